@@ -535,6 +535,7 @@ fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
             &noise,
             "kpack archives are not written; AMD's rocm-kpack makes them",
         ),
+        ("plain.kpack", fixture("kpack/plain.kpack"), 0, &noise, "the new code object must have exactly "),
         ("shared.hipfb", shared, 0, &noise, "another code object shares its bytes"),
         (
             "nested.zip",

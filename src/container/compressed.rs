@@ -470,4 +470,21 @@ mod tests {
             assert!(text(with(Header { total, ..header })).contains(" stream is broken after "));
         }
     }
+
+    #[test]
+    #[cfg(feature = "zstd")]
+    fn the_total_size_counts_the_header() {
+        for version in [HeaderVersion::V2, HeaderVersion::V3] {
+            let compression = Compression { level: 3, ..Compression::default() };
+            let (file, _) = compress(b"content", &compression, Some(version), u64::MAX).unwrap();
+            let width = if version == HeaderVersion::V2 { 4 } else { 8 };
+            for total in 0..=version.header_len() {
+                let mut file = file.clone();
+                file[8..8 + width].copy_from_slice(&total.to_le_bytes()[..width]);
+                let said = inflate(&file).unwrap_err().to_string();
+                let is_too_small = said.contains("total size") && said.contains("offset 8");
+                assert_eq!(is_too_small, total < version.header_len(), "{total}: {said}");
+            }
+        }
+    }
 }

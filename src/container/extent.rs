@@ -136,4 +136,21 @@ mod tests {
         bare[40..48].fill(0);
         assert_eq!(elf_len(&bare), None);
     }
+
+    #[test]
+    fn a_section_table_is_missing_if_the_file_ends_before_it_does() {
+        let mut elf_32 = b"\x7fELF\x01\x01\x01".to_vec();
+        elf_32.resize(52 + 80, 0);
+        (elf_32[32], elf_32[46], elf_32[48]) = (52, 40, 2);
+        let mut other = elf(64, 64, 0);
+        other[4] = 3;
+        for (whole, header_len, start) in [(elf(64, 64, 0), 64, 64), (elf(80, 64, 16), 64, 80), (elf_32, 52, 52)] {
+            assert_eq!(missing_section_table(&whole), None);
+            assert!(
+                (header_len..whole.len()).all(|len| missing_section_table(&whole[..len]) == Some(start)),
+                "{start}"
+            );
+        }
+        assert_eq!(missing_section_table(&other[..100]), None);
+    }
 }

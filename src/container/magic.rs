@@ -372,6 +372,13 @@ mod tests {
             (b"BZh91AY&SY", Magic::Coded(Coding::Bzip2)),
             (&tar, Magic::Tar),
             (b"MZ\x80\0\x01\0", anything("program without a PE header")),
+            (b"MZ\x80\0\0\0", Magic::Unknown),
+            (b"MZ\0\x02\x01\0", Magic::Unknown),
+            (b"\x5d\0\x10\0\0\xff\xff\xff\xff\xff\xff\xff\xff", anything("lzma file")),
+            (b"\x5d\0\x10\0\0\0\0\0\0\x01\0\0\0", anything("lzma file")),
+            (b"\x5d\0\x08\0\0\xff\xff\xff\xff\xff\xff\xff\xff", Magic::Unknown),
+            (b"\x5d\0\x30\0\0\xff\xff\xff\xff\xff\xff\xff\xff", Magic::Unknown),
+            (b"\x5d\0\x10\0\0\0\0\0\0\0\x01\0\0", Magic::Unknown),
             (b"// PTX\n\n.version 8.7\n.target sm_90a\n", Magic::Ptx),
             (b"\n.version 8.7\n.target x\n", Magic::Unknown),
             (b"MZ", Magic::Unknown),
@@ -444,5 +451,19 @@ mod tests {
         let elf = |class: u8| [b"\x7fELF", &[class][..]].concat();
         let text = ["# ", super::super::MAGIC, "__START__ x\n"].concat();
         vec![elf(1), elf(2), elf(3), b"\x64\x86\x03".to_vec(), b"\xcf\xfa\xed\xfe".to_vec(), text.into_bytes()]
+    }
+
+    #[test]
+    fn coff_objects_with_many_sections_have_a_class() {
+        let big = [&[0, 0, 0xff, 0xff][..], &[0; 8], &ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID.0].concat();
+        assert!(is_coff_object(&big));
+        for len in 4..big.len() {
+            assert!(!is_coff_object(&big[..len]), "{len}");
+        }
+        for (head, is) in
+            [(&[0, 0, 1, 0][..], true), (&[0, 0, 1], false), (&[0x64, 0x86, 1, 0], true), (b"text", false)]
+        {
+            assert_eq!(is_coff_object(head), is, "{}", head.escape_ascii());
+        }
     }
 }

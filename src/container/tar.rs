@@ -384,3 +384,60 @@ fn until_nul(field: &[u8]) -> &[u8] {
 fn no_size() -> io::Error {
     broken("the size of a sparse file is not a number")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header with its checksum.
+    fn header(kind: u8, size: u8) -> Vec<u8> {
+        let mut block = vec![0; 512];
+        (block[0], block[156]) = (b'a', kind);
+        block[124..136].copy_from_slice(format!("{size:011o}\0").as_bytes());
+        block[148..156].fill(b' ');
+        let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
+        block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        block
+    }
+
+    #[test]
+    fn numbers_are_octal_or_big_endian() {
+        for (field, expected) in [
+            (&b"0000017\0"[..], Some(15)),
+            (b"  17 \0", Some(15)),
+            (b"\0\0", Some(0)),
+            (b"18", None),
+            (b"\x80\0\0\x01\x02", Some(0x102)),
+            (b"\x81\x02", Some(0x102)),
+            (b"\x80\xff\xff\xff\xff\xff\xff\xff\xff", Some(u64::MAX)),
+            (b"\x81\xff\xff\xff\xff\xff\xff\xff\xff", None),
+        ] {
+            assert_eq!(number(field), expected, "{}", field.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn attributes_have_a_member() {
+        let zeros = vec![0; 512];
+        let next = |data: &[u8]| TarArchive::default().next(&mut &data[..]);
+        assert!(matches!(next(&zeros), Ok(NextMember::Zeros)));
+        assert!(matches!(next(&[header(b'x', 0), header(b'0', 0)].concat()), Ok(NextMember::Member(_))));
+        for kind in [b'x', b'X', b'L', b'K'] {
+            for rest in [&zeros[..], &[], &zeros[..100]] {
+                let error = next(&[&header(kind, 0), rest].concat()).err().map(|error| error.kind());
+                assert_eq!(error, Some(io::ErrorKind::UnexpectedEof), "{}", char::from(kind));
+            }
+        }
+    }
+
+    #[test]
+    fn the_map_of_a_sparse_file_is_complete() {
+        let read = |len: usize, left: u64| {
+            let mut block = b"1\n0\n0\n".to_vec();
+            block.resize(len, 0);
+            read_map(&mut &block[..], 0, &mut left.clone()).ok()
+        };
+        assert_eq!(read(512, 512).map(|ranges| ranges.len()), Some(1));
+        assert!(read(511, 512).is_none() && read(6, 512).is_none() && read(512, 511).is_none());
+    }
+}

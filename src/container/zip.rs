@@ -569,4 +569,19 @@ mod tests {
             assert_eq!(header.contains(&1), is_inside, "{at}");
         }
     }
+
+    #[test]
+    fn zip64_records_are_between_the_directory_and_the_end() {
+        let records = |len: u64, start: u64| {
+            let end = [ZIP64_END, &len.to_le_bytes(), &[0; 44]].concat();
+            [&end[..], LOCATOR, &[0; 4], &start.to_le_bytes(), &[1, 0, 0, 0]].concat()
+        };
+        let end_of = |data: &[u8]| directory_end(Slice::from(data), len_u64(data)).ok();
+        assert_eq!(end_of(&records(44, 0)), Some((0, Some(56))));
+        assert_eq!(end_of(&[b"before", &records(44, 6)[..]].concat()), Some((6, Some(56))));
+        for (len, start) in [(43, 0), (45, 0), (u64::MAX, 0), (44, 1), (44, u64::MAX)] {
+            assert_eq!(end_of(&records(len, start)), None, "{len} {start}");
+        }
+        assert_eq!(end_of(&records(44, 0)[..56]), Some((56, None)));
+    }
 }

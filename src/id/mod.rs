@@ -640,4 +640,35 @@ mod tests {
         assert!(check("gfx906:sramecc+:xnack-") && check("gfx1300:anything+") && check(""));
         assert!(!check("gfx1030:xnack+") && !check("sm_70:xnack+") && !check("gfx906:foo+"));
     }
+
+    #[test]
+    fn an_unknown_kind_or_architecture_needs_four_fields() {
+        for (id, is_format) in [
+            ("hipp-amdgcn-amd", true),
+            ("hipp-amdgcn-amd-amdhsa", true),
+            ("hipp-amdgcn-amd-amdhsa-", false),
+            ("hipp-amdgcn-amd-amdhsa--gfx906", false),
+            ("hip-nothing-amd-amdhsa-", false),
+        ] {
+            assert_eq!(EntryId::parse(id).unwrap_err() == IdError::Format, is_format, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_target_id_that_llvm_drops_may_be_on_one_side() {
+        let id = |target: &str| EntryId::parse(&format!("hip-amdgcn-amd-amdhsa-unknown-{target}")).unwrap();
+        for (own, wanted, expected) in [
+            ("", "gfx9999", true),
+            ("", "gfx906", false),
+            ("", "", false),
+            ("gfx906", "gfx9999", false),
+            ("gfx9999", "gfx9998", false),
+            ("something", "", true),
+            ("gfx9999", "", false),
+            ("gfx906", "", false),
+        ] {
+            assert_eq!(id(own).is_exact_without_target_id(&id(wanted)), expected, "{own} {wanted}");
+        }
+        assert_eq!(id("gfx906").spelled(), "hip-amdgcn-amd-amdhsa-unknown-gfx906");
+    }
 }

@@ -195,3 +195,35 @@ pub(crate) fn vendor_of(format: Format) -> Option<GpuVendor> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_targets_are_names_of_code() {
+        let amd = |target: &str| Code::Amd(target.parse().unwrap());
+        for (target, expected) in [
+            (&b"amdgcnspirv"[..], Some(Code::AmdSpirV)),
+            (b"gfx906:xnack+", Some(amd("gfx906:xnack+"))),
+            (b"gfx9999", Some(amd("gfx9999"))),
+            (b"\xff", None),
+        ] {
+            assert_eq!(Code::of_kpack(target), expected, "{}", target.escape_ascii());
+        }
+        for (processor, content, expected) in [
+            ("sm_90a", None, Some("sm_90a")),
+            ("sm_90", Some(ContentKind::Cubin), Some("sm_90")),
+            ("sm_90", Some(ContentKind::Ptx), Some("compute_90")),
+            ("compute_100f", None, Some("compute_100f")),
+            ("sm_9", None, None),
+            ("sm_1000", None, None),
+            ("sm_090", None, None),
+            ("sm_90b", None, None),
+            ("gfx906", None, None),
+        ] {
+            let name = Code::of_nvidia(processor, content).map(|code| code.name());
+            assert_eq!(name.as_deref(), expected, "{processor} {content:?}");
+        }
+    }
+}

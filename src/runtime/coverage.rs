@@ -255,3 +255,146 @@ impl Units {
         std::mem::take(&mut self.open).into_iter().map(|(_, unit)| unit).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::kpack::{KpackArchive, Reference, WrappedBinary};
+    use crate::container::offload_binary::OffloadBinary;
+    use crate::container::{Container, Entry, Member};
+    use crate::io::{Input, write_to};
+    use crate::scan::{Finding, Followed, Scan};
+
+    fn kind(names: impl IntoIterator<Item = String>) -> BundleKind {
+        BundleKind { vendors: BTreeSet::from([GpuVendor::Amd]), codes: names.into_iter().map(Code::Other).collect() }
+    }
+
+    fn of(targets: &[&str]) -> BundleKind {
+        let codes = targets.iter().map(|target| Code::Amd(target.parse().unwrap())).collect();
+        BundleKind { codes, ..kind([]) }
+    }
+
+    #[test]
+    fn merged_files_count_as_one() {
+        let (mut first, mut second) = (Coverage::default(), Coverage::default());
+        first.count(of(&["gfx906"]), 2);
+        second.count(of(&["gfx906"]), 3);
+        second.count(of(&["gfx90a"]), 4);
+        first.merge(&second);
+        assert_eq!(first.bundles(), 9);
+        let device = Device::parse("gfx906").unwrap();
+        let served = Served { serving: 5, bundles: 9 };
+        assert_eq!((first.of(&device), first.of_each(&[device])), (served, Some(vec![served])));
+        assert_eq!((served.missing(), served.is_complete()), (4, false));
+        let names: Vec<_> =
+            first.gpus().unwrap().iter().map(|(gpu, served)| (gpu.to_string(), served.serving)).collect();
+        assert_eq!(names, [("gfx906".to_owned(), 5), ("gfx90a".to_owned(), 4)]);
+        // One that is not complete makes the sum incomplete, whatever is merged later.
+        for is_full in [true, false] {
+            first.merge(&Coverage { is_full, ..Coverage::default() });
+            assert!(first.gpus().is_none());
+        }
+    }
+
+    #[test]
+    fn bundles_without_entries_count_for_every_vendor() {
+        let mut coverage = Coverage::default();
+        coverage.count(BundleKind { vendors: BTreeSet::new(), ..of(&[]) }, 1);
+        coverage.count(of(&["gfx906"]), 1);
+        for (gpu, serving, bundles) in [("gfx906", 1, 2), ("sm_90", 0, 1)] {
+            assert_eq!(coverage.of(&Device::parse(gpu).unwrap()), Served { serving, bundles }, "{gpu}");
+        }
+    }
+
+    #[test]
+    fn different_sets_of_code_are_counted_up_to_a_limit() {
+        let kinds = (0..KINDS_MAX - 1).map(|index| (kind([format!("{index:06}")]), 1));
+        let mut coverage = Coverage { bundles: kinds.collect(), ..Coverage::default() };
+        for (name, is_full) in [("first", false), ("first", false), ("second", true)] {
+            coverage.count(kind([name.to_owned()]), 1);
+            assert_eq!((coverage.bundles.len(), coverage.is_full), (KINDS_MAX, is_full), "{name}");
+        }
+        assert_eq!(coverage.bundles(), KINDS_MAX + 1);
+    }
+
+    #[test]
+    fn comparisons_are_limited() {
+        let mut coverage = Coverage::default();
+        coverage.count(kind((0..COMPARISONS_MAX / 10 - 1).map(|index| index.to_string())), 1);
+        let devices = vec![Device::parse("gfx906").unwrap(); 11];
+        assert!(coverage.of_each(&devices).is_none());
+        assert_eq!(coverage.of_each(&devices[..1]), Some(vec![Served { serving: 0, bundles: 1 }]));
+    }
+
+    #[test]
+    fn a_split_library_is_a_unit_for_each_wrapper() {
+        let entry = |target: &str| Entry::at(format!("hipv4-amdgcn-amd-amdhsa--{target}").as_bytes(), 0..1);
+        let binary = |key: &str, targets: &[&str]| WrappedBinary {
+            key: key.as_bytes().to_vec(),
+            entries: targets.iter().map(|target| entry(target)).collect(),
+        };
+        // Of an archive that does not claim a target, its code is not loaded.
+        let archive = KpackArchive {
+            targets: vec![b"gfx906".to_vec(), b"gfx90a".to_vec()],
+            binaries: vec![
+                binary("lib.so#0", &["gfx906", "gfx90a", "gfx1030"]),
+                binary("lib.so#1", &["gfx906"]),
+                binary("other.so#2", &["gfx906"]),
+            ],
+            faults: Vec::new(),
+        };
+        let archives = [Followed { path: "x.kpack".into(), archive: Some(archive), code_objects: 4 }];
+        let reference = Reference { kernel_name: b"lib.so".to_vec(), search_paths: Vec::new() };
+        let (place, mut coverage) = (Place::of_file("lib.so".as_ref()), Coverage::default());
+        let mut split = Split { reference: &reference, indices: &[0, 1, 2, 1], archives: None };
+        coverage.add_split(&place, &split);
+        assert_eq!(coverage.bundles(), 0);
+        split.archives = Some(&archives);
+        coverage.add_split(&place, &split);
+        for (gpu, serving) in [("gfx906", 2), ("gfx90a", 1), ("gfx1030", 0)] {
+            assert_eq!(coverage.of(&Device::parse(gpu).unwrap()), Served { serving, bundles: 3 }, "{gpu}");
+        }
+    }
+
+    /// Adds a file with an offload binary for each of these members.
+    fn add(coverage: &mut Coverage, file: &str, members: &[(&str, &'static [u8])]) {
+        let member =
+            |(id, content): &(&str, &'static [u8])| Member { id: (*id).to_owned(), content: (*content).into() };
+        let members: Vec<_> = members.iter().map(member).collect();
+        let mut data = Vec::new();
+        write_to(&OffloadBinary::default().plan(&members).unwrap(), &mut data).unwrap();
+        let visitor = &mut |finding: Finding<'_>| {
+            if let Finding::Bundle(found) = finding {
+                coverage.add(&found);
+            }
+            Ok(())
+        };
+        Scan::default().run(&Input::from_bytes(file, data), visitor).unwrap();
+    }
+
+    const GFX906: (&str, &[u8]) = ("hip-amdgcn-amd-amdhsa--gfx906", b"\x7fELF");
+    const GFX90A: (&str, &[u8]) = ("hip-amdgcn-amd-amdhsa--gfx90a", b"\x7fELF");
+    const EMPTY: (&str, &[u8]) = ("hip-amdgcn-amd-amdhsa--gfx90a", b"");
+    const OUTER: (&str, &[u8]) = ("cuda-nvptx64-nvidia-cuda--sm_90", b"\x50\xed\x55\xba\x01\0\x10\0\0\0\0\0\0\0\0\0");
+
+    #[test]
+    fn offload_binaries_of_a_place_are_put_together() {
+        type Files<'f> = &'f [&'f [(&'f str, &'static [u8])]];
+        let cases: [(Files<'_>, usize, usize); 7] = [
+            (&[&[GFX906, GFX90A][..]][..], 1, 1),
+            (&[&[GFX906, EMPTY]], 1, 1),
+            (&[&[EMPTY, GFX906]], 1, 1),
+            (&[&[EMPTY]], 0, 1),
+            (&[&[GFX906, GFX90A, GFX906]], 2, 2),
+            (&[&[GFX906], &[GFX90A]], 1, 2),
+            // The first one at the second place is not counted itself.
+            (&[&[GFX906], &[OUTER, GFX90A]], 1, 2),
+        ];
+        for (files, serving, bundles) in cases {
+            let mut coverage = Coverage::default();
+            files.iter().enumerate().for_each(|(index, members)| add(&mut coverage, &index.to_string(), members));
+            let served = coverage.of(&Device::parse("gfx906").unwrap());
+            assert_eq!(served, Served { serving, bundles }, "{files:?}");
+        }
+    }
+}

@@ -444,4 +444,23 @@ mod tests {
         assert_eq!(Device::parse("gfx90a").unwrap().settings(), 4);
         assert_eq!(Device::parse("gfx1030").unwrap().settings(), 1);
     }
+
+    #[test]
+    fn new_processors_are_recognised_by_their_names() {
+        for (name, is) in [
+            ("gfx1310", true),
+            ("gfx90a", true),
+            ("gfx13-generic", true),
+            ("gfx9-5-generic", true),
+            ("gfx-generic", false),
+            ("gfx13x-generic", false),
+            ("gfx13", false),
+            ("gfx131313", false),
+            ("gfx13g", false),
+            ("sm_90", false),
+        ] {
+            assert_eq!(is_like_a_processor(name), is, "{name}");
+        }
+        assert_eq!(Device::parse("gfx13x-generic").unwrap_err().text(), "gfx13x-generic");
+    }
 }

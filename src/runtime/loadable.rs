@@ -56,6 +56,11 @@ pub(crate) fn lost(found: &Found<'_>) -> impl Fn(&CodeObjectRef<'_>) -> bool + u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::container::binary::Binary;
+    use crate::container::offload_binary::{OffloadBinary, Version};
+    use crate::container::{Container, Member};
+    use crate::io::{Input, write_to};
+    use crate::scan::{Finding, Scan};
 
     #[test]
     fn inputs_of_compilers_are_not_for_the_runtime() {
@@ -77,6 +82,34 @@ mod tests {
             &[],
         ] {
             assert!(!is_for_runtime(entries), "{entries:?}");
+        }
+    }
+
+    #[test]
+    fn entries_after_the_first_4096_bytes_are_lost_in_plain_bundles_alone() {
+        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+        elf.resize(64, 0);
+        elf[18] = 224;
+        let elf = Input::from_bytes("elf", elf);
+        let ids: Vec<String> = (0..99).map(|index| format!("hipv4-amdgcn-amd-amdhsa--gfx90{index}")).collect();
+        let members: Vec<_> = ids.iter().map(|id| Member { id: id.clone(), content: elf.as_slice() }).collect();
+        let first = first_lost(ids.iter().map(String::as_bytes)).unwrap();
+        let images = OffloadBinary { version: Version::V2, ..OffloadBinary::default() };
+        for (plan, kept) in [(Binary::default().plan(&members), first), (images.plan(&members), ids.len())] {
+            let mut data = Vec::new();
+            write_to(&plan.unwrap(), &mut data).unwrap();
+            let mut bundles = 0;
+            let visitor = &mut |finding: Finding<'_>| {
+                let Finding::Bundle(found) = finding else { panic!("{finding:?}") };
+                let is_lost = lost(&found);
+                let indices: Vec<_> =
+                    found.code_objects().filter(|code| !is_lost(code)).map(|code| code.index()).collect();
+                assert_eq!(indices, Vec::from_iter(0..kept));
+                bundles += 1;
+                Ok(())
+            };
+            Scan::default().run(&Input::from_bytes("bundle", data), visitor).unwrap();
+            assert_eq!(bundles, 1);
         }
     }
 }

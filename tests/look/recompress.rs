@@ -7,6 +7,7 @@ use super::make::{DEFLATED, Elf, Section, Zipped, archive, coff, pe, zip};
 use super::*;
 use crate::lists::half_of;
 use crate::machine::loud;
+use crate::properties::fatbins;
 use crate::reference::formats;
 
 /// Code objects that compress well.
@@ -367,6 +368,32 @@ fn what_would_grow_stays() {
     };
     let (out, _) = recompress(&["--level=-5"], &packed);
     assert!(out == packed);
+}
+
+#[test]
+fn the_summary_counts_what_was_done() {
+    let noise = harness::Random::new(1).bytes(5000);
+    let fatbin = |code: &fatbins::Code| fatbins::fatbin(&[fatbins::entry(code)]);
+    let hip = large();
+    let openmp = formats::binary(&[(HOST, b""), ("openmp-amdgcn-amd-amdhsa--gfx906", &code(1))], 8);
+    let incompressible = formats::binary(&[(HOST, b""), (GFX906, &noise)], 1);
+    let small = recompress(&[], &hip).0;
+    for (name, data, stays, needs_new_runtime) in [
+        ("HIP", hip.clone(), false, true),
+        ("compressed HIP", formats::compressed(2, 0, &hip), false, false),
+        ("recompressed HIP", small, false, false),
+        ("OpenMP", openmp, false, false),
+        ("noise", incompressible.clone(), true, false),
+        ("a zip file that stays", zip(&[Zipped::new("a", 0, &incompressible)]), false, false),
+        ("no device code", formats::binary(&[(HOST, b"")], 1), true, false),
+        ("fatbin", fatbin(&fatbins::Code::cubin(90, 20_000)), false, false),
+        ("fatbin of noise", fatbin(&fatbins::Code::new(32, 90, &noise)), true, false),
+        ("empty fatbin", fatbins::fatbin(&[]), false, false),
+    ] {
+        let (_, said) = recompress(&[], &data);
+        let told = (said.contains("would have become larger"), said.contains("ROCm 6.2"));
+        assert_eq!(told, (stays, needs_new_runtime), "{name}: {said}");
+    }
 }
 
 #[test]

@@ -69,4 +69,14 @@ mod tests {
         }
         assert!(!is_debian_package(b"!<arch>\ndebian-binary"));
     }
+
+    #[test]
+    fn errors_name_the_member_if_they_are_in_the_archive() {
+        let archive = Path::new("x.a");
+        let malformed = |path: &str| Error::malformed(Path::new(path), crate::Malformed::truncated("it", 0, 1, 0));
+        let said = |error: Error| locate(error, archive, b"m.o").to_string();
+        assert!(said(malformed("x.a")).contains("x.a(m.o)"), "{}", said(malformed("x.a")));
+        // A member of a thin archive is a file of its own.
+        assert_eq!(said(malformed("m.o")), malformed("m.o").to_string());
+    }
 }

@@ -367,4 +367,16 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_index_and_the_names_end_at_an_even_offset() {
+        let end_of = |members: &[&str]| special_members_end(["!<arch>\n", &members.concat()].concat().as_bytes());
+        let (index, names, other) = (member("/", "1234"), member("//", "123"), member("a/", "x"));
+        assert_eq!(end_of(&[&other]), Some(8));
+        assert_eq!(end_of(&[&index]), Some(72));
+        assert_eq!(end_of(&[&index, &names]), Some(136));
+        assert_eq!(end_of(&[&index, &names, &other]), Some(136));
+        assert_eq!(end_of(&[&index, names.trim_end()]), Some(135));
+        assert_eq!(end_of(&[&member("//", "123").replace('3', "x")]), None);
+    }
 }

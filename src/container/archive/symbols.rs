@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn what_is_no_object_has_no_symbols() {
-        for data in [&b""[..], b"text", b"\x7fELF", b"!<arch>\n", &[0; 3]] {
+        let broken_elf = [&b"\x7fELF\x03\x01\x01"[..], &[0; 100]].concat();
+        for data in [&b""[..], b"text", b"\x7fELF", b"!<arch>\n", &[0; 3], &broken_elf] {
             assert_eq!(of(data), Ok(IndexedSymbols::None), "{}", data.escape_ascii());
         }
     }

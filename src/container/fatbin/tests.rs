@@ -305,3 +305,33 @@ fn damage_is_an_error_or_changes_what_is_read() {
         }
     }
 }
+
+#[test]
+fn the_length_of_compressed_code_is_checked() {
+    let whole = fatbin(&[entry(&code(2, 100, FLAG_ZSTD, &cubin(100, 701)))]);
+    let stored = u64::from_le_bytes(whole[24..32].try_into().unwrap());
+    for (exact, is_sound) in [(0, false), (stored, true), (stored + 1, false), (u32::MAX.into(), false)] {
+        let mut data = whole.clone();
+        data[32..36].copy_from_slice(&u64::to_le_bytes(exact)[..4]);
+        let errors = read(&data).1.concat();
+        let is_told = errors.contains("length of a compressed code object") && errors.contains("offset 32");
+        assert_eq!(is_told, !is_sound, "{exact}: {errors}");
+    }
+}
+
+#[test]
+fn the_size_of_unknown_compression_is_the_recorded_one_if_there_is_one() {
+    let size = |flags: u64, inflated: usize| {
+        let code = code(2, 90, flags, &[]);
+        let data = fatbin(&[[header(&code, None, 8, 8, inflated), vec![0; 8]].concat()]);
+        let bundle = Bundles::new(&data[..], &Fatbin, Inflate::Headers).next().unwrap().unwrap();
+        match &bundle.entries[0].parts[..] {
+            [Part::Packed(packed)] => packed.inflated,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        [size(FLAG_UNKNOWN_METHOD, 0), size(FLAG_UNKNOWN_METHOD, 5), size(FLAG_ZSTD, 0), size(FLAG_ZSTD, 5)],
+        [8, 5, 0, 5]
+    );
+}

@@ -31,6 +31,8 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod reference;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::io::Read;

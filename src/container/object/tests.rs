@@ -405,3 +405,12 @@ fn no_change_of_one_byte_and_no_cut_is_worse_than_an_error() {
         }
     }
 }
+
+#[test]
+fn adjacent_parts_are_joined() {
+    let empty = || Part::Bytes(Vec::new());
+    let parts = vec![empty(), Part::Range(0..3), Part::Range(7..7), empty(), Part::Range(3..5), Part::Range(6..7)];
+    assert_eq!(super::view::join(parts), [Part::Range(0..5), Part::Range(6..7)]);
+    let parts = vec![Part::Bytes(vec![1]), Part::Range(9..9), Part::Bytes(vec![2]), Part::Range(0..1)];
+    assert_eq!(super::view::join(parts), [Part::Bytes(vec![1, 2]), Part::Range(0..1)]);
+}

@@ -170,6 +170,13 @@ fn members_of_a_bundle_become_images() {
     let mut data = Vec::new();
     emit(&OffloadBinary::default().plan(&[cuda]).unwrap(), &mut data).unwrap();
     assert_eq!(read(&data).unwrap().0[0].0.id, b"cuda-nvptx64-nvidia-cuda-unknown-sm_70");
+    for (content, kind) in [(&b"BC\xc0\xde"[..], ImageKind::Bitcode), (b"other", ImageKind::None)] {
+        let input = Input::from_bytes("a", content.to_vec());
+        let member = Member { id: "hip-amdgcn-amd-amdhsa--gfx90a".to_owned(), content: input.as_slice() };
+        let mut data = Vec::new();
+        emit(&OffloadBinary::default().plan(&[member]).unwrap(), &mut data).unwrap();
+        assert_eq!(read(&data).unwrap().0[0].0.image.as_deref().unwrap().image_kind, kind);
+    }
     let other = Member { id: "something else".to_owned(), content: input.as_slice() };
     assert!(OffloadBinary::default().plan(&[other]).is_err());
 }
@@ -289,4 +296,15 @@ fn entries_that_share_images_or_strings_make_no_more_of_them() {
     let limited = |most| read::read_with_limit(&data, len_u64(&data), 0, most);
     assert!(limited(1000).is_ok());
     assert!(limited(20).unwrap_err().to_string().contains("length of a string"));
+}
+
+#[test]
+fn the_inflated_size_counts_the_header() {
+    let whole = compressed(Method::Zstd);
+    for inflated in [1, 39, 40] {
+        let mut data = whole.clone();
+        data[32..40].copy_from_slice(&u64::to_le_bytes(inflated));
+        let said = read(&data).unwrap_err().to_string();
+        assert_eq!(said.contains("inflated size") && said.contains("offset 32"), inflated < 40, "{inflated}: {said}");
+    }
 }

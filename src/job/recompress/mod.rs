@@ -803,4 +803,14 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn progress_is_in_proportion_and_never_more_than_all() {
+        for (done, len, expected) in
+            [(0, 10, 0), (1, 10, 30), (9, 10, 270), (10, 10, 300), (11, 10, 300), (u64::MAX, 1, 300), (0, 0, 300)]
+        {
+            assert_eq!(scaled(done, len, 300), expected, "{done} of {len}");
+        }
+        assert_eq!(scaled(u64::MAX - 1, u64::MAX, u64::MAX), u64::MAX - 1);
+    }
 }

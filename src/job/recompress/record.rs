@@ -198,4 +198,15 @@ mod tests {
             assert_eq!(is_record(name.as_bytes()), is, "{name}");
         }
     }
+
+    #[test]
+    fn lines_keep_their_places_and_quoted_fields_their_line_ends() {
+        let [a, b] = [1, 2].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let right = format!("\"a\nx\",{a}\n{RECORD},,\nb,{b}\n");
+        let members = [("a\nx", 1), ("b", 2)];
+        assert_eq!(rewrite(&right, &members), right);
+        for gone in ["gone", "gone,", ",gone", "\"gone\n\""] {
+            assert_eq!(rewrite(&format!("{gone}\n{right}"), &members), right, "{gone}");
+        }
+    }
 }

@@ -385,4 +385,19 @@ mod tests {
             assert_eq!(is_more_general(general.as_bytes(), target.as_bytes()), expected, "{general} {target}");
         }
     }
+
+    #[test]
+    fn paths_are_those_after_installation() {
+        for (path, expected) in [
+            ("lib/../x.kpack", "x.kpack"),
+            ("./lib/./x.kpack", "lib/x.kpack"),
+            ("w.data/purelib/x.kpack", "x.kpack"),
+            ("w.data/platlib/p/x.kpack", "p/x.kpack"),
+            ("w.data/scripts/x.kpack", "w.data/scripts/x.kpack"),
+            ("data/purelib/x.kpack", "data/purelib/x.kpack"),
+            ("w.data", "w.data"),
+        ] {
+            assert_eq!(normal(Path::new(path)), Path::new(expected), "{path}");
+        }
+    }
 }

@@ -603,4 +603,65 @@ mod tests {
             assert_eq!(fault(openmp, Some(total)), None);
         }
     }
+
+    #[test]
+    fn content_is_of_the_recorded_kind() {
+        let ptx = b".version 8.7\n.target sm_90\n.address_size 64\n";
+        let commented = [&b"//"[..], &[b'x'; 5000], b"\n", ptx].concat();
+        let elf = [&b"\x7fELF\x02\x01\x01"[..], &[0; 57]].concat();
+        for (kind, content, is_sound) in [
+            (ContentKind::Ptx, &ptx[..], true),
+            (ContentKind::Ptx, &commented, true),
+            (ContentKind::Ptx, b"text\n", false),
+            (ContentKind::Ptx, &elf, false),
+            (ContentKind::Elf, &elf, true),
+            (ContentKind::Elf, ptx, false),
+            (ContentKind::SpirV, &commented, false),
+            (ContentKind::Bitcode, &elf, true),
+        ] {
+            assert_eq!(check_kind(kind, content).is_ok(), is_sound, "{kind:?} {}", content.len());
+        }
+    }
+
+    #[test]
+    fn each_overlap_is_found() {
+        const LEN: u64 = 10;
+        // The starts of three code objects, and the entries that overlap.
+        for (starts, expected) in [
+            ([0, 10, 20], &[][..]),
+            ([0, 10, 19], &[("b", "c")]),
+            ([0, 9, 19], &[("a", "b")]),
+            ([0, 5, 9], &[("a", "b"), ("b", "c")]),
+            ([0, 0, 0], &[("a", "b"), ("a", "c")]),
+            ([20, 10, 0], &[]),
+            ([20, 11, 0], &[("b", "a")]),
+        ] {
+            let member =
+                |id: &str| Member { id: format!("hip-amdgcn-amd-amdhsa--{id}"), content: (&[1; 10][..]).into() };
+            let mut data = Vec::new();
+            write_to(&Binary::default().plan(&["a", "b", "c"].map(member)).unwrap(), &mut data).unwrap();
+            let first = u64::from_le_bytes(data[32..40].try_into().unwrap());
+            for (index, start) in starts.into_iter().enumerate() {
+                let at = 32 + index * (24 + member("a").id.len());
+                data[at..at + 8].copy_from_slice(&(first + start).to_le_bytes());
+            }
+            data.resize(usize::try_from(first + 3 * LEN).unwrap(), 0);
+            let (binary, place) = (Binary::default(), Place::of_file(Path::new("in")));
+            let bundle = Bundles::new(&data[..], &binary, Inflate::Headers).next().unwrap().unwrap();
+            let (format, numbers) = (Format::Bundle, &[][..]);
+            let found = Found { place: &place, bundle: &bundle, index: 0, format, numbers, space_end: 0 };
+            let mut pairs = Vec::new();
+            overlaps(&found, &mut |(rule, text)| {
+                assert_eq!(rule, Rule::Overlap);
+                pairs.push(text);
+            });
+            let expected: Vec<_> =
+                expected.iter().map(|(a, b)| format!("--{a}' and 'hip-amdgcn-amd-amdhsa--{b}' overlap")).collect();
+            assert_eq!(pairs.len(), expected.len(), "{starts:?}: {pairs:?}");
+            assert!(
+                pairs.iter().zip(&expected).all(|(pair, expected)| pair.contains(expected)),
+                "{starts:?}: {pairs:?}"
+            );
+        }
+    }
 }

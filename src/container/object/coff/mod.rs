@@ -302,4 +302,26 @@ mod tests {
         assert_eq!(long_name_offset(b"+4"), None);
         assert_eq!(long_name_offset(b"/AAA"), None);
     }
+
+    #[test]
+    fn a_count_of_relocations_that_does_not_fit_is_in_the_first() {
+        const OVERFLOW: u64 = 0x0100_0000;
+        let view = [&[0; 8][..], &70_000_u32.to_le_bytes(), &[0; 6]].concat();
+        let view = View::whole(&view, 0);
+        for (count, flags, expected) in [
+            (0xffff, OVERFLOW, 70_000),
+            (0xffff, 0x20, 0xffff),
+            (0xffff, 0, 0xffff),
+            (0xfffe, OVERFLOW, 0xfffe),
+            (0, OVERFLOW, 0),
+        ] {
+            let mut section = [0; 40];
+            for (field, value) in
+                [(RELOCATIONS, 8), (RELOCATION_COUNT, count), (FLAGS, flags), (LINES, 4), (LINE_COUNT, 2)]
+            {
+                field.set(ORDER, &mut section, value);
+            }
+            assert_eq!(extents(&section, &view), [0..0, 8..8 + expected * 10, 4..4 + 12], "{count} {flags}");
+        }
+    }
 }
