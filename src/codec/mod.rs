@@ -233,8 +233,10 @@ impl Form {
     /// The same for any reader.
     pub(crate) fn decoder<'d>(self, reader: impl BufRead + 'd, inflated: u64) -> io::Result<Decoder<'d>> {
         Decoder::new(reader, |reader| match self {
-            Self::Deflate => with!("zlib", Ok(Box::new(flate2::bufread::DeflateDecoder::new(reader)))),
-            Self::Zlib => with!("zlib", Ok(Box::new(flate2::bufread::ZlibDecoder::new(reader)))),
+            Self::Deflate | Self::Zlib => with!("zlib", {
+                let decoder = flate2::Decompress::new(self == Self::Zlib);
+                Ok(Box::new(flate2::bufread::ZlibDecoder::new_with_decompress(reader, decoder)))
+            }),
             Self::Frame => with!("zstd", Ok(Box::new(frames::decoder(reader, inflated)?.single_frame()))),
             Self::Frames => with!("zstd", Ok(Box::new(frames::decoder(reader, inflated)?))),
         })
@@ -249,13 +251,10 @@ impl Form {
         work: impl FnOnce(&mut dyn Write) -> Result<()>,
     ) -> Result<W> {
         match self {
-            Self::Deflate => with!("zlib", {
-                let mut encoder = flate2::write::DeflateEncoder::new(to, zlib_level(level));
-                work(&mut encoder)?;
-                encoder.finish().with_path(path)
-            }),
-            Self::Zlib => with!("zlib", {
-                let mut encoder = flate2::write::ZlibEncoder::new(to, zlib_level(level));
+            Self::Deflate | Self::Zlib => with!("zlib", {
+                let level = flate2::Compression::new(u32::try_from(level.clamp(0, 9)).unwrap_or_default());
+                let encoder = flate2::Compress::new(level, self == Self::Zlib);
+                let mut encoder = flate2::write::ZlibEncoder::new_with_compress(to, encoder);
                 work(&mut encoder)?;
                 encoder.finish().with_path(path)
             }),
@@ -266,11 +265,6 @@ impl Form {
             }),
         }
     }
-}
-
-#[cfg(feature = "zlib")]
-fn zlib_level(level: i32) -> flate2::Compression {
-    flate2::Compression::new(u32::try_from(level.clamp(0, 9)).unwrap_or_default())
 }
 
 /// A reader of inflated bytes.
