@@ -702,6 +702,11 @@ fn code_in_fatbins_is_replaced_by_code_of_any_size() {
     assert_eq!(fs::read(dir.join("x.fatbin")).unwrap()[40..44], versions(8, 7));
     replace(dir, "x.fatbin", 0, b".version 9.10\n.target sm_75\n");
     assert_eq!(fs::read(dir.join("x.fatbin")).unwrap()[40..44], versions(9, 10));
+    // Of the same size, it needs another header all the same.
+    let older = String::from_utf8(Code::ptx(75).extracted().to_vec()).unwrap().replace(".version 8.7", ".version 8.6");
+    replace(dir, "x.fatbin", 0, Code::ptx(75).extracted());
+    replace(dir, "x.fatbin", 0, older.as_bytes());
+    assert_eq!(fs::read(dir.join("x.fatbin")).unwrap()[40..44], versions(8, 6));
     replace(dir, "x.fatbin", 0, Code::ptx(75).extracted());
     let again = fs::read(dir.join("x.fatbin")).unwrap();
     assert!(again.len() == sample.len() && again[44..] == sample[44..]);

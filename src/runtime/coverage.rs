@@ -286,6 +286,7 @@ mod tests {
         let served = Served { serving: 5, bundles: 9 };
         assert_eq!((first.of(&device), first.of_each(&[device])), (served, Some(vec![served])));
         assert_eq!((served.missing(), served.is_complete()), (4, false));
+        assert!(Served { serving: 5, bundles: 5 }.is_complete());
         let names: Vec<_> =
             first.gpus().unwrap().iter().map(|(gpu, served)| (gpu.to_string(), served.serving)).collect();
         assert_eq!(names, [("gfx906".to_owned(), 5), ("gfx90a".to_owned(), 4)]);
