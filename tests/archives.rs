@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::lists::{sample, share_of};
-use crate::machine::{llvm, llvm_directory, skip};
+use crate::machine::{llvm, llvm_directory, memory_directory, skip};
 
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -49,7 +49,7 @@ enum Order {
 
 impl Lab {
     fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), llvm: llvm_directory() }
+        Self { dir: memory_directory(), llvm: llvm_directory() }
     }
 
     /// Creates a directory if LLVM 22 is installed.

@@ -550,11 +550,14 @@ fn holes_in_members_take_no_memory() {
     let hole = vec![0; 96 << 20];
     let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &[&bundle, &hole, &bundle, &hole[..]].concat())]);
     let zipped = make::zip(&[Zipped::new("a.so", DEFLATED, &library)]);
+    let wheel = |args: &[&str]| {
+        let bomb = Bomb::new("a library of 192 MiB of holes in a wheel", args).on_disk();
+        bomb.file("in", zipped.clone()).memory(48 * MB)
+    };
     for args in [&["inspect", "--summary", "in"][..], &["verify", "in"], &["extract", "in", "-n"], &["kernels", "in"]] {
-        Bomb::new("a library of 192 MiB of holes in a wheel", args).file("in", zipped.clone()).memory(48 * MB).ends();
+        wheel(args).ends();
     }
-    let args = ["recompress", "in", "-o", "out", "--level=9"];
-    Bomb::new("a library of 192 MiB of holes in a wheel", &args).file("in", zipped).memory(48 * MB).ends_well();
+    wheel(&["recompress", "in", "-o", "out", "--level=9"]).ends_well();
 }
 
 /// What begins like a container at every few bytes, and fails late.

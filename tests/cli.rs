@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::lists::{sample, share_out};
-use crate::machine::{llvm, loud, write_program};
+use crate::machine::{llvm, loud, memory_directory, write_program};
 
 /// The directory of the cases.
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
@@ -129,7 +129,7 @@ fn executable() -> PathBuf {
 
 /// A directory with the executable under the names of its tools: as links or, for another machine, as scripts.
 fn names_of_the_executable() -> Result<tempfile::TempDir> {
-    let directory = tempfile::tempdir()?;
+    let directory = memory_directory();
     let emulator = std::env::var("OFFLOAD_EMULATOR");
     for name in NAMES {
         let path = directory.path().join(name);
@@ -176,7 +176,7 @@ struct Played {
 
 impl Subject {
     fn play(&self, case: &Case) -> Result<Played> {
-        let directory = tempfile::tempdir()?;
+        let directory = memory_directory();
         let at = directory.path();
         let mut played = Played { text: String::new(), wrong_status: String::new() };
         for step in &case.steps {

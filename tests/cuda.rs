@@ -11,6 +11,7 @@ mod replace;
 mod tools;
 mod wrappers;
 
+use crate::machine::memory_directory;
 use serde_json::Value;
 
 use crate::lists::share_out;
@@ -194,7 +195,7 @@ fn verify_refuses_what_cuobjdump_refuses() {
 
 /// The message with which cuobjdump refuses a fatbin; empty if it does not.
 fn refusal(tools: &Tools, data: &[u8]) -> String {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     std::fs::write(dir.path().join("in.fatbin"), data).unwrap();
     let mut command = std::process::Command::new(&tools.cuobjdump);
     let output = command.args(["-xelf", "all", "-xptx", "all", "in.fatbin"]).current_dir(dir.path()).output().unwrap();

@@ -1,5 +1,6 @@
 //! Checks the documents: every listed difference names existing tests, and every link leads to an existing file and
 //! heading.
+use crate::machine::memory_directory;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -90,7 +91,7 @@ fn every_link_leads_to_a_file_and_a_heading() {
 }
 
 fn shell(script: &str) -> (Option<i32>, String) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let bundle = root().join("fixtures/binary");
     let bundle = fs::read_dir(bundle).unwrap().map(|file| file.unwrap().path()).find(|path| path.is_file()).unwrap();
     let run = Command::new("sh")

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::machine::{loud, write_program};
+use crate::machine::{loud, memory_directory, write_program};
 
 /// The sample library. The documents show the sizes of its Debian release.
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/librocrand.so.1";
@@ -149,7 +149,7 @@ fn is_word(text: &str, word: &str) -> bool {
 
 /// A home directory in which `cargo` is the script described at the head of this file.
 fn home() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let bin = dir.path().join(".cargo/bin");
     fs::create_dir_all(&bin).unwrap();
     let tool = env!("CARGO_BIN_EXE_clang-offload-bundler");

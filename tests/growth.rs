@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::lists::{half_of, share_of};
-use crate::machine::loud;
+use crate::machine::{loud, memory_directory};
 use crate::measured;
 
 use dimensions::Dimension;
@@ -109,7 +109,7 @@ struct Bench {
 impl Bench {
     fn new(dimension: &Dimension) -> Self {
         let of = |times: u32| {
-            let directory = tempfile::tempdir().unwrap();
+            let directory = memory_directory();
             for (name, data) in (dimension.files)(dimension.count * usize::try_from(times).unwrap()) {
                 let path = directory.path().join(name);
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -148,7 +148,7 @@ fn is_known(row: &Row) -> bool {
 #[test]
 fn twice_as_much_takes_twice_as_long() {
     let asked = std::env::var("GROWTH").ok();
-    let here = tempfile::tempdir().unwrap();
+    let here = memory_directory();
     let start = (0..5).map(|_| run(here.path(), &["--version".to_owned()])).min().unwrap();
     let mut wrong = Vec::new();
     let mut dimensions = dimensions::all();

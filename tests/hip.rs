@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::machine::{llvm_directory, skip};
+use crate::machine::{llvm_directory, memory_directory, skip};
 use crate::reference::formats::Ccob;
 use crate::reference::harness::{Case, Outcome, Report, Tools, replace};
 
@@ -68,7 +68,7 @@ fn compile(clang: &Path, dir: &Path, bundlers: &str, args: &[&str]) -> (Vec<u8>,
 
 /// A directory with the source, and with one bundler each in `ours` and `theirs`.
 fn workshop(tools: &Tools) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join("source.hip"), SOURCE).unwrap();
     for (name, tool) in [("ours", &tools.ours), ("theirs", &tools.theirs)] {
         fs::create_dir(dir.path().join(name)).unwrap();
@@ -138,7 +138,7 @@ fn fat_library(clang: &Path, llvm_ar: &Path, dir: &Path, bundlers: &str) -> Vec<
 
 /// The members of an archive, each object as a text that does not depend on the offsets of its sections.
 fn members(tools: &Tools, archive: &[u8]) -> Vec<(String, String)> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let mut found = Vec::new();
     let mut archive = ar::Archive::new(archive);
     while let Some(member) = archive.next_entry() {
@@ -190,7 +190,7 @@ fn a_library_of_relocatable_device_code_comes_apart() {
 fn section(tools: &Tools, library: &Path) -> Option<Vec<u8>> {
     let beside = tools.theirs.with_file_name("llvm-objcopy");
     let objcopy = if beside.exists() { beside } else { PathBuf::from("objcopy") };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let section = dir.path().join("section");
     let dump = format!(".hip_fatbin={}", section.display());
     let run = Command::new(objcopy).arg("--dump-section").arg(dump).arg(library).arg(dir.path().join("copy")).output();

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::machine::loud;
+use crate::machine::{loud, memory_directory};
 
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -25,7 +25,7 @@ struct Bench {
 
 impl Bench {
     fn new(files: &[(&str, &[u8])]) -> Self {
-        let (work, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (work, temporary) = (memory_directory(), tempfile::tempdir().unwrap());
         for (name, data) in files {
             fs::write(work.path().join(name), data).unwrap();
         }

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 /// The directory of LLVM 22's tools: `LLVM_BIN`, or that of Debian's packages.
 pub fn llvm_directory() -> PathBuf {
@@ -36,10 +37,22 @@ pub fn loud(line: &str) {
     drop(writeln!(std::io::stderr(), "{line}"));
 }
 
-/// A temporary directory in memory, where the system has one, for thousands of small files one after another.
-#[allow(dead_code, reason = "`portable` writes no such files")]
+/// The least free space, in bytes, with which temporary files are in memory.
+const MEMORY_MIN: u64 = 2 << 30;
+
+/// A temporary directory in memory, where the system has room there and runs what is there: file systems on disks take long
+/// to make and remove thousands of small files.
 pub fn memory_directory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    const IN_MEMORY: &str = "/dev/shm";
+    static SERVES: LazyLock<bool> = LazyLock::new(|| {
+        let system = rustix::fs::statvfs(IN_MEMORY);
+        system.is_ok_and(|system| {
+            let free = system.f_bavail.saturating_mul(system.f_frsize);
+            free >= MEMORY_MIN && !system.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC)
+        })
+    });
+    let in_memory = SERVES.then(|| tempfile::tempdir_in(IN_MEMORY).ok()).flatten();
+    in_memory.unwrap_or_else(|| tempfile::tempdir().unwrap())
 }
 
 /// Writes a program with another process: one that is open for writing cannot be run, and the processes that other tests

@@ -1,5 +1,6 @@
 //! Runs a program and measures its time and peak memory, independent of other tests.
 
+use crate::machine::memory_directory;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -68,12 +69,17 @@ pub struct Run {
     pub peak: u64,
 }
 
-/// Runs a program under the name `called`, with empty input, and kills it after `limit` of processor time.
+/// Runs a program under the name `called`, with empty input, and kills it after `limit` of processor time. Its temporary
+/// files are in `dir` too.
 pub fn run(program: &Path, called: &str, args: &[&str], dir: &Path, limit: Duration) -> Run {
-    let aside = tempfile::tempdir().unwrap();
+    let aside = memory_directory();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "measured::measured_run", "--nocapture", "--test-threads=1"]).current_dir(dir);
-    command.env(PROGRAM, program).env("OFFLOAD_MEASURED_CALLED", called).env("OFFLOAD_MEASURED_DIR", aside.path());
+    command
+        .env("TMPDIR", dir)
+        .env(PROGRAM, program)
+        .env("OFFLOAD_MEASURED_CALLED", called)
+        .env("OFFLOAD_MEASURED_DIR", aside.path());
     command.env("OFFLOAD_MEASURED_LIMIT", limit.as_secs().to_string());
     command.env("OFFLOAD_MEASURED_ARGS", args.join(&SEPARATOR.to_string()));
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();

@@ -2,6 +2,7 @@
 //! them.
 
 use crate::bombs::files;
+use crate::machine::memory_directory;
 use crate::reference::formats;
 use crate::reference::offload;
 use std::ffi::OsString;
@@ -47,7 +48,7 @@ struct Run {
 
 impl Lab {
     fn new() -> Self {
-        let outer = tempfile::tempdir().unwrap();
+        let outer = memory_directory();
         fs::create_dir(outer.path().join("inner")).unwrap();
         Self { outer }
     }

@@ -12,7 +12,7 @@ use offload_bundle::container::Container;
 use offload_bundle::container::object::FatObject;
 
 use crate::lists::{sample, share_of};
-use crate::machine::{llvm, skip};
+use crate::machine::{llvm, memory_directory, skip};
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const DEVICES: [(&str, &[u8]); 3] = [
@@ -60,7 +60,7 @@ struct Bench {
 impl Bench {
     fn new(test: &str) -> Option<Self> {
         let needed = ["clang-offload-bundler", "clang", "llvm-objcopy", "llvm-readobj", "obj2yaml", "ld.lld"];
-        Some(Self { llvm: llvm(test, &needed)?, dir: tempfile::tempdir().unwrap() })
+        Some(Self { llvm: llvm(test, &needed)?, dir: memory_directory() })
     }
 
     fn path(&self, name: &str) -> PathBuf {

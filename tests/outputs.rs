@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::lists::share_of;
-use crate::machine::{llvm, loud};
+use crate::machine::{llvm, loud, memory_directory};
 
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const TARGETS: &str = "-targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx906";
@@ -156,7 +156,7 @@ fn run(tool: Tool, llvm: Option<&Path>, directory: &Path, words: &[&str]) -> boo
 
 /// A directory with the files that the commands read.
 fn inputs() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = memory_directory();
     let path = |name: &str| directory.path().join(name);
     fs::write(path("host.o"), object()).unwrap();
     fs::write(path("device"), "device").unwrap();
@@ -177,7 +177,7 @@ fn inputs() -> tempfile::TempDir {
 }
 
 fn copy(inputs: &tempfile::TempDir) -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = memory_directory();
     for input in fs::read_dir(inputs.path()).unwrap().map(Result::unwrap) {
         fs::copy(input.path(), directory.path().join(input.file_name())).unwrap();
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, zip};
 use crate::look::{must, text, tool, tool_in};
-use crate::machine::{loud, skip};
+use crate::machine::{loud, memory_directory, skip};
 use crate::properties::packages::{self, File};
 use crate::reference::formats;
 use crate::uris::resolve_all;
@@ -164,7 +164,7 @@ fn write_tree(tree: &Path) {
 
 /// Extracts everything from some paths, and returns what was found. `strip` is cut from the front of the names.
 fn extracted(dir: &Path, args: &[&str], name_of: impl Fn(&Value) -> String) -> Found {
-    let out = tempfile::tempdir().unwrap();
+    let out = memory_directory();
     let to = out.path().to_str().unwrap();
     let output = tool_in(dir, &[&["extract", "--json", "-o", to], args].concat());
     let (status, stdout, stderr) = text(&output);
@@ -197,7 +197,7 @@ fn what_is_in_a_package_is_found() {
             return skip(test, &format!("{program} is not installed"));
         }
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let tree = dir.path().join("tree");
     write_tree(&tree);
     fs::write(dir.path().join("x.spec"), SPEC).unwrap();
@@ -264,7 +264,7 @@ fn a_package_of_debian_holds_what_it_installs() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/debian");
     let package = fs::read_dir(folder).ok().and_then(|mut files| files.next()).map(|file| file.unwrap().path());
     let Some(package) = package else { return skip(test, "librocrand1's package is not in target/debian") };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     must(Command::new("dpkg-deb").arg("-x").args([&package, dir.path()]));
     let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
     let expected = extracted(dir.path(), &["-r", "."], |object| name(object["path"].as_str().unwrap()));
@@ -590,7 +590,7 @@ fn a_zip_file_after_other_data_is_read() {
                 let members = objects.iter().filter(|object| object["member"] == "a/k.hipfb").count();
                 assert_eq!((members, objects.len()), (2, 2 + count), "{} {method} {comment} {moves}", before.len());
             }
-            let dir = tempfile::tempdir().unwrap();
+            let dir = memory_directory();
             let path = dir.path().join("in");
             fs::write(&path, &file).unwrap();
             assert!(resolve_all(&path) >= 2);

@@ -7,6 +7,7 @@ mod broken;
 mod libraries;
 mod linked;
 
+use crate::machine::memory_directory;
 use serde_json::Value;
 
 use crate::look::{json_of, schema, tool};
@@ -223,7 +224,7 @@ fn spirv_is_a_code_object_if_it_has_kernels() {
 fn bitcode_is_a_code_object_if_it_is_for_a_device() {
     let test = "bitcode for devices";
     let Some(assembler) = crate::look::llvm(test, "llvm-as") else { return };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     for (triple, id) in [
         ("amdgcn-amd-amdhsa", Some("amdgcn-amd-amdhsa")),
         ("nvptx64-nvidia-cuda", Some("nvptx64-nvidia-cuda")),

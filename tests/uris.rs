@@ -1,5 +1,6 @@
 //! URIs of code objects: the bytes of a code object are where its URI leads.
 
+use crate::machine::memory_directory;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
@@ -90,7 +91,7 @@ fn what_has_one_name_has_several_uris() {
         ("nested.zip", zip(&[deflated("x", &nested), deflated("x", &nested), deflated("y", &twice)]), 28),
         ("odd#name?&%41.zip", zip(&[deflated("#&=;%41\n", &twice)]), 6),
     ];
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     for (name, data, expected) in files {
         let path = dir.path().join(name);
         fs::write(&path, &data).unwrap();
@@ -124,7 +125,7 @@ fn inspected(dir: &Path, file: &str) -> Vec<String> {
 
 #[test]
 fn what_no_code_object_has_is_an_error_of_each_subcommand() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     let elf = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/kernels/llvm22-gfx90a.elf")).unwrap();
     let [plain, other] = [bundle(&elf), bundle(b"text")];
@@ -192,7 +193,7 @@ fn taken(dir: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn the_third_tool_copies_what_uris_name() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     let uris = two_code_objects(dir);
     let [plain, packed] = [&uris[0], &uris[1]].map(|uri| {
@@ -251,10 +252,10 @@ fn the_third_tool_copies_what_uris_name() {
 fn the_third_tool_does_what_that_of_llvm_23_does() {
     // It is llvm-objcopy under another name.
     let Some(tools) = llvm23("llvm-extract-bundle-entry of LLVM 23", &["llvm-objcopy"]) else { return };
-    let link = tempfile::tempdir().unwrap();
+    let link = memory_directory();
     let llvm = link.path().join("llvm-extract-bundle-entry");
     std::os::unix::fs::symlink(tools.join("llvm-objcopy"), &llvm).unwrap();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     two_code_objects(dir);
     fs::create_dir(dir.join("sub")).unwrap();
@@ -283,7 +284,7 @@ fn the_third_tool_does_what_that_of_llvm_23_does() {
 
 #[test]
 fn our_subcommands_take_a_uri_for_a_file() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     let sound = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/kernels/llvm22-gfx90a.elf")).unwrap();
     let of = |code: &[u8]| formats::binary(&[(GFX90A, code)], 4096);
@@ -377,7 +378,7 @@ fn four(align: usize) -> Vec<u8> {
 
 #[test]
 fn a_code_object_is_replaced_where_it_lies_and_put_back() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     let other = formats::binary(&[(GFX906, b"of the next bundle")], 4096);
     let padded = |bundle: Vec<u8>| [bundle, vec![0; 100]].concat();
@@ -412,7 +413,7 @@ fn a_code_object_is_replaced_where_it_lies_and_put_back() {
 
 #[test]
 fn a_bundle_is_written_again_where_a_code_object_does_not_fit() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     let packed = |bundle: &[u8]| formats::compressed(3, 1, bundle);
     let long: Vec<u8> = b"repeated ".repeat(2000);
@@ -446,7 +447,7 @@ fn a_bundle_is_written_again_where_a_code_object_does_not_fit() {
 
 #[test]
 fn what_would_be_wrong_is_refused_and_the_file_stays() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     let elf = |name: &str| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/kernels");
@@ -482,7 +483,7 @@ fn what_would_be_wrong_is_refused_and_the_file_stays() {
 
 #[test]
 fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     // Bytes that do not compress.
     let mut state = 1_u32;
@@ -600,7 +601,7 @@ fn kinds_of_code() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn only_what_the_old_code_object_was_replaces_it_unless_forced() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     let run = |uri: &str, new: &[u8], force: bool| {
         fs::write(dir.join("new"), new).unwrap();
@@ -665,7 +666,7 @@ fn other_code(index: usize) -> [Vec<u8>; 2] {
 
 #[test]
 fn code_in_fatbins_is_replaced_by_code_of_any_size() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     let (sample, count) = (fatbins::sample(), 10);
     let so = |room: usize| {
@@ -764,7 +765,7 @@ fn code_in_fatbins_is_replaced_by_code_of_any_size() {
 
 #[test]
 fn images_of_offload_binaries_are_replaced_as_readers_find_them() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     let fixture =
         |name: &str| fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/offload").join(name)).unwrap();
@@ -820,7 +821,7 @@ fn read_offload(data: &[u8]) -> Vec<Vec<u8>> {
 #[test]
 fn replace_changes_nothing_but_its_output() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     let file = four(64);
     let holds = |name: &str, code: &[u8]| {
@@ -884,7 +885,7 @@ fn replace_changes_nothing_but_its_output() {
 /// Two sections share bytes: the zeros after a bundle may be those of the other one.
 #[test]
 fn a_bundle_grows_into_no_other_section() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     let data = [bundle(b"code"), vec![0; 300]].concat();
     let mut so = library(&data);

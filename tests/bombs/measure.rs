@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::machine::llvm_directory;
+use crate::machine::{llvm_directory, memory_directory};
 use crate::measured::{self, Run};
 
 pub const MB: u64 = 1 << 20;
@@ -32,7 +32,7 @@ pub fn is_asked_for() -> bool {
 impl Bomb {
     pub fn new(name: &'static str, args: &[&str]) -> Self {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let dir = tempfile::tempdir().unwrap();
+        let dir = memory_directory();
         Self { name, called: "clang-offload-bundler", args, own_args: vec![], dir, files: 0, memory: 64 * MB }
     }
 
@@ -44,6 +44,13 @@ impl Bomb {
     pub fn file(mut self, name: &str, data: Vec<u8>) -> Self {
         fs::write(self.dir.path().join(name), data).unwrap();
         self.files += 1;
+        self
+    }
+
+    /// Keeps the files on the disk: in memory, the holes of a mapped file count as memory of whoever reads them. To be called
+    /// before files are added.
+    pub fn on_disk(mut self) -> Self {
+        self.dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         self
     }
 

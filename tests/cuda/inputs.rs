@@ -1,5 +1,6 @@
 //! Files with fatbins in every form that NVIDIA's tools and clang write. They are made from a kernel of ten lines.
 
+use crate::machine::memory_directory;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -132,7 +133,7 @@ struct Maker {
 
 impl Maker {
     fn new(tools: Tools) -> Self {
-        Self { tools, dir: tempfile::tempdir().unwrap(), inputs: Vec::new() }
+        Self { tools, dir: memory_directory(), inputs: Vec::new() }
     }
 
     fn all(mut self) -> Vec<Input> {

@@ -1,5 +1,6 @@
 //! The registers and memory of kernels are those that `cuobjdump -res-usage` prints.
 
+use crate::machine::memory_directory;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -17,7 +18,7 @@ type Usage = BTreeMap<(String, String, [u64; 3], Option<u64>), usize>;
 
 /// The usage that `cuobjdump` prints. Functions that are not kernels have no constant bank 0.
 fn printed(tools: &Tools, name: &str, data: &[u8], arch: &str) -> Usage {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join(name), data).unwrap();
     let (mut usage, mut arch, mut function) = (Usage::new(), arch.to_owned(), String::new());
     for line in tools::run(&tools.cuobjdump, dir.path(), &["-all", "-res-usage", name]).lines().map(str::trim) {
@@ -67,7 +68,7 @@ fn usage_of_kernels_of_ptxas_is_that_of_cuobjdump() {
     let ptx = fs::read_to_string(source).unwrap();
     for arch in ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"] {
         for more in [&[][..], &["-c"], &["-O0"]] {
-            let dir = tempfile::tempdir().unwrap();
+            let dir = memory_directory();
             fs::write(dir.path().join("k.ptx"), ptx.replace("sm_80", arch).replace("version 7.8", "version 8.7"))
                 .unwrap();
             let arch_option = format!("-arch={arch}");
@@ -100,7 +101,7 @@ fn sections_take_no_bytes_where_cuobjdump_reads_none() {
     let (table, count) = (number(&cubin, 40, 8), number(&cubin, 60, 2));
     let is_without = |header: &usize| number(&cubin, header + 4, 4) == 8 && number(&cubin, header + 32, 8) > 0;
     let header = (0..count).map(|index| table + 64 * index).find(is_without).unwrap();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     for kind in [1, 8].into_iter().chain(0x7000_0000..0x7000_0020_u32) {
         let mut cubin = cubin.clone();
         cubin[header + 4..header + 8].copy_from_slice(&kind.to_le_bytes());

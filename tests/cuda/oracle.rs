@@ -1,5 +1,6 @@
 //! The entries of a file as `cuobjdump` lists and extracts them.
 
+use crate::machine::memory_directory;
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -25,7 +26,7 @@ impl Row {
 
 /// The entries of a file, relocatable ones included, in file order.
 pub fn rows(tools: &Tools, name: &str, data: &[u8]) -> Vec<Row> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join(name), data).unwrap();
     let archs = listed(&tools::run(&tools.cuobjdump, dir.path(), &["-all", name]));
     let place = dir.path().join("extracted");

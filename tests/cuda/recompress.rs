@@ -1,5 +1,6 @@
 //! `recompress`: cuobjdump finds the same entries in what it writes, or those that are kept.
 
+use crate::machine::memory_directory;
 use std::process::Command;
 
 use super::*;
@@ -121,7 +122,7 @@ fn recompress_compresses_hip_bundles_beside_fatbins() {
 
 /// A library without the contents of its sections with device code.
 fn without_fatbins(data: &[u8]) -> Vec<u8> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     std::fs::write(dir.path().join("library"), data).unwrap();
     let sections =
         [".nv_fatbin", "__nv_relfatbin", ".hip_fatbin"].map(|section| format!("--dump-section={section}={section}"));

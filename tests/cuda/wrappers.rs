@@ -1,5 +1,6 @@
 //! The wrappers with which programs register fatbins: `verify` follows their addresses as linkers write them.
 
+use crate::machine::memory_directory;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -57,7 +58,7 @@ fn build(dir: &Path, inputs: &[Input], off: i32) {
 fn wrappers_that_do_not_point_at_a_fatbin_are_a_fault() {
     let Some(inputs) = inputs("wrappers of fatbins") else { return };
     for off in [0, 8, 16, -8] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = memory_directory();
         build(dir.path(), inputs, off);
         for (name, ..) in LINKED.iter().filter(|(name, ..)| *name != "main.o") {
             let data = fs::read(dir.path().join(name)).unwrap();

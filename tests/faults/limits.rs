@@ -1,13 +1,14 @@
 //! Exhausted resources and missing permissions: space, file sizes, open files, threads, directories.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use super::matrix::{has_strace, run_with_late_error};
 use super::scenario::{self, OLD, OURS, Place, Scenario, bundling, has_unnamed_files, noise};
 use crate::inputs::has_namespaces;
-use crate::machine::{loud, write_program};
+use crate::machine::{loud, memory_directory, write_program};
 use crate::reference::formats;
 
 /// Runs a script in the directory of a scenario, with the tool as `$TOOL` and its arguments as `"$@"`.
@@ -201,7 +202,7 @@ fn the_limit_on_open_files() {
 
 /// A directory with the executable as `tool`, where everybody can run it.
 fn public_directory() -> tempfile::TempDir {
-    let public = tempfile::tempdir().unwrap();
+    let public = memory_directory();
     fs::set_permissions(public.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     write_program(&public.path().join("tool"), &fs::read(OURS).unwrap());
     public
@@ -267,15 +268,15 @@ fn files_are_read_without_further_threads_where_none_can_be_started() {
 
 #[test]
 fn another_file_system_than_that_of_temporary_files() {
-    let shared = Path::new("/dev/shm");
-    if !shared.is_dir() {
-        loud("SKIPPED: there is no /dev/shm");
+    let mut scenario = bundling("other file system", &["-type=bc"], 100_000, &["out"]);
+    let place = Place::new(&scenario);
+    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let device = |path: &Path| fs::metadata(path).unwrap().dev();
+    if device(elsewhere.path()) == device(&place.work) {
+        loud("SKIPPED: there is only one file system, without /dev/shm");
         return;
     }
     let expected = bundling("", &["-type=bc"], 100_000, &[]).product();
-    let elsewhere = tempfile::tempdir_in(shared).unwrap();
-    let mut scenario = bundling("other file system", &["-type=bc"], 100_000, &["out"]);
-    let place = Place::new(&scenario);
     let run = script(&scenario, &place, &format!("TMPDIR={} exec \"$TOOL\" \"$@\"", elsewhere.path().display()));
     assert!(run.status.success(), "{}", stderr(&run));
     assert!(place.outputs(&scenario)["out"] == expected);
@@ -346,7 +347,7 @@ fn a_closed_pipe_for_messages() {
 #[test]
 fn many_runs_with_one_output() {
     const RUNS: usize = 8;
-    let directory = tempfile::tempdir().unwrap();
+    let directory = memory_directory();
     let bundle = |run: usize, output: &str| {
         let input = format!("-input=in{run}");
         let arguments = ["-type=bc", "-targets=host-x86_64-unknown-linux-gnu-", &input, &format!("-output={output}")];

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::kpack::tree;
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, zip};
+use crate::machine::memory_directory;
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images::{self, Image, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
@@ -54,7 +55,7 @@ pub struct Place {
 impl Place {
     /// Creates all files that the run needs.
     pub fn new(scenario: &Scenario) -> Self {
-        let keep = tempfile::tempdir().unwrap();
+        let keep = memory_directory();
         let (work, temporary) = (keep.path().join("work"), keep.path().join("temporary"));
         fs::create_dir(&work).unwrap();
         fs::create_dir(&temporary).unwrap();
@@ -446,9 +447,9 @@ impl Scenario {
     }
 }
 
-/// Whether the directory for temporary files supports unnamed files that can be given a name.
+/// Whether the file system of [`Place`] supports unnamed files that can be given a name.
 pub fn has_unnamed_files() -> bool {
     use rustix::fs::{Mode, OFlags, open};
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    open(std::env::temp_dir(), flags, Mode::RUSR | Mode::WUSR).is_ok() && Path::new("/proc/self/fd").exists()
+    open(memory_directory().path(), flags, Mode::RUSR | Mode::WUSR).is_ok() && Path::new("/proc/self/fd").exists()
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::bombs::files::{self, elf, thin};
 use crate::kpack::tree::program;
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, pe, zip};
-use crate::machine::{llvm_directory, skip};
+use crate::machine::{llvm_directory, memory_directory, skip};
 use crate::properties::code_objects::{self, Kernel};
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images::{self, Program};
@@ -253,7 +253,7 @@ fn bitcode(functions: usize) -> Option<Vec<u8>> {
     let tool = llvm_directory().join("llvm-as");
     let mut text = String::from("target triple = \"amdgcn-amd-amdhsa\"\n");
     (0..functions).for_each(|number| text += &format!("define void @function_{number}() {{ ret void }}\n"));
-    let directory = tempfile::tempdir().unwrap();
+    let directory = memory_directory();
     fs::write(directory.path().join("in.ll"), text).unwrap();
     let made = Command::new(tool).args(["in.ll", "-o", "out.bc"]).current_dir(directory.path()).status().ok()?;
     made.success().then(|| fs::read(directory.path().join("out.bc")).unwrap())

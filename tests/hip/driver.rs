@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use object::{Object, ObjectSection};
 
 use super::{COMMON, SOURCE, clang};
-use crate::machine::{skip, write_program};
+use crate::machine::{memory_directory, skip, write_program};
 use crate::reference::harness::{Tools, llvm23};
 
 /// Sections that hold device code.
@@ -68,7 +68,7 @@ fn table(heading: &str) -> Vec<Row> {
 
 /// A directory with a source, and with links to this tool under all its names in `ours`.
 fn workshop(tools: &Tools) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join("kernels.hip"), SOURCE).unwrap();
     fs::create_dir(dir.path().join("ours")).unwrap();
     for name in ["clang-offload-bundler", "llvm-offload-binary"] {

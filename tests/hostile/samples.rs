@@ -1,5 +1,6 @@
 //! Valid samples, one of each kind of file.
 
+use crate::machine::memory_directory;
 use std::fs;
 use std::path::Path;
 
@@ -59,7 +60,7 @@ fn images() -> Vec<Image> {
 
 /// A fat object around a host.
 fn fat(host: &[u8]) -> Vec<u8> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let path = |name: &str| dir.path().join(name);
     fs::write(path("host"), host).unwrap();
     fs::write(path("device"), b"code object for gfx906").unwrap();

@@ -6,7 +6,7 @@ use std::fs;
 
 use super::*;
 use crate::lists::half_of;
-use crate::machine::loud;
+use crate::machine::{loud, memory_directory};
 
 /// A few lines of device code, in a program.
 pub const HIP: &str = "
@@ -65,7 +65,7 @@ pub const DRIVERS: [(&str, &[&str]); 4] = [
 /// gets a link in another directory.
 pub fn objdump(test: &str, file: &Path) -> Option<Vec<Vec<u8>>> {
     let tool = llvm(test, "llvm-objdump")?;
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let link = dir.path().join("in");
     std::os::unix::fs::symlink(file, &link).unwrap();
     must(Command::new(tool).arg("--offloading").arg(&link).current_dir(dir.path()));
@@ -76,7 +76,7 @@ pub fn objdump(test: &str, file: &Path) -> Option<Vec<Vec<u8>>> {
 
 /// The contents of the code objects, including those of hosts, that `extract` writes.
 pub fn extracted(file: &Path, args: &[&str]) -> Vec<Vec<u8>> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let args = [&["extract", "-o", "out", file.to_str().unwrap()], args].concat();
     let (status, listed, said) = text(&tool_in(dir.path(), &args));
     assert_eq!((status, said.as_str()), (0, ""), "{args:?}");
@@ -94,7 +94,7 @@ fn sorted(mut contents: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 /// The code objects that LLVM's bundler extracts from the `.hip_fatbin` section of a file for each of these targets.
 fn unbundled(test: &str, file: &Path, targets: &[&str]) -> Option<Vec<Vec<u8>>> {
     let (objcopy, bundler) = (llvm(test, "llvm-objcopy")?, llvm(test, "clang-offload-bundler")?);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let mut command = Command::new(objcopy);
     must(command.arg("--dump-section=.hip_fatbin=section").arg(file).arg("copy").current_dir(dir.path()));
     let unbundle = |target: &&str| {
@@ -111,7 +111,7 @@ fn llvm_takes_out_the_same_code_objects() {
     let targets = ["hipv4-amdgcn-amd-amdhsa--gfx906", "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+"];
     let mut compared = 0;
     for (driver, more) in DRIVERS {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = memory_directory();
         if build(test, dir.path(), driver, more).is_none() {
             return;
         }
@@ -151,7 +151,7 @@ fn llvm_objdump_takes_the_same_out_of_librocrand() {
 fn rdc_objects_and_openmp_are_found() {
     let test = "objects for relocatable device code and OpenMP";
     let Some(clang) = llvm(test, "clang") else { return };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let at = |name: &str| dir.path().join(name);
     fs::write(at("source.hip"), HIP).unwrap();
     fs::write(
@@ -220,7 +220,7 @@ fn code_objects_record_what_llvm_readobj_says() {
     let test = "what ELF files for AMD GPUs record";
     let (Some(assembler), Some(readobj)) = (llvm(test, "llvm-mc"), llvm(test, "llvm-readobj")) else { return };
     let Some(names) = processors(test, "amdgcn") else { return };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     assert!(names.len() > 50, "{names:?}");
     let names = half_of(names);
     let settings = ["", "+xnack", "-xnack", "+sramecc", "-sramecc", "+xnack,-sramecc", "-xnack,+sramecc"];

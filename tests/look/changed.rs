@@ -12,7 +12,7 @@ use offload_bundle::scan::{Pattern, Selection};
 use super::inspect::bundle;
 use super::make::{DEFLATED, STORED, ZSTD, Zipped, zip};
 use super::*;
-use crate::machine::loud;
+use crate::machine::{loud, memory_directory};
 use crate::reference::formats;
 
 /// The files that `extract` writes for the file `in`, by name, or its error.
@@ -63,7 +63,7 @@ fn sample() -> Vec<u8> {
 
 #[test]
 fn every_byte_of_a_compressed_bundle_counts() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let (mut tried, mut harmless) = (0, 0);
     for (version, method) in [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)] {
         let sound = formats::compressed(version, method, &sample());
@@ -87,7 +87,7 @@ fn every_byte_of_a_compressed_bundle_counts() {
 
 #[test]
 fn every_byte_of_a_zip_members_content_counts() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let bundle = bundle();
     for method in [STORED, DEFLATED, ZSTD] {
         // Nothing is requested from the second member, so its state does not matter.
@@ -110,7 +110,7 @@ fn every_byte_of_a_zip_members_content_counts() {
 
 #[test]
 fn a_large_compressed_bundle_is_checked_to_its_end() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     // More than is checked completely before it is used; the requested code object comes first.
     let filler = vec![7; 17 << 20];
     let plain = formats::binary(&[(HOST, b""), (GFX906, b"first"), (GFX90A, &filler)], 8);

@@ -8,7 +8,7 @@ use offload_bundle::scan::{Finding, Scan};
 
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
 use super::*;
-use crate::machine::loud;
+use crate::machine::{loud, memory_directory};
 use crate::objects::exists_in_path;
 use crate::properties::fatbins;
 use crate::reference::formats;
@@ -247,7 +247,7 @@ fn assembly(windows: bool, targets: &[&str]) -> String {
 
 /// The sections of the bundles in a file that these commands make of the assembly, and the faults of wrappers.
 fn registered(source: &str, commands: &[Vec<&str>]) -> (Vec<String>, usize) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let one = |id: &str| formats::binary(&[(HOST, b""), (id, b"code")], 8);
     fs::write(dir.path().join("first"), one(GFX906)).unwrap();
     fs::write(dir.path().join("packed"), formats::compressed(3, 1, &one(GFX90A))).unwrap();

@@ -1,5 +1,6 @@
 //! Tests of `diff` on pairs of files that differ in one way each.
 
+use crate::machine::memory_directory;
 use serde_json::Value;
 
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, zip};
@@ -316,7 +317,7 @@ fn wheels_are_compared_member_by_member() {
 #[test]
 fn directories_are_compared_file_by_file() {
     let [a, b, c] = ["a", "b", "c"].map(|name| bundle(&[(GFX906, &code(name, 0))]));
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     for (path, data) in [
         ("old/same.so", &a),
         ("old/sub/only.so", &b),
@@ -411,7 +412,7 @@ fn the_picture_has_each_gpu_with_its_sizes() {
     let of = |len: usize| ids.iter().map(|id| (id.as_str(), &code[..len])).collect::<Vec<_>>();
     let mut new = of(1500);
     new.remove(0);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     std::fs::write(dir.path().join("old"), bundle(&of(1000))).unwrap();
     std::fs::write(dir.path().join("new"), bundle(&new)).unwrap();
     let outcome = tool_in(dir.path(), &["diff", "old", "new", "--svg", "picture.svg"]);
@@ -443,7 +444,7 @@ fn a_library_that_is_left_without_code_has_lost_its_gpus() {
 
 #[test]
 fn files_that_moved_are_compared_and_inputs_are_not_overwritten() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let put = |path: &str, data: &[u8]| {
         let path = dir.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -19,7 +19,7 @@ fn fixtures() -> [(&'static str, Vec<u8>); 2] {
 
 /// The names and contents of all code objects.
 fn extracted(data: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join("in"), data).unwrap();
     assert_eq!(text(&tool_in(dir.path(), &["extract", "in", "-o", "out"])).0, 0);
     let files = fs::read_dir(dir.path().join("out")).unwrap().map(|file| file.unwrap());
@@ -78,7 +78,7 @@ fn verify_reports_damage_that_hides_code() {
 #[test]
 fn many_relocations_are_followed() {
     let verify = |fatbin: &[u8]| {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = memory_directory();
         fs::write(dir.path().join("in"), elf::relocated_wrappers(fatbin, 100)).unwrap();
         text(&tool_in(dir.path(), &["verify", "in"])).1
     };
@@ -105,7 +105,7 @@ fn assembly(flags: &str, [code, wrappers]: [&str; 2], targets: &[&str]) -> (Vec<
 
 /// Faults of the wrappers of a file that these commands make of the assembly `in.s`.
 fn wrapper_faults(assembly: (Vec<u8>, String), commands: &[&[&str]]) -> usize {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join("fatbins"), assembly.0).unwrap();
     fs::write(dir.path().join("in.s"), assembly.1).unwrap();
     for command in commands {

@@ -352,7 +352,7 @@ fn what_lies_in_one_another_is_bounded() {
 #[test]
 fn shared_bytes_are_not_extracted_again_and_again() {
     let bundle = |count: usize| shared(&vec![GFX90A; count], &[7; 10_000]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let extract = |count| {
         fs::write(dir.path().join("in"), bundle(count)).unwrap();
         super::text(&super::tool_in(dir.path(), &["extract", "-n", "in"]))
@@ -370,7 +370,7 @@ fn long_names_are_told_once() {
     let xnack = format!("{GFX90A}:xnack+");
     let ids: Vec<&str> = std::iter::once(&*long).chain([&*xnack; 2000]).collect();
     let bundle = shared(&ids, b"code");
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join("in"), bundle).unwrap();
     let verified = Verify::default().run(&dir.path().join("in")).unwrap();
     assert!(verified.faults.len() > 2000);
@@ -382,7 +382,7 @@ fn long_names_are_told_once() {
 #[test]
 fn a_reader_that_goes_away_hides_no_fault() {
     use std::process::{Command, Stdio};
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join("in"), shared(&[GFX90A, GFX90A], b"code")).unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -393,7 +393,7 @@ fn a_reader_that_goes_away_hides_no_fault() {
 
 #[test]
 fn a_picture_never_takes_the_place_of_an_input() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let bundle = shared(&[GFX90A], b"code");
     fs::write(dir.path().join("in"), &bundle).unwrap();
     let (status, _, error) = super::text(&super::tool_in(dir.path(), &["inspect", "in", "--svg", "./in"]));

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, thin_archive, zip};
 use super::*;
-use crate::machine::loud;
+use crate::machine::{loud, memory_directory};
 use crate::reference::formats;
 use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};
@@ -439,7 +439,7 @@ fn a_broken_compressed_bundle_does_not_hide_those_behind_it() {
 
 #[test]
 fn directories_links_and_what_cannot_be_opened() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir_all(at("d/sub/deep")).unwrap();
     for name in ["d/b", "d/a", "d/sub/c", "d/sub/deep/e"] {
@@ -503,7 +503,7 @@ fn hostile_ids_reach_no_terminal() {
 #[test]
 fn bytes_that_are_no_utf_8_in_names_are_replaced() {
     use std::os::unix::ffi::OsStrExt as _;
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join(std::ffi::OsStr::from_bytes(b"a\xff b#")), bundle()).unwrap();
     let (status, out, said) = text(&tool_in(dir.path(), &["inspect", "--json", "."]));
     assert_eq!((status, said.as_str()), (0, ""));
@@ -537,7 +537,7 @@ fn paths_reach_no_terminal_as_they_are() {
 
 #[test]
 fn devices_without_an_end_are_refused_and_others_are_read() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join("in"), bundle()).unwrap();
     let all = [&["inspect"][..], &["extract", "-o", "new"], &["kernels"], &["verify"], &["recompress", "-o", "new"]];
     for args in all.map(|args| args.join(" ")) {

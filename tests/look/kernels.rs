@@ -1,5 +1,6 @@
 //! Tests of `kernels` on samples and on librocrand, compared with what `llvm-readelf` prints.
 
+use crate::machine::memory_directory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
@@ -115,7 +116,7 @@ fn a_pattern_that_matches_nothing_is_an_error_that_lists_what_there_is() {
         }
     }
     // What one of several files has is no error, and a file that cannot be read has nothing to list.
-    let (dir, elf) = (tempfile::tempdir().unwrap(), fixture(ELF));
+    let (dir, elf) = (memory_directory(), fixture(ELF));
     fs::write(dir.path().join("a"), &elf).unwrap();
     fs::write(dir.path().join("b"), fixture(CUBIN)).unwrap();
     let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["kernels", "."], args].concat()));
@@ -149,7 +150,7 @@ fn kernels_are_sorted_over_all_files() {
         }
     }
     // More files than are sorted at a time.
-    let (elf, dir) = (fixture(ELF), tempfile::tempdir().unwrap());
+    let (elf, dir) = (fixture(ELF), memory_directory());
     (0..300).for_each(|number| fs::write(dir.path().join(format!("{number:03}")), &elf).unwrap());
     let output = tool_in(dir.path(), &["kernels", ".", "--sort", "spills", "--top", "3"]);
     let (status, out, err) = text(&output);
@@ -312,7 +313,7 @@ fn printed(readelf: &Path, code: &Path) -> BTreeMap<String, Printed> {
 fn numbers_are_those_of_readelf_for_all_kernels_of_librocrand() {
     const TEST: &str = "kernels of librocrand";
     let (Some(library), Some(readelf)) = (librocrand(TEST), llvm(TEST, "llvm-readelf")) else { return };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let library = library.to_str().unwrap();
     let (status, document, err) = text(&tool_in(dir.path(), &["kernels", "--json", library]));
     assert_eq!((status, err.as_str()), (0, ""));

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 
 use super::*;
-use crate::machine::{loud, skip};
+use crate::machine::{loud, memory_directory, skip};
 use crate::reference::formats;
 
 const SUBCOMMANDS: [&str; 10] =
@@ -51,7 +51,7 @@ fn completions_have_every_option() {
 
 #[test]
 fn shells_take_the_completions() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let shells = [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")];
     for ((shell, checks), name) in shells.iter().flat_map(|shell| NAMES.map(|name| (*shell, name))) {
         let script = dir.path().join(shell);
@@ -78,7 +78,7 @@ impl Shell {
             skip("completions", &format!("{name} is not installed"));
             return None;
         }
-        let dir = tempfile::tempdir().unwrap();
+        let dir = memory_directory();
         fs::write(dir.path().join("script"), completions(NAMES[0], name)).unwrap();
         fs::create_dir_all(dir.path().join("work/sub")).unwrap();
         for file in ["libk.so", "kernels.hipfb"] {
@@ -190,7 +190,7 @@ fn shells_offer_the_options_that_are_in_the_help_and_no_others() {
 
 #[test]
 fn manual_pages_have_every_option_and_no_faults() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let (status, out, said) = text(&tool_in(dir.path(), &["man", "-o", "new/man1"]));
     assert_eq!((status, out.as_str(), said.as_str()), (0, "", ""));
     let pages = dir.path().join("new/man1");
@@ -249,7 +249,7 @@ fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
     if !Path::new("/usr/bin/man").exists() {
         return skip("manual pages", "man-db is not installed");
     }
-    let home = tempfile::tempdir().unwrap();
+    let home = memory_directory();
     fs::create_dir_all(home.path().join(".cargo/bin")).unwrap();
     // The directory that the README names.
     must(Command::new(PROGRAM).args(["man", "-o"]).arg(home.path().join(".cargo/share/man/man1")));
@@ -330,7 +330,7 @@ fn versions_and_helps_have_the_names_that_are_typed() {
 
 #[test]
 fn a_file_whose_name_begins_with_a_dash_is_recognised() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     for name in ["-dash.hipfb", "-n.so", "-r.so", "-é.so"] {
         fs::write(dir.path().join(name), inspect::bundle()).unwrap();
         for args in [&["inspect"][..], &["extract"], &["kernels"], &["verify"], &["recompress", "-o", "out"]] {
@@ -359,7 +359,7 @@ fn the_help_tells_what_inspect_does_not_find() {
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let ids: Vec<String> = (0..5000).map(|number| format!("hip-amdgcn-amd-amdhsa--gfx{number}")).collect();
     let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b"x"[..])).collect();
     fs::write(dir.path().join("in"), formats::binary(&entries, 1)).unwrap();

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use super::make::{DEFLATED, Elf, Section, Zipped, archive, coff, pe, zip};
 use super::*;
 use crate::lists::half_of;
-use crate::machine::loud;
+use crate::machine::{loud, memory_directory};
 use crate::properties::fatbins;
 use crate::reference::formats;
 
@@ -34,7 +34,7 @@ fn held(data: &[u8]) -> Vec<(String, Vec<u8>)> {
     let outcome = tool(&["inspect", "--json", "in"], &[("in", data)]);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr_text());
     let rows = told(&json_of(&outcome));
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join("in"), data).unwrap();
     let contents = built::extracted(&dir.path().join("in"), &["-t", "*"]);
     assert_eq!(rows.len(), contents.len());
@@ -257,7 +257,7 @@ fn each_bundle_gets_its_smallest_form() {
 fn llvm_reads_what_is_recompressed() {
     let test = "recompressed bundles";
     let Some(theirs) = llvm(test, "clang-offload-bundler") else { return };
-    let (data, dir) = (large(), tempfile::tempdir().unwrap());
+    let (data, dir) = (large(), memory_directory());
     for args in [&[][..], &["--level=1"], &["--drop=gfx906"], &["--none", "--keep=gfx90a"]] {
         let (small, _) = recompress(args, &data);
         fs::write(dir.path().join("in"), &small).unwrap();
@@ -624,7 +624,7 @@ fn a_missing_directory_is_named() {
 #[test]
 fn holes_take_no_space_and_read_as_zeros() {
     let (data, section) = library();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let at = |name: &str| dir.path().join(name);
     fs::write(at("in"), &data).unwrap();
     let (status, _, said) = text(&tool_in(dir.path(), &["recompress", "in", "-o", "out"]));
@@ -649,7 +649,7 @@ fn programs_run_as_before() {
     let test = "recompressed programs";
     let (Some(readobj), Some(objcopy)) = (llvm(test, "llvm-readobj"), llvm(test, "llvm-objcopy")) else { return };
     for (driver, more) in built::DRIVERS {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = memory_directory();
         let at = |name: &str| dir.path().join(name);
         if built::build(test, dir.path(), driver, more).is_none() {
             return;
@@ -699,7 +699,7 @@ fn programs_run_as_before() {
 fn librocrand_becomes_smaller_and_comes_back() {
     let test = "librocrand, recompressed";
     let Some(library) = librocrand(test) else { return };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let run = |args: &[&str]| {
         let (status, _, said) = text(&tool_in(dir.path(), args));
         assert_eq!(status, 0, "{said}");
@@ -738,7 +738,7 @@ fn to_the_standard_output_and_onto_itself() {
 
 #[test]
 fn a_program_from_the_standard_input_stays_executable() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let path = |name: &str| dir.path().join(name);
     fs::write(path("in"), library().0).unwrap();
     for (mode, name_is_executable) in [(0o755, false), (0o644, true)] {

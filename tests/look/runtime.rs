@@ -2,6 +2,7 @@
 
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, zip};
 use super::*;
+use crate::machine::memory_directory;
 use crate::properties::{coverage, fatbins};
 use crate::reference::formats;
 use crate::reference::harness::Random;
@@ -114,7 +115,7 @@ fn reports_for_programs_name_gpu_and_source() {
 fn a_linked_library_tells_the_sources_of_its_bundles() {
     let test = "a_linked_library_tells_the_sources_of_its_bundles";
     let (Some(clang), Some(lld)) = (llvm(test, "clang"), llvm(test, "ld.lld")) else { return };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let mut objects = Vec::new();
     for (name, gpus) in [("one", &["gfx906", "gfx90a"][..]), ("two", &["gfx906"]), ("three", &["gfx90a"])] {
         let source = super::built::HIP.split("extern \"C\" int puts").next().unwrap().replace("add", name);
@@ -277,7 +278,7 @@ fn inspect_counts_the_bundles_that_serve_a_gpu() {
 fn the_picture_names_every_gpu_with_its_bundles() {
     let gpus: Vec<String> = (0..20).map(|number| format!("gfx90{number:02x}")).collect();
     let all: Vec<&str> = gpus.iter().map(String::as_str).collect();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     std::fs::write(dir.path().join("in"), library(&[&all, &all[..7], &all[..7]])).unwrap();
     let outcome = tool_in(dir.path(), &["inspect", "--svg", "picture.svg", "in"]);
     assert!(outcome.status.success());

@@ -2,6 +2,7 @@
 //!
 //! `BLESS=1` rewrites the tables.
 
+use crate::machine::memory_directory;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -169,7 +170,7 @@ fn on_a_terminal(width: u16, environment: &[(&str, &str)], args: &[&str], dir: &
 
 #[test]
 fn tables_fit_the_terminal() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     for (name, data) in files().into_iter().filter(|(name, _)| *name != "broken") {
         fs::write(dir.path().join(name), data).unwrap();
     }
@@ -196,7 +197,7 @@ fn tables_fit_the_terminal() {
 
 #[test]
 fn tables_of_kernels_fit_the_terminal_too() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let deep = dir.path().join("a/rather/deep/directory");
     fs::create_dir_all(&deep).unwrap();
     fs::write(deep.join("old.so"), kernels::bundle()).unwrap();

@@ -14,7 +14,7 @@ use offload_bundle::llvm::{BundleFiles, FileType};
 
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
 use super::*;
-use crate::machine::loud;
+use crate::machine::{loud, memory_directory};
 use crate::properties::{images, packages};
 use crate::reference::formats;
 use crate::reference::harness::Random;
@@ -239,7 +239,7 @@ fn what_is_sound_is_clean() {
 #[test]
 fn the_runtime_finds_what_the_first_4096_bytes_describe() {
     let elf = Elf::amdgpu(0x3f).write(&[]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let output = dir.path().join("out");
     let (mut random, mut lost) = (Random::new(1), 0);
     for _ in 0..500 {
@@ -322,7 +322,7 @@ fn librocrand_and_what_clang_builds_are_clean() {
         check(&library);
     }
     for (driver, more) in built::DRIVERS {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = memory_directory();
         if built::build(test, dir.path(), driver, more).is_some() {
             ["kernel.o", "libkernel.so", "program"].iter().for_each(|name| check(&dir.path().join(name)));
         }
@@ -352,7 +352,7 @@ fn one_fault_does_not_hide_the_next() {
 
 #[test]
 fn several_files_and_the_status() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir(at("d")).unwrap();
     fs::write(at("d/sound"), targets(&["gfx906"])).unwrap();
@@ -437,7 +437,7 @@ fn kernels_begin_in_the_code_or_where_it_ends() {
 
 #[test]
 fn nothing_read_is_no_success() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir_all(at("deep/lib")).unwrap();
     fs::create_dir_all(at("texts/more")).unwrap();
@@ -623,7 +623,7 @@ fn an_object_that_llvm_refuses_is_not_without_device_code() {
     let library =
         Elf::LIBRARY.write(&[Section::new(".text", b"code"), Section::new(".hip_fatbin", &targets(&["gfx906"]))]);
     let table = usize::try_from(u64::from_le_bytes(library[40..48].try_into().unwrap())).unwrap();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let mut refused = 0;
     for at in (4..64).chain(table..library.len()) {
         let mut data = library.clone();

@@ -35,7 +35,7 @@ fn built(test: &str) -> &'static Objects {
 fn build(test: &str) -> Option<Objects> {
     llvm(test, "clang")?;
     llvm(test, "ld.lld")?;
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     fs::write(dir.join("k.cl"), SOURCE).unwrap();
     fs::write(
@@ -99,7 +99,7 @@ fn build(test: &str) -> Option<Objects> {
 /// The seven code objects of librocrand.
 fn of_librocrand(test: &str) -> Objects {
     let Some(library) = librocrand(test) else { return Vec::new() };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     must(Command::new(PROGRAM).args(["extract", "-o", "out"]).arg(library).current_dir(dir.path()));
     let files = fs::read_dir(dir.path().join("out")).unwrap().map(|entry| entry.unwrap().path());
     files
@@ -257,7 +257,7 @@ fn spir_v_is_walked_instruction_by_instruction() {
 fn more_sections_than_16_bits_count_are_whole() {
     let test = "many sections";
     let Some(clang) = llvm(test, "clang") else { return };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let source: String = (0..66_000).map(|n| format!(".section .s{n},\"a\"\n.byte 0\nsym{n}:\n")).collect();
     fs::write(dir.path().join("many.s"), source).unwrap();
     must(Command::new(clang).args(["-c", "many.s", "-o", "many.o"]).current_dir(dir.path()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{NAME, llvm};
-use crate::machine::skip;
+use crate::machine::{memory_directory, skip};
 use crate::reference::harness::{Report, Tools};
 use crate::reference::offload;
 
@@ -80,7 +80,7 @@ pub fn compare(report: &mut Report, tools: &Tools) {
     if !clang.exists() || !llvm(tools).join("clang-linker-wrapper").exists() {
         return skip("clang with our packager", "clang 22 or its linker wrapper is not installed");
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let dir = dir.path();
     fs::write(dir.join("source.hip"), HIP).unwrap();
     fs::write(dir.join("source.c"), OPENMP).unwrap();

@@ -1,6 +1,7 @@
 //! Malicious files, which must give an error in limited time. `tests/hostile.rs` damages files systematically;
 //! `tests/bombs.rs` has files that claim large amounts of data. LLVM is not needed for these tests.
 
+use crate::machine::memory_directory;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -72,7 +73,7 @@ fn entries_that_share_their_strings_make_no_more_of_them() {
     for entry in (32..32 + 40 * usize::try_from(count).unwrap()).step_by(40) {
         data.copy_within(32 + 8..32 + 24, entry + 8);
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     assert_eq!(images(dir.path(), &data), None);
 }
 

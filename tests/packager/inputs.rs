@@ -1,5 +1,6 @@
 //! Files with embedded offload binaries: objects, linked files, bitcode, and archives of all dialects.
 
+use crate::machine::memory_directory;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +24,7 @@ pub struct Shop<'t> {
 impl<'t> Shop<'t> {
     /// Creates an offload binary for each of two GPUs, `gfx906.off` and `gfx90a.off`, and one for both.
     pub fn open(tools: &'t Tools) -> Self {
-        let shop = Self { tools, dir: tempfile::tempdir().unwrap() };
+        let shop = Self { tools, dir: memory_directory() };
         let image = |gpu: &str| format!("--image=file={gpu}.o,triple=amdgcn-amd-amdhsa,arch={gpu},kind=hip");
         for gpu in ["gfx906", "gfx90a"] {
             shop.write(&format!("{gpu}.o"), format!("code object for {gpu}").as_bytes());

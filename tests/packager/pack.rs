@@ -1,5 +1,6 @@
 //! Packing with generated command lines, whose output must equal LLVM's byte for byte.
 
+use crate::machine::memory_directory;
 use std::fs;
 use std::sync::Arc;
 
@@ -230,7 +231,7 @@ fn compare_packed(report: &mut Report, tools: &Tools, theirs: &[u8], ours: &[u8]
     let reading = |packed: &[u8]| packager(&["in", "--image=no such key="]).file("in", packed);
     report.judge(&reading(ours), &run(&tools.theirs, &reading(ours)), &run(&tools.ours, &reading(theirs)));
     let images = offload::read(ours).unwrap().len();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let listed = |name: &str, packed: &[u8]| {
         fs::write(dir.path().join(name), packed).unwrap();
         call(tools, dir.path(), "llvm-objdump", &["--offloading", name]).replace(name, "")

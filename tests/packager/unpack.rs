@@ -1,5 +1,6 @@
 //! Unpacking with generated requests, and with requests that show the intended differences.
 
+use crate::machine::memory_directory;
 use std::fs;
 use std::sync::Arc;
 
@@ -174,7 +175,7 @@ pub fn compare_everything(report: &mut Report, tools: &Tools) {
 
 /// With `--archive`, the bytes equal LLVM's, including an index of the symbols of objects and bitcode.
 pub fn compare_archives(report: &mut Report, tools: &Tools) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let code = |name: &str, triple: &str, more: &[&str]| -> Vec<u8> {
         let source = format!("int {name}(int x) {{ return x; }}\nint {name}_data = 3;\nstatic int hidden;\n");
         fs::write(dir.path().join("source.c"), source).unwrap();

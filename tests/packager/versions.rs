@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{packager, unpack};
-use crate::machine::skip;
+use crate::machine::{memory_directory, skip};
 use crate::reference::harness::{Outcome, Report, Tools, llvm23, run};
 use crate::reference::offload::{self, Image};
 
@@ -118,7 +118,7 @@ fn old_hip(report: &mut Report, tools: &Tools) {
     if !release19.exists() {
         return skip("the old number of HIP", "LLVM 19 is not installed");
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join("in"), &old.files["out"]).unwrap();
     for (kind, content) in [("hip", "object"), ("cuda", "cubin")] {
         let request = format!("--image=kind={kind},file={kind}");
@@ -171,7 +171,7 @@ fn listed_by_23(llvm: &Path, file: &Path) -> Vec<[String; 5]> {
 fn llvm_23_reads_versions_1_and_2_and_not_3() {
     let Some(llvm) = llvm23("offload binaries for LLVM 23", &["llvm-objdump"]) else { return };
     let tools = Tools::ours_alone();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let image = |kind: &str, arch: &str, triple: &str, producer: &str, size: &str| {
         [kind, arch, triple, producer, size].map(str::to_owned)
     };
@@ -201,7 +201,7 @@ fn what_llvm_23_packs_is_read() {
     let Some(llvm) = llvm23("offload binaries by LLVM 23", &["clang-sycl-linker", "llvm-as", "llvm-objdump"]) else {
         return;
     };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join("module.ll"), MODULE).unwrap();
     let done = |tool: &str, args: &[&str]| {
         assert!(Command::new(llvm.join(tool)).args(args).current_dir(dir.path()).status().unwrap().success(), "{tool}");

@@ -10,7 +10,7 @@ use std::sync::{LazyLock, Mutex};
 use super::harness::{self, Case, Tools};
 use super::view::view;
 use super::{options, unbundling};
-use crate::machine::skip;
+use crate::machine::{memory_directory, skip};
 
 /// The library with the server, or none without a C compiler.
 static LIBRARY: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
@@ -73,7 +73,7 @@ impl Server {
 fn a_fork_gives_what_a_plain_start_gives() {
     let Some(tools) = Tools::find("forks and plain starts of LLVM's tool") else { return };
     // The harness forks only the tools in LLVM's directory.
-    let directory = tempfile::tempdir().unwrap();
+    let directory = memory_directory();
     let link = directory.path().join("bundler");
     std::os::unix::fs::symlink(&tools.theirs, &link).unwrap();
     let lists = [options::combinations(), options::nearly_right(), options::environment(), unbundling::broken()];

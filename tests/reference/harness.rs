@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::view::view;
 use super::{fork_server, llvm23 as rules_of_23, rules};
 use crate::lists::{evenly_spread, is_complete, sample, share_out};
-use crate::machine::{llvm, llvm_directory, loud, skip_unless};
+use crate::machine::{llvm, llvm_directory, loud, memory_directory, skip_unless};
 use crate::measured;
 
 /// The name under which both tools are called, unless a case specifies another.
@@ -241,7 +241,7 @@ impl Outcome {
 
 /// Runs a case with one tool in a new directory.
 pub fn run(tool: &Path, case: &Case) -> Outcome {
-    let scratch = tempfile::tempdir().unwrap();
+    let scratch = memory_directory();
     let work = scratch.path().join("work");
     let side = scratch.path().join("side");
     for dir in [&work, &side] {

@@ -1,6 +1,7 @@
 //! Programs with device images as linkers write them: the addresses in their tables are in the section, in relocations with
 //! addend, or in packed relative relocations.
 
+use crate::machine::memory_directory;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -67,7 +68,7 @@ fn build(dir: &Path, images: &[Vec<u8>; 4]) -> Option<()> {
 #[test]
 fn images_are_found_however_they_are_linked() {
     let images = [spirv(9, 1), spirv(90, 2), zebin(PVC, b"code"), spirv(2, 3)];
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     if build(dir.path(), &images).is_none() {
         return;
     }
@@ -100,7 +101,7 @@ fn images_are_found_however_they_are_linked() {
 #[test]
 fn images_without_a_table_are_those_of_each_section() {
     let images = [spirv(9, 1), spirv(90, 2), zebin(PVC, b"code"), spirv(2, 3)];
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     if build(dir.path(), &images).is_none() {
         return;
     }
