@@ -5,9 +5,9 @@
 
 use std::error::Error;
 
+use offload_bundle::container::Member;
 use offload_bundle::container::binary::Binary;
 use offload_bundle::container::sequence::{Bundles, Inflate};
-use offload_bundle::container::{Container, Member};
 use offload_bundle::id::EntryId;
 use offload_bundle::io;
 

@@ -4,21 +4,30 @@
 //! Offsets are absolute: they count from the start of the file (or of the inflated bundle), so an error shows where the
 //! fault is.
 
+use std::fmt::Display;
 use std::ops::Range;
 
 use crate::error::Malformed;
 
-/// A reading position in bytes that start at a known offset.
+/// A reading position in bytes that start at a known offset. Errors name the field that they are about: the text is only
+/// made for an error, so `format_args!` costs nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
     offset: u64,
+    last: u64,
 }
 
 impl<'a> Cursor<'a> {
     /// A cursor at the start of `data`, whose first byte has the absolute offset `base`.
     pub(crate) fn new(data: &'a [u8], base: u64) -> Self {
-        Self { rest: data, offset: base }
+        Self { rest: data, offset: base, last: base }
+    }
+
+    /// A cursor after the magic bytes at the start of `data`; `None` if it does not begin with them.
+    pub(crate) fn after(magic: &[u8], data: &'a [u8], base: u64) -> Option<Self> {
+        let (rest, offset) = (data.strip_prefix(magic)?, base.saturating_add(len_u64(magic)));
+        Some(Self { rest, offset, last: base })
     }
 
     /// The absolute offset of the next byte.
@@ -26,43 +35,88 @@ impl<'a> Cursor<'a> {
         self.offset
     }
 
+    /// The absolute offset of the field that was read last.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
     /// The number of bytes left.
     pub(crate) fn remaining(&self) -> u64 {
         len_u64(self.rest)
     }
 
-    /// Reads the next `count` bytes. `what` names the field in the error.
-    pub(crate) fn take(&mut self, count: u64, what: impl FnOnce() -> String) -> Result<&'a [u8], Malformed> {
+    /// Reads the next `count` bytes, which are the field `what`.
+    pub(crate) fn take(&mut self, count: u64, what: impl Display) -> Result<&'a [u8], Malformed> {
         let split = usize::try_from(count).ok().and_then(|count| self.rest.split_at_checked(count));
         let Some((head, tail)) = split else {
             let end = self.offset.saturating_add(self.remaining());
-            return Err(Malformed::truncated(what(), self.offset, count, end));
+            return Err(Malformed::truncated(what, self.offset, count, end));
         };
-        self.rest = tail;
+        (self.rest, self.last) = (tail, self.offset);
         self.offset = self.offset.saturating_add(count);
         Ok(head)
     }
 
     /// Reads the next two bytes as a number.
-    pub(crate) fn u16(&mut self, what: impl FnOnce() -> String) -> Result<u16, Malformed> {
+    pub(crate) fn u16(&mut self, what: impl Display) -> Result<u16, Malformed> {
         self.array(what).map(u16::from_le_bytes)
     }
 
     /// Reads the next four bytes as a number.
-    pub(crate) fn u32(&mut self, what: impl FnOnce() -> String) -> Result<u32, Malformed> {
+    pub(crate) fn u32(&mut self, what: impl Display) -> Result<u32, Malformed> {
         self.array(what).map(u32::from_le_bytes)
     }
 
     /// Reads the next eight bytes as a number.
-    pub(crate) fn u64(&mut self, what: impl FnOnce() -> String) -> Result<u64, Malformed> {
+    pub(crate) fn u64(&mut self, what: impl Display) -> Result<u64, Malformed> {
         self.array(what).map(u64::from_le_bytes)
     }
 
-    fn array<const N: usize>(&mut self, what: impl FnOnce() -> String) -> Result<[u8; N], Malformed> {
+    fn array<const N: usize>(&mut self, what: impl Display) -> Result<[u8; N], Malformed> {
         let mut array = [0; N];
         let bytes = self.take(len_u64(&array), what)?;
         array.copy_from_slice(bytes);
         Ok(array)
+    }
+
+    /// The fault of the field that was read last: its value is invalid.
+    pub(crate) fn invalid(&self, what: &str, found: impl Into<u64>, expected: &str) -> Malformed {
+        Malformed::value(what, found, self.last, expected)
+    }
+}
+
+/// The absolute offset and the number of some bytes, of which headers claim ranges.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) base: u64,
+    pub(crate) len: u64,
+}
+
+impl Bounds {
+    /// Those of `data`, whose first byte has the absolute offset `base`.
+    pub(crate) fn of(data: &[u8], base: u64) -> Self {
+        Self { base, len: len_u64(data) }
+    }
+
+    /// The absolute offset of a byte.
+    pub(crate) fn absolute(self, offset: u64) -> u64 {
+        self.base.saturating_add(offset)
+    }
+
+    /// The absolute offset of the end.
+    pub(crate) fn end(self) -> u64 {
+        self.absolute(self.len)
+    }
+
+    /// The range of `len` bytes from `start`, which `what` claims; it has to end inside.
+    pub(crate) fn claim(self, start: u64, len: u64, what: impl Display) -> Result<Range<u64>, Malformed> {
+        let end = start.checked_add(len).filter(|&end| end <= self.len);
+        Ok(start..end.ok_or_else(|| self.truncated(start, len, what))?)
+    }
+
+    /// The fault of a range that [`Self::claim`] rejects.
+    pub(crate) fn truncated(self, start: u64, len: u64, what: impl Display) -> Malformed {
+        Malformed::truncated(what, self.absolute(start), len, self.end())
     }
 }
 
@@ -145,19 +199,19 @@ mod tests {
     #[test]
     fn reads_numbers_and_keeps_the_absolute_offset() {
         let mut cursor = Cursor::new(&[1, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 9], 100);
-        assert_eq!(cursor.u16(String::new), Ok(1));
-        assert_eq!(cursor.u32(String::new), Ok(2));
-        assert_eq!(cursor.u64(String::new), Ok(3));
+        assert_eq!(cursor.u16(""), Ok(1));
+        assert_eq!(cursor.u32(""), Ok(2));
+        assert_eq!(cursor.u64(""), Ok(3));
         assert_eq!((cursor.offset(), cursor.remaining()), (114, 1));
     }
 
     #[test]
     fn a_short_read_says_what_where_and_how_much() {
         let mut cursor = Cursor::new(&[1, 2, 3], 10);
-        let error = cursor.u64(|| "the count".to_owned()).unwrap_err();
+        let error = cursor.u64("the count").unwrap_err();
         assert_eq!(error, Malformed::Truncated { what: "the count".into(), offset: 10, needed: 8, end: 13 });
-        assert!(cursor.take(u64::MAX, String::new).is_err());
-        assert_eq!(cursor.take(3, String::new), Ok(&[1, 2, 3][..]));
+        assert!(cursor.take(u64::MAX, "").is_err());
+        assert_eq!(cursor.take(3, ""), Ok(&[1, 2, 3][..]));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! A name from a file may be any bytes, of any length. On a terminal it is escaped; in a file name, everything that
 //! would make it a path is replaced. Long names are cut first, so that the cost is limited by the displayed length.
 
+use std::fmt::{self, Display};
+
 use crate::bytes;
 
 /// The maximum length of a name in a message, in characters.
@@ -52,9 +54,17 @@ pub(crate) fn short_name(name: &[u8], most: usize) -> String {
     if end.is_some() || start.len() < name.len() { text + "..." } else { text }
 }
 
-/// A name from a file, as shown in messages.
-pub(crate) fn shown(name: &[u8]) -> String {
-    short_name(name, NAME_MAX)
+/// A name from a file, as shown in messages. The text is only made when it is printed.
+pub(crate) fn shown(name: &[u8]) -> impl Display + '_ {
+    Shown(name)
+}
+
+struct Shown<'a>(&'a [u8]);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&short_name(self.0, NAME_MAX))
+    }
 }
 
 /// The treatment of slashes in a name.

@@ -459,63 +459,15 @@ pub enum Malformed {
         /// The offset of the end of the data.
         end: u64,
     },
-    /// A recorded count for which the remaining bytes are too few.
-    #[error(
-        "entry count {count} at offset {offset} is too large: the data ends at offset {end}, which leaves room for {most}"
-    )]
-    Count {
-        /// The recorded count.
-        count: u64,
-        /// The offset of the count.
+    /// Bytes that do not follow their format.
+    #[error("{what} at offset {offset}{problem}")]
+    Fault {
+        /// The field, container or other part, with its value.
+        what: String,
+        /// The offset of the part.
         offset: u64,
-        /// The offset of the end of the data.
-        end: u64,
-        /// The largest count that fits into the remaining bytes.
-        most: u64,
-    },
-    /// A code object that overlaps the header of its bundle.
-    #[error(
-        "entry {index} claims {size} bytes at offset {start}, inside the bundle's header, which ends at offset {header_end}"
-    )]
-    Overlap {
-        /// The index of the entry, from 0.
-        index: u64,
-        /// The recorded offset of its code object.
-        start: u64,
-        /// The recorded size in bytes.
-        size: u64,
-        /// The first offset after the header.
-        header_end: u64,
-    },
-    /// A field with a value that is invalid in the format.
-    #[error("{what} {found} at offset {offset}, expected {expected}")]
-    Value {
-        /// The field.
-        what: &'static str,
-        /// The recorded value.
-        found: u64,
-        /// The offset of the field.
-        offset: u64,
-        /// The valid values.
-        expected: &'static str,
-    },
-    /// A compressed container that cannot be inflated, or not to the data that its header describes.
-    #[error("{what} at offset {offset}: {reason}")]
-    Compressed {
-        /// The name of the container.
-        what: &'static str,
-        /// The offset of the container.
-        offset: u64,
-        /// The difference from the header, or the decoder's reason.
-        reason: String,
-    },
-    /// A start line of a text bundle without a matching end line.
-    #[error("the entry '{id}' that starts at offset {offset} has no end line")]
-    Unclosed {
-        /// The entry ID on the start line.
-        id: String,
-        /// The offset of the start line.
-        offset: u64,
+        /// The end of the sentence, such as the valid values; empty if `what` says it all.
+        problem: String,
     },
     /// A compressed container whose recorded inflated size exceeds a limit.
     #[error("{what} at offset {offset}: its inflated size of {claimed} bytes exceeds {limit}")]
@@ -536,14 +488,6 @@ pub enum Malformed {
         offset: u64,
         /// The reader's reason.
         reason: &'static str,
-    },
-    /// An object file with a structure that is inconsistent or not supported.
-    #[error("{what} at offset {offset}")]
-    Object {
-        /// The fault.
-        what: String,
-        /// The offset of the affected header, table or content.
-        offset: u64,
     },
     /// A fault inside the inflated bytes of a compressed container.
     #[error("{what} at offset {offset}: inside the inflated bytes: {inner}")]
@@ -580,19 +524,35 @@ impl Malformed {
     /// the file.
     pub fn offset(&self) -> Option<u64> {
         match self {
-            Self::Truncated { offset, .. } | Self::Count { offset, .. } | Self::Value { offset, .. } => Some(*offset),
-            Self::Overlap { start: offset, .. } | Self::Unclosed { offset, .. } => Some(*offset),
-            Self::Compressed { offset, .. } | Self::Claim { offset, .. } | Self::Inflated { offset, .. } => {
-                Some(*offset)
-            }
-            Self::Bitcode { offset, .. } | Self::Object { offset, .. } => Some(*offset),
+            Self::Truncated { offset, .. } | Self::Fault { offset, .. } | Self::Claim { offset, .. } => Some(*offset),
+            Self::Bitcode { offset, .. } | Self::Inflated { offset, .. } => Some(*offset),
             Self::Other { offset, .. } => *offset,
         }
     }
 
     /// The fault of data that ends before the `needed` bytes of a field or payload.
-    pub(crate) fn truncated(what: impl Into<String>, offset: u64, needed: u64, end: u64) -> Self {
-        Self::Truncated { what: what.into(), offset, needed, end }
+    pub(crate) fn truncated(what: impl fmt::Display, offset: u64, needed: u64, end: u64) -> Self {
+        Self::Truncated { what: what.to_string(), offset, needed, end }
+    }
+
+    /// The fault of a part: `what` at an offset, and the end of the sentence.
+    pub(crate) fn fault(what: impl Into<String>, offset: u64, problem: impl Into<String>) -> Self {
+        Self::Fault { what: what.into(), offset, problem: problem.into() }
+    }
+
+    /// The fault that `what` says completely.
+    pub(crate) fn at(what: impl Into<String>, offset: u64) -> Self {
+        Self::fault(what, offset, "")
+    }
+
+    /// The fault of a field with a value that is invalid in the format.
+    pub(crate) fn value(what: &str, found: impl Into<u64>, offset: u64, expected: &str) -> Self {
+        Self::fault(format!("{what} {}", found.into()), offset, format!(", expected {expected}"))
+    }
+
+    /// The fault of a compressed container that cannot be inflated, or not to the data that its header describes.
+    pub(crate) fn compressed(what: &str, offset: u64, reason: impl fmt::Display) -> Self {
+        Self::fault(what, offset, format!(": {reason}"))
     }
 
     /// The fault of this kind at an offset, if it has one.
@@ -614,13 +574,18 @@ impl Malformed {
     /// The same fault with `base` added to its offset, if the offset is relative to a part of an object.
     pub(crate) fn moved(self, base: u64) -> Self {
         match self {
-            Self::Object { what, offset } => Self::Object { what, offset: offset.saturating_add(base) },
+            Self::Fault { what, offset, problem } => Self::Fault { what, offset: offset.saturating_add(base), problem },
             Self::Truncated { what, offset, needed, end } => {
                 Self::Truncated { what, offset: offset.saturating_add(base), needed, end: end.saturating_add(base) }
             }
             other => other,
         }
     }
+}
+
+/// Fails at an offset with a fault that `what` says completely.
+pub(crate) fn wrong<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
+    Err(Malformed::at(what, offset))
 }
 
 /// Shows an operating system error without the number that Rust appends and LLVM does not print.
@@ -671,7 +636,7 @@ mod tests {
 
     #[test]
     fn errors_have_a_kind_a_file_a_place_and_an_offset_and_say_nothing_twice() {
-        let malformed = || Malformed::Object { what: "x".to_owned(), offset: 7 };
+        let malformed = || Malformed::at("x", 7);
         let inside = |error| Error::Inside { file: "f".into(), place: "f(m)".to_owned(), error: Box::new(error) };
         let (f, g) = (Some(Path::new("f")), Some(Path::new("g")));
         for (error, kind, file, place, offset) in [

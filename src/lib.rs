@@ -91,7 +91,7 @@
 //! [`llvm::BundleFiles`] bundles files into a file in one call, with or without compression.
 //!
 //! ```
-//! use offload_bundle::container::{Container, Member, binary::Binary};
+//! use offload_bundle::container::{Member, binary::Binary};
 //! use offload_bundle::io;
 //!
 //! let member = |id: &str, content: &'static [u8]| Member { id: id.to_owned(), content: content.into() };
@@ -110,14 +110,14 @@
 //! | feature | enables |
 //! |---|---|
 //! | `cli` | the executable, with the packages that only it needs |
-//! | `serde` | code objects, and the reports of [`job::Inspect`] and [`job::Verify`], are serialized with the fields of the JSON reports |
+//! | `serde` | code objects, differences of them, and the reports of [`job::Inspect`] and [`job::Verify`], are serialized with the fields of the JSON reports |
 //! | `bzip2`, `lz4`, `xz`, `zlib`, `zstd` | data compressed with that method; without the feature, it is an error that names the feature |
 //!
 //! All are enabled by default.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod bytes;
-mod check;
+mod code;
 mod codec;
 pub mod container;
 pub mod display;
@@ -126,7 +126,6 @@ mod event;
 pub mod id;
 pub mod io;
 pub mod job;
-pub mod kernels;
 pub mod llvm;
 mod messagepack;
 // For the executable of this package.
@@ -139,6 +138,7 @@ mod serialized;
 #[cfg(test)]
 mod testing;
 
+pub use code::kernels;
 pub use error::{Error, ErrorKind, Malformed, Result};
 pub use event::{Event, Observer};
 

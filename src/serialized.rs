@@ -2,252 +2,212 @@
 //! the fields. Names and texts are safe to show on a terminal; paths are as they are, with U+FFFD for what is not UTF-8. Offsets and
 //! sizes are in bytes.
 
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::path::Path;
 
-use serde::ser::Error as _;
+use serde::ser::{Error as _, SerializeMap};
 use serde::{Serialize, Serializer};
 
+use crate::code::ContentKind;
 use crate::container::fatbin;
 use crate::display::printable;
-use crate::error::Result;
-use crate::job::{Fault, Inspected, KpackReference, NotRead, Verified};
+use crate::job::{CodeObjectDiff, Fault, Inspected, KpackReference, NotRead, Verified};
 use crate::runtime::{Device, Served};
-use crate::scan::{CodeObject, ContentKind, Format, Origin};
+use crate::scan::{CodeObject, Format, Origin, Place};
 
-/// Serializes a value as the fields that `$fields` makes of it.
-macro_rules! serialize_as {
-    ($($value:ty => $fields:expr),+ $(,)?) => {$(
-        impl Serialize for $value {
-            fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-                $fields(self).serialize(serializer)
-            }
-        }
-    )+};
-}
-
-serialize_as! {
-    NotRead => NotReadFields::new,
-    KpackReference => KpackReferenceFields::new,
-    Inspected => InspectedFields::new,
-    Fault => FaultFields::new,
-    Verified => VerifiedFields::new,
+fn shown(path: &Path) -> Cow<'_, str> {
+    path.to_string_lossy()
 }
 
 impl Serialize for CodeObject {
     /// Fails if the current directory is not known, which the URI of a file with a relative path needs.
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        CodeObjectFields::new(self).map_err(S::Error::custom)?.serialize(serializer)
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (bundle, packed) = (&self.bundle, self.packed.as_ref());
+        let in_file = matches!(bundle.place.origin(), Origin::File(_));
+        let is_compressed = bundle.compressed.is_some();
+        let start = self.range.as_ref().map(|range| range.start);
+        let inflated_start = packed.map(|packed| packed.range.start).or(start.filter(|_| is_compressed));
+        let id = self.entry_id();
+        let target_id = id.as_ref().map(|id| id.target_id().to_string()).filter(|target_id| !target_id.is_empty());
+        // A code object without a bundle has no kind.
+        let kind = id.as_ref().filter(|_| bundle.format != Format::CodeObject).map(|id| id.kind().name());
+        let triple = id.as_ref().map(|id| printable(id.triple().as_str().trim_end_matches('-')));
+        let uri = self.uri().map_err(S::Error::custom)?;
+
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("path", &shown(bundle.place.file()))?;
+        bundle_entries(&mut map, self)?;
+        map.serialize_entry("bundle_offset", &bundle.range.start)?;
+        map.serialize_entry("bundle_size", &bundle.stored())?;
+        map.serialize_entry("offset", &start.filter(|_| in_file && !is_compressed))?;
+        map.serialize_entry("size", &self.size)?;
+        map.serialize_entry("stored_size", &(!is_compressed).then(|| self.stored()))?;
+        map.serialize_entry("compressed", &Compressed::of(self))?;
+        map.serialize_entry("inflated_offset", &inflated_start)?;
+        map.serialize_entry("entry_id", &self.shown_id())?;
+        map.serialize_entry("kind", &kind)?;
+        map.serialize_entry("triple", &triple)?;
+        map.serialize_entry("target_id", &target_id.as_deref().map(printable))?;
+        map.serialize_entry("recorded_target_id", &self.recorded_target.as_deref())?;
+        map.serialize_entry("image_kind", &self.kind.map(ContentKind::name))?;
+        map.serialize_entry("source", &self.source.as_deref())?;
+        map.serialize_entry("uri", &uri.map(|uri| uri.to_string()))?;
+        map.end()
     }
 }
 
-fn shown(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+impl CodeObject {
+    /// Serializes only the fields that say which code object of its file it is, for reports about its kernels.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize_location<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        location_entries(&mut map, self)?;
+        map.end()
+    }
 }
 
-#[derive(Serialize)]
-struct CodeObjectFields {
-    path: String,
-    origin: Option<String>,
-    member: Option<String>,
-    section: Option<String>,
-    container: &'static str,
-    bundle: usize,
-    bundle_offset: u64,
-    bundle_size: u64,
-    offset: Option<u64>,
-    size: u64,
-    stored_size: Option<u64>,
-    compressed: Option<CompressedFields>,
-    inflated_offset: Option<u64>,
-    entry_id: String,
-    kind: Option<&'static str>,
-    triple: Option<String>,
-    target_id: Option<String>,
-    recorded_target_id: Option<String>,
-    image_kind: Option<&'static str>,
-    source: Option<String>,
-    uri: Option<String>,
+fn place_entries<M: SerializeMap>(map: &mut M, place: &Place) -> Result<(), M::Error> {
+    map.serialize_entry("member", &place.member())?;
+    map.serialize_entry("section", &place.section())
 }
 
+fn bundle_entries<M: SerializeMap>(map: &mut M, code_object: &CodeObject) -> Result<(), M::Error> {
+    let bundle = &code_object.bundle;
+    map.serialize_entry("origin", &bundle.place.other_file().map(shown))?;
+    place_entries(map, &bundle.place)?;
+    map.serialize_entry("container", bundle.format.name())?;
+    map.serialize_entry("bundle", &bundle.index)
+}
+
+fn location_entries<M: SerializeMap>(map: &mut M, code_object: &CodeObject) -> Result<(), M::Error> {
+    bundle_entries(map, code_object)?;
+    map.serialize_entry("entry_id", &code_object.shown_id())
+}
+
+/// How a code object, or its bundle, is compressed.
 #[derive(Serialize)]
-struct CompressedFields {
+struct Compressed {
     method: &'static str,
     format_version: u32,
     inflated_size: u64,
 }
 
-impl CodeObjectFields {
-    fn new(code_object: &CodeObject) -> Result<Self> {
-        let (bundle, packed) = (&code_object.bundle, code_object.packed.as_ref());
-        let in_file = matches!(bundle.place.origin(), Origin::File(_));
-        let start = code_object.range.as_ref().map(|range| range.start);
-        let id = code_object.entry_id();
-        let target_id = id.as_ref().map(|id| id.target_id().to_string()).filter(|target_id| !target_id.is_empty());
-        let compressed = match (bundle.compressed, packed) {
-            (Some(recorded), _) => Some((recorded.method.name(), recorded.version, recorded.inflated)),
-            (None, Some(packed)) => Some((packed.codec.name(), fatbin::VERSION, packed.inflated)),
-            (None, None) => None,
+impl Compressed {
+    fn of(code_object: &CodeObject) -> Option<Self> {
+        let (method, format_version, inflated_size) = match (code_object.bundle.compressed, &code_object.packed) {
+            (Some(recorded), _) => (recorded.method.name(), recorded.version, recorded.inflated),
+            (None, Some(packed)) => (packed.codec.name(), fatbin::VERSION, packed.inflated),
+            (None, None) => return None,
         };
-        let compressed = compressed.map(|(method, format_version, inflated_size)| CompressedFields {
-            method,
-            format_version,
-            inflated_size,
-        });
-        Ok(Self {
-            path: shown(bundle.place.file()),
-            origin: bundle.place.other_file().map(shown),
-            member: bundle.place.member(),
-            section: bundle.place.section(),
-            container: bundle.format.name(),
-            bundle: bundle.index,
-            bundle_offset: bundle.range.start,
-            bundle_size: bundle.stored(),
-            offset: start.filter(|_| in_file && bundle.compressed.is_none()),
-            size: code_object.size,
-            stored_size: bundle.compressed.is_none().then(|| code_object.stored()),
-            compressed,
-            inflated_offset: match packed {
-                Some(packed) => Some(packed.range.start),
-                None => start.filter(|_| bundle.compressed.is_some()),
-            },
-            entry_id: code_object.shown_id(),
-            // A code object without a bundle has none.
-            kind: id.as_ref().filter(|_| bundle.format != Format::CodeObject).map(|id| id.kind().name()),
-            triple: id.map(|id| printable(id.triple().as_str().trim_end_matches('-'))),
-            target_id: target_id.map(|target_id| printable(&target_id)),
-            recorded_target_id: code_object.recorded_target.as_deref().map(str::to_owned),
-            image_kind: code_object.kind.map(ContentKind::name),
-            source: code_object.source.as_deref().map(str::to_owned),
-            uri: code_object.uri()?.map(|uri| uri.to_string()),
-        })
+        Some(Self { method, format_version, inflated_size })
     }
 }
 
-#[derive(Serialize)]
-struct NotReadFields {
-    member: Option<String>,
-    section: Option<String>,
-    offset: u64,
-    what: &'static str,
-    is_device_code: bool,
-}
-
-impl NotReadFields {
-    fn new(NotRead { place, offset, what }: &NotRead) -> Self {
-        let (member, section) = (place.member(), place.section());
-        Self { member, section, offset: *offset, what: what.name(), is_device_code: what.is_device_code() }
+impl Serialize for NotRead {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        place_entries(&mut map, &self.place)?;
+        map.serialize_entry("offset", &self.offset)?;
+        map.serialize_entry("what", self.what.name())?;
+        map.serialize_entry("is_device_code", &self.what.is_device_code())?;
+        map.end()
     }
 }
 
-#[derive(Serialize)]
-struct KpackReferenceFields<'r> {
-    member: Option<String>,
-    kernel_name: &'r str,
-    search_paths: &'r [String],
-    archives: Option<Vec<String>>,
+impl Serialize for KpackReference {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let archives = self.archives.as_ref().map(|paths| paths.iter().map(|path| shown(path)).collect::<Vec<_>>());
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("member", &self.place.member())?;
+        map.serialize_entry("kernel_name", &self.kernel_name)?;
+        map.serialize_entry("search_paths", &self.search_paths)?;
+        map.serialize_entry("archives", &archives)?;
+        map.end()
+    }
 }
 
-impl<'r> KpackReferenceFields<'r> {
-    fn new(reference: &'r KpackReference) -> Self {
-        let paths = |paths: &Vec<PathBuf>| paths.iter().map(|path| shown(path)).collect();
-        Self {
-            member: reference.place.member(),
-            kernel_name: &reference.kernel_name,
-            search_paths: &reference.search_paths,
-            archives: reference.archives.as_ref().map(paths),
+impl Serialize for Inspected {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// In how many bundles a GPU is served.
+        #[derive(Serialize)]
+        struct ServedGpu {
+            gpu: String,
+            #[serde(flatten)]
+            served: Served,
         }
+        let coverage = self.coverage();
+        let gpu = |(gpu, served): (Device, Served)| ServedGpu { gpu: gpu.name().to_owned(), served };
+        let served = coverage.gpus().map(|gpus| gpus.into_iter().map(gpu).collect::<Vec<_>>());
+        let code_objects: Vec<&CodeObject> = self.bundles.iter().flat_map(|bundle| &bundle.code_objects).collect();
+
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("path", &shown(&self.path))?;
+        map.serialize_entry("size", &self.size)?;
+        map.serialize_entry("code_objects", &code_objects)?;
+        map.serialize_entry("unread", &self.unread)?;
+        map.serialize_entry("bundles", &coverage.bundles())?;
+        map.serialize_entry("coverage", &served)?;
+        map.serialize_entry("kpack_references", &self.references)?;
+        map.end()
     }
 }
 
-#[derive(Serialize)]
-struct InspectedFields<'r> {
-    path: String,
-    size: u64,
-    code_objects: Vec<&'r CodeObject>,
-    unread: &'r [NotRead],
-    bundles: usize,
-    coverage: Option<Vec<ServedFields>>,
-    kpack_references: &'r [KpackReference],
-}
-
-/// In how many bundles a GPU is served.
-#[derive(Serialize)]
-struct ServedFields {
-    gpu: String,
-    #[serde(flatten)]
-    served: Served,
-}
-
-impl<'r> InspectedFields<'r> {
-    fn new(inspected: &'r Inspected) -> Self {
-        let all = inspected.coverage();
-        let served = |(gpu, served): (Device, Served)| ServedFields { gpu: gpu.name().to_owned(), served };
-        Self {
-            path: shown(&inspected.path),
-            size: inspected.size,
-            code_objects: inspected.bundles.iter().flat_map(|bundle| &bundle.code_objects).collect(),
-            unread: &inspected.unread,
-            bundles: all.bundles(),
-            coverage: all.gpus().map(|gpus| gpus.into_iter().map(served).collect()),
-            kpack_references: &inspected.references,
-        }
+impl Serialize for Fault {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("rule", self.rule.name())?;
+        place_entries(&mut map, &self.place)?;
+        map.serialize_entry("bundle", &self.bundle)?;
+        map.serialize_entry("offset", &self.offset)?;
+        map.serialize_entry("text", &self.text)?;
+        map.serialize_entry("gpu", &self.gpu)?;
+        map.serialize_entry("source", &self.source)?;
+        map.end()
     }
 }
 
-#[derive(Serialize)]
-struct FaultFields<'r> {
-    rule: &'static str,
-    member: Option<String>,
-    section: Option<String>,
-    bundle: Option<usize>,
-    offset: Option<u64>,
-    text: &'r str,
-    gpu: Option<&'r str>,
-    source: Option<&'r str>,
-}
-
-impl<'r> FaultFields<'r> {
-    fn new(fault: &'r Fault) -> Self {
-        Self {
-            rule: fault.rule.name(),
-            member: fault.place.member(),
-            section: fault.place.section(),
-            bundle: fault.bundle,
-            offset: fault.offset,
-            text: &fault.text,
-            gpu: fault.gpu.as_deref(),
-            source: fault.source.as_deref(),
-        }
+impl Serialize for Verified {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("path", &shown(&self.path))?;
+        map.serialize_entry("bundles", &self.bundles)?;
+        map.serialize_entry("code_objects", &self.code_objects)?;
+        map.serialize_entry("without_bundle", &self.without_bundle)?;
+        map.serialize_entry("without_code", &self.without_code)?;
+        map.serialize_entry("faults", &self.faults)?;
+        map.serialize_entry("more_faults", &self.more_faults)?;
+        map.serialize_entry("unread", &self.unread)?;
+        map.serialize_entry("more_unread", &self.more_unread.values().sum::<usize>())?;
+        map.serialize_entry("kpack_references", &self.kpack_references)?;
+        map.end()
     }
 }
 
-#[derive(Serialize)]
-struct VerifiedFields<'r> {
-    path: String,
-    bundles: usize,
-    code_objects: usize,
-    without_bundle: usize,
-    without_code: usize,
-    faults: &'r [Fault],
-    more_faults: usize,
-    unread: &'r [NotRead],
-    more_unread: usize,
-    kpack_references: usize,
+impl Serialize for CodeObjectDiff {
+    /// Fails as the serialization of a code object.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("change", self.change().name())?;
+        map.serialize_entry("target_id", &*self.gpu)?;
+        map.serialize_entry("old", &self.old.as_deref().map(Version))?;
+        map.serialize_entry("new", &self.new.as_deref().map(Version))?;
+        map.end()
+    }
 }
 
-impl<'r> VerifiedFields<'r> {
-    fn new(verified: &'r Verified) -> Self {
-        Self {
-            path: shown(&verified.path),
-            bundles: verified.bundles,
-            code_objects: verified.code_objects,
-            without_bundle: verified.without_bundle,
-            without_code: verified.without_code,
-            faults: &verified.faults,
-            more_faults: verified.more_faults,
-            unread: &verified.unread,
-            more_unread: verified.more_unread.values().sum(),
-            kpack_references: verified.kpack_references,
-        }
+/// A code object that has another in its place in the other file.
+struct Version<'c>(&'c CodeObject);
+
+impl Serialize for Version<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let uri = self.0.uri().map_err(S::Error::custom)?;
+        let mut map = serializer.serialize_map(None)?;
+        location_entries(&mut map, self.0)?;
+        map.serialize_entry("size", &self.0.size)?;
+        map.serialize_entry("stored_size", &self.0.stored())?;
+        map.serialize_entry("uri", &uri.map(|uri| uri.to_string()))?;
+        map.end()
     }
 }

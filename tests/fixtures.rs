@@ -1,5 +1,6 @@
 //! Reads the files of `fixtures/` through the library, and checks their contents and the faults of the hostile ones.
 
+use crate::machine::memory_directory;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -56,7 +57,7 @@ fn unbundle(path: &Path, file_type: &str, requests: &[(&str, &Path)]) -> Result<
 
 /// The code object that serves a request.
 fn serve(name: &str, id: &str) -> Result<Vec<u8>> {
-    let directory = tempfile::tempdir()?;
+    let directory = memory_directory();
     let out = directory.path().join("out");
     unbundle(&fixture(name), type_of(name), &[(id, &out)]).with_context(|| format!("{name}: {id}"))?;
     Ok(fs::read(out)?)
@@ -126,7 +127,7 @@ fn every_release_and_version_gives_its_code_objects() {
 
 #[test]
 fn bundles_are_written_as_llvm_writes_them() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = memory_directory();
     let path = |name: &str| directory.path().join(name);
     fs::write(path("host"), HOST_CODE).unwrap();
     fs::write(path("gfx906"), GFX906_CODE).unwrap();
@@ -150,18 +151,19 @@ fn bundles_are_written_as_llvm_writes_them() {
 fn hostile_files_are_errors_that_say_where() {
     let error = |name: &str| failure(&format!("hostile/{name}")).unwrap();
     let said = |name: &str, text: &str| error(name).to_string().contains(text);
-    assert_eq!(error("count-2-63.bundle"), Malformed::Count { count: 1 << 63, offset: 24, end: 315, most: 11 });
+    assert!(said("count-2-63.bundle", "entry count 9223372036854775808 at offset 24 is too large: the data ends at"));
+    assert!(said("count-2-63.bundle", "ends at offset 315, which leaves room for 11"));
     assert!(matches!(error("id-length-2-63.bundle"), Malformed::Truncated { offset: 56, end: 315, .. }));
-    assert!(matches!(error("cut-in-header.bundle"), Malformed::Count { count: 3, offset: 24, .. }));
+    assert!(said("cut-in-header.bundle", "entry count 3 at offset 24 is too large"));
     assert!(matches!(error("cut-in-code-object.bundle"), Malformed::Truncated { offset: 240, end: 305, .. }));
     assert!(matches!(error("size-wraps.bundle"), Malformed::Truncated { offset: 208, end: 315, .. }));
-    let overlap = Malformed::Overlap { index: 0, start: 40, size: 10, header_end: 208 };
-    assert_eq!(error("overlapping-header.bundle"), overlap);
+    let overlap = "entry 0 claims 10 bytes at offset 40, inside the bundle's header, which ends at offset 208";
+    assert!(said("overlapping-header.bundle", overlap));
     assert!(matches!(error("second-bundle-cut.bundle"), Malformed::Truncated { offset: 475, end: 547, .. }));
-    assert!(matches!(error("no-end-line.ii"), Malformed::Unclosed { offset: 146, .. }));
-    assert!(matches!(error("bad-version.ccob"), Malformed::Value { found: 9, offset: 4, .. }));
-    assert!(matches!(error("bad-method.ccob"), Malformed::Value { found: 7, offset: 6, .. }));
-    assert!(matches!(error("total-below-header.ccob"), Malformed::Value { found: 23, offset: 8, .. }));
+    assert!(said("no-end-line.ii", " that starts at offset 146 has no end line"));
+    assert!(said("bad-version.ccob", "compressed bundle version 9 at offset 4, expected 1, 2 or 3"));
+    assert!(said("bad-method.ccob", "compression method 7 at offset 6, expected 0 (zlib) or 1 (zstd)"));
+    assert!(said("total-below-header.ccob", "total size 23 at offset 8, expected at least"));
     assert!(said("total-too-small.ccob", "compressed bundle at offset 0: the zstd stream is broken after"));
     assert!(matches!(error("cut.ccob"), Malformed::Truncated { offset: 0, end: 222, .. }));
     for (name, size) in [("small", 314), ("large", 316)] {

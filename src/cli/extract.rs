@@ -147,8 +147,7 @@ impl Options for ExtractOptions {
         let follow = self.kpack.follow(&files::paths(&files));
         let inputs = sources(files, &mut problems);
         if inputs.is_empty() && !problems.is_empty() {
-            problems.iter().for_each(|problem| console.error(problem));
-            return Ok(ExitCode::FAILURE);
+            return Ok(console.problems(&problems));
         }
         let mut extract = Extract::new(inputs, selection, destination);
         (extract.limits, extract.follow, extract.devices) = (self.search.limits(), follow, devices);
@@ -157,13 +156,13 @@ impl Options for ExtractOptions {
             Event::LeftOut { error } => problems.push(error.to_string()),
             event => console.event(event),
         });
-        let told = extracted.and_then(|extracted| match self.json {
+        let told = extracted.map_err(anyhow::Error::new).and_then(|extracted| match self.json {
             true => to_stdout(|out| write_report(&extracted, &problems, out)),
             false => tell(&extract, &extracted),
         });
-        problems.iter().for_each(|problem| console.error(problem));
+        let status = console.problems(&problems);
         told?;
-        Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(status)
     }
 }
 
@@ -188,7 +187,7 @@ fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<String>) -> V
 }
 
 /// Prints the names of the written files.
-fn tell(extract: &Extract, extracted: &[Extracted]) -> Result<(), Error> {
+fn tell(extract: &Extract, extracted: &[Extracted]) -> anyhow::Result<()> {
     if extract.destination == Destination::StandardOutput {
         return Ok(());
     }
@@ -212,12 +211,12 @@ struct Written<'r> {
 }
 
 /// Writes the JSON report, whose schema is `docs/extract.schema.json`.
-fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Write) -> Result<(), Error> {
-    fn written(Extracted { path, sha256, from, .. }: &Extracted) -> Written<'_> {
+fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Write) -> anyhow::Result<()> {
+    fn written(Extracted { path, sha256, code_object, .. }: &Extracted) -> Written<'_> {
         Written {
             file: path.to_string_lossy().into_owned(),
             sha256: sha256.map(|sha256| sha256.iter().map(|byte| format!("{byte:02x}")).collect()),
-            code_object: from,
+            code_object,
         }
     }
     let code_objects = extracted.iter().map(written).collect();

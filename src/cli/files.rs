@@ -1,6 +1,7 @@
 //! The input files of a subcommand, named or found in directories, and the limits on their inflated size.
 
-use std::io;
+use std::cell::RefCell;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use offload_bundle::scan::{Follow, Uri};
 use walkdir::WalkDir;
 
 use super::llvm::options::MAX_SIZE_HELP;
+use super::print::stdout::to_stdout;
 use super::values;
 
 /// The origin of an input file.
@@ -150,20 +152,42 @@ fn has_only_directories(path: &Path) -> bool {
     entries.peek().is_some() && entries.all(|entry| entry.is_ok_and(|entry| entry.file_type().is_dir()))
 }
 
-/// Calls `work` for each file, on several threads, and passes the results to `consume` in the order of the
-/// files. See [`parallel::in_order`].
-pub(super) fn each<T: Send, R>(
-    files: Vec<Result<WorkFile, Error>>,
-    work: impl Fn(Result<WorkFile, Error>) -> T + Sync,
+/// What could not be read, in the order of the files; complete after the last one.
+pub(super) type Problems = RefCell<Vec<String>>;
+
+/// Whether several of the files are pipes, which may be the same one under several names.
+pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
+    let is_pipe = |file: &&Result<WorkFile, Error>| matches!(file, Ok(file) if file.origin == FileOrigin::Named && !file.path.is_file());
+    files.iter().filter(is_pipe).nth(1).is_some()
+}
+
+/// Works on files or pairs of files, on several threads unless they have to be read in turn, and prints the results in their
+/// order, each as soon as it is available. `note` gets each result before `print` does. See [`parallel::in_order`].
+pub(super) fn report<I: Send, T: Send>(
+    items: Vec<I>,
+    in_turn: bool,
+    work: impl Fn(I) -> Result<T, Error> + Sync,
     weight: impl Fn(&T) -> usize + Sync,
-    consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
-) -> R {
-    let is_stream = |file: &&Result<WorkFile, Error>| matches!(file, Ok(file) if file.origin == FileOrigin::Named && !file.path.is_file());
-    // The same pipe may have several names.
-    if files.len() > 1 && files.iter().filter(is_stream).nth(1).is_some() {
-        return consume(&mut files.into_iter().map(work));
+    mut note: impl FnMut(&mut T, &mut Vec<String>),
+    problems: &Problems,
+    print: impl FnOnce(&mut dyn Iterator<Item = T>, &mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let consume = |results: &mut dyn Iterator<Item = Result<T, Error>>| {
+        let mut results = results.filter_map(|result| {
+            let mut problems = problems.borrow_mut();
+            let mut result = result.map_err(|error| problems.push(error.to_string())).ok()?;
+            note(&mut result, &mut problems);
+            Some(result)
+        });
+        let written = to_stdout(|out| print(&mut results, out));
+        // A reader that has gone away hides no fault: the rest is read all the same.
+        results.for_each(drop);
+        written
+    };
+    match in_turn {
+        true => consume(&mut items.into_iter().map(work)),
+        false => parallel::in_order(items, work, |result| result.as_ref().map_or(1, &weight), consume),
     }
-    parallel::in_order(files, work, weight, consume)
 }
 
 /// Adds the files in a directory and `depth - 1` levels of subdirectories, sorted by name, so that the output is

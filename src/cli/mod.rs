@@ -216,8 +216,6 @@ mod tests {
     #[test]
     fn the_subcommands_are_consistent_and_named_as_they_are_found() {
         CATALOGUE.command().debug_assert();
-        let own = CATALOGUE.subcommands.map(|subcommand| subcommand.name);
-        assert!(own.into_iter().chain(CATALOGUE.tools.iter().filter_map(|tool| tool.subcommand)).eq(subcommand::NAMES));
         for subcommand in CATALOGUE.subcommands {
             assert_eq!(CATALOGUE.find(subcommand.name.as_ref()).map(|found| found.name), Some(subcommand.name));
         }

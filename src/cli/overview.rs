@@ -10,7 +10,7 @@ use super::llvm::help;
 use super::llvm::options::HelpStyle;
 use super::print::console::Console;
 use super::print::stdout::text_to_stdout;
-use super::subcommand::{self, Catalogue, NAMES, Options, PROGRAM, SHORT};
+use super::subcommand::{self, Catalogue, Options, PROGRAM, SHORT};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +32,7 @@ const FULL_HELP: HelpStyle = HelpStyle { by_category: true, hidden: false };
 #[command(after_help = EXAMPLES)]
 pub(super) struct HelpOptions {
     /// Subcommand to print the help of.
-    #[arg(value_parser = PossibleValuesParser::new(NAMES))]
+    #[arg(value_parser = PossibleValuesParser::new(CATALOGUE.names()))]
     subcommand: Option<String>,
 }
 

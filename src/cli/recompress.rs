@@ -14,7 +14,7 @@ use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::units::{bytes, count};
 use super::subcommand::Options;
-use super::values::{limit_level, limit_window};
+use super::values;
 
 /// The compression method.
 const METHOD: Method = Method::Zstd;
@@ -150,16 +150,12 @@ impl RecompressOptions {
 
 /// Parses the value of `--level`.
 fn level(text: &str) -> anyhow::Result<i32> {
-    let level = text.parse()?;
-    limit_level(&mut Compression::of(METHOD), "it", Some(level))?;
-    Ok(level)
+    values::level(METHOD, "it", text.parse()?)
 }
 
 /// Parses the value of `--window`.
 fn window(text: &str) -> anyhow::Result<u32> {
-    let log = text.parse()?;
-    limit_window(&mut Compression::of(METHOD), "it", Some(log))?;
-    Ok(log)
+    values::window("it", text.parse()?)
 }
 
 /// The result in one line.

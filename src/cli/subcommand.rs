@@ -10,6 +10,7 @@ use clap::{Arg, ArgMatches, Command, Parser};
 use memchr::memmem;
 use offload_bundle::display::printable;
 
+use super::CATALOGUE;
 use super::llvm::options::Tool;
 use super::print::console::Console;
 use super::program::Program;
@@ -20,22 +21,6 @@ pub(super) const PROGRAM: &str = "clang-offload-bundler";
 
 /// The name of the executable that has subcommands only, and none of LLVM's options.
 pub(super) const SHORT: &str = "offload-bundle";
-
-/// Every first word that selects a subcommand: our own, and those that select LLVM's tools.
-pub(super) const NAMES: [&str; 12] = [
-    "inspect",
-    "extract",
-    "kernels",
-    "diff",
-    "verify",
-    "recompress",
-    "replace",
-    "completions",
-    "man",
-    "help",
-    "package",
-    "extract-bundle-entry",
-];
 
 /// The options of a subcommand.
 pub(super) trait Options: Parser {
@@ -65,6 +50,12 @@ impl Catalogue {
     /// The subcommand named by the first word of a command line.
     pub(super) fn find(&self, word: &OsStr) -> Option<Subcommand> {
         self.subcommands.into_iter().find(|subcommand| word == subcommand.name)
+    }
+
+    /// Every first word that selects a subcommand: our own, and those that select LLVM's tools.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        let own = self.subcommands.into_iter().map(|subcommand| subcommand.name);
+        own.chain(self.tools.into_iter().filter_map(|tool| tool.subcommand))
     }
 
     /// All subcommands, each with its description in one line.
@@ -136,7 +127,8 @@ pub(super) fn hint(program: &OsStr, words: &[OsString]) -> Option<String> {
         b"" => PROGRAM.into(),
         name => String::from_utf8_lossy(name),
     };
-    Some(format!("{meant}'{program} help' explains the subcommands: {}", NAMES.join(", ")))
+    let names = CATALOGUE.names().collect::<Vec<_>>().join(", ");
+    Some(format!("{meant}'{program} help' explains the subcommands: {names}"))
 }
 
 /// The words of a command line, in which long options have two dashes.
@@ -205,7 +197,6 @@ pub(super) const USAGE: u8 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::CATALOGUE;
 
     #[test]
     fn every_long_option_may_have_one_dash_up_to_two_dashes_alone() {

@@ -12,8 +12,8 @@ use offload_bundle::display::printable;
 use offload_bundle::id::processors::{self, ProcessorKind};
 use offload_bundle::runtime::Device;
 
+use super::CATALOGUE;
 use super::llvm::options::{Category, Row};
-use super::subcommand::NAMES;
 
 /// The option nearest to `typed` (without its dashes), in the form to type.
 pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
@@ -52,7 +52,7 @@ pub(super) fn subcommand(word: &OsStr) -> Option<&'static str> {
         return Some(name);
     }
     let errors = |name: &&str| if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) };
-    NAMES.into_iter().min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
+    CATALOGUE.names().min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
 }
 
 /// What other tools call something that a subcommand does.
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_word_with_one_letter_wrong_is_recognised_and_others_are_not() {
-        for name in NAMES {
+        for name in CATALOGUE.names() {
             for at in 0..name.len() {
                 let (before, rest) = name.split_at(at);
                 for with in ["", "k", "kk"] {

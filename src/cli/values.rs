@@ -4,7 +4,7 @@
 
 use anyhow::{Result, ensure};
 use offload_bundle::container::Limits;
-use offload_bundle::container::stream::{Compression, WINDOW_LOGS};
+use offload_bundle::container::stream::{Method, WINDOW_LOGS};
 
 /// A boolean; an empty value is true, like the option without a value.
 pub(super) fn boolean(text: &[u8]) -> Option<bool> {
@@ -55,17 +55,14 @@ fn magnitude(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(str::from_utf8(digits).ok()?, base).ok()
 }
 
-/// Sets the limit of the zstd window to the exponent given by `option`.
-pub(super) fn limit_window(compression: &mut Compression, option: &str, typed: Option<u32>) -> Result<()> {
-    if let Some(log) = typed {
-        let (least, most) = WINDOW_LOGS.into_inner();
-        ensure!(
-            WINDOW_LOGS.contains(&log),
-            "{option} must be an exponent from {least} to {most} (the window is 2^N bytes), not {log}"
-        );
-        compression.window_log_max = log;
-    }
-    Ok(())
+/// The exponent of a zstd window, as `option` gives it.
+pub(super) fn window(option: &str, log: u32) -> Result<u32> {
+    let (least, most) = WINDOW_LOGS.into_inner();
+    ensure!(
+        WINDOW_LOGS.contains(&log),
+        "{option} must be an exponent from {least} to {most} (the window is 2^N bytes), not {log}"
+    );
+    Ok(log)
 }
 
 /// The limits for `max_size`: each compressed container may inflate to that size, and nested ones to 16 times that in
@@ -80,15 +77,12 @@ pub(super) fn limits(max_size: Option<u64>) -> Limits {
     limits
 }
 
-/// Sets the compression level given by `option`, which is one of our own.
-pub(super) fn limit_level(compression: &mut Compression, option: &str, typed: Option<i32>) -> Result<()> {
-    if let Some(level) = typed {
-        let (levels, method) = (compression.method.levels(), compression.method.name());
-        let (least, most) = (levels.start(), levels.end());
-        ensure!(levels.contains(&level), "{option} must be from {least} to {most} for {method}, not {level}");
-        compression.level = level;
-    }
-    Ok(())
+/// A compression level of a method, as `option` gives it, which is one of our own.
+pub(super) fn level(method: Method, option: &str, level: i32) -> Result<i32> {
+    let (levels, method) = (method.levels(), method.name());
+    let (least, most) = (levels.start(), levels.end());
+    ensure!(levels.contains(&level), "{option} must be from {least} to {most} for {method}, not {level}");
+    Ok(level)
 }
 
 #[cfg(test)]

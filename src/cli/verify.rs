@@ -9,17 +9,16 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use clap::Parser;
+use offload_bundle::Result;
 use offload_bundle::display::printable;
 use offload_bundle::job::{Expect, Fault, KpackTree, NotRead, Rule, Verified, Verify};
 use offload_bundle::runtime::Device;
 use offload_bundle::scan::{Follow, Place};
-use offload_bundle::{Error, Result};
 use serde::Serialize;
 
-use super::files::{self, FileOrigin, SearchOptions, WorkFile};
+use super::files::{self, FileOrigin, Problems, SearchOptions, WorkFile};
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
-use super::print::stdout::to_stdout;
 use super::print::units::{Kinds, count};
 use super::subcommand::Options;
 use super::suggest;
@@ -150,7 +149,6 @@ struct Outcome {
     unserved: Vec<String>,
     /// Whether some bundles do not serve the GPUs, but all their libraries do.
     is_served_by_libraries: Option<bool>,
-    failures: Vec<Error>,
 }
 
 impl Outcome {
@@ -158,7 +156,7 @@ impl Outcome {
         let devices = expect.iter().flat_map(|expect| &expect.devices);
         let unserved = devices.map(|device| device.name().to_owned()).collect();
         let (total, kpack) = (VerifyTotal::default(), KpackTree::default());
-        Self { total, kpack, unserved, is_served_by_libraries: None, failures: Vec::new() }
+        Self { total, kpack, unserved, is_served_by_libraries: None }
     }
 
     /// Adds the result of a file.
@@ -173,21 +171,14 @@ impl Outcome {
         self.kpack.add(verified, file.origin != FileOrigin::Named);
     }
 
-    /// The faults that only several files show together, once: after the last file.
-    fn finish(&mut self) -> Vec<Fault> {
+    /// The faults that only several files show together, once: after the last file. The expected GPUs that nothing serves are
+    /// problems then.
+    fn finish(&mut self, problems: &Problems) -> Vec<Fault> {
         let faults = std::mem::take(&mut self.kpack).faults();
         self.total.faults += faults.len();
+        let unserved = std::mem::take(&mut self.unserved).into_iter().filter(|_| !self.total.is_none());
+        problems.borrow_mut().extend(unserved.map(|gpu| format!("no code in any file serves {gpu}")));
         faults
-    }
-
-    /// What could not be read, and the expected GPUs that nothing serves.
-    fn problems(&self) -> Vec<String> {
-        let unserved = self
-            .unserved
-            .iter()
-            .filter(|_| !self.total.is_none())
-            .map(|gpu| format!("no code in any file serves {gpu}"));
-        self.failures.iter().map(Error::to_string).chain(unserved).collect()
     }
 }
 
@@ -213,38 +204,31 @@ impl Options for VerifyOptions {
             let verified = verify.check(&file.open(verify.limits)?)?;
             Ok((file, verified))
         };
-        let weight = |checked: &Result<CheckedFile>| {
-            checked.as_ref().map_or(1, |(_, verified)| 1 + verified.faults.len() + verified.unread.len())
-        };
+        let weight = |(_, verified): &CheckedFile| 1 + verified.faults.len() + verified.unread.len();
         let is_tree = self.files.iter().any(|path| path.is_dir());
-        let outcome = RefCell::new(Outcome::new(verify.expect.as_ref()));
-        let written = files::each(self.search.files(&self.files), check, weight, |checked| {
-            let mut checked = checked.filter_map(|checked| {
-                let mut checked = checked.map_err(|error| outcome.borrow_mut().failures.push(error)).ok()?;
-                outcome.borrow_mut().add(&mut checked);
-                Some(checked)
-            });
-            let written = to_stdout(|out| {
-                if self.json {
-                    return write_report(&mut checked, &outcome, out);
-                }
-                checked.try_for_each(|checked| write_file(&checked, out))?;
-                let faults = outcome.borrow_mut().finish();
-                faults.iter().try_for_each(|fault| write_line(out, &fault.to_string()))?;
-                let has_total = is_tree || self.files.len() > 1;
-                if has_total { write_total(&outcome.borrow().total, out) } else { Ok(()) }
-            });
-            // The remaining files are checked even if the reader has closed standard output, so that no fault is missed.
-            checked.for_each(drop);
-            written
+        let (problems, outcome) = (Problems::default(), RefCell::new(Outcome::new(verify.expect.as_ref())));
+        let note = |checked: &mut CheckedFile, _: &mut Vec<String>| outcome.borrow_mut().add(checked);
+        let files = self.search.files(&self.files);
+        let in_turn = files::has_pipes(&files);
+        let written = files::report(files, in_turn, check, weight, note, &problems, |checked, out| {
+            if self.json {
+                return write_report(checked, &outcome, &problems, out);
+            }
+            for checked in checked {
+                write_file(&checked, out)?;
+            }
+            let faults = outcome.borrow_mut().finish(&problems);
+            faults.iter().try_for_each(|fault| write_line(out, &fault.to_string()))?;
+            let has_total = is_tree || self.files.len() > 1;
+            if has_total { Ok(write_total(&outcome.borrow().total, out)?) } else { Ok(()) }
         });
         let mut outcome = outcome.into_inner();
-        outcome.finish();
-        let problems = outcome.problems();
-        let Outcome { total, failures, is_served_by_libraries, .. } = outcome;
-        problems.iter().for_each(|problem| console.error(problem));
+        outcome.finish(&problems);
+        let Outcome { total, is_served_by_libraries, .. } = outcome;
+        let problems = problems.into_inner();
+        console.problems(&problems);
         written?;
-        let is_none = total.is_none() && failures.is_empty() && !self.allow_none;
+        let is_none = total.is_none() && problems.is_empty() && !self.allow_none;
         if is_none {
             console.error("no device code was read, so nothing was verified");
             let is_apart = total.kpack_references > 0;
@@ -338,7 +322,7 @@ fn more_unread(verified: &Verified) -> usize {
 
 /// Writes the result of a file. For a file in a directory, only parts that concern device code are reported, because
 /// most files there have none.
-fn write_file((file, verified): &CheckedFile, out: &mut dyn Write) -> Result<()> {
+fn write_file((file, verified): &CheckedFile, out: &mut dyn Write) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
     let is_told = |unread: &&NotRead| file.origin == FileOrigin::Named || unread.what.is_device_code();
@@ -363,7 +347,7 @@ fn write_file((file, verified): &CheckedFile, out: &mut dyn Write) -> Result<()>
 }
 
 /// Writes faults. Bundles that lack the same share the line of the first.
-fn write_faults(faults: &[Fault], out: &mut dyn Write) -> Result<()> {
+fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
     fn key(fault: &Fault) -> (&Place, Rule, &str) {
         (&fault.place, fault.rule, &fault.text)
     }
@@ -375,29 +359,29 @@ fn write_faults(faults: &[Fault], out: &mut dyn Write) -> Result<()> {
     faults.iter().try_for_each(|fault| match (&fault.gpu, alike.remove(&key(fault))) {
         (Some(_), None) => Ok(()),
         (Some(_), Some(all @ 2..)) => {
-            let more = count(all.saturating_sub(1), "more bundle", "more bundles");
+            let more = count(all - 1, "more bundle", "more bundles");
             write_line(out, &format!("{fault} (the same in {more})"))
         }
         _ => write_line(out, &fault.to_string()),
     })
 }
 
-fn write_total(total: &VerifyTotal, out: &mut dyn Write) -> Result<()> {
+fn write_total(total: &VerifyTotal, out: &mut dyn Write) -> io::Result<()> {
     let unread = if total.unread == 0 { String::new() } else { format!("; not read: {}", total.kinds) };
     write_line(out, &format!("Total: {}, {}{unread}", count(total.files, "file", "files"), total.verdict()))
 }
 
-fn write_line(out: &mut dyn Write, line: &str) -> Result<()> {
-    writeln!(out, "{}", printable(line)).map_err(|error| Error::io("-", error))
+fn write_line(out: &mut dyn Write, line: &str) -> io::Result<()> {
+    writeln!(out, "{}", printable(line))
 }
 
 #[derive(Serialize)]
-struct VerifyDocument<F, A, T, P> {
+struct VerifyDocument<'r, F, A, T> {
     version: u32,
     files: F,
     faults: A,
     total: T,
-    problems: P,
+    problems: &'r Problems,
 }
 
 /// A fault that only several files show together.
@@ -418,11 +402,11 @@ impl FaultOfTree {
 fn write_report(
     checked: impl Iterator<Item = CheckedFile>,
     outcome: &RefCell<Outcome>,
+    problems: &Problems,
     out: &mut dyn Write,
-) -> Result<()> {
-    let problems = || outcome.borrow().problems();
-    let faults = Late(|| outcome.borrow_mut().finish().into_iter().map(FaultOfTree::new).collect::<Vec<_>>());
-    let (total, problems) = (Late(|| outcome.borrow().total.clone()), Late(problems));
+) -> anyhow::Result<()> {
+    let faults = Late(|| outcome.borrow_mut().finish(problems).into_iter().map(FaultOfTree::new).collect::<Vec<_>>());
+    let total = Late(|| outcome.borrow().total.clone());
     let files = Each::new(checked.map(|(_, verified)| verified));
     json::write(&VerifyDocument { version: VERSION, files, faults, total, problems }, out)
 }

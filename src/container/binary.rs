@@ -21,7 +21,7 @@ use std::num::NonZeroU32;
 
 use super::limits::{HEADER_MAX, check_entry_count};
 use super::{Container, Contents, Entry, MAGIC, Member};
-use crate::bytes::{Cursor, len_u64};
+use crate::bytes::{Bounds, Cursor, len_u64};
 use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::{Piece, TOO_LONG, sum};
@@ -46,42 +46,12 @@ impl Default for Binary {
     }
 }
 
-impl Container for Binary {
-    fn repeats(&self) -> bool {
-        true
-    }
-
-    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
-        if !data.starts_with(MAGIC.as_bytes()) {
-            return Ok(None);
-        }
-        let mut cursor = Cursor::new(data, base);
-        cursor.take(len_u64(MAGIC.as_bytes()), String::new)?;
-        let count = entry_count(&mut cursor, total, base)?;
-        let mut entries = Vec::new();
-        for index in 0..count {
-            entries.push(entry(&mut cursor, index, total, base)?);
-        }
-        let header_len = cursor.offset().saturating_sub(base);
-        let mut len = header_len;
-        let mut checked = Vec::new();
-        for (index, (id, start, size)) in (0..).zip(entries) {
-            let absolute = |offset: u64| base.saturating_add(offset);
-            let end = start.checked_add(size).filter(|&end| end <= total).ok_or_else(|| {
-                let what = format!("the code object of entry {index} ('{}')", shown(id));
-                Malformed::truncated(what, absolute(start), size, absolute(total))
-            })?;
-            if start < header_len && size > 0 {
-                let (start, header_end) = (absolute(start), absolute(header_len));
-                return Err(Malformed::Overlap { index, start, size, header_end });
-            }
-            len = len.max(end);
-            checked.push(Entry::at(id, start..end));
-        }
-        Ok(Some(Contents::new(checked, len)))
-    }
-
-    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+impl Binary {
+    /// The pieces of a new bundle of `members`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`](crate::Error::Usage) if the bundle is too long for the format.
+    pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let alignment = u64::from(self.alignment.get());
         let lens = members.iter().flat_map(|member| [ENTRY_FIELDS, len_u64(member.id.as_bytes())]);
         let mut position = sum([len_u64(MAGIC.as_bytes()), COUNT_FIELD].into_iter().chain(lens))?;
@@ -104,6 +74,38 @@ impl Container for Binary {
     }
 }
 
+impl Container for Binary {
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        let Some(mut cursor) = Cursor::after(MAGIC.as_bytes(), data, base) else { return Ok(None) };
+        let bundle = Bounds { base, len: total };
+        let count = entry_count(&mut cursor, bundle)?;
+        let mut entries = Vec::new();
+        for index in 0..count {
+            entries.push(entry(&mut cursor, index, bundle)?);
+        }
+        let header_len = cursor.offset().saturating_sub(base);
+        let mut len = header_len;
+        let mut checked = Vec::new();
+        for (index, (id, start, size)) in (0..).zip(entries) {
+            let id_shown = shown(id);
+            let range = bundle.claim(start, size, format_args!("the code object of entry {index} ('{id_shown}')"))?;
+            if start < header_len && size > 0 {
+                let what = format!("entry {index} claims {size} bytes");
+                let header_end = bundle.absolute(header_len);
+                let problem = format!(", inside the bundle's header, which ends at offset {header_end}");
+                return Err(Malformed::fault(what, bundle.absolute(start), problem));
+            }
+            len = len.max(range.end);
+            checked.push(Entry::at(id, range));
+        }
+        Ok(Some(Contents::new(checked, len)))
+    }
+}
+
 /// The end of the description of each entry in the header, in bytes from the start of the bundle.
 pub(crate) fn header_ends<'i>(ids: impl Iterator<Item = &'i [u8]>) -> impl Iterator<Item = u64> {
     let entries = len_u64(MAGIC.as_bytes()).saturating_add(COUNT_FIELD);
@@ -113,30 +115,28 @@ pub(crate) fn header_ends<'i>(ids: impl Iterator<Item = &'i [u8]>) -> impl Itera
     })
 }
 
-fn entry_count(cursor: &mut Cursor<'_>, total: u64, base: u64) -> Result<u64, Malformed> {
-    let offset = cursor.offset();
-    let count = cursor.u64(|| "the number of entries".to_owned())?;
-    let remaining = total.saturating_sub(cursor.offset().saturating_sub(base));
-    let most = remaining.checked_div(ENTRY_FIELDS).unwrap_or(0);
+fn entry_count(cursor: &mut Cursor<'_>, bundle: Bounds) -> Result<u64, Malformed> {
+    let count = cursor.u64("the number of entries")?;
+    let end = bundle.end();
+    let most = end.saturating_sub(cursor.offset()).checked_div(ENTRY_FIELDS).unwrap_or(0);
     if count > most {
-        return Err(Malformed::Count { count, offset, end: base.saturating_add(total), most });
+        let problem = format!(" is too large: the data ends at offset {end}, which leaves room for {most}");
+        return Err(Malformed::fault(format!("entry count {count}"), cursor.last(), problem));
     }
-    check_entry_count(count, offset)?;
+    check_entry_count(count, cursor.last())?;
     Ok(count)
 }
 
 /// The ID of an entry, and the recorded offset and size of its code object.
-fn entry<'a>(cursor: &mut Cursor<'a>, index: u64, total: u64, base: u64) -> Result<(&'a [u8], u64, u64), Malformed> {
-    let start = cursor.u64(|| format!("the offset of entry {index}"))?;
-    let size = cursor.u64(|| format!("the size of entry {index}"))?;
-    let id_len_at = cursor.offset();
-    let id_len = cursor.u64(|| format!("the ID length of entry {index}"))?;
-    let header_end = cursor.offset().saturating_sub(base).saturating_add(id_len);
-    if header_end > HEADER_MAX && header_end <= total {
-        let expected = "no more than a header of 64 MiB has room for";
-        return Err(Malformed::Value { what: "entry ID length", found: id_len, offset: id_len_at, expected });
+fn entry<'a>(cursor: &mut Cursor<'a>, index: u64, bundle: Bounds) -> Result<(&'a [u8], u64, u64), Malformed> {
+    let start = cursor.u64(format_args!("the offset of entry {index}"))?;
+    let size = cursor.u64(format_args!("the size of entry {index}"))?;
+    let id_len = cursor.u64(format_args!("the ID length of entry {index}"))?;
+    let header_end = cursor.offset().saturating_sub(bundle.base).saturating_add(id_len);
+    if header_end > HEADER_MAX && header_end <= bundle.len {
+        return Err(cursor.invalid("entry ID length", id_len, "no more than a header of 64 MiB has room for"));
     }
-    let id = cursor.take(id_len, || format!("the ID of entry {index}"))?;
+    let id = cursor.take(id_len, format_args!("the ID of entry {index}"))?;
     Ok((id, start, size))
 }
 
@@ -188,7 +188,7 @@ mod tests {
         let data = write(1, &[("host-x", b"abc"), ("hip-y", b"defg")]);
         for end in MAGIC.len()..data.len() {
             let error = read(&data[..end]).unwrap_err();
-            assert!(matches!(error, Malformed::Truncated { .. } | Malformed::Count { .. }), "{end}: {error}");
+            assert!(error.to_string().contains("the data ends at"), "{end}: {error}");
         }
         assert_eq!(read(&data[..MAGIC.len() - 1]), Ok(None));
     }
@@ -197,18 +197,21 @@ mod tests {
     fn claims_are_checked_before_they_are_used() {
         let mut data = write(1, &[("a", b"abc")]);
         data[24..32].copy_from_slice(&(1_u64 << 63).to_le_bytes());
-        assert_eq!(read(&data), Err(Malformed::Count { count: 1 << 63, offset: 24, end: len_u64(&data), most: 1 }));
+        let text = "entry count 9223372036854775808 at offset 24 is too large: \
+                    the data ends at offset 60, which leaves room for 1";
+        assert_eq!(read(&data).unwrap_err().to_string(), text);
         let mut data = write(1, &[("a", b"abc")]);
         data[32..40].copy_from_slice(&3_u64.to_le_bytes());
-        assert_eq!(read(&data), Err(Malformed::Overlap { index: 0, start: 3, size: 3, header_end: 57 }));
+        let text = "entry 0 claims 3 bytes at offset 3, inside the bundle's header, which ends at offset 57";
+        assert_eq!(read(&data).unwrap_err().to_string(), text);
         // Of an empty code object, any offset may be recorded.
         let mut empty = data.clone();
         empty[40..48].fill(0);
         assert_eq!(read(&empty).unwrap().unwrap().entries[0].content(&empty).as_deref(), Some(&b""[..]));
         data[48..56].copy_from_slice(&HEADER_MAX.to_le_bytes());
         assert!(matches!(read(&data), Err(Malformed::Truncated { .. })));
-        let error = Binary::default().read(&data, 1 << 32, 0).unwrap_err();
-        assert!(matches!(error, Malformed::Value { found: HEADER_MAX, offset: 48, .. }), "{error}");
+        let error = Binary::default().read(&data, 1 << 32, 0).unwrap_err().to_string();
+        assert!(error.starts_with("entry ID length 67108864 at offset 48, expected "), "{error}");
         data[48..56].copy_from_slice(&1_u64.to_le_bytes());
         data[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(matches!(read(&data), Err(Malformed::Truncated { .. })));

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use super::limits::Limits;
 use super::stream::{Compressed, Recorded};
-use crate::bytes::{Cursor, len_u64};
+use crate::bytes::Cursor;
 use crate::codec::{self, Compression, Method, deflate, hash};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
@@ -90,36 +90,24 @@ impl Header {
     /// # Errors
     /// [`Malformed`] for a truncated header, or an invalid version, method or total.
     fn read(data: &[u8], base: u64) -> Result<Option<Self>, Malformed> {
-        if !data.starts_with(MAGIC) {
-            return Ok(None);
-        }
-        let field = |name: &'static str| move || format!("the {name} of the compressed bundle");
-        let mut cursor = Cursor::new(data, base);
-        cursor.take(len_u64(MAGIC), String::new)?;
-        let (offset, found) = (cursor.offset(), cursor.u16(field("version"))?);
-        let version = HeaderVersion::ALL.into_iter().find(|version| version.number() == found);
-        let invalid = |what, offset, expected| Malformed::Value { what, found: found.into(), offset, expected };
-        let version = version.ok_or_else(|| invalid("compressed bundle version", offset, "1, 2 or 3"))?;
-        let (offset, found) = (cursor.offset(), cursor.u16(field("method"))?);
-        let method = [Method::Zlib, Method::Zstd].into_iter().find(|&method| method_number(method) == found);
-        let invalid = |what, offset, expected| Malformed::Value { what, found: found.into(), offset, expected };
-        let method = method.ok_or_else(|| invalid("compression method", offset, "0 (zlib) or 1 (zstd)"))?;
+        let Some(mut cursor) = Cursor::after(MAGIC, data, base) else { return Ok(None) };
+        let number = cursor.u16("the version of the compressed bundle")?;
+        let version = HeaderVersion::ALL.into_iter().find(|version| version.number() == number);
+        let version = version.ok_or_else(|| cursor.invalid("compressed bundle version", number, "1, 2 or 3"))?;
+        let number = cursor.u16("the method of the compressed bundle")?;
+        let method = [Method::Zlib, Method::Zstd].into_iter().find(|&method| method_number(method) == number);
+        let method = method.ok_or_else(|| cursor.invalid("compression method", number, "0 (zlib) or 1 (zstd)"))?;
         let total_at = cursor.offset();
-        let (total, inflated) = match version {
-            HeaderVersion::V1 => (None, u64::from(cursor.u32(field("inflated size"))?)),
-            HeaderVersion::V2 => {
-                let total = cursor.u32(field("total size"))?;
-                (Some(u64::from(total)), u64::from(cursor.u32(field("inflated size"))?))
-            }
-            HeaderVersion::V3 => {
-                let total = cursor.u64(field("total size"))?;
-                (Some(total), cursor.u64(field("inflated size"))?)
-            }
+        let mut size = |what| match version {
+            HeaderVersion::V3 => cursor.u64(what),
+            HeaderVersion::V1 | HeaderVersion::V2 => cursor.u32(what).map(u64::from),
         };
-        let hash = cursor.u64(field("hash"))?;
+        let has_total = version != HeaderVersion::V1;
+        let total = has_total.then(|| size("the total size of the compressed bundle")).transpose()?;
+        let inflated = size("the inflated size of the compressed bundle")?;
+        let hash = cursor.u64("the hash of the compressed bundle")?;
         if let Some(found) = total.filter(|&total| total < version.header_len()) {
-            let expected = "at least the length of the header";
-            return Err(Malformed::Value { what: "total size", found, offset: total_at, expected });
+            return Err(Malformed::value("total size", found, total_at, "at least the length of the header"));
         }
         Ok(Some(Self { version, method, total, inflated, hash }))
     }
@@ -166,24 +154,21 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     limits.check(WHAT, offset, header.inflated)?;
     let Header { version, method, total, .. } = header;
     let header_len = version.header_len();
-    let truncated = |needed| Malformed::truncated(["the ", WHAT].concat(), offset, needed, data.end());
-    let rest = data.tail(header_len).ok_or_else(|| truncated(header_len))?;
     let recorded = header.recorded();
+    let whole = data.claim(0, total.unwrap_or(data.len()), format_args!("the {WHAT}"))?;
+    let rest = whole.claim(header_len, whole.len().saturating_sub(header_len), WHAT)?;
     let body_len = match total {
-        Some(total) => Some(total.saturating_sub(header_len)),
+        Some(_) => Some(rest.len()),
         None => method.stream_len(rest.bytes()).map_err(|error| match error.kind() {
             io::ErrorKind::Unsupported => codec::unsupported(WHAT, offset, error),
             _ => {
                 let reason = format!("the {} stream is broken after 0 inflated bytes: {error}", method.name());
-                Malformed::Compressed { what: WHAT, offset, reason }
+                Malformed::compressed(WHAT, offset, reason)
             }
         })?,
     };
-    let (body, stream_len) = match body_len {
-        Some(len) => (rest.slice(0, len), OnceLock::from(len)),
-        None => (Some(rest), OnceLock::new()),
-    };
-    let body = body.ok_or_else(|| truncated(header_len.saturating_add(body_len.unwrap_or_default())))?;
+    let body = rest.claim(0, body_len.unwrap_or(rest.len()), WHAT)?;
+    let stream_len = body_len.map_or_else(OnceLock::new, OnceLock::from);
     Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body, stream_len: Arc::new(stream_len) }))
 }
 
@@ -292,6 +277,7 @@ mod tests {
     use std::io::Cursor;
 
     use super::*;
+    use crate::bytes::len_u64;
     use crate::codec::{Codec, FRAMES};
     use crate::io::input::Input;
 
@@ -465,7 +451,7 @@ mod tests {
             let total = header.total.map(|total| total + 1);
             assert!(matches!(malformed(with(Header { total, ..header })), Malformed::Truncated { .. }));
             let longer = [&Header { total, ..header }.to_bytes(), &file[24..], b"x"].concat();
-            assert!(matches!(malformed(inflate(&longer).unwrap_err()), Malformed::Compressed { .. }));
+            assert!(matches!(malformed(inflate(&longer).unwrap_err()), Malformed::Fault { .. }));
             let total = header.total.map(|total| total - 1);
             assert!(text(with(Header { total, ..header })).contains(" stream is broken after "));
         }

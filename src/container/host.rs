@@ -16,7 +16,7 @@ use object::{Endianness, File, LittleEndian, Object, ObjectKind, ObjectSection};
 
 use super::limits::{Allowance, NAMES_SHARED_MAX};
 use super::magic::is_coff_object;
-use crate::bytes::{array, len_u64, slice};
+use crate::bytes::{Bounds, array, len_u64, slice};
 use crate::display::shown;
 use crate::error::Malformed;
 
@@ -46,7 +46,7 @@ pub(crate) fn has_no_names(data: &[u8]) -> bool {
 
 /// The object file in `data`, for all machines for which LLVM 22.1.8 reads COFF. Offsets in errors count from `base`.
 pub(crate) fn parse(data: &[u8], base: u64) -> Result<File<'_>, Malformed> {
-    let broken = |what: &str| Malformed::Object { what: what.to_owned(), offset: base };
+    let broken = |what: &str| Malformed::at(what, base);
     if !is_coff_object(data) || data.starts_with(&[0, 0, 0xff, 0xff]) {
         return File::parse(data).map_err(|error| broken(&error.to_string()));
     }
@@ -65,13 +65,7 @@ pub(crate) fn check_coff(data: &[u8], base: u64) -> Result<(), Malformed> {
     const SECTION_LEN: u64 = 40;
     let number = |offset| array(data, offset).map_or(0, |number| u64::from(u16::from_le_bytes(number)));
     let needed = HEADER_LEN.saturating_add(number(16)).saturating_add(number(2).saturating_mul(SECTION_LEN));
-    match slice(data, 0, needed) {
-        Some(_) => Ok(()),
-        None => {
-            let end = base.saturating_add(len_u64(data));
-            Err(Malformed::truncated("the COFF headers", base, needed, end))
-        }
-    }
+    Bounds::of(data, base).claim(0, needed, "the COFF headers").map(drop)
 }
 
 /// A section, as described by its header.
@@ -98,35 +92,31 @@ pub(crate) struct ChosenSection<H> {
 /// The sections for which `holds` returns a value, in file order. Offsets in errors count from `base`.
 ///
 /// # Errors
-/// [`Malformed::Object`] for a broken object or its names, [`Malformed::Truncated`] for a section beyond its end,
-/// [`Malformed::Value`] for sections that share its bytes too often.
+/// [`Malformed`] for a broken object or its names, for a section beyond its end, and for sections that share its bytes
+/// too often.
 pub(crate) fn sections<H>(
     data: &[u8],
     base: u64,
     mut holds: impl FnMut(&Section<'_>) -> object::read::Result<Option<H>>,
 ) -> Result<Vec<ChosenSection<H>>, Malformed> {
-    let object = |what: String| Malformed::Object { what, offset: base };
     let (mut chosen, mut size) = (Vec::new(), 0_u64);
     let mut names = Allowance::times(NAMES_SHARED_MAX, data);
     let file = parse(data, base)?;
     each(&file, &mut |section| {
         let name = section.name.unwrap_or_default();
-        names.take(len_u64(name)).ok_or_else(|| object(NAMES_TOO_LONG.to_owned()))?;
-        let holds = holds(&section).map_err(|error| object(error.to_string()))?;
+        names.take(len_u64(name)).ok_or_else(|| Malformed::at(NAMES_TOO_LONG, base))?;
+        let holds = holds(&section).map_err(|error| Malformed::at(error.to_string(), base))?;
         if let (Some(holds), Some((start, len))) = (holds, section.range) {
-            slice(data, start, len).ok_or_else(|| {
-                let [start, end] = [start, len_u64(data)].map(|offset| base.saturating_add(offset));
-                Malformed::truncated(format!("the section '{}'", shown(name)), start, len, end)
-            })?;
+            let range = Bounds::of(data, base).claim(start, len, format_args!("the section '{}'", shown(name)))?;
             size = size.saturating_add(len);
-            chosen.push(ChosenSection { holds, name: name.to_vec(), range: start..start.saturating_add(len) });
+            chosen.push(ChosenSection { holds, name: name.to_vec(), range });
         }
         Ok(())
     })?;
     // A section header is short, and many headers can name the same bytes. Two sections that share bytes are accepted.
     if size > len_u64(data).saturating_mul(2) {
-        let (what, expected) = ("size of the sections with device code", "together no more than twice the object's");
-        return Err(Malformed::Value { what, found: size, offset: base, expected });
+        let what = "size of the sections with device code";
+        return Err(Malformed::value(what, size, base, "together no more than twice the object's"));
     }
     Ok(chosen)
 }

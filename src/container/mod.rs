@@ -1,6 +1,6 @@
 //! Containers of code objects: each format has a file of its own.
 //!
-//! A format reads ([`Container::read`]: bytes to entries) and writes ([`Container::plan`]: members to pieces).
+//! A format reads ([`Container::read`]: bytes to entries). Those that we write have a `plan` beside it (members to pieces).
 //! Compression wraps any of them; [`sequence`] walks several bundles in one file.
 
 pub mod archive;
@@ -36,7 +36,6 @@ pub use crate::codec::Codec;
 use crate::error::{Malformed, Result};
 use crate::id::EntryId;
 use crate::io::input::Slice;
-use crate::io::piece::Piece;
 pub use limits::Limits;
 use offload_binary::ImageInfo;
 pub use packed::Packed;
@@ -174,10 +173,4 @@ pub trait Container {
     fn compressed<'a>(&self, data: Slice<'a>, limits: Limits) -> Result<Option<Compressed<'a>>> {
         compressed::read(data, limits)
     }
-
-    /// The pieces of a new bundle of `members`.
-    ///
-    /// # Errors
-    /// Any of [`Error`](crate::Error) if the format cannot hold these members.
-    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>>;
 }

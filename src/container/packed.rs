@@ -190,8 +190,7 @@ impl Packed {
 }
 
 fn wrong(stored: Slice<'_>, reason: String) -> Error {
-    let (what, offset) = (WHAT, stored.offset());
-    Error::malformed(stored.path(), Malformed::Compressed { what, offset, reason })
+    Error::malformed(stored.path(), Malformed::compressed(WHAT, stored.offset(), reason))
 }
 
 fn unsupported(stored: Slice<'_>, reason: impl std::fmt::Display) -> Error {

@@ -14,7 +14,7 @@
 use memchr::{memchr, memmem};
 
 use crate::bytes::{len_u64, text, to_u64};
-use crate::error::Malformed;
+use crate::error::{Malformed, wrong};
 
 /// The first directives.
 pub(crate) struct Header {
@@ -81,7 +81,7 @@ fn after<'p>(data: &'p [u8], end: &[u8]) -> Option<&'p [u8]> {
 /// Checks that PTX is complete: its braces are paired, and its comments and strings end. It may end in zeros.
 ///
 /// # Errors
-/// [`Malformed::Object`].
+/// [`Malformed`] at the brace, comment or string without its end.
 pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
     let zeros = data.iter().rev().take_while(|&&byte| byte == 0).count();
     let ptx = data.get(..data.len().saturating_sub(zeros)).unwrap_or_default();
@@ -123,10 +123,6 @@ fn after_string(string: &[u8]) -> Option<&[u8]> {
         is_end
     });
     string.get(end?.saturating_add(1)..)
-}
-
-fn wrong<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
-    Err(Malformed::Object { what: what.into(), offset })
 }
 
 #[cfg(test)]

@@ -22,8 +22,8 @@ use crate::io::meter::{Meter, Metered};
 use crate::io::piece::{Sink, Writer};
 
 /// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used. Of larger ones
-/// only the header is read at first; they are checked when code objects are extracted.
-const WHOLE_MAX: u64 = crate::io::input::MEMORY_MAX;
+/// only the header is read at first; they are checked when code objects are extracted. Unit tests need less to be over it.
+const WHOLE_MAX: u64 = if cfg!(test) { 1 << 20 } else { crate::io::input::MEMORY_MAX };
 
 /// The amount of padding, in bytes, that is read before the file is queried for a hole again.
 const PADDING_BLOCK: u64 = 64 << 10;
@@ -534,10 +534,8 @@ impl<'a> Bundles<'a> {
         let offset = data.offset();
         let contents = self.container.read(data.bytes(), data.len(), offset).with_path(data.path())?;
         let Some(mut contents) = contents else { return Ok(None) };
-        let misplaced = (position % self.container.alignment() != 0).then(|| {
-            let (what, expected) = ("distance of a fatbin from the first", "a multiple of 8");
-            Malformed::Value { what, found: position, offset, expected }
-        });
+        let misplaced = (position % self.container.alignment() != 0)
+            .then(|| Malformed::value("distance of a fatbin from the first", position, offset, "a multiple of 8"));
         contents.faults.splice(..0, misplaced);
         if let Some(end) = position.checked_add(contents.len).filter(|_| contents.len > 0) {
             self.next = NextBundle::At(end);
@@ -702,7 +700,7 @@ mod tests {
         assert_eq!(set_aside(input.as_slice(), &few).unwrap().bytes(), b"\x07\x07xyz\x07");
         let many = [few, parts(&[(0, WHOLE_MAX)])].concat();
         assert!(set_aside(input.as_slice(), &many).unwrap().bytes() == [b"\x07\x07xyz\x07", &data[9..]].concat());
-        let broken = Part::Unreadable(Malformed::Object { what: "x".to_owned(), offset: 0 });
+        let broken = Part::Unreadable(Malformed::at("x", 0));
         assert!(set_aside(input.as_slice(), &[many, vec![broken]].concat()).is_err());
     }
 

@@ -98,8 +98,7 @@ impl<'a> Compressed<'a> {
         match self.stream_len.get() {
             Some(found) => Ok(*found),
             None => Err(read.err().unwrap_or_else(|| {
-                let (what, reason) = (self.recorded.what, "its stream has no end".to_owned());
-                self.malformed(Malformed::Compressed { what, offset: self.offset, reason })
+                self.malformed(Malformed::compressed(self.recorded.what, self.offset, "its stream has no end"))
             })),
         }
     }
@@ -245,8 +244,7 @@ impl<'a> Inflater<'a> {
     }
 
     fn wrong(&self, reason: String) -> Error {
-        let (what, offset) = (self.source.recorded.what, self.source.offset);
-        self.source.malformed(Malformed::Compressed { what, offset, reason })
+        self.source.malformed(Malformed::compressed(self.source.recorded.what, self.source.offset, reason))
     }
 }
 

@@ -34,7 +34,7 @@ use super::magic::{Magic, SPIR_V};
 use super::packed::{End, Packed};
 use super::wrapper::Map;
 use super::{Part, spirv};
-use crate::bytes::{Cursor, array, len_of, len_u64, slice, to_u64};
+use crate::bytes::{Bounds, Cursor, array, len_of, len_u64, slice, to_u64};
 use crate::codec::Codec;
 use crate::error::Malformed;
 
@@ -71,8 +71,8 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
     let mut images = Vec::new();
     let mut faults = Vec::new();
     let Some(map) = Map::read(data, table).filter(Map::is_64) else {
-        let what = "a table of device images that is not in a 64-bit program".to_owned();
-        return (images, vec![Malformed::Object { what, offset: base.saturating_add(table.start) }]);
+        let what = "a table of device images that is not in a 64-bit program";
+        return (images, vec![Malformed::at(what, base.saturating_add(table.start))]);
     };
     let count = len_of(table).checked_div(ENTRY_LEN).unwrap_or_default();
     for index in 0..count {
@@ -80,7 +80,7 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
         match image(data, &map, at) {
             Ok(image) => images.extend(image),
             Err(what) if faults.len() < FAULTS_MAX => {
-                faults.push(Malformed::Object { what: what.to_owned(), offset: base.saturating_add(at) });
+                faults.push(Malformed::at(what, base.saturating_add(at)));
             }
             Err(_) => {}
         }
@@ -88,8 +88,8 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
     let end = table.start.saturating_add(count.saturating_mul(ENTRY_LEN));
     let rest = slice(data, end, table.end.saturating_sub(end)).unwrap_or_default();
     if !is_zero(rest) {
-        let what = "an entry of the table of device images".to_owned();
-        faults.push(Malformed::truncated(what, base.saturating_add(end), ENTRY_LEN, base.saturating_add(table.end)));
+        let bounds = Bounds { base, len: table.end };
+        faults.push(bounds.truncated(end, ENTRY_LEN, "an entry of the table of device images"));
     }
     images.sort_unstable();
     images.dedup();
@@ -161,9 +161,8 @@ pub(crate) struct StoredImage {
 impl StoredImage {
     /// An image that begins where another one does.
     fn shared(base: u64, image: Image) -> Self {
-        let (what, expected) = ("size of a device image", "one image at each address");
         let offset = base.saturating_add(image.offset);
-        let malformed = Malformed::Value { what, found: image.size, offset, expected };
+        let malformed = Malformed::value("size of a device image", image.size, offset, "one image at each address");
         Self { range: image.offset..image.offset, part: Part::Unreadable(malformed) }
     }
 
@@ -171,25 +170,19 @@ impl StoredImage {
     fn of(section: &[u8], base: u64, image: Image, limit: u64) -> Self {
         let Image { offset, size } = image;
         let space = slice(section, offset, limit.saturating_sub(offset)).unwrap_or_default();
-        let at = base.saturating_add(offset);
+        let bounds = Bounds::of(section, base);
+        let unreadable = |malformed| Self { range: offset..limit, part: Part::Unreadable(malformed) };
         if space.starts_with(&ZSTD) {
             let Some(frame) = Frame::read(space) else {
-                let reason = "its zstd frame does not end before the next image".to_owned();
-                let malformed = Malformed::Compressed { what: "device image", offset: at, reason };
-                return Self { range: offset..limit, part: Part::Unreadable(malformed) };
+                let reason = "its zstd frame does not end before the next image";
+                return unreadable(Malformed::compressed("device image", bounds.absolute(offset), reason));
             };
             // Some releases record the size of the frame.
             let inflated = frame.inflated.filter(|_| size == frame.len).unwrap_or(size);
             return Self::frame(offset, frame.len, inflated);
         }
-        match offset.checked_add(size).filter(|end| *end <= len_u64(section)) {
-            Some(end) => Self { range: offset..end, part: Part::Range(offset..end) },
-            None => {
-                let end = base.saturating_add(len_u64(section));
-                let malformed = Malformed::truncated("the device image".to_owned(), at, size, end);
-                Self { range: offset..limit, part: Part::Unreadable(malformed) }
-            }
-        }
+        let range = bounds.claim(offset, size, "the device image");
+        range.map_or_else(unreadable, |range| Self { range: range.clone(), part: Part::Range(range) })
     }
 
     /// A zstd frame of `len` bytes.
@@ -229,10 +222,8 @@ fn unlisted(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Part>)
 /// The length of the zstd frame at the start of some bytes, and the image in it.
 fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<Part>) {
     let frame = Frame::read(rest);
-    let broken = |reason: &str| {
-        let (what, offset) = ("device image", base.saturating_add(offset));
-        Part::Unreadable(Malformed::Compressed { what, offset, reason: reason.to_owned() })
-    };
+    let at = base.saturating_add(offset);
+    let broken = |reason: &str| Part::Unreadable(Malformed::compressed("device image", at, reason));
     let part = match frame {
         None => broken("its zstd frame has no end"),
         Some(Frame { inflated: None, .. }) => broken("its inflated size is not recorded"),
@@ -290,7 +281,7 @@ struct Frame {
 impl Frame {
     /// The frame at the start of some bytes, if it ends in them.
     fn read(data: &[u8]) -> Option<Self> {
-        let what = String::new;
+        let what = "a zstd frame";
         let mut cursor = Cursor::new(data, 0);
         cursor.take(len_u64(&ZSTD), what).ok()?;
         let descriptor = *cursor.take(1, what).ok()?.first()?;

@@ -78,6 +78,25 @@ struct Marker<'a> {
 }
 
 impl Text {
+    /// The pieces of a new text bundle of `members`.
+    ///
+    /// # Errors
+    /// An error of the kind [`Conflict`](ErrorKind::Conflict) for content with marker lines that would end or begin an entry.
+    pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+        self.check_content(members)?;
+        let pieces = members
+            .iter()
+            .flat_map(|member| {
+                [
+                    Piece::Bytes(self.marker_line(Side::Start, &member.id)),
+                    Piece::Input(member.content),
+                    Piece::Bytes(self.marker_line(Side::End, &member.id)),
+                ]
+            })
+            .collect();
+        Ok(pieces)
+    }
+
     fn marker_line(&self, side: Side, id: &str) -> Vec<u8> {
         format!("\n{} {MAGIC}{}{id}\n", self.comment, side.word()).into_bytes()
     }
@@ -196,29 +215,14 @@ impl Container for Text {
         let entries = entries_of(&markers, base)?;
         Ok((!entries.is_empty()).then(|| Contents::new(entries, len_u64(data))))
     }
-
-    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
-        self.check_content(members)?;
-        let pieces = members
-            .iter()
-            .flat_map(|member| {
-                [
-                    Piece::Bytes(self.marker_line(Side::Start, &member.id)),
-                    Piece::Input(member.content),
-                    Piece::Bytes(self.marker_line(Side::End, &member.id)),
-                ]
-            })
-            .collect();
-        Ok(pieces)
-    }
 }
 
 /// The entries between marker lines, the data of which begins at offset `base`.
 fn entries_of(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed> {
     if let Some(marker) = markers.get(MARKERS_MAX) {
-        let (what, found) = ("number of marker lines", to_u64(markers.len()));
-        let (offset, expected) = (base.saturating_add(to_u64(marker.begin)), "no more than 1048576");
-        return Err(Malformed::Value { what, found, offset, expected });
+        let offset = base.saturating_add(to_u64(marker.begin));
+        let count = to_u64(markers.len());
+        return Err(Malformed::value("number of marker lines", count, offset, "no more than 1048576"));
     }
     let end_lines = EndLines::new(markers);
     let (mut entries, mut room) = (Vec::new(), EntryRoom::new());
@@ -231,13 +235,13 @@ fn entries_of(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed
         let offset = base.saturating_add(to_u64(start.begin));
         let end_line = end_lines.of(markers, next, start).and_then(|index| Some((index, markers.get(index)?)));
         let Some((index, end)) = end_line else {
-            return Err(Malformed::Unclosed { id: shown(start.id), offset });
+            let what = format!("the entry '{}' that starts", shown(start.id));
+            return Err(Malformed::fault(what, offset, " has no end line"));
         };
         if let Some(other) = markers.get(next.saturating_add(1)..index).and_then(crossing) {
             let offset = base.saturating_add(to_u64(other.begin));
             let (id, other) = (shown(start.id), shown(other.id));
-            let text = format!("the entry '{id}' holds the end line of '{other}' at offset {offset}");
-            return Err(Malformed::other(ErrorKind::Malformed, offset, text));
+            return Err(Malformed::at(format!("the entry '{id}' holds the end line of '{other}'"), offset));
         }
         room.take(start.id, offset)?;
         entries.push(Entry::at(start.id, to_u64(start.end)..to_u64(end.begin)));
@@ -321,6 +325,10 @@ mod tests {
         }))
     }
 
+    fn unclosed(id: &str, offset: u64) -> Malformed {
+        Malformed::fault(format!("the entry '{id}' that starts"), offset, " has no end line")
+    }
+
     fn bundle(entries: &[(&str, &str)]) -> String {
         let line = |side, id| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap();
         entries.iter().map(|(id, text)| line(Side::Start, id) + text + &line(Side::End, id)).collect()
@@ -366,11 +374,11 @@ mod tests {
         let data = bundle(&[("a", "1"), ("b", "2")]);
         let cut = data.rfind("\n; __CLANG").unwrap();
         let start = u64::try_from(data.find("\n; __CLANG_OFFLOAD_BUNDLE____START__ b").unwrap()).unwrap();
-        assert_eq!(read(&data.as_bytes()[..cut]), Err(Malformed::Unclosed { id: "b".into(), offset: start }));
+        assert_eq!(read(&data.as_bytes()[..cut]), Err(unclosed("b", start)));
         assert!(read(b"\n; __CLANG_OFFLOAD_BUNDLE____START__ a").is_err());
         // The end line of the entry after it is not its own.
         let lost = data.replace("\n; __CLANG_OFFLOAD_BUNDLE____END__ a\n", "");
-        assert_eq!(read(lost.as_bytes()), Err(Malformed::Unclosed { id: "a".into(), offset: 0 }));
+        assert_eq!(read(lost.as_bytes()), Err(unclosed("a", 0)));
     }
 
     #[test]

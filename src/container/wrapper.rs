@@ -38,7 +38,7 @@ use object::{
 use super::kpack::REFERENCE_SECTIONS;
 use super::magic::Magic;
 use crate::bytes::{Cursor, array, len_of, slice, tail};
-use crate::error::Malformed;
+use crate::error::{Malformed, wrong};
 
 const WRAPPER_LEN: u64 = 24;
 /// The offset of the address in a wrapper.
@@ -248,17 +248,15 @@ impl<'d> Map<'d> {
 
     /// The wrapper at an offset in the file, in a section for a kind.
     fn wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<Wrapper, Malformed> {
-        let at = base.saturating_add(start);
         let rest = slice(self.data, start, self.wrappers.end.saturating_sub(start)).unwrap_or_default();
-        let mut cursor = Cursor::new(rest, at);
-        let (name, magic_name, expected) = match of_section {
+        let mut cursor = Cursor::new(rest, base.saturating_add(start));
+        let (what, magic_name, expected) = match of_section {
             Wrapped::Fatbin => ("a wrapper of a fatbin", "magic of the wrapper of a fatbin", "1180844977 (0x466243b1)"),
             _ => ("a wrapper of a bundle", "magic of the wrapper of a bundle", "1212764230 (0x48495046)"),
         };
-        let what = || name.to_owned();
         let magic = cursor.u32(what)?;
         let kind = of_section.beside().iter().find(|kind| kind.magic() == magic);
-        let kind = *kind.ok_or(Malformed::Value { what: magic_name, found: magic.into(), offset: at, expected })?;
+        let kind = *kind.ok_or_else(|| cursor.invalid(magic_name, magic, expected))?;
         cursor.u32(what)?;
         cursor.u64(what)?;
         Ok(Wrapper { kind, target: self.target_at(start.saturating_add(ADDRESS)) })
@@ -284,7 +282,7 @@ impl<'d> Map<'d> {
             Wrapped::KpackReference => "a wrapper that does not point at the reference to kpack archives",
             Wrapped::Bundle => "a wrapper that does not point at a bundle",
         };
-        Err(Malformed::Object { what: what.to_owned(), offset: base.saturating_add(start) })
+        wrong(what, base.saturating_add(start))
     }
 
     /// The offset of a target in the file; none if it is in no section with content.

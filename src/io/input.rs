@@ -8,6 +8,7 @@
 //! Other programs may change a file while it is read. Neither the outputs made from it nor the errors it led to are
 //! valid then, so [`Input::ensure_unchanged`] is called before a job puts its outputs in place or reports its errors.
 
+use std::fmt::Display;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufReader, IsTerminal, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -599,10 +600,16 @@ impl<'a> Slice<'a> {
     /// # Errors
     /// [`Error::Malformed`] if it does not have that many bytes.
     pub(crate) fn claimed(&self, range: &Range<u64>) -> Result<Self> {
-        self.range(range).ok_or_else(|| {
-            let (offset, needed) = (self.absolute(range.start), bytes::len_of(range));
-            Error::malformed(self.path(), Malformed::truncated("a range of it", offset, needed, self.end()))
-        })
+        self.claim(range.start, bytes::len_of(range), "a range of it").with_path(self.path())
+    }
+
+    /// `len` bytes from `offset`, relative to this range, which `what` claims.
+    ///
+    /// # Errors
+    /// [`Malformed::Truncated`] if it does not have that many bytes.
+    pub(crate) fn claim(&self, offset: u64, len: u64, what: impl Display) -> Result<Self, Malformed> {
+        let truncated = || Malformed::truncated(what, self.absolute(offset), len, self.end());
+        self.slice(offset, len).ok_or_else(truncated)
     }
 
     /// Marks a small range as read and not needed soon, for jobs that read a little here and there in many gigabytes.

@@ -11,6 +11,7 @@ use super::present::Present;
 use super::share::check_size;
 use super::unmatched::{Matched, Wanted};
 use crate::bytes::len_u64;
+use crate::code::target;
 use crate::container::Limits;
 use crate::display::{plain, shown};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +23,7 @@ use crate::io::piece::Sink;
 use crate::runtime::{self, Device};
 use crate::scan::{
     Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Follow, Found, KnownId, Locator, Pattern,
-    Scan, Selection, Split, Uri, recorded_target,
+    Scan, Selection, Split, Uri,
 };
 
 /// The name of standard output.
@@ -119,7 +120,7 @@ pub struct Extracted {
     /// The SHA-256 of its bytes, if it was [asked for](Extract::sha256).
     pub sha256: Option<[u8; 32]>,
     /// The code object, with the size, the kind and the recorded target of what was written.
-    pub from: CodeObject,
+    pub code_object: CodeObject,
 }
 
 impl Extract {
@@ -320,10 +321,10 @@ impl<'j> Extraction<'j> {
         let mut sinks = Vec::new();
         for code_object in taken {
             // The size is that of what is written.
-            let mut from = code_object.known(&bundle);
-            from.size = 0;
-            let stem = self.names.stem(name, &from);
-            let extracted = Extracted { path: PathBuf::new(), sha256: None, from };
+            let mut known = code_object.known(&bundle);
+            known.size = 0;
+            let stem = self.names.stem(name, &known);
+            let extracted = Extracted { path: PathBuf::new(), sha256: None, code_object: known };
             let (destination, expected) = (&self.job.destination, code_object.size());
             let (head, output, hash) = (Some(Vec::new()), None, self.job.sha256.then(Sha256::new));
             let pending = Pending { destination, stem, head, expected, extracted, hash, output };
@@ -331,7 +332,7 @@ impl<'j> Extraction<'j> {
         }
         self.taken += sinks.len();
         if self.job.destination.is_standard_output() {
-            self.rivals.extend(sinks.iter().map(|(_, sink)| sink.extracted.from.known_id()));
+            self.rivals.extend(sinks.iter().map(|(_, sink)| sink.extracted.code_object.known_id()));
             if self.taken > 1 {
                 self.second.get_or_insert_with(|| input.path().to_owned());
                 return Ok(());
@@ -420,8 +421,8 @@ struct FileNames {
 
 impl FileNames {
     /// Assigns a new name.
-    fn stem(&mut self, input: &Path, from: &CodeObject) -> String {
-        let name = name_of(input, from);
+    fn stem(&mut self, input: &Path, code_object: &CodeObject) -> String {
+        let name = name_of(input, code_object);
         let key = name.to_ascii_lowercase();
         let Some(mut number) = self.numbers.get(&key).copied() else {
             self.set(key, 1);
@@ -458,16 +459,16 @@ impl FileNames {
 /// The file name for a code object, which several code objects may share. Parts that are too long are shortened: to the
 /// beginning of the entry ID, and to the ends of the names of the input and the member. Each of these two names gets at
 /// least half of the space for both.
-fn name_of(input: &Path, from: &CodeObject) -> String {
+fn name_of(input: &Path, code_object: &CodeObject) -> String {
     let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
-    let id = plain(&from.id);
+    let id = plain(&code_object.id);
     let id = id.get(..ID_MAX.min(id.len())).unwrap_or_default();
-    let rest = match &from.source {
-        Some(source) => format!("{}-{}-{id}", from.bundle.index, end(&plain(source.as_bytes()), SOURCE_MAX)),
-        None => format!("{}-{id}", from.bundle.index),
+    let rest = match &code_object.source {
+        Some(source) => format!("{}-{}-{id}", code_object.bundle.index, end(&plain(source.as_bytes()), SOURCE_MAX)),
+        None => format!("{}-{id}", code_object.bundle.index),
     };
     let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
-    let members = from.bundle.place.member().map(|member| plain(member.as_bytes()));
+    let members = code_object.bundle.place.member().map(|member| plain(member.as_bytes()));
     let members_len = members.as_ref().map_or(0, String::len);
     let input = end(&plain(input.as_os_str().as_encoded_bytes()), room.saturating_sub(members_len).max(room / 2));
     let members = members.map(|members| end(&members, room.saturating_sub(input.len())));
@@ -519,16 +520,17 @@ impl Pending<'_> {
             self.output = Some(output);
         }
         // Of an inflated code object, they are only known now.
-        let from = &mut self.extracted.from;
-        from.kind = Some(kind);
-        from.recorded_target = from.recorded_target.take().or_else(|| Some(recorded_target(head)?.into()));
+        let code_object = &mut self.extracted.code_object;
+        code_object.kind = Some(kind);
+        code_object.recorded_target =
+            code_object.recorded_target.take().or_else(|| Some(target::target_id(head)?.into()));
         self.extracted.path = path;
         Ok(())
     }
 
     /// Releases the buffer once everything is written: thousands of outputs may wait for the last one.
     fn complete(&mut self) -> Result<()> {
-        if self.extracted.from.size < self.expected {
+        if self.extracted.code_object.size < self.expected {
             Ok(())
         } else {
             self.output.as_mut().map_or(Ok(()), Output::complete)
@@ -538,7 +540,7 @@ impl Pending<'_> {
 
 impl Sink for Pending<'_> {
     fn write(&mut self, data: &[u8]) -> Result<()> {
-        self.extracted.from.size = self.extracted.from.size.saturating_add(len_u64(data));
+        self.extracted.code_object.size = self.extracted.code_object.size.saturating_add(len_u64(data));
         self.hash.iter_mut().for_each(|hash| hash.update(data));
         if let Some(head) = &mut self.head
             && len_u64(head).saturating_add(len_u64(data)) < ContentKind::HEAD_LEN
@@ -552,7 +554,7 @@ impl Sink for Pending<'_> {
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        self.extracted.from.size = self.extracted.from.size.saturating_add(slice.len());
+        self.extracted.code_object.size = self.extracted.code_object.size.saturating_add(slice.len());
         if let Some(hash) = &mut self.hash {
             slice.read_blocks(&mut |block| {
                 hash.update(block);

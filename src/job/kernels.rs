@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use super::unmatched::Matches;
 use crate::bytes::{self, len_u64, to_u64};
+use crate::code::kernels::{self, Kernel};
+use crate::code::target;
 use crate::container::Limits;
 use crate::container::limits::{Allowance, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX};
 use crate::container::packed::LastInflated;
@@ -13,10 +15,8 @@ use crate::container::sequence::Inflate;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::{Input, Slice};
-use crate::kernels::{self, Kernel};
 use crate::scan::{
     self, Checksums, CodeObject, ContentKind, Finding, Follow, Found, Origin, Place, Scan, Selection, Shared,
-    recorded_target,
 };
 
 /// Lists the kernels of all device code in a file.
@@ -56,7 +56,7 @@ pub struct KernelList {
 #[non_exhaustive]
 pub struct CodeObjectKernels {
     /// The code object.
-    pub from: Arc<CodeObject>,
+    pub code_object: Arc<CodeObject>,
     /// The target ID that it records itself.
     pub recorded_target: Option<String>,
     /// The kernels, in its order.
@@ -127,10 +127,12 @@ enum ListedCode {
 
 impl ListedCode {
     /// Reads a code object, whose kind is known unless its bundle had to be inflated.
-    fn read(from: &CodeObject, code: &[u8]) -> Result<Self> {
+    fn read(code_object: &CodeObject, code: &[u8]) -> Result<Self> {
         let head = || bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code);
-        match from.kind.unwrap_or_else(|| ContentKind::of(head())) {
-            ContentKind::Elf | ContentKind::Cubin => Ok(Self::Kernels(recorded_target(code), kernels_of(from, code)?)),
+        match code_object.kind.unwrap_or_else(|| ContentKind::of(head())) {
+            ContentKind::Elf | ContentKind::Cubin => {
+                Ok(Self::Kernels(target::target_id(code), kernels_of(code_object, code)?))
+            }
             other => Ok(Self::Other(other)),
         }
     }
@@ -188,19 +190,20 @@ impl<'j> Search<'j> {
                 self.problem(error.at(found.place));
                 break;
             }
-            let from = Arc::new(code_object.known(&bundle));
-            let step = if is_for_later || from.stored_in(self.input).is_some() {
-                Slot::Later(from)
+            let index = code_object.index();
+            let code_object = Arc::new(code_object.known(&bundle));
+            let step = if is_for_later || code_object.stored_in(self.input).is_some() {
+                Slot::Later(code_object)
             } else if self.room.is_full {
                 break;
             } else {
                 // It is in another file, or has to be inflated or restored, which a second search would do again.
-                let content = found.bundle.content_after(code_object.index(), &mut last);
-                let read = content.and_then(|content| ListedCode::read(&from, content.as_slice().bytes()));
+                let content = found.bundle.content_after(index, &mut last);
+                let read = content.and_then(|content| ListedCode::read(&code_object, content.as_slice().bytes()));
                 match read.map_err(|error| if let Error::Inside { .. } = error { error } else { error.at(found.place) })
                 {
-                    Ok(content) => match self.taken(from, content) {
-                        Some(code_object) => Slot::Done(Ok(code_object)),
+                    Ok(content) => match self.taken(code_object, content) {
+                        Some(kernels) => Slot::Done(Ok(kernels)),
                         None => break,
                     },
                     Err(error) => Slot::Done(Err(error)),
@@ -224,13 +227,14 @@ impl<'j> Search<'j> {
     }
 
     /// Takes in what was read of a code object; none if it has no kernels, or too many.
-    fn taken(&mut self, from: Arc<CodeObject>, content: ListedCode) -> Option<CodeObjectKernels> {
+    fn taken(&mut self, code_object: Arc<CodeObject>, content: ListedCode) -> Option<CodeObjectKernels> {
         match content {
-            ListedCode::Kernels(recorded_target, mut kernels) => {
-                self.room.take_kernels(&mut kernels).then_some(CodeObjectKernels { from, recorded_target, kernels })
-            }
+            ListedCode::Kernels(recorded_target, mut kernels) => self
+                .room
+                .take_kernels(&mut kernels)
+                .then_some(CodeObjectKernels { code_object, recorded_target, kernels }),
             ListedCode::Other(kind) => {
-                self.other(kind, from.bundle.compressed.is_some());
+                self.other(kind, code_object.bundle.compressed.is_some());
                 None
             }
         }
@@ -239,15 +243,16 @@ impl<'j> Search<'j> {
     /// Reads what was left for later, and lists all in file order; none if there is more to be found.
     fn finish(mut self, scan: &Scan) -> Result<Option<KernelList>> {
         let found = std::mem::take(&mut self.found);
-        let later = |step: &Slot| if let Slot::Later(from) = step { Some(Arc::clone(from)) } else { None };
+        let later =
+            |step: &Slot| if let Slot::Later(code_object) = step { Some(Arc::clone(code_object)) } else { None };
         let later: Vec<Arc<CodeObject>> = found.iter().filter_map(later).collect();
-        let wanted: Vec<&CodeObject> = later.iter().map(|from| &**from).collect();
+        let wanted: Vec<&CodeObject> = later.iter().map(Arc::as_ref).collect();
         let mut read: Vec<Option<Result<CodeObjectKernels>>> = later.iter().map(|_| None).collect();
-        let work = |from: &CodeObject, code: Slice<'_>| ListedCode::read(from, code.bytes());
+        let work = |code_object: &CodeObject, code: Slice<'_>| ListedCode::read(code_object, code.bytes());
         scan.read(self.input, &wanted, work, ListedCode::weight, &mut |contents| {
             for (index, content) in contents {
-                if let (Some(from), Some(read)) = (later.get(index), read.get_mut(index)) {
-                    *read = content.map(|content| self.taken(Arc::clone(from), content)).transpose();
+                if let (Some(code_object), Some(read)) = (later.get(index), read.get_mut(index)) {
+                    *read = content.map(|content| self.taken(Arc::clone(code_object), content)).transpose();
                 }
             }
             if self.room.is_full || self.is_incomplete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -272,11 +277,11 @@ impl<'j> Search<'j> {
     }
 }
 
-pub(super) fn kernels_of(from: &CodeObject, code: &[u8]) -> Result<Vec<Kernel>> {
+pub(super) fn kernels_of(code_object: &CodeObject, code: &[u8]) -> Result<Vec<Kernel>> {
     kernels::of(code).map_err(|malformed| {
-        let text = format!("the kernels of '{}' cannot be read: {malformed}", shown(&from.id));
+        let text = format!("the kernels of '{}' cannot be read: {malformed}", shown(&code_object.id));
         let malformed = Malformed::other(malformed.kind(), malformed.offset(), text);
-        let place = &from.bundle.place;
+        let place = &code_object.bundle.place;
         Error::malformed(place.file(), malformed).at(place)
     })
 }

@@ -16,11 +16,12 @@ mod kernels;
 pub(crate) mod present;
 mod recompress;
 mod replace;
+mod rewrite;
 mod share;
 mod unmatched;
 mod verify;
 
-pub use diff::{CodeObjectDiff, Diff, Equal, FileDiff, GpuDiff, KernelDiff, Loss, Sizes, unversioned};
+pub use diff::{Change, CodeObjectDiff, Diff, Equal, FileDiff, GpuDiff, KernelDiff, Loss, Sizes, unversioned};
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::{Inspect, Inspected, InspectedBundle, KpackReference};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};

@@ -13,7 +13,7 @@ const SHARED_MAX: u64 = 16;
 /// overlaps it is less than the size of the bundle.
 ///
 /// # Errors
-/// [`Malformed::Value`] if the limit is exceeded.
+/// [`Malformed`] if the limit is exceeded.
 pub(super) fn check_size(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
     let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(Entry::size);
     let size = sizes.fold(0, u64::saturating_add);
@@ -21,5 +21,5 @@ pub(super) fn check_size(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<
         return Ok(());
     }
     let (what, expected) = ("size of all code objects", "no more than 16 times the bundle");
-    Err(Error::malformed(path, Malformed::Value { what, found: size, offset: bundle.offset, expected }))
+    Err(Error::malformed(path, Malformed::value(what, size, bundle.offset, expected)))
 }

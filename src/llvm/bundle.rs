@@ -4,12 +4,13 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use super::FileType;
+use crate::code::ContentKind;
 use crate::codec::Compression;
+use crate::container::Member;
 use crate::container::binary::Binary;
 use crate::container::compressed;
 use crate::container::object::{FatObject, Objects};
 use crate::container::text::Text;
-use crate::container::{Container, Member};
 use crate::error::{Error, Result};
 use crate::event::{Event, Observer};
 use crate::id::{EntryId, OffloadKind};
@@ -18,7 +19,6 @@ use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Manner, Output};
 use crate::job::open;
 use crate::runtime::loadable;
-use crate::scan::ContentKind;
 
 const NO_ALIGNMENT: &str = "for the --bundle-align option: the alignment must be at least 1";
 

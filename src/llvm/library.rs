@@ -128,7 +128,7 @@ impl<'i> MemberNames<'i> {
         if self.len > self.len_max {
             let what = "length of all names of new members";
             let expected = "no more than 16 MiB beyond the archive's own";
-            return Err(Error::malformed(self.input, Malformed::Value { what, found: self.len, offset: 0, expected }));
+            return Err(Error::malformed(self.input, Malformed::value(what, self.len, 0, expected)));
         }
         Ok(name)
     }

@@ -17,7 +17,7 @@ use crate::container::offload_binary::{HipNumber, ImageInfo, OffloadBinary};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::{Entry, Limits};
 use crate::display::{Slashes, harmless};
-use crate::error::{Error, ErrorKind, Malformed, Result};
+use crate::error::{Error, Malformed, Result};
 use crate::event::{Event, Observer};
 use crate::id::OffloadKind;
 use crate::io::input::{Accept, Input, Slice};
@@ -360,8 +360,7 @@ impl Unpackage {
 }
 
 fn trailing(path: &Path, offset: u64) -> Error {
-    let text = format!("trailing data at offset {offset}: expected an offload binary or zeros");
-    Error::malformed(path, Malformed::other(ErrorKind::Malformed, offset, text))
+    Error::malformed(path, Malformed::fault("trailing data", offset, ": expected an offload binary or zeros"))
 }
 
 /// The file name for an image. It is never a path, whatever the image contains.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::code::ContentKind;
 use crate::container::kpack;
 use crate::id::target_id::TargetId;
 use crate::id::triple::{Arch, Vendor as TripleVendor};
 use crate::id::{EntryId, OffloadKind};
 use crate::runtime::loadable;
-use crate::scan::{ContentKind, Format, Found};
+use crate::scan::{Format, Found};
 
 /// The vendor of a GPU, whose runtime takes no code of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -11,10 +11,10 @@ use crate::id::OffloadKind;
 use crate::scan::{Format, Found, Place, Split};
 
 /// The largest number of comparisons of a GPU with a kind of bundle. Hostile files can have any number of both.
-const COMPARISONS_MAX: usize = 4_000_000;
+const COMPARISONS_MAX: usize = if cfg!(test) { 40_000 } else { 4_000_000 };
 
 /// The largest number of different sets of code that are counted.
-const KINDS_MAX: usize = 250_000;
+const KINDS_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
 
 /// The bundles of a file, or of several, by the GPUs that they serve.
 ///
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
     use crate::container::kpack::{KpackArchive, Reference, WrappedBinary};
     use crate::container::offload_binary::OffloadBinary;
-    use crate::container::{Container, Entry, Member};
+    use crate::container::{Entry, Member};
     use crate::io::{Input, write_to};
     use crate::scan::{Finding, Followed, Scan};
 

@@ -6,11 +6,12 @@
 //! `hipv4`, which comgr takes as compatible with `hip`. Sources, as of ROCm 7: `PopulateCodeObjectMap` and
 //! `UncompressAndPopulateCodeObject` in CLR, `lookUpCodeObject` and `AMDGPUCompiler::unbundle` in comgr.
 
+use crate::code::ContentKind;
 use crate::container::binary;
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::id::OffloadKind;
-use crate::scan::{CodeObjectRef, ContentKind, Format, Found};
+use crate::scan::{CodeObjectRef, Format, Found};
 
 /// The length of the part of a plain bundle in which the runtime looks for entries, in bytes.
 const HEADER_MAX: u64 = 4096;
@@ -56,9 +57,9 @@ pub(crate) fn lost(found: &Found<'_>) -> impl Fn(&CodeObjectRef<'_>) -> bool + u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::container::Member;
     use crate::container::binary::Binary;
     use crate::container::offload_binary::{OffloadBinary, Version};
-    use crate::container::{Container, Member};
     use crate::io::{Input, write_to};
     use crate::scan::{Finding, Scan};
 

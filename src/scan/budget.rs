@@ -2,9 +2,9 @@
 //! gigabytes when nested.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use super::image::ContentKind;
 use super::place::{Origin, Place};
 use crate::bytes::{len_u64, to_u64};
+use crate::code::ContentKind;
 use crate::container::Limits;
 use crate::container::limits::{Allowance, FOUND_MAX, FOUND_NAMES_MAX, INFLATED_MIN, SEARCHED_MAX};
 use crate::container::magic::Magic;

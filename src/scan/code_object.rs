@@ -6,11 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::found::{Format, Found};
-use super::gpu_elf;
-use super::image::ContentKind;
 use super::place::{Origin, Place, Step};
 use super::uri::Uri;
 use crate::bytes;
+use crate::code::{ContentKind, target};
 use crate::codec::Codec;
 use crate::container::fatbin::{self, ImageKind};
 use crate::container::kpack;
@@ -193,7 +192,7 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     let text = bytes::text(id).ok_or("it is not valid UTF-8")?;
     let parsed = match format {
         // The kind is not recorded; only the fields after it are used.
-        Format::CodeObject if text.starts_with(gpu_elf::INTEL) => EntryId::parse_any(&["sycl-", &text].concat()),
+        Format::CodeObject if text.starts_with(target::INTEL) => EntryId::parse_any(&["sycl-", &text].concat()),
         Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()),
         _ => EntryId::parse_any(&text),
     };
@@ -301,7 +300,10 @@ impl<'f> CodeObjectRef<'f> {
     /// The name of the source file, safe to print on a terminal, if the container records it. A name of more than 200
     /// characters is cut and ends in `...`.
     pub fn shown_source(&self) -> Option<String> {
-        self.cuda().map(|image| image.source.as_slice()).filter(|source| !source.is_empty()).map(shown)
+        self.cuda()
+            .map(|image| image.source.as_slice())
+            .filter(|source| !source.is_empty())
+            .map(|source| shown(source).to_string())
     }
 
     /// The compressed form, if the code object is compressed in its bundle.
@@ -383,8 +385,8 @@ impl<'f> CodeObjectRef<'f> {
     pub fn recorded_target(&self) -> Option<String> {
         let head = self.bundle.head(self.index, ContentKind::HEAD_LEN)?;
         match self.in_place().filter(|_| Magic::identify(head) == Magic::IntelGpu) {
-            Some(whole) => gpu_elf::target_id(whole.bytes()),
-            None => gpu_elf::target_id(head),
+            Some(whole) => target::target_id(whole.bytes()),
+            None => target::target_id(head),
         }
     }
 

@@ -108,21 +108,6 @@ pub enum Finding<'f> {
     },
 }
 
-impl<'f> Finding<'f> {
-    /// The place of the finding.
-    pub(super) fn place(&self) -> &'f Place {
-        match *self {
-            Self::Bundle(Found { place, .. })
-            | Self::Broken { place, .. }
-            | Self::Trailing { place, .. }
-            | Self::Unread { place, .. }
-            | Self::Kpack { place, .. }
-            | Self::Split { place, .. }
-            | Self::Hidden { place, .. } => place,
-        }
-    }
-}
-
 /// A bundle at a place.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'f> {

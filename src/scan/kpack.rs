@@ -19,13 +19,12 @@ use std::sync::OnceLock;
 
 use rustix::fs::{Dir, Mode, OFlags, open};
 
-use super::found::{Finding, Format, Found};
+use super::found::{Finding, Format};
 use super::place::{Place, Step};
-use super::walk::Walk;
+use super::walk::{Spot, Walk};
 use crate::bytes::len_u64;
 use crate::container::kpack::{KpackArchive, PLACEHOLDER, Reference, SPIR_V, WrappedBinary, target_of};
-use crate::container::sequence::Bundle;
-use crate::container::{Contents, Entry, wrapper};
+use crate::container::{Entry, wrapper};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 
@@ -202,50 +201,30 @@ fn is_target_id(text: &[u8]) -> bool {
 
 impl Walk<'_, '_, '_> {
     /// Searches a kpack archive.
-    pub(super) fn kpack(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        let archive = match KpackArchive::read(data) {
+    pub(super) fn kpack(&mut self, at: Spot<'_>) -> Result<()> {
+        let archive = match KpackArchive::read(at.data) {
             Ok(archive) => archive,
-            Err(error) => return self.broken_container(place, data, error, depth),
+            Err(error) => return self.broken_container(at, error),
         };
         for WrappedBinary { key, entries } in &archive.binaries {
-            let Some(place) = self.step(place, Step::Member(key.clone())) else { continue };
-            self.kpack_bundle(&place, data, entries.clone(), depth)?;
+            let Some(place) = self.step(at.place, Step::Member(key.clone())) else { continue };
+            self.entries(at.to(&place, at.data), Format::Kpack, 0, entries.clone())?;
         }
-        self.faults(place, data, archive.faults.iter().cloned())?;
-        self.tell(1, data, Finding::Kpack { place, archive: &archive })
+        self.faults(at, archive.faults.iter().cloned())?;
+        self.tell(1, at, Finding::Kpack { place: at.place, archive: &archive })
     }
 
-    /// Reports the code objects in a kpack archive that one wrapper of a library loads.
-    fn kpack_bundle(&mut self, place: &Place, data: Slice<'_>, entries: Vec<Entry>, depth: u32) -> Result<()> {
-        let contents = Contents::new(entries, data.len());
-        let mut bundle = Bundle::plain(data, contents, self.budget.limits_at(place));
-        if !self.settle(place, data, &mut bundle)? {
-            return Ok(());
-        }
-        self.bundle(
-            data,
-            &Found { place, format: Format::Kpack, index: 0, bundle: &bundle, numbers: &[], space_end: 0 },
-            depth,
-        )
-    }
-
-    /// Reports a library whose device code is in kpack archives, and the code in those that exist. `section` has the
-    /// reference.
-    pub(super) fn split(
-        &mut self,
-        library: &Place,
-        place: &Place,
-        section: Slice<'_>,
-        wrappers: Option<Slice<'_>>,
-        depth: u32,
-    ) -> Result<()> {
+    /// Reports a library whose device code is in kpack archives, and the code in those that exist. `at` is the section with
+    /// the reference.
+    pub(super) fn split(&mut self, library: &Place, at: Spot<'_>, wrappers: Option<Slice<'_>>) -> Result<()> {
+        let section = at.data;
         let wrappers = wrappers.map_or(&[][..], |wrappers| wrappers.bytes());
-        if !self.spend(place, section, |budget| budget.take(len_u64(wrappers)))? {
+        if !self.spend(at, len_u64(wrappers))? {
             return Ok(());
         }
         let reference = match Reference::read(section.bytes(), section.offset()).with_path(section.path()) {
             Ok(reference) => reference,
-            Err(error) => return self.broken(place, section, error),
+            Err(error) => return self.broken(at, error),
         };
         let indices = wrapper::kpack_indices(wrappers);
         // The paths count from the directory of a file that a loader could load.
@@ -254,40 +233,36 @@ impl Walk<'_, '_, '_> {
         let follow = self.scan.follow.as_deref().filter(|_| is_loadable);
         if follow.is_some() && std::mem::replace(&mut self.has_followed, true) {
             let offset = section.offset();
-            let text =
-                format!("another reference to kpack archives at offset {offset}: only the first one is followed");
-            let malformed = Malformed::other(ErrorKind::Malformed, offset, text);
-            return self.broken(place, section, Error::malformed(section.path(), malformed));
+            let (what, problem) = ("another reference to kpack archives", ": only the first one is followed");
+            return self.broken(at, at.error(Malformed::fault(what, offset, problem)));
         }
         let archives = match follow.map(|follow| follow.archives(library.file(), &reference)) {
             None => None,
             Some((paths, errors)) => {
-                errors.into_iter().try_for_each(|error| self.broken(place, section, error.of_referred()))?;
+                errors.into_iter().try_for_each(|error| self.broken(at, error.of_referred()))?;
                 let asked: HashSet<u32> = indices.iter().copied().collect();
                 let mut seen = HashSet::new();
                 let mut wanted = |key: &[u8], target: &[u8]| {
                     let index = reference.index_of(key).filter(|index| asked.is_empty() || asked.contains(index));
                     index.is_some_and(|index| seen.insert((index, target.to_vec())))
                 };
-                let followed = paths.into_iter().map(|path| self.followed(place, section, path, &mut wanted, depth));
+                let followed = paths.into_iter().map(|path| self.followed(at, path, &mut wanted));
                 Some(followed.collect::<Result<Vec<_>>>()?)
             }
         };
         let split = Split { reference: &reference, indices: &indices, archives: archives.as_deref() };
-        self.tell(1, section, Finding::Split { place, split })
+        self.tell(1, at, Finding::Split { place: at.place, split })
     }
 
     /// Searches a kpack archive that a library refers to for code with a `wanted` key and target ID.
     fn followed(
         &mut self,
-        place: &Place,
-        around: Slice<'_>,
+        at: Spot<'_>,
         path: PathBuf,
         wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-        depth: u32,
     ) -> Result<Followed> {
         let is_own = self.scan.follow.as_deref().is_some_and(|follow| follow.is_own(&path));
-        let place = place.clone().in_file(&path);
+        let place = at.place.clone().in_file(&path);
         let opened = self.sources.referred(&path).and_then(|input| {
             let archive = KpackArchive::read(&input);
             Ok((input.vouch_for(archive)?, input))
@@ -301,7 +276,7 @@ impl Walk<'_, '_, '_> {
             Ok(opened) => opened,
             Err(error) => {
                 if !is_own || matches!(error, Error::Member { .. }) {
-                    self.broken(&place, around, error)?;
+                    self.broken(at.to(&place, at.data), error)?;
                 }
                 return Ok(Followed { path, archive: None, code_objects: 0 });
             }
@@ -319,12 +294,12 @@ impl Walk<'_, '_, '_> {
             code_objects = code_objects.saturating_add(entries.len());
             if is_told && !entries.is_empty() && !self.budget.is_spent {
                 let Some(place) = self.step(&place, Step::Member(binary.key.clone())) else { continue };
-                let searched = self.kpack_bundle(&place, input.as_slice(), entries, depth);
+                let searched = self.entries(at.to(&place, input.as_slice()), Format::Kpack, 0, entries);
                 input.vouch_for(searched)?;
             }
         }
         if is_told {
-            self.faults(&place, input.as_slice(), archive.faults.iter().cloned())?;
+            self.faults(at.to(&place, input.as_slice()), archive.faults.iter().cloned())?;
         }
         Ok(Followed { path, archive: Some(archive), code_objects })
     }

@@ -46,9 +46,6 @@
 mod budget;
 mod code_object;
 mod found;
-mod gpu_elf;
-mod image;
-mod intel_gpu;
 mod kpack;
 mod outside;
 mod overlap;
@@ -67,8 +64,6 @@ pub(crate) use budget::Budget;
 pub(crate) use code_object::KnownId;
 pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Locator};
 pub use found::{Finding, Format, Found};
-pub(crate) use gpu_elf::{target as target_of, target_id as recorded_target};
-pub use image::ContentKind;
 pub(crate) use kpack::target_in;
 pub use kpack::{Follow, Followed, Split};
 pub(crate) use outside::sources;
@@ -81,11 +76,11 @@ pub(crate) use read::{Shared, top_member};
 pub use uri::{Resolved, Uri};
 pub(crate) use walk::{file_kind, is_zip};
 pub(crate) use wide::Wide;
-pub(crate) use zip::{ZipContent, ZipMember, members as zip_members};
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+pub use crate::code::ContentKind;
 use crate::container::Limits;
 use crate::container::archive::Sources;
 pub use crate::container::magic::Unread;

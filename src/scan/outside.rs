@@ -13,10 +13,10 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 
 use super::found::Format;
-use super::place::{Place, Step};
+use super::place::Step;
 use super::sections::{self, Holds, ListedSections, Sections};
-use super::walk::{FormatOf, JointSections, Walk};
-use super::{Checksums, Wide, gpu_elf};
+use super::walk::{FormatOf, JointSections, Spot, Walk};
+use super::{Checksums, Wide};
 use crate::bytes::{Cursor, len_of, len_u64, slice, tail, to_u64};
 use crate::container::fatbin::{self, Fatbin};
 use crate::container::host::ChosenSection;
@@ -62,20 +62,14 @@ pub(crate) fn sources(data: &[u8]) -> HashMap<u64, String> {
     let Ok(sections) = sections::read(data, 0, ListedSections::Known) else { return HashMap::new() };
     let wrappers = sections.chosen.iter().filter(|section| section.holds == Holds::Wrappers(Wrapped::Bundle));
     let sources = wrappers.flat_map(|section| wrapper::sources(data, &section.range));
-    sources.map(|(offset, source)| (offset, shown(&source))).collect()
+    sources.map(|(offset, source)| (offset, shown(&source).to_string())).collect()
 }
 
 impl Walk<'_, '_, '_> {
     /// Reads the bundles outside of the usual sections of an object to which its wrappers point. `found` is the number of
     /// bundles in its sections.
-    pub(super) fn registered(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        sections: &Sections,
-        found: u64,
-        depth: u32,
-    ) -> Result<()> {
+    pub(super) fn registered(&mut self, object: Spot<'_>, sections: &Sections, found: u64) -> Result<()> {
+        let data = object.data;
         let wrappers = sections.chosen.iter().filter(|section| section.holds == Holds::Wrappers(Wrapped::Bundle));
         let count = |section: &ChosenSection<Holds>| {
             let content = data.range(&section.range).map(|section| section.bytes());
@@ -85,7 +79,7 @@ impl Walk<'_, '_, '_> {
         if !is_complete && wrappers.map(count).fold(0, u64::saturating_add) <= found {
             return Ok(());
         }
-        let targets = self.targets(place, data, sections)?;
+        let targets = self.targets(object, sections)?;
         if targets.is_empty() {
             return Ok(());
         }
@@ -101,9 +95,9 @@ impl Walk<'_, '_, '_> {
             }
             index = if last == Some(number) { index } else { 0 };
             last = Some(number);
-            let Some(place) = self.step(place, Step::Section(section.name.clone())) else { continue };
+            let Some(place) = self.step(object.place, Step::Section(section.name.clone())) else { continue };
             let rest = data.claimed(&(target..section.range.end))?;
-            if let Some(len) = self.container_at(&place, rest, index, Lead::Wrapper, depth)? {
+            if let Some(len) = self.container_at(object.to(&place, rest), index, Lead::Wrapper)? {
                 end = target.saturating_add(len);
                 index = index.saturating_add(1);
             }
@@ -112,14 +106,12 @@ impl Walk<'_, '_, '_> {
     }
 
     /// The offsets in an object, in order, to which its wrappers of bundles point.
-    fn targets(&mut self, place: &Place, data: Slice<'_>, sections: &Sections) -> Result<Vec<u64>> {
+    fn targets(&mut self, object: Spot<'_>, sections: &Sections) -> Result<Vec<u64>> {
         let mut targets = Vec::new();
         for section in &sections.chosen {
             // Each section takes the tables of the whole file.
-            if section.holds == Holds::Wrappers(Wrapped::Bundle)
-                && self.spend(place, data, |budget| budget.take(data.len()))?
-            {
-                targets.extend(wrapper::targets(data.bytes(), &section.range, Wrapped::Bundle));
+            if section.holds == Holds::Wrappers(Wrapped::Bundle) && self.spend(object, object.data.len())? {
+                targets.extend(wrapper::targets(object.data.bytes(), &section.range, Wrapped::Bundle));
             }
         }
         targets.sort_unstable();
@@ -129,15 +121,9 @@ impl Walk<'_, '_, '_> {
 
     /// Searches an object in file order: sections for device code as always, all other bytes by content. `count` is the
     /// number of bundles that were found at the place itself.
-    pub(super) fn all_sections(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        sections: Sections,
-        count: usize,
-        depth: u32,
-    ) -> Result<()> {
-        let targets = self.targets(place, data, &sections)?;
+    pub(super) fn all_sections(&mut self, object: Spot<'_>, sections: Sections, count: usize) -> Result<()> {
+        let data = object.data;
+        let targets = self.targets(object, &sections)?;
         let tables = JointSections::of(data, &sections);
         let mut all = sections.chosen;
         all.extend(sections.others);
@@ -145,61 +131,46 @@ impl Walk<'_, '_, '_> {
         let (mut position, mut between) = (0_u64, count);
         for section in all {
             let Range { start, end } = section.range;
-            self.by_content(place, data, position..start, &mut between, &targets, depth)?;
+            self.by_content(object, position..start, &mut between, &targets)?;
             position = position.max(start);
-            self.section(place, data, &section, &tables, depth)?;
-            let begins = || data.range(&section.range).is_some_and(|it| Magic::identify(it.bytes()).is_container());
+            self.section(object, &section, &tables)?;
+            let magic = data.range(&section.range).map(|section| Magic::identify(section.bytes()));
             let is_read = match section.holds {
                 Holds::FatObject => true,
-                Holds::DeviceImages => {
-                    data.range(&section.range).is_some_and(|it| Magic::identify(it.bytes()) != Magic::Unknown)
+                Holds::DeviceImages => magic.is_some_and(|magic| magic != Magic::Unknown),
+                Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => {
+                    magic.is_some_and(Magic::is_container)
                 }
-                Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => begins(),
                 Holds::Wrappers(_) | Holds::KpackReference | Holds::ImageTable | Holds::Other => false,
             };
-            let unread = (!is_read).then(|| self.step(place, Step::Section(section.name))).flatten();
+            let unread = (!is_read).then(|| self.step(object.place, Step::Section(section.name))).flatten();
             if let Some(place) = unread {
-                self.by_content(&place, data, position..end, &mut 0, &targets, depth)?;
+                self.by_content(object.to(&place, data), position..end, &mut 0, &targets)?;
             }
             position = position.max(end);
         }
-        self.by_content(place, data, position..data.len(), &mut between, &targets, depth)
+        self.by_content(object, position..data.len(), &mut between, &targets)
     }
 
     /// Reports a container that cannot be read, and searches its bytes if the search is deep.
-    pub(super) fn broken_container(&mut self, place: &Place, data: Slice<'_>, error: Error, depth: u32) -> Result<()> {
-        self.broken(place, data, error)?;
-        self.rest(place, data, 0, 0, depth)
+    pub(super) fn broken_container(&mut self, at: Spot<'_>, error: Error) -> Result<()> {
+        self.broken(at, error)?;
+        self.rest(at, 0, 0)
     }
 
     /// Searches the rest of some data, from an offset in it, if the search is deep. `count` bundles lie before it.
-    pub(super) fn rest(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        from: u64,
-        mut count: usize,
-        depth: u32,
-    ) -> Result<()> {
+    pub(super) fn rest(&mut self, at: Spot<'_>, from: u64, mut count: usize) -> Result<()> {
         match self.scan.deep {
-            true => self.by_content(place, data, from..data.len(), &mut count, &[], depth),
+            true => self.by_content(at, from..at.data.len(), &mut count, &[]),
             false => Ok(()),
         }
     }
 
     /// Searches a range of some data for containers and code objects, which are numbered from `index` and end in the
     /// range. `targets` are offsets in the data to which wrappers point.
-    fn by_content(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        range: Range<u64>,
-        index: &mut usize,
-        targets: &[u64],
-        depth: u32,
-    ) -> Result<()> {
-        let Some(region) = data.range(&range).filter(|region| !region.is_empty()) else { return Ok(()) };
-        if !self.spend(place, region, |budget| budget.take(len_of(&range)))? {
+    fn by_content(&mut self, at: Spot<'_>, range: Range<u64>, index: &mut usize, targets: &[u64]) -> Result<()> {
+        let Some(region) = at.data.range(&range).filter(|region| !region.is_empty()) else { return Ok(()) };
+        if !self.spend(at.with(region), len_of(&range))? {
             return Ok(());
         }
         let finders = MAGICS.map(Finder::new);
@@ -210,14 +181,14 @@ impl Walk<'_, '_, '_> {
             let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(len_u64(BUNDLE)))).unwrap_or(rest);
             let mut end = position;
             for hit in hits(&finders, block.bytes()).into_iter().filter(|&hit| hit < BLOCK) {
-                let at = position.saturating_add(hit);
-                let Some(rest) = region.tail(at).filter(|_| at >= end) else { continue };
-                let lead = match targets.binary_search(&range.start.saturating_add(at)) {
+                let hit = position.saturating_add(hit);
+                let Some(rest) = region.tail(hit).filter(|_| hit >= end) else { continue };
+                let lead = match targets.binary_search(&range.start.saturating_add(hit)) {
                     Ok(_) => Lead::Wrapper,
                     Err(_) => Lead::Magic,
                 };
-                if let Some(len) = self.container_at(place, rest, *index, lead, depth)? {
-                    end = at.saturating_add(len);
+                if let Some(len) = self.container_at(at.with(rest), *index, lead)? {
+                    end = hit.saturating_add(len);
                     *index = index.saturating_add(1);
                 }
                 if self.budget.is_spent {
@@ -230,56 +201,52 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Reports the container or code object at the start of `rest`, and returns its length; none if it cannot be read.
-    fn container_at(
-        &mut self,
-        place: &Place,
-        rest: Slice<'_>,
-        index: usize,
-        lead: Lead,
-        depth: u32,
-    ) -> Result<Option<u64>> {
+    /// Reports the container or code object at the start of some data, and returns its length; none if it cannot be read.
+    fn container_at(&mut self, at: Spot<'_>, index: usize, lead: Lead) -> Result<Option<u64>> {
+        let rest = at.data;
         let magic = Magic::identify(slice(rest.bytes(), 0, HEAD).unwrap_or(rest.bytes()));
         if !is_plausible(magic, rest.bytes()) && (lead == Lead::Magic || !magic.is_container()) {
             return Ok(None);
         }
-        let (offload, bare) = (OffloadBinary::default(), gpu_elf::Bare);
-        let (container, format_of, data): (&dyn Container, FormatOf, _) = match magic {
-            Magic::OffloadBinary => (&offload, |_| Ok(Format::OffloadBinary), Some(rest)),
-            Magic::FatBinary => (&Fatbin, |_| Ok(Format::Fatbin), Some(rest)),
-            magic if magic.is_gpu_elf() => {
-                let len = extent::elf_len(rest.bytes());
-                (&bare, |_| Ok(Format::CodeObject), len.and_then(|len| rest.slice(0, len)))
-            }
-            _ => (&Wide, Wide::form_of, Some(rest)),
+        if magic.is_gpu_elf() {
+            return match extent::elf_len(rest.bytes()).and_then(|len| rest.slice(0, len)) {
+                Some(code) => self.bare(at.with(code), index).map(|()| Some(code.len())),
+                None => self.spend(at, rest.len().min(HEADER_MAX)).map(|_| None),
+            };
+        }
+        let offload = OffloadBinary::default();
+        let (container, format_of): (&dyn Container, FormatOf) = match magic {
+            Magic::OffloadBinary => (&offload, |_| Ok(Format::OffloadBinary)),
+            Magic::FatBinary => (&Fatbin, |_| Ok(Format::Fatbin)),
+            _ => (&Wide, Wide::form_of),
         };
-        let limits = self.budget.limits_at(place);
-        let data = data.filter(|data| lead == Lead::Wrapper || inflates(container, *data, limits));
+        let limits = self.budget.limits_at(at.place);
         // The same for every search, so that one that inflates more finds no less.
-        let mut trial = Bundles::new(data.unwrap_or(rest), container, Inflate::Headers);
-        let read = data.map_or(Ok(None), |_| trial.next_within(limits));
+        let mut trial = Bundles::new(rest, container, Inflate::Headers);
+        let read = match lead == Lead::Wrapper || inflates(container, rest, limits) {
+            true => trial.next_within(limits),
+            false => Ok(None),
+        };
         let len = match read {
             Ok(Some(bundle)) if !bundle.entries.is_empty() && format_of(&bundle).is_ok() => Some(bundle.stored_len()?),
             Err(error @ (Error::Io { .. } | Error::Temporary { .. })) => return Err(error),
             Err(error) if lead == Lead::Wrapper || is_beyond(&error, self.scan.limits.inflated) => {
-                self.broken(place, rest, error)?;
+                self.broken(at, error)?;
                 None
             }
             _ => None,
         };
-        let (Some(data), Some(len)) = (data, len) else {
+        let Some(len) = len else {
             // The bytes after it may be read again for the next one.
             let most = if magic == Magic::CompressedBundle { HEAD_STORED } else { HEADER_MAX };
-            let cost = rest.len().min(most).saturating_add(trial.claimed().unwrap_or(0));
-            self.spend(place, rest, |budget| budget.take(cost))?;
+            self.spend(at, rest.len().min(most).saturating_add(trial.claimed().unwrap_or(0)))?;
             return Ok(None);
         };
-        match self.next_bundle(place, rest, &mut Bundles::new(data, container, self.scan.inflate))? {
+        match self.next_bundle(at, &mut Bundles::new(rest, container, self.scan.inflate))? {
             Some(Ok(bundle)) => {
-                let own = rest.slice(0, len).unwrap_or(rest);
-                self.report(place, own, index, bundle, format_of, depth)?;
+                self.report(at.with(rest.slice(0, len).unwrap_or(rest)), index, bundle, format_of)?;
             }
-            Some(Err(error)) => self.broken(place, rest, error)?,
+            Some(Err(error)) => self.broken(at, error)?,
             None => {}
         }
         Ok(Some(len))
@@ -318,7 +285,7 @@ fn hits(finders: &[Finder<'_>], block: &[u8]) -> Vec<u64> {
 /// that is not one.
 fn is_plausible(magic: Magic, data: &[u8]) -> bool {
     let after = |magic: &[u8]| Cursor::new(tail(data, len_u64(magic)).unwrap_or_default(), 0);
-    let what = String::new;
+    let what = "a field";
     match magic {
         Magic::Bundle => {
             let mut fields = after(BUNDLE);

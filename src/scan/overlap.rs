@@ -31,7 +31,7 @@ struct Lying<'d> {
 
 impl Lying<'_> {
     fn described(&self) -> String {
-        if self.is_table { shown(self.name) } else { format!("the section '{}'", shown(self.name)) }
+        if self.is_table { shown(self.name).to_string() } else { format!("the section '{}'", shown(self.name)) }
     }
 }
 
@@ -73,7 +73,7 @@ fn lying(
     base: u64,
     has_bundles: impl Fn(&Range<u64>, &[u8]) -> bool,
 ) -> Result<Vec<Lying<'_>>, Malformed> {
-    let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset: base };
+    let broken = |error: object::read::Error| Malformed::at(error.to_string(), base);
     let file = File::parse(data).map_err(broken)?;
     let mut lying = match &file {
         File::Elf32(file) => tables(file),
@@ -122,7 +122,7 @@ fn first_overlap(mut lying: Vec<Lying<'_>>) -> Option<(String, String, u64)> {
             && before.range.end > section.range.start
         {
             let (bundles, other) = if section.has_bundles { (section, before) } else { (before, section) };
-            return Some((shown(bundles.name), other.described(), section.range.start));
+            return Some((shown(bundles.name).to_string(), other.described(), section.range.start));
         }
         furthest = further(furthest, index);
         if section.has_bundles {

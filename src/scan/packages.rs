@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::place::{Place, Step};
-use super::walk::Walk;
+use super::walk::{Spot, Walk};
 use super::{Checksums, Finding, Unread};
 use crate::bytes::{len_u64, to_u64};
 use crate::codec::Coding;
@@ -53,8 +53,6 @@ const LONG_DATA: &str = "it is larger than the limit";
 
 /// Data that is read once.
 pub(super) struct Stream<'r> {
-    /// The bytes of a file that it is decoded from, for errors.
-    pub(super) source: Slice<'r>,
     pub(super) reader: &'r mut dyn Read,
     /// The size in bytes, if it is recorded.
     pub(super) size: Option<u64>,
@@ -221,152 +219,147 @@ fn name_of_inflated(place: &Place) -> Vec<u8> {
 
 impl Walk<'_, '_, '_> {
     /// Searches data that is read once. It is not read to its end, unless something in it needs that.
-    pub(super) fn stream(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
+    pub(super) fn stream(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
         let head = Head::read(stream.reader);
-        self.stream_after(head, place, stream, depth)
+        self.stream_after(head, at, stream)
     }
 
     /// Searches data of which the first bytes are read already. If they end with a fault, it is reported, here or by what
     /// reads them.
-    fn stream_after(&mut self, head: Head, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
+    fn stream_after(&mut self, head: Head, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
         let Head { bytes, mut fault } = head;
-        let source = stream.source;
         if let Some(fault) = fault.take_if(|_| stream.size.is_some()) {
-            return self.broken(place, source, error_in(source, MEMBER, fault));
+            return self.unreadable(at, MEMBER, fault);
         }
         let reader = &mut bytes.chain(Failing(&mut fault)).chain(stream.reader);
-        self.stream_of(Magic::identify(&bytes), place, Stream { reader, ..stream }, depth)?;
-        fault.map_or(Ok(()), |fault| self.broken(place, source, error_in(source, MEMBER, fault)))
+        self.stream_of(Magic::identify(&bytes), at, Stream { reader, ..stream })?;
+        fault.map_or(Ok(()), |fault| self.unreadable(at, MEMBER, fault))
     }
 
-    fn stream_of(&mut self, magic: Magic, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
+    fn stream_of(&mut self, magic: Magic, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
         match magic {
-            _ if magic.is_package() => match self.deeper(place, stream.source, 1, depth)? {
-                Some(depth) => self.package(magic, place, stream, depth),
+            _ if magic.is_package() => match self.deeper(at, 1)? {
+                Some(at) => self.package(magic, at, stream),
                 None => Ok(()),
             },
-            _ if self.scan.deep => self.kept(place, stream, depth),
+            _ if self.scan.deep => self.kept(at, stream),
             _ if !magic.may_hold_code() => match self.scan.checksums {
                 // Members of an archive are read over anyway.
-                Checksums::OfAll if !stream.is_charged => self.checked(place, stream),
+                Checksums::OfAll if !stream.is_charged => {
+                    let room = ReadRoom::up_to(0, LONG_DATA);
+                    self.drain(at, &mut BoundedReader { reader: stream.reader, room: &room })
+                }
                 _ => Ok(()),
             },
             _ => match magic.unread() {
-                Some(what) => self.tell(1, stream.source, Finding::Unread { place, offset: 0, what }),
-                None => self.kept(place, stream, depth),
+                Some(what) => self.tell(1, at, Finding::Unread { place: at.place, offset: 0, what }),
+                None => self.kept(at, stream),
             },
         }
     }
 
-    /// Reads data that nothing else reads.
-    fn checked(&mut self, place: &Place, stream: Stream<'_>) -> Result<()> {
-        let room = ReadRoom::up_to(0, LONG_DATA);
-        self.drain(place, stream.source, &mut BoundedReader { reader: stream.reader, room: &room })
+    /// Searches a format that is read from start to end.
+    pub(super) fn package(&mut self, magic: Magic, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
+        match magic {
+            Magic::Tar => self.tar(at, stream),
+            Magic::Cpio => self.cpio(at, stream),
+            Magic::Rpm => self.rpm(at, stream),
+            Magic::Coded(coding) => self.coded(coding, at, stream),
+            _ => self.kept(at, stream),
+        }
     }
 
-    /// Searches a format that is read from start to end.
-    pub(super) fn package(&mut self, magic: Magic, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        match magic {
-            Magic::Tar => self.tar(place, stream, depth),
-            Magic::Cpio => self.cpio(place, stream, depth),
-            Magic::Rpm => self.rpm(place, stream, depth),
-            Magic::Coded(coding) => self.coded(coding, place, stream, depth),
-            _ => self.kept(place, stream, depth),
-        }
+    /// Reports that a format cannot be read.
+    fn unreadable(&mut self, at: Spot<'_>, what: &str, error: io::Error) -> Result<()> {
+        self.broken(at, error_in(at.data, what, error))
     }
 
     /// Keeps all of the data to search it.
-    fn kept(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        let Stream { source, reader, size, is_charged, .. } = stream;
-        let limits = self.budget.limits_at(place);
+    fn kept(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
+        let Stream { reader, size, is_charged, .. } = stream;
+        let limits = self.budget.limits_at(at.place);
         let most = size.map_or(limits.inflated, |size| size.min(limits.inflated));
-        let exceeded = |size| exceeded(source, limits, size);
+        let exceeded = |size| exceeded(at.data, limits, size);
         if let Some(size) = size.filter(|&size| size > self.scan.limits.inflated) {
-            return self.broken(place, source, exceeded(size));
+            return self.broken(at, exceeded(size));
         }
-        let cost = size.filter(|_| !is_charged).unwrap_or(0);
-        if !self.spend(place, source, |budget| budget.take(cost))? {
+        if !self.spend(at, size.filter(|_| !is_charged).unwrap_or(0))? {
             return Ok(());
         }
         let mut reader = UntilFault { reader: reader.take(most.saturating_add(1)), fault: None };
-        let input = match Input::spool(source.path(), &mut reader) {
+        let input = match Input::spool(at.data.path(), &mut reader) {
             Ok(input) => input,
-            Err(error) => return self.broken(place, source, error_in(source, MEMBER, error)),
+            Err(error) => return self.unreadable(at, MEMBER, error),
         };
         if let Some(fault) = reader.fault {
-            self.broken(place, source, error_in(source, MEMBER, fault))?;
+            self.unreadable(at, MEMBER, fault)?;
             // A part of a member has further faults, which say nothing new.
             if size.is_some() {
                 return Ok(());
             }
         }
-        let len = input.len();
         match size {
-            None if len > most => self.broken(place, source, exceeded(len)),
-            None if !self.spend(place, source, |budget| budget.take(len))? => Ok(()),
-            _ => self.look(place, input.as_slice(), depth),
+            None if input.len() > most => self.broken(at, exceeded(input.len())),
+            None if !self.spend(at, input.len())? => Ok(()),
+            _ => self.look(at.to(at.place, input.as_slice())),
         }
     }
 
     /// Searches a file that is compressed as a whole: an archive, or a member without a name of its own.
-    fn coded(&mut self, coding: Coding, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        let Stream { source, is_source, reader, .. } = stream;
+    fn coded(&mut self, coding: Coding, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
+        let source = at.data;
         let what = coding.file_name();
         let room = ReadRoom::up_to(self.budget.left(), LONG_DATA);
-        let reader = BufReader::with_capacity(BUFFER, BoundedReader { reader, room: &room });
+        let reader = BufReader::with_capacity(BUFFER, BoundedReader { reader: stream.reader, room: &room });
         let reader = match coding.inflate(reader) {
             Ok(reader) => reader,
-            Err(error) => return self.broken(place, source, error_in(source, what, error)),
+            Err(error) => return self.unreadable(at, what, error),
         };
         let mut inflated = Explained { reader, explain: |error| error_in(source, what, error) };
         let head = match Head::read(&mut inflated) {
-            Head { bytes, fault: Some(error) } if bytes.is_empty() => {
-                return self.broken(place, source, error_in(source, what, error));
-            }
+            Head { bytes, fault: Some(error) } if bytes.is_empty() => return self.unreadable(at, what, error),
             head => head,
         };
-        let stream = Stream { source, reader: &mut inflated, size: None, is_charged: false, is_source: false };
-        let file = place;
         let place = match Magic::identify(&head.bytes) {
-            Magic::Tar | Magic::Cpio => place.clone(),
-            _ => match self.step(place, Step::Member(name_of_inflated(place))) {
+            Magic::Tar | Magic::Cpio => at.place.clone(),
+            _ => match self.step(at.place, Step::Member(name_of_inflated(at.place))) {
                 Some(place) => place,
                 None => return Ok(()),
             },
         };
-        self.stream_after(head, &place.clone().inflated(), stream, depth)?;
+        let content = Stream { reader: &mut inflated, size: None, is_charged: false, is_source: false };
+        self.stream_after(head, at.to(&place.clone().inflated(), source), content)?;
         if let Some(offset) = inflated.reader.trailing() {
-            self.trailing(file, source, is_source.then(|| source.absolute(offset)), what)?;
+            self.trailing(at, stream.is_source.then(|| source.absolute(offset)), Some(what))?;
         }
         // Of a file, that is at most its length. What is decoded again was not kept, and so not charged.
-        self.spend(&place, source, |budget| budget.take(room.total.get())).map(|_| ())
+        self.spend(at.to(&place, source), room.total.get()).map(|_| ())
     }
 
-    fn rpm(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        let Stream { source, reader, .. } = stream;
+    fn rpm(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
         let room = ReadRoom::up_to(self.budget.left(), LONG_DATA);
-        let mut reader = BoundedReader { reader, room: &room };
+        let mut reader = BoundedReader { reader: stream.reader, room: &room };
         if let Err(error) = rpm::skip_headers(&mut reader) {
-            return self.broken(place, source, error_in(source, "RPM package", error));
+            return self.unreadable(at, "RPM package", error);
         }
         let head = Head::read(&mut reader);
         if head.bytes.is_empty() && head.fault.is_none() {
             return Ok(());
         }
-        if !self.spend(place, source, |budget| budget.take(room.total.get()))? {
+        if !self.spend(at, room.total.get())? {
             return Ok(());
         }
         match Magic::identify(&head.bytes) {
             Magic::Cpio | Magic::Coded(_) => {
-                let stream = Stream { source, reader: &mut reader, size: None, is_charged: false, is_source: false };
-                self.stream_after(head, &place.clone().inflated(), stream, depth)
+                let stream = Stream { reader: &mut reader, size: None, is_charged: false, is_source: false };
+                self.stream_after(head, at.to(&at.place.clone().inflated(), at.data), stream)
             }
-            _ => self.tell(1, source, Finding::Unread { place, offset: source.offset(), what: PAYLOAD }),
+            _ => self.unread(at, PAYLOAD),
         }
     }
 
-    fn cpio(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        let Stream { source, is_source, reader, .. } = stream;
+    fn cpio(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
+        let Stream { is_source, reader, .. } = stream;
         let room = ReadRoom::up_to(0, LONG_HEADERS);
         let mut reader = BoundedReader { reader: BufReader::new(reader), room: &room };
         let mut magic = Vec::new();
@@ -374,34 +367,31 @@ impl Walk<'_, '_, '_> {
             room.give(HEADERS_MAX, LONG_HEADERS);
             let header = match cpio::Header::read(&mut Cursor::new(mem::take(&mut magic)).chain(&mut reader)) {
                 Ok(Some(header)) => header,
-                Ok(None) => match self.after_cpio(place, source, &mut reader)? {
+                Ok(None) => match self.after_cpio(at, &mut reader)? {
                     Some(next) if cpio::MAGICS.contains(&next.as_slice()) => {
                         magic = next;
                         continue;
                     }
                     Some(next) => {
                         let offset = room.total.get().saturating_sub(len_u64(&next));
-                        self.trailing(place, source, is_source.then(|| source.absolute(offset)), CPIO)?;
-                        return self.drain(place, source, &mut reader);
+                        self.trailing(at, is_source.then(|| at.data.absolute(offset)), Some(CPIO))?;
+                        return self.drain(at, &mut reader);
                     }
                     None => return Ok(()),
                 },
-                Err(error) => return self.broken(place, source, error_in(source, CPIO, error)),
+                Err(error) => return self.unreadable(at, CPIO, error),
             };
             let cpio::Header { name, size, is_file, padding } = header;
-            let on_way = self.step(place, step_to(&name)).map(Place::inflated);
-            let place_of_member = on_way.as_ref().unwrap_or(place);
-            let stored = size.saturating_add(padding);
-            if !self.begin_member(place_of_member, source, &name, stored, &room)? {
+            let on_way = self.step(at.place, step_to(&name)).map(Place::inflated);
+            let at = at.to(on_way.as_ref().unwrap_or(at.place), at.data);
+            if !self.begin_member(at, &name, size.saturating_add(padding), &room)? {
                 return Ok(());
             }
             let mut content = (&mut reader).take(size);
             if is_file && on_way.is_some() {
-                let stream =
-                    Stream { source, reader: &mut content, size: Some(size), is_charged: true, is_source: false };
-                self.stream(place_of_member, stream, depth)?;
+                self.stream(at, Stream { reader: &mut content, size: Some(size), is_charged: true, is_source: false })?;
             }
-            if !self.end_member(place_of_member, source, &mut reader, CPIO)? {
+            if !self.end_member(at, &mut reader, CPIO)? {
                 return Ok(());
             }
         }
@@ -411,8 +401,7 @@ impl Walk<'_, '_, '_> {
     /// has: another archive may follow, as in the initramfs of Linux. None if nothing follows that can be read.
     fn after_cpio(
         &mut self,
-        place: &Place,
-        source: Slice<'_>,
+        at: Spot<'_>,
         reader: &mut BoundedReader<'_, BufReader<impl Read>>,
     ) -> Result<Option<Vec<u8>>> {
         let (start, room) = (reader.room.total.get(), reader.room);
@@ -425,81 +414,77 @@ impl Walk<'_, '_, '_> {
         });
         let cost = room.total.get().saturating_sub(start).saturating_add(HEADER);
         match next {
-            Err(error) => self.broken(place, source, error_in(source, MEMBER, error)).map(|()| None),
-            Ok(next) => Ok(self.spend(place, source, |budget| budget.take(cost))?.then_some(next).flatten()),
+            Err(error) => self.unreadable(at, MEMBER, error).map(|()| None),
+            Ok(next) => Ok(self.spend(at, cost)?.then_some(next).flatten()),
         }
     }
 
-    fn tar(&mut self, place: &Place, stream: Stream<'_>, depth: u32) -> Result<()> {
-        let Stream { source, reader, .. } = stream;
+    fn tar(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
         let room = ReadRoom::up_to(0, LONG_HEADERS);
-        let (mut reader, mut archive) = (BoundedReader { reader, room: &room }, tar::TarArchive::default());
+        let mut reader = BoundedReader { reader: stream.reader, room: &room };
+        let mut archive = tar::TarArchive::default();
         loop {
             room.give(HEADERS_MAX, LONG_HEADERS);
             let header = match archive.next(&mut reader) {
                 Ok(tar::NextMember::Member(header)) => header,
-                Ok(tar::NextMember::Zeros) if self.spend(place, source, |budget| budget.take(tar::BLOCK))? => continue,
+                Ok(tar::NextMember::Zeros) if self.spend(at, tar::BLOCK)? => continue,
                 Ok(tar::NextMember::Zeros) => return Ok(()),
-                Ok(tar::NextMember::End { has_trailing: false }) => return self.drain(place, source, &mut reader),
-                Ok(tar::NextMember::End { has_trailing: true }) => {
-                    // One in the file itself is not read as a stream.
-                    self.trailing(place, source, None, TAR)?;
-                    return self.drain(place, source, &mut reader);
+                Ok(tar::NextMember::End { has_trailing }) => {
+                    if has_trailing {
+                        // One in the file itself is not read as a stream.
+                        self.trailing(at, None, Some(TAR))?;
+                    }
+                    return self.drain(at, &mut reader);
                 }
-                Err(error) => return self.broken(place, source, error_in(source, TAR, error)),
+                Err(error) => return self.unreadable(at, TAR, error),
             };
-            let on_way = self.step(place, step_to(&header.name)).map(Place::inflated);
-            let place = on_way.as_ref().unwrap_or(place);
-            if !self.begin_member(place, source, &header.name, tar::padded(header.stored), &room)? {
+            let on_way = self.step(at.place, step_to(&header.name)).map(Place::inflated);
+            let at = at.to(on_way.as_ref().unwrap_or(at.place), at.data);
+            if !self.begin_member(at, &header.name, tar::padded(header.stored), &room)? {
                 return Ok(());
             }
             if on_way.is_some() {
-                self.tar_member(place, source, header, &mut reader, depth)?;
+                self.tar_member(at, header, &mut reader)?;
             }
-            if !self.end_member(place, source, &mut reader, TAR)? {
+            if !self.end_member(at, &mut reader, TAR)? {
                 return Ok(());
             }
         }
     }
 
     /// Searches a member of a tar archive, at the start of whose content the reader is. It is charged already.
-    fn tar_member(
-        &mut self,
-        place: &Place,
-        source: Slice<'_>,
-        header: tar::Header,
-        reader: &mut impl Read,
-        depth: u32,
-    ) -> Result<()> {
+    fn tar_member(&mut self, at: Spot<'_>, header: tar::Header, reader: &mut impl Read) -> Result<()> {
         let mut left = header.stored;
         let (size, ranges) = match header.kind {
             tar::MemberKind::Other => return Ok(()),
-            tar::MemberKind::Part => return self.tell(1, source, Finding::Unread { place, offset: 0, what: PART }),
+            tar::MemberKind::Part => {
+                return self.tell(1, at, Finding::Unread { place: at.place, offset: 0, what: PART });
+            }
             tar::MemberKind::File => {
                 let reader = &mut reader.take(left);
-                let stream = Stream { source, reader, size: Some(left), is_charged: true, is_source: false };
-                return self.stream(place, stream, depth);
+                return self.stream(at, Stream { reader, size: Some(left), is_charged: true, is_source: false });
             }
             tar::MemberKind::Sparse(size, ranges) => (size, ranges),
             tar::MemberKind::MapInContent(size) => match tar::read_map(reader, size, &mut left) {
                 Ok(ranges) => (size, ranges),
-                Err(error) => return self.broken(place, source, error_in(source, TAR, error)),
+                Err(error) => return self.unreadable(at, TAR, error),
             },
         };
         // Only this member is given up.
-        let limits = self.budget.limits_at(place);
+        let limits = self.budget.limits_at(at.place);
         if size > limits.inflated {
-            return self.broken(place, source, exceeded(source, limits, size));
+            return self.broken(at, exceeded(at.data, limits, size));
         }
         let reader = &mut tar::Sparse::new(reader.take(left), size, ranges);
-        self.stream(place, Stream { source, reader, size: Some(size), is_charged: false, is_source: false }, depth)
+        self.stream(at, Stream { reader, size: Some(size), is_charged: false, is_source: false })
     }
 
     /// Searches a tar archive whose members lie in the file.
-    pub(super) fn tar_in_file(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+    pub(super) fn tar_in_file(&mut self, at: Spot<'_>) -> Result<()> {
+        let data = at.data;
         let room = ReadRoom::up_to(0, LONG_HEADERS);
-        let (mut reader, mut archive) =
-            (BoundedReader { reader: Cursor::new(data.bytes()), room: &room }, tar::TarArchive::default());
+        let mut reader = BoundedReader { reader: Cursor::new(data.bytes()), room: &room };
+        let mut archive = tar::TarArchive::default();
         loop {
             room.give(HEADERS_MAX, LONG_HEADERS);
             let before = reader.reader.position();
@@ -511,28 +496,28 @@ impl Walk<'_, '_, '_> {
                     // The last block may be short.
                     let blocks = room.total.get().saturating_sub(1) / tar::BLOCK;
                     let offset = data.absolute(blocks.saturating_mul(tar::BLOCK));
-                    return self.trailing(place, data, Some(offset), TAR);
+                    return self.trailing(at, Some(offset), Some(TAR));
                 }
-                Err(error) => return self.broken(place, data, error_in(data, TAR, error)),
+                Err(error) => return self.unreadable(at, TAR, error),
             };
             let start = reader.reader.position();
             let padded = tar::padded(header.stored);
-            let on_way = self.step(place, step_to(&header.name));
-            let place = on_way.as_ref().unwrap_or(place);
-            if !self.spend(place, data, |budget| budget.take(start.saturating_sub(before)))? {
+            let on_way = self.step(at.place, step_to(&header.name));
+            let at = at.to(on_way.as_ref().unwrap_or(at.place), data);
+            if !self.spend(at, start.saturating_sub(before))? {
                 return Ok(());
             }
             match (&header.kind, data.slice(start, header.stored)) {
                 _ if on_way.is_none() => {}
-                (tar::MemberKind::File, Some(content)) => self.look(place, content, depth)?,
+                (tar::MemberKind::File, Some(content)) => self.look(at.with(content))?,
                 (tar::MemberKind::File, None) => {}
                 _ => {
                     room.give_exactly(padded);
-                    self.tar_member(&place.clone().inflated(), data, header, &mut reader, depth)?;
+                    self.tar_member(at.to(&at.place.clone().inflated(), data), header, &mut reader)?;
                 }
             }
             if !room.has_failed.get() && data.slice(start, padded).is_none() {
-                return self.broken(place, data, error_in(data, TAR, io::ErrorKind::UnexpectedEof.into()));
+                return self.unreadable(at, TAR, io::ErrorKind::UnexpectedEof.into());
             }
             let end = start.saturating_add(padded);
             reader.reader.set_position(end);
@@ -542,48 +527,29 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Charges a member of an archive, of whose content and padding `stored` bytes follow. Returns whether it can be read.
-    fn begin_member(
-        &mut self,
-        place: &Place,
-        source: Slice<'_>,
-        name: &[u8],
-        stored: u64,
-        room: &ReadRoom,
-    ) -> Result<bool> {
+    fn begin_member(&mut self, at: Spot<'_>, name: &[u8], stored: u64, room: &ReadRoom) -> Result<bool> {
         room.give_exactly(stored);
-        let cost = stored.saturating_add(HEADER).saturating_add(len_u64(name));
-        self.spend(place, source, |budget| budget.take(cost))
+        self.spend(at, stored.saturating_add(HEADER).saturating_add(len_u64(name)))
     }
 
     /// Reads over the rest of a member. Returns whether the next one can be read.
-    fn end_member(
-        &mut self,
-        place: &Place,
-        source: Slice<'_>,
-        reader: &mut BoundedReader<'_, impl Read>,
-        what: &str,
-    ) -> Result<bool> {
+    fn end_member(&mut self, at: Spot<'_>, reader: &mut BoundedReader<'_, impl Read>, what: &str) -> Result<bool> {
         // What failed in the member was reported there.
         if reader.room.has_failed.get() {
             return Ok(false);
         }
         match once::skip(reader, reader.room.left.get()) {
             Ok(()) => Ok(true),
-            Err(error) => self.broken(place, source, error_in(source, what, error)).map(|()| false),
+            Err(error) => self.unreadable(at, what, error).map(|()| false),
         }
     }
 
-    /// Reports that data other than zeros follows a package, at an offset in the input if it is there.
-    fn trailing(&mut self, place: &Place, source: Slice<'_>, offset: Option<u64>, package: &'static str) -> Result<()> {
-        self.tell(1, source, Finding::Trailing { place, offset, after: Some(package) })
-    }
-
     /// Reads to the end of the data, so that its reader compares sizes and checksums.
-    fn drain(&mut self, place: &Place, source: Slice<'_>, reader: &mut BoundedReader<'_, impl Read>) -> Result<()> {
+    fn drain(&mut self, at: Spot<'_>, reader: &mut BoundedReader<'_, impl Read>) -> Result<()> {
         reader.room.give(self.budget.left(), LONG_DATA);
         match io::copy(reader, &mut io::sink()) {
-            Ok(len) => self.spend(place, source, |budget| budget.take(len)).map(|_| ()),
-            Err(error) => self.broken(place, source, error_in(source, MEMBER, error)),
+            Ok(len) => self.spend(at, len).map(|_| ()),
+            Err(error) => self.unreadable(at, MEMBER, error),
         }
     }
 }

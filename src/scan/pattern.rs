@@ -88,10 +88,12 @@ impl Pattern {
             return true;
         }
         let id = parsed.as_ref();
+        // The target of an ID of another vendor's compiler, of an unknown kind or triple.
+        let foreign = shown.rsplit_once("--").map(|(_, target)| target).filter(|_| id.is_none());
         match &self.form {
             PatternForm::Glob(glob) => {
                 let written = |id: &EntryId| glob.matches(&id.target_id().to_string()) || glob.matches(&id.to_string());
-                glob.matches(shown) || id.is_some_and(written)
+                glob.matches(shown) || id.is_some_and(written) || foreign.is_some_and(|target| glob.matches(target))
             }
             PatternForm::Entry(pattern) => id.is_some_and(|id| match id.compatibility(pattern, Rules::default()) {
                 Compatibility::Exact => comparison == Comparison::Compatible || *id == **pattern,
@@ -99,6 +101,7 @@ impl Pattern {
                 Compatibility::KindOrTriple | Compatibility::Processor => false,
                 _ => comparison == Comparison::Compatible && pattern.target_id().features().next().is_none(),
             }),
+            PatternForm::Target if foreign == Some(&self.text) => true,
             PatternForm::Target => id.is_some_and(|id| {
                 let Ok(pattern) = TargetId::parse(&self.text, id.triple().arch()) else { return false };
                 let (own, any) = (id.target_id(), pattern.features().next().is_none());

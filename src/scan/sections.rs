@@ -25,7 +25,7 @@ use object::ObjectKind;
 use object::elf::SectionType;
 
 use crate::bytes::slice;
-use crate::check;
+use crate::code::check;
 use crate::container::host::{self, ChosenSection, Section};
 use crate::container::kpack;
 use crate::container::magic::Magic;
@@ -174,7 +174,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         0 => None,
         // Linkers and `strip` leave references to a name table that a program no longer has.
         _ if host::has_no_names(data) => None,
-        _ => Some(Malformed::Object { what: format!("the names of {nameless} sections cannot be read"), offset: base }),
+        _ => Some(Malformed::at(format!("the names of {nameless} sections cannot be read"), base)),
     };
     Ok(Sections { chosen, is_linked, count, empty, others, hidden })
 }

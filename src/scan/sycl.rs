@@ -21,17 +21,17 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::found::{Format, Found};
+use super::Unread;
+use super::found::Format;
 use super::place::{Place, Step};
 use super::sections::{self, ListedSections};
-use super::walk::Walk;
-use super::{ContentKind, Unread, gpu_elf};
+use super::walk::{Spot, Walk};
 use crate::bytes::{len_of, text};
+use crate::code::{ContentKind, target};
 use crate::container::magic::{Magic, elf_machine};
-use crate::container::sequence::Bundle;
 use crate::container::spirv::{self, Width};
 use crate::container::sycl::{self, Image};
-use crate::container::{Contents, Entry, MAGIC, Part, bitcode};
+use crate::container::{Entry, MAGIC, Part, bitcode};
 use crate::error::{Malformed, Result, WithPath};
 use crate::id::EntryId;
 use crate::io::input::Slice;
@@ -88,16 +88,16 @@ impl ImageTables {
 
 impl Walk<'_, '_, '_> {
     /// What the tables of an object have. Each is read once, and takes the relocations of the whole file.
-    fn read_tables<'t>(&mut self, place: &Place, object: Slice<'_>, tables: &'t ImageTables) -> Result<&'t Read> {
+    fn read_tables<'t>(&mut self, object: Spot<'_>, tables: &'t ImageTables) -> Result<&'t Read> {
         if let Some(read) = tables.read.get() {
             return Ok(read);
         }
-        let mut read = Read::default();
+        let (data, mut read) = (object.data, Read::default());
         for (number, table) in tables.tables.iter().enumerate() {
-            if !self.spend(place, object, |budget| budget.take(object.len()))? {
+            if !self.spend(object, data.len())? {
                 break;
             }
-            let (images, faults) = sycl::images(object.bytes(), object.offset(), table);
+            let (images, faults) = sycl::images(data.bytes(), data.offset(), table);
             read.images.extend(images);
             read.faults.extend(faults.into_iter().map(|fault| (number, fault)));
         }
@@ -107,46 +107,32 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Reports the device images in a section of an object: those of its tables, and what is between them.
-    pub(super) fn device_images(
-        &mut self,
-        place: &Place,
-        object: Slice<'_>,
-        section: Slice<'_>,
-        tables: &ImageTables,
-        depth: u32,
-    ) -> Result<()> {
-        let start = section.offset().saturating_sub(object.offset());
-        let end = start.saturating_add(section.len());
-        let all = &self.read_tables(place, object, tables)?.images;
+    pub(super) fn device_images(&mut self, object: Slice<'_>, section: Spot<'_>, tables: &ImageTables) -> Result<()> {
+        let data = section.data;
+        let start = data.offset().saturating_sub(object.offset());
+        let end = start.saturating_add(data.len());
+        let all = &self.read_tables(section.with(object), tables)?.images;
         let from = all.partition_point(|image| image.offset < start);
         let inside = all.iter().skip(from).take_while(|image| image.offset < end);
         let images: Vec<Image> = inside.map(|image| relative(image, start)).collect();
-        let parts = sycl::parts(section.bytes(), section.offset(), &images);
-        self.images(place, section, parts, depth)
+        self.images(section, sycl::parts(data.bytes(), data.offset(), &images))
     }
 
     /// Reports the faults of a table of device images and, with the first table, the images of all that are not in the
     /// usual sections.
-    pub(super) fn image_table(
-        &mut self,
-        of_object: &Place,
-        place: &Place,
-        object: Slice<'_>,
-        table: Slice<'_>,
-        tables: &ImageTables,
-        depth: u32,
-    ) -> Result<()> {
-        let read = self.read_tables(place, object, tables)?;
-        let start = table.offset().saturating_sub(object.offset());
+    pub(super) fn image_table(&mut self, object: Spot<'_>, table: Spot<'_>, tables: &ImageTables) -> Result<()> {
+        let data = object.data;
+        let read = self.read_tables(table.with(data), tables)?;
+        let start = table.data.offset().saturating_sub(data.offset());
         let Some(own) = tables.tables.iter().position(|range| range.start == start) else { return Ok(()) };
         let faults = read.faults.iter().filter(|(number, _)| *number == own).map(|(_, fault)| fault.clone());
-        self.faults(place, table, faults)?;
+        self.faults(table, faults)?;
         let elsewhere = read.images.iter().filter(|image| !tables.is_in_section(image.offset));
         let elsewhere: Vec<&Image> = elsewhere.filter(|_| own == 0).collect();
         if elsewhere.is_empty() {
             return Ok(());
         }
-        let mut all = sections::read(object.bytes(), object.offset(), ListedSections::All).with_path(object.path())?;
+        let mut all = sections::read(data.bytes(), data.offset(), ListedSections::All).with_path(data.path())?;
         all.others.append(&mut all.chosen);
         all.others.sort_by_key(|section| section.range.start);
         let mut by_section: BTreeMap<usize, Vec<&Image>> = BTreeMap::new();
@@ -158,69 +144,57 @@ impl Walk<'_, '_, '_> {
         }
         for (number, images) in by_section {
             let Some(section) = all.others.get(number) else { continue };
-            let Some(place) = self.step(of_object, Step::Section(section.name.clone())) else { continue };
-            let Some(data) = object.range(&section.range) else { continue };
+            let Some(place) = self.step(object.place, Step::Section(section.name.clone())) else { continue };
+            let Some(data) = data.range(&section.range) else { continue };
             let images: Vec<Image> = images.into_iter().map(|image| relative(image, section.range.start)).collect();
             let stored = sycl::listed(data.bytes(), data.offset(), &images);
-            self.images(&place, data, stored.into_iter().map(|stored| stored.part).collect(), depth)?;
+            self.images(object.to(&place, data), stored.into_iter().map(|stored| stored.part).collect())?;
         }
         Ok(())
     }
 
     /// Reports images in a section as one bundle.
-    fn images(&mut self, place: &Place, section: Slice<'_>, parts: Vec<Part>, depth: u32) -> Result<()> {
-        let recorded = recorded(place);
+    fn images(&mut self, at: Spot<'_>, parts: Vec<Part>) -> Result<()> {
+        let recorded = recorded(at.place);
         let mut entries = Vec::with_capacity(parts.len());
         for part in parts {
-            let content = self.content(place, section, &part)?;
+            let content = self.content(at, &part)?;
             match (id(recorded.as_deref(), content.as_deref().unwrap_or_default()), part) {
                 (Some(id), part) => entries.push(Entry { parts: vec![part], ..Entry::at(id.as_bytes(), 0..0) }),
-                (None, Part::Unreadable(malformed)) => self.faults(place, section, [malformed])?,
+                (None, Part::Unreadable(malformed)) => self.faults(at, [malformed])?,
                 (None, part) => {
                     let start = stored(&part).start;
-                    self.unread(place, section.tail(start).unwrap_or(section), UNKNOWN)?;
+                    self.unread(at.with(at.data.tail(start).unwrap_or(at.data)), UNKNOWN)?;
                 }
             }
             if self.budget.is_spent {
                 return Ok(());
             }
         }
-        if entries.is_empty() {
-            return Ok(());
-        }
-        let contents = Contents::new(entries, section.len());
-        let mut bundle = Bundle::plain(section, contents, self.budget.limits_at(place));
-        if !self.settle(place, section, &mut bundle)? {
-            return Ok(());
-        }
-        self.bundle(
-            section,
-            &Found { place, format: Format::DeviceImages, index: 0, bundle: &bundle, numbers: &[], space_end: 0 },
-            depth,
-        )
+        if entries.is_empty() { Ok(()) } else { self.entries(at, Format::DeviceImages, 0, entries) }
     }
 
     /// The bytes of an image that tell what it is: of a compressed one, the first, unless it is for Intel GPUs.
-    fn content<'s>(&mut self, place: &Place, section: Slice<'s>, part: &Part) -> Result<Option<Cow<'s, [u8]>>> {
+    fn content<'s>(&mut self, section: Spot<'s>, part: &Part) -> Result<Option<Cow<'s, [u8]>>> {
         let packed = match part {
             Part::Range(range) => {
                 // Its tables are read, and images may overlap.
-                let is_left = self.spend(place, section, |budget| budget.take(len_of(range)))?;
-                let image = section.range(range).filter(|_| is_left);
+                let is_left = self.spend(section, len_of(range))?;
+                let image = section.data.range(range).filter(|_| is_left);
                 return Ok(image.map(|image| Cow::Borrowed(image.bytes())));
             }
             Part::Packed(packed) => packed,
             Part::Bytes(_) | Part::Unreadable(_) => return Ok(None),
         };
-        if !self.spend(place, section, |budget| budget.take(HEAD_COST.min(packed.inflated)))? {
+        if !self.spend(section, HEAD_COST.min(packed.inflated))? {
             return Ok(None);
         }
-        let head = packed.head(section, ContentKind::HEAD_LEN);
+        let head = packed.head(section.data, ContentKind::HEAD_LEN);
         let is_intel = head.as_ref().is_some_and(|head| Magic::identify(head) == Magic::IntelGpu);
         let is_read = is_intel
             && packed.inflated <= INTEL_MAX.min(self.scan.limits.inflated)
-            && self.spend(place, section, |budget| budget.take(packed.inflated))?;
-        let whole = if is_read { packed.head(section, packed.inflated) } else { None };
+            && self.spend(section, packed.inflated)?;
+        let whole = if is_read { packed.head(section.data, packed.inflated) } else { None };
         Ok(whole.or(head).map(Cow::Owned))
     }
 }
@@ -254,7 +228,7 @@ fn id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
         Some(recorded) => recorded.to_owned(),
         None => ["sycl-", &triple(content)?].concat(),
     };
-    let gpu = gpu_elf::target_id(content).filter(|_| Magic::identify(content) == Magic::IntelGpu);
+    let gpu = target::target_id(content).filter(|_| Magic::identify(content) == Magic::IntelGpu);
     Some(gpu.and_then(|gpu| with_target(&id, &gpu)).unwrap_or(id))
 }
 
@@ -262,7 +236,7 @@ fn id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
 fn with_target(id: &str, target_id: &str) -> Option<String> {
     let (kind, triple) = id.split_once('-')?;
     let mut fields = triple.split('-');
-    let arch = fields.next().filter(|arch| *arch == gpu_elf::INTEL)?;
+    let arch = fields.next().filter(|arch| *arch == target::INTEL)?;
     let (vendor, os) = (fields.next().unwrap_or("unknown"), fields.next().unwrap_or("unknown"));
     Some(format!("{kind}-{arch}-{vendor}-{os}--{target_id}"))
 }
@@ -272,7 +246,7 @@ fn triple(content: &[u8]) -> Option<Cow<'static, str>> {
     let triple = match Magic::identify(content) {
         Magic::SpirV if spirv::width(content) == Some(Width::Bits32) => "spir",
         Magic::SpirV => "spir64",
-        Magic::IntelGpu | Magic::Archive => gpu_elf::INTEL,
+        Magic::IntelGpu | Magic::Archive => target::INTEL,
         Magic::Elf if elf_machine(content) == Some(EM_X86_64) => "spir64_x86_64",
         Magic::FatBinary | Magic::Cubin => "nvptx64-nvidia-cuda",
         Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu => "amdgcn-amd-amdhsa",

@@ -295,7 +295,7 @@ impl Uri {
                 return Ok(found);
             }
         }
-        let names: Vec<String> = self.way.iter().map(|level| shown(&level.name)).collect();
+        let names: Vec<String> = self.way.iter().map(|level| shown(&level.name).to_string()).collect();
         let reason = format!("there is no data to inflate at '{}'", names.join("', in it '"));
         Err(broken.unwrap_or_else(|| Error::refused(ErrorKind::NotFound, &self.path, None, reason)))
     }

@@ -15,8 +15,9 @@ use super::sycl::ImageTables;
 use super::uri::{Goal, StepNumbers};
 use super::wide::Wide;
 use super::zip::{self, CUT, ZipContent, ZipMember};
-use super::{Checksums, Scan, Unread, Visitor, gpu_elf};
+use super::{Checksums, Scan, Unread, Visitor};
 use crate::bytes::{is_text, len_u64, slice};
+use crate::code::target;
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, is_debian_package, locate};
 use crate::container::fatbin::Fatbin;
 use crate::container::host::ChosenSection;
@@ -26,7 +27,7 @@ use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{self, Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compressed;
 use crate::container::wrapper::{self, Wrapped};
-use crate::container::{Container, bitcode, extent, host, spirv};
+use crate::container::{Container, Contents, Entry, bitcode, extent, host, spirv};
 use crate::error::{Error, ErrorKind, FileKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::parallel;
@@ -78,6 +79,31 @@ enum Reach {
     /// members of archives that are any of these. Their content is treated as offload binaries without detection, and
     /// images are not searched. No budget applies, and the first error ends the walk.
     Packager,
+}
+
+/// A part of a file to be searched.
+#[derive(Clone, Copy)]
+pub(super) struct Spot<'s> {
+    pub(super) place: &'s Place,
+    pub(super) data: Slice<'s>,
+    /// How many containers may be nested in it.
+    depth: u32,
+}
+
+impl<'s> Spot<'s> {
+    /// Other bytes at the same place.
+    pub(super) fn with(self, data: Slice<'s>) -> Self {
+        Self { data, ..self }
+    }
+
+    /// Bytes at another place.
+    pub(super) fn to<'t>(self, place: &'t Place, data: Slice<'t>) -> Spot<'t> {
+        Spot { place, data, depth: self.depth }
+    }
+
+    pub(super) fn error(self, malformed: Malformed) -> Error {
+        Error::malformed(self.data.path(), malformed)
+    }
 }
 
 /// Whether a member with a name is searched.
@@ -211,161 +237,150 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Walks a whole file.
     pub(super) fn file(mut self, data: Slice<'_>) -> Result<Sources<'a>> {
-        self.look(&Place::of_file(data.path()), data, DEPTH_MAX)?;
+        self.look(Spot { place: &Place::of_file(data.path()), data, depth: DEPTH_MAX })?;
         Ok(self.sources)
     }
 
-    pub(super) fn look(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        if let Some(goal) = self.goal.as_mut().filter(|goal| place.is_end_of(goal.way)) {
+    pub(super) fn look(&mut self, at: Spot<'_>) -> Result<()> {
+        if let Some(goal) = self.goal.as_mut().filter(|goal| at.place.is_end_of(goal.way)) {
             // Nothing more is read.
             self.budget.is_spent = true;
-            return (goal.take)(data);
+            return (goal.take)(at.data);
         }
-        let (magic, whole) = (Magic::identify(data.bytes()), data);
-        let zip = if self.reach == Reach::Everything { zip_after(place, data, magic) } else { None };
-        let data = zip.and_then(|start| data.slice(0, start)).unwrap_or(data);
+        let data = at.data;
+        let magic = Magic::identify(data.bytes());
+        let zip = if self.reach == Reach::Everything { zip_after(at.place, data, magic) } else { None };
+        let before = zip.and_then(|start| data.slice(0, start)).unwrap_or(data);
         let magic = match magic {
-            _ if self.reach == Reach::Packager && is_coff_object(data.bytes()) => Magic::Coff,
+            _ if self.reach == Reach::Packager && is_coff_object(before.bytes()) => Magic::Coff,
             Magic::Coff if self.reach == Reach::Packager => Magic::Unknown,
             magic => magic,
         };
-        self.look_as(magic, place, data, depth)?;
+        self.look_as(magic, at.with(before))?;
         let Some(start) = zip else { return Ok(()) };
-        let cost = whole.len().saturating_sub(start);
-        match self.deeper(place, whole, 1, depth)? {
-            Some(depth) if self.spend(place, whole, |budget| budget.take(cost))? => self.zip(place, whole, depth),
+        match self.deeper(at, 1)? {
+            Some(at) if self.spend(at, data.len().saturating_sub(start))? => self.zip(at),
             _ => Ok(()),
         }
     }
 
     /// Searches data of a known format.
-    fn look_as(&mut self, magic: Magic, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+    fn look_as(&mut self, magic: Magic, at: Spot<'_>) -> Result<()> {
         if !magic.may_hold_code() {
-            return self.rest(place, data, 0, 0, depth);
+            return self.rest(at, 0, 0);
         }
         let levels = match self.reach {
             Reach::Everything => 1,
             Reach::Packager => u32::from(magic == Magic::Archive),
         };
-        let Some(depth) = self.deeper(place, data, levels, depth)? else { return Ok(()) };
-        if !self.spend(place, data, |budget| budget.take(data.len()))? {
+        let Some(at) = self.deeper(at, levels)? else { return Ok(()) };
+        let data = at.data;
+        if !self.spend(at, data.len())? {
             return Ok(());
         }
         match magic {
-            Magic::OffloadBinary => self.offload_binaries(place, data, depth),
-            Magic::Bitcode => self.bitcode(place, data, depth),
-            Magic::Archive => self.archive(place, data, depth),
-            magic if magic.is_gpu_elf() && self.reach == Reach::Everything => self.code_object(place, data, depth),
+            Magic::OffloadBinary => self.offload_binaries(at),
+            Magic::Bitcode => self.bitcode(at),
+            Magic::Archive => self.archive(at),
+            magic if magic.is_gpu_elf() && self.reach == Reach::Everything => self.code_object(at),
             magic if magic.is_elf() && self.reach == Reach::Packager && !is_elf_object(data.bytes()) => Ok(()),
-            Magic::Coff | Magic::Pe => self.object(place, data, magic, depth),
-            magic if magic.is_elf() => self.object(place, data, magic, depth),
+            Magic::Coff | Magic::Pe => self.object(at, magic),
+            magic if magic.is_elf() => self.object(at, magic),
             // LLVM's packager treats anything else as a file without offload binaries.
             _ if self.reach == Reach::Packager => Ok(()),
             Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle => {
-                self.bundles_and_rest(place, data, &Wide, Wide::form_of, depth)
+                self.bundles_and_rest(at, &Wide, Wide::form_of)
             }
-            Magic::FatBinary => self.bundles_and_rest(place, data, &Fatbin, |_| Ok(Format::Fatbin), depth),
-            Magic::Kpack => self.kpack(place, data, depth),
-            Magic::SpirV if spirv::has_kernels(data.bytes()) => self.code_object(place, data, depth),
-            Magic::SpirV => self.unread(place, data, SHADER),
-            Magic::Ptx => self.code_object(place, data, depth),
-            Magic::Zip => self.zip(place, data, depth),
-            Magic::Tar => self.tar_in_file(place, data, depth),
+            Magic::FatBinary => self.bundles_and_rest(at, &Fatbin, |_| Ok(Format::Fatbin)),
+            Magic::Kpack => self.kpack(at),
+            Magic::SpirV if spirv::has_kernels(data.bytes()) => self.code_object(at),
+            Magic::SpirV => self.unread(at, SHADER),
+            Magic::Ptx => self.code_object(at),
+            Magic::Zip => self.zip(at),
+            Magic::Tar => self.tar_in_file(at),
             magic if magic.is_package() => {
                 let reader = &mut BufReader::new(data.reader());
-                let stream = Stream { source: data, reader, size: None, is_charged: true, is_source: true };
-                self.package(magic, place, stream, depth)
+                self.package(magic, at, Stream { reader, size: None, is_charged: true, is_source: true })
             }
             magic => {
-                magic.unread().map_or(Ok(()), |what| self.unread(place, data, what))?;
-                self.rest(place, data, 0, 0, depth)
+                magic.unread().map_or(Ok(()), |what| self.unread(at, what))?;
+                self.rest(at, 0, 0)
             }
         }
     }
 
-    /// The depth `levels` containers further in; none if it is exceeded, which is reported.
-    pub(super) fn deeper(&mut self, place: &Place, data: Slice<'_>, levels: u32, depth: u32) -> Result<Option<u32>> {
-        let deeper = depth.checked_sub(levels);
+    /// The same `levels` containers further in; none if it is too deep, which is reported.
+    pub(super) fn deeper<'s>(&mut self, at: Spot<'s>, levels: u32) -> Result<Option<Spot<'s>>> {
+        let deeper = at.depth.checked_sub(levels).map(|depth| Spot { depth, ..at });
         if deeper.is_none() {
             let what = if self.reach == Reach::Packager { "archives" } else { "containers" };
-            let error = Error::malformed(data.path(), Malformed::nested(what, DEPTH_MAX, data.offset()));
-            self.broken(place, data, error)?;
+            self.broken(at, at.error(Malformed::nested(what, DEPTH_MAX, at.data.offset())))?;
         }
         Ok(deeper)
     }
 
-    fn offload_binaries(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        self.bundles_and_rest(place, data, &OffloadBinary::default(), |_| Ok(Format::OffloadBinary), depth)
+    fn offload_binaries(&mut self, at: Spot<'_>) -> Result<()> {
+        self.bundles_and_rest(at, &OffloadBinary::default(), |_| Ok(Format::OffloadBinary))
     }
 
-    /// Charges a cost. Returns whether the search may continue; an exceeded limit is reported once.
-    pub(super) fn spend(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        cost: impl FnOnce(&mut Budget) -> Result<(), Spent>,
-    ) -> Result<bool> {
+    /// Charges bytes to read. Returns whether the search may continue; an exceeded limit is reported once.
+    pub(super) fn spend(&mut self, at: Spot<'_>, bytes: u64) -> Result<bool> {
+        self.charge(at, |budget| budget.take(bytes))
+    }
+
+    /// As [`spend`](Self::spend), for any cost.
+    fn charge(&mut self, at: Spot<'_>, cost: impl FnOnce(&mut Budget) -> Result<(), Spent>) -> Result<bool> {
         if self.reach == Reach::Packager || self.budget.is_spent {
             return Ok(!self.budget.is_spent);
         }
         let Err((what, limit)) = cost(&mut self.budget) else { return Ok(true) };
         self.budget.is_spent = true;
-        let error = Error::malformed(data.path(), Malformed::search(what, limit, data.offset()));
-        (self.visitor)(Finding::Broken { place, error }).map(|_| false)
+        let error = at.error(Malformed::search(what, limit, at.data.offset()));
+        (self.visitor)(Finding::Broken { place: at.place, error }).map(|_| false)
     }
 
     /// Reports a finding, charging `count` to the finding limit; does nothing once the limit is reached.
-    pub(super) fn tell(&mut self, count: u64, data: Slice<'_>, finding: Finding<'_>) -> Result<()> {
+    pub(super) fn tell(&mut self, count: u64, at: Spot<'_>, finding: Finding<'_>) -> Result<()> {
         self.bundles = self.bundles.saturating_add(u64::from(matches!(finding, Finding::Bundle(_))));
-        let names = finding.place().weight().saturating_mul(count).saturating_add(match &finding {
+        let names = at.place.weight().saturating_mul(count).saturating_add(match &finding {
             Finding::Bundle(found) => budget::ids_len(found.bundle, ID_MAX),
             _ => 0,
         });
-        if self
-            .spend(finding.place(), data, |budget| budget.take_found(count).and_then(|()| budget.take_names(names)))?
-        {
+        if self.charge(at, |budget| budget.take_found(count).and_then(|()| budget.take_names(names)))? {
             // Nothing more is read.
             self.budget.is_spent |= (self.visitor)(finding)?.is_break();
         }
         Ok(())
     }
 
-    pub(super) fn broken(&mut self, place: &Place, data: Slice<'_>, error: Error) -> Result<()> {
+    pub(super) fn broken(&mut self, at: Spot<'_>, error: Error) -> Result<()> {
         // A failure to write a temporary file is not a fault in the data.
         if self.reach == Reach::Packager || matches!(error, Error::Temporary { .. }) {
             return Err(error);
         }
-        self.tell(1, data, Finding::Broken { place, error })
+        self.tell(1, at, Finding::Broken { place: at.place, error })
     }
 
-    pub(super) fn unread(&mut self, place: &Place, data: Slice<'_>, what: Unread) -> Result<()> {
-        self.tell(1, data, Finding::Unread { place, offset: data.offset(), what })
+    pub(super) fn unread(&mut self, at: Spot<'_>, what: Unread) -> Result<()> {
+        self.tell(1, at, Finding::Unread { place: at.place, offset: at.data.offset(), what })
     }
 
-    fn bundles_and_rest(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        container: &dyn Container,
-        format_of: FormatOf,
-        depth: u32,
-    ) -> Result<()> {
-        let (count, end) = self.bundles(place, data, container, format_of, depth)?;
-        self.rest(place, data, end, count, depth)
+    /// Reports bytes at an offset that are not what was read before them: a bundle, or a package.
+    pub(super) fn trailing(&mut self, at: Spot<'_>, offset: Option<u64>, after: Option<&'static str>) -> Result<()> {
+        self.tell(1, at, Finding::Trailing { place: at.place, offset, after })
+    }
+
+    fn bundles_and_rest(&mut self, at: Spot<'_>, container: &dyn Container, format_of: FormatOf) -> Result<()> {
+        let (count, end) = self.bundles(at, container, format_of)?;
+        self.rest(at, end, count)
     }
 
     /// Walks consecutive bundles of one family. Returns how many it found, and the end of the last one in the data.
-    fn bundles(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        container: &dyn Container,
-        format_of: FormatOf,
-        depth: u32,
-    ) -> Result<(usize, u64)> {
+    fn bundles(&mut self, at: Spot<'_>, container: &dyn Container, format_of: FormatOf) -> Result<(usize, u64)> {
+        let data = at.data;
         let compressed = match (self.scan.inflate, &self.goal) {
             (Inflate::Whole, None) => {
-                sequence::ahead(data, container, self.budget.limits_at(place), self.budget.left())
+                sequence::ahead(data, container, self.budget.limits_at(at.place), self.budget.left())
             }
             _ => Vec::new(),
         };
@@ -380,20 +395,20 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 let mut index = 0_usize;
                 loop {
                     bundles.take_inflated(ahead);
-                    match self.next_bundle(place, data, &mut bundles)? {
+                    match self.next_bundle(at, &mut bundles)? {
                         None => break,
                         Some(Ok(bundle)) => {
                             if self.scan.deep {
                                 end = bundle.range().map_or(end, |range| range.end);
                             }
-                            self.report(place, data, index, bundle, format_of, depth)?;
+                            self.report(at, index, bundle, format_of)?;
                         }
-                        Some(Err(error)) => self.broken(place, data, error)?,
+                        Some(Err(error)) => self.broken(at, error)?,
                     }
                     index = index.saturating_add(1);
                 }
                 if let Some(offset) = bundles.stopped_at() {
-                    self.tell(1, data, Finding::Trailing { place, offset: Some(offset), after: None })?;
+                    self.trailing(at, Some(offset), None)?;
                 }
                 Ok((index, end.saturating_sub(data.offset())))
             },
@@ -403,12 +418,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     /// The next bundle, or why it cannot be read. None at the end, and once the cost of inflating exceeds the limit.
     pub(super) fn next_bundle<'d>(
         &mut self,
-        place: &Place,
-        data: Slice<'_>,
+        at: Spot<'_>,
         bundles: &mut Bundles<'d>,
     ) -> Result<Option<Result<Bundle<'d>>>> {
-        let limits = self.budget.limits_at(place);
-        let bundle = bundles.next_within(limits);
+        let bundle = bundles.next_within(self.budget.limits_at(at.place));
         let claimed = bundles.claimed();
         let inflated = match (&bundle, claimed) {
             (_, None) => 0,
@@ -416,13 +429,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             (Ok(Some(bundle)), Some(_)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
             (_, Some(claimed)) => claimed,
         };
-        let cost = claimed.map_or(0, |_| Budget::inflating(place, inflated));
-        if !self.spend(place, data, |budget| budget.take(cost))? {
+        if !self.spend(at, claimed.map_or(0, |_| Budget::inflating(at.place, inflated)))? {
             return Ok(None);
         }
         let Some(mut bundle) = bundle.transpose() else { return Ok(None) };
         let may_go_on = match &mut bundle {
-            Ok(bundle) => self.settle(place, data, bundle)?,
+            Ok(bundle) => self.settle(at, bundle)?,
             Err(_) => true,
         };
         Ok(may_go_on.then_some(bundle))
@@ -430,11 +442,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Charges the code objects that are compressed one by one, and finds their ends, if the search inflates them.
     /// Returns whether the search may continue.
-    pub(super) fn settle(&mut self, place: &Place, data: Slice<'_>, bundle: &mut Bundle<'_>) -> Result<bool> {
+    fn settle(&mut self, at: Spot<'_>, bundle: &mut Bundle<'_>) -> Result<bool> {
         if self.scan.inflate != Inflate::Whole {
             return Ok(true);
         }
-        let is_left = self.spend(place, data, |budget| budget.take(bundle.packed_len()))?;
+        let is_left = self.spend(at, bundle.packed_len())?;
         if is_left {
             bundle.settle()?;
         }
@@ -442,44 +454,38 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Reports one bundle and its faults.
-    pub(super) fn report(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        index: usize,
-        bundle: Bundle<'_>,
-        format_of: FormatOf,
-        depth: u32,
-    ) -> Result<()> {
+    pub(super) fn report(&mut self, at: Spot<'_>, index: usize, bundle: Bundle<'_>, format_of: FormatOf) -> Result<()> {
         match format_of(&bundle) {
             Ok(format) => {
                 // What a deep search finds may have other data after it.
-                let space_end = if self.scan.deep { 0 } else { data.end() };
-                let found = Found { place, format, index, bundle: &bundle, numbers: &[], space_end };
-                self.bundle(data, &found, depth)?;
+                let space_end = if self.scan.deep { 0 } else { at.data.end() };
+                self.bundle(at, &Found { place: at.place, format, index, bundle: &bundle, numbers: &[], space_end })?;
             }
-            Err(malformed) => self.broken(place, data, Error::malformed(data.path(), malformed))?,
+            Err(malformed) => self.broken(at, at.error(malformed))?,
         }
-        self.faults(place, data, bundle.faults)
+        self.faults(at, bundle.faults)
+    }
+
+    /// Reports entries that stand in no container of the usual form as one bundle.
+    pub(super) fn entries(&mut self, at: Spot<'_>, format: Format, index: usize, entries: Vec<Entry>) -> Result<()> {
+        let contents = Contents::new(entries, at.data.len());
+        let mut bundle = Bundle::plain(at.data, contents, self.budget.limits_at(at.place));
+        if !self.settle(at, &mut bundle)? {
+            return Ok(());
+        }
+        self.bundle(at, &Found { place: at.place, format, index, bundle: &bundle, numbers: &[], space_end: 0 })
     }
 
     /// Reports faults beside which the rest can be read.
-    pub(super) fn faults(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        faults: impl IntoIterator<Item = Malformed>,
-    ) -> Result<()> {
-        let mut errors = faults.into_iter().map(|fault| Error::malformed(data.path(), fault));
-        errors.try_for_each(|error| self.broken(place, data, error))
+    pub(super) fn faults(&mut self, at: Spot<'_>, faults: impl IntoIterator<Item = Malformed>) -> Result<()> {
+        faults.into_iter().try_for_each(|fault| self.broken(at, at.error(fault)))
     }
 
     /// Reports one bundle and searches it.
-    pub(super) fn bundle(&mut self, data: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
+    fn bundle(&mut self, at: Spot<'_>, found: &Found<'_>) -> Result<()> {
         let Found { place, bundle, .. } = *found;
         let ids = place.weight().saturating_add(budget::ids_len(bundle, usize::MAX));
-        let cost = ids.saturating_add(budget::targets_len(bundle));
-        if self.spend(place, data, |budget| budget.take(cost))? {
+        if self.spend(at, ids.saturating_add(budget::targets_len(bundle)))? {
             let is_in_section =
                 found.format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
             self.in_sections = self.in_sections.saturating_add(u64::from(is_in_section));
@@ -488,11 +494,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 Reach::Packager => Vec::new(),
             };
             let found = Found { numbers: &numbers, ..*found };
-            self.tell(budget::found_in(bundle), data, Finding::Bundle(found))?;
+            self.tell(budget::found_in(bundle), at, Finding::Bundle(found))?;
             if self.reach == Reach::Everything {
-                self.nested(data, &found, depth)?;
+                self.nested(at, &found)?;
             }
-            data.looked_at();
+            at.data.looked_at();
         }
         Ok(())
     }
@@ -504,12 +510,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Searches the code objects of a bundle that are bundles themselves. A device image may be an archive.
-    fn nested(&mut self, around: Slice<'_>, found: &Found<'_>, depth: u32) -> Result<()> {
-        let Found { place, bundle, numbers, .. } = *found;
+    fn nested(&mut self, at: Spot<'_>, found: &Found<'_>) -> Result<()> {
+        let Found { bundle, numbers, .. } = *found;
         // Entries may share bytes without limit; those of compilers never do.
         let stored_len = match bundle.stored_len() {
             Ok(stored_len) => stored_len,
-            Err(error) => return self.broken(place, around, error),
+            Err(error) => return self.broken(at, error),
         };
         let mut left = stored_len;
         for ((code_object, entry), &number) in found.code_objects().zip(&bundle.entries).zip(numbers) {
@@ -523,84 +529,85 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 continue;
             }
             let step = Step::Entry(step_name(&entry.id).to_vec());
-            let Some(place) = self.step_to(place, step, number) else { continue };
+            let Some(place) = self.step_to(at.place, step, number) else { continue };
+            let at = at.to(&place, at.data);
             if let Some(data) = bundle.in_place(index) {
                 let Some(rest) = left.checked_sub(data.len()) else {
                     let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
                     let found = stored_len.saturating_sub(left).saturating_add(data.len());
-                    let malformed = Malformed::Value { what, found, offset: bundle.offset, expected };
-                    return self.broken(&place, around, Error::malformed(data.path(), malformed));
+                    let malformed = Malformed::value(what, found, bundle.offset, expected);
+                    return self.broken(at, Error::malformed(data.path(), malformed));
                 };
                 left = rest;
-                self.look(&place, data, depth)?;
-            } else if self.spend(&place, around, |budget| budget.take(entry.size()))? {
+                self.look(at.with(data))?;
+            } else if self.spend(at, entry.size())? {
                 let content = match bundle.content(index) {
                     Ok(content) => content,
                     Err(error @ (Error::Io { .. } | Error::Temporary { .. })) => return Err(error),
                     Err(_) => continue,
                 };
+                let inside = place.clone().inflated();
                 let content = match content {
                     Content::Restored(input) => input,
                     Content::Inflated(input, _) => {
-                        self.look(&place.inflated(), input.as_slice(), depth)?;
+                        self.look(at.to(&inside, input.as_slice()))?;
                         continue;
                     }
                     // Its offsets count from its own start, not from that of the inflated data around it.
                     Content::InPlace(slice) => Input::set_aside(slice.path(), slice.bytes()).with_path(slice.path())?,
                 };
-                self.look(&place.inflated(), content.as_slice(), depth)?;
+                self.look(at.to(&inside, content.as_slice()))?;
             }
         }
         Ok(())
     }
 
-    fn bitcode(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+    fn bitcode(&mut self, at: Spot<'_>) -> Result<()> {
+        let data = at.data;
         let embedded = match bitcode::embedded_objects(data.bytes(), data.offset()).with_path(data.path()) {
             Ok(embedded) => embedded,
-            Err(error) => return self.broken_container(place, data, error, depth),
+            Err(error) => return self.broken_container(at, error),
         };
         if embedded.order.is_empty()
             && self.reach == Reach::Everything
-            && bitcode::triple(data.bytes()).is_some_and(|triple| gpu_elf::is_for_device(&triple))
+            && bitcode::triple(data.bytes()).is_some_and(|triple| target::is_for_device(&triple))
         {
-            return self.code_object(place, data, depth);
+            return self.code_object(at);
         }
         let path = data.path();
         let objects: Vec<Input> = embedded.contents.into_iter().map(|object| Input::from_bytes(path, object)).collect();
         let in_order = embedded.order.into_iter().filter_map(|index| objects.get(index));
         for (index, object) in in_order.enumerate() {
-            let Some(place) = self.step(place, Step::Embedded(index)) else { continue };
+            let Some(place) = self.step(at.place, Step::Embedded(index)) else { continue };
             match self.reach {
-                Reach::Everything => self.look(&place.inflated(), object.as_slice(), depth)?,
-                Reach::Packager => self.offload_binaries(&place, object.as_slice(), depth)?,
+                Reach::Everything => self.look(at.to(&place.inflated(), object.as_slice()))?,
+                Reach::Packager => self.offload_binaries(at.to(&place, object.as_slice()))?,
             }
         }
         Ok(())
     }
 
-    /// Reports an ELF file for a GPU, SPIR-V or bitcode as a bundle with one entry. It is the whole file, unless other
-    /// files may follow.
-    fn code_object(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
+    /// Reports an ELF file for a GPU, SPIR-V, bitcode or PTX. It is the whole file, unless other files may follow.
+    fn code_object(&mut self, at: Spot<'_>) -> Result<()> {
+        let data = at.data;
         if self.scan.deep && extent::elf_len(data.bytes()).is_some() {
-            return self.rest(place, data, 0, 0, depth);
+            return self.rest(at, 0, 0);
         }
-        let container = gpu_elf::Bare;
-        match Bundles::new(data, &container, self.scan.inflate).next() {
-            Some(Ok(bundle)) => {
-                let found =
-                    Found { place, format: Format::CodeObject, index: 0, bundle: &bundle, numbers: &[], space_end: 0 };
-                self.tell(2, data, Finding::Bundle(found))
-            }
-            Some(Err(error)) => self.broken(place, data, error),
-            None => Ok(()),
-        }
+        self.bare(at, 0)
     }
 
-    fn object(&mut self, place: &Place, data: Slice<'_>, magic: Magic, depth: u32) -> Result<()> {
+    /// Reports a code object without a bundle as one with one entry.
+    pub(super) fn bare(&mut self, at: Spot<'_>, index: usize) -> Result<()> {
+        let id = target::of(at.data.bytes());
+        self.entries(at, Format::CodeObject, index, vec![Entry::at(id.as_bytes(), 0..at.data.len())])
+    }
+
+    fn object(&mut self, at: Spot<'_>, magic: Magic) -> Result<()> {
+        let data = at.data;
         if self.reach == Reach::Packager {
             let sections = sections::of_packager(data.bytes(), data.offset()).with_path(data.path())?;
             let tables = JointSections { is_linked: true, ..JointSections::default() };
-            return sections.iter().try_for_each(|section| self.section(place, data, section, &tables, depth));
+            return sections.iter().try_for_each(|section| self.section(at, section, &tables));
         }
         let listed = if self.scan.deep { ListedSections::All } else { ListedSections::Known };
         let mut sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
@@ -611,16 +618,15 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     let end = data.len();
                     let text = |table| format!("the file ends at {end}, its section table is at {table}: {CUT}");
                     let cut = cut.map(|table| Malformed::other(ErrorKind::Malformed, table, text(table)));
-                    self.broken(place, data, cut.map_or(error, |cut| Error::malformed(data.path(), cut)))?;
+                    self.broken(at, cut.map_or(error, |cut| at.error(cut)))?;
                 }
-                return self.rest(place, data, 0, 0, depth);
+                return self.rest(at, 0, 0);
             }
         };
         if let Some(hidden) = &sections.hidden {
-            let error = Error::malformed(data.path(), hidden.clone());
-            self.tell(1, data, Finding::Hidden { place, error })?;
+            self.tell(1, at, Finding::Hidden { place: at.place, error: at.error(hidden.clone()) })?;
         } else if sections.count == 0 && magic.is_elf() {
-            self.unread(place, data, NO_SECTIONS)?;
+            self.unread(at, NO_SECTIONS)?;
         }
         let is_split = sections.chosen.iter().any(|section| section.holds == Holds::KpackReference);
         if is_split {
@@ -631,124 +637,111 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             sections.chosen.retain(|section| section.holds != Holds::Containers || begins(&section.range));
         }
         for name in sections.empty.iter().filter(|_| !is_split) {
-            self.unread(&place.join(Step::Section(name.clone())), data, NO_CONTENT)?;
+            self.unread(at.to(&at.place.join(Step::Section(name.clone())), data), NO_CONTENT)?;
         }
         let is_fat = sections.chosen.iter().any(|section| section.holds == Holds::FatObject);
         let count = match is_fat {
-            true => self.bundles(place, data, &FatObject, |_| Ok(Format::FatObject), depth)?.0,
+            true => self.bundles(at, &FatObject, |_| Ok(Format::FatObject))?.0,
             false => 0,
         };
         if self.scan.deep {
-            return self.all_sections(place, data, sections, count, depth);
+            return self.all_sections(at, sections, count);
         }
         let (before, tables) = (self.in_sections, JointSections::of(data, &sections));
         for section in &sections.chosen {
-            self.section(place, data, section, &tables, depth)?;
+            self.section(at, section, &tables)?;
         }
-        let found = self.in_sections.saturating_sub(before);
-        self.registered(place, data, &sections, found, depth)
+        self.registered(at, &sections, self.in_sections.saturating_sub(before))
     }
 
     /// Searches a section of an object, which may be read together with its `tables`.
     pub(super) fn section(
         &mut self,
-        place: &Place,
-        data: Slice<'_>,
+        object: Spot<'_>,
         section: &ChosenSection<Holds>,
         tables: &JointSections<'_>,
-        depth: u32,
     ) -> Result<()> {
         let ChosenSection { holds, name, range } = section;
-        let section = data.claimed(range)?;
-        let of_object = place;
-        let Some(place) = self.step(place, Step::Section(name.clone())) else { return Ok(()) };
+        let data = object.data.claimed(range)?;
+        let Some(place) = self.step(object.place, Step::Section(name.clone())) else { return Ok(()) };
+        let at = object.to(&place, data);
         match *holds {
             Holds::FatObject | Holds::Other => Ok(()),
-            Holds::KpackReference => self.split(of_object, &place, section, tables.hip_wrappers, depth),
-            Holds::DeviceImages => self.device_images(&place, data, section, &tables.images, depth),
-            Holds::ImageTable => self.image_table(of_object, &place, data, section, &tables.images, depth),
+            Holds::KpackReference => self.split(object.place, at, tables.hip_wrappers),
+            Holds::DeviceImages => self.device_images(object.data, at, &tables.images),
+            Holds::ImageTable => self.image_table(object, at, &tables.images),
             Holds::Wrappers(kind) => {
                 // Each section takes the tables of the whole file.
-                let is_checked = matches!(self.scan.checksums, Checksums::OfAll)
-                    && self.spend(&place, data, |budget| budget.take(data.len()))?;
+                let is_checked =
+                    self.scan.checksums == Checksums::OfAll && self.spend(at.with(object.data), object.data.len())?;
                 let faults = match is_checked {
-                    true => wrapper::faults(data.bytes(), data.offset(), range, kind),
+                    true => wrapper::faults(object.data.bytes(), object.data.offset(), range, kind),
                     false => Vec::new(),
                 };
-                self.faults(&place, section, faults)
+                self.faults(at, faults)
             }
-            Holds::OffloadBinaries if self.reach == Reach::Packager => self.offload_binaries(&place, section, depth),
+            Holds::OffloadBinaries if self.reach == Reach::Packager => self.offload_binaries(at),
             Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => {
-                match Magic::identify(section.bytes()) {
-                    magic if magic.is_container() => self.look(&place, section, depth),
+                match Magic::identify(data.bytes()) {
+                    magic if magic.is_container() => self.look(at),
                     _ if *holds == Holds::PerhapsContainers => Ok(()),
                     // In an object that is not yet linked, the code may come from another object.
-                    _ if section.is_empty() => Ok(()),
-                    _ if !tables.is_linked && section.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
-                    _ => {
-                        let offset = Some(section.offset());
-                        self.tell(1, data, Finding::Trailing { place: &place, offset, after: None })
-                    }
+                    _ if data.is_empty() => Ok(()),
+                    _ if !tables.is_linked && data.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
+                    _ => self.trailing(at.with(object.data), Some(data.offset()), None),
                 }
             }
         }
     }
 
-    fn archive(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        match Archive::read(data) {
-            Ok(archive) => self.members(place, data, archive.members(), depth),
-            Err(error) => self.broken_container(place, data, error, depth),
+    fn archive(&mut self, at: Spot<'_>) -> Result<()> {
+        match Archive::read(at.data) {
+            Ok(archive) => self.members(at, archive.members()),
+            Err(error) => self.broken_container(at, error),
         }
     }
 
-    fn members<'m>(
-        &mut self,
-        place: &Place,
-        data: Slice<'_>,
-        members: impl Iterator<Item = Result<ArchiveMember<'m>>>,
-        depth: u32,
-    ) -> Result<()> {
+    fn members<'m>(&mut self, at: Spot<'_>, members: impl Iterator<Item = Result<ArchiveMember<'m>>>) -> Result<()> {
         for member in members {
             let member = match member {
                 Ok(member) => member,
-                Err(error) => return self.broken(place, data, error),
+                Err(error) => return self.broken(at, error),
             };
             // Many members may share a long name.
-            let name = len_u64(member.name);
-            if !self.spend(place, data, |budget| budget.take(name))? {
+            if !self.spend(at, len_u64(member.name))? {
                 return Ok(());
             }
-            let Some(place) = self.step(place, Step::Member(member.name.to_vec())) else { continue };
+            let Some(place) = self.step(at.place, Step::Member(member.name.to_vec())) else { continue };
             let looked = match member.location {
-                Location::Inside(slice) => self.look(&place, slice, depth),
-                Location::Beside(path) => self.beside(&place, data, &path, depth),
+                Location::Inside(slice) => self.look(at.to(&place, slice)),
+                Location::Beside(path) => self.beside(at.to(&place, at.data), &path),
             };
             looked.map_err(|error| match self.reach {
                 Reach::Everything => error,
-                Reach::Packager => locate(error, data.path(), member.name),
+                Reach::Packager => locate(error, at.data.path(), member.name),
             })?;
-            data.looked_at();
+            at.data.looked_at();
         }
         Ok(())
     }
 
     /// Searches a member of a thin archive, which is a separate file.
-    fn beside(&mut self, place: &Place, around: Slice<'_>, path: &Path, depth: u32) -> Result<()> {
-        let place = place.clone().in_file(path);
+    fn beside(&mut self, at: Spot<'_>, path: &Path) -> Result<()> {
+        let place = at.place.clone().in_file(path);
         let input = match self.sources.enter(path) {
             Ok(input) => input,
-            Err(error) => return self.broken(&place, around, error),
+            Err(error) => return self.broken(at.to(&place, at.data), error),
         };
         self.budget.add_file(input.len());
-        let looked = self.look(&place, input.as_slice(), depth);
+        let looked = self.look(at.to(&place, input.as_slice()));
         self.sources.leave();
         input.vouch_for(looked)
     }
 
-    fn zip(&mut self, place: &Place, data: Slice<'_>, depth: u32) -> Result<()> {
-        let (mut members, error) = zip::members(data);
+    fn zip(&mut self, at: Spot<'_>) -> Result<()> {
+        let (mut members, error) = zip::members(at.data);
         let is_unreadable = members.is_empty();
-        if let Some(is_searched) = self.members.filter(|_| place.steps().is_empty()) {
+        if let Some(is_searched) = self.members.filter(|_| at.place.steps().is_empty()) {
             members.retain(|member| is_searched(&member.name));
         }
         let scan = self.scan;
@@ -765,8 +758,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 let mut inflated = inflated.peekable();
                 for (index, member) in members.into_iter().enumerate() {
                     let inflated = inflated.next_if(|(next, _)| *next == index).and_then(|(_, inflated)| inflated);
-                    self.zip_member(place, data, member, inflated, depth)?;
-                    data.looked_at();
+                    self.zip_member(at, member, inflated)?;
+                    at.data.looked_at();
                     if self.budget.is_spent {
                         break;
                     }
@@ -775,68 +768,53 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             },
         )?;
         match error {
-            Some(error) if is_unreadable => self.broken_container(place, data, error, depth)?,
-            error => error.map_or(Ok(()), |error| self.broken(place, data, error))?,
+            Some(error) if is_unreadable => self.broken_container(at, error)?,
+            error => error.map_or(Ok(()), |error| self.broken(at, error))?,
         }
-        match zip::trailing(data) {
-            Some(at) => {
-                let offset = Some(data.absolute(at));
-                self.tell(1, data, Finding::Trailing { place, offset, after: Some("zip file") })
-            }
+        match zip::trailing(at.data) {
+            Some(offset) => self.trailing(at, Some(at.data.absolute(offset)), Some("zip file")),
             None => Ok(()),
         }
     }
 
     /// Searches a member, which another thread may have inflated.
-    fn zip_member(
-        &mut self,
-        place: &Place,
-        around: Slice<'_>,
-        member: ZipMember<'_>,
-        inflated: Option<io::Result<Input>>,
-        depth: u32,
-    ) -> Result<()> {
-        let Some(place) = self.step(place, Step::Member(member.name)) else { return Ok(()) };
-        match (member.content, inflated) {
-            (Err(error), _) => self.broken(&place, around, error),
-            (Ok(content), None) if content.form.is_none() => self.stored_member(&place, around, &content, depth),
-            (Ok(content), None) => self.inflated_member(&place.inflated(), &content, depth),
-            (Ok(content), Some(inflated)) => {
-                let place = place.inflated();
-                if !self.spend(&place, content.stored, |budget| budget.take(content.size))? {
-                    return Ok(());
+    fn zip_member(&mut self, at: Spot<'_>, member: ZipMember<'_>, inflated: Option<io::Result<Input>>) -> Result<()> {
+        let Some(place) = self.step(at.place, Step::Member(member.name)) else { return Ok(()) };
+        let content = match member.content {
+            Ok(content) => content,
+            Err(error) => return self.broken(at.to(&place, at.data), error),
+        };
+        if content.form.is_none() {
+            return self.stored_member(at.to(&place, at.data), &content);
+        }
+        let (place, stored) = (place.inflated(), content.stored);
+        let at = at.to(&place, stored);
+        match inflated {
+            Some(_) if !self.spend(at, content.size)? => Ok(()),
+            Some(Ok(input)) => self.look(at.to(&place, input.as_slice())),
+            Some(Err(error)) => self.broken(at, content.error(error)),
+            None => match content.reader() {
+                Ok(reader) => {
+                    let reader = &mut Explained { reader, explain: |error| content.error(error) };
+                    self.stream(at, Stream { reader, size: Some(content.size), is_charged: false, is_source: false })
                 }
-                match inflated {
-                    Ok(input) => self.look(&place, input.as_slice(), depth),
-                    Err(error) => self.broken(&place, content.stored, content.error(error)),
-                }
-            }
+                Err(error) => self.broken(at, content.error(error)),
+            },
         }
     }
 
     /// Searches a member that is stored uncompressed, so that it can be identified without being read as a whole.
-    fn stored_member(&mut self, place: &Place, around: Slice<'_>, content: &ZipContent<'_>, depth: u32) -> Result<()> {
+    fn stored_member(&mut self, at: Spot<'_>, content: &ZipContent<'_>) -> Result<()> {
         let before = self.bundles;
-        self.look(place, content.stored, depth)?;
+        self.look(at.with(content.stored))?;
         let is_checked = match self.scan.checksums {
             Checksums::None => false,
             Checksums::OfFound => self.bundles > before,
             Checksums::OfAll => true,
         };
         match if is_checked { content.check() } else { Ok(()) } {
-            Err(error) => self.broken(place, around, content.error(error)),
+            Err(error) => self.broken(at, content.error(error)),
             Ok(()) => Ok(()),
         }
-    }
-
-    fn inflated_member(&mut self, place: &Place, content: &ZipContent<'_>, depth: u32) -> Result<()> {
-        let reader = match content.reader() {
-            Ok(reader) => reader,
-            Err(error) => return self.broken(place, content.stored, content.error(error)),
-        };
-        let mut reader = Explained { reader, explain: |error| content.error(error) };
-        let (source, size) = (content.stored, Some(content.size));
-        let stream = Stream { source, reader: &mut reader, size, is_charged: false, is_source: false };
-        self.stream(place, stream, depth)
     }
 }

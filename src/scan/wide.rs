@@ -2,16 +2,15 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::found::Format;
-use crate::bytes::len_u64;
+use crate::bytes::{Bounds, len_u64};
 use crate::container::binary::Binary;
 use crate::container::magic::Magic;
 use crate::container::object::FatObject;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::container::text::Text;
-use crate::container::{Container, Contents, Limits, Member, object};
-use crate::error::{Error, ErrorKind, Malformed, Result};
+use crate::container::{Container, Contents, Limits, object};
+use crate::error::{Error, Malformed, Result};
 use crate::io::input::Input;
-use crate::io::piece::Piece;
 
 /// The container for bundles of any form, detected by the first bytes.
 pub(crate) struct Wide;
@@ -20,25 +19,22 @@ impl Wide {
     /// The form of a bundle that was read as [`Wide`].
     ///
     /// # Errors
-    /// [`Malformed::Compressed`] if it is compressed, and the inflated content has none.
+    /// [`Malformed`] if it is compressed, and the inflated content has none.
     pub(crate) fn form_of(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
         let what = bundle.compressed.map_or("bundle", |recorded| recorded.what);
-        Self::format_of(bundle.beginning()).ok_or_else(|| {
-            let reason = "the inflated data is not a bundle".to_owned();
-            Malformed::Compressed { what, offset: bundle.offset, reason }
-        })
+        Self::format_of(bundle.beginning())
+            .ok_or_else(|| Malformed::compressed(what, bundle.offset, "the inflated data is not a bundle"))
     }
 
     /// The bundle at an offset of a file where a search found one.
     ///
     /// # Errors
-    /// Those of reading it, and [`Malformed::Other`] if the file has none there, because it changed.
+    /// Those of reading it, and [`Malformed`] if the file has none there, because it changed.
     pub(crate) fn bundle_at(input: &Input, offset: u64, inflate: Inflate, limits: Limits) -> Result<Bundle<'_>> {
         let rest = input.slice(offset, input.len().saturating_sub(offset));
         let bundle = rest.and_then(|rest| Bundles::new(rest, &Self, inflate).with_limits(limits).next());
         bundle.unwrap_or_else(|| {
-            let text = format!("the bundle at offset {offset} is no longer there");
-            Err(Error::malformed(input.path(), Malformed::other(ErrorKind::Malformed, offset, text)))
+            Err(Error::malformed(input.path(), Malformed::fault("the bundle", offset, " is no longer there")))
         })
     }
 
@@ -61,18 +57,12 @@ impl Container for Wide {
         match Self::format_of(data) {
             Some(Format::Bundle) => Binary::default().read(data, total, base),
             Some(Format::TextBundle) => {
-                let end = base.saturating_add(len_u64(data));
                 let whole = Text::of(data).filter(|_| len_u64(data) == total);
-                let what = || "the text bundle".to_owned();
-                let text = whole.ok_or_else(|| Malformed::Truncated { what: what(), offset: base, needed: total, end });
-                text?.read(data, total, base)
+                let truncated = || Bounds::of(data, base).truncated(0, total, "the text bundle");
+                whole.ok_or_else(truncated)?.read(data, total, base)
             }
             Some(_) => FatObject.read(data, total, base),
             None => Ok(None),
         }
-    }
-
-    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
-        Binary::default().plan(members)
     }
 }

@@ -9,7 +9,7 @@ use super::inspect::bundle;
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
 use super::*;
 use crate::lists::share_of;
-use crate::machine::loud;
+use crate::machine::{loud, memory_directory};
 use crate::reference::formats;
 use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};
@@ -52,6 +52,7 @@ fn zoo() -> Vec<u8> {
         "openmp-amdgcn-amd-amdhsa--gfx906",
         "openmp-nvptx64-nvidia-cuda--sm_70",
         "no entry ID",
+        "musa-mtgpu-mt-musa--mp_31",
     ];
     let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (*id, id.as_bytes())).collect();
     formats::binary(&entries, 8)
@@ -64,7 +65,7 @@ fn patterns_take_what_they_say() {
     let any = "hip-amdgcn-amd-amdhsa--gfx90a";
     let (gfx906, openmp) = ("hipv4-amdgcn-amd-amdhsa--gfx906", "openmp-amdgcn-amd-amdhsa--gfx906");
     let (gfx1100, gfx1101) = ("hipv4-amdgcn-amd-amdhsa--gfx1100", "hipv4-amdgcn-amd-amdhsa--gfx1101");
-    let sm_70 = "openmp-nvptx64-nvidia-cuda--sm_70";
+    let (sm_70, mp_31) = ("openmp-nvptx64-nvidia-cuda--sm_70", "musa-mtgpu-mt-musa--mp_31");
     let cases: &[(&[&str], &[&str])] = &[
         (&["--target=gfx906"], &[gfx906, openmp]),
         (&["-t", "gfx906", "-k", "hip"], &[gfx906]),
@@ -91,7 +92,12 @@ fn patterns_take_what_they_say() {
         (&["--kind=openmp"], &[openmp, sm_70]),
         (&["--kind=hipv4"], &[gfx906, xnack[0], xnack[1], any, gfx1100, gfx1101]),
         (&["--target=gfx1101", "--target=gfx1100", "--target=gfx1100"], &[gfx1100, gfx1101]),
-        (&[], &[gfx906, xnack[0], xnack[1], any, gfx1100, gfx1101, openmp, sm_70, "no entry ID"]),
+        (&[], &[gfx906, xnack[0], xnack[1], any, gfx1100, gfx1101, openmp, sm_70, "no entry ID", mp_31]),
+        (&["--target=mp_31"], &[mp_31]),
+        (&["--target=mp_31", "--exact"], &[mp_31]),
+        (&["--target=mp_*"], &[mp_31]),
+        (&["--target=mp_3"], &[]),
+        (&["--target=mp_31", "--kind=hip"], &[]),
         (&["--target=gfx942"], &[]),
         (&["--target=gfx9"], &[]),
         (&["--kind=sycl"], &[]),
@@ -268,7 +274,7 @@ fn whatever_is_named_has_to_match() {
     let kept = extract(&[], &small.files["out"]);
     assert_eq!(kept.len(), 5, "{:?}", kept.keys());
     let small = tool(&["recompress", "in", "-o", "out", "--drop=gfx906,gfx90a", "--none"], &[("in", &zoo)]);
-    assert_eq!(extract(&[], &small.files["out"]).len(), 4);
+    assert_eq!(extract(&[], &small.files["out"]).len(), 5);
     let small = tool(&["recompress", "in", "-o", "out", "--keep=gfx906,gfx942"], &[("in", &zoo)]);
     assert_eq!((small.status, small.files.len()), (1, 1));
     let says = format!("no code object matches 'gfx942'{}", there(&[]));
@@ -493,7 +499,7 @@ fn the_report_tells_files_apart_whose_names_differ_in_a_number() {
         Zipped::new("gfx906_lib.co", STORED, &bundle()),
     ]);
     let lib = archive(&[("x.o", &bundle()), ("x.o", &bundle())]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     for (name, data) in [("one/in", &wheel), ("two/in", &wheel), ("lib.a", &lib)] {
         fs::create_dir_all(dir.path().join(name).parent().unwrap()).unwrap();
         fs::write(dir.path().join(name), data).unwrap();
@@ -532,7 +538,7 @@ fn a_report_of_nothing_is_none_and_problems_are_in_it() {
         "{}",
         to_output.stderr_text()
     );
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::create_dir(dir.path().join("d")).unwrap();
     fs::write(dir.path().join("d/sound"), &sound).unwrap();
     fs::write(dir.path().join("d/cut"), &sound[..sound.len() - 1]).unwrap();
@@ -577,7 +583,7 @@ fn broken_files_in_directories_are_left_out_and_told() {
     // The first bundle of the broken file is valid. Nevertheless, nothing is written from the file.
     let half = [&sound[..], cut].concat();
     let elf = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &half)]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir_all(at("d/e")).unwrap();
     let files = [("d/a", &sound[..]), ("d/b", &half), ("d/c", &elf), ("d/e/f", &sound), ("d/e/g", cut), ("d/h", b"no")];
@@ -618,7 +624,7 @@ fn a_file_that_is_left_out_leaves_no_traces() {
     let both = formats::binary(&[(GFX90A, b"left out"), (gfx942, b"left out")], 16);
     let half = [&both[..], &both[..both.len() - 1]].concat();
     let sound = formats::binary(&[(HOST, b""), (gfx942, b"taken")], 16);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let at = |name: &str| dir.path().join(name);
     // Skipping a file discards only its own results.
     for (name, data) in [("a", &half), ("b", &sound), ("c", &half), ("d", &sound)] {
@@ -700,7 +706,7 @@ fn what_is_broken_in_a_file_is_told_with_its_place() {
         }
     }
     // In a directory, such a file is skipped nevertheless.
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::create_dir(dir.path().join("d")).unwrap();
     for (name, data) in files {
         fs::write(dir.path().join("d").join(name), data).unwrap();
@@ -819,7 +825,7 @@ fn a_failure_leaves_nothing_behind() {
         let outcome = tool(args, &files);
         assert_eq!((outcome.status, outcome.stdout.as_slice()), (1, &b""[..]), "{args:?}");
         assert_eq!(outcome.files.len(), 3, "{args:?}: {:?}", outcome.files.keys());
-        let dir = tempfile::tempdir().unwrap();
+        let dir = memory_directory();
         for (name, data) in files {
             fs::write(dir.path().join(name), data).unwrap();
         }
@@ -829,7 +835,7 @@ fn a_failure_leaves_nothing_behind() {
     // A file in the place of the directory, and a directory in the place of a file.
     let outcome = tool(&["extract", "sound", "-o", "cut"], &files);
     assert_eq!((outcome.status, outcome.files.len()), (1, 3));
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join("in"), &sound).unwrap();
     fs::create_dir(dir.path().join(format!("in-0-{GFX90A}.txt"))).unwrap();
     let (status, _, said) = text(&tool_in(dir.path(), &["extract", "in"]));
@@ -853,7 +859,7 @@ fn an_input_is_not_overwritten() {
 
 #[test]
 fn names_count_from_the_directory_that_led_to_the_file() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::create_dir_all(dir.path().join("d/a")).unwrap();
     fs::write(dir.path().join("d/a/f"), bundle()).unwrap();
     let run = |paths: &[&str]| {
@@ -890,7 +896,7 @@ fn from_wheels_archives_and_directories() {
     let thin = thin_archive(&[("one.o", data.len())]);
     let outcome = tool(&["extract", "lib.a", "-t", "gfx906", "-o", "out"], &[("lib.a", &thin), ("one.o", &data)]);
     assert_eq!(outcome.files[&format!("out/lib.a-one.o-0-{GFX906}.txt")], b"first");
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::create_dir_all(dir.path().join("d/e")).unwrap();
     fs::write(dir.path().join("d/e/in"), &data).unwrap();
     fs::write(dir.path().join("d/in"), &data).unwrap();
@@ -942,7 +948,7 @@ fn resolve(uri: &str) -> Vec<u8> {
 #[test]
 fn uris_lead_to_the_bytes_that_are_extracted() {
     let test = "URIs";
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let data = bundle();
     let packed = formats::compressed(3, 1, &zoo());
     let padded = [&data[..], &vec![0; 4096 - data.len()], &packed, &data].concat();
@@ -1039,7 +1045,7 @@ fn a_large_compressed_bundle_is_inflated_once() {
     );
     assert!(plain.len() > 32 << 20);
     let packed = formats::compressed(3, 1, &plain);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     fs::write(dir.path().join("in"), &packed).unwrap();
     let (status, out, said) = text(&tool_in(dir.path(), &["extract", "in", "-o", "out"]));
     assert_eq!((status, said.as_str()), (0, ""));

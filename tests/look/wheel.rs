@@ -1,5 +1,6 @@
 //! Tests of `recompress` on wheels and other zip files. `wheel.py` writes them with Python's zipfile, and compares.
 
+use crate::machine::memory_directory;
 use std::fs;
 
 use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, zip};
@@ -43,7 +44,7 @@ fn recompress(from: &Path, to: &Path, args: &[&str]) -> (i32, String) {
 
 /// Writes a file into a new directory.
 fn room(data: &[u8]) -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_directory();
     let path = dir.path().join("in");
     fs::write(&path, data).unwrap();
     (dir, path)
@@ -241,6 +242,9 @@ fn what_cannot_be_written_again_is_refused() {
     signed[end + 9 + 12] += 9;
     let mut later = [b"PK\x03\x04 not a member", &sound[..]].concat();
     later.truncate(later.len());
+    let mut headless = sound.clone();
+    let second = 4 + find(&sound[4..], b"PK\x03\x04").unwrap();
+    headless[second] = b'Q';
     for (data, reason) in [
         (zip(&[good[0].clone(), shared]), "members overlap"),
         (zip(&[good[0].clone(), encrypted]), "the member is encrypted"),
@@ -250,6 +254,7 @@ fn what_cannot_be_written_again_is_refused() {
         (replaced(b"lib.so\x7fELF", b"lib.xx\x7fELF"), "name or method of a member are not those in the directory"),
         (signed, "its directory holds more than headers, such as a signature"),
         (later, "it begins with other data"),
+        (headless, "'in(b)': zip file broken at offset "),
         (zip(&[good[1].clone()]), "a zip file in which no member can be recompressed: not supported"),
         (zip(&[]), "a zip file in which no member can be recompressed: not supported"),
     ] {

@@ -145,7 +145,7 @@ fn extracted(unit: &Unit, device: &Device, gpu: &str) {
     match extract.run(&mut |_| {}) {
         Ok(extracted) => {
             let target = |id: EntryId| id.target_id().to_string();
-            let found = extracted.iter().map(|extracted| target(extracted.from.entry_id().unwrap()));
+            let found = extracted.iter().map(|extracted| target(extracted.code_object.entry_id().unwrap()));
             assert_eq!((found.collect(), extracted.len()), (expected.clone(), expected.len()), "{gpu}: {unit:?}");
         }
         Err(error) => {

@@ -2,7 +2,7 @@ use std::io::Cursor;
 
 use offload_bundle::container::binary::Binary;
 use offload_bundle::container::stream::{Compression, Method};
-use offload_bundle::container::{Container, Member, compressed};
+use offload_bundle::container::{Member, compressed};
 use offload_bundle::io::{Input, write_to};
 use offload_bundle::job::{Diff, FileDiff};
 

@@ -243,18 +243,22 @@ impl Ours {
     }
 }
 
+const CUT_SHORT: &str = "a bundle cut short, a count or offset outside the file";
+
 /// The row of `docs/differences.md` that makes a broken file an error.
 fn row_of(broken: &Malformed) -> &'static str {
     match broken {
         Malformed::Inflated { inner, .. } => row_of(inner),
-        Malformed::Truncated { .. } | Malformed::Count { .. } => {
-            "a bundle cut short, a count or offset outside the file"
-        }
-        Malformed::Overlap { .. } => "an entry that claims bytes of the header",
-        Malformed::Unclosed { .. } => "text bundle: a start line without end line",
-        Malformed::Compressed { .. } | Malformed::Value { .. } => "a compressed bundle with wrong hash or sizes",
-        Malformed::Object { .. } => "a broken ELF or COFF file as host or input",
-        Malformed::Other { text, .. } if text.contains("holds the end line of") => "crossed or misspelled end lines",
+        Malformed::Truncated { .. } => CUT_SHORT,
+        Malformed::Fault { what, problem, .. } => match problem.as_str() {
+            problem if problem.starts_with(" is too large: the data ends") => CUT_SHORT,
+            problem if problem.contains("inside the bundle's header") => "an entry that claims bytes of the header",
+            " has no end line" => "text bundle: a start line without end line",
+            problem if problem.starts_with([':', ',']) => "a compressed bundle with wrong hash or sizes",
+            "" if what.contains("holds the end line of") => "crossed or misspelled end lines",
+            "" => "a broken ELF or COFF file as host or input",
+            _ => panic!("no row for {broken}"),
+        },
         other => panic!("no row for {other}"),
     }
 }

@@ -68,7 +68,7 @@ fn files(room: &Room, selection: &Selection) -> Result<Vec<(Extracted, Vec<u8>)>
         let files = extracted.into_iter().map(|file| {
             assert_eq!(file.path.parent(), Some(directory.as_path()));
             let content = fs::read(&file.path).unwrap();
-            assert_eq!(u64::try_from(content.len()).unwrap(), file.from.size, "{}", file.path.display());
+            assert_eq!(u64::try_from(content.len()).unwrap(), file.code_object.size, "{}", file.path.display());
             assert_eq!(file.sha256, Some(Sha256::digest(&content).into()), "{}", file.path.display());
             (file, content)
         });

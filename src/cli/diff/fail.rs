@@ -6,7 +6,7 @@ use offload_bundle::job::{KernelDiff, Loss, Sizes};
 use offload_bundle::runtime::Served;
 use serde::Serialize;
 
-use super::kernel::{name, spills};
+use super::kernel::spills;
 use super::total::{DiffTotal, Presence};
 use crate::cli::kernels::report::demangled_names;
 use crate::cli::print::units::{bytes, count};
@@ -75,7 +75,7 @@ impl Growth {
         let grown = u128::from(new.saturating_sub(old));
         match self {
             Self::Bytes(most) => grown > most.into(),
-            Self::Percent(most) => grown.saturating_mul(100_000) > u128::from(old).saturating_mul(most.into()),
+            Self::Percent(most) => grown * 100_000 > u128::from(old) * u128::from(most),
         }
     }
 }
@@ -158,9 +158,8 @@ fn spilling(total: &DiffTotal) -> Vec<String> {
 
 /// A kernel, with the number of registers that it spills.
 fn described(kernel: &KernelDiff) -> String {
-    let mangled = name(kernel);
-    let names = demangled_names(std::iter::once(mangled), None);
-    let shown = names.get(mangled).map_or("", |name| name);
+    let names = demangled_names(std::iter::once(&kernel.name), None);
+    let shown = names.get(&kernel.name).map_or("", |name| name);
     let number = |kernel: &Option<_>| kernel.as_ref().map_or("none".to_owned(), |kernel| spills(kernel).to_string());
     format!("{} (before {}) in '{shown}'", number(&kernel.new), number(&kernel.old))
 }

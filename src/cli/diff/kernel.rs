@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use offload_bundle::job::KernelDiff;
+use offload_bundle::job::{Change, KernelDiff};
 use offload_bundle::kernels::Kernel;
 
+use super::total::Counts;
 use crate::cli::kernels::report::demangled_names;
 
 /// Kernels that differ, sorted: those that got worse in the first of spills, scratch memory, registers, shared memory
@@ -17,17 +18,9 @@ pub(super) struct KernelRows {
     /// The names as they are shown; of a table, they are demangled when it is written.
     names: HashMap<Arc<[u8]>, Arc<str>>,
     /// The number of kernels that changed, were added and were removed.
-    pub(super) numbers: ChangedNumbers,
+    pub(super) numbers: Counts,
     /// How the kernels of each GPU spill.
     pub(super) spills: HashMap<Arc<str>, Spills>,
-}
-
-/// The numbers of kernels that differ.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ChangedNumbers {
-    pub(super) changed: usize,
-    pub(super) added: usize,
-    pub(super) removed: usize,
 }
 
 /// The kernels of a GPU that spill more than before.
@@ -38,32 +31,6 @@ pub(super) struct Spills {
     pub(super) added: usize,
     /// One of the changed kernels, and one of the added ones: those that spill most more.
     pub(super) worst: [Option<KernelDiff>; 2],
-}
-
-/// What a difference of kernels is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KernelChange {
-    Changed,
-    Added,
-    Removed,
-}
-
-impl KernelChange {
-    pub(super) fn of<T>(old: Option<&T>, new: Option<&T>) -> Self {
-        match (old, new) {
-            (None, _) => Self::Added,
-            (_, None) => Self::Removed,
-            _ => Self::Changed,
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Changed => "changed",
-            Self::Added => "added",
-            Self::Removed => "removed",
-        }
-    }
 }
 
 /// The kernels that a table keeps in memory beyond those that it shows.
@@ -102,7 +69,7 @@ impl KernelRows {
     }
 
     fn name(&mut self) {
-        self.names = demangled_names(self.kept.iter().map(name), None);
+        self.names = demangled_names(self.kept.iter().map(|kernel| &kernel.name), None);
     }
 
     /// The first `top` rows, with names.
@@ -118,16 +85,16 @@ impl KernelRows {
 
     /// The rows, each with its name as it is shown.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&KernelDiff, &str)> {
-        self.kept.iter().map(|kernel| (kernel, self.names.get(name(kernel)).map_or("", |name| name)))
+        self.kept.iter().map(|kernel| (kernel, self.names.get(&kernel.name).map_or("", |name| name)))
     }
 }
 
-impl ChangedNumbers {
+impl Counts {
     fn count(&mut self, kernel: &KernelDiff) {
-        let number = match KernelChange::of(kernel.old.as_ref(), kernel.new.as_ref()) {
-            KernelChange::Changed => &mut self.changed,
-            KernelChange::Added => &mut self.added,
-            KernelChange::Removed => &mut self.removed,
+        let number = match kernel.change() {
+            Change::Changed => &mut self.changed,
+            Change::Added => &mut self.added,
+            Change::Removed => &mut self.removed,
         };
         *number += 1;
     }
@@ -154,12 +121,6 @@ impl Spills {
         self.added += more.added;
         more.worst.iter().flatten().for_each(|kernel| self.keep(kernel));
     }
-}
-
-/// The mangled name.
-pub(super) fn name(kernel: &KernelDiff) -> &Arc<[u8]> {
-    static NONE: std::sync::LazyLock<Arc<[u8]>> = std::sync::LazyLock::new(|| Arc::from([]));
-    kernel.new.as_ref().or(kernel.old.as_ref()).map_or(&NONE, |kernel| &kernel.name)
 }
 
 /// The number of spilled registers of a kernel.

@@ -17,13 +17,11 @@ use clap::Parser;
 use offload_bundle::Result;
 use offload_bundle::io::write_file;
 use offload_bundle::job::{Diff, FileDiff, Matches};
-use offload_bundle::parallel;
 use offload_bundle::scan::Pattern;
 
-use super::files::{self, FollowOption, SearchOptions, WorkFile};
+use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
-use super::print::stdout::to_stdout;
 use super::print::svg::ensure_apart;
 use super::print::table::ColorOption;
 use super::subcommand::Options;
@@ -150,7 +148,7 @@ impl Options for DiffOptions {
         job.follow = self.kpack.follow(&paths);
         (job.limits, job.deep) = (self.search.limits(), self.search.deep);
         job.trust_hashes = self.trust_hashes;
-        let problems = RefCell::new(Vec::new());
+        let problems = Problems::default();
         let pairs = sets::pairs([old.as_path(), new.as_path()], sets, &mut problems.borrow_mut());
         let is_tree = old.is_dir();
         let compare = |pair: FilePair| -> Result<Compared> {
@@ -160,34 +158,24 @@ impl Options for DiffOptions {
             let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top, is_json);
             Ok(Compared { pair, diff, rows })
         };
-        let weight = |compared: &Result<Compared>| {
-            let items = |compared: &Compared| compared.rows.len() + compared.diff.code_objects.len();
-            compared.as_ref().map_or(1, |compared| items(compared) + 1)
-        };
+        let weight = |compared: &Compared| compared.rows.len() + compared.diff.code_objects.len() + 1;
         let (total, mut found) = (RefCell::new(DiffTotal::default()), Matches::default());
-        let written = parallel::in_order(pairs, compare, weight, |compared| {
-            let mut compared = compared.filter_map(|compared| {
-                let mut compared = compared.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
-                problems.borrow_mut().extend(compared.diff.problems.drain(..).map(|error| error.to_string()));
-                total.borrow_mut().add(&compared);
-                found.add(std::mem::take(&mut compared.diff.matches));
-                Some(compared)
-            });
-            let written = to_stdout(|out| match is_json {
-                true => json::write([old, new], &mut compared, &total, &self.fail_on, &problems, out),
-                false => table::write([old, new], &mut compared, &total, is_tree, top, self.color.style(), out),
-            });
-            // A reader that has gone away hides no fault: the rest is read all the same.
-            compared.for_each(drop);
-            written
+        let note = |compared: &mut Compared, problems: &mut Vec<String>| {
+            problems.extend(compared.diff.problems.drain(..).map(|error| error.to_string()));
+            total.borrow_mut().add(compared);
+            found.add(std::mem::take(&mut compared.diff.matches));
+        };
+        let written = files::report(pairs, false, compare, weight, note, &problems, |compared, out| match is_json {
+            true => json::write([old, new], compared, &total, &self.fail_on, &problems, out),
+            false => table::write([old, new], compared, &total, is_tree, top, self.color.style(), out),
         });
         let (problems, total) = (problems.into_inner(), total.into_inner());
-        problems.iter().for_each(|problem| console.error(problem));
-        let failures = fail::failures(&self.fail_on, &total);
-        failures.iter().for_each(|failure| console.error(&failure.to_string()));
+        let failures: Vec<String> = fail::failures(&self.fail_on, &total).iter().map(ToString::to_string).collect();
+        let status = console.problems(&[problems.as_slice(), &failures].concat());
         let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, svg::draw(&total).as_bytes()));
-        written.and(drawn)?;
+        written?;
+        drawn?;
         patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !problems.is_empty())?;
-        Ok(if problems.is_empty() && failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(status)
     }
 }

@@ -7,17 +7,16 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use offload_bundle::display::printable;
-use offload_bundle::job::{GpuDiff, KernelDiff};
+use offload_bundle::job::{Change, GpuDiff, KernelDiff};
 use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::Place;
-use offload_bundle::{Error, Result};
 
 use super::fail::lost_in;
-use super::kernel::{KernelChange, KernelRows};
+use super::kernel::KernelRows;
 use super::total::{DiffTotal, Presence, sum};
 use super::{Compared, FilePair};
 use crate::cli::kernels::column::NUMBERS;
-use crate::cli::print::table::{Style, Table, common_start};
+use crate::cli::print::table::{Cell, Column, Fit, Style, Table, common_start};
 use crate::cli::print::units::{bytes, count, grouped, percent};
 
 /// Writes the report: what differs in all files, which is known after the last one.
@@ -29,7 +28,7 @@ pub(super) fn write(
     top: usize,
     style: Style,
     out: &mut dyn Write,
-) -> Result<()> {
+) -> anyhow::Result<()> {
     let (mut rows, mut of_files) = (KernelRows::default(), Vec::new());
     for Compared { pair, diff, rows: more } in files {
         if is_tree && !diff.code_objects.is_empty() {
@@ -46,7 +45,7 @@ pub(super) fn write(
         report.kernels(&rows)?;
         report.not_read()
     });
-    written.map_err(|error| Error::io("-", error))
+    Ok(written?)
 }
 
 /// What differs in a file of two directories.
@@ -144,8 +143,10 @@ impl Report<'_> {
         };
         rows.sort_by_key(|(name, gpu)| weight(name, gpu));
         rows.push(("all", self.total.all()));
-        let titles = vec!["GPU", "OBJECTS", "OLD", "NEW", "DIFFERENCE", "", ""];
-        let table = Table { indent: 4, titles, labels: 1, names: 1, kept: Some("DIFFERENCE") };
+        let [objects, old, new, share] = ["OBJECTS", "OLD", "NEW", ""].map(Column::number);
+        let difference = Column { fit: Fit::Stays, ..Column::number("DIFFERENCE") };
+        let columns = vec![Column::label("GPU"), objects, old, new, difference, share, Column::name("")];
+        let table = Table { indent: 4, columns };
         let cells = |(name, gpu): &(&str, GpuDiff)| {
             let (old, new) = (&gpu.old, &gpu.new);
             let objects = either(old.code_objects, new.code_objects, grouped);
@@ -161,16 +162,17 @@ impl Report<'_> {
                 }
                 presence => (String::new(), presence.name().to_owned()),
             };
-            vec![(*name).to_owned(), objects, bytes(old.stored), bytes(new.stored), difference, share, note]
+            let texts = [objects, bytes(old.stored), bytes(new.stored), difference, share, note];
+            [Cell::Bold((*name).to_owned())].into_iter().chain(texts.map(Cell::Text)).collect::<Vec<_>>()
         };
-        table.write(|| rows.iter().map(cells), self.style, self.out)
+        table.lines(|| rows.iter().map(cells), self.style).try_for_each(|line| writeln!(self.out, "{line}"))
     }
 
     fn kernels(&mut self, rows: &KernelRows) -> io::Result<()> {
         let numbers = self.total.kernels;
         let told = changes(numbers.changed, numbers.added, numbers.removed);
         let all = numbers.changed + numbers.added + numbers.removed;
-        let same = self.total.same_kernels;
+        let same = numbers.equal;
         if all == 0 && same == 0 {
             return Ok(());
         }
@@ -191,18 +193,18 @@ impl Report<'_> {
             rows.iter().any(|(kernel, _)| number(&kernel.old) != number(&kernel.new))
         };
         let columns: Vec<_> = NUMBERS.iter().filter(|number| differs(number.of)).collect();
-        let first: Option<&Place> = rows.iter().next().map(|(kernel, _)| &kernel.from.bundle.place);
+        let first: Option<&Place> = rows.iter().next().map(|(kernel, _)| &kernel.code_object.bundle.place);
         let has_places =
-            rows.iter().any(|(kernel, _)| first.is_some_and(|first| !is_like(first, &kernel.from.bundle.place)));
-        let titles = columns.iter().map(|number| number.title);
-        let titles =
-            ["GPU", ""].into_iter().chain(titles).chain(has_places.then_some("FILE")).chain(["KERNEL"]).collect();
-        let table = Table { indent: 4, titles, labels: 2, names: 1 + usize::from(has_places), kept: None };
-        let places: Vec<String> = rows.iter().map(|(kernel, _)| kernel.from.bundle.place.to_string()).collect();
+            rows.iter().any(|(kernel, _)| first.is_some_and(|first| !is_like(first, &kernel.code_object.bundle.place)));
+        let numbers = columns.iter().map(|column| Column::number(column.title));
+        let names = has_places.then(|| Column::name("FILE")).into_iter().chain([Column::name("KERNEL")]);
+        let all = ["GPU", ""].map(Column::label).into_iter().chain(numbers).chain(names);
+        let table = Table { indent: 4, columns: all.collect() };
+        let places: Vec<String> = rows.iter().map(|(kernel, _)| kernel.code_object.bundle.place.to_string()).collect();
         let start = common_start(places.iter().map(String::as_str), self.style);
         let cells = |((kernel, name), place): ((&KernelDiff, &str), &String)| {
             let KernelDiff { gpu, old, new, .. } = kernel;
-            let change = KernelChange::of(old.as_ref(), new.as_ref());
+            let change = kernel.change();
             let numbers = columns.iter().map(|column| {
                 let number = |kernel: &Option<Kernel>| kernel.as_ref().map(|kernel| (column.of)(kernel));
                 let text = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
@@ -211,16 +213,14 @@ impl Report<'_> {
                     (old, new) => text(new.or(old).flatten()),
                 }
             });
-            let change = if change == KernelChange::Changed { "" } else { change.name() };
+            let change = if change == Change::Changed { "" } else { change.name() };
             let place = has_places.then(|| place.get(start..).unwrap_or(place).to_owned());
-            [gpu.to_string(), change.to_owned()]
-                .into_iter()
-                .chain(numbers)
-                .chain(place)
-                .chain([name.to_owned()])
-                .collect()
+            let texts = [change.to_owned()].into_iter().chain(numbers).chain(place).chain([name.to_owned()]);
+            [Cell::Bold(gpu.to_string())].into_iter().chain(texts.map(Cell::Text)).collect::<Vec<_>>()
         };
-        table.write(|| rows.iter().zip(&places).map(cells), self.style, self.out)
+        table
+            .lines(|| rows.iter().zip(&places).map(cells), self.style)
+            .try_for_each(|line| writeln!(self.out, "{line}"))
     }
 }
 

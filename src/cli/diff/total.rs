@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use offload_bundle::job::{Equal, GpuDiff, Loss, Sizes};
 use offload_bundle::runtime::{Coverage, Device};
+use serde::Serialize;
 
 use super::Compared;
-use super::kernel::{ChangedNumbers, Spills};
+use super::kernel::Spills;
 
 /// The differences of all files.
 #[derive(Debug, Default)]
@@ -17,15 +18,23 @@ pub(super) struct DiffTotal {
     /// The code objects of each GPU: their numbers and sizes.
     pub(super) gpus: BTreeMap<Arc<str>, GpuDiff>,
     pub(super) equal: Equal,
-    pub(super) kernels: ChangedNumbers,
-    /// The number of kernels in code objects that differ whose numbers do not.
-    pub(super) same_kernels: usize,
+    /// The kernels in code objects that differ.
+    pub(super) kernels: Counts,
     /// The GPUs that fewer bundles of a library serve, each with the library.
     pub(super) losses: Vec<(String, Loss)>,
     /// The GPUs that the bundles of all old files serve, and those of all new ones.
     coverage: [Coverage; 2],
     /// The kernels of each GPU that spill more.
     pub(super) spills: BTreeMap<Arc<str>, Spills>,
+}
+
+/// How many code objects or kernels are equal, and how many differ.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Counts {
+    pub(super) equal: usize,
+    pub(super) changed: usize,
+    pub(super) added: usize,
+    pub(super) removed: usize,
 }
 
 impl DiffTotal {
@@ -39,10 +48,10 @@ impl DiffTotal {
         equal.by_hash += more.by_hash;
         equal.by_checksum += more.by_checksum;
         let (kernels, more) = (&mut self.kernels, &rows.numbers);
+        kernels.equal += diff.same_kernels;
         kernels.changed += more.changed;
         kernels.added += more.added;
         kernels.removed += more.removed;
-        self.same_kernels += diff.same_kernels;
         if pair.old.is_some() && pair.new.is_some() {
             let library = |loss: &Loss| match &loss.member {
                 Some(member) => format!("{}({member})", pair.shown()),

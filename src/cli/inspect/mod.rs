@@ -1,27 +1,26 @@
 //! `inspect`: lists the code objects in files, with targets and sizes.
 
-mod json;
-mod report;
 mod svg;
 mod table;
 
-use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use offload_bundle::io::write_file;
-use offload_bundle::job::Inspect;
+use offload_bundle::job::{Inspect, Inspected};
+use offload_bundle::runtime::{Device, Served};
 use offload_bundle::{Error, Result};
+use serde::Serialize;
 
-use super::files::{self, FollowOption, SearchOptions, WorkFile};
+use super::files::{self, FileOrigin, FollowOption, Problems, SearchOptions, WorkFile};
 use super::print::console::Console;
-use super::print::stdout::to_stdout;
+use super::print::json::{self, Each};
 use super::print::svg::ensure_apart;
 use super::print::table::ColorOption;
 use super::subcommand::Options;
-use report::FileReport;
 use svg::Chart;
 use table::{InspectTables, TableRows};
 
@@ -62,6 +61,17 @@ const ABOUT: &str = "\
     objects, and --deep to find device code in places that are not made for it. Trailing bytes that are not a bundle are not \
     reported; use `verify`.";
 
+/// The version of the JSON schema. Adding a field does not change it.
+const VERSION: u32 = 1;
+
+/// The JSON report, described by `docs/inspect.schema.json`. The problems are complete after the last file.
+#[derive(Serialize)]
+struct InspectDocument<'r, F> {
+    version: u32,
+    files: F,
+    problems: &'r Problems,
+}
+
 /// List the GPU code objects in files, and their sizes
 #[derive(Clone, Debug, Parser)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
@@ -92,36 +102,54 @@ pub(super) struct InspectOptions {
     color: ColorOption,
 }
 
+/// What was found in a file.
+#[derive(Debug)]
+struct FileReport {
+    origin: FileOrigin,
+    inspected: Inspected,
+}
+
+impl FileReport {
+    /// The number of its findings.
+    fn weight(&self) -> usize {
+        let Inspected { bundles, unread, references, problems, .. } = &self.inspected;
+        let code_objects: usize = bundles.iter().map(|bundle| bundle.code_objects.len() + 1).sum();
+        code_objects + unread.len() + references.len() + problems.len() + 1
+    }
+}
+
+/// Orders GPUs by what a reader needs to know: single ones first, of these the ones that most bundles do not serve.
+fn sort_by_need(gpus: &mut [(Device, Served)]) {
+    gpus.sort_by_key(|(gpu, served)| (!gpu.is_one(), Reverse(served.missing())));
+}
+
 impl Options for InspectOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let mut job = Inspect::default();
         (job.deep, job.inflate, job.limits) = (self.search.deep, self.inflate, self.search.limits());
         ensure_apart(self.svg.as_deref(), self.files.iter())?;
-        let problems = RefCell::new(Vec::new());
-        let mut chart = Chart::default();
+        let (problems, mut chart) = (Problems::default(), Chart::default());
         let files = self.search.files(&self.files);
         job.follow = self.kpack.follow(&files::paths(&files));
-        let inspect = |file: Result<WorkFile>| file.and_then(|file| FileReport::new(file, &job));
-        let weight = |report: &Result<FileReport>| report.as_ref().map_or(1, FileReport::weight);
-        let written = files::each(files, inspect, weight, |reports| {
-            let mut reports = reports.filter_map(|report| {
-                let report = report.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
-                problems.borrow_mut().extend(report.inspected.problems.iter().map(Error::to_string));
-                if self.svg.is_some() {
-                    chart.add(&report.inspected);
-                }
-                Some(report)
-            });
-            let written = to_stdout(|out| self.print(&mut reports, &problems, out));
-            // A reader that has gone away hides no fault: the rest is read all the same.
-            reports.for_each(drop);
-            written
+        let in_turn = files::has_pipes(&files);
+        let inspect = |file: Result<WorkFile>| {
+            let file = file?;
+            Ok(FileReport { inspected: job.run(&file.open(job.limits)?)?, origin: file.origin })
+        };
+        let note = |report: &mut FileReport, problems: &mut Vec<String>| {
+            problems.extend(report.inspected.problems.iter().map(Error::to_string));
+            if self.svg.is_some() {
+                chart.add(&report.inspected);
+            }
+        };
+        let written = files::report(files, in_turn, inspect, FileReport::weight, note, &problems, |reports, out| {
+            self.print(reports, &problems, out)
         });
-        let problems = problems.into_inner();
-        problems.iter().for_each(|problem| console.error(problem));
+        let status = console.problems(&problems.into_inner());
         let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, chart.draw().as_bytes()));
-        written.and(drawn)?;
-        Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        written?;
+        drawn?;
+        Ok(status)
     }
 }
 
@@ -130,11 +158,12 @@ impl InspectOptions {
     fn print(
         &self,
         mut reports: impl Iterator<Item = FileReport>,
-        problems: &RefCell<Vec<String>>,
+        problems: &Problems,
         out: &mut dyn Write,
-    ) -> Result<()> {
+    ) -> anyhow::Result<()> {
         if self.json {
-            return json::write(reports.map(|report| report.inspected), problems, out);
+            let files = Each::new(reports.map(|report| report.inspected));
+            return json::write(&InspectDocument { version: VERSION, files, problems }, out);
         }
         let rows = match (self.each, self.summary) {
             (true, _) => TableRows::Each,
@@ -142,12 +171,10 @@ impl InspectOptions {
             _ => TableRows::Grouped,
         };
         let mut tables = InspectTables::new(rows, self.color.style());
-        let mut write = |text: String| {
-            let written =
-                if text.is_empty() { Ok(()) } else { out.write_all(text.as_bytes()).and_then(|()| out.flush()) };
-            written.map_err(|error| Error::io("-", error))
-        };
-        reports.try_for_each(|report| write(tables.file(&report)))?;
-        write(tables.end())
+        reports.try_for_each(|report| {
+            out.write_all(tables.file(&report).as_bytes())?;
+            out.flush()
+        })?;
+        Ok(out.write_all(tables.end().as_bytes())?)
     }
 }

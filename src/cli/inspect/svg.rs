@@ -7,7 +7,7 @@ use std::fmt::Write;
 use offload_bundle::job::Inspected;
 use offload_bundle::runtime::{Coverage, Device, Served};
 
-use super::report::sort_by_need;
+use super::sort_by_need;
 use crate::cli::print::svg::{INNER, MARGIN, WIDTH, escaped, heading, page, part, text};
 use crate::cli::print::units::{bytes, count, percent};
 

@@ -9,12 +9,11 @@ use offload_bundle::display::{printable, printable_start};
 use offload_bundle::job::{Inspected, InspectedBundle};
 use offload_bundle::runtime::{Coverage, Served};
 use offload_bundle::scan::{CodeObject, ContentKind, Format, Origin as Base, Step};
-use unicode_width::UnicodeWidthStr;
 
-use super::report::{FileReport, sort_by_need};
+use super::{FileReport, sort_by_need};
 use crate::cli::files::FileOrigin;
-use crate::cli::print::table::Style;
-use crate::cli::print::units::{Kinds, bytes, count, per_mille, percent};
+use crate::cli::print::table::{BAR, Cell, Column, Fit, Style, Table};
+use crate::cli::print::units::{Kinds, bytes, count, percent};
 
 /// The code objects that each line of a table summarises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,57 +26,14 @@ pub(super) enum TableRows {
     Totals,
 }
 
-/// The width of the indentation and of the shares together.
-const FIXED: usize = 12;
-
-/// The space before a bar.
-const BAR_GAP: usize = 2;
-
-/// The widths of the longest and of the shortest useful bar.
-const BAR: usize = 24;
-const BAR_MIN: usize = 4;
-
-/// The narrowest label; other columns are dropped before labels get narrower.
+/// The narrowest label; other columns are left out before labels get narrower.
 const LABEL_MIN: usize = 18;
-
-/// The width of the longest known kind.
-const KIND_MIN: usize = 7;
-
-/// The width of the title of the column of served bundles.
-const SERVED_MIN: usize = 6;
 
 /// The width of the longest title of the label column.
 const TITLE_MIN: usize = 8;
 
-impl Style {
-    fn bar(self, part: u64, whole: u64, width: usize) -> String {
-        let cells = u64::try_from(width).unwrap_or_default();
-        let eighths = per_mille(part, whole).saturating_mul(cells * 8).div_ceil(1000);
-        let full = usize::try_from(eighths / 8).unwrap_or_default();
-        if !self.unicode {
-            return "#".repeat(full.max(usize::from(part > 0)).min(width));
-        }
-        let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-        let rest = usize::try_from(eighths % 8).ok().and_then(|index| rest.get(index)).copied().unwrap_or_default();
-        "█".repeat(full) + rest
-    }
-
-    /// The label of a line, padded to `width`, with everything except the target ID dimmed.
-    fn label(self, line: &Line, width: usize) -> String {
-        // The end names the target.
-        let target = line.label.len().checked_sub(line.accent).and_then(|at| line.label.get(at..)).unwrap_or_default();
-        let tail = if target.is_empty() { width.saturating_sub(1) / 2 } else { target.width().saturating_add(2) };
-        let (label, end) = self.elided(&line.label, width, tail);
-        let accent = line.accent.min(end);
-        let padding = " ".repeat(width.saturating_sub(label.width()));
-        match label.len().checked_sub(accent).and_then(|at| label.split_at_checked(at)) {
-            Some((before, accent)) if !before.is_empty() && !accent.is_empty() => {
-                format!("{}{}{padding}", self.paint("2", before), self.paint("1", accent))
-            }
-            _ => format!("{label}{padding}"),
-        }
-    }
-}
+/// The width of the longest known kind.
+const KIND_MIN: usize = 7;
 
 /// The longest label, in characters.
 const LABEL_MAX: usize = 200;
@@ -191,9 +147,7 @@ fn file_text(file: &FileReport, rows: TableRows, style: Style, out: &mut String)
     line(out, &format!("{name}: {}, code objects {sizes}{inflated}", bytes(file.inspected.size)));
     for (bundles, lines) in &groups {
         line(out, &format!("  {}", style.paint("36", &heading(bundles))));
-        let mut columns = vec![Column::Kind, Column::Count, Column::Size];
-        columns.extend(bundles.iter().any(is_compressed).then_some(Column::Stored));
-        table(lines, scale, columns, style, out);
+        table(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), style, out);
     }
     references_text(&file.inspected, out);
     unread_text(&file.inspected, out);
@@ -274,103 +228,6 @@ impl Scale {
             whole: scale.whole.saturating_add(line.stored),
             largest: scale.largest.max(line.stored),
         })
-    }
-}
-
-/// A column between the labels and the shares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Kind,
-    Count,
-    Size,
-    Stored,
-    Served,
-}
-
-impl Column {
-    fn title(self) -> &'static str {
-        match self {
-            Self::Kind => "IMAGE",
-            Self::Count => "COUNT",
-            Self::Size => "SIZE",
-            Self::Stored => "STORED",
-            Self::Served => "SERVED",
-        }
-    }
-
-    fn text(self, line: &Line, style: Style) -> String {
-        match self {
-            Self::Kind => line.kind(),
-            Self::Count => line.count.to_string(),
-            Self::Size => bytes(line.size),
-            Self::Stored if !line.is_share => bytes(line.stored),
-            Self::Served => line.served.as_ref().map(Served::to_string).unwrap_or_default(),
-            Self::Stored => format!("{}{}", if style.unicode { "≈ " } else { "~" }, bytes(line.stored)),
-        }
-    }
-
-    /// A text with the padding of this column.
-    fn padded(self, text: &str, Widths { kind, served }: Widths) -> String {
-        match self {
-            Self::Kind => format!("  {text:<kind$}"),
-            Self::Served => format!("  {text:>served$}"),
-            Self::Count => format!(" {text:>6}"),
-            Self::Size => format!(" {text:>9}"),
-            Self::Stored => format!("{text:>11}"),
-        }
-    }
-}
-
-/// The widths of columns that depend on what they hold.
-#[derive(Clone, Copy, Debug)]
-struct Widths {
-    kind: usize,
-    served: usize,
-}
-
-/// The columns that fit, and their widths.
-#[derive(Debug)]
-struct Layout {
-    columns: Vec<Column>,
-    label: usize,
-    widths: Widths,
-    bar: usize,
-}
-
-impl Layout {
-    /// Fits a table to the terminal: first bars get shorter, then they are dropped, then labels are elided and the
-    /// least important columns dropped.
-    fn new(mut columns: Vec<Column>, label: usize, widths: Widths, style: Style) -> Self {
-        let Some(width) = style.width else { return Self { columns, label, widths, bar: BAR } };
-        let width = width.saturating_sub(widths.kind.saturating_sub(KIND_MIN));
-        let room = |columns: &[Column]| {
-            let widths = columns.iter().map(|column| column.padded("", Widths { kind: KIND_MIN, ..widths }).len());
-            width.saturating_sub(FIXED + widths.sum::<usize>())
-        };
-        let bar = room(&columns).saturating_sub(label).saturating_sub(BAR_GAP).min(BAR);
-        if bar >= BAR_MIN {
-            return Self { columns, label, widths, bar };
-        }
-        for dropped in [Column::Kind, Column::Stored, Column::Count, Column::Served] {
-            if room(&columns) < label.min(LABEL_MIN) {
-                columns.retain(|column| *column != dropped);
-            }
-        }
-        let label = label.min(room(&columns).max(TITLE_MIN));
-        Self { columns, label, widths, bar: 0 }
-    }
-
-    /// The columns of a line, with the text of each.
-    fn cells(&self, text: impl Fn(Column) -> String) -> String {
-        self.columns.iter().map(|&column| column.padded(&text(column), self.widths)).collect()
-    }
-
-    fn row(&self, row: &Line, scale: Scale, style: Style) -> String {
-        let label = style.label(row, self.label);
-        let cells = self.cells(|column| column.text(row, style));
-        let share = percent(row.stored, scale.whole);
-        let bar = style.paint("32", &style.bar(row.stored, scale.largest, self.bar));
-        format!("    {label}{cells} {share:>7}  {bar}")
     }
 }
 
@@ -533,30 +390,49 @@ impl Line {
         }
     }
 
+    fn stored_text(&self, style: Style) -> String {
+        let about = if style.unicode { "≈ " } else { "~" };
+        format!("{}{}", if self.is_share { about } else { "" }, bytes(self.stored))
+    }
+
     fn kind(&self) -> String {
         let doubt = if self.unsure { "?" } else { "" };
         self.kind.map_or("", ContentKind::name).to_owned() + doubt
     }
 }
 
+/// Adds a table. `title` is that of the labels, after which the kinds follow if `has_kinds`.
 fn table<'l>(
     lines: impl IntoIterator<Item = &'l Line> + Clone,
     scale: Scale,
-    mut columns: Vec<Column>,
+    (title, has_kinds): (&'static str, bool),
+    is_compressed: bool,
     style: Style,
     out: &mut String,
 ) {
-    let served = || lines.clone().into_iter().filter_map(|line| line.served);
-    columns.extend(served().any(|served| served.bundles > 1).then_some(Column::Served));
-    let widest = |width: fn(&Line) -> usize| lines.clone().into_iter().map(width).max().unwrap_or(0);
-    let (label, kind) = (widest(|line| line.label.width()), widest(|line| line.kind().len()));
-    let served = served().map(|served| served.to_string().len()).max().unwrap_or(0);
-    let widths = Widths { kind: kind.max(KIND_MIN), served: served.max(SERVED_MIN) };
-    let title = if columns.contains(&Column::Kind) { "ENTRY ID" } else { "GPU" };
-    let layout = Layout::new(columns, label.max(TITLE_MIN), widths, style);
-    let (label, cells) = (layout.label, layout.cells(|column| column.title().to_owned()));
-    line(out, &style.paint("2", &format!("    {title:<label$}{cells}   SHARE")));
-    lines.into_iter().for_each(|row| line(out, &layout.row(row, scale, style)));
+    let has_served = lines.clone().into_iter().any(|line| line.served.is_some_and(|served| served.bundles > 1));
+    let label = Column { fit: Fit::Shortened(LABEL_MIN), width: TITLE_MIN, ..Column::name(title) };
+    let kind = has_kinds.then(|| Column { width: KIND_MIN, fit: Fit::LeftOut(3), ..Column::label("IMAGE") });
+    let stored = is_compressed.then(|| Column { gap: 0, width: 11, fit: Fit::LeftOut(2), ..Column::number("STORED") });
+    let count = Column { gap: 1, width: 6, fit: Fit::LeftOut(1), ..Column::number("COUNT") };
+    let size = Column { gap: 1, width: 9, fit: Fit::Stays, ..Column::number("SIZE") };
+    let served = has_served.then(|| Column::number("SERVED"));
+    let share = Column { gap: 1, width: 7, fit: Fit::Stays, ..Column::number("SHARE") };
+    let bar = Column { fit: Fit::Bar, width: BAR, ..Column::label("") };
+    let columns = [Some(label), kind, Some(count), Some(size), stored, served, Some(share), Some(bar)];
+    let table = Table { indent: 4, columns: columns.into_iter().flatten().collect() };
+    let cells = |line: &Line| {
+        let kind = has_kinds.then(|| line.kind());
+        let stored = is_compressed.then(|| line.stored_text(style));
+        let served = has_served.then(|| line.served.as_ref().map(Served::to_string).unwrap_or_default());
+        let share = percent(line.stored, scale.whole);
+        let texts = [kind, Some(line.count.to_string()), Some(bytes(line.size)), stored, served, Some(share)];
+        let label = Cell::Ending { text: line.label.clone(), accent: line.accent };
+        let bar = Cell::Bar { part: line.stored, whole: scale.largest };
+        [label].into_iter().chain(texts.into_iter().flatten().map(Cell::Text)).chain([bar]).collect()
+    };
+    let rows: Vec<Vec<Cell>> = lines.into_iter().map(cells).collect();
+    table.lines(|| rows.iter(), style).for_each(|text| line(out, &text));
 }
 
 /// The totals of all files.
@@ -632,9 +508,7 @@ impl Totals {
         let objects = count(objects, "code object", "code objects");
         let files = count(self.files_with_bundles, "file", "files");
         line(out, &style.paint("1", &format!("Total: {objects} in {files}, {}", self.sizes)));
-        let mut columns = vec![Column::Count, Column::Size];
-        columns.extend(self.is_compressed.then_some(Column::Stored));
-        table(&lines, scale, columns, style, out);
+        table(&lines, scale, ("GPU", false), self.is_compressed, style, out);
         incomplete_text(&self.coverage, out);
     }
 
@@ -649,21 +523,18 @@ impl Totals {
             && self.files_with_unread == 0
             && self.files_split == 0;
         let files = |number| count(number, "file", "files");
-        if self.files_without_device_code > 0 || is_empty {
-            line(out, &format!("No device code in {}", files(self.files_without_device_code)));
-        }
-        if self.files_broken > 0 {
-            line(out, &format!("Nothing readable in {}", files(self.files_broken)));
-        }
-        if self.files_split > 0 {
-            line(out, &format!("Device code of {} in kpack archives", files(self.files_split)));
-        }
-        if self.files_with_missing > 0 {
-            line(out, &format!("No code found in kpack archives for {}", files(self.files_with_missing)));
-        }
-        if self.files_with_unread > 0 {
-            line(out, &format!("Not read in {}: {}", files(self.files_with_unread), self.unread));
-        }
+        let without = self.files_without_device_code;
+        let lines = [
+            (without > 0 || is_empty, format!("No device code in {}", files(without))),
+            (self.files_broken > 0, format!("Nothing readable in {}", files(self.files_broken))),
+            (self.files_split > 0, format!("Device code of {} in kpack archives", files(self.files_split))),
+            (
+                self.files_with_missing > 0,
+                format!("No code found in kpack archives for {}", files(self.files_with_missing)),
+            ),
+            (self.files_with_unread > 0, format!("Not read in {}: {}", files(self.files_with_unread), self.unread)),
+        ];
+        lines.iter().filter(|(is_shown, _)| *is_shown).for_each(|(_, text)| line(out, text));
     }
 }
 
@@ -676,12 +547,9 @@ fn line(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use offload_bundle::scan::{Finding, Scan};
+    use unicode_width::UnicodeWidthStr;
 
     use super::*;
-
-    fn style(color: bool, unicode: bool) -> Style {
-        Style { color, unicode, width: None }
-    }
 
     fn row(label: &str, accent: usize) -> Line {
         Line {
@@ -698,25 +566,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_target_id_stands_out_in_colour_and_labels_are_padded() {
-        let (plain, color) = (style(false, true), style(true, true));
-        let gpu = row("hip-amdgcn-amd-amdhsa--gfx90a", 6);
-        assert_eq!(plain.label(&gpu, 31), "hip-amdgcn-amd-amdhsa--gfx90a  ");
-        assert_eq!(color.label(&gpu, 30), "\x1b[2mhip-amdgcn-amd-amdhsa--\x1b[0m\x1b[1mgfx90a\x1b[0m ");
-        for (label, accent) in [("host-x86_64-linux", 0), ("gfx90a", 6), ("é", 1), ("short", 9)] {
-            assert_eq!(color.label(&row(label, accent), label.width()), label);
-        }
-    }
-
     /// The lines of a table with these labels in a terminal of this width.
     fn shown(labels: &[&str], width: usize, compressed: bool, unicode: bool) -> Vec<String> {
         let lines: Vec<Line> = labels.iter().map(|label| row(label, 6.min(label.len()))).collect();
         let (scale, style) = (Scale::of(lines.iter()), Style { color: false, unicode, width: Some(width) });
         let mut out = String::new();
-        let mut columns = vec![Column::Kind, Column::Count, Column::Size];
-        columns.extend(compressed.then_some(Column::Stored));
-        table(&lines, scale, columns, style, &mut out);
+        table(&lines, scale, ("ENTRY ID", true), compressed, style, &mut out);
         out.lines().map(str::to_owned).collect()
     }
 
@@ -829,14 +684,5 @@ mod tests {
         let lines = shown(&["目标", "ab"], 200, false, true);
         assert_eq!(lines[1].split("ELF").next().map(UnicodeWidthStr::width), Some(14), "{lines:#?}");
         assert_eq!(lines[2].split("ELF").next().map(UnicodeWidthStr::width), Some(14), "{lines:#?}");
-    }
-
-    #[test]
-    fn bars_reach_as_far_as_the_part() {
-        let (unicode, ascii) = (style(false, true), style(false, false));
-        assert_eq!((unicode.bar(10, 10, BAR), ascii.bar(10, 10, BAR)), ("█".repeat(24), "#".repeat(24)));
-        assert_eq!((unicode.bar(1, 2, BAR), ascii.bar(1, 2, BAR)), ("█".repeat(12), "#".repeat(12)));
-        assert_eq!((unicode.bar(1, 1000, BAR), ascii.bar(1, 1000, BAR)), ("▏".to_owned(), "#".to_owned()));
-        assert_eq!((unicode.bar(0, 10, BAR), ascii.bar(0, 0, BAR)), (String::new(), String::new()));
     }
 }

@@ -3,68 +3,65 @@
 use std::cell::RefCell;
 use std::io::Write;
 
-use offload_bundle::Result;
 use offload_bundle::kernels::Kernel;
-use serde::Serialize;
+use offload_bundle::scan::CodeObject;
+use serde::{Serialize, Serializer};
 
-use super::report::{Others, Row, mangled};
-use crate::cli::print::code_object::At;
-use crate::cli::print::json::{self, Each, Late};
+use super::report::{Row, mangled};
+use crate::cli::files::Problems;
+use crate::cli::print::json::{self, Each};
+use crate::cli::print::units::Kinds;
 
 /// The schema version. Adding a field does not change it.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct KernelsDocument<K, O, P> {
+struct KernelsDocument<'r, K> {
     version: u32,
     kernels: K,
-    others: O,
-    problems: P,
+    #[serde(serialize_with = "others")]
+    others: &'r RefCell<Kinds>,
+    problems: &'r Problems,
 }
 
-#[derive(Serialize)]
-struct KernelFields {
-    path: String,
-    #[serde(flatten)]
-    at: At,
-    target_id: String,
-    name: String,
-    mangled_name: String,
-    #[serde(flatten)]
-    numbers: Kernel,
-}
-
-/// Code objects of a kind without registers.
-#[derive(Clone, Serialize)]
-struct Other {
-    image_kind: &'static str,
-    code_objects: usize,
-}
-
-impl KernelFields {
-    fn new(Row { from, gpu, name, kernel }: Row) -> Self {
-        Self {
-            path: from.bundle.place.file().to_string_lossy().into_owned(),
-            at: At::new(&from),
-            target_id: gpu.as_ref().to_owned(),
-            name: name.as_ref().to_owned(),
-            mangled_name: mangled(&kernel.name),
-            numbers: kernel,
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Fields<'r> {
+            path: &'r str,
+            #[serde(flatten, serialize_with = "CodeObject::serialize_location")]
+            code_object: &'r CodeObject,
+            target_id: &'r str,
+            name: &'r str,
+            mangled_name: String,
+            #[serde(flatten)]
+            numbers: &'r Kernel,
         }
+        let Self { code_object, gpu, name, kernel } = self;
+        let path = &code_object.bundle.place.file().to_string_lossy();
+        let mangled_name = mangled(&kernel.name);
+        Fields { path, code_object, target_id: gpu, name, mangled_name, numbers: kernel }.serialize(serializer)
     }
+}
+
+/// The numbers of code objects of kinds without registers.
+fn others<S: Serializer>(others: &RefCell<Kinds>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Other {
+        image_kind: &'static str,
+        code_objects: usize,
+    }
+    let others = others.borrow();
+    serializer.collect_seq(others.iter().map(|(image_kind, code_objects)| Other { image_kind, code_objects }))
 }
 
 /// Writes the document, each file as soon as its kernels are available. `others` and `problems` are complete only after the
 /// last one.
 pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<Row>>,
-    others: &RefCell<Others>,
-    problems: &RefCell<Vec<String>>,
+    others: &RefCell<Kinds>,
+    problems: &Problems,
     out: &mut dyn Write,
-) -> Result<()> {
-    let other = |(&image_kind, &code_objects): (&&'static str, &usize)| Other { image_kind, code_objects };
-    let others = Late(|| others.borrow().0.iter().map(other).collect::<Vec<_>>());
-    let kernels = Each::new(files.flatten().map(KernelFields::new));
-    let document = KernelsDocument { version: VERSION, kernels, others, problems: Late(|| problems.borrow().clone()) };
-    json::write(&document, out)
+) -> anyhow::Result<()> {
+    json::write(&KernelsDocument { version: VERSION, kernels: Each::new(files.flatten()), others, problems }, out)
 }

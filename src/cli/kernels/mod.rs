@@ -13,18 +13,18 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use offload_bundle::Result;
 use offload_bundle::job::{ListKernels, Matches};
 use offload_bundle::scan::Pattern;
-use offload_bundle::{Error, Result};
 
-use super::files::{self, FollowOption, SearchOptions, WorkFile};
+use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
-use super::print::stdout::to_stdout;
 use super::print::table::ColorOption;
+use super::print::units::Kinds;
 use super::subcommand::Options;
 use column::SortKey;
-use report::{FileKernels, KernelOrder, Named, Others};
+use report::{FileKernels, KernelOrder, Named};
 use table::Grouping;
 
 const EXAMPLES: &str = "\
@@ -130,35 +130,30 @@ impl Options for KernelsOptions {
             (Some(_), true) => Grouping::None,
             (Some(_), false) => Grouping::Column,
         };
-        let weight = |listed: &Result<FileKernels>| listed.as_ref().map_or(1, |file| file.rows.len() + 1);
-        let (problems, others) = (RefCell::new(Vec::new()), RefCell::new(Others::default()));
+        let (problems, others) = (Problems::default(), RefCell::new(Kinds::default()));
         let (mut found, mut named) = (Matches::default(), Named::default());
-        let written = files::each(files, list, weight, |listed| {
-            let mut rows = listed.filter_map(|listed: Result<FileKernels>| {
-                let mut file = listed.map_err(|error| problems.borrow_mut().push(error.to_string())).ok()?;
-                problems.borrow_mut().extend(file.problems.drain(..).map(|error: Error| error.to_string()));
-                others.borrow_mut().add(&file.others);
-                found.add(file.matches);
-                named.add(file.named);
-                Some(file.rows)
-            });
-            let written = to_stdout(|out| {
-                let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
-                let rows: &mut dyn Iterator<Item = Vec<report::Row>> = match &mut sorted {
-                    Some(sorted) => sorted,
-                    None => &mut rows,
-                };
-                match self.json {
-                    true => json::write(rows, &others, &problems, out),
-                    false => table::write(rows, grouping, self.sort, self.color.style(), &others, out),
-                }
-            });
-            // A reader that has gone away hides no fault: the rest is read all the same.
-            rows.for_each(drop);
-            written
+        let note = |file: &mut FileKernels, problems: &mut Vec<String>| {
+            problems.extend(file.problems.drain(..).map(|error| error.to_string()));
+            file.others.iter().for_each(|(kind, more)| others.borrow_mut().add(kind, *more));
+            found.add(std::mem::take(&mut file.matches));
+            named.add(std::mem::take(&mut file.named));
+        };
+        let weight = |file: &FileKernels| file.rows.len() + 1;
+        let in_turn = files::has_pipes(&files);
+        let written = files::report(files, in_turn, list, weight, note, &problems, |files, out| {
+            let mut rows = files.map(|file| file.rows);
+            let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
+            let rows: &mut dyn Iterator<Item = Vec<report::Row>> = match &mut sorted {
+                Some(sorted) => sorted,
+                None => &mut rows,
+            };
+            match self.json {
+                true => json::write(rows, &others, &problems, out),
+                false => table::write(rows, grouping, self.sort, self.color.style(), &others, out),
+            }
         });
         let problems = problems.into_inner();
-        problems.iter().for_each(|problem| console.error(problem));
+        let status = console.problems(&problems);
         written?;
         patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !problems.is_empty())?;
         if let Some(name) = &self.name
@@ -166,6 +161,6 @@ impl Options for KernelsOptions {
         {
             bail!(named.no_match(name.typed(), &paths));
         }
-        Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(status)
     }
 }

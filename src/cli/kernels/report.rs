@@ -22,7 +22,7 @@ const NAMES_AT_A_TIME: usize = 256;
 /// A kernel of a code object.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) from: Arc<CodeObject>,
+    pub(super) code_object: Arc<CodeObject>,
     /// The target ID, or else the triple or the ID of the entry; safe to print on a terminal.
     pub(super) gpu: Arc<str>,
     /// The demangled name, safe to print on a terminal.
@@ -158,11 +158,11 @@ impl FileKernels {
         let names = demangled_names(kernels.map(|kernel| &kernel.name), name);
         let named = Named::of(&list, !names.is_empty());
         let mut rows = Vec::new();
-        for CodeObjectKernels { from, recorded_target, kernels, .. } in list.code_objects {
-            let gpu = gpu(&from, recorded_target).into();
+        for CodeObjectKernels { code_object, recorded_target, kernels, .. } in list.code_objects {
+            let gpu = gpu(&code_object, recorded_target).into();
             rows.extend(kernels.into_iter().filter_map(|kernel| {
                 let name = Arc::clone(names.get(&kernel.name)?);
-                Some(Row { from: Arc::clone(&from), gpu: Arc::clone(&gpu), name, kernel })
+                Some(Row { code_object: Arc::clone(&code_object), gpu: Arc::clone(&gpu), name, kernel })
             }));
         }
         if let Some(order) = order {
@@ -173,9 +173,9 @@ impl FileKernels {
 }
 
 /// The GPU of a code object in one word.
-fn gpu(from: &CodeObject, recorded: Option<String>) -> String {
-    let has_target_id = from.entry_id().is_some_and(|id| !id.target_id().is_empty());
-    recorded.filter(|_| !has_target_id).unwrap_or_else(|| from.target())
+fn gpu(code_object: &CodeObject, recorded: Option<String>) -> String {
+    let has_target_id = code_object.entry_id().is_some_and(|id| !id.target_id().is_empty());
+    recorded.filter(|_| !has_target_id).unwrap_or_else(|| code_object.target())
 }
 
 /// The names of the kernels that `filter` selects, as they are shown. Each is demangled once.
@@ -213,18 +213,5 @@ pub(in crate::cli) fn mangled(name: &[u8]) -> String {
     match name.get(..SHOWN_MAX) {
         Some(start) if start.len() < name.len() => printable_name(start) + "...",
         _ => printable_name(name),
-    }
-}
-
-/// The numbers of code objects of other kinds, in all files.
-#[derive(Debug, Default)]
-pub(super) struct Others(pub(super) BTreeMap<&'static str, usize>);
-
-impl Others {
-    pub(super) fn add(&mut self, more: &BTreeMap<&'static str, usize>) {
-        for (kind, more) in more {
-            let number = self.0.entry(kind).or_default();
-            *number += *more;
-        }
     }
 }

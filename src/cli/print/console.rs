@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
 
 use offload_bundle::Event;
 use offload_bundle::container::compressed::Deflation;
@@ -58,6 +59,12 @@ impl Console {
 
     pub(crate) fn error(&self, text: &str) {
         self.tagged(&self.name, "error: ", "\x1b[0;1;31m", text);
+    }
+
+    /// Prints what could not be done. Returns the exit status.
+    pub(crate) fn problems(&self, problems: &[String]) -> ExitCode {
+        problems.iter().for_each(|problem| self.error(problem));
+        if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
     pub(crate) fn warning(&self, text: &str) {

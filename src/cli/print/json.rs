@@ -3,14 +3,16 @@
 use std::cell::RefCell;
 use std::io::{self, Write};
 
-use offload_bundle::Error;
 use offload_bundle::display::is_shown;
 use serde::{Serialize, Serializer};
 
 /// Writes a JSON document. Escapes everything that a terminal would interpret, which JSON alone does not require.
-pub(in crate::cli) fn write(document: &impl Serialize, out: &mut dyn Write) -> Result<(), Error> {
-    serde_json::to_writer_pretty(Escaping(&mut *out), document).map_err(|error| Error::io("-", error.into()))?;
-    out.write_all(b"\n").map_err(|error| Error::io("-", error))
+pub(in crate::cli) fn write(document: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(Escaping(&mut *out), document).map_err(|error| match error.is_io() {
+        true => io::Error::from(error).into(),
+        false => anyhow::Error::new(error),
+    })?;
+    Ok(out.write_all(b"\n")?)
 }
 
 /// A value that is computed when it is serialized.
@@ -76,5 +78,20 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "[\n  \"\\u001b[2J \\u009b2J \\u007f \\u202e \\n \\\\ é \u{1f600}\",\n  \"plain\"\n]\n");
         assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), [hostile, "plain"]);
+    }
+
+    #[test]
+    fn an_error_of_a_value_is_not_one_of_writing() {
+        struct Broken;
+        impl Serialize for Broken {
+            fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+                Err(serde::ser::Error::custom("'k.so': the current directory is not known"))
+            }
+        }
+        let error = write(&[Broken], &mut Vec::new()).unwrap_err();
+        assert_eq!(error.to_string(), "'k.so': the current directory is not known");
+        assert!(!error.is::<io::Error>());
+        let error = write(&[1], &mut [0; 1].as_mut_slice()).unwrap_err();
+        assert!(error.is::<io::Error>(), "{error:?}");
     }
 }

@@ -1,6 +1,5 @@
 //! What all command lines print with: messages, progress, tables, JSON, pictures.
 
-pub(super) mod code_object;
 pub(super) mod console;
 pub(super) mod json;
 pub(super) mod progress;

@@ -10,15 +10,23 @@ use offload_bundle::error::OsText;
 use super::progress;
 
 /// Runs `work`, which prints to standard output. A reader that has closed it is not an error, but does not hide one
-/// either.
-pub(in crate::cli) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
+/// either. An [`io::Error`] of `work` is one of the standard output.
+pub(in crate::cli) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let is_terminal = io::stdout().is_terminal();
     let mut out = BufWriter::new(Stdout { out: io::stdout().lock(), is_terminal });
     let done = work(&mut out);
-    let flushed = out.flush().map_err(|error| Error::io("-", error));
-    let unless_gone = |done: Result<(), Error>| done.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) });
-    unless_gone(flushed)?;
+    unless_gone(out.flush().map_err(anyhow::Error::new))?;
     unless_gone(done)
+}
+
+/// Names the standard output in its errors. That its reader is gone is not an error.
+fn unless_gone(done: anyhow::Result<()>) -> anyhow::Result<()> {
+    let error = match done.map_err(anyhow::Error::downcast::<io::Error>) {
+        Ok(()) => return Ok(()),
+        Err(Ok(error)) => Error::io("-", error).into(),
+        Err(Err(error)) => error,
+    };
+    if reader_is_gone(&error) { Ok(()) } else { Err(error) }
 }
 
 /// Standard output, which removes the line with the progress if it goes to the same terminal.
@@ -41,17 +49,13 @@ impl Write for Stdout {
 }
 
 /// Prints a text to standard output, as [`to_stdout`].
-pub(in crate::cli) fn text_to_stdout(text: &[u8]) -> Result<(), Error> {
-    to_stdout(|out| out.write_all(text).map_err(|error| Error::io("-", error)))
+pub(in crate::cli) fn text_to_stdout(text: &[u8]) -> anyhow::Result<()> {
+    to_stdout(|out| Ok(out.write_all(text)?))
 }
 
 /// Whether the error is only that the reader has closed standard output.
 pub(in crate::cli) fn reader_is_gone(error: &anyhow::Error) -> bool {
-    error.downcast_ref().is_some_and(is_gone)
-}
-
-fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::Io { path, source }
+    matches!(error.downcast_ref(), Some(Error::Io { path, source })
         if path == Path::new("-") && source.kind() == io::ErrorKind::BrokenPipe)
 }
 

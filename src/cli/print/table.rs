@@ -1,9 +1,11 @@
-//! Tables on a terminal and elsewhere: colours, the width, and the columns of `kernels` and `diff`.
+//! Tables on a terminal and elsewhere: colours, columns, and what fits into the width.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use clap::{Args, ColorChoice};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::units::per_mille;
 
 /// The capabilities of the output.
 #[derive(Clone, Copy, Debug)]
@@ -52,17 +54,36 @@ impl Style {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// A text without its middle, if it is wider than `width`: its end has at most `tail` columns. Returns the end, too.
-    pub(in crate::cli) fn elided(self, text: &str, width: usize, tail: usize) -> (String, usize) {
-        if text.width() <= width {
+    fn bar(self, part: u64, whole: u64, width: usize) -> String {
+        let cells = u64::try_from(width).unwrap_or_default();
+        let eighths = per_mille(part, whole).saturating_mul(cells * 8).div_ceil(1000);
+        let full = usize::try_from(eighths / 8).unwrap_or_default();
+        if !self.unicode {
+            return "#".repeat(full.max(usize::from(part > 0)).min(width));
+        }
+        let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+        let rest = usize::try_from(eighths % 8).ok().and_then(|index| rest.get(index)).copied().unwrap_or_default();
+        "█".repeat(full) + rest
+    }
+
+    /// A text without its middle, if it is wider than `width`: its end has at most `tail` columns. Returns the length of that
+    /// end, too.
+    fn elided(self, text: &str, width: usize, tail: usize) -> (String, usize) {
+        if columns_of(text) <= width {
             return (text.to_owned(), text.len());
         }
         let mark = if self.unicode { "…" } else { "~" };
         let room = width.saturating_sub(1);
         let tail: String = fitting(text.chars().rev(), tail.min(room)).chars().rev().collect();
-        let head = fitting(text.chars(), room.saturating_sub(tail.width()));
+        let head = fitting(text.chars(), room.saturating_sub(columns_of(&tail)));
         (head + mark + &tail, tail.len())
     }
+}
+
+/// The columns that a text takes.
+fn columns_of(text: &str) -> usize {
+    // Most texts are ASCII, for which nothing has to be looked up.
+    if text.is_ascii() { text.len() } else { text.width() }
 }
 
 /// As many characters as fit into `room` columns.
@@ -85,94 +106,191 @@ fn columns() -> Option<usize> {
 /// The width to which names are shortened before columns with numbers are left out.
 const NAME_MIN: usize = 30;
 
-/// The columns of a table.
-pub(in crate::cli) struct Table<'t> {
+/// The widths of the longest and of the shortest useful bar.
+pub(in crate::cli) const BAR: usize = 24;
+const BAR_MIN: usize = 4;
+
+/// What becomes of a column if the terminal is too narrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Fit {
+    /// It stays as it is.
+    Stays,
+    /// It is left out, the ones with the highest number first, of these the last one.
+    LeftOut(u8),
+    /// It is shortened: to this width before other columns are left out, then as far as it has to.
+    Shortened(usize),
+    /// It is a bar, which takes what others leave.
+    Bar,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Column {
+    pub(in crate::cli) title: &'static str,
+    pub(in crate::cli) is_left_aligned: bool,
+    pub(in crate::cli) fit: Fit,
+    /// The least width, until the table is laid out; then the width, which is 0 if the column is left out.
+    pub(in crate::cli) width: usize,
+    /// The space before it.
+    pub(in crate::cli) gap: usize,
+    /// Whether it has only zeros.
+    pub(in crate::cli) is_zero: bool,
+}
+
+impl Column {
+    const fn new(title: &'static str, is_left_aligned: bool, fit: Fit) -> Self {
+        Self { title, is_left_aligned, fit, width: 0, gap: 2, is_zero: true }
+    }
+
+    /// A column of words, which stays.
+    pub(in crate::cli) const fn label(title: &'static str) -> Self {
+        Self::new(title, true, Fit::Stays)
+    }
+
+    /// A column of names, which are shortened.
+    pub(in crate::cli) const fn name(title: &'static str) -> Self {
+        Self::new(title, true, Fit::Shortened(NAME_MIN))
+    }
+
+    /// A column of numbers, which may be left out.
+    pub(in crate::cli) const fn number(title: &'static str) -> Self {
+        Self::new(title, false, Fit::LeftOut(0))
+    }
+
+    /// The width up to which the column is not shortened.
+    fn needed(&self) -> usize {
+        if let Fit::Shortened(width) = self.fit { self.width.min(width) } else { self.width }
+    }
+}
+
+/// What a row has in a column.
+pub(in crate::cli) enum Cell {
+    Text(String),
+    /// A text that stands out.
+    Bold(String),
+    /// A text whose end stands out: its last `accent` bytes. That end is shortened last.
+    Ending {
+        text: String,
+        accent: usize,
+    },
+    Bar {
+        part: u64,
+        whole: u64,
+    },
+}
+
+impl Cell {
+    fn width(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Bold(text) | Self::Ending { text, .. } => columns_of(text),
+            Self::Bar { .. } => 0,
+        }
+    }
+
+    /// The text in a column, with its padding.
+    fn shown(&self, column: &Column, style: Style) -> String {
+        let width = column.width;
+        let padding = |text: &str| " ".repeat(width.saturating_sub(columns_of(text)));
+        match self {
+            Self::Text(text) | Self::Bold(text) => {
+                let (text, _) = style.elided(text, width, width / 2);
+                let padding = padding(&text);
+                let cell = if column.is_left_aligned { text + &padding } else { padding + &text };
+                if let Self::Bold(_) = self { style.paint("1", &cell) } else { cell }
+            }
+            Self::Ending { text, accent } => {
+                let end = text.len().checked_sub(*accent).and_then(|at| text.get(at..)).unwrap_or_default();
+                let tail = if end.is_empty() { width.saturating_sub(1) / 2 } else { columns_of(end) + 2 };
+                let (text, tail) = style.elided(text, width, tail);
+                let padding = padding(&text);
+                match text.len().checked_sub(tail.min(*accent)).and_then(|at| text.split_at_checked(at)) {
+                    Some((start, end)) if !start.is_empty() && !end.is_empty() => {
+                        style.paint("2", start) + &style.paint("1", end) + &padding
+                    }
+                    _ => text + &padding,
+                }
+            }
+            Self::Bar { part, whole } => style.paint("32", &style.bar(*part, *whole, width)),
+        }
+    }
+}
+
+/// A table.
+pub(in crate::cli) struct Table {
     pub(in crate::cli) indent: usize,
-    pub(in crate::cli) titles: Vec<&'t str>,
-    /// The number of columns at the start that are aligned to the left. Numbers follow.
-    pub(in crate::cli) labels: usize,
-    /// The number of columns at the end with names, which are shortened if the terminal is too narrow.
-    pub(in crate::cli) names: usize,
-    /// The title of a column with numbers that is never left out.
-    pub(in crate::cli) kept: Option<&'t str>,
+    pub(in crate::cli) columns: Vec<Column>,
 }
 
-/// The width of a column, and whether it has only zeros.
-struct Column {
-    width: usize,
-    is_zero: bool,
-}
-
-impl Table<'_> {
-    /// Writes the table. Empty columns are left out. `rows` is called twice, for the widths and for the rows, of which there
-    /// may be very many.
-    pub(in crate::cli) fn write<R: Iterator<Item = Vec<String>>>(
-        &self,
+impl Table {
+    /// The lines of the table. Empty columns are left out. `rows` is called twice, for the widths and for the rows, of which
+    /// there may be very many.
+    pub(in crate::cli) fn lines<R: Iterator<Item: AsRef<[Cell]>>>(
+        mut self,
         rows: impl Fn() -> R,
         style: Style,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let column = |title: &&str| Column { width: title.width(), is_zero: true };
-        let mut columns: Vec<Column> = self.titles.iter().map(column).collect();
+    ) -> impl Iterator<Item = String> {
+        for column in &mut self.columns {
+            column.width = column.width.max(columns_of(column.title));
+        }
         for row in rows() {
-            for (column, text) in columns.iter_mut().zip(&row) {
-                column.width = column.width.max(text.width());
-                column.is_zero &= matches!(text.as_str(), "" | "0" | "-");
+            for (column, cell) in self.columns.iter_mut().zip(row.as_ref()) {
+                column.width = column.width.max(cell.width());
+                column.is_zero &= matches!(cell, Cell::Text(text) if matches!(text.as_str(), "" | "0" | "-"));
             }
         }
-        self.fit(&mut columns, style.width);
-        let titles: Vec<String> = self.titles.iter().map(|title| (*title).to_owned()).collect();
-        writeln!(out, "{}", style.paint("2", &self.line(&titles, &columns, Style { color: false, ..style })))?;
-        rows().try_for_each(|row| writeln!(out, "{}", self.line(&row, &columns, style)))
+        if let Some(most) = style.width {
+            self.fit(most);
+        }
+        let titles: Vec<Cell> = self.columns.iter().map(|column| Cell::Text(column.title.to_owned())).collect();
+        let titles = style.paint("2", &self.line(&titles, style));
+        std::iter::once(titles).chain(rows().map(move |row| self.line(row.as_ref(), style)))
     }
 
-    fn is_name(&self, index: usize) -> bool {
-        index + self.names >= self.titles.len()
+    /// The width of the table, if its columns have these widths.
+    fn width(&self, of: fn(&Column) -> usize) -> usize {
+        let widths = self.columns.iter().enumerate().filter(|(_, column)| column.width > 0);
+        widths.map(|(index, column)| of(column) + self.space(index, column)).sum()
     }
 
-    /// Leaves out columns with numbers until names can be shown, those with only zeros first, and shortens the names.
-    fn fit(&self, columns: &mut [Column], width: Option<usize>) {
-        let Some(most) = width else { return };
-        let total = |columns: &[Column], name_max: usize| {
-            let width = |(index, column): (usize, &Column)| match column.width {
-                0 => 0,
-                width => width.min(if self.is_name(index) { name_max } else { usize::MAX }).saturating_add(2),
-            };
-            columns.iter().enumerate().map(width).fold(self.indent, usize::saturating_add).saturating_sub(2)
-        };
-        while total(columns, NAME_MIN) > most {
-            let may_go = |index: usize, column: &Column| {
-                let is_kept = self.kept.is_some_and(|kept| self.titles.get(index) == Some(&kept));
-                column.width > 0 && index >= self.labels && !self.is_name(index) && !is_kept
-            };
-            let may_go = |(index, column): (usize, &Column)| may_go(index, column).then_some((index, column.is_zero));
-            let numbers: Vec<(usize, bool)> = columns.iter().enumerate().filter_map(may_go).collect();
-            let gone = numbers.iter().find(|(_, is_zero)| *is_zero).or(numbers.last()).map(|(index, _)| *index);
-            let Some(gone) = gone.and_then(|index| columns.get_mut(index)) else { break };
+    /// The space before a column.
+    fn space(&self, index: usize, column: &Column) -> usize {
+        if index == 0 { self.indent } else { column.gap }
+    }
+
+    /// Makes bars shorter, leaves out columns with numbers until names can be shown, those with only zeros first, and shortens
+    /// the names.
+    fn fit(&mut self, most: usize) {
+        let excess = self.width(|column| column.width).saturating_sub(most);
+        for bar in self.columns.iter_mut().filter(|column| column.fit == Fit::Bar) {
+            let room = bar.width.saturating_sub(excess);
+            bar.width = if room < BAR_MIN { 0 } else { room };
+        }
+        while self.width(Column::needed) > most {
+            let ranks = self.columns.iter().enumerate().filter_map(|(index, column)| match column.fit {
+                Fit::LeftOut(rank) if column.width > 0 => Some((index, column.is_zero, rank)),
+                _ => None,
+            });
+            let zero = ranks.clone().find(|(_, is_zero, _)| *is_zero);
+            let gone = zero.or_else(|| ranks.max_by_key(|(_, _, rank)| *rank)).map(|(index, ..)| index);
+            let Some(gone) = gone.and_then(|index| self.columns.get_mut(index)) else { break };
             gone.width = 0;
         }
-        while total(columns, usize::MAX) > most {
-            let names = columns.iter_mut().enumerate().filter(|(index, _)| self.is_name(*index));
-            match names.map(|(_, column)| column).max_by_key(|column| column.width) {
-                Some(widest) if widest.width > 1 => widest.width = widest.width.saturating_sub(1),
+        while self.width(|column| column.width) > most {
+            let names = self.columns.iter_mut().filter(|column| matches!(column.fit, Fit::Shortened(_)));
+            match names.max_by_key(|column| column.width) {
+                Some(widest) if widest.width > 1 => widest.width -= 1,
                 _ => break,
             }
         }
     }
 
-    fn line(&self, row: &[String], columns: &[Column], style: Style) -> String {
-        let last = columns.iter().rposition(|column| column.width > 0).unwrap_or_default();
-        let mut line = " ".repeat(self.indent.saturating_sub(2));
-        for (index, (text, column)) in row.iter().zip(columns).enumerate().filter(|(_, (_, column))| column.width > 0) {
-            let (text, _) = style.elided(text, column.width, column.width / 2);
-            let padding = " ".repeat(column.width.saturating_sub(text.width()));
-            let cell = match index < self.labels || self.is_name(index) {
-                true if index == last => text,
-                true => text + &padding,
-                false => padding + &text,
-            };
-            line.push_str("  ");
-            line.push_str(&if index == 0 { style.paint("1", &cell) } else { cell });
+    fn line(&self, row: &[Cell], style: Style) -> String {
+        let mut line = String::new();
+        for (index, (cell, column)) in row.iter().zip(&self.columns).enumerate() {
+            if column.width > 0 {
+                line.extend(std::iter::repeat_n(' ', self.space(index, column)));
+                line.push_str(&cell.shown(column, style));
+            }
         }
         line.truncate(line.trim_end().len());
         line
@@ -196,21 +314,46 @@ mod tests {
     use super::*;
 
     fn written(width: Option<usize>, color: bool) -> Vec<String> {
-        let table = Table {
-            indent: 2,
-            titles: vec!["GPU", "A", "ZERO", "CODE", "FILE", "KERNEL"],
-            labels: 1,
-            names: 2,
-            kept: Some("CODE"),
-        };
+        let numbers = ["A", "ZERO"].map(Column::number);
+        let names = ["FILE", "KERNEL"].map(Column::name);
+        let columns = [Column::label("GPU")]
+            .into_iter()
+            .chain(numbers)
+            .chain([Column { fit: Fit::Stays, ..Column::number("CODE") }]);
+        let table = Table { indent: 2, columns: columns.chain(names).collect() };
         let rows = || {
-            [("gfx90a", "short"), ("sm_80", "void a_name::of_forty_characters<int>(int*)")]
-                .into_iter()
-                .map(|(gpu, name)| [gpu, "12", "0", "7000", "lib.so", name].map(str::to_owned).to_vec())
+            [("gfx90a", "short"), ("sm_80", "void a_name::of_forty_characters<int>(int*)")].into_iter().map(
+                |(gpu, name)| {
+                    let others = ["12", "0", "7000", "lib.so", name].map(|text| Cell::Text(text.to_owned()));
+                    [Cell::Bold(gpu.to_owned())].into_iter().chain(others).collect::<Vec<_>>()
+                },
+            )
         };
-        let mut out = Vec::new();
-        table.write(rows, Style { color, unicode: false, width }, &mut out).unwrap();
-        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+        table.lines(rows, Style { color, unicode: false, width }).collect()
+    }
+
+    #[test]
+    fn the_end_of_a_text_stands_out_in_colour_and_is_shortened_last() {
+        let shown = |text: &str, accent, width, color| {
+            let (column, style) = (Column { width, ..Column::label("") }, Style { color, unicode: true, width: None });
+            Cell::Ending { text: text.to_owned(), accent }.shown(&column, style)
+        };
+        let id = "hip-amdgcn-amd-amdhsa--gfx90a";
+        assert_eq!(shown(id, 6, 31, false), "hip-amdgcn-amd-amdhsa--gfx90a  ");
+        assert_eq!(shown(id, 6, 30, true), "\x1b[2mhip-amdgcn-amd-amdhsa--\x1b[0m\x1b[1mgfx90a\x1b[0m ");
+        assert_eq!(shown(id, 6, 12, true), "\x1b[2mhip…--\x1b[0m\x1b[1mgfx90a\x1b[0m");
+        for (text, accent) in [("host-x86_64-linux", 0), ("gfx90a", 6), ("é", 1), ("short", 9)] {
+            assert_eq!(shown(text, accent, text.width(), true), text);
+        }
+    }
+
+    #[test]
+    fn bars_reach_as_far_as_the_part() {
+        let [unicode, ascii] = [true, false].map(|unicode| Style { color: false, unicode, width: None });
+        assert_eq!((unicode.bar(10, 10, BAR), ascii.bar(10, 10, BAR)), ("█".repeat(24), "#".repeat(24)));
+        assert_eq!((unicode.bar(1, 2, BAR), ascii.bar(1, 2, BAR)), ("█".repeat(12), "#".repeat(12)));
+        assert_eq!((unicode.bar(1, 1000, BAR), ascii.bar(1, 1000, BAR)), ("▏".to_owned(), "#".to_owned()));
+        assert_eq!((unicode.bar(0, 10, BAR), ascii.bar(0, 0, BAR)), (String::new(), String::new()));
     }
 
     #[test]

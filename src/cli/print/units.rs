@@ -11,10 +11,10 @@ pub(crate) fn bytes(count: u64) -> String {
     }
     let mut unit = 1_u128;
     for name in UNITS {
-        unit = unit.saturating_mul(1000);
+        unit *= 1000;
         // Uses hundredths, tenths or whole units: the first that gives three digits.
         for (parts, digits) in [(100, 2), (10, 1), (1, 0_usize)] {
-            let rounded = rounded_quotient(u128::from(count).saturating_mul(parts), unit);
+            let rounded = rounded_quotient(u128::from(count) * parts, unit);
             if rounded < 1000 {
                 let (value, rest) = (rounded / parts, rounded % parts);
                 let rest = if digits == 0 { String::new() } else { format!(".{rest:0digits$}") };
@@ -26,12 +26,12 @@ pub(crate) fn bytes(count: u64) -> String {
 }
 
 fn rounded_quotient(number: u128, by: u128) -> u128 {
-    number.saturating_add(by / 2).checked_div(by).unwrap_or(0)
+    (number + by / 2).checked_div(by).unwrap_or(0)
 }
 
 /// The ratio of `part` to `whole` in tenths of a percent, rounded.
 pub(crate) fn per_mille(part: u64, whole: u64) -> u64 {
-    let scaled = rounded_quotient(u128::from(part).saturating_mul(1000), whole.into());
+    let scaled = rounded_quotient(u128::from(part) * 1000, whole.into());
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
@@ -62,6 +62,11 @@ impl Kinds {
     pub(crate) fn add(&mut self, name: &'static str, more: usize) {
         let number = self.0.entry(name).or_default();
         *number += more;
+    }
+
+    /// The kinds and their counts.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        self.0.iter().map(|(name, number)| (*name, *number))
     }
 
     /// The sum of all counts.

@@ -70,10 +70,7 @@ impl<'a> Archive<'a> {
         let file = ArchiveFile::parse(data.bytes()).map_err(|error| broken(data, MAGIC_LEN, &error.to_string()))?;
         // If the index or the names extend past the end, `object` finds no members and no error.
         let first = special_members_end(data.bytes()).ok_or_else(|| broken(data, MAGIC_LEN, BAD_SIZE))?;
-        if first > data.len() {
-            let what = "the index or the names of the archive";
-            return Err(Error::malformed(data.path(), Malformed::truncated(what, data.offset(), first, data.end())));
-        }
+        data.claim(0, first, "the index or the names of the archive").with_path(data.path())?;
         Ok(Self { data, file, first })
     }
 
@@ -128,10 +125,8 @@ fn locate<'a>(
     }
     let (offset, size) = member.file_range();
     *position = offset.saturating_add(size);
-    let content = data.slice(offset, size).ok_or_else(|| {
-        let what = format!("the archive member '{}'", shown(name));
-        Error::malformed(data.path(), Malformed::truncated(what, data.absolute(offset), size, data.end()))
-    })?;
+    let content = data.claim(offset, size, format_args!("the archive member '{}'", shown(name)));
+    let content = content.with_path(data.path())?;
     // AIX archives locate members by a table, which may give all of them the same offset.
     let expected = "together with the others no more than the archive holds";
     room.claim("size of a member", size, content.offset(), expected).with_path(data.path())?;
@@ -182,12 +177,8 @@ fn special_members_end(data: &[u8]) -> Option<u64> {
 }
 
 fn long_name(name: &[u8], data: Slice<'_>, position: u64) -> Malformed {
-    Malformed::Value {
-        what: "length of a member name",
-        found: bytes::len_u64(name),
-        offset: data.absolute(position.min(data.len())),
-        expected: "no more than 4096",
-    }
+    let offset = data.absolute(position.min(data.len()));
+    Malformed::value("length of a member name", bytes::len_u64(name), offset, "no more than 4096")
 }
 
 fn broken(data: Slice<'_>, position: u64, error: &str) -> Error {

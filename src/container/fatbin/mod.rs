@@ -51,12 +51,11 @@ use super::extent;
 use super::limits::EntryRoom;
 use super::packed::{End, Packed};
 use super::stream::Compressed;
-use super::{Container, Contents, Entry, Limits, Member, Part};
-use crate::bytes::{Cursor, len_u64, slice};
+use super::{Container, Contents, Entry, Limits, Part};
+use crate::bytes::{Bounds, Cursor, len_u64, slice};
 use crate::codec::Codec;
-use crate::error::{Error, Malformed, Result};
+use crate::error::{Malformed, Result};
 use crate::io::input::Slice;
-use crate::io::piece::Piece;
 use record::Record;
 pub(crate) use rewrite::{Packing, made_for, rewrite};
 
@@ -179,9 +178,9 @@ impl Container for Fatbin {
             reader.faults.extend(read.err());
         }
         if end < entries_range.end && reader.faults.is_empty() {
-            let (offset, needed) = (base.saturating_add(HEADER_LEN), entries_range.end.saturating_sub(HEADER_LEN));
-            let what = "the entries of the fatbin".to_owned();
-            reader.faults.push(Malformed::Truncated { what, offset, needed, end: base.saturating_add(total) });
+            let needed = entries_range.end.saturating_sub(HEADER_LEN);
+            let bounds = Bounds { base, len: total };
+            reader.faults.push(bounds.truncated(HEADER_LEN, needed, "the entries of the fatbin"));
         }
         Ok(Some(Contents { entries: reader.entries, len: end, faults: reader.faults }))
     }
@@ -190,37 +189,23 @@ impl Container for Fatbin {
     fn compressed<'a>(&self, _data: Slice<'a>, _limits: Limits) -> Result<Option<Compressed<'a>>> {
         Ok(None)
     }
-
-    fn plan<'a>(&self, _members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
-        Err(Error::Usage("fatbins are not made from bundle entry IDs"))
-    }
 }
 
 /// The range of the entries of a fatbin, counted from its start. It may end after the data.
 fn entries_range(data: &[u8], base: u64) -> Result<Range<u64>, Malformed> {
     let mut cursor = Cursor::new(data, base);
-    cursor.take(len_u64(&MAGIC), || "the magic of the fatbin".to_owned())?;
-    let offset = cursor.offset();
-    let version = cursor.u16(|| "the version of the fatbin".to_owned())?;
+    cursor.take(len_u64(&MAGIC), "the magic of the fatbin")?;
+    let version = cursor.u16("the version of the fatbin")?;
     if u32::from(version) != VERSION {
-        let (what, found, expected) = ("fatbin version", version.into(), "1");
-        return Err(Malformed::Value { what, found, offset, expected });
+        return Err(cursor.invalid("fatbin version", version, "1"));
     }
-    let offset = cursor.offset();
-    let header_len = u64::from(cursor.u16(|| "the header length of the fatbin".to_owned())?);
+    let header_len = u64::from(cursor.u16("the header length of the fatbin")?);
     if header_len < HEADER_LEN {
-        let (what, found, expected) = ("fatbin header length", header_len, "16 or more");
-        return Err(Malformed::Value { what, found, offset, expected });
+        return Err(cursor.invalid("fatbin header length", header_len, "16 or more"));
     }
-    let offset = cursor.offset();
-    let len = cursor.u64(|| "the length of the fatbin".to_owned())?;
-    let end = header_len.checked_add(len).ok_or(Malformed::Value {
-        what: "fatbin length",
-        found: len,
-        offset,
-        expected: "less than 2^64 bytes with the header",
-    })?;
-    Ok(header_len..end)
+    let len = cursor.u64("the length of the fatbin")?;
+    let too_long = || cursor.invalid("fatbin length", len, "less than 2^64 bytes with the header");
+    Ok(header_len..header_len.checked_add(len).ok_or_else(too_long)?)
 }
 
 /// The state of reading the entries of a fatbin.
@@ -261,12 +246,10 @@ impl Reader<'_> {
     fn concatenated(&mut self, record: &Record<'_>, parts: &[Record<'_>]) -> Result<(), Malformed> {
         let (stored, codec) = (record.stored()?, record.codec());
         let inflated = if codec.is_some() { record.inflated } else { stored.end.saturating_sub(stored.start) };
+        let whole = Bounds { base: 0, len: inflated };
         for part in parts {
             let (start, needed) = (part.offset_in_whole(), part.stored_len);
-            let range = start..start.checked_add(needed).filter(|&end| end <= inflated).ok_or_else(|| {
-                let what = "a code object that is compressed with others".to_owned();
-                Malformed::Truncated { what, offset: start, needed, end: inflated }
-            })?;
+            let range = whole.claim(start, needed, "a code object that is compressed with others")?;
             let image = part.image()?;
             let content = match codec {
                 Some(codec) => Part::Packed(Packed {

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, Image, ImageKind, PADDING};
-use crate::bytes::{Cursor, len_u64, slice};
+use crate::bytes::{Bounds, Cursor, len_u64, slice};
 use crate::codec::Codec;
 use crate::error::Malformed;
 
@@ -55,21 +55,12 @@ impl<'a> Record<'a> {
         let mut record = Self::fixed(rest, offset)?;
         let header_len = u64::from(record.at_4);
         if header_len < FIXED_LEN {
-            let (what, expected) = ("header length of a fatbin entry", "64 or more");
-            return Err(Malformed::Value { what, found: header_len, offset: offset.saturating_add(4), expected });
+            return Err(record.invalid("header length of a fatbin entry", header_len, 4, "64 or more"));
         }
-        let truncated = |what: &str, start: u64, needed| Malformed::Truncated {
-            what: what.to_owned(),
-            offset: base.saturating_add(start),
-            needed,
-            end: base.saturating_add(end),
-        };
-        let header = slice(rest, 0, header_len);
-        record.header = header.ok_or_else(|| truncated("the header of a fatbin entry", position, header_len))?;
-        let start = position.saturating_add(header_len);
-        let payload_end = start.checked_add(record.stored_len).filter(|&payload_end| payload_end <= end);
-        record.payload = start
-            ..payload_end.ok_or_else(|| truncated("the code object of a fatbin entry", start, record.stored_len))?;
+        let fatbin = Bounds { base, len: end };
+        let header = fatbin.claim(position, header_len, "the header of a fatbin entry")?;
+        record.header = slice(rest, 0, header_len).unwrap_or_default();
+        record.payload = fatbin.claim(header.end, record.stored_len, "the code object of a fatbin entry")?;
         Ok(record)
     }
 
@@ -88,7 +79,7 @@ impl<'a> Record<'a> {
     }
 
     fn fixed(data: &'a [u8], offset: u64) -> Result<Self, Malformed> {
-        let what = || "the header of a fatbin entry".to_owned();
+        let what = "the header of a fatbin entry";
         let header = Cursor::new(data, offset).take(FIXED_LEN, what)?;
         let mut cursor = Cursor::new(header, offset);
         let kind = cursor.u16(what)?;
@@ -147,10 +138,8 @@ impl<'a> Record<'a> {
         if !self.has_options() {
             return Ok(None);
         }
-        let pair = slice(self.header, self.options.into(), 8);
-        let pair = pair.ok_or_else(|| self.outside("the place of the options", self.options.into(), 8))?;
-        let mut cursor = Cursor::new(pair, self.base);
-        let what = || "the place of the options".to_owned();
+        let what = "the place of the options of a fatbin entry";
+        let mut cursor = Cursor::new(self.within(self.options.into(), 8, what)?, self.base);
         Ok(Some((cursor.u32(what)?, cursor.u32(what)?)))
     }
 
@@ -162,16 +151,13 @@ impl<'a> Record<'a> {
         if self.kind != CONCATENATED {
             return Ok(None);
         }
-        let what = || "the number of code objects compressed together".to_owned();
-        let offset = self.base.saturating_add(FIXED_LEN);
+        let what = "the number of code objects compressed together";
         let header_len = len_u64(self.header);
         let numbers = slice(self.header, FIXED_LEN, header_len.saturating_sub(FIXED_LEN)).unwrap_or_default();
-        let mut cursor = Cursor::new(numbers, offset);
+        let mut cursor = Cursor::new(numbers, self.base.saturating_add(FIXED_LEN));
         let (count, len) = (cursor.u32(what)?, cursor.u32(what)?);
         if u64::from(len) != len_u64(numbers) {
-            let (what, found, offset) =
-                ("length of the records of a fatbin entry", len.into(), offset.saturating_add(4));
-            return Err(Malformed::Value { what, found, offset, expected: "the rest of the header" });
+            return Err(cursor.invalid("length of the records of a fatbin entry", len, "the rest of the header"));
         }
         let mut position = RECORDS_AT;
         let (mut parts, mut end) = (Vec::new(), 0);
@@ -180,22 +166,22 @@ impl<'a> Record<'a> {
             let mut part = Self::fixed(rest, self.base.saturating_add(position))?;
             part.header = rest;
             let len = part.len_with_strings()?;
-            part.header = slice(rest, 0, len).ok_or_else(|| part.outside("the strings", 0, len))?;
-            let (found, offset) = (part.offset_in_whole(), part.base.saturating_add(4));
-            if found < end {
+            part.header = part.within(0, len, "the strings of a fatbin entry")?;
+            let start = part.offset_in_whole();
+            if start < end {
                 let (what, expected) =
                     ("offset of a code object compressed with others", "the end of the one before it or more");
-                return Err(Malformed::Value { what, found, offset, expected });
+                return Err(part.invalid(what, start, 4, expected));
             }
-            end = found.saturating_add(part.stored_len);
+            end = start.saturating_add(part.stored_len);
             parts.push(part);
             position = position.saturating_add(len);
         }
         if u32::try_from(parts.len()) == Ok(count) {
             return Ok(Some(parts));
         }
-        let (what, found) = ("number of code objects compressed together", count.into());
-        Err(Malformed::Value { what, found, offset, expected: "the number of their records" })
+        let what = "number of code objects compressed together";
+        Err(self.invalid(what, count, FIXED_LEN, "the number of their records"))
     }
 
     /// The additional data of the code object.
@@ -205,10 +191,12 @@ impl<'a> Record<'a> {
     pub(super) fn image(&self) -> Result<Image, Malformed> {
         let kind = self.kind();
         let (start, len) = self.identifier;
-        let source = slice(self.header, start.into(), len.into());
-        let source = source.filter(|_| u64::from(start) >= FIXED_LEN || len == 0);
-        let source = source.ok_or_else(|| self.outside("the identifier", start.into(), len.into()))?.to_vec();
-        Ok(Image { kind, sm: self.sm, flags: self.flags, source })
+        let what = "the identifier of a fatbin entry";
+        let source = match u64::from(start) {
+            ..FIXED_LEN if len > 0 => Err(self.bounds().truncated(start.into(), len.into(), what)),
+            start => self.within(start, len.into(), what),
+        };
+        Ok(Image { kind, sm: self.sm, flags: self.flags, source: source?.to_vec() })
     }
 
     /// The compression of the code object.
@@ -227,7 +215,7 @@ impl<'a> Record<'a> {
     /// The range of the code object as stored: without padding if it is compressed.
     ///
     /// # Errors
-    /// [`Malformed::Value`] for a length that exceeds the padded one.
+    /// [`Malformed`] for a length that exceeds the padded one.
     pub(super) fn stored(&self) -> Result<Range<u64>, Malformed> {
         let Range { start, end } = self.payload;
         let len = u64::from(self.exact_len);
@@ -237,9 +225,8 @@ impl<'a> Record<'a> {
             Some(_) => {}
         }
         if len == 0 || len > self.stored_len {
-            let (what, offset) = ("length of a compressed code object", self.base.saturating_add(16));
             let expected = "at least 1 and no more than its length with padding";
-            return Err(Malformed::Value { what, found: len, offset, expected });
+            return Err(self.invalid("length of a compressed code object", len, 16, expected));
         }
         Ok(start..start.saturating_add(len))
     }
@@ -257,12 +244,17 @@ impl<'a> Record<'a> {
         Ok(end)
     }
 
-    fn outside(&self, what: &str, start: u64, needed: u64) -> Malformed {
-        Malformed::Truncated {
-            what: format!("{what} of a fatbin entry"),
-            offset: self.base.saturating_add(start),
-            needed,
-            end: self.base.saturating_add(len_u64(self.header)),
-        }
+    fn bounds(&self) -> Bounds {
+        Bounds::of(self.header, self.base)
+    }
+
+    /// `len` bytes of the header from `start`.
+    fn within(&self, start: u64, len: u64, what: &str) -> Result<&'a [u8], Malformed> {
+        slice(self.header, start, len).ok_or_else(|| self.bounds().truncated(start, len, what))
+    }
+
+    /// The fault of the field that is at `at` in the header.
+    fn invalid(&self, what: &str, found: impl Into<u64>, at: u64, expected: &str) -> Malformed {
+        Malformed::value(what, found, self.base.saturating_add(at), expected)
     }
 }

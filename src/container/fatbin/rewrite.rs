@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::io::{Seek, SeekFrom, Write};
-use std::rc::Rc;
 
 use memchr::memmem;
 use object::read::elf::ElfFile64;
@@ -19,8 +18,9 @@ use crate::codec::{Codec, Method};
 use crate::container::magic::Magic;
 use crate::container::packed::{End, LastInflated, Packed};
 use crate::container::ptx;
+use crate::container::sequence::Content;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
-use crate::io::input::{Input, Slice};
+use crate::io::input::Slice;
 use crate::io::piece::{self, Piece, Sink, TOO_LONG, emit, sum, total_len};
 
 /// The levels of zstd for a code object that is replaced: the second is slow, and only for one that the first makes longer than
@@ -115,21 +115,6 @@ struct Writer<'a> {
 /// The method of compression, and the level of zstd.
 type Target = (Codec, i32);
 
-/// The bytes of code objects, with the zero byte after PTX, without padding.
-enum Content<'a> {
-    InPlace(Slice<'a>),
-    Inflated(Rc<Input>),
-}
-
-impl Content<'_> {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::InPlace(slice) => slice.bytes(),
-            Self::Inflated(input) => input.bytes(),
-        }
-    }
-}
-
 impl<'a> Writer<'a> {
     /// The pieces of an entry with one code object.
     fn entry(&self, record: &Record<'a>) -> Result<Vec<Piece<'a>>> {
@@ -148,7 +133,7 @@ impl<'a> Writer<'a> {
         }
         let content = self.content(record)?;
         let old = self.target.is_none_or(|(target, _)| may_stay(codec, target)).then(|| self.as_it_was(record));
-        self.single(record.header, kind, content.bytes(), self.target, old.transpose()?)
+        self.single(record.header, kind, content.as_slice().bytes(), self.target, old.transpose()?)
     }
 
     /// The pieces of an entry with another content of its code object, in the form that the old one has.
@@ -226,7 +211,7 @@ impl<'a> Writer<'a> {
                     (header_for(part, &content)?, Cow::Owned(content))
                 }
                 _ => {
-                    let bytes = slice(content.bytes(), part.offset_in_whole(), part.stored_len);
+                    let bytes = slice(content.as_slice().bytes(), part.offset_in_whole(), part.stored_len);
                     (part.header.to_vec(), Cow::Borrowed(bytes.ok_or_else(|| self.outside(part))?))
                 }
             };
@@ -303,6 +288,7 @@ impl<'a> Writer<'a> {
         Ok(vec![Piece::Input(self.data.claimed(&record.range())?)])
     }
 
+    /// The bytes of the code objects of an entry, with the zero byte after PTX, without padding.
     fn content(&self, record: &Record<'a>) -> Result<Content<'a>> {
         let stored = record.stored().with_path(self.data.path())?;
         let Some(codec) = record.codec() else {
@@ -312,13 +298,16 @@ impl<'a> Writer<'a> {
         };
         let inflated = record.inflated;
         let packed = Packed { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: self.limit };
-        Ok(Content::Inflated(LastInflated::default().get(self.data, &packed)?))
+        let whole = LastInflated::default().get(self.data, &packed)?;
+        let range = 0..whole.len();
+        Ok(Content::Inflated(whole, range))
     }
 
     fn outside(&self, part: &Record<'_>) -> Error {
-        let (what, found, offset) = ("length of a code object compressed with others", part.stored_len, part.offset());
-        let expected = "no more than their inflated bytes have";
-        Error::malformed(self.data.path(), Malformed::Value { what, found, offset, expected })
+        let (what, expected) =
+            ("length of a code object compressed with others", "no more than their inflated bytes have");
+        let malformed = Malformed::value(what, part.stored_len, part.offset(), expected);
+        Error::malformed(self.data.path(), malformed)
     }
 }
 

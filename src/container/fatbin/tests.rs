@@ -1,7 +1,7 @@
 use super::*;
 use crate::codec::Form;
 use crate::container::sequence::{Bundles, Inflate};
-use crate::io::piece::Writer;
+use crate::io::piece::{Piece, Writer};
 
 /// An entry to write.
 #[derive(Clone)]

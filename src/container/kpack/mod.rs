@@ -35,13 +35,14 @@ mod reference;
 mod tests;
 
 use std::collections::HashSet;
+use std::fmt::Arguments;
 use std::io::Read;
 use std::ops::Range;
 
 use super::limits::{Allowance, EntryRoom, FRAMES_MAX};
 use super::packed::{End, Packed};
 use super::{Entry, Part};
-use crate::bytes::{Cursor, len_of, len_u64, slice, to_u64};
+use crate::bytes::{Bounds, Cursor, len_of, len_u64, slice, to_u64};
 use crate::codec::{self, Codec};
 use crate::display::shown;
 use crate::error::{ErrorKind, Malformed, Result, WithPath};
@@ -136,30 +137,25 @@ impl KpackArchive {
 
 fn toc_offset(data: &[u8], base: u64) -> Result<u64, Malformed> {
     let mut cursor = Cursor::new(data, base);
-    let magic = cursor.take(len_u64(&MAGIC), || "the magic of the kpack archive".to_owned())?;
+    let magic = cursor.take(len_u64(&MAGIC), "the magic of the kpack archive")?;
     if magic != MAGIC {
-        let text = format!("the file at offset {base} is not a kpack archive");
-        return Err(Malformed::other(ErrorKind::Malformed, base, text));
+        return Err(Malformed::fault("the file", base, " is not a kpack archive"));
     }
-    let offset = cursor.offset();
-    let version = cursor.u32(|| "the version of the kpack archive".to_owned())?;
+    let version = cursor.u32("the version of the kpack archive")?;
     if version != VERSION {
-        let (what, found, expected) = ("kpack version", version.into(), "1");
-        return Err(Malformed::Value { what, found, offset, expected });
+        return Err(cursor.invalid("kpack version", version, "1"));
     }
-    let offset = cursor.offset();
-    let found = cursor.u64(|| "the offset of the table of contents".to_owned())?;
-    if !(HEADER_LEN..len_u64(data)).contains(&found) {
-        let (what, expected) = ("offset of the table of contents", "between the header and the end of the archive");
-        return Err(Malformed::Value { what, found, offset, expected });
+    let toc_offset = cursor.u64("the offset of the table of contents")?;
+    if !(HEADER_LEN..len_u64(data)).contains(&toc_offset) {
+        let expected = "between the header and the end of the archive";
+        return Err(cursor.invalid("offset of the table of contents", toc_offset, expected));
     }
-    Ok(found)
+    Ok(toc_offset)
 }
 
 /// A fault in the table of contents, at or below the value at `offset`.
 fn fault(offset: u64, what: &str) -> Malformed {
-    let text = format!("the table of contents at offset {offset} {what}");
-    Malformed::other(ErrorKind::Malformed, offset, text)
+    Malformed::fault("the table of contents", offset, format!(" {what}"))
 }
 
 /// The bytes of the code objects.
@@ -220,40 +216,28 @@ fn inside(toc_offset: u64, start: Option<u64>, len: Option<u64>) -> Option<Range
 /// The zstd frames in a range of the archive, up to the first that cannot be read. Their lengths are read from the file
 /// rather than through the mapping, which would load the pages around each.
 fn frames(data: Slice<'_>, range: &Range<u64>, ranges: &mut Vec<Range<u64>>) -> Result<(), Malformed> {
-    let number = |at: u64, what: &dyn Fn() -> String| {
-        let field = at.checked_add(4).filter(|end| *end <= range.end).and_then(|_| data.slice(at, 4));
+    let bounds = Bounds { base: data.offset(), len: range.end };
+    let number = |at: u64, what: Arguments<'_>| {
+        let field = bounds.claim(at, 4, what)?;
         let mut bytes = [0; 4];
-        match field.map(|field| field.reader().read_exact(&mut bytes)) {
+        match data.range(&field).map(|field| field.reader().read_exact(&mut bytes)) {
             Some(Ok(())) => Ok(u64::from(u32::from_le_bytes(bytes))),
-            _ => Err(truncated(data, range, what(), at, 4)),
+            _ => Err(bounds.truncated(at, 4, what)),
         }
     };
-    let count = number(range.start, &|| "the number of zstd frames".to_owned())?;
+    let count = number(range.start, format_args!("the number of zstd frames"))?;
     if count > to_u64(FRAMES_MAX) {
-        let (what, expected) = ("number of zstd frames", "no more than 100000");
-        return Err(Malformed::Value {
-            what,
-            found: count,
-            offset: data.offset().saturating_add(range.start),
-            expected,
-        });
+        let offset = bounds.absolute(range.start);
+        return Err(Malformed::value("number of zstd frames", count, offset, "no more than 100000"));
     }
     let mut at = range.start.saturating_add(4);
     for index in 0..count {
-        let len = number(at, &|| format!("the length of zstd frame {index}"))?;
-        let start = at.saturating_add(4);
-        at = start
-            .checked_add(len)
-            .filter(|end| *end <= range.end)
-            .ok_or_else(|| truncated(data, range, format!("zstd frame {index}"), start, len))?;
-        ranges.push(start..at);
+        let len = number(at, format_args!("the length of zstd frame {index}"))?;
+        let frame = bounds.claim(at.saturating_add(4), len, format_args!("zstd frame {index}"))?;
+        at = frame.end;
+        ranges.push(frame);
     }
     Ok(())
-}
-
-fn truncated(data: Slice<'_>, range: &Range<u64>, what: String, at: u64, needed: u64) -> Malformed {
-    let [offset, end] = [at, range.end].map(|at| data.offset().saturating_add(at));
-    Malformed::truncated(what, offset, needed, end)
 }
 
 /// The state of reading a table of contents.

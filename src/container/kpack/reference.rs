@@ -11,7 +11,7 @@
 //! search paths.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use crate::error::{ErrorKind, Malformed};
+use crate::error::Malformed;
 use crate::messagepack::Value;
 
 /// The part of a search path that stands for a target ID.
@@ -39,10 +39,7 @@ impl Reference {
     /// # Errors
     /// [`Malformed`] if it is not complete, or has no name or no search paths.
     pub fn read(data: &[u8], base: u64) -> Result<Self, Malformed> {
-        let broken = |what: &str| {
-            let text = format!("the reference to kpack archives at offset {base} {what}");
-            Malformed::other(ErrorKind::Malformed, base, text)
-        };
+        let broken = |what: &str| Malformed::fault("the reference to kpack archives", base, format!(" {what}"));
         let data = data.get(..LEN_MAX).unwrap_or(data);
         let (map, _) = Value::first(data, base).ok_or_else(|| broken("is not complete MessagePack"))?;
         let kernel_name = map.get(b"kernel_name").and_then(Value::text);

@@ -35,7 +35,7 @@ use super::binary::Binary;
 use super::limits::HOSTS_MAX;
 use super::magic::{Magic, is_coff_object};
 use super::{Container, Contents, Entry, MAGIC, Member, Part, host};
-use crate::bytes::{len_of, len_u64, slice};
+use crate::bytes::{Bounds, len_of, len_u64, slice};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
@@ -103,24 +103,12 @@ impl FatObject {
         let contents = |parts| Contents::new(vec![Entry { parts, ..Entry::at(b"", 0..0) }], len_u64(data));
         Ok(parts.map(contents))
     }
-}
 
-impl Container for FatObject {
-    fn repeats(&self) -> bool {
-        false
-    }
-
-    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
-        if matches!(HostFormat::of(data), Some(HostFormat::Elf | HostFormat::Coff)) && len_u64(data) < total {
-            let end = base.saturating_add(len_u64(data));
-            return Err(Malformed::truncated("the object file", base, total, end));
-        }
-        let entries = Self::sections(data, base, |object, found| entries(object, found, data, base))?;
-        let entries = entries.filter(|entries| !entries.is_empty());
-        Ok(entries.map(|entries| Contents::new(entries, len_u64(data))))
-    }
-
-    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+    /// The pieces of a new fat object of `members`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] unless one member is for the host, and those of its object file.
+    pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let mut hosts = members.iter().filter(|member| is_host(member.id.as_bytes()));
         let host = hosts.next().ok_or(Error::Usage("a fat object needs the object of a host"))?.content;
         if hosts.next().is_some() {
@@ -140,6 +128,21 @@ impl Container for FatObject {
     }
 }
 
+impl Container for FatObject {
+    fn repeats(&self) -> bool {
+        false
+    }
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        if matches!(HostFormat::of(data), Some(HostFormat::Elf | HostFormat::Coff)) && len_u64(data) < total {
+            return Err(Bounds::of(data, base).truncated(0, total, "the object file"));
+        }
+        let entries = Self::sections(data, base, |object, found| entries(object, found, data, base))?;
+        let entries = entries.filter(|entries| !entries.is_empty());
+        Ok(entries.map(|entries| Contents::new(entries, len_u64(data))))
+    }
+}
+
 /// The entries of a fat object with the sections `found`.
 fn entries(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u64) -> Vec<Entry> {
     let mut host = None;
@@ -156,7 +159,7 @@ fn entries(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u64) 
                 None => {
                     let what = format!("more than {HOSTS_MAX} sections are named as the host's object; one of them is");
                     let offset = base.saturating_add(section.content.start);
-                    vec![Part::Unreadable(Malformed::Object { what, offset })]
+                    vec![Part::Unreadable(Malformed::at(what, offset))]
                 }
             };
         }
@@ -206,6 +209,14 @@ impl Objects {
         let host = members.iter().find(|member| is_host(member.id.as_bytes()));
         host.is_some_and(|host| HostFormat::of(host.content.bytes()).is_some())
     }
+
+    /// The pieces of a new fat object or bundle of `members`.
+    ///
+    /// # Errors
+    /// Those of [`FatObject::plan`] and [`Binary::plan`].
+    pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+        if Self::is_fat(members) { FatObject.plan(members) } else { self.binary.plan(members) }
+    }
 }
 
 impl Container for Objects {
@@ -218,10 +229,6 @@ impl Container for Objects {
             Some(_) => FatObject.read(data, total, base),
             None => self.binary.read(data, total, base),
         }
-    }
-
-    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
-        if Self::is_fat(members) { FatObject.plan(members) } else { self.binary.plan(members) }
     }
 }
 

@@ -42,7 +42,7 @@ impl Record {
     pub(super) fn before(end: u64, view: &View<'_>) -> Option<Self> {
         let data = view.get(end.checked_sub(LEN)?, LEN)?;
         let mut cursor = Cursor::new(data.strip_prefix(&MAGIC)?, 0);
-        let mut number = || cursor.u64(String::new).ok();
+        let mut number = || cursor.u64("a number of the record").ok();
         Some(Self { host_len: number()?, added: number()?, saved: [number()?, number()?] })
     }
 }

@@ -262,7 +262,7 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         assert!(symbol[width..].iter().all(|&byte| byte == 0));
         // A section associated with the bundle's section cannot stay.
         data[symbols + width + 12] = 2;
-        assert!(matches!(host(&data).parts[..], [Part::Unreadable(Malformed::Object { .. })]));
+        assert!(matches!(host(&data).parts[..], [Part::Unreadable(Malformed::Fault { .. })]));
         // Nor can a section with a relocation that refers to the symbol, which has the number 2.
         data[symbols + width + 12] = 4;
         let section = if big { 56 } else { 20 };
@@ -271,7 +271,7 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         data[section + 32] = 1;
         for (symbol, fits) in [(0, true), (2, false), (4, true)] {
             let data = [data.as_slice(), &[0; 4], &[symbol, 0, 0, 0, 0, 0]].concat();
-            let is_broken = matches!(host(&data).parts[..], [Part::Unreadable(Malformed::Object { .. })]);
+            let is_broken = matches!(host(&data).parts[..], [Part::Unreadable(Malformed::Fault { .. })]);
             assert_eq!(is_broken, !fits, "{symbol}");
         }
     }

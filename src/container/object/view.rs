@@ -6,9 +6,10 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::ops::Range;
 
-use crate::bytes::{len_of, len_u64, slice};
+use crate::bytes::{Bounds, len_of, len_u64, slice};
 use crate::container::limits::NAME_MAX;
 use crate::container::{MAGIC, Part};
 use crate::error::{ErrorKind, Malformed};
@@ -105,7 +106,7 @@ impl<'a> View<'a> {
 
     /// A fault at an offset.
     pub(super) fn broken(&self, what: impl Into<String>, offset: u64) -> Malformed {
-        Malformed::Object { what: what.into(), offset: self.absolute(offset) }
+        Malformed::at(what, self.absolute(offset))
     }
 
     /// `len` bytes from `offset`, borrowed if they lie in one part.
@@ -137,14 +138,9 @@ impl<'a> View<'a> {
     }
 
     /// `len` bytes from `offset`. `what` names them in the error.
-    pub(super) fn read(
-        &self,
-        offset: u64,
-        len: u64,
-        what: impl FnOnce() -> String,
-    ) -> Result<Cow<'_, [u8]>, Malformed> {
-        let truncated = || Malformed::truncated(what(), self.absolute(offset), len, self.absolute(self.len()));
-        self.get(offset, len).ok_or_else(truncated)
+    pub(super) fn read(&self, offset: u64, len: u64, what: impl Display) -> Result<Cow<'_, [u8]>, Malformed> {
+        let bounds = Bounds { base: self.base, len: self.len() };
+        self.get(offset, len).ok_or_else(|| bounds.truncated(offset, len, what))
     }
 }
 

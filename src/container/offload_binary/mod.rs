@@ -276,26 +276,16 @@ pub struct OffloadBinary {
     pub hip_number: HipNumber,
 }
 
-impl Container for OffloadBinary {
-    fn repeats(&self) -> bool {
-        true
-    }
-
-    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
-        read::read(data, total, base)
-    }
-
-    fn compressed<'a>(&self, data: Slice<'a>, limits: Limits) -> Result<Option<Compressed<'a>>> {
-        read::compressed(data, limits)
-    }
-
-    fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+impl OffloadBinary {
+    /// The pieces of a new offload binary of `members`.
+    ///
+    /// # Errors
+    /// An entry ID that cannot be parsed, and those of [`plan`].
+    pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let images = members.iter().map(|member| self.image_of(member)).collect::<Result<Vec<_>>>()?;
         plan(self.version, &images)
     }
-}
 
-impl OffloadBinary {
     fn image_of<'a>(self, member: &Member<'a>) -> Result<NewImage<'a>> {
         let id = EntryId::parse_any(&member.id)?;
         let triple = id.triple().as_str().trim_end_matches('-').as_bytes().to_vec();
@@ -309,6 +299,20 @@ impl OffloadBinary {
         let strings = vec![(b"triple".to_vec(), triple), (b"arch".to_vec(), arch)];
         let kind_number = self.hip_number.kind_number(Some(id.kind()));
         Ok(NewImage { info: ImageInfo { image_kind, kind_number, flags: 0, strings }, content })
+    }
+}
+
+impl Container for OffloadBinary {
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        read::read(data, total, base)
+    }
+
+    fn compressed<'a>(&self, data: Slice<'a>, limits: Limits) -> Result<Option<Compressed<'a>>> {
+        read::compressed(data, limits)
     }
 }
 

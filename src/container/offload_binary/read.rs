@@ -1,13 +1,13 @@
 //! Reads offload binaries. The [parent module](super) documents the layout and what is rejected.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::ops::Range;
+use std::fmt::Arguments;
 use std::sync::{Arc, OnceLock};
 
 use memchr::memchr;
 
 use super::{ENTRY_LEN, Header, ImageInfo, ImageKind, MAGIC, Strings, Version};
-use crate::bytes::{self, Cursor, len_u64};
+use crate::bytes::{self, Bounds, Cursor, len_u64};
 use crate::container::limits::{Allowance, Limits, STRINGS_MAX, STRINGS_MIN, STRINGS_SHARED_MAX, check_entry_count};
 use crate::container::stream::{Compressed, Method, PREFIX_LEN, Recorded};
 use crate::container::{Contents, Entry, Part};
@@ -22,27 +22,18 @@ const WHAT_COMPRESSED: &str = "compressed offload binary";
 
 /// Reads the header at the start of `data`; `None` without the magic.
 pub(super) fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
-    if !data.starts_with(&MAGIC) {
-        return Ok(None);
-    }
-    let field = |name: &'static str| move || format!("the {name} of the offload binary");
-    let mut cursor = Cursor::new(data, base);
-    cursor.take(len_u64(&MAGIC), field("magic"))?;
-    let offset = cursor.offset();
-    let number = cursor.u32(field("version"))?;
-    let version = Version::from_number(number).ok_or_else(|| {
-        let (what, expected) = ("offload binary version", "1, 2 or 3");
-        Malformed::Value { what, found: number.into(), offset, expected }
-    })?;
-    let offset = cursor.offset();
-    let size = cursor.u64(field("size"))?;
+    let Some(mut cursor) = Cursor::after(&MAGIC, data, base) else { return Ok(None) };
+    let number = cursor.u32("the version of the offload binary")?;
+    let version = Version::from_number(number);
+    let version = version.ok_or_else(|| cursor.invalid("offload binary version", number, "1, 2 or 3"))?;
+    let size = cursor.u64("the size of the offload binary")?;
     if size < version.header_len() {
-        let expected = "at least the length of the header";
-        return Err(Malformed::Value { what: "size of the offload binary", found: size, offset, expected });
+        return Err(cursor.invalid("size of the offload binary", size, "at least the length of the header"));
     }
-    let entries_offset = cursor.u64(field("entry offset"))?;
-    let entries = cursor.u64(field("entry size or count"))?;
-    let inflated = if version == Version::V3 { cursor.u64(field("inflated size"))? } else { 0 };
+    let entries_offset = cursor.u64("the entry offset of the offload binary")?;
+    let entries = cursor.u64("the entry size or count of the offload binary")?;
+    let is_v3 = version == Version::V3;
+    let inflated = if is_v3 { cursor.u64("the inflated size of the offload binary")? } else { 0 };
     Ok(Some(Header { version, size, entries_offset, entries, inflated }))
 }
 
@@ -59,11 +50,10 @@ pub(super) fn read_with_limit(
     strings_max: u64,
 ) -> Result<Option<Contents>, Malformed> {
     let Some(header) = header(data, base)? else { return Ok(None) };
-    if header.size > total {
-        return Err(Malformed::truncated("the offload binary", base, header.size, base.saturating_add(total)));
-    }
-    let body = Body { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, base };
-    body.check(header.entries_offset, header.entries_len(), || "the table of entries".to_owned())?;
+    Bounds { base, len: total }.claim(0, header.size, "the offload binary")?;
+    let bounds = Bounds { base, len: header.size };
+    bounds.claim(header.entries_offset, header.entries_len(), "the table of entries")?;
+    let body = Body { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, bounds };
     check_entry_count(header.count(), base.saturating_add(ENTRIES_AT))?;
     let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
     let [images, string_entries, strings] = [header.size, header.size, strings].map(Allowance::new);
@@ -84,32 +74,27 @@ struct Body<'a> {
     /// The bytes of the offload binary that are known so far.
     data: &'a [u8],
     header: Header,
-    base: u64,
+    /// Those of the whole offload binary, whose other bytes may not be known yet.
+    bounds: Bounds,
 }
 
 impl<'a> Body<'a> {
     fn cursor(&self, offset: u64) -> Cursor<'a> {
-        Cursor::new(bytes::tail(self.data, offset).unwrap_or_default(), self.absolute(offset))
-    }
-
-    /// The offset to report in errors.
-    fn absolute(&self, offset: u64) -> u64 {
-        self.base.saturating_add(offset)
+        Cursor::new(bytes::tail(self.data, offset).unwrap_or_default(), self.bounds.absolute(offset))
     }
 
     fn entry(&self, number: u64, budget: &mut ImageBudget) -> Result<Entry, Malformed> {
         let start = number.saturating_mul(ENTRY_LEN);
         let mut cursor = self.cursor(self.header.entries_offset.saturating_add(start));
-        let field = |name: &'static str| move || format!("the {name} of image {number}");
-        let image_kind = ImageKind::from_number(cursor.u16(field("image kind"))?);
-        let kind_number = cursor.u16(field("offload kind"))?;
-        let flags = cursor.u32(field("flags"))?;
-        let strings_offset = cursor.u64(field("string offset"))?;
-        let strings_count = cursor.u64(field("number of strings"))?;
-        let start = cursor.u64(field("offset"))?;
-        let size = cursor.u64(field("size"))?;
-        let range = self.check(start, size, || format!("image {number}"))?;
-        let at = self.absolute(start);
+        let image_kind = ImageKind::from_number(cursor.u16(format_args!("the image kind of image {number}"))?);
+        let kind_number = cursor.u16(format_args!("the offload kind of image {number}"))?;
+        let flags = cursor.u32(format_args!("the flags of image {number}"))?;
+        let strings_offset = cursor.u64(format_args!("the string offset of image {number}"))?;
+        let strings_count = cursor.u64(format_args!("the number of strings of image {number}"))?;
+        let start = cursor.u64(format_args!("the offset of image {number}"))?;
+        let size = cursor.u64(format_args!("the size of image {number}"))?;
+        let range = self.bounds.claim(start, size, format_args!("image {number}"))?;
+        let at = self.bounds.absolute(start);
         let expected = "together with the other images no more than the offload binary holds";
         budget.images.claim("size of an image", size, at, expected)?;
         let strings = self.strings(number, strings_offset, strings_count, budget)?;
@@ -118,31 +103,24 @@ impl<'a> Body<'a> {
         Ok(Entry { id: info.entry_id(), parts, image: Some(Box::new(info)), cuda: None })
     }
 
-    /// The range of `size` bytes from `start`, if it lies in the offload binary; its bytes may not be known yet.
-    fn check(&self, start: u64, size: u64, what: impl FnOnce() -> String) -> Result<Range<u64>, Malformed> {
-        let end = start.checked_add(size).filter(|&end| end <= self.header.size);
-        let truncated = || Malformed::truncated(what(), self.absolute(start), size, self.absolute(self.header.size));
-        Ok(start..end.ok_or_else(truncated)?)
-    }
-
     fn strings(&self, number: u64, offset: u64, count: u64, budget: &mut ImageBudget) -> Result<Strings, Malformed> {
         let len = count.saturating_mul(self.header.version.string_entry_len());
-        self.check(offset, len, || format!("the table of strings of image {number}"))?;
-        let at = self.absolute(offset);
+        self.bounds.claim(offset, len, format_args!("the table of strings of image {number}"))?;
+        let at = self.bounds.absolute(offset);
         let expected = "together with those of the other images no more than the offload binary holds";
         budget.string_entries.claim("size of a table of strings", len, at, expected)?;
         let mut cursor = self.cursor(offset);
         let mut strings = Vec::new();
         for index in 0..count {
-            let what = |part: &'static str| move || format!("the {part} of string {index} of image {number}");
-            let key = cursor.u64(what("key offset"))?;
-            let value = cursor.u64(what("value offset"))?;
+            let key = cursor.u64(format_args!("the key offset of string {index} of image {number}"))?;
+            let value = cursor.u64(format_args!("the value offset of string {index} of image {number}"))?;
             let value_len = match self.header.version {
                 Version::V1 => None,
-                Version::V2 | Version::V3 => Some(cursor.u64(what("value length"))?),
+                _ => Some(cursor.u64(format_args!("the value length of string {index} of image {number}"))?),
             };
-            let key = self.string(key, None, budget, what("key"))?;
-            let value = self.string(value, value_len, budget, what("value"))?;
+            let key = self.string(key, None, budget, format_args!("the key of string {index} of image {number}"))?;
+            let value =
+                self.string(value, value_len, budget, format_args!("the value of string {index} of image {number}"))?;
             strings.push((key.to_vec(), value.to_vec()));
         }
         Ok(strings)
@@ -154,12 +132,12 @@ impl<'a> Body<'a> {
         offset: u64,
         len: Option<u64>,
         budget: &mut ImageBudget,
-        what: impl Fn() -> String,
+        what: Arguments<'_>,
     ) -> Result<&'a [u8], Malformed> {
         let len = match len {
             Some(len) => len,
             None => {
-                self.check(offset, 1, &what)?;
+                self.bounds.claim(offset, 1, what)?;
                 let rest = bytes::tail(self.data, offset).unwrap_or_default();
                 match memchr(0, rest) {
                     Some(end) => bytes::to_u64(end),
@@ -168,8 +146,8 @@ impl<'a> Body<'a> {
                 }
             }
         };
-        self.check(offset, len, &what)?;
-        let at = self.absolute(offset);
+        self.bounds.claim(offset, len, what)?;
+        let at = self.bounds.absolute(offset);
         let expected = "no more than 16 MiB for all strings together, and 16 times the size of the offload binary";
         budget.strings.claim("length of a string", len, at, expected)?;
         self.cursor(offset).take(len, what)
@@ -191,18 +169,15 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
     let Header { version, size, entries_offset, inflated, .. } = header;
     let header_len = version.header_len();
     if entries_offset != header_len {
-        let (what, expected) = ("entry offset", "40, the length of the header, as the offload binary is compressed");
-        return Err(Malformed::Value { what, found: entries_offset, offset: data.absolute(16), expected });
+        let expected = "40, the length of the header, as the offload binary is compressed";
+        return Err(Malformed::value("entry offset", entries_offset, data.absolute(16), expected));
     }
     if inflated < header_len {
         let expected = "at least the length of the header";
-        let offset = data.absolute(32);
-        return Err(Malformed::Value { what: "inflated size", found: inflated, offset, expected });
+        return Err(Malformed::value("inflated size", inflated, data.absolute(32), expected));
     }
-    let body = data.slice(header_len, size.saturating_sub(header_len)).ok_or_else(|| {
-        let what = ["the ", WHAT_COMPRESSED].concat();
-        Malformed::truncated(what, offset, size, data.end())
-    })?;
+    let whole = data.claim(0, size, format_args!("the {WHAT_COMPRESSED}"))?;
+    let body = whole.claim(header_len, size.saturating_sub(header_len), WHAT_COMPRESSED)?;
     let method = method_of(body.bytes());
     // The inflated form records the inflated size as its size, and no other.
     let prefix = Header { size: inflated, inflated: 0, ..header }.to_bytes().first_chunk::<PREFIX_LEN>().copied();

@@ -116,7 +116,7 @@ fn compressed_ones_come_back_whatever_the_method() {
         assert_eq!(read(&two).unwrap().0.len(), 4);
         let mut wrong = data.clone();
         wrong[32] ^= 1;
-        assert!(matches!(read(&wrong), Err(Error::Malformed { source: Malformed::Compressed { .. }, .. })));
+        assert!(matches!(read(&wrong), Err(Error::Malformed { source: Malformed::Fault { .. }, .. })));
     }
 }
 

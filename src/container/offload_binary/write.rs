@@ -44,10 +44,8 @@ pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'
 pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, least: u64) -> Result<Vec<Piece<'a>>> {
     let header = read::header(data.bytes(), data.offset()).with_path(data.path())?;
     let contents = read::read(data.bytes(), data.len(), data.offset()).with_path(data.path())?;
-    let (header, contents) = header.zip(contents).ok_or_else(|| {
-        let what = "no offload binary".to_owned();
-        Error::malformed(data.path(), Malformed::Object { what, offset: data.offset() })
-    })?;
+    let none = || Error::malformed(data.path(), Malformed::at("no offload binary", data.offset()));
+    let (header, contents) = header.zip(contents).ok_or_else(none)?;
     let image = |(at, entry): (usize, Entry)| {
         let content = match entry.parts.as_slice() {
             _ if at == index => content,

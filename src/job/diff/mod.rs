@@ -1,5 +1,5 @@
 //! Compares the device code of two files.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 mod pairs;
 mod side;
@@ -10,14 +10,15 @@ use std::sync::Arc;
 use super::digest::{Digest, Digester, are_equal};
 use super::kernels::{ListRoom, kernels_of};
 use super::unmatched::Matches;
+use crate::code::kernels::Kernel;
 use crate::container::Limits;
 use crate::container::magic::Magic;
+use crate::container::zip::{self, ZipContent, ZipMember};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{self, Input, Slice};
-use crate::kernels::Kernel;
 use crate::parallel;
 use crate::runtime::{Coverage, Device, Served};
-use crate::scan::{CodeObject, Follow, Format, Place, Selection, Step, ZipContent, ZipMember, top_member, zip_members};
+use crate::scan::{CodeObject, Follow, Format, Place, Selection, Step, top_member};
 use pairs::{IndexPair, Left};
 use side::{Object, Side, StoredBytes, digest_of};
 
@@ -116,7 +117,37 @@ pub struct Sizes {
     pub stored: u64,
 }
 
-/// A code object that differs.
+/// How something differs between two files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is in both files.
+    Changed,
+    /// It is only in the new file.
+    Added,
+    /// It is only in the old file.
+    Removed,
+}
+
+impl Change {
+    fn of<T>(old: Option<&T>, new: Option<&T>) -> Self {
+        match (old, new) {
+            (None, _) => Self::Added,
+            (_, None) => Self::Removed,
+            _ => Self::Changed,
+        }
+    }
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Added => "added",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// A code object that differs. With the feature `serde`, it is serialized as `docs/diff.schema.json` describes it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CodeObjectDiff {
@@ -128,6 +159,13 @@ pub struct CodeObjectDiff {
     pub new: Option<Arc<CodeObject>>,
 }
 
+impl CodeObjectDiff {
+    /// How it differs.
+    pub fn change(&self) -> Change {
+        Change::of(self.old.as_ref(), self.new.as_ref())
+    }
+}
+
 /// A kernel that differs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -135,7 +173,9 @@ pub struct KernelDiff {
     /// The name of its GPU.
     pub gpu: Arc<str>,
     /// Its code object: in the new file, unless the kernel was removed.
-    pub from: Arc<CodeObject>,
+    pub code_object: Arc<CodeObject>,
+    /// The name, which may be mangled and may be any bytes.
+    pub name: Arc<[u8]>,
     /// The kernel in the old file; none if it was added.
     pub old: Option<Kernel>,
     /// The kernel in the new file; none if it was removed.
@@ -143,6 +183,11 @@ pub struct KernelDiff {
 }
 
 impl KernelDiff {
+    /// How it differs.
+    pub fn change(&self) -> Change {
+        Change::of(self.old.as_ref(), self.new.as_ref())
+    }
+
     /// Whether the new kernel spills more vector registers or more scalar registers than the old one. An added kernel
     /// spills more if it spills.
     pub fn spills_more(&self) -> bool {
@@ -173,7 +218,7 @@ struct NameNumbers {
 }
 
 /// The names of a code object, as numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct NameKey {
     gpu: Arc<str>,
     /// The place, in which versions of libraries do not count.
@@ -189,22 +234,22 @@ impl NameNumbers {
         *self.known.entry(name).or_insert(next)
     }
 
-    fn keys(&mut self, objects: &[Object<'_>], gpus: &mut HashSet<Arc<str>>) -> Vec<NameKey> {
+    /// Sets the keys of the code objects of a file.
+    fn set_keys(&mut self, objects: &mut [Object<'_>], gpus: &mut HashSet<Arc<str>>) {
         let mut last: Option<(&Place, usize, usize)> = None;
-        let mut keys = Vec::new();
-        for object in objects {
-            let (from, bundle) = (&object.from, &object.from.bundle);
+        for Object { code_object, key, .. } in objects {
+            let code_object = &*code_object;
+            let bundle = &code_object.bundle;
             let (place, library) = match last {
                 Some((known, place, library)) if *known == bundle.place => (place, library),
                 _ => (self.number(place_name(&bundle.place)), self.number(library_name(&bundle.place, bundle.format))),
             };
             last = Some((&bundle.place, place, library));
-            let name: Arc<str> = from.target().into();
+            let name: Arc<str> = code_object.target().into();
             let gpu = gpus.get(&name).cloned().unwrap_or(name);
             gpus.insert(Arc::clone(&gpu));
-            keys.push(NameKey { gpu, place, library, id: self.number([b"id ", &from.id[..]].concat()) });
+            *key = NameKey { gpu, place, library, id: self.number([b"id ", &code_object.id[..]].concat()) };
         }
-        keys
     }
 }
 
@@ -245,7 +290,7 @@ fn same_members(old: &Input, new: &Input) -> HashSet<Vec<u8>> {
     if ![old, new].iter().all(|input| Magic::identify(input.bytes()) == Magic::Zip) {
         return HashSet::new();
     }
-    let [(of_old, _), (of_new, _)] = [old, new].map(|input| zip_members(input.as_slice()));
+    let [(of_old, _), (of_new, _)] = [old, new].map(|input| zip::members(input.as_slice()));
     let (of_old, of_new) = (by_name(&of_old), by_name(&of_new));
     let is_same = |(name, old): (&&[u8], &Option<&ZipContent<'_>>)| {
         let is_like = |new: &ZipContent<'_>| old.is_some_and(|old| old.is_like(new));
@@ -315,8 +360,6 @@ struct FileComparison<'c, 'o, 'n> {
     digester: &'c Digester,
     old: Side<'o>,
     new: Side<'n>,
-    of_old: Vec<NameKey>,
-    of_new: Vec<NameKey>,
     /// The code objects that are not known to be equal to others.
     left: Left,
     /// The members of zip files that were searched in the old file only.
@@ -329,18 +372,19 @@ struct FileComparison<'c, 'o, 'n> {
 impl<'c, 'o, 'n> FileComparison<'c, 'o, 'n> {
     fn new(job: &'c Diff, digester: &'c Digester, mut old: Side<'o>, mut new: Side<'n>) -> Self {
         let (mut names, mut gpus, mut diff) = (NameNumbers::default(), HashSet::new(), FileDiff::default());
-        let (of_old, of_new) = (names.keys(&old.objects, &mut gpus), names.keys(&new.objects, &mut gpus));
+        names.set_keys(&mut old.objects, &mut gpus);
+        names.set_keys(&mut new.objects, &mut gpus);
         diff.matches.add(std::mem::take(&mut old.matches));
         diff.matches.add(std::mem::take(&mut new.matches));
         diff.problems.append(&mut old.problems);
         diff.problems.append(&mut new.problems);
-        let left = Left::of(of_old.len(), of_new.len());
-        Self { job, digester, old, new, of_old, of_new, left, shared_members: HashSet::new(), shared: Vec::new(), diff }
+        let left = Left::of(old.objects.len(), new.objects.len());
+        Self { job, digester, old, new, left, shared_members: HashSet::new(), shared: Vec::new(), diff }
     }
 
     /// Pairs code objects that are equal.
     fn are_equal(&mut self, pairs: &[IndexPair]) {
-        self.diff.equal.all = self.diff.equal.all.saturating_add(pairs.len());
+        self.diff.equal.all += pairs.len();
         pairs.iter().for_each(|pair| self.left.pair(*pair));
     }
 
@@ -360,16 +404,16 @@ impl<'c, 'o, 'n> FileComparison<'c, 'o, 'n> {
         let (old, new) = (bundles(&self.old.objects), bundles(&self.new.objects));
         let mut left = Left::of(old.len(), new.len());
         let recorded = |objects: &[Object<'_>], bundle: &std::ops::Range<usize>| {
-            let recorded = objects.get(bundle.start)?.from.bundle.compressed?;
+            let recorded = objects.get(bundle.start)?.code_object.bundle.compressed?;
             // Zero may stand for no hash.
             Some((recorded.hash.filter(|hash| *hash != 0)?, recorded.inflated))
         };
         let of_old = |index: usize| recorded(&self.old.objects, old.get(index)?);
         let of_new = |index: usize| recorded(&self.new.objects, new.get(index)?);
-        let place = |keys: &[NameKey], bundle: &std::ops::Range<usize>| Some(keys.get(bundle.start)?.place);
+        let place = |side: &Side<'_>, bundle: &std::ops::Range<usize>| Some(side.key(bundle.start)?.place);
         let mut pairs = left.pair_alike(
-            |index| Some((of_old(index)?, place(&self.of_old, old.get(index)?)?)),
-            |index| Some((of_new(index)?, place(&self.of_new, new.get(index)?)?)),
+            |index| Some((of_old(index)?, place(&self.old, old.get(index)?)?)),
+            |index| Some((of_new(index)?, place(&self.new, new.get(index)?)?)),
         );
         pairs.extend(left.pair_alike(of_old, of_new));
         let bundles = pairs.into_iter().filter_map(|(at, with)| Some((old.get(at)?.clone(), new.get(with)?.clone())));
@@ -381,30 +425,27 @@ impl<'c, 'o, 'n> FileComparison<'c, 'o, 'n> {
     }
 
     fn have_same_id_and_size(&self, (old, new): IndexPair) -> bool {
-        let same_id = self.of_old.get(old).map(|key| key.id) == self.of_new.get(new).map(|key| key.id);
-        let size = |objects: &[Object<'_>], index: usize| objects.get(index).and_then(Object::size);
-        same_id && size(&self.old.objects, old) == size(&self.new.objects, new)
+        let id_and_size =
+            |side: &Side<'_>, index: usize| side.objects.get(index).map(|object| (object.key.id, object.size()));
+        id_and_size(&self.old, old) == id_and_size(&self.new, new)
     }
 
     /// Compares code objects of the same place, entry ID and size as they are stored. Those that are compressed are
     /// inflated later, unless hashes are trusted: equal bytes may be broken.
     fn stored_bytes(&mut self) -> Result<()> {
-        let key = |objects: &[Object<'_>], keys: &[NameKey], index: usize| {
-            let (object, key) = (objects.get(index)?, keys.get(index)?);
+        let key = |side: &Side<'_>, index: usize| {
+            let object = side.objects.get(index)?;
             if object.form().is_some() && !self.job.trust_hashes {
                 return None;
             }
             let (len, digest) = match object.stored {
                 StoredBytes::Here(slice) => (slice.len(), None),
-                StoredBytes::Digest(digest) => (object.from.stored(), Some(digest)),
+                StoredBytes::Digest(digest) => (object.code_object.stored(), Some(digest)),
                 StoredBytes::InBundle => return None,
             };
-            Some((key.place, key.id, object.from.size, object.form(), len, digest))
+            Some((object.key.place, object.key.id, object.code_object.size, object.form(), len, digest))
         };
-        let pairs = self.left.alike(
-            |index| key(&self.old.objects, &self.of_old, index),
-            |index| key(&self.new.objects, &self.of_new, index),
-        );
+        let pairs = self.left.alike(|index| key(&self.old, index), |index| key(&self.new, index));
         let slices =
             |(at, with): IndexPair| match (self.old.objects.get(at)?.stored, self.new.objects.get(with)?.stored) {
                 (StoredBytes::Here(old), StoredBytes::Here(new)) => Some((old, new)),
@@ -423,26 +464,26 @@ impl<'c, 'o, 'n> FileComparison<'c, 'o, 'n> {
     /// where the other file has a code object for the GPU that may have the same size and, unless hashes are trusted, of
     /// everything that is compressed.
     fn digests(&mut self) -> Result<()> {
-        let sizes = |objects: &[Object<'_>], keys: &[NameKey], left: &mut dyn Iterator<Item = usize>| {
-            let size = |index: usize| Some((Arc::clone(&keys.get(index)?.gpu), objects.get(index)?.size()));
-            left.filter_map(size).collect::<HashSet<_>>()
+        let sizes = |side: &Side<'_>, left: &mut dyn Iterator<Item = usize>| {
+            let objects = left.filter_map(|index| side.objects.get(index));
+            objects.map(|object| (Arc::clone(&object.key.gpu), object.size())).collect::<HashSet<_>>()
         };
-        let of_old = sizes(&self.old.objects, &self.of_old, &mut self.left.in_old());
-        let of_new = sizes(&self.new.objects, &self.of_new, &mut self.left.in_new());
+        let of_old = sizes(&self.old, &mut self.left.in_old());
+        let of_new = sizes(&self.new, &mut self.left.in_new());
         let gpus = |sizes: &HashSet<(Arc<str>, Option<u64>)>| {
             sizes.iter().map(|(gpu, _)| Arc::clone(gpu)).collect::<HashSet<_>>()
         };
         let (gpus_of_old, gpus_of_new) = (gpus(&of_old), gpus(&of_new));
-        let old = self.read_digests(&self.old, &self.of_old, &mut self.left.in_old(), &of_new, &gpus_of_new)?;
-        let new = self.read_digests(&self.new, &self.of_new, &mut self.left.in_new(), &of_old, &gpus_of_old)?;
-        let (of_old, of_new) = (&self.of_old, &self.of_new);
+        let old = self.read_digests(&self.old, &mut self.left.in_old(), &of_new, &gpus_of_new)?;
+        let new = self.read_digests(&self.new, &mut self.left.in_new(), &of_old, &gpus_of_old)?;
+        let (of_old, of_new) = (&self.old, &self.new);
         let mut pairs = self.left.pair_alike(
-            |index| of_old.get(index).map(|key| (key.place, key.id)).zip(old.0.get(&index)),
-            |index| of_new.get(index).map(|key| (key.place, key.id)).zip(new.0.get(&index)),
+            |index| of_old.group(index).zip(old.0.get(&index)),
+            |index| of_new.group(index).zip(new.0.get(&index)),
         );
         pairs.extend(self.left.pair_alike(
-            |index| of_old.get(index).map(|key| &key.gpu).zip(old.0.get(&index)),
-            |index| of_new.get(index).map(|key| &key.gpu).zip(new.0.get(&index)),
+            |index| of_old.key(index).map(|key| &key.gpu).zip(old.0.get(&index)),
+            |index| of_new.key(index).map(|key| &key.gpu).zip(new.0.get(&index)),
         ));
         self.are_equal(&pairs);
         self.diff.problems.extend(old.1);
@@ -453,15 +494,15 @@ impl<'c, 'o, 'n> FileComparison<'c, 'o, 'n> {
     fn read_digests(
         &self,
         side: &Side<'_>,
-        keys: &[NameKey],
         left: &mut dyn Iterator<Item = usize>,
         of_other: &HashSet<(Arc<str>, Option<u64>)>,
         gpus_of_other: &HashSet<Arc<str>>,
     ) -> Result<(Digests, Vec<Error>)> {
         let may_be_equal = |index: &usize| {
-            let (Some(key), Some(object)) = (keys.get(*index), side.objects.get(*index)) else { return false };
-            let has = |size| of_other.contains(&(Arc::clone(&key.gpu), size));
-            if let size @ Some(_) = object.size() { has(size) || has(None) } else { gpus_of_other.contains(&key.gpu) }
+            let Some(object) = side.objects.get(*index) else { return false };
+            let gpu = &object.key.gpu;
+            let has = |size| of_other.contains(&(Arc::clone(gpu), size));
+            if let size @ Some(_) = object.size() { has(size) || has(None) } else { gpus_of_other.contains(gpu) }
         };
         // The hash of a compressed bundle is checked when it is inflated.
         let is_compressed = |index: &usize| {
@@ -486,21 +527,22 @@ impl<'c, 'o, 'n> FileComparison<'c, 'o, 'n> {
 
     /// Reads the kernels of the code objects that differ, for GPUs that both files have code for.
     fn kernels(&mut self, old: Option<&Input>, new: Option<&Input>) -> Result<Kernels> {
-        let is_in = |keys: &[NameKey], index: &usize, others: &HashSet<Arc<str>>| {
-            keys.get(*index).is_some_and(|key| others.contains(&key.gpu))
+        let is_in = |side: &Side<'_>, index: &usize, others: &HashSet<Arc<str>>| {
+            side.key(*index).is_some_and(|key| others.contains(&key.gpu))
         };
-        let gpus = |keys: &[NameKey]| keys.iter().map(|key| Arc::clone(&key.gpu)).collect::<HashSet<_>>();
-        let shared = self.shared.iter().filter_map(|index| Some(Arc::clone(&self.of_old.get(*index)?.gpu)));
-        let (in_old, in_new) = (gpus(&self.of_old), gpus(&self.of_new).into_iter().chain(shared).collect());
+        let gpus =
+            |side: &Side<'_>| side.objects.iter().map(|object| Arc::clone(&object.key.gpu)).collect::<HashSet<_>>();
+        let shared = self.shared.iter().filter_map(|index| Some(Arc::clone(&self.old.key(*index)?.gpu)));
+        let (in_old, in_new) = (gpus(&self.old), gpus(&self.new).into_iter().chain(shared).collect());
         let wanted = [
-            self.left.in_old().filter(|index| is_in(&self.of_old, index, &in_new)).collect::<Vec<_>>(),
-            self.left.in_new().filter(|index| is_in(&self.of_new, index, &in_old)).collect(),
+            self.left.in_old().filter(|index| is_in(&self.old, index, &in_new)).collect::<Vec<_>>(),
+            self.left.in_new().filter(|index| is_in(&self.new, index, &in_old)).collect(),
         ];
         let mut kernels = Kernels::default();
         let sides = [(&self.old, old), (&self.new, new)];
         for (((side, input), wanted), kernels) in sides.into_iter().zip(wanted).zip(&mut kernels) {
             let (mut room, mut errors) = (ListRoom::default(), Vec::new());
-            let read = |from: &CodeObject, code: Slice<'_>| kernels_of(from, code.bytes());
+            let read = |code_object: &CodeObject, code: Slice<'_>| kernels_of(code_object, code.bytes());
             side.read(self.job, &wanted, read, Vec::len, &mut |index, read| match read {
                 Ok(mut read) => {
                     if room.take_kernels(&mut read) {
@@ -530,15 +572,12 @@ impl<'c, 'o, 'n> FileComparison<'c, 'o, 'n> {
 
     /// Counts the code objects of both files by GPU.
     fn count(&mut self) {
-        let shared =
-            || self.shared.iter().filter_map(|index| Some((self.old.objects.get(*index)?, self.of_old.get(*index)?)));
-        let old = || self.old.objects.iter().zip(&self.of_old);
-        let new = || self.new.objects.iter().zip(&self.of_new).chain(shared());
-        for (object, key) in old() {
-            self.diff.gpus.entry(Arc::clone(&key.gpu)).or_default().old.add(object);
+        for object in &self.old.objects {
+            self.diff.gpus.entry(Arc::clone(&object.key.gpu)).or_default().old.add(object);
         }
-        for (object, key) in new() {
-            self.diff.gpus.entry(Arc::clone(&key.gpu)).or_default().new.add(object);
+        let shared = self.shared.iter().filter_map(|index| self.old.objects.get(*index));
+        for object in self.new.objects.iter().chain(shared) {
+            self.diff.gpus.entry(Arc::clone(&object.key.gpu)).or_default().new.add(object);
         }
     }
 
@@ -616,9 +655,9 @@ fn lost_from(gpus: Vec<(Device, Served)>, now: &HashMap<String, Served>) -> Vec<
 
 impl Sizes {
     fn add(&mut self, object: &Object<'_>) {
-        self.code_objects = self.code_objects.saturating_add(1);
-        self.size = self.size.saturating_add(object.from.size);
-        self.stored = self.stored.saturating_add(object.from.stored());
+        self.code_objects += 1;
+        self.size = self.size.saturating_add(object.code_object.size);
+        self.stored = self.stored.saturating_add(object.code_object.stored());
     }
 }
 
@@ -636,40 +675,38 @@ impl FileComparison<'_, '_, '_> {
     /// Pairs code objects of the same place and entry ID that differ: those that share most kernels, then the rest in
     /// the order of the files.
     fn pair_changed(&mut self, [of_old, of_new]: &Kernels) -> Vec<IndexPair> {
-        let (old_keys, new_keys) = (&self.of_old, &self.of_new);
-        let group = |keys: &[NameKey], index: usize| keys.get(index).map(|key| (key.place, key.id));
+        let (old, new) = (&self.old, &self.new);
         let names = |kernels: &HashMap<usize, Vec<Kernel>>, index: usize| {
             let kernels = kernels.get(&index).map(Vec::as_slice).unwrap_or_default();
             kernels.iter().map(|kernel| Arc::clone(&kernel.name)).collect::<HashSet<_>>()
         };
         let mut left = self.left.clone();
         let mut pairs = left.pair_nearest(
-            |index| (group(old_keys, index), names(of_old, index)),
-            |index| (group(new_keys, index), names(of_new, index)),
+            |index| (old.group(index), names(of_old, index)),
+            |index| (new.group(index), names(of_new, index)),
         );
-        pairs.extend(left.pair_alike(|index| group(old_keys, index), |index| group(new_keys, index)));
+        pairs.extend(left.pair_alike(|index| old.group(index), |index| new.group(index)));
         pairs
     }
 
     fn list_code_objects(&mut self, changed: &[IndexPair]) {
-        let version = |objects: &[Object<'_>], index: usize| objects.get(index).map(|object| Arc::clone(&object.from));
         let with: HashMap<usize, usize> = changed.iter().copied().collect();
-        for index in self.left.in_old() {
-            let Some(key) = self.of_old.get(index) else { continue };
-            let new = with.get(&index).and_then(|new| version(&self.new.objects, *new));
-            let gpu = self.diff.gpus.entry(Arc::clone(&key.gpu)).or_default();
+        let (old_objects, new_objects) = (&self.old.objects, &self.new.objects);
+        for (index, old) in self.left.in_old().filter_map(|index| Some((index, old_objects.get(index)?))) {
+            let new = with.get(&index).and_then(|new| new_objects.get(*new)).map(|new| Arc::clone(&new.code_object));
+            let gpu = self.diff.gpus.entry(Arc::clone(&old.key.gpu)).or_default();
             let count = if new.is_some() { &mut gpu.changed } else { &mut gpu.removed };
-            *count = count.saturating_add(1);
-            let old = version(&self.old.objects, index);
-            self.diff.code_objects.push(CodeObjectDiff { gpu: Arc::clone(&key.gpu), old, new });
+            *count += 1;
+            let (gpu, old) = (Arc::clone(&old.key.gpu), Some(Arc::clone(&old.code_object)));
+            self.diff.code_objects.push(CodeObjectDiff { gpu, old, new });
         }
         let is_changed: HashSet<usize> = changed.iter().map(|(_, new)| *new).collect();
-        for index in self.left.in_new().filter(|index| !is_changed.contains(index)) {
-            let Some(key) = self.of_new.get(index) else { continue };
-            let gpu = self.diff.gpus.entry(Arc::clone(&key.gpu)).or_default();
-            gpu.added = gpu.added.saturating_add(1);
-            let new = version(&self.new.objects, index);
-            self.diff.code_objects.push(CodeObjectDiff { gpu: Arc::clone(&key.gpu), old: None, new });
+        let added = self.left.in_new().filter(|index| !is_changed.contains(index));
+        for new in added.filter_map(|index| new_objects.get(index)) {
+            let gpu = self.diff.gpus.entry(Arc::clone(&new.key.gpu)).or_default();
+            gpu.added += 1;
+            let (gpu, new) = (Arc::clone(&new.key.gpu), Some(Arc::clone(&new.code_object)));
+            self.diff.code_objects.push(CodeObjectDiff { gpu, old: None, new });
         }
     }
 
@@ -687,40 +724,41 @@ impl FileComparison<'_, '_, '_> {
         let with: HashMap<usize, usize> = changed.iter().copied().collect();
         let old_at = |index: usize| old.get(index).map(|(object, kernel)| (*object, &kernel.name));
         let new_at = |index: usize| new.get(index).map(|(object, kernel)| (*object, &kernel.name));
-        let (old_keys, new_keys) = (&self.of_old, &self.of_new);
-        let of_old = |index| old_at(index).and_then(|(object, name)| Some((old_keys.get(object)?, name)));
-        let of_new = |index| new_at(index).and_then(|(object, name)| Some((new_keys.get(object)?, name)));
+        let (of_old, of_new) = (&self.old, &self.new);
+        let named_old = |index| old_at(index).and_then(|(object, name)| Some((of_old.key(object)?, name)));
+        let named_new = |index| new_at(index).and_then(|(object, name)| Some((of_new.key(object)?, name)));
         let mut left = Left::of(old.len(), new.len());
         let mut pairs =
             left.pair_alike(|index| old_at(index).and_then(|(object, name)| Some((*with.get(&object)?, name))), new_at);
         pairs.extend(left.pair_alike(
-            |index| of_old(index).map(|(key, name)| (key.library, &key.gpu, name)),
-            |index| of_new(index).map(|(key, name)| (key.library, &key.gpu, name)),
+            |index| named_old(index).map(|(key, name)| (key.library, &key.gpu, name)),
+            |index| named_new(index).map(|(key, name)| (key.library, &key.gpu, name)),
         ));
         pairs.extend(left.pair_alike(
-            |index| of_old(index).map(|(key, name)| (&key.gpu, name)),
-            |index| of_new(index).map(|(key, name)| (&key.gpu, name)),
+            |index| named_old(index).map(|(key, name)| (&key.gpu, name)),
+            |index| named_new(index).map(|(key, name)| (&key.gpu, name)),
         ));
         let kernel = |kernels: &[(usize, Kernel)], index: usize| kernels.get(index).map(|(_, kernel)| kernel.clone());
-        let mut add = |object: Option<&Object<'_>>, key: Option<&NameKey>, old: Option<Kernel>, new: Option<Kernel>| {
-            let Some((object, key)) = object.zip(key) else { return };
-            let (gpu, from) = (Arc::clone(&key.gpu), Arc::clone(&object.from));
-            self.diff.kernels.push(KernelDiff { gpu, from, old, new });
+        let mut add = |side: &Side<'_>, object: usize, old: Option<Kernel>, new: Option<Kernel>| {
+            let (Some(object), Some(kernel)) = (side.objects.get(object), new.as_ref().or(old.as_ref())) else {
+                return;
+            };
+            let (gpu, code_object) = (Arc::clone(&object.key.gpu), Arc::clone(&object.code_object));
+            self.diff.kernels.push(KernelDiff { gpu, code_object, name: Arc::clone(&kernel.name), old, new });
         };
-        let (old_objects, new_objects) = (&self.old.objects, &self.new.objects);
         for (at, with) in pairs {
             let (old, new) = (kernel(&old, at), kernel(&new, with));
             if old == new {
-                self.diff.same_kernels = self.diff.same_kernels.saturating_add(1);
+                self.diff.same_kernels += 1;
             } else if let Some((object, _)) = new_at(with) {
-                add(new_objects.get(object), new_keys.get(object), old, new);
+                add(of_new, object, old, new);
             }
         }
         for (index, object) in left.in_old().filter_map(|index| Some((index, old_at(index)?.0))) {
-            add(old_objects.get(object), old_keys.get(object), kernel(&old, index), None);
+            add(of_old, object, kernel(&old, index), None);
         }
         for (index, object) in left.in_new().filter_map(|index| Some((index, new_at(index)?.0))) {
-            add(new_objects.get(object), new_keys.get(object), None, kernel(&new, index));
+            add(of_new, object, None, kernel(&new, index));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::super::digest::{Digest, Digester};
 use super::super::unmatched::Matches;
-use super::{Diff, library_name, unversioned};
+use super::{Diff, NameKey, library_name, unversioned};
 use crate::bytes::len_u64;
 use crate::codec::Codec;
 use crate::container::magic::Magic;
@@ -23,7 +23,9 @@ use crate::scan::{
 /// A code object.
 #[derive(Clone, Debug)]
 pub(super) struct Object<'i> {
-    pub(super) from: Arc<CodeObject>,
+    pub(super) code_object: Arc<CodeObject>,
+    /// Set when both files are searched.
+    pub(super) key: NameKey,
     pub(super) stored: StoredBytes<'i>,
 }
 
@@ -43,14 +45,14 @@ pub(super) type PackedForm = Option<(Codec, u64, u64, u64)>;
 
 impl Object<'_> {
     pub(super) fn form(&self) -> PackedForm {
-        let packed = self.from.packed.as_ref()?;
+        let packed = self.code_object.packed.as_ref()?;
         Some((packed.codec, packed.inflated, packed.range.start, packed.range.end))
     }
 
     /// The inflated size in bytes; none if it is known only when the code object is inflated. The recorded size may include
     /// padding.
     pub(super) fn size(&self) -> Option<u64> {
-        self.from.packed.as_ref().is_none_or(|packed| packed.is_exact()).then_some(self.from.size)
+        self.code_object.packed.as_ref().is_none_or(|packed| packed.is_exact()).then_some(self.code_object.size)
     }
 
     /// The digest of the code object, if that is known already.
@@ -63,12 +65,12 @@ impl Object<'_> {
 
     /// Whether both are in the same bundle.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.from.bundle, &other.from.bundle)
+        Arc::ptr_eq(&self.code_object.bundle, &other.code_object.bundle)
     }
 
     /// The member of a zip file that holds it.
     pub(super) fn member(&self) -> Option<&[u8]> {
-        top_member(&self.from.bundle.place)
+        top_member(&self.code_object.bundle.place)
     }
 }
 
@@ -127,6 +129,16 @@ impl<'i> Side<'i> {
         &mut self.libraries.entry(library_name(place, format)).or_insert_with(library).1
     }
 
+    /// The names of a code object.
+    pub(super) fn key(&self, index: usize) -> Option<&NameKey> {
+        self.objects.get(index).map(|object| &object.key)
+    }
+
+    /// The place and the entry ID of a code object.
+    pub(super) fn group(&self, index: usize) -> Option<(usize, usize)> {
+        self.key(index).map(|key| (key.place, key.id))
+    }
+
     /// Whether there is a file.
     pub(super) fn is_there(&self) -> bool {
         self.input.is_some()
@@ -143,13 +155,13 @@ impl<'i> Side<'i> {
                 self.problems.push(error.at(found.place));
                 break;
             }
-            let from = Arc::new(code_object.known(&bundle));
-            let stored = match (from.stored_in(input), code_object.stored_bytes()) {
+            let known = Arc::new(code_object.known(&bundle));
+            let stored = match (known.stored_in(input), code_object.stored_bytes()) {
                 (Some(slice), _) => StoredBytes::Here(slice),
                 (None, Some(slice)) => StoredBytes::Digest(digester.of(slice).with_path(slice.path())?),
                 (None, None) => StoredBytes::InBundle,
             };
-            self.objects.push(Object { from, stored });
+            self.objects.push(Object { code_object: known, key: NameKey::default(), stored });
         }
         Ok(())
     }
@@ -164,7 +176,7 @@ impl<'i> Side<'i> {
         take: &mut dyn FnMut(usize, Result<T>),
     ) -> Result<()> {
         let Some(input) = self.input.filter(|_| !wanted.is_empty()) else { return Ok(()) };
-        let object = |index: &usize| Some((*index, &*self.objects.get(*index)?.from));
+        let object = |index: &usize| Some((*index, &*self.objects.get(*index)?.code_object));
         let (indices, wanted): (Vec<usize>, Vec<&CodeObject>) = wanted.iter().filter_map(object).unzip();
         job.scan(Checksums::None).read(input, &wanted, read, weight, &mut |results| {
             results.into_iter().for_each(|(at, read)| take(indices.get(at).copied().unwrap_or(usize::MAX), read));

@@ -4,11 +4,11 @@ mod record;
 mod wheel;
 
 use std::collections::HashSet;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::open;
 use super::present::Present;
+use super::rewrite::Rewriter;
 use super::share::check_size;
 use super::unmatched::{Matched, Wanted};
 use crate::codec::{Codec, Compression};
@@ -21,9 +21,9 @@ use crate::container::{Container, Entry, Limits, Member, Part, compressed};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::event::{Event, Observer};
 use crate::io::input::{Accept, Slice};
-use crate::io::meter::{Meter, emit};
+use crate::io::meter::Meter;
 use crate::io::output::{self, Output};
-use crate::io::piece::{Piece, Sink, sum, total_len};
+use crate::io::piece::{Piece, total_len};
 use crate::scan::{Budget, Format, KnownId, Place, Selection, Wide, bundle_sections, file_kind, is_zip};
 
 /// The largest alignment that is kept: the size of a memory page.
@@ -379,7 +379,8 @@ impl<'j> Recompression<'j> {
 
     /// Rewrites a file, from its first byte on, to `output`.
     fn rewrite(&mut self, data: Slice<'_>, output: Output, observer: &mut Observer<'_>) -> Result<Rewritten> {
-        let mut work = FileRewrite { run: self, data, output, position: 0, result: Recompressed::default(), left: 0 };
+        let to = Rewriter::new(data, output);
+        let mut work = FileRewrite { run: self, data, to, result: Recompressed::default(), left: 0 };
         match Magic::identify(data.bytes()).is_elf() {
             true => work.program(observer)?,
             false => work.sequence(observer)?,
@@ -431,9 +432,9 @@ impl Recompressed {
         self.unchanged += other.unchanged;
         self.packed += other.packed;
         self.dropped += other.dropped;
-        self.before = self.before.saturating_add(other.before);
-        self.after = self.after.saturating_add(other.after);
-        self.holes = self.holes.saturating_add(other.holes);
+        self.before += other.before;
+        self.after += other.after;
+        self.holes += other.holes;
     }
 }
 
@@ -441,9 +442,7 @@ impl Recompressed {
 struct FileRewrite<'r, 'j> {
     run: &'r mut Recompression<'j>,
     data: Slice<'r>,
-    output: Output,
-    /// The length of the output so far, in bytes.
-    position: u64,
+    to: Rewriter<'r>,
     /// The numbers of this file.
     result: Recompressed,
     /// The number of remaining code objects for devices.
@@ -455,19 +454,16 @@ impl FileRewrite<'_, '_> {
     fn sequence(&mut self, observer: &mut Observer<'_>) -> Result<()> {
         let container = container_of(self.data);
         let mut bundles = Bundles::new(self.data, container, Inflate::Whole).with_limits(self.run.job.limits);
-        let mut end = 0;
         while let Some(bundle) = bundles.next().transpose()? {
             if self.is_fat_object(&bundle)? {
                 break;
             }
-            let padding = first_aligned_as(bundle.offset, self.position).saturating_sub(self.position);
-            self.advance(padding)?;
-            emit(&[Piece::Zeros(padding)], &mut self.output, &mut Meter::silent())?;
+            let padding = first_aligned_as(bundle.offset, self.to.written()).saturating_sub(self.to.written());
+            self.to.write(&[Piece::Zeros(padding)])?;
+            self.to.skip_until(bundle.offset);
             self.bundle_or_refusal(&bundle, None, observer)?;
-            end = bundle.range()?.end;
         }
-        // It may be more than padding, so it is kept.
-        if self.result.bundles > 0 { self.copy(end..self.data.len()) } else { Ok(()) }
+        Ok(())
     }
 
     /// Rewrites the sections of a program, in which each bundle stays at its offset.
@@ -483,11 +479,11 @@ impl FileRewrite<'_, '_> {
                 }
                 next = bundles.next().transpose()?;
                 let end = next.as_ref().map_or(bundles.stopped_at().unwrap_or(end), |next| next.offset);
-                self.copy(self.position..bundle.offset)?;
+                self.to.copy_until(bundle.offset)?;
                 self.bundle_or_refusal(&bundle, Some(end.saturating_sub(bundle.offset)), observer)?;
             }
         }
-        if self.result.bundles > 0 { self.copy(self.position..self.data.len()) } else { Ok(()) }
+        Ok(())
     }
 
     /// Whether the bundle is a fat object, which this job rejects: linkers need it as an object, and a rewritten one
@@ -503,9 +499,9 @@ impl FileRewrite<'_, '_> {
         match self.bundle(bundle, room, observer) {
             Err(error @ Error::Refused { .. }) if is_plain_wanted => {
                 self.run.refusals.add(error);
-                self.output.end_at(self.position)?;
+                self.to.take_back()?;
                 self.result.bundles += 1;
-                self.copy(bundle.range()?)
+                self.to.copy_until(bundle.range()?.end)
             }
             rewritten => rewritten,
         }
@@ -521,9 +517,8 @@ impl FileRewrite<'_, '_> {
             .map_err(|(what, limit)| Error::malformed(path, Malformed::search(what, limit, bundle.offset)))?;
         let new = self.run.replacing.as_ref().map(|replacing| (replacing.index, replacing.content));
         if self.run.replacing.as_ref().is_some_and(|replacing| replacing.bundle != bundle.offset) {
-            self.output.copy(self.data.claimed(&bundle.range()?)?)?;
-            let len = bundle.stored_len()?;
-            return self.count(len, len, false, room);
+            self.to.write(&[Piece::Input(self.data.claimed(&bundle.range()?)?)])?;
+            return self.count(bundle, bundle.stored_len()?, false, room);
         }
         if Magic::identify(bundle.beginning()) == Magic::FatBinary {
             self.note_replaced(false);
@@ -547,8 +542,8 @@ impl FileRewrite<'_, '_> {
         self.result.packed += usize::from(is_now_compressed && is_for_hip);
         ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
         self.ensure_room("bundle", bundle, chosen.len, room)?;
-        self.write_form(bundle, &plain, &chosen.form)?;
-        self.count(bundle.stored_len()?, chosen.len, chosen.would_grow, room)
+        self.write_form(bundle, &plain, &chosen)?;
+        self.count(bundle, chosen.len, chosen.would_grow, room)
     }
 
     /// Notes that the code object that is replaced was found, and whether its bundle is compressed because of that.
@@ -575,11 +570,12 @@ impl FileRewrite<'_, '_> {
             (None, None) => Packing::Plain,
         };
         let data = self.data.claimed(&bundle.range()?)?;
-        let len = fatbin::rewrite(data, keeps, packing, self.run.job.limits.inflated, &mut self.output.writer()?)?;
+        let len = fatbin::rewrite(data, keeps, packing, self.run.job.limits.inflated, &mut self.to.output.writer()?)?;
         self.ensure_room("fatbin", bundle, len, room)?;
+        self.to.count(len)?;
         let is_same = kept.is_none() && len == before && !bundle.entries.is_empty();
         let would_grow = is_same && packing != Packing::Plain;
-        self.count(before, len, would_grow, room)
+        self.count(bundle, len, would_grow, room)
     }
 
     /// Fails if a bundle that must stay at its offset needs more than `room` bytes.
@@ -610,7 +606,7 @@ impl FileRewrite<'_, '_> {
         let (form, len) = smallest.unwrap_or((BundleForm::Compressed, deflated_len));
         let would_grow = form == BundleForm::AsItWas && deflated_len > len;
         if form != BundleForm::Compressed {
-            self.output.end_at(self.position)?;
+            self.to.take_back()?;
         }
         Ok(ChosenForm { form, len, would_grow })
     }
@@ -631,7 +627,7 @@ impl FileRewrite<'_, '_> {
         }
         let len = self.deflate(bundle, plain, &self.run.job.compression.unwrap_or_default(), observer)?;
         if !fits(len) && fits(plain_len) && !plain.is_text && !plain.has_tail {
-            self.output.end_at(self.position)?;
+            self.to.take_back()?;
             return Ok(as_plain);
         }
         Ok(ChosenForm { form: BundleForm::Compressed, len, would_grow: false })
@@ -649,38 +645,35 @@ impl FileRewrite<'_, '_> {
         let (span, stored, len) = (self.run.span, bundle.stored_len()?, self.data.len());
         let at = |done, total| bundle.offset.saturating_add(scaled(done, total, stored));
         let mut tell = |done, total| span.tell(at(done, total), len, observer);
-        let (to, meter) = (&mut self.output.writer()?, &mut Meter::new(&mut tell));
+        let (to, meter) = (&mut self.to.output.writer()?, &mut Meter::new(&mut tell));
         let deflation = compressed::write_metered(&plain.pieces, compression, None, to, meter)?;
         observer(Event::Deflated(deflation));
         deflation.recorded.total.ok_or(Error::Internal("a new compressed bundle has no length"))
     }
 
-    fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &BundleForm) -> Result<()> {
-        match form {
-            BundleForm::AsItWas => self.output.copy(self.data.claimed(&bundle.range()?)?),
-            BundleForm::Plain => emit(&plain.pieces, &mut self.output, &mut Meter::silent()),
-            BundleForm::Compressed => Ok(()),
+    fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, chosen: &ChosenForm) -> Result<()> {
+        match chosen.form {
+            BundleForm::AsItWas => self.to.write(&[Piece::Input(self.data.claimed(&bundle.range()?)?)]),
+            BundleForm::Plain => self.to.write(&plain.pieces),
+            BundleForm::Compressed => self.to.count(chosen.len),
         }
     }
 
-    /// Counts a bundle that was written, and skips the part of its room that it does not need.
-    fn count(&mut self, before: u64, after: u64, would_grow: bool, room: Option<u64>) -> Result<()> {
-        let result = &mut self.result;
+    /// Counts a bundle that was written with `after` bytes, and leaves the part of its room that it does not need.
+    fn count(&mut self, bundle: &Bundle<'_>, after: u64, would_grow: bool, room: Option<u64>) -> Result<()> {
+        let (result, before) = (&mut self.result, bundle.stored_len()?);
         result.bundles += 1;
         result.unchanged += usize::from(would_grow);
-        result.before = result.before.saturating_add(before);
-        result.after = result.after.saturating_add(after);
-        self.advance(after)?;
-        let Some(room) = room else { return Ok(()) };
+        result.before += before;
+        result.after += after;
+        let Some(room) = room else {
+            self.to.skip_until(bundle.range()?.end);
+            return Ok(());
+        };
         let hole = room.checked_sub(after).ok_or(Error::Internal("a bundle is larger than its room"))?;
-        self.output.skip(hole)?;
-        self.result.holes = self.result.holes.saturating_add(hole.min(before.saturating_sub(after)));
-        self.advance(hole)
-    }
-
-    /// Adds to the length of the output.
-    fn advance(&mut self, len: u64) -> Result<()> {
-        self.position = sum([self.position, len])?;
+        result.holes += hole.min(before.saturating_sub(after));
+        self.to.leave_room(hole)?;
+        self.to.skip_until(bundle.offset.saturating_add(room));
         Ok(())
     }
 
@@ -707,18 +700,12 @@ impl FileRewrite<'_, '_> {
         kept
     }
 
-    fn copy(&mut self, range: Range<u64>) -> Result<()> {
-        let slice = self.data.claimed(&range)?;
-        self.output.copy(slice)?;
-        self.advance(slice.len())
-    }
-
     /// Ends the file.
-    fn finish(mut self) -> Result<Rewritten> {
-        self.output.end_at(self.position)?;
+    fn finish(self) -> Result<Rewritten> {
         self.run.left += self.left;
         let is_emptied = self.result.dropped > 0 && self.left == 0;
-        Ok(Rewritten { output: self.output, result: self.result, is_emptied })
+        let output = if self.result.bundles > 0 { self.to.finish()? } else { self.to.output };
+        Ok(Rewritten { output, result: self.result, is_emptied })
     }
 }
 

@@ -3,30 +3,29 @@
 //! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with the method that it
 //! had. All other members are copied as they are, and so are those that would not become smaller, unless code was removed. In a wheel, the hashes and sizes in `RECORD` are made right, and `RECORD`
 //! moves to the end, where PyPA recommends it to be.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::ops::Range;
 use std::path::Path;
 
 use rawzip::Crc32;
 use sha2::{Digest, Sha256};
 
 use super::record::{self, Sum};
-use super::{RecompressedZip, Recompression, Rewritten, Span};
-use crate::bytes::{len_u64, text, to_u64};
+use super::{RecompressedZip, Recompression, Rewriter, Rewritten, Span};
+use crate::bytes::{text, to_u64};
 use crate::codec::{Form, Method};
 use crate::container::magic::Magic;
-use crate::container::zip::{Contents, Layout};
+use crate::container::zip::{Contents, Directory, Layout, ZipContent, ZipMember};
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::event::Observer;
 use crate::io::input::{Input, Slice, Spool};
 use crate::io::once;
 use crate::io::output::Output;
-use crate::io::piece::{Sink, sum};
-use crate::scan::{HEAD, Place, Step, ZipContent, ZipMember, exceeded, zip_members};
+use crate::io::piece::Piece;
+use crate::scan::{HEAD, Place, Step, exceeded};
 
 /// The maximum size of a `RECORD` in bytes. That of a wheel with 15,000 files has 1.5 MB.
 const RECORD_MAX: u64 = 16 << 20;
@@ -41,27 +40,27 @@ pub(super) fn rewrite(
     output: Output,
     observer: &mut Observer<'_>,
 ) -> Result<Output> {
-    let (members, error) = zip_members(data);
-    error.map_or(Ok(()), Err)?;
-    let layout = Layout::read(data)?;
-    let mut members =
-        members.into_iter().map(|member| Member::of(data, &layout, member)).collect::<Result<Vec<_>>>()?;
-    let mut numbers: HashMap<Vec<u8>, u64> = HashMap::new();
-    for member in &mut members {
-        let number = numbers.entry(member.name.clone()).or_default();
-        *number = number.saturating_add(1);
-        member.number = *number;
+    let mut directory = Directory::read(data);
+    directory.error.take().map_or(Ok(()), Err)?;
+    let (mut numbers, mut all, mut members) = (HashMap::new(), Vec::new(), Vec::new());
+    for ZipMember { name, is_directory, content } in std::mem::take(&mut directory.members) {
+        let place = Place::of_file(data.path()).join(Step::Member(name.clone()));
+        let content = content.map_err(|error| error.at(&place))?;
+        all.push(content);
+        let number: &mut u64 = numbers.entry(name.clone()).or_default();
+        *number += 1;
+        members.extend((!is_directory).then_some(Member { name, number: *number, place, content }));
     }
+    let layout = Layout::of(data, &directory, all)?;
     let record = take_record(&mut members)?;
-    let record_start = record.as_ref().map(|record| layout.start_of(record.member.index)).transpose()?;
-    members.sort_by_key(|member| member.start);
+    members.sort_by_key(|member| member.content.start);
     let result = RecompressedZip { before: data.len(), ..RecompressedZip::default() };
-    let (changes, moves) = (HashMap::new(), Vec::new());
-    let mut work = ZipRewrite { run, data, layout, output, position: 0, read: 0, changes, moves, result };
-    let mut sums = Vec::new();
+    let to = Rewriter::new(data, output);
+    let mut work = ZipRewrite { run, data, layout, to, changes: HashMap::new(), result };
+    let (mut sums, mut next_record) = (Vec::new(), record.as_ref());
     for member in members {
-        if record_start.is_some_and(|start| work.read <= start && start < member.start) {
-            work.leave_out(record.as_ref())?;
+        if let Some(record) = next_record.take_if(|record| record.member.content.start < member.content.start) {
+            work.leave_out(record)?;
         }
         let stored = member.content.stored;
         work.run.span = Span { start: stored.offset(), len: stored.len(), of: data.len() };
@@ -69,15 +68,12 @@ pub(super) fn rewrite(
         let sum = work.member(&member, record.is_some(), observer)?;
         sums.extend(sum.map(|sum| (member, sum)));
     }
+    next_record.map_or(Ok(()), |record| work.leave_out(record))?;
     work.finish(record, sums)
 }
 
 /// A member that is a file.
 struct Member<'d> {
-    /// Its index in the directory.
-    index: usize,
-    /// The start of its header in the file.
-    start: u64,
     name: Vec<u8>,
     /// Its number among the members of this name, counted from 1.
     number: u64,
@@ -85,14 +81,7 @@ struct Member<'d> {
     content: ZipContent<'d>,
 }
 
-impl<'d> Member<'d> {
-    fn of(data: Slice<'d>, layout: &Layout<'d>, member: ZipMember<'d>) -> Result<Self> {
-        let index = layout.index_of(member.listed_at)?;
-        let place = Place::of_file(data.path()).join(Step::Member(member.name.clone()));
-        let content = member.content.map_err(|error| error.at(&place))?;
-        Ok(Self { index, start: layout.start_of(index)?, name: member.name, number: 1, place, content })
-    }
-
+impl Member<'_> {
     /// The result of reading the member, or the error with its place.
     fn with_place<T>(&self, read: io::Result<T>) -> Result<T> {
         read.map_err(|error| self.content.error(error).at(&self.place))
@@ -139,15 +128,9 @@ struct ZipRewrite<'r, 'j, 'd> {
     run: &'r mut Recompression<'j>,
     data: Slice<'d>,
     layout: Layout<'d>,
-    output: Output,
-    /// The length of the output so far, in bytes.
-    position: u64,
-    /// The end of what was copied or left out so far, in bytes of the old file.
-    read: u64,
-    /// By index of the member.
-    changes: HashMap<usize, MemberChange>,
-    /// Where the rest of the old file goes after each change: its start in the old file and in the output.
-    moves: Vec<(u64, u64)>,
+    to: Rewriter<'d>,
+    /// By the start of the member.
+    changes: HashMap<u64, MemberChange>,
     result: RecompressedZip,
 }
 
@@ -175,13 +158,13 @@ impl ZipRewrite<'_, '_, '_> {
         let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
         let fits = |packed: &PackedChange| packed.contents.stored <= len_max || self.run.must_change(result.dropped);
         let Some(packed) = packed.filter(fits) else {
-            self.result.kept = self.result.kept.saturating_add(usize::from(!is_same));
+            self.result.kept += usize::from(!is_same);
             self.run.result.add(&if is_same { result } else { result.as_before() });
             return member.with_place(are_needed.then(|| sum_of(input.as_slice().reader())).transpose());
         };
         self.run.result.add(&result);
-        self.result.members = self.result.members.saturating_add(1);
-        self.result.emptied = self.result.emptied.saturating_add(usize::from(is_emptied));
+        self.result.members += 1;
+        self.result.emptied += usize::from(is_emptied);
         self.replace(member, new.as_slice(), packed).map(Some)
     }
 
@@ -213,107 +196,72 @@ impl ZipRewrite<'_, '_, '_> {
 
     /// Writes a member with other contents, after all that stands before it.
     fn replace(&mut self, member: &Member<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
-        let range = self.layout.range_of(member.index)?;
-        self.skip(range)?;
+        let range = self.layout.range_of(&member.content)?;
+        self.to.copy_until(range.start)?;
         let sum = self.put(member, new, packed)?;
-        self.note_move();
+        self.to.skip_until(range.end);
         Ok(sum)
     }
 
     /// Leaves out a `RECORD`, which is written later.
-    fn leave_out(&mut self, record: Option<&Record<'_>>) -> Result<()> {
-        let Some(record) = record else { return Ok(()) };
-        let range = self.layout.range_of(record.member.index)?;
-        self.skip(range)?;
-        self.note_move();
+    fn leave_out(&mut self, record: &Record<'_>) -> Result<()> {
+        let range = self.layout.range_of(&record.member.content)?;
+        self.to.copy_until(range.start)?;
+        self.to.skip_until(range.end);
         Ok(())
-    }
-
-    /// Copies the old file up to a range, and skips the range.
-    fn skip(&mut self, range: Range<u64>) -> Result<()> {
-        let until = self.data.claimed(&(self.read..range.start))?;
-        self.output.copy(until)?;
-        self.position = sum([self.position, until.len()])?;
-        self.read = range.end;
-        Ok(())
-    }
-
-    fn note_move(&mut self) {
-        self.moves.push((self.read, self.position));
     }
 
     /// Writes a member with new contents.
     fn put(&mut self, member: &Member<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
-        let header = self.layout.local_header(member.index, &packed.contents)?;
-        let change = MemberChange { offset: self.position, contents: packed.contents };
-        self.changes.insert(member.index, change);
-        self.output.write(&header)?;
-        self.output.copy(packed.bytes.as_ref().map_or(new, Input::as_slice))?;
-        self.position = sum([self.position, len_u64(&header), packed.contents.stored])?;
+        let header = self.layout.local_header(&member.content, &packed.contents)?;
+        let change = MemberChange { offset: self.to.written(), contents: packed.contents };
+        self.changes.insert(member.content.start, change);
+        let stored = packed.bytes.as_ref().map_or(new, Input::as_slice);
+        self.to.write(&[Piece::Bytes(header), Piece::Input(stored)])?;
         Ok(packed.sum)
     }
 
     /// Writes the `RECORD` and the directory.
     fn finish(mut self, record: Option<Record<'_>>, mut sums: Vec<(Member<'_>, Sum)>) -> Result<Output> {
         let mut is_same = self.changes.is_empty();
-        let directory = self.layout.directory_start();
+        self.to.copy_until(self.layout.directory_start())?;
         if let Some(record) = record {
-            sums.sort_unstable_by_key(|(member, _)| member.index);
+            sums.sort_unstable_by_key(|(member, _)| member.content.listed.offset());
             let (old, new) = record.rewritten(&sums)?;
             is_same &= old.bytes() == new;
-            if !is_same && self.read <= record.member.start {
-                self.leave_out(Some(&record))?;
-            }
-            self.skip(directory..directory)?;
             if !is_same {
                 let new = Input::from_bytes("", new);
                 let packed = PackedChange::of(record.member.content.form, new.as_slice())?;
                 self.put(&record.member, new.as_slice(), packed)?;
             }
-        } else {
-            self.skip(directory..directory)?;
         }
         self.run.result.holes = 0;
         if !is_same {
             self.directory()?;
         }
         // The new RECORD may need more than the members have saved.
-        let is_larger = self.position > self.data.len();
+        let is_larger = self.to.written() > self.data.len();
         if is_same || is_larger && !self.run.must_change(self.run.result.dropped) {
-            self.output.end_at(0)?;
-            self.output.copy(self.data)?;
-            self.position = self.data.len();
+            self.to.restart()?;
+            self.to.copy_until(self.data.len())?;
             self.run.result = self.run.result.as_before();
-            self.result.kept = self.result.kept.saturating_add(self.result.members);
+            self.result.kept += self.result.members;
             self.result.members = 0;
         }
-        self.run.result.zip = Some(RecompressedZip { after: self.position, ..self.result });
-        Ok(self.output)
+        self.run.result.zip = Some(RecompressedZip { after: self.to.written(), ..self.result });
+        Ok(self.to.output)
     }
 
     fn directory(&mut self) -> Result<()> {
-        let start = self.position;
-        for index in 0..self.layout.len() {
-            let change = self.changes.get(&index);
-            let offset = match change {
-                Some(change) => change.offset,
-                None => self.moved(self.layout.start_of(index)?),
-            };
-            let header = self.layout.listed_header(index, offset, change.map(|change| &change.contents))?;
-            self.output.write(&header)?;
-            self.position = sum([self.position, len_u64(&header)])?;
+        let start = self.to.written();
+        for member in &self.layout.members {
+            let change = self.changes.get(&member.start);
+            let offset = change.map_or_else(|| self.to.moved(member.start), |change| change.offset);
+            let header = self.layout.listed_header(member, offset, change.map(|change| &change.contents))?;
+            self.to.write(&[Piece::Bytes(header)])?;
         }
-        let end = self.layout.end(start, self.position.saturating_sub(start))?;
-        self.output.write(&end)?;
-        self.position = sum([self.position, len_u64(&end)])?;
-        Ok(())
-    }
-
-    /// The offset in the output of what was copied from an offset in the old file.
-    fn moved(&self, old: u64) -> u64 {
-        let before = self.moves.partition_point(|(start, _)| *start <= old);
-        let last = before.checked_sub(1).and_then(|last| self.moves.get(last));
-        last.map_or(old, |(start, new)| old.saturating_sub(*start).saturating_add(*new))
+        let end = self.layout.end(start, self.to.written().saturating_sub(start))?;
+        self.to.write(&[Piece::Bytes(end)])
     }
 }
 

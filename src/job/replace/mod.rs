@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 use super::open;
 use super::recompress::{Recompress, Replacing, rewrite_with};
+use super::rewrite::{Change, changed};
 use crate::bytes::{len_of, len_u64};
-use crate::check;
+use crate::code::check;
 use crate::codec::Compression;
 use crate::container::archive::is_debian_package;
 use crate::container::binary::{ENTRY_FIELDS, header_ends};
@@ -82,13 +83,6 @@ fn zeros_end(file: Slice<'_>, range: Range<u64>) -> u64 {
     range.start.saturating_add(u64::try_from(zeros).unwrap_or_default())
 }
 
-/// A temporary file with some pieces.
-fn written(pieces: &[Piece<'_>]) -> Result<Output> {
-    let mut output = Output::aside()?;
-    emit(pieces, &mut output, &mut Meter::silent())?;
-    Ok(output)
-}
-
 /// The code object to replace.
 struct Target {
     code_object: CodeObject,
@@ -100,22 +94,18 @@ struct Target {
     may_move: bool,
     /// The members of zip files, and others, that lead to its bundle, each with its number among those of its name.
     way: Vec<(Vec<u8>, u64)>,
-    /// Whether a checksum of a zip file covers it.
-    is_zipped: bool,
-    /// Whether its bytes, perhaps compressed, are a range of the file.
-    is_in_file: bool,
+    /// Whether its bytes, perhaps compressed, are a range of the file that no checksum of a zip file covers.
+    is_reachable: bool,
     is_elf: bool,
     /// What it is; none if that cannot be read.
     nature: Option<Nature>,
     /// The end of the bundle and of the zeros after it that belong to nothing else.
     space_end: u64,
-    /// The offset of its size in a plain bundle, and the end of the header with it.
-    size_at: u64,
-    header_end: u64,
-    /// The start of the next code object in the bundle, or the end of the bundle.
-    next: u64,
-    /// Whether no code object of the bundle lies after it.
-    is_last: bool,
+    /// The offset of its size in a plain bundle; none if its header does not end before it.
+    size_at: Option<u64>,
+    /// The end of its own bytes in the bundle, and of the zeros that may be its own: where the next code object starts, or at
+    /// the end of the space.
+    limit: u64,
     /// Whether another code object of the bundle has some of its bytes.
     is_shared: bool,
 }
@@ -154,10 +144,10 @@ impl Replace {
         let (target, survey) = self.target(file)?;
         self.check(file, new, &target)?;
         let (before, after) = (len_of(&target.range), new.len());
-        let in_place = target.in_place(file.as_slice(), new.as_slice())?;
+        let in_place = target.in_place(file.as_slice(), new.as_slice());
         let is_in_place = in_place.is_some();
         let (output, is_now_compressed) = match in_place {
-            Some(pieces) => (written(&pieces)?, false),
+            Some(changes) => (changed(file.as_slice(), &changes)?, false),
             None => self.written_again(file, new, &target, observer)?,
         };
         let made = output.into_input(file.path())?;
@@ -167,14 +157,14 @@ impl Replace {
         let padded = has_zeros.then(|| [new.bytes(), &zeros()].concat());
         let content = padded.as_deref().map_or_else(|| new.as_slice(), Slice::from);
         if let Some(reason) = survey.difference(&made, content)? {
-            return Err(self.refused(&target, ErrorKind::Unsupported, reason.to_owned()));
+            return Err(self.refused(&target, reason.to_owned()));
         }
         Ok((made, Replaced { is_in_place, is_now_compressed, before, after }))
     }
 
     /// Refuses what would be wrong although it can be written.
     fn check(&self, file: &Input, new: &Input, target: &Target) -> Result<()> {
-        let refused = |reason: String| Err(self.refused(target, ErrorKind::Unsupported, reason));
+        let refused = |reason: String| Err(self.refused(target, reason));
         let head = file.bytes();
         if is_debian_package(head) || Magic::identify(head) == Magic::Rpm {
             return refused("packages record checksums of their files".to_owned());
@@ -212,10 +202,8 @@ impl Replace {
     ) -> Result<(Output, bool)> {
         let container = target.container(file.as_slice(), new.as_slice(), self.limits)?;
         let needed = container.as_ref().map_or(0, Input::len);
-        if let Some(pieces) =
-            container.as_ref().map(|again| target.around(file.as_slice(), again)).transpose()?.flatten()
-        {
-            return Ok((written(&pieces)?, false));
+        if let Some(change) = container.as_ref().and_then(|again| target.around(again)) {
+            return Ok((changed(file.as_slice(), &[change])?, false));
         }
         let mut job = Recompress::new(self.uri.path(), &self.output);
         (job.compression, job.limits) = (Some(self.compression), self.limits);
@@ -234,11 +222,12 @@ impl Replace {
         };
         written.ok_or_else(|| {
             let reason = target.no_room(new.len(), needed);
-            self.refused(target, ErrorKind::Unsupported, reason)
+            self.refused(target, reason)
         })
     }
 
-    fn refused(&self, target: &Target, kind: ErrorKind, reason: String) -> Error {
+    fn refused(&self, target: &Target, reason: String) -> Error {
+        let kind = ErrorKind::Unsupported;
         let text = format!("'{}': {reason}", target.bundle().place);
         Error::Refused { kind, path: self.uri.path().to_owned(), place: None, offset: Some(target.range.start), text }
     }
@@ -259,7 +248,7 @@ impl Replace {
             match target {
                 Some(target) if target.is_shared => {
                     let reason = "another code object shares its bytes".to_owned();
-                    return Err(self.refused(&target, ErrorKind::Unsupported, reason));
+                    return Err(self.refused(&target, reason));
                 }
                 Some(target) => return Ok((target, survey)),
                 None => {}
@@ -286,30 +275,31 @@ impl Target {
         let ranges: Vec<Range<u64>> = ranges.collect();
         let sharing = ranges.iter().filter(|other| other.start < range.end && range.start < other.end).count();
         let next = ranges.iter().map(|other| other.start).filter(|&start| start >= range.end).min();
+        // The offset stands before the size.
         let ends: Vec<u64> = header_ends(entries.iter().map(|entry| entry.id.as_slice())).collect();
         let id = entries.get(index).map_or(0, |entry| len_u64(&entry.id));
         let described = ends.get(index).copied().unwrap_or_default().saturating_sub(id).saturating_sub(ENTRY_FIELDS);
+        let size_at = bundle.start.saturating_add(described).saturating_add(8);
+        let header_end = bundle.start.saturating_add(ends.last().copied().unwrap_or_default());
         let is_code_object = code_object.format() == Format::CodeObject;
         let is_alone = place.steps().is_empty();
+        let is_zipped = is_zip && matches!(place.steps().first(), Some(Step::Member(_)));
         let container = Magic::identify(file.bytes());
         // The zeros after it may be those of another section.
         let has_own_bytes = !container.is_elf() || bundle_sections(file.as_slice()).is_ok();
+        let space_end = zeros_end(file.as_slice(), bundle.end..if has_own_bytes { found.space_end } else { 0 });
         let way =
             place.uri(0..0, None)?.map(|uri| uri.members().map(|(name, number)| (name.to_vec(), number)).collect());
         Ok(Some(Self {
-            is_in_file: code_object.is_in_file(),
+            is_reachable: code_object.is_in_file() && !is_zipped,
             is_file: is_code_object && is_alone && range == (0..file.len()),
             may_move: is_alone && matches!(container, Magic::FatBinary | Magic::OffloadBinary) && found.space_end > 0,
-            space_end: zeros_end(file.as_slice(), bundle.end..if has_own_bytes { found.space_end } else { 0 }),
+            space_end,
             way: way.unwrap_or_default(),
-            is_zipped: is_zip && matches!(place.steps().first(), Some(Step::Member(_))),
             is_elf: code_object.in_place().is_some_and(|data| Magic::identify(data.bytes()).is_gpu_elf()),
             nature: Nature::of_old(code_object),
-            // The offset stands before the size.
-            size_at: bundle.start.saturating_add(described).saturating_add(8),
-            header_end: bundle.start.saturating_add(ends.last().copied().unwrap_or_default()),
-            next: next.unwrap_or(bundle.end),
-            is_last: next.is_none(),
+            size_at: (header_end <= range.start).then_some(size_at),
+            limit: next.unwrap_or(space_end),
             is_shared: !is_packed && sharing > usize::from(!range.is_empty()),
             code_object: code_object.known(&info),
             range,
@@ -338,45 +328,36 @@ impl Target {
         self.format() != Format::Kpack && self.bundle().place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
     }
 
-    /// The pieces of the file with the new code object where the old one is; none if that does not fit.
-    fn in_place<'p>(&self, file: Slice<'p>, new: Slice<'p>) -> Result<Option<Vec<Piece<'p>>>> {
-        let whole = |range: Range<u64>| file.claimed(&range).map(Piece::Input);
+    /// The new code object where the old one is; none if that does not fit.
+    fn in_place<'p>(&self, file: Slice<'_>, new: Slice<'p>) -> Option<Vec<Change<'p>>> {
         if self.is_file {
-            return Ok(Some(vec![Piece::Input(new)]));
+            return Some(vec![(self.range.clone(), vec![Piece::Input(new)])]);
         }
         if !self.is_plain() {
-            return Ok(None);
+            return None;
         }
         let size = len_of(&self.range);
-        let is_plain_bundle = self.format() == Format::Bundle;
+        let size_at = self.size_at.filter(|_| self.format() == Format::Bundle);
+        let room = || zeros_end(file, self.range.end..self.limit).saturating_sub(self.range.start);
         let fits = match self.format() {
             // Of an empty code object, any offset may be recorded.
-            Format::Bundle => self.header_end <= self.range.start && new.len() <= self.room(file),
+            Format::Bundle => size_at.is_some() && new.len() <= room(),
             Format::CodeObject if self.is_elf => new.len() <= size,
             // The header of the code object may change too.
             Format::Fatbin => false,
             _ => new.len() == size && !self.is_packed(),
         };
-        if !fits {
-            return Ok(None);
-        }
         let end = self.range.start.saturating_add(new.len()).max(self.range.end);
         let zeros = len_of(&(self.range.start..end)).saturating_sub(new.len());
-        let mut pieces = match is_plain_bundle {
-            true => vec![
-                whole(0..self.size_at)?,
-                Piece::Bytes(new.len().to_le_bytes().to_vec()),
-                whole(self.size_at.saturating_add(8)..self.range.start)?,
-            ],
-            false => vec![whole(0..self.range.start)?],
-        };
-        pieces.extend([Piece::Input(new), Piece::Zeros(zeros), whole(end..file.len())?]);
-        Ok(Some(pieces))
+        let new_size = || vec![Piece::Bytes(new.len().to_le_bytes().to_vec())];
+        let size = size_at.map(|at| (at..at.saturating_add(8), new_size()));
+        let content = (self.range.start..end, vec![Piece::Input(new), Piece::Zeros(zeros)]);
+        fits.then(|| size.into_iter().chain([content]).collect())
     }
 
     /// Whether the bundle is in the file, not compressed, and no checksum is known to cover it.
     fn is_plain(&self) -> bool {
-        !self.is_compressed() && !self.is_zipped && self.is_in_file
+        !self.is_compressed() && self.is_reachable
     }
 
     /// The fatbin or plain offload binary, written again with the new code object.
@@ -405,17 +386,14 @@ impl Target {
         output.into_input(file.path()).map(Some)
     }
 
-    /// The pieces of the file with its container written `again`; none if that does not fit.
-    fn around<'p>(&self, file: Slice<'p>, again: &'p Input) -> Result<Option<Vec<Piece<'p>>>> {
-        let end = self.bundle().range.start.saturating_add(again.len());
-        let (zeros, rest) = match end.max(self.bundle().range.end) {
-            _ if self.may_move => (0, self.bundle().range.end),
-            rest if rest <= self.space_end => (rest.saturating_sub(end), rest),
-            _ => return Ok(None),
-        };
-        let whole = |range: Range<u64>| file.claimed(&range).map(Piece::Input);
-        let [before, after] = [whole(0..self.bundle().range.start)?, whole(rest..file.len())?];
-        Ok(Some(vec![before, Piece::Input(again.as_slice()), Piece::Zeros(zeros), after]))
+    /// Its container written `again`, where the old one is; none if that does not fit.
+    fn around<'p>(&self, again: &'p Input) -> Option<Change<'p>> {
+        let Range { start, end } = self.bundle().range;
+        let needed = start.saturating_add(again.len());
+        let rest = if self.may_move { end } else { needed.max(end) };
+        let zeros = if self.may_move { 0 } else { rest.saturating_sub(needed) };
+        let fits = self.may_move || rest <= self.space_end;
+        fits.then(|| (start..rest, vec![Piece::Input(again.as_slice()), Piece::Zeros(zeros)]))
     }
 
     /// Why there is no room for a code object of `len` bytes, whose container `needs` some bytes, if that is known.
@@ -433,7 +411,7 @@ impl Target {
             Format::Bundle => {
                 format!("the bundle has no room for {len} bytes where it is, and cannot be written again there")
             }
-            _ if !self.is_in_file || self.is_zipped => {
+            _ if !self.is_reachable => {
                 "only code objects in bundles and fatbins can be replaced in zip files and in what is compressed; take the file \
                  out, and replace the code object in it"
                     .to_owned()
@@ -456,11 +434,5 @@ impl Target {
             }
             _ => format!("{what}: {}", most("exactly ")),
         }
-    }
-
-    /// The number of bytes from the start of the code object that are its own, or zeros that belong to nothing else.
-    fn room(&self, file: Slice<'_>) -> u64 {
-        let limit = if self.is_last { self.space_end } else { self.next };
-        zeros_end(file, self.range.end..limit).saturating_sub(self.range.start)
     }
 }

@@ -2,9 +2,10 @@
 
 use object::read::{File, Object as _};
 
+use crate::code::{ContentKind, target};
 use crate::container::fatbin::{Image, ImageKind, made_for};
 use crate::container::magic::Magic;
-use crate::scan::{CodeObjectRef, ContentKind, target_of};
+use crate::scan::CodeObjectRef;
 
 /// The kind of a code object, and what it was made for.
 pub(super) struct Nature {
@@ -24,8 +25,8 @@ impl Nature {
             ContentKind::Elf | ContentKind::Coff if !magic.is_gpu_elf() => {
                 File::parse(data).ok().map(|file| format!("{:?}", file.architecture()))
             }
-            ContentKind::Elf | ContentKind::SpirV | ContentKind::Bitcode => Some(target_of(data)),
-            ContentKind::Cubin | ContentKind::Ptx => Some(without_suffix(&target_of(data))),
+            ContentKind::Elf | ContentKind::SpirV | ContentKind::Bitcode => Some(target::of(data)),
+            ContentKind::Cubin | ContentKind::Ptx => Some(without_suffix(&target::of(data))),
             _ => None,
         };
         let kind = match kind {

@@ -1,5 +1,5 @@
 //! Checks that a file which was written differs from the one before in a single code object.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::rc::Rc;
 
@@ -31,7 +31,7 @@ impl Survey {
     }
 
     fn with(digester: Rc<Digester>, input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
-        let (mut code_objects, mut wanted, mut faults) = (Vec::new(), Vec::new(), 0_usize);
+        let (mut code_objects, mut wanted, mut faults) = (Vec::new(), Vec::new(), 0);
         scan.run(input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => {
@@ -51,7 +51,7 @@ impl Survey {
                 }
                 Finding::Broken { error, .. } if error.io_error().is_some() => return Err(error),
                 Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } => {
-                    faults = faults.saturating_add(1);
+                    faults += 1;
                 }
                 _ => {}
             }

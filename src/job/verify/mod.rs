@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::open;
 use crate::bytes::len_u64;
-use crate::check;
+use crate::code::{check, target};
 use crate::codec::Codec;
 use crate::container::packed::LastInflated;
 use crate::container::sequence::Inflate;
@@ -26,9 +26,7 @@ use crate::id::target_id::TargetId;
 use crate::id::{EntryId, OffloadKind};
 use crate::io::input::{Accept, Input, note_read};
 use crate::runtime::loadable;
-use crate::scan::{
-    Checksums, CodeObjectRef, ContentKind, Finding, Follow, Format, Found, Place, Scan, Unread, is_zip, recorded_target,
-};
+use crate::scan::{Checksums, CodeObjectRef, ContentKind, Finding, Follow, Format, Found, Place, Scan, Unread, is_zip};
 use expect::ExpectComparison;
 
 /// Verifies all device code in a file.
@@ -398,12 +396,12 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) -> Resu
                 if code_object.packed().is_some()
                     && let Some(id) = code_object.entry_id()
                 {
-                    check_target(&code_object, &id, recorded_target(bytes)).into_iter().for_each(&mut *fault);
+                    check_target(&code_object, &id, target::target_id(bytes)).into_iter().for_each(&mut *fault);
                 }
                 kind.map_or(Ok(()), |kind| check_kind(kind, bytes)).and_then(|()| check::code_object(bytes))
             }
             Some(ContentKind::Unknown | ContentKind::Text) if found.format == Format::DeviceImages => {
-                Err(Malformed::Object { what: "an image of an unknown format".to_owned(), offset: 0 })
+                Err(Malformed::at("an image of an unknown format", 0))
             }
             Some(ContentKind::Unknown) if code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host) => {
                 let head = found.bundle.head(code_object.index(), ContentKind::HEAD_LEN);
@@ -435,7 +433,7 @@ fn check_kind(kind: ContentKind, content: &[u8]) -> Result<(), Malformed> {
         found if found == kind || !is_told => Ok(()),
         // Its first directives may follow long comments.
         _ if kind == ContentKind::Ptx && ptx::Header::of(content).is_some() => Ok(()),
-        found => Err(Malformed::Object { what: format!("{} instead of {}", found.name(), kind.name()), offset: 0 }),
+        found => Err(Malformed::at(format!("{} instead of {}", found.name(), kind.name()), 0)),
     }
 }
 
@@ -568,10 +566,10 @@ fn is_same_architecture(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::container::Member;
     use crate::container::binary::Binary;
     use crate::container::sequence::Bundles;
     use crate::container::stream::{Method, Recorded};
-    use crate::container::{Container, Member};
     use crate::io::write_to;
 
     #[test]

@@ -22,7 +22,7 @@ use super::raw::RawArgs;
 use crate::cli::files::open;
 use crate::cli::llvm::environment::EnvironmentSettings;
 use crate::cli::print::console::Console;
-use crate::cli::values::{limit_window, limits};
+use crate::cli::values::{self, limits};
 
 /// A job with its parameters.
 #[derive(Debug)]
@@ -121,7 +121,9 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &EnvironmentSettings) -
     check_hosts(&targets, |hosts| hosts == 1 || hip_only)?;
     let mut compression = Compression::of(Method::Zstd);
     compression.level = raw.compression_level.or(environment.compression_level).unwrap_or(compression.level);
-    limit_window(&mut compression, "--compression-window", raw.compression_window)?;
+    if let Some(log) = raw.compression_window {
+        compression.window_log_max = values::window("--compression-window", log)?;
+    }
     if file_type.is_err() {
         inputs.iter().try_for_each(|input| open(input, Accept::Any, None).map(drop))?;
     }

@@ -104,7 +104,7 @@ fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyh
     let mut observer = |event: Event<'_>| console.event(event);
     match job {
         Job::List(list) => {
-            to_stdout(|out| list.run(out, &mut observer))?;
+            to_stdout(|out| Ok(list.run(out, &mut observer)?))?;
         }
         Job::Bundle(bundle) if print_commands => objcopy::bundle(&bundle, &mut observer)?,
         Job::Unbundle(unbundle) if print_commands => objcopy::unbundle(&unbundle, &mut observer)?,

@@ -9,7 +9,7 @@ use offload_bundle::llvm::{Package, Unpackage};
 
 use super::image::Arguments;
 use super::raw::RawArgs;
-use crate::cli::values::{limit_level, limit_window, limits};
+use crate::cli::values::{self, limits};
 
 /// A job with its parameters.
 #[derive(Debug)]
@@ -69,8 +69,12 @@ fn plan_format(raw: &RawArgs) -> Result<(Version, Option<Compression>)> {
         );
     }
     let mut compression = Compression::of(method);
-    limit_level(&mut compression, "--compression-level", raw.compression_level)?;
-    limit_window(&mut compression, "--compression-window", raw.compression_window)?;
+    if let Some(level) = raw.compression_level {
+        compression.level = values::level(method, "--compression-level", level)?;
+    }
+    if let Some(log) = raw.compression_window {
+        compression.window_log_max = values::window("--compression-window", log)?;
+    }
     Ok((Version::V3, Some(compression)))
 }
 

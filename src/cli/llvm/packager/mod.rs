@@ -83,8 +83,8 @@ fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -
         Job::Nothing => return Ok(Finish::Help),
         Job::Package(package) => package.run(&mut |event| console.event(event)).map_err(|error| noted(error, None))?,
         Job::Unpackage(unpackage) => {
-            let extracted = to_stdout(|out| unpackage.run(out, &mut |event| console.event(event)));
-            extracted.map_err(|error| noted(error, Some(&unpackage.input)))?;
+            let noted = |error| noted(error, Some(&unpackage.input));
+            to_stdout(|out| unpackage.run(out, &mut |event| console.event(event)).map_err(noted))?;
         }
     }
     Ok(Finish::Done)

@@ -127,14 +127,14 @@ pub(super) struct Coff<'v> {
 impl<'v> Coff<'v> {
     /// Reads the headers.
     pub(super) fn parse(view: &'v View<'v>) -> Result<Self, Malformed> {
-        let signature = view.read(0, 4, || "the COFF header".to_owned())?;
+        let signature = view.read(0, 4, "the COFF header")?;
         let layout = if *signature == [0, 0, 0xff, 0xff] { &BIG } else { &PLAIN };
-        let fixed = view.read(0, layout.header_len, || "the COFF header".to_owned())?;
+        let fixed = view.read(0, layout.header_len, "the COFF header")?;
         let header_len = layout.header_len.saturating_add(layout.optional_len.get(ORDER, &fixed));
-        let header = view.read(0, header_len, || "the COFF optional header".to_owned())?.into_owned();
+        let header = view.read(0, header_len, "the COFF optional header")?.into_owned();
         let count = layout.section_count.get(ORDER, &header);
         let table_len = count.saturating_mul(SECTION_LEN);
-        let table = view.read(header_len, table_len, || format!("the table of {count} section headers"))?;
+        let table = view.read(header_len, table_len, format_args!("the table of {count} section headers"))?;
         let sections = table.as_chunks().0.to_vec();
         let mut coff = Self { view, layout, header, sections, symbols: 0..0, strings: 0..0 };
         (coff.symbols, coff.strings) = coff.find_symbols()?;
@@ -155,12 +155,12 @@ impl<'v> Coff<'v> {
             return Err(self.view.broken("the symbol table lies inside the headers,", start));
         }
         let len = count.saturating_mul(self.layout.symbol_len);
-        self.view.read(start, len, || format!("the table of {count} symbols"))?;
+        self.view.read(start, len, format_args!("the table of {count} symbols"))?;
         let end = start.saturating_add(len);
         // Strings may be missing at the end of the file, and a length of less than its own field means none.
         let Some(recorded) = self.view.get(end, 4) else { return Ok((start..end, end..end)) };
         let strings_len = ORDER.read(&recorded).max(4);
-        self.view.read(end, strings_len, || "the string table".to_owned())?;
+        self.view.read(end, strings_len, "the string table")?;
         Ok((start..end, end..end.saturating_add(strings_len)))
     }
 
@@ -186,7 +186,7 @@ impl<'v> Coff<'v> {
                 room.take(&name, self.view.absolute(self.strings.start))?;
                 let content = content(section);
                 let len = bytes::len_of(&content);
-                self.view.read(content.start, len, || format!("section {index} ('{}')", shown(&name)))?;
+                self.view.read(content.start, len, format_args!("section {index} ('{}')", shown(&name)))?;
                 found.push(FoundSection { index, name, content });
             }
         }

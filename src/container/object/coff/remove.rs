@@ -108,7 +108,7 @@ impl Coff<'_> {
                 let what = format!("sections share relocations, those of section {index}");
                 self.view.broken(what, relocations.start)
             })?;
-            let data = self.view.read(relocations.start, len, || format!("the relocations of section {index}"))?;
+            let data = self.view.read(relocations.start, len, format_args!("the relocations of section {index}"))?;
             let mut symbols = data.chunks_exact(RELOCATION_LEN).map(|entry| RELOCATION_SYMBOL.get(ORDER, entry));
             if symbols.any(|symbol| emptied.contains(&symbol)) {
                 let what = format!("section {index} refers to a section of the bundle; its relocations are");

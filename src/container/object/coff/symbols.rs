@@ -108,7 +108,7 @@ impl Coff<'_> {
         change: &mut dyn FnMut(u64, &mut [u8], Option<&mut [u8]>) -> Result<(), Malformed>,
     ) -> Result<Vec<u8>, Malformed> {
         let len = len_of(&symbols);
-        let mut table = self.view.read(symbols.start, len, || "the symbol table".to_owned())?.into_owned();
+        let mut table = self.view.read(symbols.start, len, "the symbol table")?.into_owned();
         let mut records = table.chunks_exact_mut(usize::try_from(self.layout.symbol_len).unwrap_or(usize::MAX));
         let mut index = 0_u64;
         while let Some(symbol) = records.next() {

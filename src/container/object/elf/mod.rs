@@ -23,6 +23,7 @@ mod remove;
 mod symbols;
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::ops::Range;
 
 use object::elf::{ELFCLASS64, ELFDATA2MSB, SHN_LORESERVE, SHN_XINDEX, SHT_NOBITS, SHT_NULL, SectionType};
@@ -138,10 +139,10 @@ pub(super) struct Elf<'v> {
 impl<'v> Elf<'v> {
     /// Reads the headers.
     pub(super) fn parse(view: &'v View<'v>) -> Result<Self, Malformed> {
-        let ident = view.read(0, 16, || "the ELF identification".to_owned())?;
+        let ident = view.read(0, 16, "the ELF identification")?;
         let layout = if ident.get(4) == Some(&ELFCLASS64.0) { &ELF64 } else { &ELF32 };
         let order = if ident.get(5) == Some(&ELFDATA2MSB.0) { PartOrder::Big } else { PartOrder::Little };
-        let header = view.read(0, layout.header_len, || "the ELF header".to_owned())?.into_owned();
+        let header = view.read(0, layout.header_len, "the ELF header")?.into_owned();
         let mut elf = Self { view, layout, order, header, sections: Vec::new(), names_index: 0 };
         elf.sections = elf.read_sections()?;
         elf.names_index = elf.read_names_index()?;
@@ -160,14 +161,13 @@ impl<'v> Elf<'v> {
         let len = self.layout.section_len;
         let size = self.field(self.layout.section_size);
         if size != len {
-            let expected = if len == 64 { "64" } else { "40" };
             let offset = self.view.absolute(self.layout.header_len.saturating_sub(6));
-            return Err(Malformed::Value { what: "section header size", found: size, offset, expected });
+            return Err(Malformed::value("section header size", size, offset, &len.to_string()));
         }
-        let first = self.view.read(offset, len, || "the first section header".to_owned())?;
+        let first = self.view.read(offset, len, "the first section header")?;
         let count = if count == 0 { self.decode(&first).size } else { count };
         let table =
-            self.view.read(offset, count.saturating_mul(len), || format!("the table of {count} section headers"))?;
+            self.view.read(offset, count.saturating_mul(len), format_args!("the table of {count} section headers"))?;
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         Ok(table.chunks_exact(len).map(|header| self.decode(header)).collect())
     }
@@ -178,10 +178,9 @@ impl<'v> Elf<'v> {
         let first_link = self.sections.first().map_or(0, |first| first.link);
         let index = usize::try_from(if extended { first_link } else { recorded }).unwrap_or(usize::MAX);
         if index > 0 && index >= self.sections.len() {
-            return Err(self.view.broken(
-                format!("the section names are in section {index} of {}, according to the ELF header", self.count()),
-                0,
-            ));
+            let what =
+                format!("the section names are in section {index} of {}, according to the ELF header", self.count());
+            return Err(self.view.broken(what, 0));
         }
         Ok(index)
     }
@@ -195,14 +194,14 @@ impl<'v> Elf<'v> {
     }
 
     /// The content of a section, called `what` in errors.
-    fn content(&self, section: &Section, what: impl FnOnce() -> String) -> Result<Cow<'_, [u8]>, Malformed> {
+    fn content(&self, section: &Section, what: impl Display) -> Result<Cow<'_, [u8]>, Malformed> {
         let range = section.content();
         self.view.read(range.start, len_of(&range), what)
     }
 
     fn names(&self) -> Result<Cow<'_, [u8]>, Malformed> {
         match self.sections.get(self.names_index) {
-            Some(section) if self.names_index > 0 => self.content(section, || "the table of section names".to_owned()),
+            Some(section) if self.names_index > 0 => self.content(section, "the table of section names"),
             _ => Ok(Cow::Borrowed(&[])),
         }
     }
@@ -227,7 +226,7 @@ impl<'v> Elf<'v> {
             };
             if let Some(name) = bundle_name(rest) {
                 room.take(&name, self.view.absolute(self.names_offset()))?;
-                self.content(section, || format!("section {index} ('{}')", shown(&name)))?;
+                self.content(section, format_args!("section {index} ('{}')", shown(&name)))?;
                 found.push(FoundSection { index, name, content: section.content() });
             }
         }

@@ -107,7 +107,7 @@ impl Elf<'_> {
             *gone |= (section.is(SHT_REL) || section.is(SHT_RELA)) && target == Some(&true);
         }
         for (index, group) in self.sections.iter().enumerate().filter(|(_, section)| section.is(SHT_GROUP)) {
-            let content = self.content(group, || format!("section group {index}"))?;
+            let content = self.content(group, format_args!("section group {index}"))?;
             let members = content.chunks(GROUP_WORD).skip(1).map(|word| usize::try_from(self.order.read(word)));
             let mut lost = members.map(|member| member.ok().and_then(|member| gone.get(member).copied()));
             let is_empty = content.len() <= GROUP_WORD;
@@ -123,10 +123,8 @@ impl Elf<'_> {
 
     fn relink(&self, index: usize, section: &Section, numbers: &SectionNumbers) -> Result<Section, Malformed> {
         let lost = |field| {
-            self.view.broken(
-                format!("section {index} names a section of the bundle as its {field}; its content is"),
-                section.offset,
-            )
+            let what = format!("section {index} names a section of the bundle as its {field}; its content is");
+            self.view.broken(what, section.offset)
         };
         let mut section = *section;
         if index == 0 {
@@ -147,7 +145,7 @@ impl Elf<'_> {
         group: &Section,
         numbers: &SectionNumbers,
     ) -> Result<Option<Vec<u8>>, Malformed> {
-        let content = self.content(group, || format!("section group {index}"))?;
+        let content = self.content(group, format_args!("section group {index}"))?;
         let mut renumbered = Vec::with_capacity(content.len());
         for (place, word) in content.chunks(GROUP_WORD).enumerate() {
             let old = self.order.read(word);
@@ -181,7 +179,7 @@ impl Elf<'_> {
                 fixed_end = fixed_end.max(content.end);
             }
         }
-        self.view.read(0, fixed_end, || "the part of the file that segments describe".to_owned())?;
+        self.view.read(0, fixed_end, "the part of the file that segments describe")?;
         let mut parts = vec![Part::Range(self.layout.header_len..fixed_end)];
         let mut position = fixed_end;
         for kept in moving {
@@ -203,11 +201,9 @@ impl Elf<'_> {
             section.offset = *position;
             return Ok(());
         }
-        self.view.read(source.start, len_of(&source), || "the content of a section".to_owned())?;
+        self.view.read(source.start, len_of(&source), "the content of a section")?;
         if start > section.offset {
-            return Err(self
-                .view
-                .broken("a section shares bytes with another; its content is".to_owned(), source.start));
+            return Err(self.view.broken("a section shares bytes with another; its content is", source.start));
         }
         section.offset = start;
         parts.push(Part::Bytes(vec![0; usize::try_from(start.saturating_sub(*position)).unwrap_or(0)]));
@@ -230,7 +226,7 @@ impl Elf<'_> {
             return Ok(layout.header_len);
         }
         let len = count.saturating_mul(size);
-        let headers = self.view.read(offset, len, || format!("the table of {count} program headers"))?;
+        let headers = self.view.read(offset, len, format_args!("the table of {count} program headers"))?;
         let mut end = layout.header_len.max(offset.saturating_add(len));
         // File offset and size of a segment: the second and fifth number of a 32-bit header, the third and
         // sixth word of a 64-bit one.

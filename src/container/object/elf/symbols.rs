@@ -62,10 +62,10 @@ impl Elf<'_> {
             if !is_table || gone.get(index) == Some(&true) {
                 continue;
             }
-            let table = self.content(section, || format!("symbol table {index}"))?;
+            let table = self.content(section, format_args!("symbol table {index}"))?;
             let large_index = u64::try_from(index).ok().and_then(|index| large_tables.get(&index).copied());
             let large = match large_index.and_then(|index| self.sections.get(index)) {
-                Some(section) => self.content(section, || "the table of large section numbers".to_owned())?,
+                Some(section) => self.content(section, "the table of large section numbers")?,
                 None => Cow::Borrowed(&[][..]),
             };
             let Renumbered { table, large, emptied } = self.renumber(&table, &large, numbers);
@@ -139,7 +139,7 @@ impl Elf<'_> {
                 }
                 continue;
             }
-            let content = self.content(section, || format!("relocation section {index}"))?;
+            let content = self.content(section, format_args!("relocation section {index}"))?;
             let used = self.relocated_symbols(section, &content).any(|symbol| emptied.contains(&symbol));
             if used || section.is(SHT_CREL) {
                 let what = format!("relocation section {index} may refer to a section of the bundle; it starts");

@@ -21,8 +21,7 @@ pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
     let word = spirv::words(data);
     let end = len_u64(data);
     let (Some(version), Some(bound), Some(schema)) = (word(4), word(12), word(16)) else {
-        let (what, offset, needed) = ("the header of the SPIR-V module".to_owned(), 0, HEADER_LEN);
-        return Err(Malformed::Truncated { what, offset, needed, end });
+        return Err(Malformed::truncated("the header of the SPIR-V module", 0, HEADER_LEN, end));
     };
     let [_, minor, major, high] = version.to_le_bytes();
     if major != 1 || high != 0 || version.to_le_bytes().first() != Some(&0) {

@@ -22,6 +22,7 @@ use crate::container::limits::Allowance;
 use crate::container::magic::Magic;
 use crate::container::{bitcode, ptx};
 use crate::error::Malformed;
+pub(crate) use crate::error::wrong;
 
 /// Leading zeros that no code object has.
 const ZEROS: [u8; 4] = [0; 4];
@@ -47,13 +48,9 @@ pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
 /// written.
 ///
 /// # Errors
-/// [`Malformed::Object`].
+/// [`Malformed`].
 pub(crate) fn beginning(head: &[u8], len: u64) -> Result<(), Malformed> {
     if head.starts_with(&ZEROS) && len >= HEADER_MIN { wrong("zeros instead of a header", 0) } else { Ok(()) }
-}
-
-pub(crate) fn wrong<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
-    Err(Malformed::Object { what: what.into(), offset })
 }
 
 /// Charges bytes that a table at `offset` refers to.

@@ -30,8 +30,8 @@ use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use super::{Kernel, KernelsFound};
 use crate::bytes::{Cursor, array};
-use crate::check::elf::{File, name_of, number_of};
-use crate::check::{charge, wrong};
+use crate::code::check::elf::{File, name_of, number_of};
+use crate::code::check::{charge, wrong};
 use crate::error::Malformed;
 
 /// The flag of a kernel in `st_other`.
@@ -124,7 +124,7 @@ impl KernelFacts {
             } else if name == INFO || name.starts_with(INFO_OF_KERNEL) {
                 let (start, len) = section.file_range(file.endian).unwrap_or_default();
                 charge(&mut list.work, len, start)?;
-                let bytes = file.bytes(start, len, || "attributes of kernels".to_owned())?;
+                let bytes = file.bytes(start, len, "attributes of kernels")?;
                 let of_code = Some(of_code).filter(|_| name != INFO);
                 facts.attributes(Cursor::new(bytes, start), of_code, file.endian)?;
             }
@@ -135,7 +135,7 @@ impl KernelFacts {
     /// Reads attributes: those of the kernel whose code is in this section, or of all functions.
     fn attributes(&mut self, mut rest: Cursor<'_>, of_code: Option<u32>, endian: Endianness) -> Result<(), Malformed> {
         while rest.remaining() > 0 {
-            let what = || "an attribute of a kernel".to_owned();
+            let what = "an attribute of a kernel";
             let head = rest.take(4, what)?;
             let &[format, attribute, low, high] = head else { return Ok(()) };
             let value = match endian {

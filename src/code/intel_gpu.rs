@@ -127,7 +127,7 @@ fn notes<'d, Elf: FileHeader<Endian = Endianness>>(header: &Elf, data: &'d [u8])
 
 /// The first four bytes of the first note of a type. Names and values are padded to 4 bytes.
 fn note(notes: &[u8], wanted: u32) -> Option<u32> {
-    let what = String::new;
+    let what = "a note";
     let padded = |len: u32| u64::from(len).next_multiple_of(4);
     let mut cursor = Cursor::new(notes, 0);
     loop {

@@ -15,6 +15,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
 use object::Endianness;
 use object::elf::{
@@ -26,10 +27,11 @@ use object::pod;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 
 use super::{amdgpu, charge, wrong};
-use crate::bytes::{array, len_u64, slice, tail, to_u64};
+use crate::bytes::{Bounds, array, len_u64, slice, tail, to_u64};
 use crate::container::extent::section_range;
 use crate::container::limits::{Allowance, CHECKED_MAX};
 use crate::container::magic::EM_INTELGT;
+use crate::display::shown;
 use crate::error::Malformed;
 
 type Result<T = ()> = std::result::Result<T, Malformed>;
@@ -77,7 +79,7 @@ pub(crate) struct SymbolTable<'d, Elf: FileHeader<Endian = Endianness>> {
 
 impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     pub(crate) fn open(data: &'d [u8]) -> Result<Self> {
-        let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset: 0 };
+        let broken = |error: object::read::Error| Malformed::at(error.to_string(), 0);
         let header = Elf::parse(data).map_err(broken)?;
         let endian = header.endian().map_err(broken)?;
         let segments = header.program_headers(endian, data).map_err(broken)?;
@@ -147,7 +149,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
             if segment.p_type(endian) == PT_NULL || len == 0 {
                 continue;
             }
-            self.bytes(start, len, || format!("a segment of type {:#x}", segment.p_type(endian).0))?;
+            self.bytes(start, len, format_args!("a segment of type {:#x}", segment.p_type(endian).0))?;
             if segment.p_type(endian) == PT_LOAD && len > segment.p_memsz(endian).into() {
                 return wrong(format!("a segment of {len} bytes that takes less in memory"), start);
             }
@@ -179,7 +181,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         }
         let mut names: &[u8] = &[];
         if index != SHN_UNDEF {
-            let broken = |error: object::read::Error| Malformed::Object { what: error.to_string(), offset };
+            let broken = |error: object::read::Error| Malformed::at(error.to_string(), offset);
             let number = header.shstrndx(endian, self.data).map_err(broken)?;
             names = self.strings(number, "section names", offset)?;
         }
@@ -200,7 +202,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
             return wrong(format!("{what} in section {number}, which is not a string table,"), offset);
         };
         let (start, len) = section.file_range(self.endian).unwrap_or_default();
-        let strings = self.bytes(start, len, || format!("the string table of {what}"))?;
+        let strings = self.bytes(start, len, format_args!("the string table of {what}"))?;
         match strings.last() {
             None | Some(0) => Ok(strings),
             Some(_) => wrong(format!("a string table of {what} that does not end with a zero"), start),
@@ -208,9 +210,8 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
     }
 
     /// Bytes of the file.
-    pub(crate) fn bytes(&self, offset: u64, len: u64, what: impl FnOnce() -> String) -> Result<&'d [u8]> {
-        let end = len_u64(self.data);
-        slice(self.data, offset, len).ok_or_else(|| Malformed::Truncated { what: what(), offset, needed: len, end })
+    pub(crate) fn bytes(&self, offset: u64, len: u64, what: impl Display) -> Result<&'d [u8]> {
+        slice(self.data, offset, len).ok_or_else(|| Bounds::of(self.data, 0).truncated(offset, len, what))
     }
 
     fn section(&self, index: usize, names: &[u8]) -> Result {
@@ -219,15 +220,15 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
             return Ok(());
         };
         let kind = section.sh_type(endian);
-        let shown = || format!("the section '{}'", crate::display::shown(name_of(names, section.sh_name(endian))));
+        let name = shown(name_of(names, section.sh_name(endian)));
         if let Some((start, len)) = section_range(self.machine(), section, endian).filter(|(_, len)| *len > 0) {
-            self.bytes(start, len, shown)?;
+            self.bytes(start, len, format_args!("the section '{name}'"))?;
         }
         let is_linked = [SHT_SYMTAB, SHT_DYNSYM, SHT_DYNAMIC, SHT_HASH, SHT_GNU_HASH].contains(&kind)
             || [SHT_REL, SHT_RELA, SHT_GROUP, SHT_SYMTAB_SHNDX].contains(&kind);
         let link = section.sh_link(endian);
         if is_linked && usize::try_from(link).is_ok_and(|link| link >= self.sections.len()) {
-            let what = format!("{} with a link to section {link}, which does not exist,", shown());
+            let what = format!("the section '{name}' with a link to section {link}, which does not exist,");
             return wrong(what, self.header.e_shoff(endian).into());
         }
         Ok(())
@@ -253,7 +254,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         if usize::try_from(entry) != Ok(width) || len.checked_rem(entry) != Some(0) {
             return wrong(format!("a symbol table of {len} bytes with symbols of {entry}"), offset);
         }
-        let bytes = self.bytes(offset, len, || "a symbol table".to_owned())?;
+        let bytes = self.bytes(offset, len, "a symbol table")?;
         let count = bytes.len().checked_div(width).unwrap_or_default();
         let Ok((symbols, _)) = pod::slice_from_bytes::<Elf::Sym>(bytes, count) else {
             return wrong("a symbol table that cannot be read", offset);
@@ -312,7 +313,7 @@ impl<'d, Elf: FileHeader<Endian = Endianness>> File<'d, Elf> {
         places.dedup_by_key(|(range, _)| *range);
         for ((offset, len), align) in places {
             charge(work, len, offset)?;
-            let data = self.bytes(offset, len, || "the notes".to_owned())?;
+            let data = self.bytes(offset, len, "the notes")?;
             notes(Notes { data, offset, align: if align == 8 { 8 } else { 4 }, endian }, &mut metadata)?;
         }
         Ok(metadata)

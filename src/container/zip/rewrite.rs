@@ -23,10 +23,9 @@
 
 use std::ops::Range;
 
-use rawzip::ZipArchive;
-
+use super::{Directory, ZipContent};
 use crate::bytes::{array, len_u64, slice, tail};
-use crate::error::{Error, ErrorKind, Malformed, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::input::Slice;
 
 /// The value of a 32-bit field whose number is in a zip64 field.
@@ -55,38 +54,37 @@ struct HeaderOffsets {
     size: usize,
     /// The lengths of the name and of the extra fields, in 2 bytes each.
     lens: usize,
+    /// The offset of the member, if it is recorded.
+    offset: Option<usize>,
     /// The name, which the extra fields follow.
     name: usize,
 }
 
 const LOCAL: HeaderOffsets =
-    HeaderOffsets { version: 4, flags: 6, method: 8, crc: 14, stored: 18, size: 22, lens: 26, name: 30 };
-const LISTED: HeaderOffsets =
-    HeaderOffsets { version: 6, flags: 8, method: 10, crc: 16, stored: 20, size: 24, lens: 28, name: 46 };
-
-/// The offset of a member, in a directory header.
-const OFFSET: usize = 42;
+    HeaderOffsets { version: 4, flags: 6, method: 8, crc: 14, stored: 18, size: 22, lens: 26, offset: None, name: 30 };
+const LISTED: HeaderOffsets = HeaderOffsets {
+    version: 6,
+    flags: 8,
+    method: 10,
+    crc: 16,
+    stored: 20,
+    size: 24,
+    lens: 28,
+    offset: Some(42),
+    name: 46,
+};
 
 /// The directory of a zip file, which can be written again.
 pub(crate) struct Layout<'a> {
     data: Slice<'a>,
     /// In directory order.
-    entries: Vec<Entry>,
+    pub(crate) members: Vec<ZipContent<'a>>,
+    /// The starts of the members and of the directory, in the order of the file.
+    starts: Vec<u64>,
     /// Without the records after it.
     directory: Range<u64>,
     /// The length of the zip64 end, if there is one.
     zip64_end: Option<u64>,
-}
-
-/// The location of a member.
-struct Entry {
-    /// Its header in the directory.
-    listed: Range<u64>,
-    /// The start of its local header.
-    start: u64,
-    stored: Range<u64>,
-    /// The start of the next member, or of the directory.
-    next: u64,
 }
 
 /// The new contents of a member.
@@ -100,72 +98,37 @@ pub(crate) struct Contents {
 }
 
 impl<'a> Layout<'a> {
-    /// Reads the directory.
+    /// The layout of a zip file with this directory and these members.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if it cannot be read, [`Error::Refused`] if it could not be written again.
-    pub(crate) fn read(data: Slice<'a>) -> Result<Self> {
-        let broken = |error: rawzip::Error| {
-            let text = format!("zip file broken: {error}");
-            Error::malformed(data.path(), Malformed::other(ErrorKind::Malformed, 0, text))
-        };
-        let archive = ZipArchive::from_slice(data.bytes()).map_err(broken)?;
-        let start = archive.directory_offset();
-        let (end, zip64_end) = directory_end(data, archive.eocd_offset())?;
+    /// [`Error::Refused`] if it could not be written again.
+    pub(crate) fn of(data: Slice<'a>, listed: &Directory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
+        let (end, zip64_end) = directory_end(data, listed.last)?;
         let recorded = match zip64_end {
             Some(_) => number(data.bytes(), end.saturating_add(48)),
-            None => u32_at(data.bytes(), archive.eocd_offset().saturating_add(16)).map(u64::from),
+            None => u32_at(data.bytes(), listed.last.saturating_add(16)).map(u64::from),
         };
-        if recorded != Some(start) {
+        if recorded != Some(listed.start) {
             return Err(refused(data, 0, "it begins with other data, from which its offsets do not count"));
         }
-        let (mut entries, mut at) = (Vec::new(), start);
-        let mut listed = archive.entries();
-        while let Some(entry) = listed.next_entry().map_err(broken)? {
-            let located = archive.get_entry(entry.wayfinder()).map_err(broken)?.compressed_data_range();
-            let len = listed_len(data.bytes(), at).ok_or_else(|| refused(data, at, "a header ends outside of it"))?;
-            let (start, listed) = (entry.local_header_offset(), at..at.saturating_add(len));
-            at = listed.end;
-            entries.push(Entry { listed, start, stored: located.0..located.1, next: 0 });
+        if listed.end != end {
+            return Err(refused(data, listed.end, "its directory holds more than headers, such as a signature"));
         }
-        if at != end {
-            return Err(refused(data, at, "its directory holds more than headers, such as a signature"));
-        }
-        let mut layout = Self { data, entries, directory: start..end, zip64_end };
-        layout.find_ends()?;
-        Ok(layout)
-    }
-
-    /// Finds the start of what follows each member.
-    fn find_ends(&mut self) -> Result<()> {
-        let mut by_start: Vec<&mut Entry> = self.entries.iter_mut().collect();
-        by_start.sort_by_key(|entry| entry.start);
-        let mut next = self.directory.start;
-        for entry in by_start.into_iter().rev() {
-            if entry.stored.end > next {
-                return Err(refused(self.data, entry.start, "its members overlap"));
+        let mut ranges: Vec<_> = members.iter().map(|member| (member.start, member.stored.end())).collect();
+        ranges.push((listed.start, end));
+        ranges.sort_unstable();
+        for pair in ranges.windows(2) {
+            if let [(start, end), (next, _)] = *pair
+                && end > next
+            {
+                return Err(refused(data, start, "its members overlap"));
             }
-            entry.next = next;
-            next = entry.start;
         }
-        match next {
-            0 => Ok(()),
-            _ => Err(refused(self.data, 0, "it does not begin with a member")),
+        let starts: Vec<u64> = ranges.into_iter().map(|(start, _)| start).collect();
+        match starts.first() {
+            Some(0) => Ok(Self { data, members, starts, directory: listed.start..end, zip64_end }),
+            _ => Err(refused(data, 0, "it does not begin with a member")),
         }
-    }
-
-    /// The index of the member whose header in the directory is at this offset.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if there is none.
-    pub(crate) fn index_of(&self, listed_at: u64) -> Result<usize> {
-        let found = self.entries.binary_search_by_key(&listed_at, |entry| entry.listed.start);
-        found.map_err(|_| refused(self.data, listed_at, "a member is not in its directory"))
-    }
-
-    /// The number of members, with directories.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
     }
 
     /// The start of the directory.
@@ -173,130 +136,115 @@ impl<'a> Layout<'a> {
         self.directory.start
     }
 
-    /// The start of a member: of its local header.
-    pub(crate) fn start_of(&self, index: usize) -> Result<u64> {
-        Ok(self.entry(index)?.start)
-    }
-
     /// The range of a member: its header, data and data descriptor.
     ///
     /// # Errors
     /// [`Error::Refused`] if header or data descriptor contradict the directory.
-    pub(crate) fn range_of(&self, index: usize) -> Result<Range<u64>> {
-        let entry = self.entry(index)?;
-        let (local, listed) = (self.local(entry)?, self.listed(entry)?);
+    pub(crate) fn range_of(&self, member: &ZipContent<'_>) -> Result<Range<u64>> {
+        let (local, listed) = (self.local(member)?, member.listed.bytes());
         let of = |header, form: &HeaderOffsets| Some((u16_at(header, form.method)?, name_and_extra(header, form)?.0));
         if of(local, &LOCAL) != of(listed, &LISTED) {
-            return Err(refused(self.data, entry.start, "name or method of a member are not those in the directory"));
+            return Err(refused(self.data, member.start, "name or method of a member are not those in the directory"));
         }
         let flags = |header, form: &HeaderOffsets| u16_at(header, form.flags).unwrap_or_default() & HAS_DESCRIPTOR;
         let end = match (flags(local, &LOCAL), flags(listed, &LISTED)) {
-            (0, 0) => entry.stored.end,
-            _ => self.descriptor_end(entry, listed)?,
+            (0, 0) => member.stored.end(),
+            _ => self.descriptor_end(member)?,
         };
-        match end <= entry.next {
-            true => Ok(entry.start..end),
-            false => Err(refused(self.data, entry.start, "its members overlap")),
+        let next = self.starts.partition_point(|start| *start <= member.start);
+        match self.starts.get(next).is_some_and(|next| end <= *next) {
+            true => Ok(member.start..end),
+            false => Err(refused(self.data, member.start, "its members overlap")),
         }
     }
 
     /// The end of the data descriptor of a member, which has one of four forms.
-    fn descriptor_end(&self, entry: &Entry, listed: &[u8]) -> Result<u64> {
-        let of_member = MemberSizes::listed(listed).ok_or_else(|| self.short(entry))?;
-        let crc = slice(listed, 16, 4).unwrap_or_default();
+    fn descriptor_end(&self, member: &ZipContent<'_>) -> Result<u64> {
+        let crc = slice(member.listed.bytes(), 16, 4).unwrap_or_default();
         let forms = [(&b""[..], 4), (b"", 8), (b"PK\x07\x08", 4), (b"PK\x07\x08", 8)];
-        let found = tail(self.data.bytes(), entry.stored.end).unwrap_or_default();
+        let found = tail(self.data.bytes(), member.stored.end()).unwrap_or_default();
         for (signature, width) in forms {
-            let sizes = [of_member.stored, of_member.size].map(u64::to_le_bytes);
+            let sizes = [member.stored.len(), member.size].map(u64::to_le_bytes);
             let sizes = sizes.iter().flat_map(|size| size.get(..width).unwrap_or_default());
             let expected: Vec<u8> = signature.iter().chain(crc).chain(sizes).copied().collect();
             if found.starts_with(&expected) {
-                return Ok(entry.stored.end.saturating_add(len_u64(&expected)));
+                return Ok(member.stored.end().saturating_add(len_u64(&expected)));
             }
         }
-        Err(refused(self.data, entry.stored.end, "the data descriptor of a member is not what the directory says"))
+        Err(refused(self.data, member.stored.end(), "the data descriptor of a member is not what the directory says"))
     }
 
     /// The local header of a member with new contents.
     ///
     /// # Errors
     /// [`Error::Refused`] if its extra fields have no room for large sizes.
-    pub(crate) fn local_header(&self, index: usize, contents: &Contents) -> Result<Vec<u8>> {
-        let entry = self.entry(index)?;
-        let old = self.local(entry)?;
-        let (name, extra) = name_and_extra(old, &LOCAL).ok_or_else(|| self.short(entry))?;
-        let extra = Extra::of(extra);
-        let is_large = contents.size.max(contents.stored) >= u64::from(ELSEWHERE) || extra.zip64.is_some();
-        let mut header = old.get(..LOCAL.name).ok_or_else(|| self.short(entry))?.to_vec();
-        let flags = u16_at(old, LOCAL.flags).unwrap_or_default();
-        put(&mut header, LOCAL.flags, &(flags & !HAS_DESCRIPTOR).to_le_bytes())?;
-        put(&mut header, LOCAL.crc, &contents.crc.to_le_bytes())?;
-        let field = |size: u64| u32::try_from(size).ok().filter(|_| !is_large).unwrap_or(ELSEWHERE).to_le_bytes();
-        put(&mut header, LOCAL.stored, &field(contents.stored))?;
-        put(&mut header, LOCAL.size, &field(contents.size))?;
-        // A local header has both sizes in the field, or none.
-        let zip64 = is_large.then(|| [contents.size, contents.stored].map(u64::to_le_bytes).concat());
-        self.finish_header(entry, header, &LOCAL, name, &extra, zip64.as_deref())
+    pub(crate) fn local_header(&self, member: &ZipContent<'_>, contents: &Contents) -> Result<Vec<u8>> {
+        self.header(member, self.local(member)?, &LOCAL, 0, Some(contents))
     }
 
     /// The header of a member in the directory: of one that starts at `offset`, with new contents if there are any.
     ///
     /// # Errors
     /// [`Error::Refused`] if its extra fields have no room for large numbers.
-    pub(crate) fn listed_header(&self, index: usize, offset: u64, contents: Option<&Contents>) -> Result<Vec<u8>> {
-        let entry = self.entry(index)?;
-        let old = self.listed(entry)?;
-        let (name, extra) = name_and_extra(old, &LISTED).ok_or_else(|| self.short(entry))?;
-        let (extra, before) = (Extra::of(extra), MemberSizes::listed(old).ok_or_else(|| self.short(entry))?);
-        let mut header = old.get(..LISTED.name).ok_or_else(|| self.short(entry))?.to_vec();
-        if let Some(contents) = contents {
-            let flags = u16_at(old, LISTED.flags).unwrap_or_default();
-            put(&mut header, LISTED.flags, &(flags & !HAS_DESCRIPTOR).to_le_bytes())?;
-            put(&mut header, LISTED.crc, &contents.crc.to_le_bytes())?;
-        }
-        let (size, stored) = contents.map_or((before.size, before.stored), |new| (new.size, new.stored));
-        let mut zip64 = Vec::new();
-        for (at, value) in [(LISTED.size, size), (LISTED.stored, stored), (OFFSET, offset)] {
-            match u32::try_from(value) {
-                Ok(small) if small != ELSEWHERE && u32_at(old, at) != Some(ELSEWHERE) => {
-                    put(&mut header, at, &small.to_le_bytes())?;
-                }
-                _ => {
-                    put(&mut header, at, &ELSEWHERE.to_le_bytes())?;
-                    zip64.extend(value.to_le_bytes());
-                }
-            }
-        }
-        zip64.extend(extra.zip64.and_then(|field| field.get(before.in_zip64..)).unwrap_or_default());
-        let zip64 = (!zip64.is_empty() || extra.zip64.is_some()).then_some(zip64.as_slice());
-        let mut header = self.finish_header(entry, header, &LISTED, name, &extra, zip64)?;
+    pub(crate) fn listed_header(
+        &self,
+        member: &ZipContent<'_>,
+        offset: u64,
+        contents: Option<&Contents>,
+    ) -> Result<Vec<u8>> {
+        let old = member.listed.bytes();
+        let mut header = self.header(member, old, &LISTED, offset, contents)?;
         let comment = usize::from(u16_at(old, 32).unwrap_or_default());
         header.extend(old.len().checked_sub(comment).and_then(|at| old.get(at..)).unwrap_or_default());
         Ok(header)
     }
 
-    /// Appends name and extra fields to a header, with another zip64 field or none.
-    fn finish_header(
+    /// A header with another offset, and with new contents if there are any.
+    fn header(
         &self,
-        entry: &Entry,
-        mut header: Vec<u8>,
+        member: &ZipContent<'_>,
+        old: &[u8],
         form: &HeaderOffsets,
-        name: &[u8],
-        old: &Extra<'_>,
-        zip64: Option<&[u8]>,
+        offset: u64,
+        contents: Option<&Contents>,
     ) -> Result<Vec<u8>> {
-        let no_room = |_| refused(self.data, entry.start, "the extra fields of a member have no room for its size");
-        let extra = old.with(zip64);
-        let len = u16::try_from(extra.len()).map_err(no_room)?;
+        let short = || refused(self.data, member.start, "a header of a member is too short");
+        let (name, extra) = name_and_extra(old, form).ok_or_else(short)?;
+        let extra = Extra::of(extra);
+        let mut header = old.get(..form.name).ok_or_else(short)?.to_vec();
+        if let Some(contents) = contents {
+            let flags = u16_at(old, form.flags).unwrap_or_default();
+            put(&mut header, form.flags, &(flags & !HAS_DESCRIPTOR).to_le_bytes())?;
+            put(&mut header, form.crc, &contents.crc.to_le_bytes())?;
+        }
+        let (size, stored) = contents.map_or((member.size, member.stored.len()), |new| (new.size, new.stored));
+        // A local header has both sizes in the zip64 field, or none.
+        let are_both = form.offset.is_none() && (extra.zip64.is_some() || size.max(stored) >= u64::from(ELSEWHERE));
+        let (mut zip64, mut before) = (Vec::new(), 0_usize);
+        let offset = form.offset.map(|at| (at, offset));
+        for (at, value) in [(form.size, size), (form.stored, stored)].into_iter().chain(offset) {
+            let was_small = u32_at(old, at) != Some(ELSEWHERE);
+            let stays_small = if form.offset.is_none() { !are_both } else { was_small };
+            let small = u32::try_from(value).ok().filter(|&small| small != ELSEWHERE && stays_small);
+            put(&mut header, at, &small.unwrap_or(ELSEWHERE).to_le_bytes())?;
+            zip64.extend(small.is_none().then_some(value.to_le_bytes()).into_iter().flatten());
+            before = before.saturating_add(if was_small { 0 } else { 8 });
+        }
+        let rest = extra.zip64.filter(|_| form.offset.is_some()).and_then(|field| field.get(before..));
+        zip64.extend(rest.unwrap_or_default());
+        let zip64 = (!zip64.is_empty() || extra.zip64.is_some()).then_some(zip64);
+        let fields = extra.with(zip64.as_deref());
+        let no_room = |_| refused(self.data, member.start, "the extra fields of a member have no room for its size");
+        let len = u16::try_from(fields.len()).map_err(no_room)?;
         put(&mut header, form.lens.saturating_add(2), &len.to_le_bytes())?;
-        if zip64.is_some() && old.zip64.is_none() {
+        if zip64.is_some() && extra.zip64.is_none() {
             let version = u16_at(&header, form.version).unwrap_or_default();
             // The upper byte has the system.
             let version = if version & 0xff < ZIP64_VERSION { version & 0xff00 | ZIP64_VERSION } else { version };
             put(&mut header, form.version, &version.to_le_bytes())?;
         }
         header.extend(name);
-        header.extend(extra);
+        header.extend(fields);
         Ok(header)
     }
 
@@ -325,26 +273,14 @@ impl<'a> Layout<'a> {
 
     /// A zip64 end and its locator, without sizes and offsets.
     fn new_zip64_end(&self) -> Vec<u8> {
-        let count = crate::bytes::to_u64(self.entries.len()).to_le_bytes();
+        let count = crate::bytes::to_u64(self.members.len()).to_le_bytes();
         let version = ZIP64_VERSION.to_le_bytes();
         let end = [ZIP64_END, &44_u64.to_le_bytes(), &version, &version, &[0; 8], &count, &count, &[0; 16]];
         [&end.concat(), LOCATOR, &[0; 12], &1_u32.to_le_bytes()].concat()
     }
 
-    fn entry(&self, index: usize) -> Result<&Entry> {
-        self.entries.get(index).ok_or(Error::Internal("no such member"))
-    }
-
-    fn local(&self, entry: &Entry) -> Result<&'a [u8]> {
-        self.data.claimed(&(entry.start..entry.stored.start)).map(|header| header.bytes())
-    }
-
-    fn short(&self, entry: &Entry) -> Error {
-        refused(self.data, entry.start, "a header of a member is too short")
-    }
-
-    fn listed(&self, entry: &Entry) -> Result<&'a [u8]> {
-        self.data.claimed(&entry.listed).map(|header| header.bytes())
+    fn local(&self, member: &ZipContent<'_>) -> Result<&'a [u8]> {
+        self.data.claimed(&(member.start..member.stored.offset())).map(|header| header.bytes())
     }
 }
 
@@ -366,30 +302,6 @@ fn refused(data: Slice<'_>, at: u64, reason: &str) -> Error {
     let at = data.absolute(at);
     let reason = format!("cannot rewrite the zip file at offset {at}: {reason}");
     Error::refused(ErrorKind::Unsupported, data.path(), at, reason)
-}
-
-/// The sizes of a member in the directory.
-struct MemberSizes {
-    size: u64,
-    stored: u64,
-    /// The number of bytes that sizes and offset take in the zip64 field.
-    in_zip64: usize,
-}
-
-impl MemberSizes {
-    fn listed(header: &[u8]) -> Option<Self> {
-        let zip64 = Extra::of(name_and_extra(header, &LISTED)?.1).zip64.unwrap_or_default();
-        let mut in_zip64 = 0_usize;
-        let mut next = |at| {
-            let small = u32_at(header, at)?;
-            let large = zip64.get(in_zip64..).and_then(|rest| rest.first_chunk()).filter(|_| small == ELSEWHERE);
-            let Some(large) = large else { return Some(u64::from(small)) };
-            in_zip64 = in_zip64.saturating_add(8);
-            Some(u64::from_le_bytes(*large))
-        };
-        let (size, stored, _) = (next(LISTED.size)?, next(LISTED.stored)?, next(OFFSET)?);
-        Some(Self { size, stored, in_zip64 })
-    }
 }
 
 /// The extra fields of a header, and the zip64 field among them.
@@ -433,13 +345,6 @@ fn name_and_extra<'h>(header: &'h [u8], form: &HeaderOffsets) -> Option<(&'h [u8
     Some((name, rest.get(..extra?)?))
 }
 
-/// The length of a directory header.
-fn listed_len(data: &[u8], at: u64) -> Option<u64> {
-    let header = slice(data, at, 46)?;
-    let lens = [28, 30, 32].map(|at| u16_at(header, at).map(u64::from));
-    lens.into_iter().try_fold(46_u64, |sum, len| sum.checked_add(len?))
-}
-
 fn u16_at(data: &[u8], at: usize) -> Option<u16> {
     data.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
 }
@@ -463,6 +368,8 @@ fn put(header: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use rawzip::ZipArchive;
+
     use super::*;
 
     const LARGE: u64 = 5 << 32;
@@ -484,10 +391,17 @@ mod tests {
         [&data[..], &directory, b"PK\x05\x06\0\0\0\0\x02\0\x02\0", &len, &at, b"\x02\0!!"].concat()
     }
 
+    fn layout_of(data: &[u8]) -> Layout<'_> {
+        let data = Slice::from(data);
+        let directory = Directory::read(data);
+        let members = directory.members.iter().map(|member| *member.content.as_ref().ok().unwrap()).collect();
+        Layout::of(data, &directory, members).unwrap()
+    }
+
     /// A file of gigabytes with only its directory: the members of `layout` at `offset`, and the first with `contents`.
     fn directory(layout: &Layout<'_>, offset: u64, contents: &Contents) -> Vec<u8> {
-        let headers = [Some(contents), None].into_iter().enumerate();
-        let headers = headers.map(|(index, contents)| layout.listed_header(index, offset, contents).unwrap());
+        let headers = layout.members.iter().zip([Some(contents), None]);
+        let headers = headers.map(|(member, contents)| layout.listed_header(member, offset, contents).unwrap());
         headers.collect::<Vec<_>>().concat()
     }
 
@@ -495,17 +409,18 @@ mod tests {
     fn what_does_not_change_is_written_as_it_was() {
         for extra in [&b""[..], &[9, 9, 1, 0, 7], &[1, 0, 0, 0], &[1, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8], &[9]] {
             let data = sample(extra);
-            let layout = Layout::read(Slice::from(&data)).unwrap();
+            let layout = layout_of(&data);
             let contents = Contents { crc: rawzip::crc32(b"aaa"), size: 3, stored: 3 };
             let old = &data[usize::try_from(layout.directory.start).unwrap()..];
-            let second = layout.start_of(1).unwrap();
-            let headers = [layout.listed_header(0, 0, Some(&contents)), layout.listed_header(1, second, None)];
+            let [first, other] = &layout.members[..] else { panic!("there are two members") };
+            let second = other.start;
+            let headers = [layout.listed_header(first, 0, Some(&contents)), layout.listed_header(other, second, None)];
             let headers = headers.map(Result::unwrap).concat();
             let end = layout.end(layout.directory.start, len_u64(&headers)).unwrap();
             let has_zip64 = extra.starts_with(&[1]);
             assert!([&headers[..], &end].concat() == old, "{extra:?}");
-            assert_eq!(layout.range_of(0).unwrap(), 0..second);
-            let local = layout.local_header(0, &contents).unwrap();
+            assert_eq!(layout.range_of(first).unwrap(), 0..second);
+            let local = layout.local_header(first, &contents).unwrap();
             // A new local header has its sizes in such a field.
             assert!(
                 has_zip64 || [&local[..], b"aaa"].concat() == data[..usize::try_from(second).unwrap()],
@@ -518,20 +433,21 @@ mod tests {
     fn large_numbers_are_written_in_zip64_fields() {
         for extra in [&b""[..], &[9, 9, 1, 0, 7]] {
             let data = sample(extra);
-            let layout = Layout::read(Slice::from(&data)).unwrap();
+            let layout = layout_of(&data);
             for (offset, size, stored) in
                 [(7, LARGE, 9), (LARGE, 8, 9), (7, LARGE, LARGE + 1), (u64::from(ELSEWHERE), 8, 9)]
             {
                 let contents = Contents { crc: 5, size, stored };
                 let headers = directory(&layout, offset, &contents);
-                let sizes = MemberSizes::listed(&headers).unwrap();
-                assert_eq!((sizes.size, sizes.stored), (size, stored));
+                for (at, value) in [(LISTED.size, size), (LISTED.stored, stored), (42, offset)] {
+                    assert_eq!(u32_at(&headers, at), Some(u32::try_from(value).unwrap_or(ELSEWHERE)));
+                }
                 let (_, fields) = name_and_extra(&headers, &LISTED).unwrap();
                 let zip64 = Extra::of(fields).zip64.unwrap();
                 let large = [size, stored, offset].into_iter().filter(|value| *value >= u64::from(ELSEWHERE));
                 assert_eq!(zip64, large.flat_map(u64::to_le_bytes).collect::<Vec<_>>());
                 assert!(fields.starts_with(extra) && headers[6] == 45);
-                let local = layout.local_header(0, &contents).unwrap();
+                let local = layout.local_header(&layout.members[0], &contents).unwrap();
                 let field = Extra::of(name_and_extra(&local, &LOCAL).unwrap().1).zip64.map(<[u8]>::to_vec);
                 let is_large = size.max(stored) >= LARGE;
                 assert_eq!(field, is_large.then(|| [size, stored].map(u64::to_le_bytes).concat()));
@@ -542,7 +458,7 @@ mod tests {
     #[test]
     fn a_directory_far_away_gets_a_zip64_end_that_stays() {
         let data = sample(b"");
-        let layout = Layout::read(Slice::from(&data)).unwrap();
+        let layout = layout_of(&data);
         let contents = Contents { crc: 5, size: 3, stored: 3 };
         let headers = directory(&layout, 3, &contents);
         let far = [&headers[..], &layout.end(LARGE, len_u64(&headers)).unwrap()].concat();

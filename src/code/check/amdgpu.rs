@@ -56,10 +56,8 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
             // A file stripped of its section headers has no symbol tables: its symbols are found through the dynamic
             // section.
             if let Some(missing) = kernel.symbol.filter(|name| !tables.is_empty() && !names.contains(name)) {
-                return wrong(
-                    format!("metadata of a kernel whose descriptor '{}' does not exist,", shown(missing)),
-                    *offset,
-                );
+                let missing = shown(missing);
+                return wrong(format!("metadata of a kernel whose descriptor '{missing}' does not exist,"), *offset);
             }
         }
     }

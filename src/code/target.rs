@@ -25,10 +25,8 @@ use super::intel_gpu;
 use crate::bytes::array;
 use crate::container::magic::{EM_AMDGPU, EM_CUDA, Magic, elf_machine};
 use crate::container::spirv::{self, Width};
-use crate::container::{Container, Contents, Entry, Member, bitcode, ptx};
-use crate::error::{Error, Malformed, Result};
+use crate::container::{bitcode, ptx};
 use crate::id::processors;
-use crate::io::piece::Piece;
 
 /// Code object version 3 as encoded in the header.
 const VERSION_3: u8 = 1;
@@ -77,7 +75,7 @@ fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
 }
 
 /// The triple and target ID of a code object, as in a bundle entry ID.
-pub(crate) fn target(data: &[u8]) -> String {
+pub(crate) fn of(data: &[u8]) -> String {
     match Magic::identify(data) {
         Magic::Cubin => format!("nvptx64-nvidia-cuda--{}", target_id(data).unwrap_or_default()),
         Magic::IntelGpu => format!("{INTEL}-unknown-unknown--{}", target_id(data).unwrap_or_default()),
@@ -91,7 +89,7 @@ pub(crate) fn target(data: &[u8]) -> String {
 }
 
 /// The architecture that DPC++ gives code for Intel GPUs.
-pub(super) const INTEL: &str = "spir64_gen";
+pub(crate) const INTEL: &str = "spir64_gen";
 
 /// The architecture of a SPIR-V module in LLVM's triples.
 fn spirv_arch(data: &[u8]) -> &'static str {
@@ -103,7 +101,7 @@ fn spirv_arch(data: &[u8]) -> &'static str {
 }
 
 /// Whether bitcode with this triple is for a GPU or another device, not for a host.
-pub(super) fn is_for_device(triple: &str) -> bool {
+pub(crate) fn is_for_device(triple: &str) -> bool {
     let arch = triple.split('-').next().unwrap_or_default();
     ["amdgcn", "r600", "nvptx", "nvptx64"].contains(&arch) || arch.starts_with("spir")
 }
@@ -117,23 +115,6 @@ fn amd_target(head: &[u8]) -> String {
     let target_id = target_id(head).unwrap_or_default();
     let arch = if target_id.is_empty() || target_id.starts_with("gfx") { "amdgcn" } else { "r600" };
     format!("{arch}-amd-{os}--{target_id}")
-}
-
-/// A code object without a bundle, as a container with one entry.
-pub(super) struct Bare;
-
-impl Container for Bare {
-    fn repeats(&self) -> bool {
-        false
-    }
-
-    fn read(&self, data: &[u8], total: u64, _base: u64) -> Result<Option<Contents>, Malformed> {
-        Ok(Some(Contents::new(vec![Entry::at(target(data).as_bytes(), 0..total)], total)))
-    }
-
-    fn plan<'a>(&self, _members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
-        Err(Error::Usage("a code object holds no others"))
-    }
 }
 
 #[cfg(test)]
@@ -175,10 +156,10 @@ mod tests {
         ] {
             let mut head = elf(0, flags);
             (head[7], head[18]) = (system, 190);
-            assert_eq!(target(&head), format!("nvptx64-nvidia-cuda--{expected}"), "{flags:x}");
+            assert_eq!(of(&head), format!("nvptx64-nvidia-cuda--{expected}"), "{flags:x}");
         }
-        assert_eq!(target(&elf(4, 0x3f)), "amdgcn-amd-amdhsa--gfx90a");
-        assert_eq!(target(&elf(4, 0x0f)), "r600-amd-amdhsa--cayman");
+        assert_eq!(of(&elf(4, 0x3f)), "amdgcn-amd-amdhsa--gfx90a");
+        assert_eq!(of(&elf(4, 0x0f)), "r600-amd-amdhsa--cayman");
         assert_eq!(target_id(b"\x7fELF"), None);
     }
 }

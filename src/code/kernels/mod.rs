@@ -40,8 +40,8 @@ use object::elf::{EM_AMDGPU, EM_CUDA, FileHeader32, FileHeader64};
 use object::read::elf::FileHeader;
 
 use crate::bytes::{len_u64, to_u64};
-use crate::check::elf::File;
-use crate::check::wrong;
+use crate::code::check::elf::File;
+use crate::code::check::wrong;
 use crate::container::limits::{Allowance, CHECKED_MAX, KERNEL_NAMES_MAX, KERNELS_MAX};
 use crate::error::{ErrorKind, Malformed};
 

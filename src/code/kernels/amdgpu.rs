@@ -11,8 +11,8 @@ use object::read::elf::{FileHeader, Sym};
 
 use super::{Kernel, KernelsFound};
 use crate::bytes::len_u64;
-use crate::check::elf::{File, MetadataForm, name_of};
-use crate::check::{charge, metadata, wrong};
+use crate::code::check::elf::{File, MetadataForm, name_of};
+use crate::code::check::{charge, metadata, wrong};
 use crate::error::{ErrorKind, Malformed};
 
 const DESCRIPTOR: &[u8] = b".kd";
