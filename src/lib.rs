@@ -87,11 +87,11 @@
 //!
 //! # Writing a bundle
 //!
-//! A [`container::Container`] plans a bundle; [`io::write_to`] writes the plan to any [`std::io::Write`].
-//! [`llvm::BundleFiles`] bundles files into a file in one call, with or without compression.
+//! The `plan` of a format, such as [`Binary`](container::binary::Binary), plans a bundle; [`io::write_to`] writes the plan to
+//! any [`std::io::Write`]. [`llvm::BundleFiles`] bundles files into a file in one call, with or without compression.
 //!
 //! ```
-//! use offload_bundle::container::{Member, binary::Binary};
+//! use offload_bundle::container::{Container as _, Member, binary::Binary};
 //! use offload_bundle::io;
 //!
 //! let member = |id: &str, content: &'static [u8]| Member { id: id.to_owned(), content: content.into() };
