@@ -94,7 +94,7 @@ pub(super) struct ExtractOptions {
     /// Offload kinds to extract, in a comma list; hip and hipv4 are equivalent.
     #[arg(
         short, long, value_delimiter = ',',
-        value_parser = PossibleValuesParser::new(["host", "openmp", "hip", "hipv4", "cuda", "sycl", "hcc"])
+        value_parser = PossibleValuesParser::new(OffloadKind::all().map(OffloadKind::name))
             .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
     )]
     kind: Vec<OffloadKind>,

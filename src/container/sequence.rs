@@ -16,6 +16,7 @@ use super::limits::{Allowance, Limits};
 use super::packed::{LastInflated, Packed};
 use super::stream::{Compressed, Inflation, Recorded};
 use super::{Container, Contents, Entry, Part};
+use crate::bytes::len_u64;
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::meter::{Meter, Metered};
@@ -27,6 +28,9 @@ const WHOLE_MAX: u64 = if cfg!(test) { 1 << 20 } else { crate::io::input::MEMORY
 
 /// The amount of padding, in bytes, that is read before the file is queried for a hole again.
 const PADDING_BLOCK: u64 = 64 << 10;
+
+/// What MetaX's bundler writes at the end of a file. Bundles may follow it, as after padding.
+const FILE_END: &[u8] = b"__FILE_END__";
 
 /// The number of bytes of a large compressed bundle that are inflated first to find its entries.
 const PREFIX: usize = 64 << 10;
@@ -609,10 +613,15 @@ impl<'a> Bundles<'a> {
             position = position.saturating_add(self.rest(position)?.hole_len());
             let rest = self.rest(position)?;
             let block = rest.slice(0, rest.len().min(PADDING_BLOCK)).filter(|block| !block.is_empty())?;
-            if let Some(zeros) = block.bytes().iter().position(|&byte| byte != 0) {
-                return position.checked_add(u64::try_from(zeros).ok()?);
+            let Some(zeros) = block.bytes().iter().position(|&byte| byte != 0) else {
+                position = position.saturating_add(block.len());
+                continue;
+            };
+            position = position.checked_add(u64::try_from(zeros).ok()?)?;
+            if !self.rest(position)?.bytes().starts_with(FILE_END) {
+                return Some(position);
             }
-            position = position.saturating_add(block.len());
+            position = position.saturating_add(len_u64(FILE_END));
         }
     }
 }

@@ -11,6 +11,9 @@
 //!
 //! Triples of SYCL are those of Intel's DPC++, which LLVM 22 does not know. They may have any number of fields and name
 //! an architecture of DPC++; those of OpenMP may do so too. Such triples are written as they are spelled.
+//!
+//! Other vendors' compilers write IDs of their own kinds: see [`OffloadKind`]. Their triples have three fields, then one
+//! or two dashes, then the target ID. Two dashes are written.
 
 /// Implements equality, hash and order of a type by the result of its `key`.
 macro_rules! compared_by_key {
@@ -44,6 +47,7 @@ macro_rules! compared_by_key {
 }
 
 mod arm;
+mod kind;
 mod normalize;
 pub mod processors;
 pub mod target_id;
@@ -57,62 +61,8 @@ use std::str::FromStr;
 use crate::id::target_id::TargetId;
 use crate::id::triple::{Form, Os, Triple};
 
-/// The runtime that manages a code object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum OffloadKind {
-    /// Host code.
-    Host,
-    /// OpenMP offloading.
-    OpenMp,
-    /// HIP.
-    Hip,
-    /// HIP, code objects of ABI version 4 and later.
-    HipV4,
-    /// CUDA. In offload binaries only.
-    Cuda,
-    /// SYCL. In offload binaries, and in bundles of Intel's DPC++.
-    Sycl,
-    /// HCC, the compiler of ROCm before 3.5. In its bundles only, which LLVM's tool does not make.
-    Hcc,
-}
-
-impl OffloadKind {
-    /// The kind with this name; `None` for an unknown name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Self::Host, Self::OpenMp, Self::Hip, Self::HipV4, Self::Cuda, Self::Sycl, Self::Hcc];
-        all.into_iter().find(|kind| kind.name() == name)
-    }
-
-    /// The name in entry IDs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::OpenMp => "openmp",
-            Self::Hip => "hip",
-            Self::HipV4 => "hipv4",
-            Self::Cuda => "cuda",
-            Self::Sycl => "sycl",
-            Self::Hcc => "hcc",
-        }
-    }
-
-    /// Whether this is one of the two HIP kinds.
-    pub fn is_hip(self) -> bool {
-        matches!(self, Self::Hip | Self::HipV4)
-    }
-
-    /// The kind with this name, if LLVM allows it in bundles.
-    fn of_bundle(name: &str) -> Option<Self> {
-        Self::from_name(name).filter(|kind| !matches!(kind, Self::Cuda | Self::Sycl | Self::Hcc))
-    }
-
-    /// Whether a code object of this kind may serve a request for `other`.
-    pub fn is_compatible_with(self, other: Self, rules: Rules) -> bool {
-        let openmp = |a: Self, b: Self| rules.hip_serves_openmp && a == Self::OpenMp && b.is_hip();
-        self == other || (self.is_hip() && other.is_hip()) || openmp(self, other) || openmp(other, self)
-    }
-}
+pub use kind::OffloadKind;
+pub(crate) use kind::vendor_of_processor;
 
 /// Options for compatibility.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -207,7 +157,8 @@ impl EntryId {
     ) -> Result<Self, IdError> {
         let (kind_name, rest) = id.split_once('-').ok_or(IdError::Format)?;
         let kind = kind_of(kind_name);
-        let (mut triple, target_id) = split_triple(rest);
+        let vendor = kind.and_then(OffloadKind::vendor);
+        let (mut triple, target_id) = if vendor.is_some() { split_vendor_triple(rest) } else { split_triple(rest) };
         let is_of_dpcpp = kind.is_some_and(|kind| is_of_dpcpp(kind, &triple));
         if is_of_dpcpp && target_id.is_empty() {
             triple.truncate(triple.trim_end_matches('-').len());
@@ -219,7 +170,10 @@ impl EntryId {
             triple.push_str("---".get(dashes..).unwrap_or_default());
         }
         let triple = Triple::parse(&triple);
-        let is_known = triple.arch() != triple::Arch::Unknown || (is_of_dpcpp && is_dpcpp_arch(triple.arch_name()));
+        let is_known = match vendor {
+            Some(vendor) => triple.arch_name() == vendor.arch,
+            None => triple.arch() != triple::Arch::Unknown || (is_of_dpcpp && is_dpcpp_arch(triple.arch_name())),
+        };
         let Some(kind) = kind.filter(|_| is_known) else {
             return Err(unknown_error(id, kind_name, kind, rest));
         };
@@ -252,6 +206,12 @@ impl EntryId {
         Ok(Self { kind, written: written(&parsed), triple: parsed, target_id })
     }
 
+    /// An ID that is known by its text alone, whatever that is. It is compatible with nothing but itself.
+    pub fn by_name(name: &str) -> Self {
+        let triple = Triple::parse(name);
+        Self { kind: OffloadKind::Other, written: triple.clone(), triple, target_id: TargetId::default() }
+    }
+
     /// The offload kind.
     pub fn kind(&self) -> OffloadKind {
         self.kind
@@ -273,6 +233,9 @@ impl EntryId {
 
     /// The ID with its triple as spelled. For an ID read from a bundle of LLVM 22, this is the written form.
     pub(crate) fn spelled(&self) -> String {
+        if self.kind == OffloadKind::Other {
+            return self.triple.as_str().to_owned();
+        }
         format!("{}-{}-{}", self.kind.name(), self.triple.as_str(), self.target_id)
     }
 
@@ -308,7 +271,15 @@ impl EntryId {
         target_id::names_gpu(self.target_id.processor(), self.triple.arch_name())
     }
 
+    /// The processor that bitcode is for, if the ID is one that marks bitcode by a suffix.
+    pub(crate) fn processor_of_bitcode(&self) -> Option<&str> {
+        self.target_id.processor().strip_suffix(self.kind.vendor()?.bitcode?)
+    }
+
     fn is_triple_compatible(&self, request: &Self) -> bool {
+        if self.kind == OffloadKind::Other {
+            return self.triple == request.triple;
+        }
         let is_same_arch =
             |own: &Triple| own.arch() != triple::Arch::Unknown || own.arch_name() == request.written.arch_name();
         let is_compatible = |own: &&Triple| is_same_arch(own) && own.is_compatible_with(&request.written);
@@ -328,6 +299,9 @@ impl FromStr for EntryId {
 
 impl fmt::Display for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kind == OffloadKind::Other {
+            return f.write_str(self.written.as_str());
+        }
         write!(f, "{}-{}", self.kind.name(), self.written.as_str())?;
         if self.written.has_four_fields() { write!(f, "-{}", self.target_id) } else { Ok(()) }
     }
@@ -402,6 +376,14 @@ fn unknown_error(id: &str, name: &str, kind: Option<OffloadKind>, rest: &str) ->
         kind: kind.is_none().then(|| name.to_owned()),
         triple: (triple.arch() == triple::Arch::Unknown).then(|| triple.as_str().to_owned()),
     }
+}
+
+/// Splits the text after another vendor's kind into a triple of four fields, the last of which is empty, and the target ID.
+fn split_vendor_triple(text: &str) -> (String, &str) {
+    let mut fields = text.splitn(4, '-');
+    let triple: Vec<&str> = fields.by_ref().take(3).collect();
+    let target_id = fields.next().unwrap_or_default();
+    (triple.join("-"), trim_dash(target_id.strip_prefix('-').unwrap_or(target_id)))
 }
 
 /// Splits the text after the kind into a triple of at most four fields and the target ID.
@@ -538,6 +520,45 @@ mod tests {
         assert_eq!(image("spir64_gen"), "sycl-spir64_gen-unknown-unknown--pvc");
         assert_eq!(image("spir64_gen"), image("spir64_gen-unknown-unknown"));
         assert_eq!(id(&image("spir64_gen")).target_id().processor(), "pvc");
+    }
+
+    #[test]
+    fn ids_of_other_vendors_have_one_or_two_dashes_before_the_target() {
+        for (typed, expected, target) in [
+            ("musa-mtgpu-mt-musa--mp_31", "musa-mtgpu-mt-musa--mp_31", "mp_31"),
+            ("musa-mtgpu-mt-musa-mp_31", "musa-mtgpu-mt-musa--mp_31", "mp_31"),
+            ("maca-mxc-metax-macahca--xcore1000", "maca-mxc-metax-macahca--xcore1000", "xcore1000"),
+            ("maca-mxc-metax-macahca--xcore1000-bc", "maca-mxc-metax-macahca--xcore1000-bc", "xcore1000-bc"),
+            ("tops-dtu-enflame-tops--efgcu500", "tops-dtu-enflame-tops--efgcu500", "efgcu500"),
+            ("tops-dtu-enflame-tops", "tops-dtu-enflame-tops--", ""),
+            ("tops-dtu-enflame-tops-", "tops-dtu-enflame-tops--", ""),
+        ] {
+            for id in [typed, expected] {
+                let id = EntryId::parse_any(id).unwrap();
+                assert_eq!((id.to_string().as_str(), id.target_id().processor()), (expected, target), "{typed}");
+                assert_eq!(id.kind().name(), typed.split('-').next().unwrap());
+            }
+            // LLVM makes no such bundles.
+            assert!(EntryId::parse(typed).is_err(), "{typed}");
+        }
+        for id in
+            ["musa", "musa-mtgpu", "musa-nvptx64-nvidia-cuda--mp_31", "maca-mtgpu-mt-musa--mp_31", "mus-mtgpu-mt-musa"]
+        {
+            assert!(EntryId::parse_any(id).is_err(), "{id}");
+        }
+        let bitcode = |id: &str| EntryId::parse_any(id).unwrap().processor_of_bitcode().map(str::to_owned);
+        assert_eq!(bitcode("maca-mxc-metax-macahca--xcore1000-bc").as_deref(), Some("xcore1000"));
+        assert_eq!(bitcode("maca-mxc-metax-macahca--xcore1000"), None);
+        assert_eq!(bitcode("tops-dtu-enflame-tops--x-bc"), None);
+    }
+
+    #[test]
+    fn an_id_by_name_is_compatible_with_itself_alone() {
+        let (one, other) = (EntryId::by_name("a-b-c-d--e"), EntryId::by_name("a-b-c-d--f"));
+        assert_eq!((one.to_string(), one.spelled()), ("a-b-c-d--e".to_owned(), "a-b-c-d--e".to_owned()));
+        assert_eq!(one.compatibility(&one, Rules::default()), Compatibility::Exact);
+        assert_eq!(one.compatibility(&other, Rules::default()), Compatibility::KindOrTriple);
+        assert_ne!(one, other);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use crate::bytes;
 use crate::container::Entry;
+use crate::error::Error;
 use crate::event::{Event, Observer};
-use crate::id::{Compatibility, EntryId, Rules};
+use crate::id::{Compatibility, EntryId, OffloadKind, Rules};
 
 /// The open requests, indexed by name and processor to avoid comparing every entry with every request.
 pub(super) struct Requests<'j> {
@@ -83,7 +84,7 @@ impl<'j> Requests<'j> {
         let (mut seen, mut reported) = (HashSet::new(), HashSet::new());
         let mut candidates = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
-            let Some(id) = entry.entry_id() else { continue };
+            let Some(id) = self.by_name(&entry.id).or_else(|| entry.entry_id()) else { continue };
             let text = entry.id.as_slice();
             if seen.insert(text) {
                 candidates.push(Candidate { index, id, text });
@@ -92,6 +93,13 @@ impl<'j> Requests<'j> {
             }
         }
         candidates
+    }
+
+    /// The ID of an entry that is requested by name.
+    fn by_name(&self, recorded: &[u8]) -> Option<EntryId> {
+        let named = self.written.get(&*bytes::text(recorded)?)?;
+        let mut ids = named.iter().filter_map(|&request| self.ids.get(request));
+        ids.find(|id| id.kind() == OffloadKind::Other).map(|id| (*id).clone())
     }
 
     /// The open requests that an entry fits, in request order.
@@ -181,6 +189,15 @@ impl<'j> Requests<'j> {
         observer(Event::Compared { entry, request, outcome });
         outcome.is_compatible()
     }
+}
+
+/// LLVM's error for the first request by name that is not served: it does not know such an ID.
+pub(super) fn first_unknown(requests: &[(EntryId, PathBuf)], is_served: impl Fn(usize) -> bool) -> Option<Error> {
+    let mut unserved = requests.iter().enumerate().filter(|(request, _)| !is_served(*request));
+    unserved.find_map(|(_, (id, _))| match id.kind() {
+        OffloadKind::Other => EntryId::parse(&id.to_string()).err().map(Error::from),
+        _ => None,
+    })
 }
 
 impl Candidate<'_> {

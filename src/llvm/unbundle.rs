@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::requests::{Candidate, Requests};
+use super::requests::{Candidate, Requests, first_unknown};
 use super::{FileType, observe_inflated, observe_plain};
 use crate::container::object::FatObject;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
@@ -69,9 +69,19 @@ impl Unbundle {
     /// exact name, otherwise the first compatible one that is not taken.
     ///
     /// # Errors
-    /// Any [`Error`], including [`Error::MissingEntries`]. All outputs are then unchanged.
+    /// Any [`Error`], including [`Error::MissingEntries`], and [`Error::EntryId`] for a missing entry that was requested
+    /// [by name](EntryId::by_name). All outputs are then unchanged.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        self.run_on(&open(&self.input, Accept::Any, self.limits.streamed)?, observer)
+        self.run_on(&self.open()?, observer)
+    }
+
+    /// Opens the input.
+    ///
+    /// # Errors
+    /// [`Error::Io`], or [`Error::EntryId`] as [`run`](Self::run).
+    pub fn open(&self) -> Result<Input> {
+        open(&self.input, Accept::Any, self.limits.streamed)
+            .map_err(|error| first_unknown(&self.requests, |_| false).unwrap_or(error))
     }
 
     /// Writes the code objects of an open input.
@@ -112,6 +122,10 @@ impl Unbundle {
             found.is_bundle |= bundle.inflated_len > 0;
             observe_inflated(&bundle, observer);
             self.serve(&bundle, &mut requests, &mut found, observer)?;
+        }
+        let is_served = |request: usize| found.served.get(request).is_some_and(Option::is_some);
+        if let Some(unknown) = first_unknown(&self.requests, is_served) {
+            return Err(unknown);
         }
         let open = self.requests.iter().zip(&found.served).filter(|(_, output)| output.is_none());
         let missing: BTreeSet<String> = open.map(|((id, _), _)| id.to_string()).collect();

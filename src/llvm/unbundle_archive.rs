@@ -12,7 +12,7 @@ use std::rc::Rc;
 use super::aside::{Aside, KeptAside};
 use super::file_name::FileName;
 use super::library::{Member, MemberNames, OpenArchive, write_archive};
-use super::requests::Requests;
+use super::requests::{Requests, first_unknown};
 use crate::bytes;
 use crate::container::Limits;
 use crate::container::archive::{NewMember, place_of};
@@ -80,7 +80,9 @@ impl UnbundleArchive {
     /// Any [`Error`]; all outputs are then unchanged. The kind is [`NotFound`](ErrorKind::NotFound) if no entry of the
     /// archive can serve a request.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let library = OpenArchive::open(open(&self.input, Accept::Any, self.limits.streamed)?, self.limits)?;
+        let input = open(&self.input, Accept::Any, self.limits.streamed);
+        let library = input.and_then(|input| OpenArchive::open(input, self.limits));
+        let library = library.map_err(|error| first_unknown(&self.requests, |_| false).unwrap_or(error))?;
         let staged = self.stage(&library, observer);
         output::commit(library.vouch_for(staged)?)
     }
@@ -109,6 +111,10 @@ impl UnbundleArchive {
             observer(Event::Progress { done, total });
         }
         let Choice { of_requests, other_host, aside, .. } = choice;
+        let is_served = |request: usize| of_requests.get(request).is_some_and(|chosen| !chosen.is_empty());
+        if let Some(unknown) = first_unknown(&self.requests, is_served) {
+            return Err(unknown);
+        }
         let aside = aside.into_input()?;
         let mut outputs = Vec::with_capacity(self.requests.len());
         let size_of =

@@ -15,6 +15,8 @@ use crate::scan::{Format, Found};
 pub(crate) enum GpuVendor {
     Amd,
     Nvidia,
+    /// Another one whose kind of entry IDs is known.
+    Of(OffloadKind),
     Other,
 }
 
@@ -182,6 +184,7 @@ impl Codes {
 /// The vendor of the GPUs that a triple is for.
 fn vendor_in(id: &EntryId) -> GpuVendor {
     match (id.triple().arch(), id.triple().vendor()) {
+        _ if id.kind().vendor().is_some() => GpuVendor::Of(id.kind()),
         (Arch::AmdGcn, _) | (_, TripleVendor::Amd) => GpuVendor::Amd,
         (Arch::Nvptx | Arch::Nvptx64, _) => GpuVendor::Nvidia,
         _ => GpuVendor::Other,

@@ -19,6 +19,7 @@ use super::code::{Code, GpuVendor, Sm, Suffix};
 use crate::id::processors::{self, Feature, Processor, ProcessorKind};
 use crate::id::target_id::TargetId;
 use crate::id::triple::Arch;
+use crate::id::vendor_of_processor;
 
 /// A GPU, as its name describes it.
 ///
@@ -31,7 +32,7 @@ use crate::id::triple::Arch;
 /// | `sm_90a`, `sm_100f` | the same, with code that uses what only this version, or its family, has |
 /// | `compute_90` | any of NVIDIA's of this or a later version, with PTX of this or an earlier one |
 /// | `amdgcnspirv` | any of AMD's, with SPIR-V |
-/// | others, such as `bmg_g21` | other vendors', with code of exactly this target ID |
+/// | others, such as `bmg_g21` or `mp_31` | other vendors', with code of exactly this target ID |
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Device {
     name: String,
@@ -161,7 +162,8 @@ impl Device {
         match self.settings.first() {
             Some(Setting::Amd(..) | Setting::AmdSpirV) => GpuVendor::Amd,
             Some(Setting::Nvidia(_) | Setting::Ptx(_)) => GpuVendor::Nvidia,
-            Some(Setting::Other(_)) | None => GpuVendor::Other,
+            Some(Setting::Other(name)) => vendor_of_processor(name).map_or(GpuVendor::Other, GpuVendor::Of),
+            None => GpuVendor::Other,
         }
     }
 
@@ -210,6 +212,7 @@ fn settings(target: TargetId) -> Option<Vec<Setting>> {
             Some(all_settings(&target, known).map(Setting::amd).collect())
         }
         None if is_like_a_processor(&processor) => Some(vec![Setting::amd(target)]),
+        None if vendor_of_processor(&processor).is_some() => Some(vec![Setting::Other(target.to_string())]),
         None => None,
     }
 }
@@ -460,6 +463,12 @@ mod tests {
             ("sm_90", false),
         ] {
             assert_eq!(is_like_a_processor(name), is, "{name}");
+        }
+        for name in ["mp_31", "xcore1000", "xcore1000-bc", "gcu300", "efgcu500", "gfx936"] {
+            assert_eq!(Device::parse(name).unwrap().name(), name);
+        }
+        for name in ["mp_", "mp_x", "xcore", "xcore1000-", "mp_31-bc", "egcu1", "mp_31:x"] {
+            assert!(Device::parse(name).is_err(), "{name}");
         }
         assert_eq!(Device::parse("gfx13x-generic").unwrap_err().text(), "gfx13x-generic");
     }

@@ -107,7 +107,9 @@ impl Pattern {
                 let (own, any) = (id.target_id(), pattern.features().next().is_none());
                 match comparison {
                     Comparison::Exact => *own == pattern,
-                    Comparison::Compatible if any => own.processor() == pattern.processor(),
+                    Comparison::Compatible if any => {
+                        own.processor() == pattern.processor() || id.processor_of_bitcode() == Some(pattern.processor())
+                    }
                     Comparison::Compatible => own.compatibility(&pattern).is_compatible(),
                 }
             }),

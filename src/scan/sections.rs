@@ -3,7 +3,8 @@
 //! | section | content |
 //! |---|---|
 //! | `.hip_fatbin`; `.hip_fat` in COFF and PE | consecutive bundles, in a linked library at multiples of 4096 |
-//! | ELF type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B; `.llvm.offloading`; `.llvm.of` in PE | consecutive offload binaries |
+//! | `.mc_fatbin` of MetaX; `.mt_fatbin` of Moore Threads, `.topsfb` of Enflame | consecutive bundles, which stay as they are when a file is recompressed |
+//! | ELF type `SHT_LLVM_OFFLOADING`, 0x6FFF4C0B; `.llvm.offloading`; `.llvm.of` in PE; `.cray.llvm.offloading` of Cray's compilers | consecutive offload binaries |
 //! | `.nv_fatbin`, `__nv_relfatbin`; `.nv_fatb`, `__nv_rel` in PE | consecutive CUDA fatbins |
 //! | `__CLANG_OFFLOAD_BUNDLE__sycl-<triple>`, `__CLANG_OFFLOAD_BUNDLE__openmp-spir<...>` of linked files; `__CLANG_` in PE | device images of DPC++ for a triple |
 //! | `OFFLOAD_DEVICE_CODE`; `OFFLOAD_` in PE | device images of DPC++ for any triples |
@@ -14,7 +15,8 @@
 //! | `.hipFatBinSegment`; `.hipFatB` in PE | wrappers of bundles, which are checked, and followed into other sections; in a split library, they hold indices |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
 //!
-//! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2026.2; rocm-kpack of February 2026.
+//! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2026.2; rocm-kpack of February 2026; public documents for MetaX,
+//! Moore Threads, Enflame and Cray, of whose files there are no samples.
 //!
 //! LLVM's packager looks for offload binaries only, in fewer places: see [`of_packager`].
 //!
@@ -73,11 +75,15 @@ enum Header {
 const CUT_NAME: &str = ".llvm.of";
 
 /// The known sections and their content. The first matching row applies.
-const SECTIONS: [(Header, Holds); 23] = [
+const SECTIONS: [(Header, Holds); 27] = [
     (Header::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
     (Header::Is(".hip_fatbin"), Holds::Containers),
     (Header::Is(".hip_fat"), Holds::Containers),
+    (Header::Is(".mc_fatbin"), Holds::PerhapsContainers),
+    (Header::Is(".mt_fatbin"), Holds::PerhapsContainers),
+    (Header::Is(".topsfb"), Holds::PerhapsContainers),
     (Header::Begins(".llvm.offloading"), Holds::OffloadBinaries),
+    (Header::Is(".cray.llvm.offloading"), Holds::Containers),
     (Header::Is(CUT_NAME), Holds::OffloadBinaries),
     (Header::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__sycl-"), Holds::DeviceImages),
     (Header::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__openmp-spir"), Holds::DeviceImages),

@@ -322,6 +322,79 @@ fn registered_bundles_that_are_broken_are_faults() {
     }
 }
 
+#[test]
+fn bundles_of_other_vendors_are_read() {
+    let elf = |machine: u16| Elf { machine, ..Elf::OBJECT }.write(&[]);
+    // In a wrapper, with zeros after it.
+    let module = fixture("bitcode/llvm22-one.bc");
+    let wrapper = [0x0b17_c0de, 0, 20, u32::try_from(module.len()).unwrap(), 255].map(u32::to_le_bytes).concat();
+    let bitcode = &*[&wrapper[..], &module, &[0; 12]].concat();
+    let (mp_31, mp_22, xcore) = (elf(251), elf(251), elf(253));
+    let maca = "maca-mxc-metax-macahca--xcore1000";
+    let maca_bitcode = "maca-mxc-metax-macahca--xcore1000-bc";
+    let (musa, gcu) = ("musa-mtgpu-mt-musa--mp_31", "tops-dtu-enflame-tops--efgcu500");
+    let hygon = "hipv4-amdgcn-amd-amdhsa--gfx936";
+    let with_end = |bundle: Vec<u8>| [&bundle[..], b"__FILE_END__\0"].concat();
+    for (section, entries, targets) in [
+        (".mt_fatbin", &[(musa, &mp_31[..]), ("musa-mtgpu-mt-musa-mp_22", &mp_22)][..], &["mp_31", "mp_22"][..]),
+        (".mc_fatbin", &[(maca_bitcode, bitcode), (maca, &xcore)], &["xcore1000-bc", "xcore1000"]),
+        (".topsfb", &[(gcu, &xcore)], &["efgcu500"]),
+        (".hip_fatbin", &[(hygon, b"\x01\xffcode")], &["gfx936"]),
+    ] {
+        let bundle = with_end(formats::binary(&[&[(HOST, &b""[..])], entries].concat(), 8));
+        let twice = [&bundle[..], &bundle].concat();
+        for (data, place) in [(bundle.clone(), ""), (Elf::LIBRARY.write(&[Section::new(section, &twice)]), section)] {
+            let rows = told(&json_of(&tool(&["inspect", "--json", "in"], &[("in", &data)])));
+            let ids: Vec<&str> = std::iter::once(HOST).chain(entries.iter().map(|(id, _)| *id)).collect();
+            let times = if place.is_empty() { 1 } else { 2 };
+            assert_eq!(rows.iter().map(|row| row.2.as_str()).collect::<Vec<_>>(), ids.repeat(times), "{section}");
+            assert!(rows.iter().all(|row| row.0.trim_start_matches(':') == place), "{section}");
+            let faults = tool(&["verify", "in", "--expect", &targets.join(",")], &[("in", &data)]);
+            assert_eq!(faults.status, 0, "{section}: {}", String::from_utf8_lossy(&faults.stdout));
+            for (target, (_, code)) in targets.iter().zip(entries) {
+                let outcome = tool(&["extract", "--exact", "-t", target, "in"], &[("in", &data)]);
+                let files: Vec<_> = outcome.files.iter().filter(|(name, _)| *name != "in").collect();
+                assert_eq!((outcome.status, files.len()), (0, times), "{target}: {}", outcome.stderr_text());
+                assert!(files.iter().all(|(_, data)| data[..] == **code), "{target}");
+            }
+        }
+        // A bundle has to serve all GPUs of its vendor, and none of another one.
+        for (expected, status) in [("mp_40", section == ".mt_fatbin"), ("xcore1500", section == ".mc_fatbin")] {
+            let all = format!("{},{expected}", targets.join(","));
+            let outcome = tool(&["verify", "in", "--expect", &all], &[("in", &bundle)]);
+            let text = String::from_utf8_lossy(&outcome.stdout).into_owned();
+            assert_eq!(text.contains(&format!("it does not serve {expected}")), status, "{section}: {text}");
+        }
+    }
+    let both = formats::binary(&[(HOST, b""), (maca_bitcode, bitcode), (maca, &xcore)], 8);
+    for (args, count) in [(&["-t", "xcore1000"][..], 2), (&["-t", "xcore1000", "--exact"], 1), (&["-k", "maca"], 2)] {
+        let outcome = tool(&[&["extract", "in"], args].concat(), &[("in", &both)]);
+        assert_eq!((outcome.status, outcome.files.len()), (0, count + 1), "{args:?}: {}", outcome.stderr_text());
+    }
+    // Other data may follow, and other programs may have sections of this name.
+    let other = [&both[..], b"__FILE_END"].concat();
+    assert_eq!(tool(&["verify", "in"], &[("in", &other)]).status, 1);
+    let other = Elf::LIBRARY.write(&[Section::new(".topsfb", b"code")]);
+    assert_eq!(tool(&["verify", "--allow-none", "in"], &[("in", &other)]).status, 0);
+}
+
+#[test]
+fn text_bundles_of_enflame_are_read() {
+    let text = formats::text("//", &[(HOST, b"host\n"), ("tops-dtu-enflame-tops", b"device\n")]);
+    let outcome = tool(&["extract", "-k", "tops", "in", "-o", "-"], &[("in", &text)]);
+    assert_eq!((outcome.status, &*outcome.stdout), (0, &b"device\n"[..]), "{}", outcome.stderr_text());
+    assert_eq!(tool(&["verify", "in"], &[("in", &text)]).status, 0);
+}
+
+#[test]
+fn offload_binaries_of_cray_are_read() {
+    let images =
+        offload::write(1, &[Image::new(2, 1, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx90a")], b"code of Cray")]);
+    let object = Elf::OBJECT.write(&[Section::new(".cray.llvm.offloading", &images)]);
+    let rows = told(&json_of(&tool(&["inspect", "--json", "in"], &[("in", &object)])));
+    assert_eq!(rows.iter().map(|row| row.0.as_str()).collect::<Vec<_>>(), [":.cray.llvm.offloading"]);
+}
+
 const HCC: &str = "hcc-amdgcn--amdhsa-gfx803";
 
 #[test]

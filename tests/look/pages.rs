@@ -153,7 +153,7 @@ fn shells_offer_what_may_stand_there() {
             ("inspect --color ", "always auto never"),
             ("inspect --svg ", here),
             ("extract -o ", here),
-            ("extract --kind ", "cuda hcc hip hipv4 host openmp sycl"),
+            ("extract --kind ", "cuda hcc hip hipv4 host maca musa openmp sycl tops"),
             ("extract --target ", ""),
             ("inspect --max-size ", ""),
             ("man -o ", here),

@@ -34,7 +34,7 @@ pub(in crate::cli) fn bundle(job: &BundleFiles, observer: &mut Observer<'_>) -> 
 
 /// Prints the command for a fat object if its host is requested; unbundles any other file.
 pub(in crate::cli) fn unbundle(job: &Unbundle, observer: &mut Observer<'_>) -> Result<()> {
-    let input = open(&job.input, Accept::Any, job.limits.streamed)?;
+    let input = job.open()?;
     if !takes_objcopy(job.file_type, &input) {
         return job.run_on(&input, observer);
     }

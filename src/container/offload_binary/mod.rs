@@ -199,12 +199,12 @@ impl HipNumber {
     /// The number of an offload kind; 0 for those that have none.
     pub fn kind_number(self, kind: Option<OffloadKind>) -> u16 {
         match (kind, self) {
-            (None | Some(OffloadKind::Host | OffloadKind::Hcc), _) => 0,
             (Some(OffloadKind::OpenMp), _) => 1,
             (Some(OffloadKind::Cuda), _) => 2,
             (Some(OffloadKind::Hip | OffloadKind::HipV4), Self::Old) => 3,
             (Some(OffloadKind::Hip | OffloadKind::HipV4), Self::Current) => 4,
             (Some(OffloadKind::Sycl), _) => 8,
+            _ => 0,
         }
     }
 }

@@ -82,10 +82,7 @@ fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> 
     let Files { inputs, outputs, file_type, inflate } = files;
     let input = only(inputs, "only one input file supported in unbundling mode")?;
     ensure!(outputs.len() == raw.targets.len(), "number of output files and targets should match in unbundling mode");
-    let targets = parse_targets(&raw.targets)?;
-    check_conflicts(&targets)?;
-    check_hosts(&targets, |hosts| hosts <= 1)?;
-    let requests = targets.into_iter().zip(outputs).collect();
+    let requests = parse_requests(&raw.targets, file_type.is_ok())?.into_iter().zip(outputs).collect();
     let mut rules = Rules::default();
     rules.hip_serves_openmp = raw.hip_openmp_compatible;
     let explain = raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
@@ -111,7 +108,7 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &EnvironmentSettings) -
     );
     let output = only(outputs, "only one output file supported in bundling mode")?;
     ensure!(inputs.len() == raw.targets.len(), "number of input files and targets should match in bundling mode");
-    let targets = parse_targets(&raw.targets)?;
+    let targets = parse_targets(&raw.targets, EntryId::parse)?;
     for (target, typed) in targets.iter().zip(&raw.targets) {
         let id = typed.to_string_lossy().into_owned();
         target.target_id().check_features().map_err(|reason| IdError::TargetId { id, reason })?;
@@ -162,11 +159,33 @@ fn only(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
     }
 }
 
-fn parse_targets(typed: &[OsString]) -> Result<Vec<EntryId>> {
+/// The requested entries. LLVM refuses an ID that it does not know before all else, but the file may hold an entry of this
+/// name, if its type is known.
+fn parse_requests(typed: &[OsString], may_hold: bool) -> Result<Vec<EntryId>> {
+    let mut unknown = None;
+    let parsed = parse_targets(typed, |text| {
+        EntryId::parse(text).or_else(|error| {
+            unknown.get_or_insert(error);
+            Ok(EntryId::by_name(text))
+        })
+    });
+    let checked = parsed.and_then(|targets| {
+        check_conflicts(&targets)?;
+        check_hosts(&targets, |hosts| hosts <= 1)?;
+        Ok(targets)
+    });
+    match (checked, unknown) {
+        (Err(_), Some(unknown)) => Err(unknown.into()),
+        (Ok(_), Some(unknown)) if !may_hold => Err(unknown.into()),
+        (checked, _) => checked,
+    }
+}
+
+fn parse_targets(typed: &[OsString], mut parse: impl FnMut(&str) -> Result<EntryId, IdError>) -> Result<Vec<EntryId>> {
     let (mut texts, mut written) = (HashSet::new(), HashSet::new());
     let mut targets = Vec::with_capacity(typed.len());
     for text in typed {
-        let target = EntryId::parse(&text.to_string_lossy())?;
+        let target = parse(&text.to_string_lossy())?;
         // Two spellings of one ID would make two indistinguishable entries. Two hosts are rejected later.
         let is_new = texts.insert(text) && (target.kind() == OffloadKind::Host || written.insert(target.to_string()));
         ensure!(is_new, "Duplicate targets are not allowed");
