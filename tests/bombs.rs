@@ -466,7 +466,7 @@ const LOOKS: [&[&str]; 7] = [
     &["inspect", "in"],
     &["inspect", "--inflate", "--json", "in"],
     &["inspect", "--deep", "in"],
-    &["verify", "--json", "--expect-exactly", "gfx906,sm_80", "in"],
+    &["verify", "--json", "--expect-exactly", "gfx906,sm_80", "--compressed=0", "in"],
     &["extract", "-n", "-t", "gfx906", "--as-runtime", "in"],
     &["kernels", "--json", "in"],
     &["diff", "--json", "in", "in"],

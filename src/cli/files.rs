@@ -65,7 +65,7 @@ pub(super) struct SizeOption {
     max_size: Option<u64>,
 }
 
-fn size(text: &str) -> Result<u64, &'static str> {
+pub(super) fn size(text: &str) -> Result<u64, &'static str> {
     values::size(text.as_bytes()).ok_or("expected a number of bytes, optionally with suffix K, M or G")
 }
 

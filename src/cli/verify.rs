@@ -35,6 +35,8 @@ Examples:
   Fail unless all bundles of a wheel serve these GPUs:
     clang-offload-bundler verify --expect gfx90a,gfx942,gfx11-generic dist/*.whl
     clang-offload-bundler verify --expect sm_80,sm_90+ptx libkernels.so
+  Fail if the compiler was not told to compress (--offload-compress):
+    clang-offload-bundler verify --compressed libkernels.so
 
 The rules:
   readable     headers, ranges, sizes and hashes agree with the data; wrappers
@@ -55,6 +57,8 @@ The rules:
   expected     with --expect, every bundle serves every GPU; with --expect-any,
                every library
   unexpected   with --expect-exactly, all code is needed by an expected GPU
+  compressed   with --compressed, a bundle, fatbin or offload binary that is
+               larger is compressed
 
 Exit status:
   0  device code was read, and no faults were found
@@ -101,6 +105,15 @@ pub(super) struct VerifyOptions {
     /// GPUs that every library has to serve with any of its bundles.
     #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with_all = ["expect", "expect_exactly"])]
     expect_any: Option<Gpus>,
+    /// Report bundles, fatbins and offload binaries with more than SIZE bytes (default: 64K) of plain code.
+    #[arg(
+        long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K",
+        value_parser = files::size,
+        long_help = "Report bundles, CUDA fatbins and offload binaries with more plain code than SIZE bytes, optionally with suffix K, M \
+            or G; 64K without a SIZE. A compressed bundle has no plain code; in a fatbin, code counts that is not \
+            compressed by itself, PTX included. Text bundles, fat objects, device images of SYCL and code without a bundle are not reported."
+    )]
+    compressed: Option<u64>,
     /// Print a JSON document, described by docs/verify.schema.json.
     #[arg(long)]
     json: bool,
@@ -199,6 +212,7 @@ impl Options for VerifyOptions {
         verify.limits = self.search.limits();
         verify.deep = self.search.deep;
         verify.expect = self.expect();
+        verify.plain_max = self.compressed;
         let check = |file: Result<WorkFile>| {
             let file = file?;
             let verified = verify.check(&file.open(verify.limits)?)?;

@@ -143,6 +143,12 @@ impl Place {
         steps.fold(Self::of_file(&self.file), |place, (step, number)| place.join_numbered(step.clone(), *number))
     }
 
+    /// Whether its bytes were inflated from a compressed bundle, or from a code object that is compressed by itself.
+    pub(crate) fn is_in_packed_entry(&self) -> bool {
+        let innermost = self.way.end.checked_sub(1).and_then(|last| self.steps.get(last));
+        self.origin == Origin::Inflated && matches!(innermost, Some(Step::Entry(_)))
+    }
+
     /// The file with its bytes, if that is not the file that was searched, as of a thin archive or a split library.
     pub fn other_file(&self) -> Option<&Path> {
         match &self.origin {

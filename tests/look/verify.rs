@@ -15,6 +15,7 @@ use offload_bundle::llvm::{BundleFiles, FileType};
 use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
 use super::*;
 use crate::machine::{loud, memory_directory};
+use crate::properties::fatbins::{self, Code};
 use crate::properties::{images, packages};
 use crate::reference::formats;
 use crate::reference::harness::Random;
@@ -234,6 +235,104 @@ fn what_is_sound_is_clean() {
     ] {
         assert_eq!(rules(&data), [""; 0], "{name}");
     }
+}
+
+/// The texts of the faults of rule `compressed` in a file with some size.
+fn plain(data: &[u8], option: &str) -> Vec<String> {
+    let outcome = tool(&["verify", "--json", option, "in"], &[("in", data)]);
+    let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    schema::check("verify", &document);
+    let faults = document["files"][0]["faults"].as_array().unwrap();
+    assert_eq!(outcome.status, i32::from(!faults.is_empty()), "{document:#}");
+    let text = |fault: &Value| {
+        assert_eq!(fault["rule"], "compressed");
+        fault["text"].as_str().unwrap().to_owned()
+    };
+    faults.iter().map(text).collect()
+}
+
+#[test]
+fn plain_code_is_a_fault_where_compression_is_expected() {
+    let id = hip("gfx90a");
+    let large = vec![1; 70_000];
+    let bundle = formats::binary(&[(HOST, b""), (&id, &large)], 16);
+    let packed = formats::compressed(2, 1, &bundle);
+    let said = |plain: usize, all: usize, size: usize, most: usize| {
+        vec![format!("{plain} of {all} code objects are not compressed: {size} bytes, expected at most {most}")]
+    };
+    let fault = said(1, 1, 70_000, 65_536);
+    let image = |content: &[u8]| Image::new(1, 1, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx90a")], content);
+    let library = |content: &[u8]| Elf::LIBRARY.write(&[Section::new(".hip_fatbin", content)]);
+    let fat = format!("__CLANG_OFFLOAD_BUNDLE__{id}");
+    for (name, data, expected) in [
+        ("a bundle", bundle.clone(), fault.clone()),
+        ("a compressed one", packed.clone(), Vec::new()),
+        ("one in a library", library(&bundle), fault.clone()),
+        ("one of two", library(&[&packed[..], &vec![0; 4096 - packed.len() % 4096], &bundle].concat()), fault.clone()),
+        ("one in a deflated member", zip(&[Zipped::new("lib.so", DEFLATED, &library(&bundle))]), fault.clone()),
+        ("one in a stored member", zip(&[Zipped::new("lib.so", STORED, &library(&bundle))]), fault.clone()),
+        ("one in an archive", archive(&[("a.o", &library(&bundle))]), fault.clone()),
+        ("an offload binary", offload::write(1, &[image(&large)]), fault.clone()),
+        ("a compressed one", offload::compressed(false, &[image(&large)]), Vec::new()),
+        ("a compressed bundle in an offload binary", offload::write(1, &[image(&packed)]), Vec::new()),
+        ("a plain bundle in an offload binary", offload::write(1, &[image(&bundle)]), fault.clone()),
+        (
+            "a plain bundle in a compressed bundle",
+            formats::compressed(2, 1, &formats::binary(&[(&id, &bundle)], 16)),
+            Vec::new(),
+        ),
+        ("a fat object", Elf::OBJECT.write(&[Section::new(&fat, &large)]), Vec::new()),
+        ("a text bundle", formats::text("#", &[(&id, &vec![b'x'; 70_000])]), Vec::new()),
+        ("a code object", Elf::amdgpu(0x3f).write(&[Section::new("x", &large)]), Vec::new()),
+    ] {
+        assert_eq!(plain(&data, "--compressed"), expected, "{name}");
+    }
+    // The size is that of the plain code objects together, and the default is not a lower limit.
+    let two = formats::binary(&[(&id, &[1; 600]), (&hip("gfx906"), &[1; 424])], 16);
+    for (option, expected) in [
+        ("--compressed", Vec::new()),
+        ("--compressed=1K", Vec::new()),
+        ("--compressed=1023", said(2, 2, 1024, 1023)),
+        ("--compressed=0", said(2, 2, 1024, 0)),
+    ] {
+        assert_eq!(plain(&two, option), expected, "{option}");
+    }
+    let wrong = tool(&["verify", "--compressed=1T", "in"], &[("in", &two)]);
+    assert_eq!(wrong.status, 2);
+    assert!(wrong.stderr_text().contains("expected a number of bytes, optionally with suffix K, M or G"));
+    // The line names file, section, bundle and offset, as for other faults.
+    let outcome = tool(&["verify", "--compressed", "in"], &[("in", &library(&bundle))]);
+    let out = String::from_utf8(outcome.stdout.clone()).unwrap();
+    assert!(out.starts_with("in(.hip_fatbin): bundle 0 at offset ") && out.contains(" [compressed]\n"), "{out}");
+}
+
+#[test]
+fn plain_code_of_fatbins_is_added_up() {
+    let [ptx, one, other] = [Code::ptx(90), Code::cubin(80, 500), Code::cubin(90, 3000)];
+    let packed = |code: &Code| fatbins::entry(&code.clone().with_flags(fatbins::LZ4));
+    let [ptx_size, one_size, other_size] = [&ptx, &one, &other].map(|code| code.extracted().len());
+    let mixed = fatbins::fatbin(&[fatbins::entry(&ptx), fatbins::entry(&one), packed(&other)]);
+    let size = ptx_size + one_size;
+    let limit = |size: usize| format!("--compressed={size}");
+    assert_eq!(plain(&mixed, &limit(size)), [""; 0]);
+    let fault = |size: usize, plain: usize, all: usize| {
+        let most = size - 1;
+        [format!("{plain} of {all} code objects are not compressed: {size} bytes, expected at most {most}")]
+    };
+    assert_eq!(plain(&mixed, &limit(size - 1)), fault(size, 2, 3));
+    let all =
+        fatbins::fatbin(&[packed(&Code::cubin(75, 9)), fatbins::concatenated(fatbins::LZ4, &[one, other.clone()])]);
+    assert_eq!(plain(&all, "--compressed=0"), [""; 0]);
+    // In a compressed bundle, it is compressed with that; in an offload binary, it is what counts.
+    let bundled = formats::binary(&[(&hip("gfx90a"), &mixed)], 16);
+    assert_eq!(plain(&formats::compressed(2, 1, &bundled), "--compressed=0"), [""; 0]);
+    let image = Image::new(4, 2, &[("triple", "nvptx64-nvidia-cuda"), ("arch", "sm_90")], &mixed);
+    assert_eq!(plain(&offload::write(1, &[image]), &limit(size - 1)), fault(size, 2, 3));
+    // Two in a row count one by one.
+    let plain_one = fatbins::fatbin(&[fatbins::entry(&other)]);
+    let both = [&plain_one[..], &plain_one].concat();
+    assert_eq!(plain(&both, &limit(other_size)), [""; 0]);
+    assert_eq!(plain(&both, &limit(other_size - 1)), [fault(other_size, 1, 1), fault(other_size, 1, 1)].concat());
 }
 
 #[test]

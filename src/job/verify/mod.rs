@@ -48,6 +48,10 @@ pub struct Verify {
     pub deep: bool,
     /// The GPUs that every bundle has to serve.
     pub expect: Option<Expect>,
+    /// The most bytes of plain code, if it is a fault to have more: in a bundle, a CUDA fatbin or an offload binary. Text
+    /// bundles and fat objects, which have no compressed form in place, may have any number; so may what is inside of a
+    /// compressed entry, and nested containers count by themselves.
+    pub plain_max: Option<u64>,
 }
 
 /// The contents of a file, and its faults.
@@ -147,6 +151,8 @@ pub enum Rule {
     Expected,
     /// A bundle holds only code for expected GPUs.
     Unexpected,
+    /// A bundle, a fatbin or an offload binary is compressed.
+    Compressed,
 }
 
 impl Rule {
@@ -166,6 +172,7 @@ impl Rule {
             Self::Kpack => "kpack",
             Self::Expected => "expected",
             Self::Unexpected => "unexpected",
+            Self::Compressed => "compressed",
         }
     }
 }
@@ -222,7 +229,7 @@ impl Verify {
         let scanned = scan.run(input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => {
-                    verified.bundle(&found)?;
+                    verified.bundle(&found, self.plain_max)?;
                     let gaps = comparison.as_mut().map(|comparison| comparison.bundle(&found));
                     gaps.into_iter().flatten().for_each(|gap| verified.list(gap));
                 }
@@ -293,7 +300,7 @@ impl Verified {
         listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES)
     }
 
-    fn bundle(&mut self, found: &Found<'_>) -> Result<()> {
+    fn bundle(&mut self, found: &Found<'_>, plain_max: Option<u64>) -> Result<()> {
         let code_objects = found.bundle.entries.len();
         self.code_objects += code_objects;
         let mut fault = |(rule, text): BrokenRule| {
@@ -311,6 +318,9 @@ impl Verified {
         }
         overlaps(found, &mut fault);
         not_loadable(found).into_iter().for_each(&mut fault);
+        if let Some(most) = plain_max {
+            not_compressed(found, most)?.into_iter().for_each(&mut fault);
+        }
         check_contents(found, &mut fault)?;
         let without_code = without_code(found);
         if holds_code(found) {
@@ -536,6 +546,28 @@ fn not_loadable(found: &Found<'_>) -> Option<BrokenRule> {
     let kinds = found.code_objects().map(|entry| (entry.entry_id().map(|id| id.kind()), entry.kind()));
     let text = || format!("HIP runtimes cannot load the bundle: {reason}");
     loadable::is_for_runtime(kinds).then(|| (Rule::Loadable, text()))
+}
+
+/// Checks that a container has at most `most` bytes of plain code, if it could be compressed. In a fatbin, that is what is not
+/// compressed one by one.
+fn not_compressed(found: &Found<'_>, most: u64) -> Result<Option<BrokenRule>> {
+    let has_compressed_form = matches!(found.format, Format::Bundle | Format::OffloadBinary | Format::Fatbin);
+    if !has_compressed_form || found.bundle.compressed.is_some() || found.place.is_in_packed_entry() {
+        return Ok(None);
+    }
+    let (mut all, mut plain, mut size) = (0_usize, 0_usize, 0_u64);
+    for entry in found.code_objects().filter(|entry| entry.size() > 0) {
+        all += 1;
+        let is_container = || matches!(entry.kind(), Some(ContentKind::Bundle | ContentKind::FatBinary));
+        if entry.packed().is_none() && !is_container() {
+            plain += 1;
+            size = size.saturating_add(entry.size());
+        }
+    }
+    // Entries may share bytes.
+    let size = size.min(found.bundle.stored_len()?);
+    let text = || format!("{plain} of {all} code objects are not compressed: {size} bytes, expected at most {most}");
+    Ok((size > most).then(|| (Rule::Compressed, text())))
 }
 
 /// Checks that the target recorded in a code object can serve requests for its entry ID.
