@@ -96,6 +96,7 @@ replayed!(
     roundtrip,
     search,
     sycl,
+    syclbin,
     text,
     unbundle,
     verify,

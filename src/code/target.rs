@@ -25,6 +25,7 @@ use super::intel_gpu;
 use crate::bytes::array;
 use crate::container::magic::{EM_AMDGPU, EM_CUDA, Magic, elf_machine};
 use crate::container::spirv::{self, Width};
+use crate::container::sycl::INTEL;
 use crate::container::{bitcode, ptx};
 use crate::id::processors;
 
@@ -87,9 +88,6 @@ pub(crate) fn of(data: &[u8]) -> String {
         _ => amd_target(data),
     }
 }
-
-/// The architecture that DPC++ gives code for Intel GPUs.
-pub(crate) const INTEL: &str = "spir64_gen";
 
 /// The architecture of a SPIR-V module in LLVM's triples.
 fn spirv_arch(data: &[u8]) -> &'static str {

@@ -8,7 +8,7 @@ use object::pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID;
 use object::{FileKind, archive};
 
 use super::text::Text;
-use super::{bitcode, compressed, cpio, fatbin, kpack, offload_binary, ptx, rpm, tar};
+use super::{bitcode, compressed, cpio, fatbin, kpack, offload_binary, ptx, rpm, syclbin, tar};
 use crate::bytes::{array, is_text, len_u64, slice};
 use crate::codec::Coding;
 
@@ -67,6 +67,8 @@ pub(crate) enum Magic {
     FatBinary,
     /// A kpack archive.
     Kpack,
+    /// A SYCLBIN file of version 1; later ones are offload binaries.
+    SyclBin,
     /// A script, which a zip file may follow.
     Script,
     /// Another format that is recognised but not read.
@@ -108,7 +110,7 @@ const fn anything(name: &'static str) -> Magic {
 }
 
 /// Offset and first bytes of the formats that have a magic.
-pub(crate) const MAGICS: [(u64, &[u8], Magic); 35] = [
+pub(crate) const MAGICS: [(u64, &[u8], Magic); 36] = [
     (0, super::MAGIC.as_bytes(), Magic::Bundle),
     (0, &archive::MAGIC, Magic::Archive),
     (0, &archive::THIN_MAGIC, Magic::Archive),
@@ -127,6 +129,7 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 35] = [
     (0, &SPIR_V.to_be_bytes(), Magic::SpirV),
     (0, &fatbin::MAGIC, Magic::FatBinary),
     (0, &kpack::MAGIC, Magic::Kpack),
+    (0, &syclbin::MAGIC, Magic::SyclBin),
     (0, b"\x7fELF", Magic::BrokenElf),
     (0, b"\0asm", Magic::Wasm),
     (0, cpio::MAGICS[0], Magic::Cpio),
@@ -249,7 +252,7 @@ impl Magic {
 
     /// Whether it is a container of code objects that may lie in a section or in another container.
     pub(crate) fn is_container(self) -> bool {
-        matches!(self, Self::Bundle | Self::CompressedBundle | Self::OffloadBinary | Self::FatBinary)
+        matches!(self, Self::Bundle | Self::CompressedBundle | Self::OffloadBinary | Self::FatBinary | Self::SyclBin)
     }
 
     /// Whether it is read once from start to end, without being kept.
@@ -288,6 +291,7 @@ impl Magic {
             Self::Ptx => "PTX file",
             Self::FatBinary => "fatbin",
             Self::Kpack => "kpack archive",
+            Self::SyclBin => "SYCLBIN file",
             Self::Script => "script",
             Self::Unread(unread) => unread.name,
             Self::Unknown => return None,

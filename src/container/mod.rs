@@ -23,6 +23,7 @@ pub mod sequence;
 pub(crate) mod spirv;
 pub mod stream;
 pub(crate) mod sycl;
+pub(crate) mod syclbin;
 pub(crate) mod tar;
 pub mod text;
 pub(crate) mod wrapper;

@@ -25,18 +25,25 @@
 //! programs.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::archive::{Archive, Location};
 use super::extent::elf_len;
 use super::limits::{Limits, check_entry_count};
-use super::magic::{Magic, SPIR_V};
+use super::magic::{Magic, SPIR_V, elf_machine};
 use super::packed::{End, Packed};
+use super::spirv::{self, Width};
 use super::wrapper::Map;
-use super::{Part, spirv};
+use super::{Part, bitcode};
 use crate::bytes::{Bounds, Cursor, array, len_of, len_u64, slice, to_u64};
 use crate::codec::Codec;
 use crate::error::Malformed;
+
+/// The architecture that DPC++ gives code for Intel GPUs.
+pub(crate) const INTEL: &str = "spir64_gen";
+
+const EM_X86_64: u16 = 62;
 
 /// The section with the table of images.
 pub(crate) const TABLE: &str = ".tgtimg";
@@ -312,6 +319,22 @@ impl Frame {
         cursor.take(checksum, what).ok()?;
         Some(Self { len: cursor.offset(), inflated })
     }
+}
+
+/// The triple that DPC++ gives some content.
+pub(crate) fn triple(content: &[u8]) -> Option<Cow<'static, str>> {
+    let triple = match Magic::identify(content) {
+        Magic::SpirV if spirv::width(content) == Some(Width::Bits32) => "spir",
+        Magic::SpirV => "spir64",
+        Magic::IntelGpu | Magic::Archive => INTEL,
+        Magic::Elf if elf_machine(content) == Some(EM_X86_64) => "spir64_x86_64",
+        Magic::FatBinary | Magic::Cubin | Magic::Ptx => "nvptx64-nvidia-cuda",
+        Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu => "amdgcn-amd-amdhsa",
+        Magic::OffloadBinary => "spirv64-intel",
+        Magic::Bitcode => return bitcode::triple(content).map(Cow::Owned),
+        _ => return None,
+    };
+    Some(Cow::Borrowed(triple))
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -
             let codes: Vec<_> = codes.map(|held| (first + held.index, held.code)).collect();
             match found.format {
                 // A program has device images for each of its kernels.
-                Format::DeviceImages => codes.chunks(1).for_each(|one| chosen.add(one)),
+                Format::DeviceImages | Format::SyclBin => codes.chunks(1).for_each(|one| chosen.add(one)),
                 _ => chosen.add(&codes),
             }
         }

@@ -16,6 +16,7 @@ use crate::container::kpack;
 use crate::container::magic::Magic;
 use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
+use crate::container::sycl;
 use crate::container::{Entry, Packed, Part};
 use crate::display::{printable, short_name, shown};
 use crate::error::{Malformed, Result};
@@ -192,7 +193,7 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     let text = bytes::text(id).ok_or("it is not valid UTF-8")?;
     let parsed = match format {
         // The kind is not recorded; only the fields after it are used.
-        Format::CodeObject if text.starts_with(target::INTEL) => EntryId::parse_any(&["sycl-", &text].concat()),
+        Format::CodeObject if text.starts_with(sycl::INTEL) => EntryId::parse_any(&["sycl-", &text].concat()),
         Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()),
         _ => EntryId::parse_any(&text),
     };

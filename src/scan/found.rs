@@ -28,6 +28,8 @@ pub enum Format {
     Kpack,
     /// A section with device images that Intel's DPC++ linked.
     DeviceImages,
+    /// A SYCLBIN file.
+    SyclBin,
     /// No container: the file itself is a code object.
     CodeObject,
 }
@@ -43,13 +45,14 @@ impl Format {
             Self::Fatbin => "fatbin",
             Self::Kpack => "kpack archive",
             Self::DeviceImages => "device images",
+            Self::SyclBin => "SYCLBIN file",
             Self::CodeObject => "code object",
         }
     }
 
     /// Whether a bundle of this format need not serve every GPU of a program: others beside it may serve the rest.
     pub(crate) fn is_for_some_gpus(self) -> bool {
-        matches!(self, Self::CodeObject | Self::DeviceImages | Self::Kpack)
+        matches!(self, Self::CodeObject | Self::DeviceImages | Self::SyclBin | Self::Kpack)
     }
 }
 

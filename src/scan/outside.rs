@@ -15,15 +15,16 @@ use memchr::memmem::Finder;
 use super::found::Format;
 use super::place::Step;
 use super::sections::{self, Holds, ListedSections, Sections};
-use super::walk::{FormatOf, JointSections, Spot, Walk};
+use super::walk::{FormatOf, JointSections, Spot, Walk, form_of_images};
 use super::{Checksums, Wide};
 use crate::bytes::{Cursor, len_of, len_u64, slice, tail, to_u64};
 use crate::container::fatbin::{self, Fatbin};
 use crate::container::host::ChosenSection;
 use crate::container::limits::HEADER_MAX;
 use crate::container::magic::Magic;
-use crate::container::offload_binary::{OffloadBinary, Version};
+use crate::container::offload_binary::Version;
 use crate::container::sequence::{Bundles, Inflate};
+use crate::container::syclbin::SyclBin;
 use crate::container::wrapper::{self, Wrapped};
 use crate::container::{self, Container, Limits, binary, compressed, extent, offload_binary};
 use crate::display::shown;
@@ -214,9 +215,8 @@ impl Walk<'_, '_, '_> {
                 None => self.spend(at, rest.len().min(HEADER_MAX)).map(|_| None),
             };
         }
-        let offload = OffloadBinary::default();
         let (container, format_of): (&dyn Container, FormatOf) = match magic {
-            Magic::OffloadBinary => (&offload, |_| Ok(Format::OffloadBinary)),
+            Magic::OffloadBinary => (&SyclBin, form_of_images),
             Magic::FatBinary => (&Fatbin, |_| Ok(Format::Fatbin)),
             _ => (&Wide, Wide::form_of),
         };

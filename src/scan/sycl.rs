@@ -1,7 +1,7 @@
 //! Finds the device images of programs that Intel's DPC++ has linked, and names each.
 //!
 //! An image has no ID of its own. Its offload kind and triple are those in the name of its section, or else SYCL and the
-//! triple of its content:
+//! triple of its content, which [`sycl::triple`] tells:
 //!
 //! | content | triple |
 //! |---|---|
@@ -28,10 +28,9 @@ use super::sections::{self, ListedSections};
 use super::walk::{Spot, Walk};
 use crate::bytes::{len_of, text};
 use crate::code::{ContentKind, target};
-use crate::container::magic::{Magic, elf_machine};
-use crate::container::spirv::{self, Width};
+use crate::container::magic::Magic;
 use crate::container::sycl::{self, Image};
-use crate::container::{Entry, MAGIC, Part, bitcode};
+use crate::container::{Entry, MAGIC, Part};
 use crate::error::{Malformed, Result, WithPath};
 use crate::id::EntryId;
 use crate::io::input::Slice;
@@ -44,8 +43,6 @@ const HEAD_COST: u64 = 128 << 10;
 
 /// The largest compressed image that is inflated to find out its GPU, in bytes.
 const INTEL_MAX: u64 = 64 << 20;
-
-const EM_X86_64: u16 = 62;
 
 /// The tables of device images of an object, and the sections that hold such images.
 #[derive(Default)]
@@ -226,7 +223,7 @@ fn recorded(place: &Place) -> Option<String> {
 fn id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
     let id = match recorded {
         Some(recorded) => recorded.to_owned(),
-        None => ["sycl-", &triple(content)?].concat(),
+        None => ["sycl-", &sycl::triple(content)?].concat(),
     };
     let gpu = target::target_id(content).filter(|_| Magic::identify(content) == Magic::IntelGpu);
     Some(gpu.and_then(|gpu| with_target(&id, &gpu)).unwrap_or(id))
@@ -236,26 +233,9 @@ fn id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
 fn with_target(id: &str, target_id: &str) -> Option<String> {
     let (kind, triple) = id.split_once('-')?;
     let mut fields = triple.split('-');
-    let arch = fields.next().filter(|arch| *arch == target::INTEL)?;
+    let arch = fields.next().filter(|arch| *arch == sycl::INTEL)?;
     let (vendor, os) = (fields.next().unwrap_or("unknown"), fields.next().unwrap_or("unknown"));
     Some(format!("{kind}-{arch}-{vendor}-{os}--{target_id}"))
-}
-
-/// The triple for some content.
-fn triple(content: &[u8]) -> Option<Cow<'static, str>> {
-    let triple = match Magic::identify(content) {
-        Magic::SpirV if spirv::width(content) == Some(Width::Bits32) => "spir",
-        Magic::SpirV => "spir64",
-        Magic::IntelGpu | Magic::Archive => target::INTEL,
-        Magic::Elf if elf_machine(content) == Some(EM_X86_64) => "spir64_x86_64",
-        Magic::FatBinary | Magic::Cubin => "nvptx64-nvidia-cuda",
-        Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu => "amdgcn-amd-amdhsa",
-        Magic::OffloadBinary => "spirv64-intel",
-        Magic::Bitcode => return bitcode::triple(content).map(Cow::Owned),
-        _ if ContentKind::of(content) == ContentKind::Ptx => "nvptx64-nvidia-cuda",
-        _ => return None,
-    };
-    Some(Cow::Borrowed(triple))
 }
 
 #[cfg(test)]

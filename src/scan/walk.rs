@@ -26,6 +26,7 @@ use crate::container::object::FatObject;
 use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{self, Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compressed;
+use crate::container::syclbin::SyclBin;
 use crate::container::wrapper::{self, Wrapped};
 use crate::container::{Container, Contents, Entry, bitcode, extent, host, spirv};
 use crate::error::{Error, ErrorKind, FileKind, Malformed, Result, WithPath};
@@ -111,6 +112,12 @@ pub(crate) type Accepts<'a> = dyn Fn(&[u8]) -> bool + 'a;
 
 /// The form of a bundle, or why it has none.
 pub(super) type FormatOf = fn(&Bundle<'_>) -> Result<Format, Malformed>;
+
+/// The form of a bundle that [`SyclBin`] has read.
+pub(super) fn form_of_images(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
+    let is_syclbin = SyclBin::is_form_of(&bundle.entries, bundle.beginning());
+    Ok(if is_syclbin { Format::SyclBin } else { Format::OffloadBinary })
+}
 
 /// The kind of a file that begins with `data` and is not a bundle.
 pub(crate) fn file_kind(data: &[u8]) -> FileKind {
@@ -293,6 +300,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             }
             Magic::FatBinary => self.bundles_and_rest(at, &Fatbin, |_| Ok(Format::Fatbin)),
             Magic::Kpack => self.kpack(at),
+            Magic::SyclBin => self.bundles_and_rest(at, &SyclBin, form_of_images),
             Magic::SpirV if spirv::has_kernels(data.bytes()) => self.code_object(at),
             Magic::SpirV => self.unread(at, SHADER),
             Magic::Ptx => self.code_object(at),
@@ -320,7 +328,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     fn offload_binaries(&mut self, at: Spot<'_>) -> Result<()> {
-        self.bundles_and_rest(at, &OffloadBinary::default(), |_| Ok(Format::OffloadBinary))
+        match self.reach {
+            Reach::Everything => self.bundles_and_rest(at, &SyclBin, form_of_images),
+            Reach::Packager => self.bundles_and_rest(at, &OffloadBinary::default(), |_| Ok(Format::OffloadBinary)),
+        }
     }
 
     /// Charges bytes to read. Returns whether the search may continue; an exceeded limit is reported once.

@@ -5,6 +5,7 @@ use super::files::Frame;
 use super::measure::{Bomb, MB};
 use crate::lists::share_of;
 use crate::properties::images::{ELF_INTEL, ELF_X86_64, Image, PVC, Section, archive, elf, spirv, zebin};
+use crate::properties::syclbins;
 
 const NAME: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64";
 
@@ -93,4 +94,35 @@ fn images_that_inflate_to_much() {
     let (len, inflated) = (u64::try_from(frame.len()).unwrap(), u64::try_from(zebin.len()).unwrap());
     let many = program(frame.repeat(2000), (0..2000).map(|at| (at * len, inflated)));
     ends("images: 2,000 zebins of 1 MiB", &many, 256 * MB);
+}
+
+#[test]
+fn syclbin_files_that_claim_much() {
+    let sound = syclbins::bare(&syclbins::sample());
+    for (name, at, value) in [
+        ("SYCLBIN: 2^32 modules", 8, [0xff; 4]),
+        ("SYCLBIN: 2^32 IR modules", 12, [0xff; 4]),
+        ("SYCLBIN: 2^32 native images", 16, [0xff; 4]),
+        ("SYCLBIN: 2^62 bytes of metadata", 28, [0, 0, 0, 0x40]),
+        ("SYCLBIN: 2^62 bytes of code", 36, [0, 0, 0, 0x40]),
+    ] {
+        let mut data = sound.clone();
+        data[at..at + 4].copy_from_slice(&value);
+        ends(name, &data, 64 * MB);
+    }
+    // Headers that all name the same bytes.
+    let shared = |count: u32, metadata: usize, code: usize| {
+        let sizes = [metadata, code, 0, 0].map(|size| u64::try_from(size).unwrap().to_le_bytes()).concat();
+        let counts = [0x5359_4249, 1, 0, count, 0, 0].map(u32::to_le_bytes).concat();
+        let fields = [0, metadata, 0, code].map(|size| u64::try_from(size).unwrap().to_le_bytes()).concat();
+        let line = format!("[set]\ntarget=2|{}\n", syclbins::array(&[b'a'; 4096]));
+        let mut text = line.repeat(metadata / line.len() + 1).into_bytes();
+        text.truncate(metadata);
+        [counts, sizes, fields.repeat(usize::try_from(count).unwrap()), text, vec![1; code]].concat()
+    };
+    ends("SYCLBIN: 90,000 modules with the same metadata", &shared(90_000, 1 << 20, 8), 200 * MB);
+    ends("SYCLBIN: 90,000 modules with the same code", &shared(90_000, 0, 1 << 20), 256 * MB);
+    ends("SYCLBIN: 1,000,000 modules", &shared(1_000_000, 0, 8), 128 * MB);
+    let parts: Vec<_> = (0..20_000).map(|_| syclbins::Part::new(0, &"a".repeat(4096), None, b"")).collect();
+    ends("SYCLBIN: 20,000 triples of 4096 bytes", &syclbins::bare(&parts), 600 * MB);
 }

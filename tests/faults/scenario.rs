@@ -14,6 +14,7 @@ use crate::properties::fatbins::{self, Code};
 use crate::properties::images::{self, Image, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
 use crate::properties::packages;
+use crate::properties::syclbins;
 
 pub const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -334,6 +335,16 @@ fn device_images() -> Vec<Scenario> {
     ]
 }
 
+/// Scenarios of SYCLBIN files.
+fn syclbins() -> Vec<Scenario> {
+    let file = syclbins::version_2(&syclbins::sample());
+    let inputs = [("input", file.as_slice())];
+    vec![
+        Scenario::new("extract the parts of a SYCLBIN file", &["extract", "input"], &inputs, &[]),
+        Scenario::new("verify a SYCLBIN file", &["verify", "--allow-none", "input"], &inputs, &[]),
+    ]
+}
+
 /// Scenarios that use temporary files: piped and inflated data of more than 16 MiB.
 fn spooled(large: &[u8], large_compressed: &[u8], library: &[u8]) -> Vec<Scenario> {
     let piped = |name, input: &[u8], arguments: &[&str], old: &[&'static str]| Scenario {
@@ -436,8 +447,15 @@ pub fn all() -> Vec<Scenario> {
     ];
     let large_plain = bundling("", &["-type=bc"], 17 << 20, &[]).product();
     let library = archive(&[("input-1.o", &plain), ("input-2.o", &large_plain)]);
-    [scenarios, own(&plain, &compressed), split(), device_images(), spooled(&large_plain, &large_compressed, &library)]
-        .concat()
+    [
+        scenarios,
+        own(&plain, &compressed),
+        split(),
+        device_images(),
+        syclbins(),
+        spooled(&large_plain, &large_compressed, &library),
+    ]
+    .concat()
 }
 
 impl Scenario {

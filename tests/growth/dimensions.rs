@@ -12,6 +12,7 @@ use crate::properties::fatbins::{self, Code};
 use crate::properties::images::{self, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
 use crate::properties::packages;
+use crate::properties::syclbins;
 use crate::reference::formats;
 use crate::reference::offload;
 use crate::reference::offload::Image;
@@ -446,6 +447,24 @@ fn device_images() -> Vec<Dimension> {
     ]
 }
 
+/// SYCLBIN files.
+fn syclbins() -> Vec<Dimension> {
+    let parts = |n: usize, modules: usize| -> Vec<syclbins::Part> {
+        let part = |number: usize| {
+            let code = images::spirv(5, u32::try_from(number).unwrap());
+            let arch = (number % 2 == 1).then_some("pvc");
+            syclbins::Part::new(number * modules / n, "spir64_gen-unknown-unknown", arch, &code)
+        };
+        (0..n).map(part).collect()
+    };
+    vec![
+        one_file("parts of a SYCLBIN file", 2000, move |n| syclbins::version_2(&parts(n, 1)), &[packager()]),
+        one_file("modules of a SYCLBIN file", 1000, move |n| syclbins::version_2(&parts(n, n)), &[]),
+        one_file("parts of a SYCLBIN file of version 1", 2000, move |n| syclbins::bare(&parts(n, 1)), &[]),
+        one_file("modules of a SYCLBIN file of version 1", 1000, move |n| syclbins::bare(&parts(n, n)), &[]),
+    ]
+}
+
 /// Device code outside of the usual sections.
 fn outside() -> Vec<Dimension> {
     let magics =
@@ -605,6 +624,7 @@ pub fn all() -> Vec<Dimension> {
         fatbins(),
         kpacks(),
         device_images(),
+        syclbins(),
         outside(),
         kernels(),
         command_lines(),

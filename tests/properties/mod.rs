@@ -36,6 +36,8 @@ mod roundtrip;
 mod search;
 mod sources;
 mod sycl;
+mod syclbin;
+pub mod syclbins;
 mod text;
 mod unbundle;
 mod verify;
@@ -63,6 +65,7 @@ pub use replace::replace;
 pub use roundtrip::roundtrip;
 pub use search::search;
 pub use sycl::sycl;
+pub use syclbin::syclbin;
 pub use text::text;
 pub use unbundle::unbundle;
 pub use verify::verify;
@@ -76,7 +79,7 @@ fn said(error: &Error) -> String {
 }
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 26] = [
+pub const ALL: [(&str, Property); 27] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -100,6 +103,7 @@ pub const ALL: [(&str, Property); 26] = [
     ("roundtrip", roundtrip),
     ("search", search),
     ("sycl", sycl),
+    ("syclbin", syclbin),
     ("text", text),
     ("unbundle", unbundle),
     ("verify", verify),

@@ -250,6 +250,7 @@ fn heading(group: &[InspectedBundle]) -> String {
         Format::FatObject => ("fat object", "fat objects"),
         Format::OffloadBinary => ("offload binary", "offload binaries"),
         Format::Fatbin => ("fatbin", "fatbins"),
+        Format::SyclBin => ("SYCLBIN file", "SYCLBIN files"),
         Format::CodeObject => ("code object without a bundle", "code objects without a bundle"),
         _ => ("bundle", "bundles"),
     };

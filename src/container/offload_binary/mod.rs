@@ -135,13 +135,15 @@ pub enum ImageKind {
     Ptx,
     /// SPIR-V. Unknown to LLVM 22 and older.
     SpirV,
+    /// A SYCLBIN file, or a part of one, of Intel's DPC++.
+    SyclBin,
     /// A number without a defined meaning.
     Other(u16),
 }
 
 impl ImageKind {
-    const KNOWN: [Self; 7] =
-        [Self::None, Self::Object, Self::Bitcode, Self::Cubin, Self::FatBinary, Self::Ptx, Self::SpirV];
+    const KNOWN: [Self; 8] =
+        [Self::None, Self::Object, Self::Bitcode, Self::Cubin, Self::FatBinary, Self::Ptx, Self::SpirV, Self::SyclBin];
 
     /// The kind with this number.
     pub fn from_number(number: u16) -> Self {
@@ -158,6 +160,7 @@ impl ImageKind {
             Self::FatBinary => 4,
             Self::Ptx => 5,
             Self::SpirV => 6,
+            Self::SyclBin => 7,
             Self::Other(number) => number,
         }
     }
@@ -171,7 +174,7 @@ impl ImageKind {
             Self::FatBinary => "fatbin",
             Self::Ptx => "s",
             Self::SpirV => "spv",
-            Self::None | Self::Other(_) => "",
+            Self::None | Self::SyclBin | Self::Other(_) => "",
         }
     }
 

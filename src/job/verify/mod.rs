@@ -19,6 +19,7 @@ use crate::code::{check, target};
 use crate::codec::Codec;
 use crate::container::packed::LastInflated;
 use crate::container::sequence::Inflate;
+use crate::container::sycl::INTEL;
 use crate::container::{Limits, ptx};
 use crate::display::{short_name, shown};
 use crate::error::{Error, Malformed, Result};
@@ -308,8 +309,8 @@ impl Verified {
         };
         if found.format != Format::CodeObject {
             let mut ids = Ids::default();
-            // Device images have no ID of their own.
-            let repeats = found.format == Format::DeviceImages;
+            // Device images have no ID of their own, and each abstract module of a SYCLBIN file has code for the same targets.
+            let repeats = matches!(found.format, Format::DeviceImages | Format::SyclBin);
             found.code_objects().for_each(|code_object| ids.check(code_object, repeats, &mut fault));
         }
         for code_object in found.code_objects() {
@@ -572,7 +573,9 @@ fn not_compressed(found: &Found<'_>, most: u64) -> Result<Option<BrokenRule>> {
 
 /// Checks that the target recorded in a code object can serve requests for its entry ID.
 fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
-    if id.target_id().is_empty() {
+    // DPC++ has names for Intel's GPUs that are not those of `ocloc`, which records its own in the ELF file.
+    let is_of_dpcpp = code_object.format() == Format::SyclBin && id.triple().arch_name() == INTEL;
+    if id.target_id().is_empty() || is_of_dpcpp {
         return None;
     }
     let recorded = recorded?;
