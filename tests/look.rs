@@ -19,6 +19,7 @@ mod ptx;
 mod recompress;
 mod runtime;
 pub mod schema;
+mod shorter;
 mod syclbin;
 mod table;
 mod verify;

@@ -42,9 +42,11 @@ Exit status:
 const ABOUT: &str = "\
     Make bundles smaller: compress them, and drop GPUs.\n\n\
     The input is a file of one or more bundles, or an ELF library, program or object with bundles in its .hip_fatbin \
-    section or CUDA fatbins in its .nv_fatbin or __nv_relfatbin section. In an ELF file every bundle and fatbin stays at its offset, and \
-    nothing else changes. The space saved becomes a hole: zeros that take no space on disk and almost none in a \
-    wheel. Another section that shares bytes with them is an error.\n\n\
+    section or CUDA fatbins in its .nv_fatbin or __nv_relfatbin section. In an ELF file no address changes. A library or \
+    program becomes shorter: the pages saved are taken out of it, and what follows moves. Of a program, strip it before, as \
+    GNU's strip does not expect its new form. In an object, and with --keep-offsets, nothing moves, and the space saved becomes a \
+    hole: zeros that take no space on disk and almost none in a wheel. Another section that shares bytes with them is an \
+    error.\n\n\
     Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. In a \
     fatbin, cubins and compressed PTX are written in their smallest form; plain PTX and code of other kinds stay as \
     they are. Data after the last bundle is kept. Every --keep pattern must match \
@@ -55,7 +57,7 @@ const ABOUT: &str = "\
     signature of it (RECORD.jws, RECORD.p7s) is an error. Zip files and archives inside a zip file stay as they are. --keep, \
     --drop and --none apply to all members together: each --keep pattern must match something in any of them. A \
     member may be left without device code: on the GPUs that are kept, it had no code before either.\n\n\
-    HIP runtimes since ROCm 6.2 read compressed bundles; that of Debian 12 is older. Copies of a file write its holes \
+    HIP runtimes since ROCm 6.2 read compressed bundles; that of Debian 12 is older. Copies of a file write holes \
     out again as zeros: by pip, unzip, dpkg and git, and in container images. LLVM 22's bundler reads a compressed bundle only if no data \
     follows it; --none writes bundles that it can always read.";
 
@@ -90,6 +92,9 @@ pub(super) struct RecompressOptions {
             that are aligned as compilers align them, to a power of two up to 4096."
     )]
     none: bool,
+    /// Leave all at its offset in ELF programs and libraries, which then do not become shorter; the space saved becomes a hole.
+    #[arg(long)]
+    keep_offsets: bool,
     #[command(flatten)]
     size: SizeOption,
     #[arg(
@@ -123,13 +128,14 @@ impl Options for RecompressOptions {
             CudaMethod::Lz4 => Codec::Lz4,
             CudaMethod::Zstd => Codec::Zstd,
         });
+        recompress.keep_offsets = self.keep_offsets;
         recompress.limits = self.size.limits();
         let result = recompress.run(&mut |event| console.event(event))?;
         console.line(&summary(&result));
         if result.packed > 0 {
             console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
         }
-        if result.holes > 0 {
+        if result.holes > 0 && result.shortened == 0 {
             console.line("note: copies by pip, unzip, dpkg, git or container images fill the hole with zeros");
         }
         Ok(ExitCode::SUCCESS)
@@ -160,7 +166,7 @@ fn window(text: &str) -> anyhow::Result<u32> {
 
 /// The result in one line.
 fn summary(result: &Recompressed) -> String {
-    let Recompressed { bundles, unchanged, dropped, before, after, holes, zip, .. } = *result;
+    let Recompressed { bundles, unchanged, dropped, before, after, holes, shortened, zip, .. } = *result;
     let mut text = format!("{}: {} before, {} now", count(bundles, "bundle", "bundles"), bytes(before), bytes(after));
     if dropped > 0 {
         text.push_str(&format!("; {} left out", count(dropped, "code object", "code objects")));
@@ -170,7 +176,9 @@ fn summary(result: &Recompressed) -> String {
         let kept = count(unchanged, "bundle", "bundles");
         text.push_str(&format!("; {kept} would have become larger and stayed {as_before}"));
     }
-    if holes > 0 {
+    if shortened > 0 && zip.is_none() {
+        text.push_str(&format!("; the file is {} shorter", bytes(shortened)));
+    } else if holes > 0 {
         text.push_str(&format!("; the file has the size that it had, {} of it a hole", bytes(holes)));
     }
     if let Some(RecompressedZip { members, kept, emptied, before, after, .. }) = zip {

@@ -10,6 +10,7 @@ pub mod compressed;
 pub(crate) mod cpio;
 pub(crate) mod extent;
 pub mod fatbin;
+pub(crate) mod gaps;
 pub(crate) mod host;
 pub mod kpack;
 pub(crate) mod limits;

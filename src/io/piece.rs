@@ -4,6 +4,7 @@
 //! receives the pieces: a plain file copies large ranges in the kernel, a compressor reads them.
 
 use std::io::{self, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::Path;
 
 use crate::bytes::len_u64;
@@ -36,6 +37,9 @@ impl Piece<'_> {
         self.len() == 0
     }
 }
+
+/// New bytes for a range of a file.
+pub(crate) type Change<'p> = (Range<u64>, Vec<Piece<'p>>);
 
 /// The error for an output with a size or count that its format cannot record.
 pub(crate) const TOO_LONG: Error = Error::Usage("the output would be larger than its format allows");

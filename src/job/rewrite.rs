@@ -7,11 +7,15 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
+use std::slice;
 
 use crate::error::Result;
 use crate::io::input::Slice;
 use crate::io::output::Output;
-use crate::io::piece::{Piece, Sink, emit, sum, total_len};
+use crate::io::piece::{Change, Piece, Sink, emit, sum};
+
+/// The smallest number of zeros that become a hole.
+const HOLE_MIN: u64 = 64 << 10;
 
 /// A file that is being written again.
 pub(super) struct Rewriter<'d> {
@@ -24,11 +28,13 @@ pub(super) struct Rewriter<'d> {
     written: u64,
     /// Where the old file goes on after each skipped range: the offset in it and in the output.
     moves: Vec<(u64, u64)>,
+    /// The ranges of the output that are holes.
+    holes: Vec<Range<u64>>,
 }
 
 impl<'d> Rewriter<'d> {
     pub(super) fn new(old: Slice<'d>, output: Output) -> Self {
-        Self { old, output, read: 0, written: 0, moves: Vec::new() }
+        Self { old, output, read: 0, written: 0, moves: Vec::new(), holes: Vec::new() }
     }
 
     /// The length of the output so far, in bytes.
@@ -50,10 +56,18 @@ impl<'d> Rewriter<'d> {
         self.moves.push((end, self.written));
     }
 
-    /// Writes new bytes.
+    /// Writes new bytes. Many zeros become a hole.
     pub(super) fn write(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
-        emit(pieces, &mut self.output)?;
-        self.count(total_len(pieces)?)
+        for piece in pieces {
+            match piece {
+                Piece::Zeros(len @ HOLE_MIN..) => self.leave_room(*len)?,
+                _ => {
+                    emit(slice::from_ref(piece), &mut self.output)?;
+                    self.count(piece.len())?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Counts new bytes that were written to the output directly.
@@ -70,6 +84,7 @@ impl<'d> Rewriter<'d> {
     /// Leaves a hole of `len` bytes.
     pub(super) fn leave_room(&mut self, len: u64) -> Result<()> {
         self.output.skip(len)?;
+        self.holes.push(self.written..sum([self.written, len])?);
         self.count(len)
     }
 
@@ -84,27 +99,25 @@ impl<'d> Rewriter<'d> {
     pub(super) fn restart(&mut self) -> Result<()> {
         (self.read, self.written) = (0, 0);
         self.moves.clear();
+        self.holes.clear();
         self.take_back()
     }
 
-    /// Copies the rest of the old file.
-    pub(super) fn finish(mut self) -> Result<Output> {
+    /// Copies the rest of the old file. Returns the holes too.
+    pub(super) fn finish(mut self) -> Result<(Output, Vec<Range<u64>>)> {
         self.copy_until(self.old.len())?;
         self.take_back()?;
-        Ok(self.output)
+        Ok((self.output, self.holes))
     }
 }
 
-/// New bytes for a range of a file.
-pub(super) type Change<'p> = (Range<u64>, Vec<Piece<'p>>);
-
-/// A temporary file with some changes, which are in the order of the file.
-pub(super) fn changed(old: Slice<'_>, changes: &[Change<'_>]) -> Result<Output> {
-    let mut rewriter = Rewriter::new(old, Output::aside()?);
+/// Writes a file with some changes, which are in the order of the file.
+pub(super) fn changed(old: Slice<'_>, changes: &[Change<'_>], output: Output) -> Result<Output> {
+    let mut rewriter = Rewriter::new(old, output);
     for (range, new) in changes {
         rewriter.copy_until(range.start)?;
         rewriter.write(new)?;
         rewriter.skip_until(range.end);
     }
-    rewriter.finish()
+    Ok(rewriter.finish()?.0)
 }

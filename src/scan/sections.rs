@@ -23,6 +23,8 @@
 //! Rejected: everything that `container::host` rejects.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::collections::HashSet;
+
 use object::ObjectKind;
 use object::elf::SectionType;
 
@@ -173,6 +175,9 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         }
         Ok(holds)
     })?;
+    // Beside the parts of a section that `recompress` split, the old one is left without content.
+    let with_content: HashSet<_> = chosen.iter().map(|section| &section.name).collect();
+    empty.retain(|name| !with_content.contains(name));
     let hidden = match nameless {
         _ if Magic::identify(data).is_elf() => {
             check::elf::check_names(data).err().map(|malformed| malformed.moved(base))

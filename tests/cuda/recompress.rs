@@ -76,7 +76,7 @@ fn recompress_changes_nothing_but_the_fatbins_of_a_library() {
         if !input.name.contains(".so") {
             return Ok(());
         }
-        for args in [&["--cuda-method=zstd"][..], &["--keep=sm_90"]] {
+        for args in [&["--cuda-method=zstd", "--keep-offsets"][..], &["--keep=sm_90", "--keep-offsets"]] {
             let smaller = recompressed(args, input)?.ok_or("no room")?;
             same(&smaller.data.len(), &input.data.len())?;
             same(&(without_fatbins(&smaller.data) == without_fatbins(&input.data)), &true)?;

@@ -627,7 +627,7 @@ fn holes_take_no_space_and_read_as_zeros() {
     let dir = memory_directory();
     let at = |name: &str| dir.path().join(name);
     fs::write(at("in"), &data).unwrap();
-    let (status, _, said) = text(&tool_in(dir.path(), &["recompress", "in", "-o", "out"]));
+    let (status, _, said) = text(&tool_in(dir.path(), &["recompress", "in", "-o", "out", "--keep-offsets"]));
     assert_eq!(status, 0, "{said}");
     let (before, after) = (fs::metadata(at("in")).unwrap(), fs::metadata(at("out")).unwrap());
     assert_eq!(before.len(), after.len());
@@ -656,8 +656,12 @@ fn programs_run_as_before() {
         }
         for name in ["program", "libkernel.so", "kernel.o"] {
             let small = format!("small-{name}");
-            let (status, out, said) = text(&tool_in(dir.path(), &["recompress", name, "-o", &small]));
-            assert_eq!((status, out.as_str()), (0, ""), "{driver} {more:?} {name}: {said}");
+            let shorter = format!("shorter-{name}");
+            for (out, options) in [(&small, &["--keep-offsets"][..]), (&shorter, &[])] {
+                let args = [&["recompress", name, "-o", out], options].concat();
+                let (status, out, said) = text(&tool_in(dir.path(), &args));
+                assert_eq!((status, out.as_str()), (0, ""), "{driver} {more:?} {name}: {said}");
+            }
             let (data, changed) = (fs::read(at(name)).unwrap(), fs::read(at(&small)).unwrap());
             assert_eq!(data.len(), changed.len());
             assert!(held(&changed) == held(&data), "{driver} {more:?} {name}");
@@ -677,13 +681,16 @@ fn programs_run_as_before() {
             if more.is_empty() {
                 assert!(changed[start..].starts_with(b"CCOB"), "{driver} {name}");
                 let back = format!("back-{name}");
-                assert_eq!(text(&tool_in(dir.path(), &["recompress", "--none", &small, "-o", &back])).0, 0);
+                assert_eq!(
+                    text(&tool_in(dir.path(), &["recompress", "--none", &small, "-o", &back, "--keep-offsets"])).0,
+                    0
+                );
                 assert!(fs::read(at(&back)).unwrap() == data, "{driver} {name}");
             }
             let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode(name), mode(&small), "{driver} {name}");
         }
-        for name in ["program", "small-program"] {
+        for name in ["program", "small-program", "shorter-program"] {
             assert_eq!(must(&mut Command::new(at(name))).stdout, b"hello\n", "{driver} {more:?} {name}");
         }
         // In place, which keeps the permissions of the file.

@@ -4,23 +4,26 @@ mod record;
 mod wheel;
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::open;
 use super::present::Present;
-use super::rewrite::Rewriter;
+use super::rewrite::{Rewriter, changed};
 use super::share::check_size;
 use super::unmatched::{Matched, Wanted};
+use crate::bytes::len_of;
 use crate::codec::{Codec, Compression};
 use crate::container::binary::Binary;
 use crate::container::fatbin::{self, Fatbin, ImageKind, Packing};
+use crate::container::gaps;
 use crate::container::magic::Magic;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::text::Text;
 use crate::container::{Container, Entry, Limits, Member, Part, compressed};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::event::{Event, Observer};
-use crate::io::input::{Accept, Slice};
+use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Output};
 use crate::io::piece::{Piece, total_len};
@@ -52,9 +55,11 @@ const ALIGNMENT_MAX: u64 = 4096;
 ///
 /// # Location
 ///
-/// In an ELF file each bundle stays at its offset, since the program contains its address. The space that it no longer
-/// needs becomes a hole in the file. A bundle whose form does not fit before the data that follows is an error. So is a
-/// section that shares bytes with bundles, because neither can be rewritten without the other.
+/// In an ELF file each bundle keeps its address, since the program contains it. The pages that it no longer needs are taken
+/// out of programs and libraries, and what follows moves in the file, unless [`keep_offsets`](Self::keep_offsets) is set. Elsewhere, and if it
+/// is set, all stays at its offset, and the space becomes a hole in the file. A bundle whose form does not fit before the data that
+/// follows is an error. So is a section that shares bytes with bundles, because neither can be rewritten without the
+/// other.
 ///
 /// Bundles in a row move together. Each begins at the first offset after the previous one that is a multiple of the
 /// same power of two as its old offset, up to 4096, and not of a higher one. Everything after the last bundle is kept,
@@ -64,7 +69,7 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// byte if nothing was removed and each bundle begins as near to the previous one as some power of two up to 4096
 /// allows: directly after it without padding, or at the start of a page. In other files, two things are lost: padding
 /// between bundles that no such alignment requires, and the compression of bundles that were compressed before. An ELF
-/// file of plain bundles is always restored, since nothing in it moves.
+/// file of plain bundles is always restored: pages that were taken out come back.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Recompress {
@@ -81,6 +86,8 @@ pub struct Recompress {
     pub keep: Option<Selection>,
     /// The code objects to remove.
     pub drop: Option<Selection>,
+    /// Whether all stays at its offset in ELF programs and libraries, which then do not become shorter.
+    pub keep_offsets: bool,
     /// Limits on the inflated size of compressed bundles.
     pub limits: Limits,
 }
@@ -103,6 +110,8 @@ pub struct Recompressed {
     pub after: u64,
     /// The number of bytes of the file that became holes. In a zip file there are none.
     pub holes: u64,
+    /// The number of bytes by which ELF programs and libraries became shorter.
+    pub shortened: u64,
     /// The numbers of a zip file; none of another file.
     pub zip: Option<RecompressedZip>,
 }
@@ -134,6 +143,7 @@ impl Recompress {
             fatbin_codec: None,
             keep: None,
             drop: None,
+            keep_offsets: false,
             limits: Limits::default(),
         }
     }
@@ -379,6 +389,42 @@ impl<'j> Recompression<'j> {
 
     /// Rewrites a file, from its first byte on, to `output`.
     fn rewrite(&mut self, data: Slice<'_>, output: Output, observer: &mut Observer<'_>) -> Result<Rewritten> {
+        if self.job.keep_offsets || !gaps::may_close(data.bytes()) {
+            return Ok(self.rewrite_at_offsets(data, output, observer)?.0);
+        }
+        let path = data.path();
+        // What the bundles no longer needed, they may need again.
+        let opened =
+            gaps::open(data.bytes()).map(|changes| changed(data, &changes, Output::aside()?)?.into_input(path));
+        let opened = opened.transpose()?;
+        let old = opened.as_ref().map_or(data, Input::as_slice);
+        let (mut rewritten, holes) = self.rewrite_at_offsets(old, Output::aside()?, observer)?;
+        if rewritten.result.bundles == 0 {
+            return Ok(Rewritten { output, ..rewritten });
+        }
+        let made = rewritten.output.into_input(path)?;
+        let changes = gaps::close(made.bytes(), &holes).unwrap_or_default();
+        let is_closed = |hole: &&Range<u64>| {
+            changes.iter().any(|(old, new)| new.is_empty() && hole.start <= old.start && old.end <= hole.end)
+        };
+        let closed = holes.iter().filter(is_closed).map(len_of).fold(0, u64::saturating_add);
+        let (gone, added) = changes.iter().fold((0, 0), |(gone, added), (old, new)| {
+            (len_of(old).saturating_add(gone), total_len(new).unwrap_or(0).saturating_add(added))
+        });
+        let len = made.len().saturating_sub(gone).saturating_add(added);
+        rewritten.result.holes = rewritten.result.holes.saturating_sub(closed);
+        rewritten.result.shortened = data.len().saturating_sub(len);
+        rewritten.output = changed(made.as_slice(), &changes, output)?;
+        Ok(rewritten)
+    }
+
+    /// Rewrites a file. In an ELF file, all that follows a bundle stays at its offset, behind a hole. Returns the holes too.
+    fn rewrite_at_offsets(
+        &mut self,
+        data: Slice<'_>,
+        output: Output,
+        observer: &mut Observer<'_>,
+    ) -> Result<(Rewritten, Vec<Range<u64>>)> {
         let to = Rewriter::new(data, output);
         let mut work = FileRewrite { run: self, data, to, result: Recompressed::default(), left: 0 };
         match Magic::identify(data.bytes()).is_elf() {
@@ -423,7 +469,7 @@ fn zip_after_other_data(data: Slice<'_>) -> Error {
 impl Recompressed {
     /// The numbers of a file that stays as it was.
     fn as_before(self) -> Self {
-        Self { after: self.before, unchanged: 0, packed: 0, holes: 0, ..self }
+        Self { after: self.before, unchanged: 0, packed: 0, holes: 0, shortened: 0, ..self }
     }
 
     /// Adds the numbers of another file.
@@ -435,6 +481,7 @@ impl Recompressed {
         self.before += other.before;
         self.after += other.after;
         self.holes += other.holes;
+        self.shortened += other.shortened;
     }
 }
 
@@ -701,11 +748,11 @@ impl FileRewrite<'_, '_> {
     }
 
     /// Ends the file.
-    fn finish(self) -> Result<Rewritten> {
+    fn finish(self) -> Result<(Rewritten, Vec<Range<u64>>)> {
         self.run.left += self.left;
         let is_emptied = self.result.dropped > 0 && self.left == 0;
-        let output = if self.result.bundles > 0 { self.to.finish()? } else { self.to.output };
-        Ok(Rewritten { output, result: self.result, is_emptied })
+        let (output, holes) = if self.result.bundles > 0 { self.to.finish()? } else { (self.to.output, Vec::new()) };
+        Ok((Rewritten { output, result: self.result, is_emptied }, holes))
     }
 }
 

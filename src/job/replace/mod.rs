@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::open;
 use super::recompress::{Recompress, Replacing, rewrite_with};
-use super::rewrite::{Change, changed};
+use super::rewrite::changed;
 use crate::bytes::{len_of, len_u64};
 use crate::code::check;
 use crate::codec::Compression;
@@ -23,7 +23,7 @@ use crate::event::Observer;
 use crate::io::input::{Accept, Input, Slice, vouch_for};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
-use crate::io::piece::Piece;
+use crate::io::piece::{Change, Piece};
 use crate::scan::{BundleInfo, CodeObject, CodeObjectRef, Format, Found, Scan, Step, Uri, bundle_sections, is_zip};
 use nature::Nature;
 use unchanged::Survey;
@@ -147,7 +147,7 @@ impl Replace {
         let in_place = target.in_place(file.as_slice(), new.as_slice());
         let is_in_place = in_place.is_some();
         let (output, is_now_compressed) = match in_place {
-            Some(changes) => (changed(file.as_slice(), &changes)?, false),
+            Some(changes) => (changed(file.as_slice(), &changes, Output::aside()?)?, false),
             None => self.written_again(file, new, &target, observer)?,
         };
         let made = output.into_input(file.path())?;
@@ -203,10 +203,10 @@ impl Replace {
         let container = target.container(file.as_slice(), new.as_slice(), self.limits)?;
         let needed = container.as_ref().map_or(0, Input::len);
         if let Some(change) = container.as_ref().and_then(|again| target.around(again)) {
-            return Ok((changed(file.as_slice(), &[change])?, false));
+            return Ok((changed(file.as_slice(), &[change], Output::aside()?)?, false));
         }
         let mut job = Recompress::new(self.uri.path(), &self.output);
-        (job.compression, job.limits) = (Some(self.compression), self.limits);
+        (job.compression, job.limits, job.keep_offsets) = (Some(self.compression), self.limits, true);
         let replacing = Replacing {
             way: target.way.clone(),
             bundle: target.bundle().range.start,

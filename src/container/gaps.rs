@@ -1,0 +1,881 @@
+//! Gaps of ELF programs and libraries: bytes that nothing uses any more, because the device code there became smaller.
+//!
+//! [`close`] takes whole pages of them out of the file and changes no address:
+//!
+//! - The segment around a gap is split. The part before it has fewer bytes in the file than in memory, and the part after it has a
+//!   program header of its own. What follows moves by multiples of the alignment that the segments there need, which may be
+//!   less than linkers gave them.
+//! - The section is split too. Its parts are new sections of its name, at the end of the table. The old one becomes a section without
+//!   contents, which is not loaded and has the range of all parts in the file: NVIDIA's cuobjdump reads just the first
+//!   section of a name, whatever its type is.
+//! - The new program headers of a library stand before all else, with a new file header, and are loaded at the first address of the
+//!   first gap. All else keeps its address, also the old headers. GNU's `strip` writes program headers directly after the
+//!   file header, wherever they were, and here there is room for them.
+//! - Those of a program stand in the first gap, behind a copy of the old file header, and both in the header of an empty fatbin,
+//!   which cuobjdump skips. Linux before 5.18 looks for them as if they were in the segment that is loaded first, so only a gap at the
+//!   same distance between offset and address serves.
+//!
+//! [`open`] undoes this: the old program headers still stand where they were, and so does the old file header, or its copy. It
+//! undoes only what [`close`] would make again.
+//!
+//! Only little-endian ELF files of 64 bits are changed, which all hosts of GPUs are, and only gaps that lie in one segment and
+//! one section alone. System V ABI, chapters 4 and 5, has the fields.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use object::LittleEndian as Le;
+use object::elf::{
+    DF_1_PIE, DT_FLAGS_1, DT_NULL, Dyn64, ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_RISCV, EM_S390, EM_X86_64, ET_DYN,
+    ET_EXEC, FileHeader64, PF_R, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_PHDR, ProgramFlags, ProgramHeader64,
+    SHF_ALLOC, SHF_EXECINSTR, SHN_LORESERVE, SHT_DYNSYM, SHT_NOBITS, SHT_PROGBITS, SHT_SYMTAB, SectionFlags,
+    SectionHeader64, Sym64,
+};
+use object::pod::{bytes_of, bytes_of_slice, from_bytes, slice_from_bytes};
+
+use crate::bytes::{len_of, len_u64, slice, tail, to_u64};
+use crate::container::fatbin;
+use crate::io::piece::{Change, Piece};
+
+type Segment = ProgramHeader64<Le>;
+type Section = SectionHeader64<Le>;
+
+const LE: Le = Le;
+const HEADER_LEN: u64 = 64;
+/// The length of the header of a fatbin, if it has no more fields than all have.
+const FATBIN_LEN: u64 = 16;
+const SEGMENT_LEN: u64 = 56;
+const SECTION_LEN: u64 = 64;
+
+/// The largest table of program headers that Linux reads, in bytes.
+const TABLE_MAX: u64 = (64 << 10) - HEADER_LEN - FATBIN_LEN - SEGMENT_LEN;
+
+/// The largest number of gaps for which it has room.
+const CUTS_MAX: usize = 1100;
+
+/// The smallest page of the hosts of GPUs, in bytes.
+const PAGE_MIN: u64 = 4 << 10;
+
+/// The largest, in bytes.
+const PAGE_MAX: u64 = 64 << 10;
+
+/// The largest number of symbols in sections that are split.
+const SYMBOLS_MAX: usize = 1 << 16;
+
+/// The offset of `st_shndx` in a symbol.
+const SYMBOL_SECTION: u64 = 6;
+
+/// Whether [`close`] can take bytes out of files like this.
+pub(crate) fn may_close(data: &[u8]) -> bool {
+    Program::read(data).is_some()
+}
+
+/// The changes that take whole pages of some gaps, which hold zeros, out of a file; none if nothing can be taken out.
+pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<Change<'static>>> {
+    let program = Program::read(data)?;
+    let mut cuts = program.cuts(gaps);
+    let room = program.room(&mut cuts)?;
+    program.keep_alignment(&mut cuts);
+    let closed = program.closed(&cuts, &room)?;
+    let split: HashSet<usize> = closed.parts.iter().map(|part| part.of).collect();
+    let mut changes = program.renumbered(|section, address| {
+        let mut parts = split.contains(&section).then_some(&closed.parts)?.iter();
+        parts.rfind(|part| part.of == section && part.start <= address).map(|part| part.index)
+    })?;
+    let header = bytes_of(&closed.header);
+    let table = bytes_of_slice(&closed.segments);
+    if room.front > 0 {
+        let zeros = room.front.checked_sub(len_u64(header))?.checked_sub(len_u64(table))?;
+        changes.push((0..0, vec![Piece::Bytes([header, table].concat()), Piece::Zeros(zeros)]));
+    } else {
+        changes.push(change(0, header)?);
+        changes.push(change(room.start, &wrapped(&[bytes_of(&program.header), table].concat())?)?);
+    }
+    let saved = cuts.iter().map(|cut| len_of(&cut.range)).fold(0, u64::saturating_add);
+    changes.extend(cuts.into_iter().map(|cut| (cut.range, Vec::new())));
+    let (headers, sections) = (program.section_headers(program.sections.len())?, bytes_of_slice(&closed.sections));
+    let padding = closed.grown.checked_sub(len_u64(sections).checked_sub(len_of(&headers))?)?;
+    changes.push((headers, vec![Piece::Bytes(sections.to_vec()), Piece::Zeros(padding)]));
+    in_order(changes).filter(|_| saved > room.front.saturating_add(closed.grown))
+}
+
+/// The changes that give a file the bytes back that [`close`] took out of it; none if it took none.
+pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
+    let closed = Program::read(data)?;
+    let (_, first) = closed.loaded().next()?;
+    let (front, table) = (first.p_offset.get(LE), closed.header.e_phoff.get(LE));
+    let old_header = if front > 0 { front } else { table.checked_sub(HEADER_LEN)? };
+    let header = *from_bytes::<FileHeader64<Le>>(tail(data, old_header)?).ok()?.0;
+    let old_table = tail(data, header.e_phoff.get(LE).checked_add(front)?)?;
+    let segments = slice_from_bytes::<Segment>(old_table, usize::from(header.e_phnum.get(LE))).ok()?.0;
+    let (sections, added) = closed.sections.split_at_checked(usize::from(header.e_shnum.get(LE)))?;
+
+    let (mut sections, mut owners, mut cuts) = (sections.to_vec(), vec![None; added.len()], Vec::new());
+    for (first, of) in added.iter().zip(&mut owners) {
+        let is_split = |section: &Section| {
+            let names = [section, first].map(|section| (section.sh_name.get(LE), section.sh_offset.get(LE)));
+            section.sh_type.get(LE) == SHT_NOBITS && names[0] == names[1]
+        };
+        if let Some(index) = sections.iter().position(is_split) {
+            *sections.get_mut(index)? = *first;
+            *of = u16::try_from(index).ok();
+        }
+    }
+    let headers = closed.section_headers(sections.len())?;
+    let grown = closed.growth(&headers, added.len())?;
+    let headers = headers.start..headers.end.checked_add(grown)?;
+    let mut moves = Moves::default();
+    moves.add(0..front, 0);
+    moves.add(headers.end.checked_sub(grown)?..headers.end, 0);
+    let mut changes = Vec::new();
+    for (index, old) in segments.iter().enumerate().filter(|(_, old)| is_loaded(old)) {
+        let addresses = address(old)..address(old).checked_add(old.p_filesz.get(LE))?;
+        let is_part = |part: &&Segment| addresses.contains(&address(part)) && (front == 0 || part.p_offset.get(LE) > 0);
+        let mut parts = closed.loaded().map(|(_, part)| part).filter(is_part).peekable();
+        while let Some(part) = parts.next() {
+            let start = address(part).checked_add(part.p_filesz.get(LE))?;
+            let end = parts.peek().map_or(addresses.end, |next| address(next));
+            if start >= end {
+                continue;
+            }
+            let at = part.p_offset.get(LE).checked_add(part.p_filesz.get(LE))?;
+            let size = end.checked_sub(start)?;
+            moves.add(at..at, size);
+            changes.push((at..at, vec![Piece::Zeros(size)]));
+            let offset = |at: u64| at.checked_sub(address(old))?.checked_add(old.p_offset.get(LE));
+            let before = (0..).zip(&sections).filter(|(_, section)| end_of(section).is_some_and(|end| end <= start));
+            let (owner, _) = before.max_by_key(|(_, section)| section.sh_addr.get(LE))?;
+            let section = sections.get_mut(owner)?;
+            let mut gap = end_of(section)?..end;
+            let mut section_end = end;
+            for (next, of) in added.iter().zip(&mut owners).filter(|(_, of)| of.is_none()) {
+                if next.sh_addr.get(LE) == section_end {
+                    section_end = end_of(next)?;
+                    gap.end = if next.sh_name.get(LE) != section.sh_name.get(LE) { section_end } else { gap.end };
+                    *of = u16::try_from(owner).ok();
+                }
+            }
+            section.sh_size.set(LE, section_end.checked_sub(section.sh_addr.get(LE))?);
+            let gap = offset(gap.start)?..offset(gap.end)?;
+            cuts.push(Cut { range: offset(start)?..offset(end)?, gap, segment: index, section: owner });
+        }
+    }
+
+    for section in sections.iter_mut().skip(1) {
+        section.sh_offset.set(LE, moves.moved(section.sh_offset.get(LE)));
+    }
+    let opened = Program::of(data, moves.moved(closed.len), header, segments.to_vec(), sections)?;
+    let start = if front > 0 { cuts.first()?.range.start } else { moves.moved(old_header).checked_sub(FATBIN_LEN)? };
+    let again = opened.closed(&cuts, &Room { front, start })?;
+    let is_same = bytes_of(&again.header) == bytes_of(&closed.header)
+        && bytes_of_slice(&again.segments) == bytes_of_slice(&closed.segments)
+        && bytes_of_slice(&again.sections) == bytes_of_slice(&closed.sections);
+
+    let kept = opened.sections.len();
+    changes.extend(closed.renumbered(|section, _| *owners.get(section.checked_sub(kept)?)?)?);
+    if front > 0 {
+        changes.push((0..front, Vec::new()));
+    } else {
+        changes.push(change(0, bytes_of(&header))?);
+        let used = HEADER_LEN.checked_add(FATBIN_LEN)?.checked_add(len_u64(bytes_of_slice(&closed.segments)))?;
+        let start = old_header.checked_sub(FATBIN_LEN)?;
+        changes.push((start..start.checked_add(used)?, vec![Piece::Zeros(used)]));
+    }
+    changes.push((headers, vec![Piece::Bytes(bytes_of_slice(&opened.sections).to_vec())]));
+    in_order(changes).filter(|_| is_same)
+}
+
+/// The changes in the order of the file; none if two of them share bytes.
+fn in_order(mut changes: Vec<Change<'static>>) -> Option<Vec<Change<'static>>> {
+    changes.sort_by_key(|(range, _)| range.start);
+    let is_apart = |pair: &[Change<'_>]| matches!(pair, [one, other] if one.0.end <= other.0.start);
+    changes.windows(2).all(is_apart).then_some(changes)
+}
+
+/// New bytes for as many old ones.
+fn change(start: u64, new: &[u8]) -> Option<Change<'static>> {
+    Some((start..start.checked_add(len_u64(new))?, vec![Piece::Bytes(new.to_vec())]))
+}
+
+fn is_loaded(segment: &Segment) -> bool {
+    segment.p_type.get(LE) == PT_LOAD
+}
+
+/// Where a segment starts in memory.
+fn address(segment: &Segment) -> u64 {
+    segment.p_vaddr.get(LE)
+}
+
+/// Where a section ends in memory.
+fn end_of(section: &Section) -> Option<u64> {
+    section.sh_addr.get(LE).checked_add(section.sh_size.get(LE))
+}
+
+/// Where the bytes of a file go: the ranges that are replaced, in the order of the file, each with its new length.
+#[derive(Default)]
+struct Moves(Vec<(Range<u64>, u64)>);
+
+impl Moves {
+    fn add(&mut self, range: Range<u64>, len: u64) {
+        let at = self.0.partition_point(|(before, _)| before.start <= range.start);
+        self.0.insert(at, (range, len));
+    }
+
+    /// The new offset of what was at an offset. What was inside of a range goes to its start.
+    fn moved(&self, old: u64) -> u64 {
+        let before = self.0.iter().take_while(|(range, _)| range.start <= old);
+        before.fold(old, |new, (range, len)| {
+            new.saturating_sub(range.end.min(old).saturating_sub(range.start)).saturating_add(*len)
+        })
+    }
+}
+
+/// Pages of a gap that are taken out of the file.
+struct Cut {
+    range: Range<u64>,
+    /// The whole gap.
+    gap: Range<u64>,
+    /// The indices of what it lies in.
+    segment: usize,
+    section: usize,
+}
+
+/// Where the new program headers are.
+struct Room {
+    /// The number of bytes that are put before all else, 0 for a program.
+    front: u64,
+    /// Where the first gap starts in the old file: the addresses of the new headers are those of this offset.
+    start: u64,
+}
+
+impl Room {
+    /// The number of bytes before the file header.
+    fn wrapper(&self) -> u64 {
+        if self.front > 0 { 0 } else { FATBIN_LEN }
+    }
+}
+
+/// The file header and the program headers of a program, as the header of a fatbin without entries.
+fn wrapped(headers: &[u8]) -> Option<Vec<u8>> {
+    let len = u16::try_from(len_u64(headers).checked_add(FATBIN_LEN)?).ok()?;
+    Some([&fatbin::MAGIC[..], &1_u16.to_le_bytes(), &len.to_le_bytes(), &0_u64.to_le_bytes(), headers].concat())
+}
+
+/// A part of a section that was split.
+struct SectionPart {
+    /// The index of the section.
+    of: usize,
+    /// The first address.
+    start: u64,
+    /// Its own index.
+    index: u16,
+}
+
+/// What a file is without some gaps.
+struct Closed {
+    header: FileHeader64<Le>,
+    segments: Vec<Segment>,
+    sections: Vec<Section>,
+    /// In the order of their addresses in each section.
+    parts: Vec<SectionPart>,
+    /// The number of bytes by which the table of sections grows, with its padding.
+    grown: u64,
+}
+
+/// The headers of a file.
+struct Program<'d> {
+    data: &'d [u8],
+    /// The length of the file.
+    len: u64,
+    header: FileHeader64<Le>,
+    segments: Vec<Segment>,
+    sections: Vec<Section>,
+    /// The size of the pages by which the file is mapped.
+    page: u64,
+    /// The alignment that each segment needs: linkers align some to pages of 2 MiB.
+    alignments: Vec<u64>,
+}
+
+impl<'d> Program<'d> {
+    fn read(data: &'d [u8]) -> Option<Self> {
+        let (header, _) = from_bytes::<FileHeader64<Le>>(data).ok()?;
+        let ident = &header.e_ident;
+        let is_known = ident.magic == ELFMAG && ident.class == ELFCLASS64 && ident.data == ELFDATA2LSB;
+        let is_linked = matches!(header.e_type.get(LE), ET_DYN | ET_EXEC);
+        let sizes = [header.e_phentsize.get(LE), header.e_shentsize.get(LE)].map(u64::from);
+        let (segments, sections) = (header.e_phnum.get(LE), header.e_shnum.get(LE));
+        let is_readable = u64::from(segments) <= TABLE_MAX / SEGMENT_LEN && sections > 0;
+        if !is_known || !is_linked || sizes != [SEGMENT_LEN, SECTION_LEN] || !is_readable {
+            return None;
+        }
+        let segments = slice_from_bytes(tail(data, header.e_phoff.get(LE))?, usize::from(segments)).ok()?.0.to_vec();
+        let sections = slice_from_bytes(tail(data, header.e_shoff.get(LE))?, usize::from(sections)).ok()?.0.to_vec();
+        Self::of(data, len_u64(data), *header, segments, sections)
+    }
+
+    /// A file of `len` bytes with these headers; none if loaders could not map it.
+    fn of(
+        data: &'d [u8],
+        len: u64,
+        header: FileHeader64<Le>,
+        segments: Vec<Segment>,
+        sections: Vec<Section>,
+    ) -> Option<Self> {
+        let mut page = match header.e_machine.get(LE) {
+            EM_X86_64 | EM_RISCV | EM_S390 => PAGE_MIN,
+            _ => PAGE_MAX,
+        };
+        for segment in segments.iter().filter(|segment| is_loaded(segment)) {
+            let align = segment.p_align.get(LE);
+            let into = |place: u64| place.checked_rem(align);
+            let fits = align.is_power_of_two() && into(segment.p_offset.get(LE)) == into(address(segment));
+            if !fits || segment.p_filesz.get(LE) > segment.p_memsz.get(LE) {
+                return None;
+            }
+            page = page.min(align);
+        }
+        let needed = |segment: &Segment| {
+            let is_inside = |section: &&Section| {
+                let into = section.sh_addr.get(LE).checked_sub(address(segment));
+                section.sh_flags.get(LE).contains(SHF_ALLOC) && into.is_some_and(|into| into < segment.p_memsz.get(LE))
+            };
+            let sections = sections.iter().filter(is_inside).map(|section| section.sh_addralign.get(LE));
+            sections.fold(page, u64::max).min(segment.p_align.get(LE))
+        };
+        let alignments = segments.iter().map(needed).collect();
+        (page >= PAGE_MIN).then_some(Self { data, len, header, segments, sections, page, alignments })
+    }
+
+    /// The segments that are loaded, with their indices.
+    fn loaded(&self) -> impl Iterator<Item = (usize, &Segment)> {
+        self.segments.iter().enumerate().filter(|(_, segment)| is_loaded(segment))
+    }
+
+    /// The pages of gaps that can be taken out, in the order of the file: the largest, up to the number for which there is room.
+    fn cuts(&self, gaps: &[Range<u64>]) -> Vec<Cut> {
+        let pages = |gap: &Range<u64>| {
+            Some(
+                gap.start.checked_next_multiple_of(self.page)?
+                    ..gap.end.checked_div(self.page)?.checked_mul(self.page)?,
+            )
+        };
+        let mut whole: Vec<_> = gaps.iter().filter_map(|gap| Some((gap, pages(gap)?))).collect();
+        whole.retain(|(_, range)| !range.is_empty());
+        whole.sort_by_key(|(_, range)| std::cmp::Reverse(len_of(range)));
+        whole.truncate(CUTS_MAX);
+        whole.sort_by_key(|(gap, _)| gap.start);
+        whole.into_iter().filter_map(|(gap, range)| self.cut(gap, range)).collect()
+    }
+
+    /// Pages of a gap, if it lies in one segment and one section alone.
+    fn cut(&self, gap: &Range<u64>, mut range: Range<u64>) -> Option<Cut> {
+        let meets = |start: u64, len: u64| len > 0 && start < gap.end && start.saturating_add(len) > gap.start;
+        let mut segments =
+            (0..).zip(&self.segments).filter(|(_, segment)| meets(segment.p_offset.get(LE), segment.p_filesz.get(LE)));
+        let mut sections = (0..).zip(&self.sections).filter(|(_, section)| {
+            section.sh_type.get(LE) != SHT_NOBITS && meets(section.sh_offset.get(LE), section.sh_size.get(LE))
+        });
+        let ((segment, in_memory), (index, section)) = (segments.next()?, sections.next()?);
+        let is_alone = segments.next().is_none() && sections.next().is_none();
+        let (offset, len) = (in_memory.p_offset.get(LE), in_memory.p_filesz.get(LE));
+        let end = offset.checked_add(len)?;
+        // Memory that follows the bytes of the segment stays behind some of them.
+        if range.end == end && in_memory.p_memsz.get(LE) > len {
+            range.end = range.end.checked_sub(self.page)?;
+        }
+        let address = |start: u64, base: u64| gap.start.checked_sub(start)?.checked_add(base);
+        let is_loaded = in_memory.p_type.get(LE) == PT_LOAD
+            && section.sh_type.get(LE) == SHT_PROGBITS
+            && section.sh_flags.get(LE).contains(SHF_ALLOC)
+            && gap.end <= end.min(section.sh_offset.get(LE).checked_add(section.sh_size.get(LE))?)
+            && address(offset, in_memory.p_vaddr.get(LE))?
+                == address(section.sh_offset.get(LE), section.sh_addr.get(LE))?;
+        (is_alone && is_loaded && !range.is_empty()).then_some(Cut { range, gap: gap.clone(), segment, section: index })
+    }
+
+    /// Makes room for the new program headers at the start of a gap, which is then the first.
+    fn room(&self, cuts: &mut Vec<Cut>) -> Option<Room> {
+        let is_program = self.is_program();
+        while !cuts.is_empty() {
+            let count = to_u64(self.segments.len()).checked_add(to_u64(cuts.len()))?.checked_add(1)?;
+            let wrapper = if is_program { FATBIN_LEN } else { 0 };
+            let len = wrapper.checked_add(HEADER_LEN)?.checked_add(count.checked_mul(SEGMENT_LEN)?)?;
+            let first = cuts.first_mut()?;
+            let start = if is_program { first.gap.start.checked_next_multiple_of(8)? } else { first.range.start };
+            let end = start.checked_add(len)?.checked_next_multiple_of(self.page)?;
+            if len > TABLE_MAX + HEADER_LEN {
+                cuts.pop();
+            } else if end >= first.range.end || is_program && !self.may_hold_headers(first.segment) {
+                cuts.remove(0);
+            } else if is_program {
+                first.range.start = end;
+                return (self.header.e_phoff.get(LE) < start).then_some(Room { front: 0, start });
+            } else {
+                let front = len.checked_next_multiple_of(self.alignment_from(0).max(self.page))?;
+                let is_first = self.loaded().next().is_some_and(|(_, first)| first.p_offset.get(LE) == 0);
+                return is_first.then_some(Room { front, start });
+            }
+        }
+        None
+    }
+
+    /// Whether program headers are found in a segment. Linux before 5.18 tells a program where they are as if they
+    /// were in the first segment that is loaded.
+    fn may_hold_headers(&self, segment: usize) -> bool {
+        let shift = |segment: &Segment| segment.p_vaddr.get(LE).wrapping_sub(segment.p_offset.get(LE));
+        let first = self.loaded().next().map(|(_, first)| shift(first));
+        self.segments.get(segment).map(shift) == first
+    }
+
+    /// Whether the file is a program, not only a library.
+    fn is_program(&self) -> bool {
+        let has = |wanted| self.segments.iter().find(|segment| segment.p_type.get(LE) == wanted);
+        let dynamic =
+            has(PT_DYNAMIC).and_then(|segment| slice(self.data, segment.p_offset.get(LE), segment.p_filesz.get(LE)));
+        let entries = dynamic
+            .unwrap_or_default()
+            .chunks_exact(size_of::<Dyn64<Le>>())
+            .filter_map(|entry| from_bytes::<Dyn64<Le>>(entry).ok());
+        let mut entries =
+            entries.map(|(entry, _)| (entry.d_tag.get(LE), entry.d_val.get(LE))).take_while(|(tag, _)| *tag != DT_NULL);
+        self.header.e_type.get(LE) == ET_EXEC
+            || has(PT_INTERP).is_some()
+            || entries.any(|(tag, value)| tag == DT_FLAGS_1 && value & DF_1_PIE.0 != 0)
+    }
+
+    /// Leaves so much of the gaps of each segment that what follows moves by a multiple of its alignment.
+    fn keep_alignment(&self, cuts: &mut Vec<Cut>) {
+        for (index, segment) in self.loaded() {
+            let end = segment.p_offset.get(LE).saturating_add(segment.p_filesz.get(LE));
+            let all = cuts
+                .iter()
+                .filter(|cut| cut.segment == index)
+                .map(|cut| len_of(&cut.range))
+                .fold(0, u64::saturating_add);
+            let mut excess = all.checked_rem(self.alignment_from(end).max(self.page)).unwrap_or(0);
+            for cut in cuts.iter_mut().rev().filter(|cut| cut.segment == index) {
+                let kept = excess.min(len_of(&cut.range));
+                cut.range.end = cut.range.end.saturating_sub(kept);
+                excess = excess.saturating_sub(kept);
+            }
+        }
+        cuts.retain(|cut| !cut.range.is_empty());
+    }
+
+    /// The largest alignment of the segments that are loaded from an offset on; 0 if there are none.
+    fn alignment_from(&self, offset: u64) -> u64 {
+        let is_after = |segment: &Segment| segment.p_filesz.get(LE) > 0 && segment.p_offset.get(LE) >= offset;
+        let after =
+            self.segments.iter().zip(&self.alignments).filter(|(segment, _)| is_loaded(segment) && is_after(segment));
+        after.map(|(_, alignment)| *alignment).max().unwrap_or(0)
+    }
+
+    /// Where the first section headers are.
+    fn section_headers(&self, count: usize) -> Option<Range<u64>> {
+        let start = self.header.e_shoff.get(LE);
+        Some(start..start.checked_add(to_u64(count).checked_mul(SECTION_LEN)?)?)
+    }
+
+    /// The number of bytes by which the table of sections, which is at `headers`, grows with some more. None if it is loaded.
+    fn growth(&self, headers: &Range<u64>, added: usize) -> Option<u64> {
+        let is_loaded = |segment: &Segment| {
+            let start = segment.p_offset.get(LE);
+            start < headers.end && start.saturating_add(segment.p_filesz.get(LE)) > headers.start
+        };
+        if self.loaded().any(|(_, segment)| is_loaded(segment)) {
+            return None;
+        }
+        let len = to_u64(added).checked_mul(SECTION_LEN)?;
+        len.checked_next_multiple_of(self.alignment_from(headers.end).max(1))
+    }
+
+    /// The file without the gaps.
+    fn closed(&self, cuts: &[Cut], room: &Room) -> Option<Closed> {
+        let (mut sections, parts) = self.split_sections(cuts)?;
+        let headers = self.section_headers(self.sections.len())?;
+        let grown = self.growth(&headers, sections.len().checked_sub(self.sections.len())?)?;
+        let mut moves = Moves::default();
+        moves.add(0..0, room.front);
+        moves.add(headers.end..headers.end, grown);
+        cuts.iter().for_each(|cut| moves.add(cut.range.clone(), 0));
+        for (index, section) in sections.iter_mut().enumerate().skip(1) {
+            let (start, size) = (section.sh_offset.get(LE), section.sh_size.get(LE));
+            section.sh_offset.set(LE, moves.moved(start));
+            if cuts.iter().any(|cut| cut.section == index) {
+                let end = moves.moved(start.checked_add(size)?);
+                section.sh_size.set(LE, end.checked_sub(moves.moved(start))?);
+                section.sh_type.set(LE, SHT_NOBITS);
+                section.sh_flags.set(LE, SectionFlags(0));
+                section.sh_addr.set(LE, 0);
+            }
+        }
+        let segments = self.split_segments(cuts, room, &moves)?;
+        let mut header = self.header;
+        header.e_phoff.set(LE, self.table(room, &moves)?);
+        header.e_phnum.set(LE, u16::try_from(segments.len()).ok()?);
+        header.e_shoff.set(LE, moves.moved(headers.start));
+        header.e_shnum.set(LE, u16::try_from(sections.len()).ok().filter(|count| *count < SHN_LORESERVE)?);
+        (!cuts.is_empty()).then_some(Closed { header, segments, sections, parts, grown })
+    }
+
+    /// The sections, and the parts of those that gaps split, at their old offsets.
+    fn split_sections(&self, cuts: &[Cut]) -> Option<(Vec<Section>, Vec<SectionPart>)> {
+        let (mut sections, mut parts) = (self.sections.clone(), Vec::new());
+        for (at, cut) in cuts.iter().enumerate() {
+            let old = self.sections.get(cut.section)?;
+            let start = old.sh_offset.get(LE);
+            let next = cuts.get(at.checked_add(1)?).filter(|next| next.section == cut.section);
+            let end = next.map_or(start.checked_add(old.sh_size.get(LE))?, |next| next.gap.start);
+            let is_first = !parts.iter().any(|part: &SectionPart| part.of == cut.section);
+            let first = if is_first { start..cut.gap.start } else { start..start };
+            let mut zeros = *old;
+            // A name is needed, as symbols may stand there, but not one of device code: the same without its first letter.
+            zeros.sh_name.set(LE, old.sh_name.get(LE).checked_add(1)?);
+            for (mut part, range) in [(*old, first), (zeros, cut.range.end..cut.gap.end), (*old, cut.gap.end..end)] {
+                if range.is_empty() {
+                    continue;
+                }
+                let address = range.start.checked_sub(start)?.checked_add(old.sh_addr.get(LE))?;
+                part.sh_addr.set(LE, address);
+                part.sh_offset.set(LE, range.start);
+                part.sh_size.set(LE, len_of(&range));
+                if range.start != start {
+                    part.sh_addralign.set(LE, 1);
+                }
+                let index = u16::try_from(sections.len()).ok()?;
+                parts.push(SectionPart { of: cut.section, start: address, index });
+                sections.push(part);
+            }
+        }
+        Some((sections, parts))
+    }
+
+    /// The new program headers.
+    fn split_segments(&self, cuts: &[Cut], room: &Room, moves: &Moves) -> Option<Vec<Segment>> {
+        let mut segments = Vec::new();
+        let mut headers_address = None;
+        for (index, (segment, alignment)) in self.segments.iter().zip(&self.alignments).enumerate() {
+            let start = segment.p_offset.get(LE);
+            let end = start.checked_add(segment.p_filesz.get(LE))?;
+            let beyond = segment.p_memsz.get(LE).wrapping_sub(segment.p_filesz.get(LE));
+            let part = |range: Range<u64>, memory: u64| {
+                let into = range.start.checked_sub(start)?;
+                let mut part = *segment;
+                part.p_offset.set(LE, moves.moved(range.start));
+                part.p_vaddr.set(LE, address(segment).checked_add(into)?);
+                part.p_paddr.set(LE, segment.p_paddr.get(LE).wrapping_add(into));
+                part.p_filesz.set(LE, len_of(&range));
+                part.p_memsz.set(LE, len_of(&range).wrapping_add(memory));
+                if is_loaded(segment) {
+                    part.p_align.set(LE, if into == 0 { *alignment } else { self.page });
+                }
+                // eu-elflint, for one, expects executable sections in an executable segment.
+                let has_code = |section: &Section| {
+                    let start = section.sh_offset.get(LE);
+                    section.sh_flags.get(LE).contains(SHF_EXECINSTR) && start < range.end && range.start <= start
+                };
+                if into > 0 && !self.sections.iter().any(has_code) {
+                    part.p_flags.set(LE, ProgramFlags(part.p_flags.get(LE).0 & !PF_X.0));
+                }
+                Some(part)
+            };
+            if is_loaded(segment) && (start..end).contains(&room.start) {
+                headers_address = address(segment).checked_add(room.start.checked_sub(start)?);
+            }
+            let mut at = start;
+            for Cut { range, .. } in cuts.iter().filter(|cut| cut.segment == index) {
+                let mut before = part(at..range.start, len_of(range))?;
+                if room.front > 0 && range.start == room.start {
+                    before.p_memsz.set(LE, before.p_filesz.get(LE));
+                    segments.push(before);
+                    before = part(range.start..range.start, len_of(range))?;
+                    before.p_offset.set(LE, 0);
+                    before.p_flags.set(LE, PF_R);
+                }
+                segments.push(before);
+                at = range.end;
+            }
+            if at < end || at == start {
+                segments.push(part(at..end, beyond)?);
+            }
+        }
+        let table_len = len_u64(bytes_of_slice(&segments));
+        let headers_len = HEADER_LEN.checked_add(table_len)?.checked_next_multiple_of(self.page)?;
+        let is_header = |segment: &Segment| is_loaded(segment) && segment.p_offset.get(LE) == 0 && room.front > 0;
+        for segment in &mut segments {
+            if is_header(segment) {
+                segment.p_filesz.set(LE, headers_len);
+                (segment.p_memsz.get(LE) >= headers_len).then_some(())?;
+            } else if segment.p_type.get(LE) == PT_PHDR {
+                let table = headers_address?.checked_add(HEADER_LEN)?.checked_add(room.wrapper())?;
+                segment.p_offset.set(LE, self.table(room, moves)?);
+                segment.p_paddr.set(LE, segment.p_paddr.get(LE).wrapping_add(table).wrapping_sub(address(segment)));
+                segment.p_vaddr.set(LE, table);
+                segment.p_filesz.set(LE, table_len);
+                segment.p_memsz.set(LE, table_len);
+            }
+        }
+        Some(segments)
+    }
+
+    /// The offset of the new program headers.
+    fn table(&self, room: &Room, moves: &Moves) -> Option<u64> {
+        let header = if room.front > 0 { 0 } else { moves.moved(room.start) };
+        header.checked_add(HEADER_LEN)?.checked_add(room.wrapper())
+    }
+
+    /// The changes of all symbols for whose section and address there is another section.
+    fn renumbered(&self, section: impl Fn(usize, u64) -> Option<u16>) -> Option<Vec<Change<'static>>> {
+        let mut changes = Vec::new();
+        for table in self.sections.iter().filter(|table| matches!(table.sh_type.get(LE), SHT_SYMTAB | SHT_DYNSYM)) {
+            let start = table.sh_offset.get(LE);
+            let symbols = slice(self.data, start, table.sh_size.get(LE))?.chunks_exact(size_of::<Sym64<Le>>());
+            for (symbol, at) in symbols.zip((start..).step_by(size_of::<Sym64<Le>>())) {
+                let symbol = from_bytes::<Sym64<Le>>(symbol).ok()?.0;
+                let number = symbol.st_shndx.get(LE).0;
+                let new = section(usize::from(number), symbol.st_value.get(LE))
+                    .filter(|_| (1..SHN_LORESERVE).contains(&number));
+                changes.extend(new.and_then(|new| change(at.checked_add(SYMBOL_SECTION)?, &new.to_le_bytes())));
+                if changes.len() > SYMBOLS_MAX {
+                    return None;
+                }
+            }
+        }
+        Some(changes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A generator of numbers, the same in every run.
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (self.0 >> 33) % end
+        }
+    }
+
+    /// A file with device code that has gaps, and what is asked of it.
+    struct Sample {
+        data: Vec<u8>,
+        gaps: Vec<Range<u64>>,
+        is_program: bool,
+    }
+
+    fn segment(
+        kind: object::elf::ProgramType,
+        offset: u64,
+        address: u64,
+        size: u64,
+        memory: u64,
+        align: u64,
+    ) -> Segment {
+        let mut segment = *from_bytes::<Segment>(&[0; 56]).unwrap().0;
+        segment.p_type.set(LE, kind);
+        segment.p_flags.set(LE, PF_R);
+        segment.p_offset.set(LE, offset);
+        segment.p_vaddr.set(LE, address);
+        segment.p_paddr.set(LE, address);
+        segment.p_filesz.set(LE, size);
+        segment.p_memsz.set(LE, memory);
+        segment.p_align.set(LE, align);
+        segment
+    }
+
+    fn section(name: u32, kind: object::elf::SectionType, offset: u64, address: u64, size: u64) -> Section {
+        let mut section = *from_bytes::<Section>(&[0; 64]).unwrap().0;
+        section.sh_name.set(LE, name);
+        section.sh_type.set(LE, kind);
+        if address > 0 {
+            section.sh_flags.set(LE, SHF_ALLOC);
+        }
+        section.sh_addr.set(LE, address);
+        section.sh_offset.set(LE, offset);
+        section.sh_size.set(LE, size);
+        section.sh_addralign.set(LE, 8);
+        section
+    }
+
+    /// Headers, host data, device code with gaps, host data and memory after it, a segment of data, symbols, and the section
+    /// headers at the end or before the last segment.
+    fn sample(numbers: &mut Numbers) -> Sample {
+        let page: u64 = [4 << 10, 64 << 10][usize::try_from(numbers.below(2)).unwrap()];
+        let align = if numbers.below(3) == 0 { 2 << 20 } else { page };
+        let is_program = numbers.below(2) == 0;
+        let has_early_headers = numbers.below(3) == 0;
+        let mut gaps = Vec::new();
+        let code_start = 0x1000 + numbers.below(0x300) * 8;
+        let mut end = code_start;
+        for _ in 0..=numbers.below(4) {
+            end += 100 + numbers.below(3 * page);
+            let gap = end..end + numbers.below(9 * page);
+            end = gap.end;
+            gaps.push(gap);
+        }
+        let code = code_start..end;
+        if numbers.below(2) == 0 {
+            end += numbers.below(page);
+        }
+        let first = end;
+        let shift = if numbers.below(2) == 0 { 0 } else { align };
+        let headers_len = 9 * SECTION_LEN;
+        let mut tables = end.next_multiple_of(8);
+        if has_early_headers {
+            end = tables + headers_len;
+        }
+        let second = end.next_multiple_of(align) + numbers.below(page / 8) * 8;
+        let second_len = 1000 + numbers.below(page);
+        let symbols = (second + second_len).next_multiple_of(8);
+        end = symbols + 6 * 24;
+        if !has_early_headers {
+            tables = end;
+            end += headers_len;
+        }
+        end += numbers.below(50);
+
+        let mut data: Vec<u8> = (0..end).map(|at| (at % 251).to_le_bytes()[0] + 1).collect();
+        for gap in &gaps {
+            data[usize::try_from(gap.start).unwrap()..usize::try_from(gap.end).unwrap()].fill(0);
+        }
+        let base = if numbers.below(2) == 0 { 0 } else { 4 * align };
+        let mut segments = vec![
+            segment(PT_LOAD, 0, base, first, first + numbers.below(2) * (shift / 2), align),
+            segment(PT_LOAD, second, base + shift + second, second_len, second_len + numbers.below(page), align),
+            segment(PT_DYNAMIC, second, base + shift + second, 16, 16, 8),
+        ];
+        if is_program {
+            segments.insert(0, segment(PT_PHDR, 64, base + 64, 56 * 5, 56 * 5, 8));
+            segments.push(segment(PT_INTERP, 0x400, base + 0x400, 20, 20, 1));
+        }
+        let mut sections = vec![section(0, object::elf::SHT_NULL, 0, 0, 0)];
+        sections.push(section(1, SHT_PROGBITS, 0x800, base + 0x800, 0x100));
+        sections.push(section(7, SHT_PROGBITS, code.start, base + code.start, len_of(&code)));
+        if first > code.end {
+            sections.push(section(9, SHT_PROGBITS, code.end, base + code.end, first - code.end));
+        }
+        sections.push(section(11, SHT_PROGBITS, second, base + shift + second, second_len));
+        sections.push(section(13, SHT_NOBITS, second + second_len, base + shift + second + second_len, 8));
+        sections.push(section(15, SHT_SYMTAB, symbols, 0, 6 * 24));
+        let mut header = *from_bytes::<FileHeader64<Le>>(&[0; 64]).unwrap().0;
+        header.e_ident.magic = ELFMAG;
+        header.e_ident.class = ELFCLASS64;
+        header.e_ident.data = ELFDATA2LSB;
+        header.e_type.set(LE, ET_DYN);
+        header.e_machine.set(LE, if page == PAGE_MIN { EM_X86_64 } else { object::elf::EM_AARCH64 });
+        header.e_phoff.set(LE, 64);
+        header.e_shoff.set(LE, tables);
+        header.e_phentsize.set(LE, 56);
+        header.e_shentsize.set(LE, 64);
+        header.e_phnum.set(LE, u16::try_from(segments.len()).unwrap());
+        header.e_shnum.set(LE, u16::try_from(sections.len()).unwrap());
+        let mut put = |at: u64, bytes: &[u8]| {
+            let at = usize::try_from(at).unwrap();
+            data[at..at + bytes.len()].copy_from_slice(bytes);
+        };
+        put(0, bytes_of(&header));
+        put(64, bytes_of_slice(&segments));
+        put(tables, bytes_of_slice(&sections));
+        for index in 0..6 {
+            let mut symbol = *from_bytes::<Sym64<Le>>(&[0; 24]).unwrap().0;
+            symbol.st_shndx.set(LE, object::elf::SymbolSection(2));
+            symbol.st_value.set(LE, base + code.start + numbers.below(len_of(&code)));
+            put(symbols + index * 24, bytes_of(&symbol));
+        }
+        Sample { data, gaps, is_program }
+    }
+
+    fn changed(data: &[u8], changes: &[Change<'_>]) -> Vec<u8> {
+        let (mut new, mut at) = (Vec::new(), 0);
+        for (range, pieces) in changes {
+            new.extend_from_slice(&data[at..usize::try_from(range.start).unwrap()]);
+            for piece in pieces {
+                match piece {
+                    Piece::Bytes(bytes) => new.extend_from_slice(bytes),
+                    Piece::Zeros(len) => new.resize(new.len() + usize::try_from(*len).unwrap(), 0),
+                    Piece::Input(_) => unreachable!(),
+                }
+            }
+            at = usize::try_from(range.end).unwrap();
+        }
+        new.extend_from_slice(&data[at..]);
+        new
+    }
+
+    /// What the program headers load: runs of addresses, and their bytes.
+    fn memory(data: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        let program = Program::read(data).unwrap();
+        let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
+        for (_, segment) in program.loaded() {
+            let bytes = slice(data, segment.p_offset.get(LE), segment.p_filesz.get(LE)).unwrap();
+            assert_eq!(segment.p_offset.get(LE) % program.page, address(segment) % program.page);
+            let end = runs.last().map_or(0, |(start, run)| start + len_u64(run));
+            assert!(end <= address(segment), "{:#x} is loaded twice", address(segment));
+            if end != address(segment) || runs.is_empty() {
+                runs.push((address(segment), Vec::new()));
+            }
+            let (start, run) = runs.last_mut().unwrap();
+            run.extend_from_slice(bytes);
+            run.resize(usize::try_from(address(segment) + segment.p_memsz.get(LE) - *start).unwrap(), 0);
+        }
+        runs
+    }
+
+    #[test]
+    fn what_is_loaded_stays_and_all_comes_back() {
+        let mut numbers = Numbers(1);
+        let mut closed = [0, 0];
+        for round in 0..if cfg!(miri) { 3 } else { 50 } {
+            let Sample { data, gaps, is_program } = sample(&mut numbers);
+            let Some(changes) = close(&data, &gaps) else { continue };
+            closed[usize::from(is_program)] += 1;
+            let small = changed(&data, &changes);
+            assert!(small.len() < data.len(), "{round}: not shorter");
+            // The new headers are loaded where a gap was; those of a program have other bytes.
+            let (mut before, mut after) = (memory(&data), memory(&small));
+            for memory in [&mut before, &mut after] {
+                let run = &mut memory[0].1;
+                for gap in gaps.iter().chain([&(0..HEADER_LEN)]) {
+                    run[usize::try_from(gap.start).unwrap()..usize::try_from(gap.end).unwrap()].fill(0);
+                }
+            }
+            assert!(before == after, "{round}: other bytes are loaded");
+            // Each symbol is in a section with its address.
+            let new = Program::read(&small).unwrap();
+            let symbols = new.sections.iter().find(|section| section.sh_type.get(LE) == SHT_SYMTAB).unwrap();
+            for symbol in slice(&small, symbols.sh_offset.get(LE), symbols.sh_size.get(LE)).unwrap().chunks(24) {
+                let symbol = from_bytes::<Sym64<Le>>(symbol).unwrap().0;
+                let section = &new.sections[usize::from(symbol.st_shndx.get(LE).0)];
+                assert!(section.sh_addr.get(LE) <= symbol.st_value.get(LE) && section.sh_type.get(LE) == SHT_PROGBITS);
+            }
+            let back = changed(&small, &open(&small).expect("it does not come back"));
+            assert!(back == data, "{round}: other bytes come back");
+            assert!(open(&data).is_none());
+        }
+        assert!(closed.iter().all(|&count| cfg!(miri) || count > 10), "{closed:?} files were closed");
+    }
+
+    #[test]
+    fn damaged_headers_end_in_nothing_or_in_what_comes_back() {
+        let mut numbers = Numbers(2);
+        for _ in 0..if cfg!(miri) { 1 } else { 20 } {
+            let Sample { data, gaps, .. } = sample(&mut numbers);
+            let Some(changes) = close(&data, &gaps) else { continue };
+            for mut damaged in [data.clone(), changed(&data, &changes)] {
+                for _ in 0..200 {
+                    let at = usize::try_from(numbers.below(512)).unwrap();
+                    let old = std::mem::replace(&mut damaged[at], u8::try_from(numbers.below(256)).unwrap());
+                    let gaps = if damaged.len() == data.len() { &gaps[..] } else { &[] };
+                    for changes in [close(&damaged, gaps), open(&damaged)].into_iter().flatten() {
+                        changed(&damaged, &changes);
+                    }
+                    damaged[at] = old;
+                }
+            }
+        }
+    }
+}
