@@ -8,7 +8,7 @@ use object::pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID;
 use object::{FileKind, archive};
 
 use super::text::Text;
-use super::{bitcode, compressed, cpio, fatbin, kpack, offload_binary, ptx, rpm, syclbin, tar};
+use super::{aks2, bitcode, compressed, cpio, fatbin, kpack, offload_binary, ptx, rpm, syclbin, tar};
 use crate::bytes::{array, is_text, len_u64, slice};
 use crate::codec::Coding;
 
@@ -59,6 +59,8 @@ pub(crate) enum Magic {
     Cpio,
     /// An RPM package.
     Rpm,
+    /// Kernels of AOTriton.
+    Aks2,
     /// A file that is compressed as a whole.
     Coded(Coding),
     SpirV,
@@ -110,7 +112,7 @@ const fn anything(name: &'static str) -> Magic {
 }
 
 /// Offset and first bytes of the formats that have a magic.
-pub(crate) const MAGICS: [(u64, &[u8], Magic); 36] = [
+pub(crate) const MAGICS: [(u64, &[u8], Magic); 39] = [
     (0, super::MAGIC.as_bytes(), Magic::Bundle),
     (0, &archive::MAGIC, Magic::Archive),
     (0, &archive::THIN_MAGIC, Magic::Archive),
@@ -137,6 +139,7 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 36] = [
     (0, cpio::MAGICS[2], Magic::Cpio),
     (0, b"07070X", anything("cpio archive without names, of an RPM package")),
     (0, &rpm::MAGIC, Magic::Rpm),
+    (0, &aks2::MAGIC, Magic::Aks2),
     (0, b"DRPM", anything("delta of an RPM package")),
     (0, &[0x1f, 0x9d, 0x90], anything("file compressed with compress")),
     (0, &[0x1f, 0x8b, 8], Magic::Coded(Coding::Gzip)),
@@ -147,6 +150,8 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 36] = [
     (0, b"7z\xbc\xaf\x27\x1c", anything("7-Zip archive")),
     (0, b"hsqs", anything("SquashFS image")),
     (0, b"xar!", anything("xar archive")),
+    (0, b"MTLB", anything("Metal library")),
+    (0, b"DXBC", anything("DirectX shader container")),
     (0, b"#!", Magic::Script),
 ];
 
@@ -257,7 +262,7 @@ impl Magic {
 
     /// Whether it is read once from start to end, without being kept.
     pub(crate) fn is_package(self) -> bool {
-        matches!(self, Self::Tar | Self::Cpio | Self::Rpm | Self::Coded(_))
+        matches!(self, Self::Tar | Self::Cpio | Self::Rpm | Self::Aks2 | Self::Coded(_))
     }
 
     /// Whether it may hold device code, so that a search reads or reports it.
@@ -286,6 +291,7 @@ impl Magic {
             Self::Tar => "tar archive",
             Self::Cpio => "cpio archive",
             Self::Rpm => "RPM package",
+            Self::Aks2 => "AKS2 file",
             Self::Coded(coding) => coding.file_name(),
             Self::SpirV => "SPIR-V module",
             Self::Ptx => "PTX file",

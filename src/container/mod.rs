@@ -3,6 +3,7 @@
 //! A format reads ([`Container::read`]: bytes to entries). Those that we write have a `plan` beside it (members to pieces).
 //! Compression wraps any of them; [`sequence`] walks several bundles in one file.
 
+pub(crate) mod aks2;
 pub mod archive;
 pub mod binary;
 pub(crate) mod bitcode;

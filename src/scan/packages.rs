@@ -1,5 +1,5 @@
 //! Searches packages: files that are compressed as a whole, and the archives that are usually in them: tar, cpio (also in
-//! RPM packages), and zip files in any of these.
+//! RPM packages), the kernels of AOTriton, and zip files in any of these.
 //!
 //! They are read once, from start to end. A member that may hold device code is kept in a temporary file, unless it is
 //! small; others are read over. So the memory and the space that are needed are those of the largest member. (Of a zip file,
@@ -16,10 +16,10 @@ use std::path::Path;
 use super::place::{Place, Step};
 use super::walk::{Spot, Walk};
 use super::{Checksums, Finding, Unread};
-use crate::bytes::{len_u64, to_u64};
+use crate::bytes::{len_of, len_u64, to_u64};
 use crate::codec::Coding;
 use crate::container::magic::Magic;
-use crate::container::{Limits, cpio, rpm, tar};
+use crate::container::{Limits, aks2, cpio, rpm, tar};
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::{Input, Slice};
 use crate::io::once::{self, head};
@@ -43,6 +43,7 @@ const PAYLOAD: Unread = Unread::anything("RPM package of unknown compression");
 const MEMBER: &str = "member";
 const TAR: &str = "tar archive";
 const CPIO: &str = "cpio archive";
+const AKS2: &str = "AKS2 file";
 
 /// The length of a header for the budget, in bytes.
 const HEADER: u64 = 512;
@@ -50,6 +51,7 @@ const HEADER: u64 = 512;
 /// The errors for data beyond the limit: for headers, and for what a decoder reads.
 const LONG_HEADERS: &str = "the headers of a member are longer than 1 MiB";
 const LONG_DATA: &str = "it is larger than the limit";
+const LONG_STREAM: &str = "its stream is longer than its header says";
 
 /// Data that is read once.
 pub(super) struct Stream<'r> {
@@ -264,6 +266,7 @@ impl Walk<'_, '_, '_> {
             Magic::Tar => self.tar(at, stream),
             Magic::Cpio => self.cpio(at, stream),
             Magic::Rpm => self.rpm(at, stream),
+            Magic::Aks2 => self.aks2(at, stream),
             Magic::Coded(coding) => self.coded(coding, at, stream),
             _ => self.kept(at, stream),
         }
@@ -334,6 +337,76 @@ impl Walk<'_, '_, '_> {
         }
         // Of a file, that is at most its length. What is decoded again was not kept, and so not charged.
         self.spend(at.to(&place, source), room.total.get()).map(|_| ())
+    }
+
+    /// Searches kernels of AOTriton, in the order of their images.
+    fn aks2(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
+        let source = at.data;
+        let packed_room = ReadRoom::up_to(self.budget.left(), LONG_DATA);
+        let mut packed = BoundedReader { reader: stream.reader, room: &packed_room };
+        let header = match aks2::Header::read(&mut packed, source.offset()) {
+            Ok(Ok(header)) => header,
+            Ok(Err(malformed)) => return self.broken(at, at.error(malformed)),
+            Err(error) => return self.unreadable(at, AKS2, error),
+        };
+        let limits = self.budget.limits_at(at.place);
+        if header.inflated > limits.inflated {
+            return self.broken(at, at.error(limits.exceeded(AKS2, source.offset(), header.inflated)));
+        }
+        let decoder = match Coding::Xz.inflate(BufReader::with_capacity(BUFFER, packed)) {
+            Ok(decoder) => decoder,
+            Err(error) => return self.unreadable(at, AKS2, error),
+        };
+        let room = ReadRoom::up_to(0, LONG_STREAM);
+        let explained = Explained { reader: decoder, explain: |error| error_in(source, AKS2, error) };
+        let mut reader = BoundedReader { reader: explained, room: &room };
+        if !self.spend(at, header.directory)? {
+            return Ok(());
+        }
+        room.give_exactly(header.directory);
+        let directory = match head(&mut reader, header.directory) {
+            Ok(directory) => directory,
+            Err(error) => return self.unreadable(at, AKS2, error),
+        };
+        let (kernels, faults) = match header.kernels(&directory) {
+            Ok(read) => read,
+            Err(malformed) => return self.broken(at, at.error(malformed)),
+        };
+        self.faults(at, faults)?;
+        let mut end = 0_u64;
+        for aks2::Kernel { name, image } in kernels {
+            let before = image.start.saturating_sub(end);
+            if !self.begin_member(at, b"", before, &room)? || !self.end_member(at, &mut reader, AKS2)? {
+                return Ok(());
+            }
+            let on_way = self.step(at.place, Step::Member(name.clone())).map(Place::inflated);
+            let at = at.to(on_way.as_ref().unwrap_or(at.place), source);
+            let size = len_of(&image);
+            if !self.begin_member(at, &name, size, &room)? {
+                return Ok(());
+            }
+            if on_way.is_some() {
+                let mut content = (&mut reader).take(size);
+                self.stream(at, Stream { reader: &mut content, size: Some(size), is_charged: true, is_source: false })?;
+            }
+            if !self.end_member(at, &mut reader, AKS2)? {
+                return Ok(());
+            }
+            end = image.end;
+        }
+        let rest = header.inflated.saturating_sub(header.directory).saturating_sub(end);
+        if !self.begin_member(at, b"", rest, &room)? || !self.end_member(at, &mut reader, AKS2)? {
+            return Ok(());
+        }
+        room.give(0, LONG_STREAM);
+        if let Err(error) = io::copy(&mut reader, &mut io::sink()) {
+            return self.unreadable(at, AKS2, error);
+        }
+        if let Some(offset) = reader.reader.reader.trailing() {
+            let offset = source.absolute(offset.saturating_add(aks2::HEADER_LEN));
+            self.trailing(at, stream.is_source.then_some(offset), Some(AKS2))?;
+        }
+        self.spend(at, packed_room.total.get()).map(|_| ())
     }
 
     fn rpm(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {

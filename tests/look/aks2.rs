@@ -1,0 +1,87 @@
+//! AKS2 files of AOTriton: each fault is told beside the kernels that can be read.
+
+use super::*;
+
+/// Code for gfx90a, with a kernel.
+fn code() -> Vec<u8> {
+    fixture(super::kernels::ELF)
+}
+
+/// The directory entry of a kernel.
+fn aks2_entry(name: &[u8], offset: usize, size: usize) -> Vec<u8> {
+    let numbers = [8192, 64, offset, size, name.len() + 1].map(|number| u32::try_from(number).unwrap().to_le_bytes());
+    [&numbers.concat(), name, b"\0"].concat()
+}
+
+/// A file of a number of kernels, whose header says how long the directory and the images are.
+fn aks2_with(count: usize, directory: &[u8], images: &[u8]) -> Vec<u8> {
+    let numbers = [directory.len() + images.len(), count, directory.len()];
+    let header = numbers.map(|number| u32::try_from(number).unwrap().to_le_bytes()).concat();
+    [b"AKS2", header.as_slice(), &xz(&[directory, images].concat())].concat()
+}
+
+fn xz(data: &[u8]) -> Vec<u8> {
+    liblzma::encode_all(data, 0).unwrap()
+}
+
+#[test]
+fn what_the_header_and_directory_claim_is_compared() {
+    let code = code();
+    let len = code.len();
+    let entry = |name: &str, offset| aks2_entry(name.as_bytes(), offset, len);
+    let good = aks2_with(1, &entry("a", 0), &code);
+    let changed = |at: usize, value: u32| {
+        let mut data = good.clone();
+        data[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        data
+    };
+    let inflated = u32::from_le_bytes(good[4..8].try_into().unwrap());
+    let with = |directory: &[u8]| aks2_with(2, &[&entry("a", 0), directory].concat(), &[&code[..], &code].concat());
+    let mut damaged = good.clone();
+    damaged[good.len() - 60] ^= 1;
+    let packed = |inflated: u32, stream: &[u8]| {
+        let numbers = [inflated, 1, 22].map(u32::to_le_bytes).concat();
+        [b"AKS2", numbers.as_slice(), stream].concat()
+    };
+    for (name, data, found, told) in [
+        ("longer", changed(4, inflated + 1), 1, "AKS2 file broken: it ends early"),
+        (
+            "shorter",
+            packed(inflated, &xz(&[&entry("a", 0)[..], &code, b"x"].concat())),
+            1,
+            "its stream is longer than its header says",
+        ),
+        ("cut image", changed(4, inflated - 1), 0, "the image of kernel 'a'"),
+        ("kernels", changed(8, 2), 0, "size of the directory 22 at offset 12, expected room for all kernels"),
+        ("no kernels", changed(8, 0), 0, "bytes in the directory after all kernels 22 at offset 0, expected 0"),
+        ("directory", changed(12, 21), 0, "name of a kernel"),
+        ("image", with(&entry("b", len + 1)), 1, "the image of kernel 'b'"),
+        ("shared", with(&entry("b", len - 1)), 1, "the image of kernel 'b' at offset"),
+        (
+            "name",
+            with(&entry("b\0c", len)),
+            1,
+            "the name of a kernel at offset 42, expected up to 4096 bytes and a NUL",
+        ),
+        ("stream", damaged, 0, "AKS2 file broken: "),
+        ("no stream", packed(inflated, b""), 0, "AKS2 file broken: it ends early"),
+        ("other stream", packed(inflated, b"not an xz stream"), 0, "AKS2 file broken: "),
+        ("cut header", good[..10].to_vec(), 0, "AKS2 file broken: it ends early"),
+        ("cut stream", good[..good.len() - 1].to_vec(), 1, "AKS2 file broken: it ends early"),
+    ] {
+        let outcome = tool(&["verify", "in"], &[("in", &data)]);
+        let all = String::from_utf8([&outcome.stdout[..], &outcome.stderr].concat()).unwrap();
+        assert!(outcome.status == 1 && all.contains(told), "{name}: {outcome:?}");
+        let listed = tool(&["inspect", "--json", "in"], &[("in", &data)]);
+        let document = json_of(&listed);
+        assert_eq!(document["files"][0]["code_objects"].as_array().unwrap().len(), found, "{name}: {listed:?}");
+    }
+}
+
+#[test]
+fn files_for_other_systems_are_named() {
+    for (head, name) in [(b"MTLB", "Metal library"), (b"DXBC", "DirectX shader container")] {
+        let outcome = tool(&["inspect", "in"], &[("in", &[&head[..], &[0; 60]].concat())]);
+        assert!(String::from_utf8_lossy(&outcome.stdout).contains(name), "{outcome:?}");
+    }
+}
