@@ -43,7 +43,7 @@ const ABOUT: &str = "\
     Make bundles smaller: compress them, and drop GPUs.\n\n\
     The input is a file of one or more bundles, or an ELF library, program or object with bundles in its .hip_fatbin \
     section or CUDA fatbins in its .nv_fatbin or __nv_relfatbin section. In an ELF file no address changes. A library or \
-    program becomes shorter: the pages saved are taken out of it, and what follows moves. Of a program, strip it before, as \
+    program becomes shorter: the pages saved are taken out of it, and what follows moves. Strip a program before, not after: \
     GNU's strip does not expect its new form. In an object, and with --keep-offsets, nothing moves, and the space saved becomes a \
     hole: zeros that take no space on disk and almost none in a wheel. Another section that shares bytes with them is an \
     error.\n\n\
@@ -92,7 +92,7 @@ pub(super) struct RecompressOptions {
             that are aligned as compilers align them, to a power of two up to 4096."
     )]
     none: bool,
-    /// Leave all at its offset in ELF programs and libraries, which then do not become shorter; the space saved becomes a hole.
+    /// Leave everything in ELF files at its offset; the space saved becomes a hole, and the file keeps its length.
     #[arg(long)]
     keep_offsets: bool,
     #[command(flatten)]
