@@ -67,6 +67,8 @@ pub const RULES: &[Rule] = &[
         reason: "LLVM takes the last one and says nothing; here it is the first, with a warning, and all are listed" },
     Rule { name: "IDs of other spellings in a bundle", explains: Outcomes(other_spellings),
         reason: "older releases wrote them; LLVM 22 gives up on the whole file" },
+    Rule { name: "an ID that LLVM does not allow", explains: Outcomes(asked_by_name),
+        reason: "what is listed can be asked for; the compilers of other vendors write such entries" },
     Rule { name: "marker lines inside an entry", explains: Outcomes(nested),
         reason: "LLVM ends an entry at the next end line, whatever entry that ends" },
     Rule { name: "an end line and a start line that share a newline", explains: Outcomes(shared_newline),
@@ -425,6 +427,21 @@ fn other_host(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     let rest: String = told.split_inclusive('\n').filter(|line| !line.contains("code for another host")).collect();
     let is_told = case.has("allow-missing-bundles") && rest.len() < told.len();
     is_told && rest == theirs.stderr_text() && theirs.status == 0 && ours.status == 0 && theirs.files == ours.files
+}
+
+fn asked_by_name(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
+    let said = theirs.stderr_text();
+    let is_refused = said.contains("invalid target") || said.contains("Targets need to follow the format");
+    // A dash more or less stands for an empty environment.
+    let name = |id: &str| id.replace("--", "-");
+    let held: BTreeSet<String> = held_ids(case).iter().map(|id| name(id)).collect();
+    let targets = case.values("targets");
+    let mut unknown = targets.iter().filter(|target| EntryId::parse(target).is_err()).peekable();
+    theirs.status == 1
+        && is_refused
+        && ours.status == 0
+        && unknown.peek().is_some()
+        && unknown.all(|id| held.contains(&name(id)))
 }
 
 fn other_spellings(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
