@@ -25,6 +25,34 @@ fn xz(data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn kernels_are_found_under_their_names() {
+    let code = code();
+    let directory = [
+        aks2_entry(b"first", 0, code.len()),
+        aks2_entry(b"not-compiled", 0, 0),
+        aks2_entry(b"second", code.len(), code.len()),
+    ];
+    let file = aks2_with(3, &directory.concat(), &[&code[..], &code].concat());
+    let wheel = super::make::zip(&[super::make::Zipped::new("images/a.aks2", super::make::DEFLATED, &file)]);
+    for (data, before) in [(&file, ""), (&wheel, "images/a.aks2/")] {
+        let listed = json_of(&tool(&["inspect", "--json", "in"], &[("in", data)]));
+        let objects = listed["files"][0]["code_objects"].as_array().unwrap();
+        let members: Vec<&str> = objects.iter().map(|object| object["member"].as_str().unwrap()).collect();
+        assert_eq!(members, [format!("{before}first"), format!("{before}second")]);
+        let outcome = tool(&["verify", "in"], &[("in", data)]);
+        assert_eq!(outcome.status, 0, "{outcome:?}");
+        // Each URI leads to the bytes.
+        let dir = crate::machine::memory_directory();
+        std::fs::write(dir.path().join("in"), data).unwrap();
+        for object in objects {
+            let uri = object["uri"].as_str().unwrap().replace("DIR", dir.path().to_str().unwrap());
+            let output = tool_in(dir.path(), &["extract", &uri, "-o", "-"]);
+            assert!(output.stdout == code, "{object}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
+
+#[test]
 fn what_the_header_and_directory_claim_is_compared() {
     let code = code();
     let len = code.len();
