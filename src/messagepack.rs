@@ -10,7 +10,7 @@ use rmp::decode::{read_array_len, read_int, read_map_len, read_marker, read_str_
 use crate::bytes::len_u64;
 
 /// A complete value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Value<'d> {
     bytes: &'d [u8],
     /// The absolute offset of its first byte.
@@ -54,6 +54,20 @@ impl<'d> Value<'d> {
     pub(crate) fn text(self) -> Option<&'d [u8]> {
         let mut rest = self.bytes;
         read_str_len(&mut rest).ok().map(|_| rest)
+    }
+
+    /// All bytes of the value.
+    pub(crate) fn bytes(self) -> &'d [u8] {
+        self.bytes
+    }
+
+    /// A boolean.
+    pub(crate) fn boolean(self) -> Option<bool> {
+        match self.bytes {
+            [0xc2] => Some(false),
+            [0xc3] => Some(true),
+            _ => None,
+        }
     }
 
     /// A number that is not negative.
@@ -135,6 +149,8 @@ mod tests {
         let text = map.get(b"b").unwrap();
         assert_eq!((text.text(), text.offset, text.number()), (Some(&b"x\xff"[..]), 111, None));
         assert!(text.map().is_none() && text.array().is_none() && map.get(b"c").is_none());
+        let boolean = |byte: u8| Value::first(&[byte], 0).unwrap().0.boolean();
+        assert_eq!([0xc0, 0xc2, 0xc3, 1].map(boolean), [None, Some(false), Some(true), None]);
         assert_eq!(map.map().unwrap().count(), 2);
         (0..data.len() - 1).for_each(|len| assert!(Value::first(&data[..len], 0).is_none()));
     }

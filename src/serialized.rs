@@ -4,16 +4,38 @@
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Serialize, Serializer};
 
 use crate::code::ContentKind;
+use crate::code::kernels::Argument;
 use crate::container::fatbin;
-use crate::display::printable;
+use crate::display::{printable, short_name};
 use crate::job::{CodeObjectDiff, Fault, Inspected, KpackReference, NotRead, Verified};
 use crate::runtime::{Device, Served};
 use crate::scan::{CodeObject, Format, Origin, Place};
+
+/// The longest name of an argument that is shown in full.
+const NAME_MAX: usize = 16 << 10;
+
+impl Serialize for Argument {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = |text: &Option<Arc<[u8]>>| text.as_ref().map(|text| short_name(text, NAME_MAX));
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("offset", &self.offset)?;
+        map.serialize_entry("size", &self.size)?;
+        map.serialize_entry("kind", &text(&self.kind))?;
+        map.serialize_entry("name", &text(&self.name))?;
+        map.end()
+    }
+}
+
+/// The arguments of a kernel.
+pub(crate) fn arguments<S: Serializer>(list: &Option<Arc<[Argument]>>, serializer: S) -> Result<S::Ok, S::Error> {
+    list.as_deref().serialize(serializer)
+}
 
 fn shown(path: &Path) -> Cow<'_, str> {
     path.to_string_lossy()

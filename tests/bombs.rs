@@ -444,6 +444,30 @@ fn what_is_listed_of_kernels_is_bounded() {
     for (name, args, data) in sample(runs.collect(), 2) {
         run(name, args, data.clone()).memory(640 * MB).reports(limit);
     }
+    // Arguments: of one byte each in one kernel, and different ones of many kernels and code objects.
+    let arguments = |args: &[u8]| {
+        let kernel = [&b"\x82\xa5.name\xa1k\xa5.args"[..], args].concat();
+        amd_with(&[&b"\x81\xaeamdhsa.kernels\x91"[..], &kernel].concat(), &[])
+    };
+    let empty = [&b"\xdd"[..], &20_000_000_u32.to_be_bytes(), &vec![0x80; 20_000_000]].concat();
+    let limit = "exceed the limits of 65536 for a kernel and 67108864 bytes of different ones";
+    run("20,000,000 arguments", &["--json", "--arguments"], arguments(&empty)).memory(128 * MB).reports(limit);
+    let listed = |from: u32, kernels: u32| {
+        let mut metadata = [&b"\x81\xaeamdhsa.kernels\xdd"[..], &kernels.to_be_bytes()].concat();
+        for number in from..from + kernels {
+            metadata.extend(b"\x82\xa5.name\xa1k\xa5.args\xdc\0\x64");
+            (0..100).for_each(|at| {
+                metadata.extend([&b"\x81\xa7.offset\xce"[..], &(number * 100 + at).to_be_bytes()].concat())
+            });
+        }
+        amd_with(&metadata, &[])
+    };
+    let args = ["--json", "--arguments", "--sort=vgpr", "--top=1"];
+    run("1,500,000 arguments", &args, listed(0, 15_000)).memory(256 * MB).reports(limit);
+    let objects: Vec<Vec<u8>> = (0..5).map(|number| listed(number * 13_000, 13_000)).collect();
+    let entries: Vec<(&str, &[u8])> = ids.iter().zip(&objects).map(|(id, object)| (id.as_str(), &object[..])).collect();
+    let limit = "more than 33554432 arguments, or 268435456 bytes of different ones; the rest is not listed";
+    run("6,500,000 arguments", &args, formats::binary(&entries, 8)).memory(640 * MB).reports(limit);
     // 5,000 entries of the same code object, and 5,000 symbols with the same name.
     let ids: Vec<String> = (0..5000).map(|number| format!("{GFX906}{number}")).collect();
     let object = code_objects::amd(&[Kernel::named(&"k".repeat(1_000_000))]);
@@ -468,7 +492,7 @@ const LOOKS: [&[&str]; 7] = [
     &["inspect", "--deep", "in"],
     &["verify", "--json", "--expect-exactly", "gfx906,sm_80", "--compressed=0", "in"],
     &["extract", "-n", "-t", "gfx906", "--as-runtime", "in"],
-    &["kernels", "--json", "in"],
+    &["kernels", "--json", "--arguments", "in"],
     &["diff", "--json", "in", "in"],
 ];
 

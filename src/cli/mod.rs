@@ -4,6 +4,7 @@
 //! does not have are [`Subcommand`]s, parsed by `clap` alone.
 
 mod completions;
+mod conditions;
 mod diff;
 mod extract;
 mod files;

@@ -89,6 +89,15 @@ pub(crate) const KERNEL_NAMES_MAX: u64 = 64 << 20;
 pub(crate) const FILE_KERNELS_MAX: u64 = 1 << 20;
 pub(crate) const FILE_KERNEL_NAMES_MAX: u64 = 256 << 20;
 
+/// The maximum number of arguments of one kernel, and the maximum size of the different lists of arguments of one code object
+/// in memory, in bytes.
+pub(crate) const ARGUMENTS_MAX: usize = 1 << 16;
+pub(crate) const ARGUMENT_LISTS_MAX: u64 = 64 << 20;
+
+/// The same for all code objects of one file, which share lists, and how many arguments all its kernels may have.
+pub(crate) const FILE_ARGUMENT_LISTS_MAX: u64 = 256 << 20;
+pub(crate) const FILE_ARGUMENTS_MAX: u64 = 1 << 25;
+
 /// The minimum cost of a nested compressed container, in bytes.
 pub(crate) const INFLATED_MIN: u64 = 64 << 10;
 

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use super::unmatched::Matches;
 use crate::bytes::{self, len_u64, to_u64};
-use crate::code::kernels::{self, Kernel};
+use crate::code::kernels::{self, ArgumentLists, Kernel};
 use crate::code::target;
 use crate::container::Limits;
-use crate::container::limits::{Allowance, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX};
+use crate::container::limits::{
+    Allowance, FILE_ARGUMENT_LISTS_MAX, FILE_ARGUMENTS_MAX, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX,
+};
 use crate::container::packed::LastInflated;
 use crate::container::sequence::Inflate;
 use crate::display::shown;
@@ -34,6 +36,8 @@ pub struct ListKernels {
     pub limits: Limits,
     /// Whether all bytes are searched, as by [`Scan::deep`].
     pub deep: bool,
+    /// Whether the [arguments](Kernel::arguments) of kernels are read. Equal lists of a file share memory.
+    pub arguments: bool,
 }
 
 /// The kernels of a file.
@@ -75,6 +79,10 @@ impl ListKernels {
             list => Ok(list.unwrap_or_default()),
         });
         input.vouch_for(listed)
+    }
+
+    fn reader(&self) -> ReadKernels {
+        if self.arguments { kernels::with_arguments } else { kernels::of }
     }
 
     /// Lists the kernels by a search that inflates compressed bundles, or by one that leaves them for later, when several
@@ -127,11 +135,11 @@ enum ListedCode {
 
 impl ListedCode {
     /// Reads a code object, whose kind is known unless its bundle had to be inflated.
-    fn read(code_object: &CodeObject, code: &[u8]) -> Result<Self> {
+    fn read(code_object: &CodeObject, code: &[u8], read: ReadKernels) -> Result<Self> {
         let head = || bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code);
         match code_object.kind.unwrap_or_else(|| ContentKind::of(head())) {
             ContentKind::Elf | ContentKind::Cubin => {
-                Ok(Self::Kernels(target::target_id(code), kernels_of(code_object, code)?))
+                Ok(Self::Kernels(target::target_id(code), kernels_of(code_object, code, read)?))
             }
             other => Ok(Self::Other(other)),
         }
@@ -172,6 +180,7 @@ impl<'j> Search<'j> {
 
     fn bundle(&mut self, found: &Found<'_>) -> Result<()> {
         let (mut shared, mut last) = (Shared::new(found.bundle)?, LastInflated::default());
+        let reader = self.job.reader();
         let bundle = found.info()?;
         for code_object in found.code_objects() {
             if !self.list.matches.takes(&self.job.selection, &code_object.known_id()) {
@@ -199,7 +208,8 @@ impl<'j> Search<'j> {
             } else {
                 // It is in another file, or has to be inflated or restored, which a second search would do again.
                 let content = found.bundle.content_after(index, &mut last);
-                let read = content.and_then(|content| ListedCode::read(&code_object, content.as_slice().bytes()));
+                let read =
+                    content.and_then(|content| ListedCode::read(&code_object, content.as_slice().bytes(), reader));
                 match read.map_err(|error| if let Error::Inside { .. } = error { error } else { error.at(found.place) })
                 {
                     Ok(content) => match self.taken(code_object, content) {
@@ -248,7 +258,8 @@ impl<'j> Search<'j> {
         let later: Vec<Arc<CodeObject>> = found.iter().filter_map(later).collect();
         let wanted: Vec<&CodeObject> = later.iter().map(Arc::as_ref).collect();
         let mut read: Vec<Option<Result<CodeObjectKernels>>> = later.iter().map(|_| None).collect();
-        let work = |code_object: &CodeObject, code: Slice<'_>| ListedCode::read(code_object, code.bytes());
+        let reader = self.job.reader();
+        let work = |code_object: &CodeObject, code: Slice<'_>| ListedCode::read(code_object, code.bytes(), reader);
         scan.read(self.input, &wanted, work, ListedCode::weight, &mut |contents| {
             for (index, content) in contents {
                 if let (Some(code_object), Some(read)) = (later.get(index), read.get_mut(index)) {
@@ -277,8 +288,11 @@ impl<'j> Search<'j> {
     }
 }
 
-pub(super) fn kernels_of(code_object: &CodeObject, code: &[u8]) -> Result<Vec<Kernel>> {
-    kernels::of(code).map_err(|malformed| {
+/// Reads the kernels of a code object, with or without their arguments.
+pub(super) type ReadKernels = fn(&[u8]) -> Result<Vec<Kernel>, Malformed>;
+
+pub(super) fn kernels_of(code_object: &CodeObject, code: &[u8], read: ReadKernels) -> Result<Vec<Kernel>> {
+    read(code).map_err(|malformed| {
         let text = format!("the kernels of '{}' cannot be read: {malformed}", shown(&code_object.id));
         let malformed = Malformed::other(malformed.kind(), malformed.offset(), text);
         let place = &code_object.bundle.place;
@@ -286,12 +300,16 @@ pub(super) fn kernels_of(code_object: &CodeObject, code: &[u8]) -> Result<Vec<Ke
     })
 }
 
-/// The rest of what may be listed for a file. The names of the same kernel for several GPUs share memory.
+/// The rest of what may be listed for a file. The names of the same kernel for several GPUs share memory, and so do equal lists
+/// of arguments.
 pub(super) struct ListRoom {
     names: HashSet<Arc<[u8]>>,
     names_left: Allowance,
     kernels_left: Allowance,
+    lists: ArgumentLists,
+    arguments_left: Allowance,
     is_full: bool,
+    is_full_of_arguments: bool,
 }
 
 impl Default for ListRoom {
@@ -300,7 +318,10 @@ impl Default for ListRoom {
             names: HashSet::new(),
             names_left: Allowance::new(FILE_KERNEL_NAMES_MAX),
             kernels_left: Allowance::new(FILE_KERNELS_MAX),
+            lists: ArgumentLists::new(FILE_ARGUMENT_LISTS_MAX),
+            arguments_left: Allowance::new(FILE_ARGUMENTS_MAX),
             is_full: false,
+            is_full_of_arguments: false,
         }
     }
 }
@@ -309,7 +330,7 @@ impl ListRoom {
     /// Takes in kernels, unless they are too many.
     pub(super) fn take_kernels(&mut self, kernels: &mut [Kernel]) -> bool {
         let is_taken = self.kernels_left.take(to_u64(kernels.len())).is_some()
-            && kernels.iter_mut().all(|kernel| self.share(&mut kernel.name).is_some());
+            && kernels.iter_mut().all(|kernel| self.share(kernel).is_some());
         self.is_full |= !is_taken;
         is_taken
     }
@@ -319,17 +340,31 @@ impl ListRoom {
         let text = format!(
             "more than {FILE_KERNELS_MAX} kernels, or {FILE_KERNEL_NAMES_MAX} bytes of names; the rest is not listed"
         );
+        let text = match self.is_full_of_arguments {
+            false => text,
+            true => format!(
+                "the kernels have more than {FILE_ARGUMENTS_MAX} arguments, or {FILE_ARGUMENT_LISTS_MAX} bytes of different \
+                 ones; the rest is not listed"
+            ),
+        };
         let problem = || Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, None, text));
         self.is_full.then(problem)
     }
 
-    fn share(&mut self, name: &mut Arc<[u8]>) -> Option<()> {
+    fn share(&mut self, kernel: &mut Kernel) -> Option<()> {
+        let Kernel { name, arguments, .. } = kernel;
         match self.names.get(name) {
             Some(known) => *name = Arc::clone(known),
             None => {
                 self.names_left.take(len_u64(name))?;
                 self.names.insert(Arc::clone(name));
             }
+        }
+        if let Some(list) = arguments {
+            let taken = self.arguments_left.take(to_u64(list.len()));
+            let shared = taken.and_then(|()| self.lists.shared(Arc::clone(list)));
+            self.is_full_of_arguments = shared.is_none();
+            *list = shared?;
         }
         Some(())
     }

@@ -93,6 +93,54 @@ fn usage_of_kernels_of_ptxas_is_that_of_cuobjdump() {
     }
 }
 
+/// Kernels whose arguments ptxas records in each of both forms.
+const ARGUMENTS: &str = "
+.version 8.7
+.target sm_80
+.address_size 64
+.visible .entry small(.param .u64 .ptr .global .align 16 a, .param .u32 b, .param .align 16 .b8 c[4000], .param .u8 d) { ret; }
+.visible .entry large(.param .u64 .ptr .global .align 16 a, .param .align 8 .b8 c[20000], .param .u16 d) { ret; }
+.visible .entry none() { ret; }
+";
+
+#[test]
+fn arguments_of_kernels_are_those_of_cuobjdump() {
+    let Some(tools) = Tools::find("arguments of kernels of ptxas") else { return };
+    for arch in ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"] {
+        let dir = memory_directory();
+        fs::write(dir.path().join("k.ptx"), ARGUMENTS.replace("sm_80", arch)).unwrap();
+        tools::run(&tools.ptxas, dir.path(), &[&format!("-arch={arch}"), "k.ptx", "-o", "k.cubin"]);
+        // Position, offset and size by kernel.
+        let mut expected: BTreeMap<String, BTreeMap<u64, [u64; 2]>> = BTreeMap::new();
+        let mut kernel = String::new();
+        for line in tools::run(&tools.cuobjdump, dir.path(), &["-elf", "k.cubin"]).lines() {
+            if let Some(name) = line.strip_prefix(".nv.info.") {
+                name.clone_into(&mut kernel);
+                expected.entry(kernel.clone()).or_default();
+            }
+            let number = |key: &str| {
+                let after = line.split_once(key)?.1.trim_start().strip_prefix(": 0x")?;
+                u64::from_str_radix(after.split_whitespace().next()?, 16).ok()
+            };
+            if let (Some(position), Some(offset), Some(size)) = (number("Ordinal"), number("Offset"), number("Size")) {
+                expected.get_mut(&kernel).unwrap().insert(position, [offset, size]);
+            }
+        }
+        let data = fs::read(dir.path().join("k.cubin")).unwrap();
+        let input = Input { name: "k.cubin".to_owned(), data, rows: Vec::new(), oracle: true };
+        let document = kernels_of(&super::run(&["kernels", "--json", "--arguments"], &input).unwrap().stdout);
+        let mut read = BTreeMap::new();
+        for kernel in document["kernels"].as_array().unwrap() {
+            let arguments = kernel["arguments"].as_array().unwrap().iter();
+            let places = arguments.map(|argument| ["offset", "size"].map(|field| argument[field].as_u64().unwrap()));
+            read.insert(kernel["mangled_name"].as_str().unwrap().to_owned(), (0..).zip(places).collect());
+        }
+        assert_eq!(read, expected, "{arch}");
+        assert_eq!(expected.values().map(BTreeMap::len).collect::<Vec<_>>(), [3, 0, 4], "{arch}");
+        assert_eq!(read["large"].values().collect::<Vec<_>>(), [&[0, 8], &[8, 20_000], &[20_008, 2]], "{arch}");
+    }
+}
+
 #[test]
 fn sections_take_no_bytes_where_cuobjdump_reads_none() {
     let Some(tools) = Tools::find("types of sections of cubins") else { return };

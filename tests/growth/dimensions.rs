@@ -7,7 +7,7 @@ use crate::bombs::files::{self, elf, thin};
 use crate::kpack::tree::program;
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, pe, zip};
 use crate::machine::{llvm_directory, memory_directory, skip};
-use crate::properties::code_objects::{self, Kernel};
+use crate::properties::code_objects::{self, Argument, Kernel};
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images::{self, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
@@ -43,7 +43,7 @@ const OWN: &[&str] = &[
     "verify --json --expect-exactly gfx906,sm_80 --compressed=0 in",
     "inspect --deep --json in",
     "extract -n -t gfx906 --as-runtime in",
-    "kernels --json in",
+    "kernels --json --arguments in",
     "diff --json in in",
     "recompress in -o out",
     "recompress --none --keep gfx906 in -o out",
@@ -502,8 +502,29 @@ fn kernels() -> Vec<Dimension> {
     let named =
         |n: usize| (0..n).map(|i| Kernel::named(&format!("_Z{}k{i}v", i.to_string().len() + 1))).collect::<Vec<_>>();
     let lines = ["kernels in", "kernels --sort name --top 10 in"].map(str::to_owned);
+    let of_arguments = ["kernels --hostcall --fail-on hostcall in", "kernels --json --arguments in"].map(str::to_owned);
+    let with_arguments = |n: usize| {
+        let argument =
+            |number: usize| Argument { offset: u32::try_from(number).unwrap(), ..Argument::of_kind("by_value") };
+        let first = (0..n).map(argument).collect();
+        let kernel = |i: usize| Kernel { arguments: vec![argument(i)], ..Kernel::named(&i.to_string()) };
+        let all = std::iter::once(Kernel { arguments: first, ..Kernel::named("first") });
+        all.chain((0..n).map(kernel)).collect::<Vec<_>>()
+    };
     vec![
         one_file("kernels of AMD GPUs", 5000, move |n| code_objects::amd(&named(n)), &[lines.to_vec()]),
+        one_file(
+            "arguments of kernels",
+            5000,
+            move |n| code_objects::amd(&with_arguments(n)),
+            &[of_arguments.to_vec()],
+        ),
+        one_file(
+            "arguments of cubins",
+            1000,
+            move |n| code_objects::cubin(&with_arguments(n)),
+            &[of_arguments.to_vec()],
+        ),
         one_file("kernels of cubins", 2000, move |n| code_objects::cubin(&named(n)), &[lines.to_vec()]),
         Dimension {
             name: "kernels that differ",

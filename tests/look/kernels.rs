@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::make::{DEFLATED, Elf, Section, Zipped, zip};
 use super::*;
+use crate::properties::code_objects::{Argument, Kernel, amd};
 use crate::reference::formats;
 
 pub const ELF: &str = "kernels/llvm22-gfx90a.elf";
@@ -278,32 +279,251 @@ fn names_of_kernels_obey_no_terminal() {
     }
 }
 
-/// What `llvm-readelf` prints for a kernel: the numbers of the metadata by their keys, and the size of the function.
-type Printed = BTreeMap<String, u64>;
+/// Kernels of which one spills, one uses scratch memory and may use more, and two need calls of the host.
+fn failing() -> Vec<u8> {
+    let kernel = |name: &str, vgprs: u32| Kernel { vgprs, code_size: 64, ..Kernel::named(name) };
+    let [buffer, value] = ["hidden_hostcall_buffer", "by_value"].map(Argument::of_kind);
+    // The text alone makes no argument for calls.
+    let named = Argument { name: b"hidden_hostcall_buffer".to_vec(), ..value.clone() };
+    amd(&[
+        Kernel { arguments: vec![named], ..kernel("_Z5plainv", 8) },
+        Kernel { sgpr_spills: 3, vgpr_spills: 4, ..kernel("_Z6spillsv", 256) },
+        Kernel { arguments: vec![value, buffer.clone()], ..kernel("_Z6printsv", 130) },
+        Kernel { arguments: vec![buffer], scratch: 16, dynamic_stack: true, ..kernel("_Z7recursev", 128) },
+    ])
+}
+
+#[test]
+fn what_is_true_of_some_kernels_is_a_column_and_a_filter() {
+    let code = failing();
+    let out = |args: &[&str]| {
+        let outcome = tool(&[&["kernels", "in"], args].concat(), &[("in", &code)]);
+        assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{args:?}");
+        String::from_utf8(outcome.stdout).unwrap()
+    };
+    let all = out(&[]);
+    let lines: Vec<&str> = all.lines().collect();
+    assert!(lines[1].ends_with("CODE  DYNSTACK  HOSTCALL  KERNEL"), "{all}");
+    for (line, [dynamic, hostcall]) in lines[2..].iter().zip([["", ""], ["", ""], ["", "yes"], ["yes", "yes"]]) {
+        assert!(line.contains(&format!("  64  {dynamic:8}  {hostcall:8}  ")), "{line}");
+    }
+    let hostcalls = out(&["--hostcall"]);
+    assert_eq!(hostcalls.lines().count(), 4, "{hostcalls}");
+    assert!(hostcalls.contains("2 kernels in 1") && hostcalls.contains("prints()") && hostcalls.contains("recurse()"));
+    // Columns in which there is nothing are left out.
+    let plain = out(&["--name", "s()"]);
+    assert!(plain.contains("HOSTCALL") && !plain.contains("DYNSTACK"), "{plain}");
+    assert!(!out(&["--name", "spills"]).contains("HOSTCALL"));
+    assert_eq!(out(&["--hostcall", "--name", "spills"]), "no kernels found\n");
+    let document = kernels_of(out(&["--json"]).as_bytes());
+    let of = |field: &str| {
+        document["kernels"].as_array().unwrap().iter().map(|kernel| kernel[field].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("dynamic_stack"), [false, false, false, true]);
+    assert_eq!(of("hostcall"), [false, false, true, true]);
+    assert!(document["kernels"][0].get("arguments").is_none());
+    assert_eq!(tool(&["kernels", "in", "--arguments"], &[("in", &code)]).status, 2);
+    // `diff` shows what has changed.
+    let old = amd(&[Kernel { vgprs: 128, code_size: 64, scratch: 16, ..Kernel::named("_Z7recursev") }]);
+    let outcome = tool(&["diff", "old", "in"], &[("old", &old), ("in", &code)]);
+    let out = String::from_utf8(outcome.stdout).unwrap();
+    let row = out.lines().find(|line| line.ends_with("recurse()")).unwrap();
+    assert!(row.contains("no -> yes  no -> yes  "), "{out}");
+}
+
+#[test]
+fn conditions_that_kernels_meet_are_errors() {
+    let code = failing();
+    let bundle = formats::binary(&[(GFX90A, &code), (GFX906, &fixture(ELF))], 64);
+    let run = |args: &[&str]| tool(&[&["kernels", "in"], args].concat(), &[("in", &bundle)]);
+    let offset = memchr::memmem::find(&bundle, &code).unwrap();
+    let at = format!("in#offset={offset}&size={}", code.len());
+    for (args, expected) in [
+        (
+            &["--fail-on", "spill", "-t", "gfx90a"][..],
+            format!("spill: 1 kernel spills registers: 7 in 'spills()' for gfx90a in {at}\n"),
+        ),
+        (
+            &["--fail-on", "vgpr>128,hostcall", "-t", "gfx90a", "--sort", "name", "--top", "0"],
+            format!(
+                "vgpr>128: 2 kernels with VGPR above 128: 256 in 'spills()' for gfx90a in {at}; 130 in 'prints()' for gfx90a in {at}\n\
+                 hostcall: 2 kernels need calls of the host: 'prints()' for gfx90a in {at}; 'recurse()' for gfx90a in {at}\n"
+            ),
+        ),
+        (
+            &["--fail-on=scratch", "--hostcall"],
+            format!("scratch: 1 kernel with SCRATCH above 0: 16 in 'recurse()' for gfx90a in {at}\n"),
+        ),
+        (
+            &["--fail-on=code>0", "--json", "-t", "gfx90a"],
+            format!(
+                "code>0: 4 kernels with CODE above 0: 64 in 'plain()' for gfx90a in {at}; 64 in 'spills()' for gfx90a in {at}; \
+                 64 in 'prints()' for gfx90a in {at}; and 1 more\n"
+            ),
+        ),
+    ] {
+        let expected: String =
+            expected.lines().map(|line| format!("clang-offload-bundler kernels: error: {line}\n")).collect();
+        let error = run(args).stderr_text();
+        let uri = &error[error.find("file://").unwrap()..=error.find("/in#").unwrap()];
+        assert_eq!((run(args).status, error.replace(uri, "")), (1, expected), "{args:?}");
+    }
+    for args in [
+        &["--fail-on", "vgpr>256"][..],
+        &["--fail-on", "spill", "--name", "plain"],
+        &["--fail-on", "spill,scratch", "-t", "gfx90a", "--name", "prints"],
+    ] {
+        assert_eq!((run(args).status, run(args).stderr_text().as_str()), (0, ""), "{args:?}");
+    }
+    for (bad, text) in
+        [("lost-gpu", "the conditions are spill,"), ("vgpr", "'vgpr>128', in quotes"), ("vgpr>x", "a number")]
+    {
+        let outcome = run(&["--fail-on", bad]);
+        assert!(outcome.status == 2 && outcome.stderr_text().contains(text), "{}", outcome.stderr_text());
+    }
+    let document = kernels_of(&run(&["--json", "--fail-on", "scratch,vgpr>1000,spill", "-t", "gfx90a"]).stdout);
+    let failures = document["failures"].as_array().unwrap();
+    assert_eq!(failures.iter().map(|failure| failure["condition"].clone()).collect::<Vec<_>>(), ["scratch", "spill"]);
+    assert!(failures[0]["reason"].as_str().unwrap().ends_with(&at));
+    // The kernels of several files count together.
+    let dir = memory_directory();
+    ["a", "b", "c", "d"].iter().for_each(|name| fs::write(dir.path().join(name), &code).unwrap());
+    let (status, _, error) = text(&tool_in(dir.path(), &["kernels", ".", "--fail-on", "hostcall"]));
+    assert!(error.contains(": hostcall: 8 kernels need calls of the host: 'prints()'"), "{error}");
+    assert!(status == 1 && error.contains("/a#offset=0") && error.ends_with("; and 5 more\n"), "{error}");
+    assert_eq!(error.matches("file://").count(), 3);
+}
+
+/// Kernels with a large argument, a stack whose size is not known, and calls of the host.
+const HIP_KERNELS: &str = "
+#define KERNEL __attribute__((global)) void
+#define CONSTANT __attribute__((address_space(4)))
+struct Large { int numbers[100]; };
+KERNEL large(float *out, int n, Large large) { out[0] = n + large.numbers[3]; }
+KERNEL stack(int *data, int n) {
+  int *copy = (int *)__builtin_alloca(n * 4);
+  for (int i = 0; i < n; ++i) copy[i] = data[i];
+  data[0] = copy[n / 2];
+}
+KERNEL hostcall(long *out) {
+  const char CONSTANT *implicit = (const char CONSTANT *)__builtin_amdgcn_implicitarg_ptr();
+  out[0] = *(const long CONSTANT *)(implicit + 80);
+}
+";
+
+/// A kernel whose arguments have names.
+const OPENCL_KERNELS: &str = "
+typedef float float4 __attribute__((ext_vector_type(4)));
+kernel void named(global float4 *out, float4 value, local int *shared) { out[shared[0]] = value; }
+kernel void none() {}
+";
+
+#[test]
+fn arguments_are_those_of_readelf() {
+    const TEST: &str = "arguments of kernels";
+    let (Some(clang), Some(readelf)) = (llvm(TEST, "clang"), llvm(TEST, "llvm-readelf")) else { return };
+    let dir = memory_directory();
+    fs::write(dir.path().join("hip"), HIP_KERNELS).unwrap();
+    fs::write(dir.path().join("cl"), OPENCL_KERNELS).unwrap();
+    let hip = ["--target=x86_64-linux-gnu", "-x", "hip", "hip", "--offload-device-only", "-nogpuinc"];
+    let hip = [&hip[..], &["--no-gpu-bundle-output"]].concat();
+    let opencl = ["--target=amdgcn-amd-amdhsa", "-x", "cl", "cl", "-cl-kernel-arg-info"];
+    let mut seen = BTreeSet::new();
+    for (source, cpu, more, kernels) in [
+        (&hip[..], "--offload-arch=gfx90a", "-O1", 3),
+        (&hip, "--offload-arch=gfx1100", "-O0", 3),
+        (&hip, "--offload-arch=gfx906", "-mcode-object-version=4", 3),
+        (&opencl, "-mcpu=gfx90a", "-O1", 2),
+    ] {
+        let mut command = Command::new(&clang);
+        must(command.args(source).args([cpu, more, "-nogpulib", "-o", "out"]).current_dir(dir.path()));
+        let (status, document, error) = text(&tool_in(dir.path(), &["kernels", "--json", "--arguments", "out"]));
+        assert_eq!((status, error.as_str()), (0, ""), "{cpu}");
+        let document = kernels_of(document.as_bytes());
+        let printed = printed(&readelf, &dir.path().join("out"));
+        assert_eq!((printed.len(), document["kernels"].as_array().unwrap().len()), (kernels, kernels), "{cpu}");
+        for kernel in document["kernels"].as_array().unwrap() {
+            let name = kernel["mangled_name"].as_str().unwrap();
+            same_arguments(kernel, &printed[name], name);
+            let arguments = kernel["arguments"].as_array().unwrap();
+            seen.extend(arguments.iter().map(|argument| argument["kind"].as_str().unwrap().to_owned()));
+            seen.extend(arguments.iter().filter_map(|argument| argument["name"].as_str().map(str::to_owned)));
+            let has_hostcall = arguments.iter().any(|argument| argument["kind"] == "hidden_hostcall_buffer");
+            assert_eq!(kernel["hostcall"], has_hostcall, "{name}");
+            assert!(has_hostcall || !name.contains("hostcall"));
+            assert!(kernel["dynamic_stack"] == true || !name.contains("stack") || more == "-mcode-object-version=4");
+        }
+    }
+    for text in ["global_buffer", "by_value", "dynamic_shared_pointer", "hidden_hostcall_buffer", "value", "shared"] {
+        assert!(seen.contains(text), "{text}: {seen:?}");
+    }
+}
+
+/// Compares the arguments in a document with those that `llvm-readelf` prints.
+fn same_arguments(kernel: &Value, printed: &Printed, name: &str) {
+    let arguments = kernel["arguments"].as_array().unwrap();
+    let texts = arguments.iter().map(|argument| {
+        let number = |field: &str| argument[field].as_u64().map(|number| number.to_string());
+        let text = |field: &str| argument[field].as_str().map(str::to_owned);
+        let fields = [
+            (".offset", number("offset")),
+            (".size", number("size")),
+            (".value_kind", text("kind")),
+            (".name", text("name")),
+        ];
+        fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect::<BTreeMap<_, _>>()
+    });
+    assert_eq!(texts.collect::<Vec<_>>(), printed.arguments, "{name}");
+    let stack = printed.fields.get(".uses_dynamic_stack").map(|value| value == "true");
+    assert_eq!(kernel["dynamic_stack"].as_bool(), stack, "{name}");
+}
+
+/// What `llvm-readelf` prints for a kernel: the values of the metadata by their keys, with the size of the function as `size`, and
+/// those of each argument.
+#[derive(Default)]
+struct Printed {
+    fields: BTreeMap<String, String>,
+    arguments: Vec<BTreeMap<String, String>>,
+}
+
+impl Printed {
+    fn number(&self, key: &str) -> Option<u64> {
+        self.fields.get(key)?.parse().ok()
+    }
+}
 
 /// The kernels of a code object, by name.
 fn printed(readelf: &Path, code: &Path) -> BTreeMap<String, Printed> {
     let run = |args: &[&str]| String::from_utf8(must(Command::new(readelf).args(args).arg(code)).stdout).unwrap();
-    let (mut kernels, mut fields, mut name) = (BTreeMap::new(), Printed::new(), String::new());
+    let (mut kernels, mut kernel) = (BTreeMap::new(), Printed::default());
     let notes = run(&["--notes"]);
     let metadata = notes.split_once("amdhsa.kernels:").unwrap().1;
     for line in metadata.lines().skip(1).take_while(|line| line.starts_with(' ')) {
-        if line.starts_with("  - ") && !name.is_empty() {
-            kernels.insert(std::mem::take(&mut name), std::mem::take(&mut fields));
+        if line.starts_with("  - ") && !kernel.fields.is_empty() {
+            let read = std::mem::take(&mut kernel);
+            kernels.insert(read.fields[".name"].clone(), read);
         }
-        // Fields of a kernel, but not those of its arguments.
-        let Some((key, value)) = line.get(4..).and_then(|field| field.split_once(':')) else { continue };
-        match (key, value.trim()) {
-            (".name", value) => value.clone_into(&mut name),
-            (key, value) => drop(value.parse().ok().map(|number| fields.insert(key.to_owned(), number))),
+        if line.starts_with("      - .") {
+            kernel.arguments.push(BTreeMap::new());
+        }
+        let is_of_argument = line.starts_with("      - .") || line.starts_with("        ");
+        let field = line.get(if is_of_argument { 8.. } else { 4.. }).and_then(|field| field.split_once(':'));
+        let Some((key, value)) = field.map(|(key, value)| (key.to_owned(), value.trim().to_owned())) else { continue };
+        match kernel.arguments.last_mut() {
+            Some(argument) if is_of_argument => {
+                if [".offset", ".size", ".value_kind", ".name"].contains(&key.as_str()) {
+                    argument.insert(key, value);
+                }
+            }
+            _ => drop(kernel.fields.insert(key, value)),
         }
     }
-    kernels.insert(name, fields);
+    kernels.insert(kernel.fields[".name"].clone(), kernel);
     for line in run(&["--symbols", "--wide"]).lines() {
         if let [_, _, size, "FUNC", .., name] = line.split_whitespace().collect::<Vec<_>>().as_slice()
             && let Some(kernel) = kernels.get_mut(*name)
         {
-            kernel.insert("size".to_owned(), size.parse().unwrap());
+            kernel.fields.insert("size".to_owned(), (*size).to_owned());
         }
     }
     kernels
@@ -315,7 +535,7 @@ fn numbers_are_those_of_readelf_for_all_kernels_of_librocrand() {
     let (Some(library), Some(readelf)) = (librocrand(TEST), llvm(TEST, "llvm-readelf")) else { return };
     let dir = memory_directory();
     let library = library.to_str().unwrap();
-    let (status, document, err) = text(&tool_in(dir.path(), &["kernels", "--json", library]));
+    let (status, document, err) = text(&tool_in(dir.path(), &["kernels", "--json", "--arguments", library]));
     assert_eq!((status, err.as_str()), (0, ""));
     let document = kernels_of(document.as_bytes());
     let mut left: BTreeMap<(String, String), &Value> = BTreeMap::new();
@@ -344,9 +564,10 @@ fn numbers_are_those_of_readelf_for_all_kernels_of_librocrand() {
                 ("max_workgroup", ".max_flat_workgroup_size"),
                 ("code_size", "size"),
             ] {
-                assert_eq!(kernel[field].as_u64(), expected.get(key).copied(), "{id} {name} {field}");
+                assert_eq!(kernel[field].as_u64(), expected.number(key), "{id} {name} {field}");
             }
-            assert!(expected["size"] > 0 && !kernel["name"].as_str().unwrap().starts_with("_Z"), "{name}");
+            same_arguments(kernel, &expected, &name);
+            assert!(expected.number("size") > Some(0) && !kernel["name"].as_str().unwrap().starts_with("_Z"), "{name}");
         }
     }
     assert!(left.is_empty() && gpus.len() > 5, "{} of {}", left.len(), gpus.len());

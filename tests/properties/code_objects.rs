@@ -14,6 +14,23 @@ pub struct Kernel {
     pub kernarg: u32,
     pub workgroup: u32,
     pub code_size: u32,
+    pub dynamic_stack: bool,
+    pub arguments: Vec<Argument>,
+}
+
+/// An argument of a kernel. Cubins record no kind and no name, and numbers of 14 bits.
+#[derive(Clone, Debug, Default)]
+pub struct Argument {
+    pub offset: u32,
+    pub size: u32,
+    pub kind: Vec<u8>,
+    pub name: Vec<u8>,
+}
+
+impl Argument {
+    pub fn of_kind(kind: &str) -> Self {
+        Self { size: 8, kind: kind.as_bytes().to_vec(), ..Self::default() }
+    }
 }
 
 impl Kernel {
@@ -116,10 +133,20 @@ fn text(text: &[u8]) -> Vec<u8> {
 
 /// Metadata in MessagePack, with a map of each kernel.
 pub fn metadata(kernels: &[Kernel]) -> Vec<u8> {
-    let mut data =
-        [&[0x81][..], &text(b"amdhsa.kernels"), &[0xdd], &u32::try_from(kernels.len()).unwrap().to_be_bytes()].concat();
+    let count = |count: usize| u32::try_from(count).unwrap().to_be_bytes();
+    let mut data = [&[0x81][..], &text(b"amdhsa.kernels"), &[0xdd], &count(kernels.len())].concat();
     for kernel in kernels {
-        data.extend([&[0x8c][..], &text(b".args"), &[0x91, 0x80]].concat());
+        data.extend([&[0x8d][..], &text(b".args"), &[0xdd], &count(kernel.arguments.len())].concat());
+        for argument in &kernel.arguments {
+            data.push(0x84);
+            for (key, value) in [(".name", &argument.name), (".value_kind", &argument.kind)] {
+                data.extend([text(key.as_bytes()), text(value)].concat());
+            }
+            for (key, number) in [(".offset", argument.offset), (".size", argument.size)] {
+                data.extend([&text(key.as_bytes())[..], &[0xce], &number.to_be_bytes()].concat());
+            }
+        }
+        data.extend([&text(b".uses_dynamic_stack")[..], &[0xc2 + u8::from(kernel.dynamic_stack)]].concat());
         data.extend([text(b".name"), text(&kernel.name)].concat());
         data.extend([text(b".symbol"), text(&[&kernel.name[..], b".kd"].concat())].concat());
         for (key, number) in [
@@ -190,6 +217,14 @@ pub fn cubin(kernels: &[Kernel]) -> Vec<u8> {
         let mut own =
             [&[3, 0x19][..], &u16::try_from(kernel.kernarg).unwrap().to_le_bytes(), &[1, 0x36, 0, 0]].concat();
         own.extend(attribute(0x05, &[kernel.workgroup, 1, 1]));
+        for (position, argument) in kernel.arguments.iter().enumerate().rev() {
+            let place = argument.offset << 16 | u32::try_from(position).unwrap();
+            // ptxas writes the second form if a kernel has more than 4 KiB of arguments.
+            own.extend(match kernel.kernarg {
+                ..=4096 => attribute(0x17, &[0, place, argument.size << 18 | 0x1f000]),
+                _ => attribute(0x45, &[0, place, argument.size]),
+            });
+        }
         of_kernels.extend([
             Section::sized(named(".text."), number, kernel.code_size),
             Section { info: code, ..Section::new(named(".nv.info."), SHT_CUDA_INFO, own) },

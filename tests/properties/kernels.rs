@@ -2,7 +2,7 @@ use offload_bundle::job::ListKernels;
 use offload_bundle::kernels::{self, Kernel as Read};
 
 use super::choices::Choices;
-use super::code_objects::{Kernel, amd, amd_with, cubin};
+use super::code_objects::{Argument, Kernel, amd, amd_with, cubin};
 use super::room::Room;
 use super::said;
 use super::search::LIMITS;
@@ -22,8 +22,8 @@ pub fn kernels(data: &[u8]) {
 
 /// Reads bytes as a code object, whose names must be in `data`.
 fn named(code: &[u8], data: &[u8]) {
-    let read = kernels::of(code);
-    assert_eq!(read, kernels::of(code), "read twice");
+    let read = kernels::with_arguments(code);
+    assert_eq!(read, kernels::with_arguments(code), "read twice");
     for kernel in read.into_iter().flatten() {
         assert!(!kernel.name.is_empty() && memchr::memmem::find(data, &kernel.name).is_some(), "{kernel:?}");
     }
@@ -37,6 +37,7 @@ fn listed(data: &[u8]) {
     let input = offload_bundle::io::Input::read(&room.input()).unwrap();
     let mut job = ListKernels::default();
     job.limits = LIMITS;
+    job.arguments = true;
     let list = || {
         let list = job.run(&input).unwrap();
         list.problems.iter().for_each(|problem| drop(said(problem)));
@@ -74,10 +75,19 @@ fn written(data: &[u8]) {
                 kernarg: small(&mut choices),
                 workgroup: number(&mut choices),
                 code_size: number(&mut choices),
+                dynamic_stack: choices.below(2) == 1,
+                arguments: (0..choices.below(4)).map(|_| argument(&mut choices)).collect(),
             }
         })
         .collect();
-    same(&kernels::of(&amd(&kernels)).unwrap(), &kernels, |read, written| {
+    same(&amd(&kernels), &kernels, |read, written| {
+        assert_eq!(read.dynamic_stack, Some(written.dynamic_stack));
+        let is_hostcall = |argument: &Argument| argument.kind == HOSTCALL;
+        assert_eq!(read.hostcall, Some(written.arguments.iter().any(is_hostcall)));
+        for (read, written) in read.arguments.iter().flat_map(|list| &**list).zip(&written.arguments) {
+            assert_eq!((read.kind.as_deref(), read.name.as_deref()), (Some(&*written.kind), Some(&*written.name)));
+        }
+
         assert_eq!(
             (read.vgprs, read.agprs, read.sgprs),
             (Some(written.vgprs), Some(written.agprs), Some(written.sgprs))
@@ -85,17 +95,43 @@ fn written(data: &[u8]) {
         assert_eq!((read.vgpr_spills, read.sgpr_spills), (Some(written.vgpr_spills), Some(written.sgpr_spills)));
         assert_eq!(read.constant_bank, None);
     });
-    same(&kernels::of(&cubin(&kernels)).unwrap(), &kernels, |read, written| {
+    same(&cubin(&kernels), &kernels, |read, written| {
+        assert_eq!((read.dynamic_stack, read.hostcall), (None, None));
+        let texts = |read: &kernels::Argument| read.kind.is_none() && read.name.is_none();
+        assert!(read.arguments.as_ref().unwrap().iter().all(texts));
+
         assert_eq!((read.vgprs, read.agprs, read.sgprs), (Some(written.vgprs), None, None));
         assert_eq!((read.vgpr_spills, read.sgpr_spills), (None, None));
         assert_eq!(read.constant_bank, Some(written.kernarg + 352));
     });
 }
 
+const HOSTCALL: &[u8] = b"hidden_hostcall_buffer";
+
+fn argument(choices: &mut Choices<'_>) -> Argument {
+    let kind = match choices.below(3) {
+        0 => HOSTCALL.to_vec(),
+        1 => b"by_value".to_vec(),
+        _ => choices.take(3).to_vec(),
+    };
+    let mut number = || u32::from(choices.byte()) << 6 | 3;
+    Argument { offset: number(), size: number(), kind, name: choices.take(2).to_vec() }
+}
+
 /// Compares what both kinds of code objects record, and the rest with `others`.
-fn same(read: &[Read], written: &[Kernel], others: impl Fn(&Read, &Kernel)) {
+fn same(code: &[u8], written: &[Kernel], others: impl Fn(&Read, &Kernel)) {
+    let read = kernels::with_arguments(code).unwrap();
+    let without = read.iter().map(|kernel| {
+        let mut kernel = kernel.clone();
+        kernel.arguments = None;
+        kernel
+    });
+    assert_eq!(kernels::of(code).unwrap(), without.collect::<Vec<_>>());
     assert_eq!(read.len(), written.len());
     for (read, written) in read.iter().zip(written) {
+        let places = |list: &[kernels::Argument]| list.iter().map(|one| (one.offset, one.size)).collect::<Vec<_>>();
+        let expected: Vec<_> = written.arguments.iter().map(|one| (Some(one.offset), Some(one.size))).collect();
+        assert_eq!(places(read.arguments.as_ref().unwrap()), expected);
         assert_eq!(*read.name, *written.name);
         assert_eq!((read.scratch, read.lds), (Some(written.scratch), Some(written.lds)));
         assert_eq!((read.kernarg, read.max_workgroup), (Some(written.kernarg), Some(written.workgroup)));

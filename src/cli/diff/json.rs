@@ -14,8 +14,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::Compared;
-use super::fail::{Condition, failures};
+use super::fail::failures;
 use super::total::{Counts, DiffTotal, Presence};
+use crate::cli::conditions::Condition;
 use crate::cli::files::{Problems, WorkFile};
 use crate::cli::kernels::report::mangled;
 use crate::cli::print::json::{self, Each, Late};

@@ -8,6 +8,7 @@ use offload_bundle::job::{Change, KernelDiff};
 use offload_bundle::kernels::Kernel;
 
 use super::total::Counts;
+use crate::cli::kernels::column::spills;
 use crate::cli::kernels::report::demangled_names;
 
 /// Kernels that differ, sorted: those that got worse in the first of spills, scratch memory, registers, shared memory
@@ -121,11 +122,6 @@ impl Spills {
         self.added += more.added;
         more.worst.iter().flatten().for_each(|kernel| self.keep(kernel));
     }
-}
-
-/// The number of spilled registers of a kernel.
-pub(super) fn spills(kernel: &Kernel) -> u64 {
-    [kernel.vgpr_spills, kernel.sgpr_spills].into_iter().flatten().map(u64::from).sum()
 }
 
 fn more_spills(kernel: &KernelDiff) -> i128 {

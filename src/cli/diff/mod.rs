@@ -19,13 +19,13 @@ use offload_bundle::io::write_file;
 use offload_bundle::job::{Diff, FileDiff, Matches};
 use offload_bundle::scan::Pattern;
 
+use super::conditions::Condition;
 use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::svg::ensure_apart;
 use super::print::table::ColorOption;
 use super::subcommand::Options;
-use fail::Condition;
 use kernel::KernelRows;
 use sets::FilePair;
 use total::DiffTotal;
@@ -103,7 +103,7 @@ pub(super) struct DiffOptions {
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     /// Exit with status 1 on lost-gpu, spill or size=+N% (see below), in a comma list.
-    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = Condition::parse)]
+    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = Condition::of_diff)]
     fail_on: Vec<Condition>,
     /// Succeed even if --target matches nothing in either file.
     #[arg(long)]

@@ -15,7 +15,7 @@ use super::fail::lost_in;
 use super::kernel::KernelRows;
 use super::total::{DiffTotal, Presence, sum};
 use super::{Compared, FilePair};
-use crate::cli::kernels::column::NUMBERS;
+use crate::cli::kernels::column::{FLAGS, FlagColumn, NUMBERS};
 use crate::cli::print::table::{Cell, Column, Fit, Style, Table, common_start};
 use crate::cli::print::units::{bytes, count, grouped, percent};
 
@@ -193,10 +193,16 @@ impl Report<'_> {
             rows.iter().any(|(kernel, _)| number(&kernel.old) != number(&kernel.new))
         };
         let columns: Vec<_> = NUMBERS.iter().filter(|number| differs(number.of)).collect();
+        let is_true = |flag: &FlagColumn, kernel: &Option<Kernel>| kernel.as_ref().and_then(flag.of) == Some(true);
+        let changes = |flag: &&FlagColumn| {
+            rows.iter().any(|(kernel, _)| is_true(flag, &kernel.old) != is_true(flag, &kernel.new))
+        };
+        let flags: Vec<_> = FLAGS.iter().filter(changes).collect();
         let first: Option<&Place> = rows.iter().next().map(|(kernel, _)| &kernel.code_object.bundle.place);
         let has_places =
             rows.iter().any(|(kernel, _)| first.is_some_and(|first| !is_like(first, &kernel.code_object.bundle.place)));
         let numbers = columns.iter().map(|column| Column::number(column.title));
+        let numbers = numbers.chain(flags.iter().map(|flag| flag.column()));
         let names = has_places.then(|| Column::name("FILE")).into_iter().chain([Column::name("KERNEL")]);
         let all = ["GPU", ""].map(Column::label).into_iter().chain(numbers).chain(names);
         let table = Table { indent: 4, columns: all.collect() };
@@ -213,9 +219,15 @@ impl Report<'_> {
                     (old, new) => text(new.or(old).flatten()),
                 }
             });
+            let flags = flags.iter().map(|flag| {
+                let text = |is_true: bool| if is_true { "yes" } else { "no" }.to_owned();
+                let (was_true, is_true) = (is_true(flag, old), is_true(flag, new));
+                if change == Change::Changed { either(was_true, is_true, text) } else { text(was_true || is_true) }
+            });
             let change = if change == Change::Changed { "" } else { change.name() };
             let place = has_places.then(|| place.get(start..).unwrap_or(place).to_owned());
-            let texts = [change.to_owned()].into_iter().chain(numbers).chain(place).chain([name.to_owned()]);
+            let texts =
+                [change.to_owned()].into_iter().chain(numbers).chain(flags).chain(place).chain([name.to_owned()]);
             [Cell::Bold(gpu.to_string())].into_iter().chain(texts.map(Cell::Text)).collect::<Vec<_>>()
         };
         table

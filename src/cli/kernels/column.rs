@@ -5,6 +5,7 @@ use std::cmp::{Ordering, Reverse};
 use offload_bundle::kernels::Kernel;
 
 use super::report::Row;
+use crate::cli::print::table::Column;
 
 /// A column with numbers.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +20,8 @@ const AGPR: NumberColumn = NumberColumn { title: "AGPR", of: |kernel| kernel.agp
 const SGPR: NumberColumn = NumberColumn { title: "SGPR", of: |kernel| kernel.sgprs.map(u64::from) };
 const VSPILL: NumberColumn = NumberColumn { title: "VSPILL", of: |kernel| kernel.vgpr_spills.map(u64::from) };
 const SSPILL: NumberColumn = NumberColumn { title: "SSPILL", of: |kernel| kernel.sgpr_spills.map(u64::from) };
-const SCRATCH: NumberColumn = NumberColumn { title: "SCRATCH", of: |kernel| kernel.scratch.map(u64::from) };
+pub(in crate::cli) const SCRATCH: NumberColumn =
+    NumberColumn { title: "SCRATCH", of: |kernel| kernel.scratch.map(u64::from) };
 const LDS: NumberColumn = NumberColumn { title: "LDS", of: |kernel| kernel.lds.map(u64::from) };
 const KERNARG: NumberColumn = NumberColumn { title: "KERNARG", of: |kernel| kernel.kernarg.map(u64::from) };
 const GROUP: NumberColumn = NumberColumn { title: "GROUP", of: |kernel| kernel.max_workgroup.map(u64::from) };
@@ -28,6 +30,38 @@ const CODE: NumberColumn = NumberColumn { title: "CODE", of: |kernel| kernel.cod
 /// The columns with numbers, in the order of the table.
 pub(in crate::cli) const NUMBERS: [NumberColumn; 10] =
     [VGPR, AGPR, SGPR, VSPILL, SSPILL, SCRATCH, LDS, KERNARG, GROUP, CODE];
+
+impl NumberColumn {
+    /// The name on the command line.
+    pub(in crate::cli) fn name(&self) -> String {
+        self.title.to_ascii_lowercase()
+    }
+}
+
+/// A column with what is true of some kernels.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct FlagColumn {
+    pub(in crate::cli) title: &'static str,
+    /// Whether it is true of a kernel, if that is recorded.
+    pub(in crate::cli) of: fn(&Kernel) -> Option<bool>,
+}
+
+impl FlagColumn {
+    pub(in crate::cli) fn column(&self) -> Column {
+        Column { is_left_aligned: true, ..Column::number(self.title) }
+    }
+}
+
+/// The columns with what is true of some kernels, after those with numbers.
+pub(in crate::cli) const FLAGS: [FlagColumn; 2] = [
+    FlagColumn { title: "DYNSTACK", of: |kernel| kernel.dynamic_stack },
+    FlagColumn { title: "HOSTCALL", of: |kernel| kernel.hostcall },
+];
+
+/// The number of spilled registers of a kernel.
+pub(in crate::cli) fn spills(kernel: &Kernel) -> u64 {
+    [kernel.vgpr_spills, kernel.sgpr_spills].into_iter().flatten().map(u64::from).sum()
+}
 
 /// The key by which kernels are sorted.
 #[derive(Clone, Copy, Debug)]

@@ -7,20 +7,22 @@ use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::CodeObject;
 use serde::{Serialize, Serializer};
 
+use super::fail::Failing;
 use super::report::{Row, mangled};
 use crate::cli::files::Problems;
-use crate::cli::print::json::{self, Each};
+use crate::cli::print::json::{self, Each, Late};
 use crate::cli::print::units::Kinds;
 
 /// The schema version. Adding a field does not change it.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct KernelsDocument<'r, K> {
+struct KernelsDocument<'r, K, F> {
     version: u32,
     kernels: K,
     #[serde(serialize_with = "others")]
     others: &'r RefCell<Kinds>,
+    failures: F,
     problems: &'r Problems,
 }
 
@@ -55,13 +57,14 @@ fn others<S: Serializer>(others: &RefCell<Kinds>, serializer: S) -> Result<S::Ok
     serializer.collect_seq(others.iter().map(|(image_kind, code_objects)| Other { image_kind, code_objects }))
 }
 
-/// Writes the document, each file as soon as its kernels are available. `others` and `problems` are complete only after the
-/// last one.
+/// Writes the document, each file as soon as its kernels are available. The rest is complete only after the last one.
 pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<Row>>,
     others: &RefCell<Kinds>,
+    failing: &RefCell<Failing>,
     problems: &Problems,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    json::write(&KernelsDocument { version: VERSION, kernels: Each::new(files.flatten()), others, problems }, out)
+    let (kernels, failures) = (Each::new(files.flatten()), Late(|| failing.borrow().failures()));
+    json::write(&KernelsDocument { version: VERSION, kernels, others, failures, problems }, out)
 }

@@ -2,6 +2,7 @@
 
 pub(super) mod column;
 mod demangle;
+mod fail;
 pub(super) mod json;
 pub(super) mod report;
 mod table;
@@ -17,6 +18,7 @@ use offload_bundle::Result;
 use offload_bundle::job::{ListKernels, Matches};
 use offload_bundle::scan::Pattern;
 
+use super::conditions::Condition;
 use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
@@ -24,7 +26,8 @@ use super::print::table::ColorOption;
 use super::print::units::Kinds;
 use super::subcommand::Options;
 use column::SortKey;
-use report::{FileKernels, KernelOrder, Named};
+use fail::Failing;
+use report::{FileKernels, KernelOrder, Named, Wanted};
 use table::Grouping;
 
 const EXAMPLES: &str = "\
@@ -36,6 +39,8 @@ Examples:
   One kernel on all GPUs, by a part of its name or by wildcards:
     clang-offload-bundler kernels libkernels.so --name axpy
     clang-offload-bundler kernels libkernels.so --name 'void ns::axpy<*'
+  In CI, fail if a kernel spills, or takes more than 128 vector registers:
+    clang-offload-bundler kernels libkernels.so --fail-on 'spill,vgpr>128'
   All kernels that use scratch memory, for a program:
     clang-offload-bundler kernels --json libkernels.so |
       jq '.kernels[] | select(.scratch > 0)'
@@ -53,12 +58,23 @@ Columns:
   KERNARG  size of the arguments in bytes
   GROUP    most work-items in a workgroup
   CODE     size of the code in bytes
+  DYNSTACK, HOSTCALL
+           yes if the stack may grow beyond SCRATCH, and if the kernel needs
+           calls of the host; shown if a kernel has a yes
 A number that a code object does not record is shown as -.
+
+Conditions of --fail-on, for the kernels that --target, --name and --hostcall
+select, also those that --top leaves out:
+  spill     a kernel spills vector or scalar registers
+  scratch   a kernel uses scratch memory
+  hostcall  a kernel needs calls of the host
+  COLUMN>N  a number in a column is larger than N, as in 'vgpr>128'
 
 Exit status:
   0  everything was read
-  1  --target or --name matches nothing (unless --allow-none), or something is
-     broken or could not be read; the rest is still printed
+  1  a condition of --fail-on is met, --target or --name matches nothing (unless
+     --allow-none), or something is broken or could not be read; the rest is
+     still printed
   2  the command line is invalid";
 
 const ABOUT: &str = "\
@@ -92,6 +108,13 @@ pub(super) struct KernelsOptions {
             match the whole name."
     )]
     name: Option<report::Name>,
+    /// List only kernels that need calls of the host, such as those of `printf`.
+    #[arg(
+        long,
+        long_help = "List only kernels of AMD GPUs that need calls of the host, such as those of `printf` and `assert`: they have an \
+            argument of the kind hidden_hostcall_buffer. A thread of the host then has to serve them."
+    )]
+    hostcall: bool,
     /// Sort the kernels of all files: names from a to z, numbers from the largest.
     #[arg(
         long, value_name = "COLUMN",
@@ -101,6 +124,12 @@ pub(super) struct KernelsOptions {
     /// List only the first N kernels.
     #[arg(long, value_name = "N", requires = "sort")]
     top: Option<usize>,
+    /// Exit with status 1 on spill, scratch, hostcall or COLUMN>N (see below), in a comma list.
+    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = Condition::of_kernels)]
+    fail_on: Vec<Condition>,
+    /// Also print the arguments of each kernel, in the JSON document.
+    #[arg(long, requires = "json")]
+    arguments: bool,
     /// Succeed even if --target or --name matches nothing.
     #[arg(long)]
     allow_none: bool,
@@ -119,11 +148,13 @@ impl Options for KernelsOptions {
         job.selection = self.comparison.selection(&self.target);
         job.follow = self.kpack.follow(&paths);
         (job.limits, job.deep) = (self.search.limits(), self.search.deep);
+        job.arguments = self.arguments;
         let order = self.sort.map(|key| KernelOrder { key, most: self.top.unwrap_or(usize::MAX) });
+        let (name, hostcall, fail_on) = (self.name.as_ref(), self.hostcall, self.fail_on.as_slice());
         let list = |file: Result<WorkFile>| {
             let file = file?;
             let list = job.run(&file.open(job.limits)?)?;
-            Ok(FileKernels::new(list, self.name.as_ref(), order))
+            FileKernels::new(list, Wanted { name, hostcall, fail_on, order })
         };
         let grouping = match (order, is_one_file) {
             (None, _) => Grouping::ByPlace,
@@ -131,10 +162,12 @@ impl Options for KernelsOptions {
             (Some(_), false) => Grouping::Column,
         };
         let (problems, others) = (Problems::default(), RefCell::new(Kinds::default()));
+        let failing = RefCell::new(Failing::default());
         let (mut found, mut named) = (Matches::default(), Named::default());
         let note = |file: &mut FileKernels, problems: &mut Vec<String>| {
             problems.extend(file.problems.drain(..).map(|error| error.to_string()));
             file.others.iter().for_each(|(kind, more)| others.borrow_mut().add(kind, *more));
+            failing.borrow_mut().add(std::mem::take(&mut file.failing));
             found.add(std::mem::take(&mut file.matches));
             named.add(std::mem::take(&mut file.named));
         };
@@ -148,12 +181,13 @@ impl Options for KernelsOptions {
                 None => &mut rows,
             };
             match self.json {
-                true => json::write(rows, &others, &problems, out),
+                true => json::write(rows, &others, &failing, &problems, out),
                 false => table::write(rows, grouping, self.sort, self.color.style(), &others, out),
             }
         });
         let problems = problems.into_inner();
-        let status = console.problems(&problems);
+        let failures: Vec<String> = failing.into_inner().failures().iter().map(ToString::to_string).collect();
+        let status = console.problems(&[problems.as_slice(), &failures].concat());
         written?;
         patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !problems.is_empty())?;
         if let Some(name) = &self.name

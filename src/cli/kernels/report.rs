@@ -12,6 +12,8 @@ use offload_bundle::{Error, parallel};
 
 use super::column::SortKey;
 use super::demangle::Demangler;
+use super::fail::Failing;
+use crate::cli::conditions::Condition;
 
 /// The longest name that is shown in full: in characters, or in bytes if it is mangled.
 const SHOWN_MAX: usize = 16 << 10;
@@ -39,6 +41,17 @@ pub(super) struct FileKernels {
     pub(super) matches: Matches,
     pub(super) named: Named,
     pub(super) problems: Vec<Error>,
+    pub(super) failing: Failing,
+}
+
+/// The kernels that a report is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'o> {
+    pub(super) name: Option<&'o Name>,
+    /// Whether only those that need calls of the host are listed.
+    pub(super) hostcall: bool,
+    pub(super) fail_on: &'o [Condition],
+    pub(super) order: Option<KernelOrder>,
 }
 
 /// Whether a filter by name selects a kernel, and if not, the first names that there are.
@@ -152,23 +165,29 @@ impl KernelOrder {
 }
 
 impl FileKernels {
-    /// Selects the kernels by name, and sorts them.
-    pub(super) fn new(list: KernelList, name: Option<&Name>, order: Option<KernelOrder>) -> Self {
+    /// Selects kernels, checks them, and sorts them.
+    ///
+    /// # Errors
+    /// Those of the URI of a code object, whose kernel meets a condition.
+    pub(super) fn new(list: KernelList, wanted: Wanted<'_>) -> offload_bundle::Result<Self> {
+        let Wanted { name, hostcall, fail_on, order } = wanted;
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
         let names = demangled_names(kernels.map(|kernel| &kernel.name), name);
         let named = Named::of(&list, !names.is_empty());
         let mut rows = Vec::new();
         for CodeObjectKernels { code_object, recorded_target, kernels, .. } in list.code_objects {
             let gpu = gpu(&code_object, recorded_target).into();
-            rows.extend(kernels.into_iter().filter_map(|kernel| {
+            let kernels = kernels.into_iter().filter(|kernel| !hostcall || kernel.hostcall == Some(true));
+            rows.extend(kernels.filter_map(|kernel| {
                 let name = Arc::clone(names.get(&kernel.name)?);
                 Some(Row { code_object: Arc::clone(&code_object), gpu: Arc::clone(&gpu), name, kernel })
             }));
         }
+        let failing = Failing::of(fail_on, &rows)?;
         if let Some(order) = order {
             order.keep(&mut rows);
         }
-        Self { rows, others: list.others, matches: list.matches, named, problems: list.problems }
+        Ok(Self { rows, others: list.others, matches: list.matches, named, problems: list.problems, failing })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use offload_bundle::scan::BundleInfo;
 
-use super::column::{NUMBERS, SortKey};
+use super::column::{FLAGS, NUMBERS, SortKey};
 use super::report::Row;
 use crate::cli::print::table::{Cell, Column, Fit, Style, Table, common_start};
 use crate::cli::print::units::{Kinds, count};
@@ -73,7 +73,7 @@ fn summary(rows: &[Row]) -> String {
     format!("{} in {}", count(rows.len(), "kernel", "kernels"), count(code_objects, "code object", "code objects"))
 }
 
-/// Writes a table. Columns without a number are left out.
+/// Writes a table. Columns without a number, and those of what is true of no kernel, are left out.
 fn table(
     rows: &[Row],
     has_places: bool,
@@ -86,6 +86,8 @@ fn table(
     }
     let numbers: Vec<_> =
         NUMBERS.iter().filter(|number| rows.iter().any(|row| (number.of)(&row.kernel).is_some())).collect();
+    let flags: Vec<_> =
+        FLAGS.iter().filter(|flag| rows.iter().any(|row| (flag.of)(&row.kernel) == Some(true))).collect();
     let digits = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let places: HashMap<*const BundleInfo, String> = match has_places {
         true => rows.iter().map(|row| (Arc::as_ptr(&row.code_object.bundle), place(row))).collect(),
@@ -97,7 +99,7 @@ fn table(
         let column = Column::number(title);
         if is_kept(title) { Column { fit: Fit::Stays, ..column } } else { column }
     };
-    let columns = numbers.iter().map(|column| number(column.title));
+    let columns = numbers.iter().map(|column| number(column.title)).chain(flags.iter().map(|flag| flag.column()));
     let names = has_places.then(|| Column::name("FILE")).into_iter().chain([Column::name("KERNEL")]);
     let table = Table { indent: 2, columns: [Column::label("GPU")].into_iter().chain(columns).chain(names).collect() };
     let cells = |row: &Row| {
@@ -105,7 +107,9 @@ fn table(
             .get(&Arc::as_ptr(&row.code_object.bundle))
             .map(|place| place.get(start..).unwrap_or(place).to_owned());
         let numbers = numbers.iter().map(|number| digits((number.of)(&row.kernel)));
-        let texts = numbers.chain(place).chain([row.name.to_string()]).map(Cell::Text);
+        let is_true = |flag: Option<bool>| if flag == Some(true) { "yes".to_owned() } else { String::new() };
+        let flags = flags.iter().map(|flag| is_true((flag.of)(&row.kernel)));
+        let texts = numbers.chain(flags).chain(place).chain([row.name.to_string()]).map(Cell::Text);
         [Cell::Bold(row.gpu.to_string())].into_iter().chain(texts).collect::<Vec<_>>()
     };
     table.lines(|| rows.iter().map(cells), style).try_for_each(|line| writeln!(out, "{line}"))

@@ -11,6 +11,8 @@
 //! | | `.group_segment_fixed_size`: LDS of a workgroup, in bytes |
 //! | | `.kernarg_segment_size`: arguments, in bytes |
 //! | | `.max_flat_workgroup_size`: work-items |
+//! | | `.uses_dynamic_stack`: whether the stack may grow beyond its fixed size |
+//! | | `.args`: an array with a map for each argument, see `code::kernels` |
 //!
 //! All of it must be valid MessagePack, and these values of the right type; other keys are skipped. Source: User Guide
 //! for AMDGPU Backend, code object versions 3 to 6.
@@ -37,6 +39,8 @@ pub(crate) struct Described<'d> {
     pub(crate) lds: Option<u32>,
     pub(crate) kernarg: Option<u32>,
     pub(crate) workgroup: Option<u32>,
+    pub(crate) dynamic_stack: Option<bool>,
+    pub(crate) arguments: Option<Value<'d>>,
 }
 
 /// The kernels; none if the metadata is broken, and none for a kernel whose map is.
@@ -67,6 +71,14 @@ impl<'d> Described<'d> {
             }
             b".symbol" => {
                 self.symbol = Some(value.text()?);
+                return Some(());
+            }
+            b".uses_dynamic_stack" => {
+                self.dynamic_stack = Some(value.boolean()?);
+                return Some(());
+            }
+            b".args" => {
+                self.arguments = Some(value);
                 return Some(());
             }
             b".vgpr_count" => &mut self.vgprs,
@@ -152,6 +164,11 @@ mod tests {
         for broken in [&[0xff][..], &[0xcf, 0, 0, 0, 1, 0, 0, 0, 0], &text("1"), &[0xc0], &[0x90]] {
             assert_eq!(of(&field(".sgpr_count", broken)), Some(vec![None]), "{broken:x?}");
         }
+        assert_eq!(
+            of(&field(".uses_dynamic_stack", &[0xc3])),
+            one(Described { dynamic_stack: Some(true), ..Described::default() })
+        );
+        assert_eq!(of(&field(".uses_dynamic_stack", &[1])), Some(vec![None]));
         assert_eq!(of(&field(".name", &[1])), Some(vec![None]));
         assert_eq!(of(&[0x90]), Some(vec![None]));
     }

@@ -2,20 +2,31 @@
 //!
 //! The symbol of a kernel descriptor is `<function>.kd`; that of the function has the size of the code. Version 2 has
 //! metadata in YAML, which no compiler has written since LLVM 11, and is not read.
+//!
+//! | key of an argument | value |
+//! |---|---|
+//! | `.offset`, `.size` | where it is among the arguments, in bytes |
+//! | `.value_kind` | what it is; the kinds of those that the runtime adds begin with `hidden_` |
+//! | `.name` | its name in the source, which clang records for OpenCL C with `-cl-kernel-arg-info` |
 
 use std::collections::HashMap;
 
+use memchr::memmem;
 use object::Endianness;
 use object::elf::STT_FUNC;
 use object::read::elf::{FileHeader, Sym};
 
-use super::{Kernel, KernelsFound};
+use super::{Argument, Kernel, KernelsFound};
 use crate::bytes::len_u64;
 use crate::code::check::elf::{File, MetadataForm, name_of};
 use crate::code::check::{charge, metadata, wrong};
 use crate::error::{ErrorKind, Malformed};
+use crate::messagepack::Value;
 
 const DESCRIPTOR: &[u8] = b".kd";
+
+/// The kind of the argument through which a kernel calls the host.
+const HOSTCALL: &[u8] = b"hidden_hostcall_buffer";
 
 pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
     file: &File<'_, Elf>,
@@ -35,6 +46,7 @@ pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
             let Some(kernel) = kernel else { return wrong(metadata::BROKEN, note.offset) };
             let name = kernel.name.unwrap_or_default();
             let function = kernel.symbol.and_then(|symbol| symbol.strip_suffix(DESCRIPTOR)).unwrap_or(name);
+            let arguments = list.arguments(note.offset, metadata::BROKEN, || arguments(kernel.arguments))?;
             let read = Kernel {
                 vgprs: kernel.vgprs,
                 agprs: kernel.agprs,
@@ -46,12 +58,45 @@ pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
                 kernarg: kernel.kernarg,
                 max_workgroup: kernel.workgroup,
                 code_size: sizes.get(function).copied(),
+                dynamic_stack: kernel.dynamic_stack,
+                hostcall: Some(kernel.arguments.is_some_and(has_hostcall)),
+                arguments,
                 ..Kernel::default()
             };
             list.add(name, read, note.offset)?;
         }
     }
     Ok(())
+}
+
+/// Whether one of the arguments is for calls of the host.
+fn has_hostcall(arguments: Value<'_>) -> bool {
+    let is_hostcall = |argument: Value<'_>| argument.get(b".value_kind").and_then(Value::text) == Some(HOSTCALL);
+    // Most kernels have none, which a search for the text shows in a fraction of the time.
+    memmem::find(arguments.bytes(), HOSTCALL).is_some()
+        && arguments.array().is_some_and(|mut arguments| arguments.any(is_hostcall))
+}
+
+/// The arguments of a kernel, of which one that is broken is none. None if they are not an array.
+fn arguments(arguments: Option<Value<'_>>) -> Option<impl Iterator<Item = Option<Argument>>> {
+    let array = arguments.map(|arguments| arguments.array().ok_or(())).transpose().ok()?;
+    Some(array.into_iter().flatten().map(argument))
+}
+
+/// An argument, from the map that describes it.
+fn argument(described: Value<'_>) -> Option<Argument> {
+    let mut argument = Argument::default();
+    let number = |value: Value<'_>| u32::try_from(value.number()?).ok();
+    for (key, value) in described.map()? {
+        match key.text() {
+            Some(b".offset") => argument.offset = Some(number(value)?),
+            Some(b".size") => argument.size = Some(number(value)?),
+            Some(b".value_kind") => argument.kind = Some(value.text()?.into()),
+            Some(b".name") => argument.name = Some(value.text()?.into()),
+            _ => {}
+        }
+    }
+    Some(argument)
 }
 
 /// The sizes of all functions in bytes, by name.

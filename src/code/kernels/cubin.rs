@@ -17,8 +17,10 @@
 //! | 0x05 | 4 | most threads of a block in each dimension, up to three |
 //! | 0x10 | 4 | required threads, likewise |
 //! | 0x12 | 4 | symbol, stack of a thread in bytes: only after linking |
+//! | 0x17 | 4 | an argument: index, position and offset (16 bits each), and the size from bit 18 on |
 //! | 0x19 | 3 | size of the arguments in bytes |
 //! | 0x2f | 4 | symbol, registers |
+//! | 0x45 | 4 | an argument of a kernel with more than 4 KiB of them: index, position, offset and size (16 bits each) |
 //!
 //! Sources: what `cuobjdump` of CUDA 13.5 prints for cubins of `ptxas` 13.5 and of CUDA 12.9, sm_50 to sm_121.
 
@@ -28,7 +30,7 @@ use object::Endianness;
 use object::elf::STT_FUNC;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
-use super::{Kernel, KernelsFound};
+use super::{Argument, ArgumentLists, Kernel, KernelsFound, too_many_arguments};
 use crate::bytes::{Cursor, array};
 use crate::code::check::elf::{File, name_of, number_of};
 use crate::code::check::{charge, wrong};
@@ -46,8 +48,10 @@ const SIZED: u8 = 4;
 const MAX_THREADS: u8 = 0x05;
 const REQUIRED_THREADS: u8 = 0x10;
 const STACK: u8 = 0x12;
+const ARGUMENT: u8 = 0x17;
 const ARGUMENTS: u8 = 0x19;
 const REGISTERS: u8 = 0x2f;
+const LARGE_ARGUMENT: u8 = 0x45;
 
 /// What sections say about a kernel.
 #[derive(Clone, Copy, Default)]
@@ -65,6 +69,8 @@ struct Fact {
 struct KernelFacts {
     of_sections: HashMap<u32, Fact>,
     of_symbols: HashMap<u32, Fact>,
+    /// The arguments by the number of the section, each with its position; empty if they are not read.
+    arguments: HashMap<u32, Vec<(u32, Argument)>>,
 }
 
 pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
@@ -73,7 +79,7 @@ pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
 ) -> Result<(), Malformed> {
     let tables = file.symbol_tables(&mut list.work)?;
     let Some(table) = tables.first() else { return Ok(()) };
-    let facts = KernelFacts::read(file, list)?;
+    let mut facts = KernelFacts::read(file, list)?;
     for (number, symbol) in table.symbols.iter().enumerate() {
         if symbol.st_type() != STT_FUNC || symbol.st_other().0 & ENTRY == 0 {
             continue;
@@ -85,6 +91,12 @@ pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
         };
         let of_section = section.map(|section| known(&facts.of_sections, section)).unwrap_or_default();
         let of_symbol = known(&facts.of_symbols, number);
+        let arguments = list.arguments(table.offset, "arguments of a kernel", || {
+            let mut arguments =
+                section.and_then(|section| facts.arguments.remove(&u32::try_from(section).ok()?)).unwrap_or_default();
+            arguments.sort_by_key(|(position, _)| *position);
+            Some(arguments.into_iter().map(|(_, argument)| Some(argument)))
+        })?;
         let [.., registers] = code.sh_info(file.endian).to_le_bytes();
         let kernel = Kernel {
             vgprs: of_symbol.registers.or(Some(registers.into()).filter(|registers| *registers > 0)),
@@ -94,6 +106,7 @@ pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
             constant_bank: of_section.constant_bank,
             max_workgroup: of_section.threads,
             code_size: Some(code.sh_size(file.endian).into()),
+            arguments,
             ..Kernel::default()
         };
         list.add(name_of(table.names, symbol.st_name(file.endian)), kernel, table.offset)?;
@@ -126,14 +139,20 @@ impl KernelFacts {
                 charge(&mut list.work, len, start)?;
                 let bytes = file.bytes(start, len, "attributes of kernels")?;
                 let of_code = Some(of_code).filter(|_| name != INFO);
-                facts.attributes(Cursor::new(bytes, start), of_code, file.endian)?;
+                facts.attributes(Cursor::new(bytes, start), of_code, file.endian, &mut list.arguments)?;
             }
         }
         Ok(facts)
     }
 
     /// Reads attributes: those of the kernel whose code is in this section, or of all functions.
-    fn attributes(&mut self, mut rest: Cursor<'_>, of_code: Option<u32>, endian: Endianness) -> Result<(), Malformed> {
+    fn attributes(
+        &mut self,
+        mut rest: Cursor<'_>,
+        of_code: Option<u32>,
+        endian: Endianness,
+        lists: &mut Option<ArgumentLists>,
+    ) -> Result<(), Malformed> {
         while rest.remaining() > 0 {
             let what = "an attribute of a kernel";
             let head = rest.take(4, what)?;
@@ -153,6 +172,14 @@ impl KernelFacts {
                 }
                 (ARGUMENTS, Some(section), _) => {
                     self.of_sections.entry(section).or_default().arguments = Some(value.into());
+                }
+                (ARGUMENT | LARGE_ARGUMENT, Some(section), [_, Some(place), Some(size)]) => {
+                    let Some(lists) = lists else { continue };
+                    lists.take_one().ok_or_else(|| too_many_arguments(rest.offset()))?;
+                    let (offset, position) = (place >> 16, place & 0xffff);
+                    let size = if attribute == ARGUMENT { size >> 18 } else { size & 0xffff };
+                    let argument = Argument { offset: Some(offset), size: Some(size), ..Argument::default() };
+                    self.arguments.entry(section).or_default().push((position, argument));
                 }
                 (MAX_THREADS | REQUIRED_THREADS, Some(section), dimensions) => {
                     let threads = dimensions.into_iter().flatten().fold(1, u32::saturating_mul);

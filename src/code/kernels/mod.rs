@@ -31,6 +31,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod amdgpu;
+mod arguments;
 mod cubin;
 
 use std::sync::Arc;
@@ -42,8 +43,12 @@ use object::read::elf::FileHeader;
 use crate::bytes::{len_u64, to_u64};
 use crate::code::check::elf::File;
 use crate::code::check::wrong;
-use crate::container::limits::{Allowance, CHECKED_MAX, KERNEL_NAMES_MAX, KERNELS_MAX};
+use crate::container::limits::{
+    ARGUMENT_LISTS_MAX, ARGUMENTS_MAX, Allowance, CHECKED_MAX, KERNEL_NAMES_MAX, KERNELS_MAX,
+};
 use crate::error::{ErrorKind, Malformed};
+pub use arguments::Argument;
+pub(crate) use arguments::ArgumentLists;
 
 /// A kernel, as its code object describes it. A number is none if the code object does not record it. With the feature `serde`,
 /// the numbers are serialized.
@@ -78,6 +83,17 @@ pub struct Kernel {
     pub max_workgroup: Option<u32>,
     /// The size of the code in bytes, without functions that it calls.
     pub code_size: Option<u64>,
+    /// Whether the stack may grow beyond [`scratch`](Self::scratch): only for AMD GPUs.
+    pub dynamic_stack: Option<bool>,
+    /// Whether it needs a thread of the host that serves calls, such as `printf`: it has an argument of the kind
+    /// `hidden_hostcall_buffer`. Only for AMD GPUs.
+    pub hostcall: Option<bool>,
+    /// The arguments in their order; none if they were not [asked for](with_arguments).
+    #[cfg_attr(
+        feature = "serde",
+        serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::serialized::arguments")
+    )]
+    pub arguments: Option<Arc<[Argument]>>,
 }
 
 /// The kernels of a code object, in its order; none if it is not an ELF file for an AMD or NVIDIA GPU.
@@ -86,18 +102,34 @@ pub struct Kernel {
 /// [`Malformed`] if tables that describe the kernels are broken, for more than 262,144 kernels, and for AMD code objects
 /// of version 2, which describe kernels in YAML.
 pub fn of(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
+    read(code, None)
+}
+
+/// The kernels of a code object with their arguments.
+///
+/// # Errors
+/// Those of [`of`]; also if the arguments are broken, more than 65,536 of one kernel, or too many together.
+pub fn with_arguments(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
+    read(code, Some(ArgumentLists::new(ARGUMENT_LISTS_MAX)))
+}
+
+fn read(code: &[u8], arguments: Option<ArgumentLists>) -> Result<Vec<Kernel>, Malformed> {
     match (code.starts_with(&object::elf::ELFMAG), code.get(4)) {
-        (true, Some(1)) => in_file(&File::<FileHeader32<Endianness>>::open(code)?),
-        (true, Some(2)) => in_file(&File::<FileHeader64<Endianness>>::open(code)?),
+        (true, Some(1)) => in_file(&File::<FileHeader32<Endianness>>::open(code)?, arguments),
+        (true, Some(2)) => in_file(&File::<FileHeader64<Endianness>>::open(code)?, arguments),
         _ => Ok(Vec::new()),
     }
 }
 
-fn in_file<Elf: FileHeader<Endian = Endianness>>(file: &File<'_, Elf>) -> Result<Vec<Kernel>, Malformed> {
+fn in_file<Elf: FileHeader<Endian = Endianness>>(
+    file: &File<'_, Elf>,
+    arguments: Option<ArgumentLists>,
+) -> Result<Vec<Kernel>, Malformed> {
     let mut list = KernelsFound {
         kernels: Vec::new(),
         names: Allowance::new(KERNEL_NAMES_MAX),
         work: Allowance::times(CHECKED_MAX, file.data),
+        arguments,
     };
     match file.machine() {
         EM_AMDGPU => amdgpu::read(file, &mut list)?,
@@ -112,6 +144,8 @@ struct KernelsFound {
     kernels: Vec<Kernel>,
     names: Allowance,
     work: Allowance,
+    /// None if arguments are not read.
+    arguments: Option<ArgumentLists>,
 }
 
 impl KernelsFound {
@@ -129,4 +163,28 @@ impl KernelsFound {
         self.kernels.push(Kernel { name: name.into(), ..kernel });
         Ok(())
     }
+
+    /// The arguments of a kernel that a table at `offset` describes, unless they are not read. `all` returns none if they are
+    /// broken.
+    fn arguments<A: Iterator<Item = Option<Argument>>>(
+        &mut self,
+        offset: u64,
+        broken: &str,
+        all: impl FnOnce() -> Option<A>,
+    ) -> Result<Option<Arc<[Argument]>>, Malformed> {
+        let Some(lists) = &mut self.arguments else { return Ok(None) };
+        let Some(list) = all().and_then(|all| all.take(ARGUMENTS_MAX.saturating_add(1)).collect::<Option<Arc<_>>>())
+        else {
+            return wrong(broken, offset);
+        };
+        let shared = if list.len() > ARGUMENTS_MAX { None } else { lists.shared(list) };
+        shared.map(Some).ok_or_else(|| too_many_arguments(offset))
+    }
+}
+
+fn too_many_arguments(offset: u64) -> Malformed {
+    let text = format!(
+        "the arguments of kernels at offset {offset} exceed the limits of {ARGUMENTS_MAX} for a kernel and {ARGUMENT_LISTS_MAX} bytes of different ones"
+    );
+    Malformed::other(ErrorKind::Limit, offset, text)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::digest::{Digest, Digester, are_equal};
 use super::kernels::{ListRoom, kernels_of};
 use super::unmatched::Matches;
-use crate::code::kernels::Kernel;
+use crate::code::kernels::{self, Kernel};
 use crate::container::Limits;
 use crate::container::magic::Magic;
 use crate::container::zip::{self, ZipContent, ZipMember};
@@ -542,7 +542,7 @@ impl<'c, 'o, 'n> FileComparison<'c, 'o, 'n> {
         let sides = [(&self.old, old), (&self.new, new)];
         for (((side, input), wanted), kernels) in sides.into_iter().zip(wanted).zip(&mut kernels) {
             let (mut room, mut errors) = (ListRoom::default(), Vec::new());
-            let read = |code_object: &CodeObject, code: Slice<'_>| kernels_of(code_object, code.bytes());
+            let read = |code_object: &CodeObject, code: Slice<'_>| kernels_of(code_object, code.bytes(), kernels::of);
             side.read(self.job, &wanted, read, Vec::len, &mut |index, read| match read {
                 Ok(mut read) => {
                     if room.take_kernels(&mut read) {
