@@ -44,7 +44,7 @@ const ABOUT: &str = "\
     The input is a file of one or more bundles, or an ELF library, program or object with bundles in its .hip_fatbin \
     section or CUDA fatbins in its .nv_fatbin or __nv_relfatbin section. In an ELF file no address changes. A library or \
     program becomes shorter: the pages saved are taken out of it, and what follows moves. Strip a program before, not after: \
-    GNU's strip does not expect its new form. In an object, and with --keep-offsets, nothing moves, and the space saved becomes a \
+    GNU's strip does not expect its new form. In an object, in a program with other data after it, and with --keep-offsets, nothing moves, and the space saved becomes a \
     hole: zeros that take no space on disk and almost none in a wheel. Another section that shares bytes with them is an \
     error.\n\n\
     Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. In a \

@@ -60,15 +60,20 @@ const PAGE_MIN: u64 = 4 << 10;
 /// The largest, in bytes.
 const PAGE_MAX: u64 = 64 << 10;
 
+/// The largest number of segments that are aligned to more than pages and of which it is found out whether they need that.
+const ALIGNED_MAX: usize = 32;
+
 /// The largest number of symbols in sections that are split.
 const SYMBOLS_MAX: usize = 1 << 16;
 
 /// The offset of `st_shndx` in a symbol.
 const SYMBOL_SECTION: u64 = 6;
 
-/// Whether [`close`] can take bytes out of files like this.
+/// Whether [`close`] can take bytes out of files like this. Data after all that the headers know of may be found by its offset, as
+/// zip files and AppImages are.
 pub(crate) fn may_close(data: &[u8]) -> bool {
-    Program::read(data).is_some()
+    let after = Program::read(data).and_then(|program| tail(data, program.end()?));
+    after.is_some_and(|after| after.iter().all(|&byte| byte == 0))
 }
 
 /// The changes that take whole pages of some gaps, which hold zeros, out of a file; none if nothing can be taken out.
@@ -335,7 +340,12 @@ impl<'d> Program<'d> {
             }
             page = page.min(align);
         }
+        let is_aligned = |segment: &Segment| is_loaded(segment) && segment.p_align.get(LE) > page;
+        let may_search = segments.iter().filter(|segment| is_aligned(segment)).count() <= ALIGNED_MAX;
         let needed = |segment: &Segment| {
+            if !is_aligned(segment) || !may_search {
+                return segment.p_align.get(LE);
+            }
             let is_inside = |section: &&Section| {
                 let into = section.sh_addr.get(LE).checked_sub(address(segment));
                 section.sh_flags.get(LE).contains(SHF_ALLOC) && into.is_some_and(|into| into < segment.p_memsz.get(LE))
@@ -350,6 +360,17 @@ impl<'d> Program<'d> {
     /// The segments that are loaded, with their indices.
     fn loaded(&self) -> impl Iterator<Item = (usize, &Segment)> {
         self.segments.iter().enumerate().filter(|(_, segment)| is_loaded(segment))
+    }
+
+    /// The first offset after all headers, segments and sections.
+    fn end(&self) -> Option<u64> {
+        let segments = len_u64(bytes_of_slice(&self.segments)).checked_add(self.header.e_phoff.get(LE))?;
+        let headers = self.section_headers(self.sections.len())?.end.max(segments);
+        let in_file = |section: &&Section| section.sh_type.get(LE) != SHT_NOBITS;
+        let sections = self.sections.iter().filter(in_file).map(|section| (&section.sh_offset, &section.sh_size));
+        let segments = self.segments.iter().map(|segment| (&segment.p_offset, &segment.p_filesz));
+        let mut ends = sections.chain(segments).map(|(start, len)| start.get(LE).checked_add(len.get(LE)));
+        ends.try_fold(headers, |last, end| Some(last.max(end?)))
     }
 
     /// The pages of gaps that can be taken out, in the order of the file: the largest, up to the number for which there is room.

@@ -178,6 +178,32 @@ fn what_becomes_shorter_is_loaded_as_before_and_comes_back() {
     }
 }
 
+/// What follows a program may be found by its offset, so it stays there.
+#[test]
+fn data_after_a_program_stays_at_its_offset() {
+    let dir = memory_directory();
+    let at = |name: &str| dir.path().join(name);
+    let code = vec![1; 200_000];
+    let bundle =
+        formats::binary(&[("host-x86_64-unknown-linux-gnu", &b""[..]), ("hip-amdgcn-amd-amdhsa--gfx906", &code)], 4096);
+    fs::write(at("bundle"), bundle).unwrap();
+    for (name, source) in [("library.c", LIBRARY), ("program.c", PROGRAM)] {
+        fs::write(at(name), source).unwrap();
+    }
+    must(Command::new("cc").args(["program.c", "library.c", "-o", "program"]).current_dir(dir.path()));
+    let program = fs::read(at("program")).unwrap();
+    let zip = make::zip(&[make::Zipped::new("text", 0, b"text")]);
+    for (data, is_shorter) in [(&zip[..], false), (b"image", false), (&[0; 100][..], true), (b"", true)] {
+        fs::write(at("program"), [&program, data].concat()).unwrap();
+        let (status, _, said) = text(&tool_in(dir.path(), &["recompress", "program", "-o", "new"]));
+        assert_eq!((status, said.contains(" shorter\n")), (0, is_shorter), "{said}");
+        let new = fs::read(at("new")).unwrap();
+        assert!(new.ends_with(data) && (new.len() == program.len() + data.len()) != is_shorter, "{said}");
+        must(Command::new("chmod").args(["+x", "new"]).current_dir(dir.path()));
+        assert_eq!(run(dir.path(), &["new"]).0, Some(1), "the bundles are compressed");
+    }
+}
+
 /// The code objects in a file.
 fn extracted(file: &Path) -> Vec<Vec<u8>> {
     built::extracted(file, &[])

@@ -56,8 +56,8 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// # Location
 ///
 /// In an ELF file each bundle keeps its address, since the program contains it. The pages that it no longer needs are taken
-/// out of programs and libraries, and what follows moves in the file, unless [`keep_offsets`](Self::keep_offsets) is set. Elsewhere, and if it
-/// is set, all stays at its offset, and the space becomes a hole in the file. A bundle whose form does not fit before the data that
+/// out of programs and libraries, and what follows moves in the file, unless [`keep_offsets`](Self::keep_offsets) is set. Elsewhere, if it
+/// is set, and if other data follows the program, all stays at its offset, and the space becomes a hole in the file. A bundle whose form does not fit before the data that
 /// follows is an error. So is a section that shares bytes with bundles, because neither can be rewritten without the
 /// other.
 ///
