@@ -8,6 +8,7 @@ mod conditions;
 mod diff;
 mod extract;
 mod files;
+mod gpus;
 mod inspect;
 mod kernels;
 mod llvm;

@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use offload_bundle::container::Codec;
 use offload_bundle::container::stream::{Compression, Method};
-use offload_bundle::job::{Recompress, Recompressed, RecompressedZip};
+use offload_bundle::job::{Missed, Recompress, Recompressed, RecompressedZip};
 use offload_bundle::scan::Pattern;
 
 use super::files::SizeOption;
+use super::gpus::Gpus;
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::units::{bytes, count};
@@ -26,6 +27,9 @@ Examples:
   Keep only the code for two GPUs:
     clang-offload-bundler recompress libkernels.so -o libkernels.so \\
       --keep gfx90a,gfx942
+  Keep all that two GPUs can use, also code for others that they run:
+    clang-offload-bundler recompress libkernels.so -o libkernels.so \
+      --keep-for sm_89,gfx1151
   Compress CUDA code, and keep only that for one architecture and PTX:
     clang-offload-bundler recompress libkernels.so -o libkernels.so \\
       --keep sm_90 --cuda-method zstd
@@ -55,7 +59,7 @@ const ABOUT: &str = "\
     members are copied unchanged, and so are members that would not become smaller, unless code objects are dropped \
     from them. In a wheel, RECORD gets the right hashes and sizes, and moves to the end; a \
     signature of it (RECORD.jws, RECORD.p7s) is an error. Zip files and archives inside a zip file stay as they are. --keep, \
-    --drop and --none apply to all members together: each --keep pattern must match something in any of them. A \
+    --keep-for, --drop and --none apply to all members together: each pattern of --keep must match something in any of them. A \
     member may be left without device code: on the GPUs that are kept, it had no code before either.\n\n\
     HIP runtimes since ROCm 6.2 read compressed bundles; that of Debian 12 is older. Copies of a file write holes \
     out again as zeros: by pip, unzip, dpkg and git, and in container images. LLVM 22's bundler reads a compressed bundle only if no data \
@@ -63,6 +67,8 @@ const ABOUT: &str = "\
 
 const PATTERNS: &str = "The patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list, as for `extract --target`.";
 const KEEP: &str = "Keep only host code, PTX and what matches any of the patterns";
+const KEEP_FOR: &str =
+    "Keep only host code and what runtimes can take on any of these GPUs (sm_89), or on those of a list in a file";
 const DROP: &str = "Drop what matches any of the patterns";
 
 /// Make bundles smaller: compress them, and drop GPUs
@@ -103,6 +109,16 @@ pub(super) struct RecompressOptions {
     )]
     keep: Option<Vec<Pattern>>,
     #[arg(
+        long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "keep", help = KEEP_FOR,
+        long_help = format!(
+            "{KEEP_FOR}. On an AMD GPU, that is code for its processor with compatible features, for its generic target, and SPIR-V; on \
+             an NVIDIA GPU, machine code for it and for earlier versions with the same major number, and PTX and LTO-IR for it and \
+             for earlier versions. Code of which the target is not known is kept. So the GPUs are served as before; each must have some code. The \
+             names are those of `verify --expect`."
+        ),
+    )]
+    keep_for: Option<Gpus>,
+    #[arg(
         long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = DROP,
         long_help = format!("{DROP}. {PATTERNS}"),
     )]
@@ -123,6 +139,7 @@ impl Options for RecompressOptions {
         let mut recompress = Recompress::new(&self.file, &self.output);
         recompress.compression = self.compression();
         recompress.keep = self.keep.as_deref().map(|patterns| self.comparison.selection(patterns));
+        recompress.keep_for = self.keep_for.iter().flat_map(|Gpus(gpus)| gpus).cloned().collect();
         recompress.drop = self.drop.as_deref().map(|patterns| self.comparison.selection(patterns));
         recompress.fatbin_codec = self.cuda_method.map(|method| match method {
             CudaMethod::Lz4 => Codec::Lz4,
@@ -132,6 +149,7 @@ impl Options for RecompressOptions {
         recompress.limits = self.size.limits();
         let result = recompress.run(&mut |event| console.event(event))?;
         console.line(&summary(&result));
+        result.missed.iter().for_each(|missed| console.line(&note_of(missed)));
         if result.packed > 0 {
             console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
         }
@@ -162,6 +180,15 @@ fn level(text: &str) -> anyhow::Result<i32> {
 /// Parses the value of `--window`.
 fn window(text: &str) -> anyhow::Result<u32> {
     values::window("it", text.parse()?)
+}
+
+/// What a GPU would have used.
+fn note_of(Missed { device, bundles, targets, .. }: &Missed) -> String {
+    let targets = targets.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let bundles = count(*bundles, "bundle", "bundles");
+    format!(
+        "note: in {bundles}, {device} would have used code for {targets}, which was left out; --keep-for {device} keeps it"
+    )
 }
 
 /// The result in one line.

@@ -79,6 +79,15 @@ pub(super) fn with_two_dashes(word: &OsStr, options: &[String]) -> Option<OsStri
 pub(super) fn for_no_match(error: &Error) -> Option<String> {
     let Error::NoMatch { targets, present, .. } = error else { return None };
     let present = || present.iter().map(String::as_str);
+    let runs = |target: &&String| Device::parse(target).is_ok_and(|device| present().any(|other| device.runs(other)));
+    if let Some(target) = targets.iter().find(runs) {
+        let device = Device::parse(target).ok()?;
+        let others: Vec<&str> = present().filter(|other| device.runs(other)).collect();
+        return Some(format!(
+            "{target} runs the code for {}: extract --as-runtime and recompress --keep-for take it",
+            others.join(", ")
+        ));
+    }
     let meant: Vec<(&String, String)> =
         targets.iter().filter_map(|target| Some((target, gpu(target, present())?))).collect();
     match meant.as_slice() {

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::bail;
 use clap::Parser;
 use offload_bundle::Result;
 use offload_bundle::display::printable;
@@ -17,6 +16,7 @@ use offload_bundle::scan::{Follow, Place};
 use serde::Serialize;
 
 use super::files::{self, FileOrigin, Problems, SearchOptions, WorkFile};
+use super::gpus::Gpus;
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
 use super::print::units::{Kinds, count};
@@ -117,38 +117,6 @@ pub(super) struct VerifyOptions {
     /// Print a JSON document, described by docs/verify.schema.json.
     #[arg(long)]
     json: bool,
-}
-
-/// The longest file with names of GPUs, in bytes.
-const LIST_MAX: u64 = 1 << 20;
-
-/// The GPUs of an option.
-#[derive(Clone, Debug)]
-struct Gpus(Vec<Device>);
-
-impl Gpus {
-    /// The GPUs in a list, or in a file. In a file, `#` begins a comment.
-    fn parse(text: &str) -> anyhow::Result<Self> {
-        let devices = match suggest::devices(text) {
-            Ok(devices) => devices,
-            Err(error) => match std::fs::metadata(text) {
-                Ok(file) if file.is_file() && file.len() <= LIST_MAX => {
-                    let content = std::fs::read_to_string(text)?;
-                    let lines = content.trim_start_matches('\u{feff}').lines();
-                    let names: Vec<&str> = lines.map(|line| line.split('#').next().unwrap_or_default()).collect();
-                    suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)?
-                }
-                Ok(_) => bail!("it is not a file with a list of at most 1 MiB"),
-                Err(_) if !text.contains(['.', '/']) => bail!("{error}"),
-                Err(file) if file.kind() == io::ErrorKind::NotFound => bail!("there is no such file, and {error}"),
-                Err(file) => bail!("{file}, and {error}"),
-            },
-        };
-        if devices.is_empty() {
-            bail!("it names no GPU");
-        }
-        Ok(Self(devices))
-    }
 }
 
 /// A file and its result.

@@ -113,6 +113,29 @@ impl Code {
         }
     }
 
+    /// The code of an entry, whether runtimes find it there or not: LTO-IR is compiled for as many GPUs as PTX is. None if the target
+    /// of the entry does not tell for which GPUs it is.
+    pub(crate) fn compiled_for(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
+        match content {
+            Some(ContentKind::Bundle | ContentKind::FatBinary) => None,
+            Some(ContentKind::Empty) => Self::of_entry(id, None),
+            Some(ContentKind::LtoIr) => {
+                let processor = id.target_id().processor();
+                let sm = processor.strip_prefix("lto_").or_else(|| processor.strip_prefix("sm_"))?;
+                Sm::parse(sm).map(Self::Ptx)
+            }
+            content => Self::of_entry(id, content),
+        }
+    }
+
+    /// The code with this [name](Self::name).
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        if name == AMD_SPIR_V {
+            return Some(Self::AmdSpirV);
+        }
+        Self::of_nvidia(name, None).or_else(|| Some(Self::Amd(TargetId::parse(name, Arch::AmdGcn).ok()?)))
+    }
+
     fn of_nvidia(processor: &str, content: Option<ContentKind>) -> Option<Self> {
         match (processor.strip_prefix("sm_"), processor.strip_prefix("compute_")) {
             (Some(sm), _) if content == Some(ContentKind::Ptx) => Sm::parse(sm).map(Self::Ptx),

@@ -150,6 +150,17 @@ impl Device {
         }
     }
 
+    /// Whether code with this target ID may run on it, in one of its settings at least.
+    ///
+    /// ```
+    /// let sm_89 = offload_bundle::runtime::Device::parse("sm_89")?;
+    /// assert!(sm_89.runs("sm_86") && sm_89.runs("compute_75") && !sm_89.runs("sm_90"));
+    /// # Ok::<(), offload_bundle::runtime::DeviceError>(())
+    /// ```
+    pub fn runs(&self, target: &str) -> bool {
+        Code::named(target).is_some_and(|code| self.takes(&code))
+    }
+
     /// What a bundle without any code for it lacks.
     pub(crate) fn lack(&self) -> String {
         match self.settings.first() {

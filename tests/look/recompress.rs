@@ -339,6 +339,98 @@ fn gpus_are_kept_and_left_out() {
     }
 }
 
+/// Of any bundle, GPUs load the same code as before, and nothing is left that none of them could take.
+#[test]
+fn what_gpus_can_take_is_kept() {
+    let (amd, spir_v) = ("hip-amdgcn-amd-amdhsa--", "hip-spirv64-amd-amdhsa--amdgcnspirv");
+    let targets = ["gfx906", "gfx906:xnack-", "gfx9-generic", "gfx90a:xnack+", "gfx1100", "gfx11-generic", "gfx1101"];
+    let mut ids: Vec<String> = targets.iter().map(|target| format!("{amd}{target}")).collect();
+    ids.push(spir_v.to_owned());
+    let takes = |gpu: &str, id: &str| {
+        let own = match gpu {
+            "gfx1151" => &["gfx11-generic", "amdgcnspirv"][..],
+            "gfx906" => &["gfx906", "gfx906:xnack-", "gfx9-generic", "amdgcnspirv"],
+            _ => &["gfx90a:xnack+", "amdgcnspirv"],
+        };
+        own.iter().any(|target| id.ends_with(&format!("-{target}")))
+    };
+    for set in 1..1_u16 << ids.len() {
+        let held_ids: Vec<String> =
+            (0..).zip(&ids).filter(|(index, _)| set >> index & 1 == 1).map(|(_, id)| id.clone()).collect();
+        if set % 5 != 0 && held_ids.len() > 2 {
+            continue;
+        }
+        let contents: Vec<Vec<u8>> = held_ids.iter().map(|id| id.as_bytes().repeat(20)).collect();
+        let mut entries = vec![(HOST, &b""[..])];
+        entries.extend(held_ids.iter().zip(&contents).map(|(id, content)| (id.as_str(), content.as_slice())));
+        let data = formats::binary(&entries, 8);
+        for gpu in ["gfx1151", "gfx906", "gfx90a:xnack+"] {
+            let expected: Vec<String> = held_ids.iter().filter(|id| takes(gpu, id)).cloned().collect();
+            if expected.is_empty() {
+                assert!(refused(&["--keep-for", gpu], &data).contains(&format!("no code object matches '{gpu}'")));
+                continue;
+            }
+            let (kept, _) = recompress(&["--keep-for", gpu], &data);
+            assert_eq!(ids_of_devices(&kept), expected, "{gpu}");
+            assert!(loaded_by(gpu, &kept) == loaded_by(gpu, &data), "{gpu}: {held_ids:?}");
+        }
+    }
+}
+
+/// The IDs in a file, without that of the host.
+fn ids_of_devices(data: &[u8]) -> Vec<String> {
+    ids(data).into_iter().filter(|id| id != HOST).collect()
+}
+
+/// The code objects that the runtime of a GPU loads.
+fn loaded_by(gpu: &str, data: &[u8]) -> Vec<Vec<u8>> {
+    let dir = memory_directory();
+    fs::write(dir.path().join("in"), data).unwrap();
+    built::extracted(&dir.path().join("in"), &["--as-runtime", "-t", gpu])
+}
+
+#[test]
+fn code_for_earlier_architectures_ptx_and_lto_ir_are_kept_for_a_gpu() {
+    use fatbins::Code;
+    const LTO_IR: u16 = 8;
+    let lto = |sm: u32| Code::new(LTO_IR, sm, b"\xedCN\x7f1234");
+    let codes = [
+        Code::cubin(75, 64),
+        Code::cubin(80, 64),
+        Code::cubin(86, 64),
+        Code::cubin(90, 64),
+        Code::ptx(75),
+        Code::ptx(90),
+        lto(80),
+        lto(100),
+    ];
+    let fatbin = |codes: &[Code]| fatbins::fatbin(&codes.iter().map(fatbins::entry).collect::<Vec<_>>());
+    let data = fatbin(&codes);
+    for (gpus, expected) in [
+        ("sm_89", &["sm_80", "sm_86", "compute_75", "lto_80"][..]),
+        ("sm_75,sm_90", &["sm_75", "sm_90", "compute_75", "compute_90", "lto_80"]),
+        ("compute_120", &["compute_75", "compute_90", "lto_80", "lto_100"]),
+    ] {
+        let (kept, said) = recompress(&["--keep-for", gpus], &data);
+        let targets: Vec<String> = ids(&kept).iter().map(|id| id.rsplit('-').next().unwrap().to_owned()).collect();
+        assert_eq!(targets, expected, "{gpus}: {said}");
+    }
+    let (_, said) = recompress(&["--keep", "sm_90,sm_86"], &data);
+    assert!(!said.contains("would have used"), "{said}");
+    let two = fatbin(&[Code::cubin(80, 64), Code::cubin(86, 64)]);
+    let (_, said) = recompress(&["--keep", "sm_86"], &[&data[..], &two, &fatbin(&[Code::cubin(80, 64)])].concat());
+    let note =
+        "note: in 1 bundle, sm_86 would have used code for sm_80, which was left out; --keep-for sm_86 keeps it\n";
+    assert!(said.ends_with(note), "{said}");
+    let said = refused(&["--keep", "sm_89"], &two);
+    let hint = "hint: sm_89 runs the code for sm_80, sm_86: extract --as-runtime and recompress --keep-for take it\n";
+    assert!(said.ends_with(hint), "{said}");
+    assert_eq!(
+        tool(&["recompress", "in", "-o", "out", "--keep", "sm_80", "--keep-for", "sm_80"], &[("in", &two)]).status,
+        2
+    );
+}
+
 #[test]
 fn an_id_that_is_no_utf_8_can_only_be_kept_whole() {
     let mut data = formats::binary(&[("hip-x", b"first"), (GFX906, b"second")], 1);

@@ -7,7 +7,8 @@ use offload_bundle::container::stream::{Compression, Method, Recorded};
 use offload_bundle::id::OffloadKind;
 use offload_bundle::io::Input;
 use offload_bundle::job::{Fault, Recompress, Recompressed, Verify};
-use offload_bundle::scan::{CodeObjectRef, Format, Found, Selection, Step};
+use offload_bundle::runtime::{self, Device};
+use offload_bundle::scan::{CodeObjectRef, Format, Found, Scan, Selection, Step};
 
 use super::choices::{Choices, digest};
 use super::extract::chosen;
@@ -39,13 +40,14 @@ pub fn recompress(data: &[u8]) {
         compression.level = choices.pick(&[1, 3, 6]);
         compression
     });
-    let (keep, drop) = match choices.below(4) {
-        0 => (Some(chosen(data)), None),
-        1 => (None, Some(chosen(data))),
-        _ => (None, None),
+    let (keep, keep_for, drop) = match choices.below(5) {
+        0 => (Some(chosen(data)), Vec::new(), None),
+        1 => (None, Vec::new(), Some(chosen(data))),
+        2 => (None, gpus(data, &mut choices), None),
+        _ => (None, Vec::new(), None),
     };
     let room = Room::with(data);
-    let change = Change { compression, keep, drop };
+    let change = Change { compression, keep, keep_for, drop };
     if data.starts_with(b"PK") {
         return wheels::as_it_is(data, &change);
     }
@@ -58,7 +60,13 @@ pub fn recompress(data: &[u8]) {
         return;
     }
     assert_eq!((before.bundles.len(), before.stored()), (result.bundles, result.before), "what there was");
-    assert!(before.contents == after.contents, "other code objects than before");
+    if change.keep_for.is_empty() {
+        assert!(before.contents == after.contents, "other code objects than before");
+    } else {
+        assert!(is_part(&after.contents.concat(), &before.contents.concat()), "other code objects than before");
+        let loaded = |data: &[u8]| loaded(&change.keep_for, data);
+        assert!(loaded(data) == loaded(&output), "runtimes load other code than before");
+    }
     assert!(after.bundles.len() == result.bundles && after.stored() == result.after, "what there is");
     if is_program {
         program(data, &output, &before, &after);
@@ -79,7 +87,7 @@ pub fn recompress(data: &[u8]) {
     if after.bundles.is_empty() {
         return;
     }
-    let change = Change { keep: None, drop: None, ..change };
+    let change = Change { compression: change.compression, ..Change::default() };
     let (again, _) = change.run(&room).unwrap();
     // The result of zlib for pieces depends on where a piece ends.
     let in_pieces =
@@ -87,7 +95,7 @@ pub fn recompress(data: &[u8]) {
     // Without zstd in it, a fatbin is packed with LZ4.
     let may_shrink = in_pieces || after.has_fatbins;
     assert!(again == output || (may_shrink && again.len() <= output.len()), "done again, it is changed");
-    let Some((plain, _)) = (Change { compression: None, keep: None, drop: None }).run(&room) else {
+    let Some((plain, _)) = Change::default().run(&room) else {
         let is_unread = after.contents.iter().flatten().any(|(_, content)| content.is_none());
         assert!(is_program || after.must_stay_compressed || is_unread, "cannot be made plain");
         return;
@@ -95,6 +103,35 @@ pub fn recompress(data: &[u8]) {
     let plain = Held::of(&plain, &|_| true);
     assert!(is_program || plain.contents == after.contents, "other code objects when plain");
     assert!(plain.compressed <= usize::from(is_program) * after.compressed, "compressed when plain");
+}
+
+/// GPUs, some of which code in a file is for.
+fn gpus(data: &[u8], choices: &mut Choices<'_>) -> Vec<Device> {
+    let mut names: Vec<String> =
+        ["gfx906", "gfx90a:xnack-", "gfx1100", "sm_89", "compute_75"].map(str::to_owned).to_vec();
+    let look = &mut |found: &Found<'_>| {
+        let targets =
+            found.code_objects().filter_map(|code_object| Some(code_object.entry_id()?.target_id().to_string()));
+        names.extend(targets.take(8));
+    };
+    search_with(&Input::from_bytes("in", data.to_vec()), Inflate::Whole, false, look);
+    let mut gpus: Vec<Device> = names.iter().filter_map(|name| Device::parse(name).ok()).collect();
+    let count = choices.below(2) + 1;
+    (0..count).map(|_| gpus.swap_remove(choices.below(gpus.len()))).collect()
+}
+
+/// The code objects that the runtimes of some GPUs load, by their IDs.
+fn loaded(gpus: &[Device], data: &[u8]) -> Vec<(Vec<usize>, Box<[u8]>)> {
+    let mut scan = Scan::default();
+    scan.limits.inflated = LIMITS.inflated;
+    let loaded = runtime::loaded(&scan, data, gpus).unwrap_or_default();
+    loaded.into_iter().map(|loaded| (loaded.devices, loaded.code_object.id)).collect()
+}
+
+/// Whether the items of one list are those of another without some.
+fn is_part<T: PartialEq>(part: &[T], whole: &[T]) -> bool {
+    let mut whole = whole.iter();
+    part.iter().all(|item| whole.any(|other| item == other))
 }
 
 /// Checks that no rule has more faults than before.
@@ -141,6 +178,7 @@ fn overlap(ranges: &[Range<u64>]) -> bool {
 pub(super) struct Change {
     pub(super) compression: Option<Compression>,
     pub(super) keep: Option<Selection>,
+    pub(super) keep_for: Vec<Device>,
     pub(super) drop: Option<Selection>,
 }
 
@@ -150,6 +188,7 @@ impl Change {
         let mut job = Recompress::new(room.input(), room.path("out"));
         job.compression = self.compression;
         job.keep = self.keep.clone();
+        job.keep_for = self.keep_for.clone();
         job.drop = self.drop.clone();
         job.limits = LIMITS;
         let result = job.run(&mut |_| {}).map_err(|error| said(&error));

@@ -1,21 +1,19 @@
 //! Makes bundles smaller, by compressing them again or by removing the code for some GPUs.
 
+mod choice;
 mod record;
 mod wheel;
 
-use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::open;
-use super::present::Present;
 use super::rewrite::{Rewriter, changed};
 use super::share::check_size;
-use super::unmatched::{Matched, Wanted};
 use crate::bytes::len_of;
 use crate::codec::{Codec, Compression};
 use crate::container::binary::Binary;
-use crate::container::fatbin::{self, Fatbin, ImageKind, Packing};
+use crate::container::fatbin::{self, Fatbin, Packing};
 use crate::container::gaps;
 use crate::container::magic::Magic;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
@@ -27,7 +25,11 @@ use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Output};
 use crate::io::piece::{Piece, total_len};
-use crate::scan::{Budget, Format, KnownId, Place, Selection, Wide, bundle_sections, file_kind, is_zip};
+use crate::runtime::Device;
+use crate::scan::{Budget, Format, Place, Selection, Wide, bundle_sections, file_kind, is_zip};
+use choice::{Choice, Chosen};
+
+pub use choice::Missed;
 
 /// The largest alignment that is kept: the size of a memory page.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -84,6 +86,9 @@ pub struct Recompress {
     pub fatbin_codec: Option<Codec>,
     /// The code objects to keep, besides those of hosts and PTX; `None` keeps all.
     pub keep: Option<Selection>,
+    /// The GPUs for which all is kept that their runtimes could take, by the [rules of the vendors](Device), besides the code of hosts;
+    /// if there are none, all is kept that [`keep`](Self::keep) does not exclude.
+    pub keep_for: Vec<Device>,
     /// The code objects to remove.
     pub drop: Option<Selection>,
     /// Whether all stays at its offset in ELF programs and libraries, which then do not become shorter.
@@ -93,7 +98,7 @@ pub struct Recompress {
 }
 
 /// The result of recompressing a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recompressed {
     /// The number of bundles.
@@ -114,6 +119,8 @@ pub struct Recompressed {
     pub shortened: u64,
     /// The numbers of a zip file; none of another file.
     pub zip: Option<RecompressedZip>,
+    /// What GPUs that are named in [`Recompress::keep`] would have used, and was removed.
+    pub missed: Vec<Missed>,
 }
 
 /// The result of recompressing a zip file.
@@ -142,6 +149,7 @@ impl Recompress {
             compression,
             fatbin_codec: None,
             keep: None,
+            keep_for: Vec::new(),
             drop: None,
             keep_offsets: false,
             limits: Limits::default(),
@@ -236,14 +244,7 @@ struct Recompression<'j> {
     /// The limit on the total inflated size of all bundles, as in a search.
     budget: Budget,
     result: Recompressed,
-    /// The parts of `keep` that have matched.
-    kept: Matched,
-    /// Whether `drop` matched anything.
-    drops: bool,
-    /// The entry IDs found so far.
-    present: Present,
-    /// The number of remaining code objects for devices.
-    left: usize,
+    choice: Choice<'j>,
     /// The only change, if one code object is replaced.
     replacing: Option<Replacing<'j>>,
     refusals: Refusals,
@@ -358,10 +359,7 @@ impl<'j> Recompression<'j> {
             job,
             budget: Budget::new(job.limits, len),
             result: Recompressed::default(),
-            kept: Matched::default(),
-            drops: false,
-            present: Present::default(),
-            left: 0,
+            choice: Choice::new(job),
             replacing: None,
             refusals: Refusals::default(),
             span: Span { start: 0, len, of: len },
@@ -446,18 +444,8 @@ impl<'j> Recompression<'j> {
             let what = file_kind(data.bytes());
             return Err(Error::Unsupported { path: data.path().to_owned(), what });
         }
-        let keep = self.job.keep.as_ref().map(Wanted::of);
-        let mut unmatched = keep.map_or_else(Vec::new, |keep| self.kept.unmatched(keep, &HashSet::new()).0);
-        let dropping = self.job.drop.iter().filter(|_| !self.drops).flat_map(|drop| &drop.targets);
-        unmatched.extend(dropping.map(|pattern| format!("'{}'", pattern.as_str())));
-        if !unmatched.is_empty() {
-            let inputs = [data.path().to_owned()];
-            return Err(Error::no_match(&inputs, &unmatched, &self.present.into_shown()));
-        }
-        if self.result.dropped > 0 && self.left == 0 {
-            return Err(Error::refused(ErrorKind::NotFound, data.path(), None, "no device code would be left"));
-        }
-        Ok(self.result)
+        let missed = self.choice.finish(data.path(), self.result.dropped)?;
+        Ok(Recompressed { missed, ..self.result })
     }
 }
 
@@ -726,30 +714,15 @@ impl FileRewrite<'_, '_> {
 
     /// The indices of the code objects to keep; `None` if all are kept.
     fn kept(&mut self, bundle: &Bundle<'_>) -> Option<Vec<usize>> {
-        let is_ptx = |entry: &Entry| entry.cuda.as_ref().is_some_and(|image| image.kind == ImageKind::Ptx);
-        let kept = (0..).zip(&bundle.entries);
-        let kept = kept.filter(|(_, entry)| self.keeps(&KnownId::of(&entry.id, Format::Bundle), is_ptx(entry)));
-        let kept: Vec<usize> = kept.map(|(index, _)| index).collect();
+        let Chosen { kept, devices } = self.run.choice.of(bundle);
+        self.left += devices;
         let dropped = bundle.entries.len() - kept.len();
         self.result.dropped += dropped;
         (dropped > 0).then_some(kept)
     }
 
-    /// Whether a code object is kept. PTX is, unless it is dropped.
-    fn keeps(&mut self, id: &KnownId, is_ptx: bool) -> bool {
-        let Recompress { keep, drop, .. } = self.run.job;
-        self.run.present.note_code(id, keep.iter().chain(drop));
-        let is_dropped = self.run.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
-        self.run.drops |= is_dropped;
-        let is_kept = keep.as_ref().is_none_or(|keep| self.run.kept.takes(Wanted::of(keep), id, None));
-        let kept = !is_dropped && (id.is_host() || is_ptx || is_kept);
-        self.left += usize::from(kept && !id.is_host());
-        kept
-    }
-
     /// Ends the file.
     fn finish(self) -> Result<(Rewritten, Vec<Range<u64>>)> {
-        self.run.left += self.left;
         let is_emptied = self.result.dropped > 0 && self.left == 0;
         let (output, holes) = if self.result.bundles > 0 { self.to.finish()? } else { (self.to.output, Vec::new()) };
         Ok((Rewritten { output, result: self.result, is_emptied }, holes))

@@ -244,7 +244,7 @@ impl ZipRewrite<'_, '_, '_> {
         if is_same || is_larger && !self.run.must_change(self.run.result.dropped) {
             self.to.restart()?;
             self.to.copy_until(self.data.len())?;
-            self.run.result = self.run.result.as_before();
+            self.run.result = std::mem::take(&mut self.run.result).as_before();
             self.result.kept += self.result.members;
             self.result.members = 0;
         }

@@ -1,0 +1,163 @@
+//! Which code objects a recompression keeps.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+
+use super::Recompress;
+use crate::code::ContentKind;
+use crate::container::fatbin::ImageKind;
+use crate::container::sequence::Bundle;
+use crate::error::{Error, ErrorKind, Result};
+use crate::job::present::Present;
+use crate::job::unmatched::{Matched, Wanted};
+use crate::runtime::{Code, Device};
+use crate::scan::{Format, KnownId, Pattern};
+
+/// Code that a GPU would have used, in bundles from which it was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Missed {
+    /// The GPU.
+    pub device: Device,
+    /// The number of bundles.
+    pub bundles: usize,
+    /// The targets of the code, in the order of their names.
+    pub targets: BTreeSet<String>,
+}
+
+/// The code objects of a bundle that are kept.
+pub(super) struct Chosen {
+    /// Their indices.
+    pub(super) kept: Vec<usize>,
+    /// The number of those that are not host code.
+    pub(super) devices: usize,
+}
+
+/// What is kept of all bundles, and which parts of the job have matched so far.
+pub(super) struct Choice<'j> {
+    job: &'j Recompress,
+    /// The parts of `keep` that have matched.
+    matched: Matched,
+    /// The GPUs of `keep_for` that could take something, by their indices.
+    served: BTreeSet<usize>,
+    /// Whether `drop` matched anything.
+    drops: bool,
+    present: Present,
+    /// The number of code objects for devices that are kept.
+    left: usize,
+    /// The GPUs that `keep` names.
+    named: Vec<Device>,
+    /// By the index in `named`.
+    missed: BTreeMap<usize, Missed>,
+}
+
+/// A code object that is kept or removed.
+struct Candidate {
+    id: KnownId,
+    content: Option<ContentKind>,
+    /// None if it is not known what it is for.
+    code: Option<Code>,
+}
+
+impl<'j> Choice<'j> {
+    pub(super) fn new(job: &'j Recompress) -> Self {
+        let named = job.keep.iter().flat_map(|keep| &keep.targets).map(Pattern::as_str);
+        Self {
+            job,
+            matched: Matched::default(),
+            served: BTreeSet::new(),
+            drops: false,
+            present: Present::default(),
+            left: 0,
+            named: named.filter_map(|name| Device::parse(name).ok()).collect(),
+            missed: BTreeMap::new(),
+        }
+    }
+
+    /// Chooses among the code objects of a bundle.
+    pub(super) fn of(&mut self, bundle: &Bundle<'_>) -> Chosen {
+        let candidates: Vec<Candidate> = (0..bundle.entries.len()).map(|index| Candidate::of(bundle, index)).collect();
+        let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0 }, Vec::new());
+        for (index, candidate) in candidates.into_iter().enumerate() {
+            if self.keeps(&candidate) {
+                chosen.devices += usize::from(!candidate.id.is_host());
+                chosen.kept.push(index);
+            }
+            let is_found = !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
+            codes.extend(candidate.code.filter(|_| is_found).map(|code| (index, code)));
+        }
+        self.left += chosen.devices;
+        self.note_missed(&codes, &chosen.kept);
+        chosen
+    }
+
+    /// Whether a code object is kept. PTX is, unless it is dropped or no GPU takes it for which code is kept.
+    fn keeps(&mut self, candidate: &Candidate) -> bool {
+        let Recompress { keep, drop, .. } = self.job;
+        let Candidate { id, content, code } = candidate;
+        self.present.note_code(id, keep.iter().chain(drop));
+        let is_dropped = drop.as_ref().is_some_and(|drop| drop.takes_id(id));
+        self.drops |= is_dropped;
+        let is_ptx = *content == Some(ContentKind::Ptx);
+        let is_selected = keep.as_ref().is_none_or(|keep| self.matched.takes(Wanted::of(keep), id, None) || is_ptx);
+        !is_dropped && (id.is_host() || is_selected && self.may_be_taken(code.as_ref()))
+    }
+
+    /// Whether the runtime of any GPU could take some code. What is not known to be for a GPU may be for all.
+    fn may_be_taken(&mut self, code: Option<&Code>) -> bool {
+        let devices = &self.job.keep_for;
+        let Some(code) = code.filter(|_| !devices.is_empty()) else { return true };
+        let takers = devices.iter().enumerate().filter(|(_, device)| device.takes(code));
+        let takers: Vec<usize> = takers.map(|(index, _)| index).collect();
+        self.served.extend(&takers);
+        !takers.is_empty()
+    }
+
+    /// Notes what GPUs would have used among the code of a bundle.
+    fn note_missed(&mut self, codes: &[(usize, Code)], kept: &[usize]) {
+        for (number, device) in self.named.iter().enumerate() {
+            let chosen = device.chosen(codes);
+            let gone = codes.iter().filter(|(index, _)| chosen.contains(index) && kept.binary_search(index).is_err());
+            let targets: BTreeSet<String> = gone.map(|(_, code)| code.name()).collect();
+            if !targets.is_empty() {
+                let none = || Missed { device: device.clone(), bundles: 0, targets: BTreeSet::new() };
+                let missed = self.missed.entry(number).or_insert_with(none);
+                missed.bundles += 1;
+                missed.targets.extend(targets);
+            }
+        }
+    }
+
+    /// Fails if a part of the job has matched nothing, or if nothing is left although code objects were `dropped`.
+    pub(super) fn finish(self, path: &Path, dropped: usize) -> Result<Vec<Missed>> {
+        let Recompress { keep, drop, keep_for, .. } = self.job;
+        let keeping = keep.as_ref().map(|keep| self.matched.unmatched(Wanted::of(keep), &HashSet::new()).0);
+        let mut unmatched = keeping.unwrap_or_default();
+        let unserved = (0..).zip(keep_for).filter(|(index, _)| !self.served.contains(index));
+        unmatched.extend(unserved.map(|(_, device)| format!("'{device}'")));
+        let dropping = drop.iter().filter(|_| !self.drops).flat_map(|drop| &drop.targets);
+        unmatched.extend(dropping.map(|pattern| format!("'{}'", pattern.as_str())));
+        if !unmatched.is_empty() {
+            return Err(Error::no_match(&[path.to_owned()], &unmatched, &self.present.into_shown()));
+        }
+        if dropped > 0 && self.left == 0 {
+            return Err(Error::refused(ErrorKind::NotFound, path, None, "no device code would be left"));
+        }
+        Ok(self.missed.into_values().collect())
+    }
+}
+
+impl Candidate {
+    fn of(bundle: &Bundle<'_>, index: usize) -> Self {
+        let entry = bundle.entries.get(index);
+        let id = KnownId::of(entry.map_or(&[], |entry| &entry.id), Format::Bundle);
+        let content = match entry.and_then(|entry| entry.cuda.as_ref()).map(|image| image.kind) {
+            Some(ImageKind::Ptx) => Some(ContentKind::Ptx),
+            Some(ImageKind::LtoIr) => Some(ContentKind::LtoIr),
+            Some(ImageKind::Cubin | ImageKind::Other(_)) => None,
+            None => bundle.head(index, ContentKind::HEAD_LEN).map(ContentKind::of),
+        };
+        let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
+        Self { id, content, code }
+    }
+}
