@@ -75,7 +75,7 @@ impl<'j> Choice<'j> {
     }
 
     /// Chooses among the code objects of a bundle.
-    pub(super) fn of(&mut self, bundle: &Bundle<'_>) -> Chosen {
+    pub(super) fn choose(&mut self, bundle: &Bundle<'_>) -> Chosen {
         let candidates: Vec<Candidate> = (0..bundle.entries.len()).map(|index| Candidate::of(bundle, index)).collect();
         let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0 }, Vec::new());
         for (index, candidate) in candidates.into_iter().enumerate() {

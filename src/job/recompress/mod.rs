@@ -714,7 +714,7 @@ impl FileRewrite<'_, '_> {
 
     /// The indices of the code objects to keep; `None` if all are kept.
     fn kept(&mut self, bundle: &Bundle<'_>) -> Option<Vec<usize>> {
-        let Chosen { kept, devices } = self.run.choice.of(bundle);
+        let Chosen { kept, devices } = self.run.choice.choose(bundle);
         self.left += devices;
         let dropped = bundle.entries.len() - kept.len();
         self.result.dropped += dropped;
