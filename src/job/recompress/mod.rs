@@ -456,7 +456,7 @@ fn zip_after_other_data(data: Slice<'_>) -> Error {
 
 impl Recompressed {
     /// The numbers of a file that stays as it was.
-    fn as_before(self) -> Self {
+    fn unchanged(self) -> Self {
         Self { after: self.before, unchanged: 0, packed: 0, holes: 0, shortened: 0, ..self }
     }
 

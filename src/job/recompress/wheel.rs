@@ -159,7 +159,7 @@ impl ZipRewrite<'_, '_, '_> {
         let fits = |packed: &PackedChange| packed.contents.stored <= len_max || self.run.must_change(result.dropped);
         let Some(packed) = packed.filter(fits) else {
             self.result.kept += usize::from(!is_same);
-            self.run.result.add(&if is_same { result } else { result.as_before() });
+            self.run.result.add(&if is_same { result } else { result.unchanged() });
             return member.with_place(are_needed.then(|| sum_of(input.as_slice().reader())).transpose());
         };
         self.run.result.add(&result);
@@ -244,7 +244,7 @@ impl ZipRewrite<'_, '_, '_> {
         if is_same || is_larger && !self.run.must_change(self.run.result.dropped) {
             self.to.restart()?;
             self.to.copy_until(self.data.len())?;
-            self.run.result = std::mem::take(&mut self.run.result).as_before();
+            self.run.result = std::mem::take(&mut self.run.result).unchanged();
             self.result.kept += self.result.members;
             self.result.members = 0;
         }
