@@ -1,16 +1,22 @@
 //! `recompress`: makes bundles smaller, in a file of their own, inside a library, or in a wheel.
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
+use anyhow::ensure;
 use clap::{Parser, ValueEnum};
 use offload_bundle::container::Codec;
 use offload_bundle::container::stream::{Compression, Method};
-use offload_bundle::job::{Missed, Recompress, Recompressed, RecompressedZip};
+use offload_bundle::job::{KernelNames, Missed, Recompress, Recompressed, RecompressedZip, Removed};
 use offload_bundle::scan::Pattern;
 
 use super::files::SizeOption;
 use super::gpus::Gpus;
+use super::kernels::demangle::Demangler;
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::units::{bytes, count};
@@ -30,6 +36,9 @@ Examples:
   Keep all that two GPUs can use, also code for others that they run:
     clang-offload-bundler recompress libkernels.so -o libkernels.so \
       --keep-for sm_89,gfx1151
+  Keep only the kernels that a profiler has seen:
+    clang-offload-bundler recompress libkernels.so -o libkernels.so \
+      --keep-kernels seen.txt
   Compress CUDA code, and keep only that for one architecture and PTX:
     clang-offload-bundler recompress libkernels.so -o libkernels.so \\
       --keep sm_90 --cuda-method zstd
@@ -118,6 +127,19 @@ pub(super) struct RecompressOptions {
         ),
     )]
     keep_for: Option<Gpus>,
+    /// Keep only code objects with the kernels of a list: a name in each line, as profilers print them.
+    #[arg(
+        long, value_name = "FILE", value_parser = kernel_names,
+        long_help = "Keep only host code and code objects that define a kernel of the list in FILE, PTX too: a name in each line, mangled or \
+            not, as profilers and `kernels` print them. A name may have the wildcards * ? and [...], unless it ends with a parenthesis, and must \
+            match the whole name of a kernel; white space and .kd at the end do not count. Lines that begin with # are passed \
+            over. Code objects without kernels, or whose kernels are not known (SPIR-V, bitcode, AMD's code object version 2), are \
+            kept. A program fails when it launches a kernel that was left out. Each name must match something in what the other options keep."
+    )]
+    keep_kernels: Option<KernelNames>,
+    /// With --keep-kernels, allow names that no code object defines.
+    #[arg(long, requires = "keep_kernels")]
+    allow_unused: bool,
     #[arg(
         long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = DROP,
         long_help = format!("{DROP}. {PATTERNS}"),
@@ -140,6 +162,10 @@ impl Options for RecompressOptions {
         recompress.compression = self.compression();
         recompress.keep = self.keep.as_deref().map(|patterns| self.comparison.selection(patterns));
         recompress.keep_for = self.keep_for.iter().flat_map(|Gpus(gpus)| gpus).cloned().collect();
+        recompress.keep_kernels.clone_from(&self.keep_kernels);
+        if let Some(names) = &mut recompress.keep_kernels {
+            names.allow_unused = self.allow_unused;
+        }
         recompress.drop = self.drop.as_deref().map(|patterns| self.comparison.selection(patterns));
         recompress.fatbin_codec = self.cuda_method.map(|method| match method {
             CudaMethod::Lz4 => Codec::Lz4,
@@ -149,6 +175,9 @@ impl Options for RecompressOptions {
         recompress.limits = self.size.limits();
         let result = recompress.run(&mut |event| console.event(event))?;
         console.line(&summary(&result));
+        if self.keep_kernels.is_some() {
+            removed(&result.removed).iter().for_each(|line| console.line(line));
+        }
         result.missed.iter().for_each(|missed| console.line(&note_of(missed)));
         if result.packed > 0 {
             console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
@@ -180,6 +209,36 @@ fn level(text: &str) -> anyhow::Result<i32> {
 /// Parses the value of `--window`.
 fn window(text: &str) -> anyhow::Result<u32> {
     values::window("it", text.parse()?)
+}
+
+/// The largest list of kernels, in bytes.
+const NAMES_MAX: u64 = 64 << 20;
+
+/// Reads the value of `--keep-kernels`.
+fn kernel_names(path: &str) -> anyhow::Result<KernelNames> {
+    static DEMANGLER: LazyLock<Demangler> = LazyLock::new(Demangler::default);
+    let mut list = String::new();
+    let len = File::open(path)?.take(NAMES_MAX + 1).read_to_string(&mut list)?;
+    ensure!(u64::try_from(len)? <= NAMES_MAX, "it is longer than 64 MiB");
+    let names = KernelNames::parse(&list, |name| DEMANGLER.demangled(name));
+    ensure!(!names.names().is_empty(), "it names no kernel");
+    Ok(names)
+}
+
+/// What was left out, a line for each GPU.
+fn removed(removed: &BTreeMap<String, Removed>) -> Vec<String> {
+    const LINES_MAX: usize = 40;
+    let line = |(target, removed): (&String, &Removed)| {
+        format!(
+            "{target}: {} of {} left out",
+            count(removed.code_objects, "code object", "code objects"),
+            bytes(removed.size)
+        )
+    };
+    let mut lines: Vec<String> = removed.iter().take(LINES_MAX).map(line).collect();
+    let more = removed.len().saturating_sub(LINES_MAX);
+    lines.extend((more > 0).then(|| format!("and code for {more} more targets")));
+    lines
 }
 
 /// What a GPU would have used.

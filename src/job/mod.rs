@@ -25,7 +25,7 @@ pub use diff::{Change, CodeObjectDiff, Diff, Equal, FileDiff, GpuDiff, KernelDif
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::{Inspect, Inspected, InspectedBundle, KpackReference};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
-pub use recompress::{Missed, Recompress, Recompressed, RecompressedZip};
+pub use recompress::{Demangle, KernelNames, Missed, Recompress, Recompressed, RecompressedZip, Removed};
 pub use replace::{Replace, Replaced};
 pub use unmatched::Matches;
 pub use verify::{Expect, Extent, Fault, KpackTree, NotRead, Rule, Verified, Verify};

@@ -171,7 +171,10 @@ fn shared_bytes_are_not_written_again_and_again() {
     }
     shared.resize(header + size, 7);
     let said = refused(&["--drop", "gfx90a"], &shared);
-    assert!(said.contains("expected no more than 16 times the bundle"), "{said}");
+    let kernels = ["recompress", "in", "-o", "out", "--keep-kernels", "list"];
+    for said in [said, tool(&kernels, &[("in", &shared), ("list", b"*")]).stderr_text()] {
+        assert!(said.contains("expected no more than 16 times the bundle"), "{said}");
+    }
 }
 
 #[test]
@@ -429,6 +432,65 @@ fn code_for_earlier_architectures_ptx_and_lto_ir_are_kept_for_a_gpu() {
         tool(&["recompress", "in", "-o", "out", "--keep", "sm_80", "--keep-for", "sm_80"], &[("in", &two)]).status,
         2
     );
+}
+
+/// By their kernels, code objects are kept in bundles and in fatbins, in compressed ones too.
+#[test]
+fn code_objects_with_kernels_of_a_list_are_kept() {
+    use crate::properties::code_objects::{self, Kernel};
+    let kernels = |names: &[&str]| names.iter().map(|name| Kernel::named(name)).collect::<Vec<_>>();
+    let (first, second) = (kernels(&["_Z3addPi", "scale"]), kernels(&["_ZN2ns3mulEPf"]));
+    let amd = [code_objects::amd(&first), code_objects::amd(&second), b"\x7fELF, but cut".to_vec()];
+    let bundle = formats::binary(
+        &[(HOST, b""), (GFX906, &amd[0]), (GFX90A, &amd[1]), ("hip-amdgcn-amd-amdhsa--gfx1030", &amd[2])],
+        8,
+    );
+    let cubin = |sm: u32, kernels: &[Kernel]| fatbins::Code::new(fatbins::CUBIN, sm, &code_objects::cubin(kernels));
+    let ptx = |name: &str| {
+        let text = format!(".version 8.7\n.target sm_75\n.address_size 64\n.visible .entry {name}()\n{{ret;}}\n\0");
+        fatbins::Code { options: Some(Vec::new()), ..fatbins::Code::new(fatbins::PTX, 75, text.as_bytes()) }
+    };
+    let codes = [
+        cubin(80, &first),
+        cubin(86, &second),
+        ptx("_Z3addPi"),
+        ptx("_ZN2ns3mulEPf"),
+        cubin(90, &first).with_flags(fatbins::LZ4),
+        ptx("scale").with_flags(fatbins::ZSTD),
+        cubin(89, &[]),
+    ];
+    let fatbin = fatbins::fatbin(&codes.iter().map(fatbins::entry).collect::<Vec<_>>());
+    let dir = memory_directory();
+    let list = dir.path().join("list");
+    let list_name = list.to_str().unwrap();
+    let unknown = ["gfx1030"];
+    for (lines, in_bundle, in_fatbin) in [
+        ("add(int*)", &["gfx906"][..], &["sm_80", "compute_75", "sm_90", "sm_89"][..]),
+        ("_ZN2ns3mulEPf.kd\n# scale\n", &["gfx90a"], &["sm_86", "compute_75", "sm_89"]),
+        ("ns::*\nsc?le", &["gfx906", "gfx90a"], &["sm_80", "sm_86", "compute_75", "sm_90", "compute_75", "sm_89"]),
+    ] {
+        fs::write(&list, lines).unwrap();
+        for (data, expected, stay) in [(&bundle, in_bundle, &unknown[..]), (&fatbin, in_fatbin, &[])] {
+            let (compressed, _) = recompress(&[], data);
+            for data in [data, &compressed] {
+                let (kept, said) = recompress(&["--keep-kernels", list_name], data);
+                let targets = ids_of_devices(&kept);
+                let targets: Vec<&str> = targets.iter().map(|id| id.rsplit('-').next().unwrap()).collect();
+                assert_eq!(targets, [expected, stay].concat(), "{lines}: {said}");
+                assert!(held(&kept).iter().all(|one| held(data).contains(one)), "{lines}");
+            }
+        }
+    }
+    let (_, said) = recompress(&["--keep-kernels", list_name, "--keep", "sm_86"], &fatbin);
+    assert!(said.contains("\nsm_80: 1 code object of ") && said.contains(" left out\n"), "{said}");
+    fs::write(&list, "scale\nmul\nnothing\x1b\n").unwrap();
+    let said = refused(&["--keep-kernels", list_name], &fatbin);
+    assert!(said.ends_with("no code object defines a kernel 'mul' or 'nothing\\x1b'\n"), "{said}");
+    assert_eq!(ids_of_devices(&recompress(&["--keep-kernels", list_name, "--allow-unused"], &bundle).0).len(), 2);
+    for (list, said) in [("/dev/null", "it names no kernel"), ("missing", "No such file")] {
+        let outcome = tool(&["recompress", "in", "-o", "out", "--keep-kernels", list], &[("in", &bundle)]);
+        assert!(outcome.status == 2 && outcome.stderr_text().contains(said), "{}", outcome.stderr_text());
+    }
 }
 
 #[test]

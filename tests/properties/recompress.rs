@@ -6,7 +6,7 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method, Recorded};
 use offload_bundle::id::OffloadKind;
 use offload_bundle::io::Input;
-use offload_bundle::job::{Fault, Recompress, Recompressed, Verify};
+use offload_bundle::job::{Fault, KernelNames, Recompress, Recompressed, Verify};
 use offload_bundle::runtime::{self, Device};
 use offload_bundle::scan::{CodeObjectRef, Format, Found, Scan, Selection, Step};
 
@@ -40,14 +40,19 @@ pub fn recompress(data: &[u8]) {
         compression.level = choices.pick(&[1, 3, 6]);
         compression
     });
-    let (keep, keep_for, drop) = match choices.below(5) {
-        0 => (Some(chosen(data)), Vec::new(), None),
-        1 => (None, Vec::new(), Some(chosen(data))),
-        2 => (None, gpus(data, &mut choices), None),
-        _ => (None, Vec::new(), None),
-    };
+    let mut change = Change { compression, ..Change::default() };
+    match choices.below(6) {
+        0 => change.keep = Some(chosen(data)),
+        1 => change.drop = Some(chosen(data)),
+        2 => change.keep_for = gpus(data, &mut choices),
+        3 => {
+            let mut names = KernelNames::parse(choices.pick(&["*", "*_Z*\nadd", "plain", "a"]), |_| None);
+            names.allow_unused = true;
+            change.keep_kernels = Some(names);
+        }
+        _ => {}
+    }
     let room = Room::with(data);
-    let change = Change { compression, keep, keep_for, drop };
     if data.starts_with(b"PK") {
         return wheels::as_it_is(data, &change);
     }
@@ -60,12 +65,15 @@ pub fn recompress(data: &[u8]) {
         return;
     }
     assert_eq!((before.bundles.len(), before.stored()), (result.bundles, result.before), "what there was");
-    if change.keep_for.is_empty() {
+    if change.keep_for.is_empty() && change.keep_kernels.is_none() {
         assert!(before.contents == after.contents, "other code objects than before");
     } else {
         assert!(is_part(&after.contents.concat(), &before.contents.concat()), "other code objects than before");
         let loaded = |data: &[u8]| loaded(&change.keep_for, data);
-        assert!(loaded(data) == loaded(&output), "runtimes load other code than before");
+        assert!(
+            change.keep_kernels.is_some() || loaded(data) == loaded(&output),
+            "runtimes load other code than before"
+        );
     }
     assert!(after.bundles.len() == result.bundles && after.stored() == result.after, "what there is");
     if is_program {
@@ -179,6 +187,7 @@ pub(super) struct Change {
     pub(super) compression: Option<Compression>,
     pub(super) keep: Option<Selection>,
     pub(super) keep_for: Vec<Device>,
+    pub(super) keep_kernels: Option<KernelNames>,
     pub(super) drop: Option<Selection>,
 }
 
@@ -189,6 +198,7 @@ impl Change {
         job.compression = self.compression;
         job.keep = self.keep.clone();
         job.keep_for = self.keep_for.clone();
+        job.keep_kernels = self.keep_kernels.clone();
         job.drop = self.drop.clone();
         job.limits = LIMITS;
         let result = job.run(&mut |_| {}).map_err(|error| said(&error));

@@ -32,14 +32,14 @@ const NEW_AND_DELETE_MAX: usize = 8;
 
 /// Demangles the names of a file.
 #[derive(Debug, Default)]
-pub(super) struct Demangler {
+pub(crate) struct Demangler {
     /// The number of invalid names so far.
     invalid: AtomicUsize,
 }
 
 impl Demangler {
     /// The C++ name of a kernel, by the Itanium ABI; none if the name is not mangled so, or is too long or too deep.
-    pub(super) fn demangled(&self, name: &[u8]) -> Option<String> {
+    pub(crate) fn demangled(&self, name: &[u8]) -> Option<String> {
         if !name.starts_with(b"_Z") || name.len() > MANGLED_MAX || new_and_delete(name) > NEW_AND_DELETE_MAX {
             return None;
         }

@@ -1,7 +1,7 @@
 //! `kernels`: lists the kernels in files, with the registers and memory that they take.
 
 pub(super) mod column;
-mod demangle;
+pub(super) mod demangle;
 mod fail;
 pub(super) mod json;
 pub(super) mod report;

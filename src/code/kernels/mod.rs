@@ -33,6 +33,7 @@
 mod amdgpu;
 mod arguments;
 mod cubin;
+pub(crate) mod ptx;
 
 use std::sync::Arc;
 

@@ -5,10 +5,14 @@ use std::path::Path;
 
 use super::Recompress;
 use crate::code::ContentKind;
+use crate::container::Entry;
 use crate::container::fatbin::ImageKind;
-use crate::container::sequence::Bundle;
+use crate::container::packed::LastInflated;
+use crate::container::sequence::{Bundle, Content};
+use crate::display::shown;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::present::Present;
+use crate::job::share::check_size;
 use crate::job::unmatched::{Matched, Wanted};
 use crate::runtime::{Code, Device};
 use crate::scan::{Format, KnownId, Pattern};
@@ -23,6 +27,16 @@ pub struct Missed {
     pub bundles: usize,
     /// The targets of the code, in the order of their names.
     pub targets: BTreeSet<String>,
+}
+
+/// The code objects for a GPU that were removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Removed {
+    /// The number of code objects.
+    pub code_objects: usize,
+    /// Their size in bytes, not compressed.
+    pub size: u64,
 }
 
 /// The code objects of a bundle that are kept.
@@ -49,6 +63,10 @@ pub(super) struct Choice<'j> {
     named: Vec<Device>,
     /// By the index in `named`.
     missed: BTreeMap<usize, Missed>,
+    /// The names of kernels that kept code objects define, by their indices.
+    launched: HashSet<usize>,
+    /// By the target ID, or another name.
+    removed: BTreeMap<String, Removed>,
 }
 
 /// A code object that is kept or removed.
@@ -71,24 +89,36 @@ impl<'j> Choice<'j> {
             left: 0,
             named: named.filter_map(|name| Device::parse(name).ok()).collect(),
             missed: BTreeMap::new(),
+            launched: HashSet::new(),
+            removed: BTreeMap::new(),
         }
     }
 
     /// Chooses among the code objects of a bundle.
-    pub(super) fn choose(&mut self, bundle: &Bundle<'_>) -> Chosen {
+    pub(super) fn choose(&mut self, path: &Path, bundle: &Bundle<'_>) -> Result<Chosen> {
+        if self.job.keep_kernels.is_some() {
+            check_size(path, bundle, 0..bundle.entries.len())?;
+        }
+        let mut last = LastInflated::default();
         let candidates: Vec<Candidate> = (0..bundle.entries.len()).map(|index| Candidate::of(bundle, index)).collect();
         let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0 }, Vec::new());
         for (index, candidate) in candidates.into_iter().enumerate() {
-            if self.keeps(&candidate) {
+            let is_kept = self.keeps(&candidate)
+                && (candidate.id.is_host() || self.is_launched(|| bundle.content_after(index, &mut last)));
+            if is_kept {
                 chosen.devices += usize::from(!candidate.id.is_host());
                 chosen.kept.push(index);
+            } else {
+                let removed = self.removed.entry(candidate.id.target().unwrap_or_default()).or_default();
+                removed.code_objects += 1;
+                removed.size = removed.size.saturating_add(bundle.entries.get(index).map_or(0, Entry::size));
             }
             let is_found = !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
             codes.extend(candidate.code.filter(|_| is_found).map(|code| (index, code)));
         }
         self.left += chosen.devices;
         self.note_missed(&codes, &chosen.kept);
-        chosen
+        Ok(chosen)
     }
 
     /// Whether a code object is kept. PTX is, unless it is dropped or no GPU takes it for which code is kept.
@@ -113,6 +143,15 @@ impl<'j> Choice<'j> {
         !takers.is_empty()
     }
 
+    /// Whether a code object defines a kernel that is kept. What defines none, or cannot be read, may be needed by others.
+    fn is_launched<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
+        let Some(names) = &self.job.keep_kernels else { return true };
+        let Ok(content) = content() else { return true };
+        let Ok(Some(launched)) = names.in_code(content.as_slice().bytes()) else { return true };
+        self.launched.extend(&launched);
+        !launched.is_empty()
+    }
+
     /// Notes what GPUs would have used among the code of a bundle.
     fn note_missed(&mut self, codes: &[(usize, Code)], kept: &[usize]) {
         for (number, device) in self.named.iter().enumerate() {
@@ -128,8 +167,11 @@ impl<'j> Choice<'j> {
         }
     }
 
-    /// Fails if a part of the job has matched nothing, or if nothing is left although code objects were `dropped`.
-    pub(super) fn finish(self, path: &Path, dropped: usize) -> Result<Vec<Missed>> {
+    /// What GPUs would have used, and what was removed.
+    ///
+    /// # Errors
+    /// A part of the job has matched nothing, or nothing is left.
+    pub(super) fn finish(self, path: &Path) -> Result<(Vec<Missed>, BTreeMap<String, Removed>)> {
         let Recompress { keep, drop, keep_for, .. } = self.job;
         let keeping = keep.as_ref().map(|keep| self.matched.unmatched(Wanted::of(keep), &HashSet::new()).0);
         let mut unmatched = keeping.unwrap_or_default();
@@ -140,10 +182,28 @@ impl<'j> Choice<'j> {
         if !unmatched.is_empty() {
             return Err(Error::no_match(&[path.to_owned()], &unmatched, &self.present.into_shown()));
         }
-        if dropped > 0 && self.left == 0 {
+        if let Some(names) = self.job.keep_kernels.as_ref().filter(|names| !names.allow_unused) {
+            let unused = names.names().iter().enumerate().filter(|(index, _)| !self.launched.contains(index));
+            let unused: Vec<String> = unused.map(|(_, name)| format!("'{}'", shown(name.as_bytes()))).collect();
+            if !unused.is_empty() {
+                let reason = format!("no code object defines a kernel {}", list(&unused));
+                return Err(Error::refused(ErrorKind::NotFound, path, None, reason));
+            }
+        }
+        if !self.removed.is_empty() && self.left == 0 {
             return Err(Error::refused(ErrorKind::NotFound, path, None, "no device code would be left"));
         }
-        Ok(self.missed.into_values().collect())
+        Ok((self.missed.into_values().collect(), self.removed))
+    }
+}
+
+/// The first of some names, and how many there are more.
+fn list(names: &[String]) -> String {
+    const LISTED_MAX: usize = 5;
+    let listed = names.get(..LISTED_MAX).unwrap_or(names).join(" or ");
+    match names.len().saturating_sub(LISTED_MAX) {
+        0 => listed,
+        more => format!("{listed} or {more} more"),
     }
 }
 

@@ -1,9 +1,11 @@
 //! Makes bundles smaller, by compressing them again or by removing the code for some GPUs.
 
 mod choice;
+mod kernels;
 mod record;
 mod wheel;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +31,8 @@ use crate::runtime::Device;
 use crate::scan::{Budget, Format, Place, Selection, Wide, bundle_sections, file_kind, is_zip};
 use choice::{Choice, Chosen};
 
-pub use choice::Missed;
+pub use choice::{Missed, Removed};
+pub use kernels::{Demangle, KernelNames};
 
 /// The largest alignment that is kept: the size of a memory page.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -89,6 +92,8 @@ pub struct Recompress {
     /// The GPUs for which all is kept that their runtimes could take, by the [rules of the vendors](Device), besides the code of hosts;
     /// if there are none, all is kept that [`keep`](Self::keep) does not exclude.
     pub keep_for: Vec<Device>,
+    /// The kernels that are launched: code objects that define only others are removed, PTX too.
+    pub keep_kernels: Option<KernelNames>,
     /// The code objects to remove.
     pub drop: Option<Selection>,
     /// Whether all stays at its offset in ELF programs and libraries, which then do not become shorter.
@@ -121,6 +126,8 @@ pub struct Recompressed {
     pub zip: Option<RecompressedZip>,
     /// What GPUs that are named in [`Recompress::keep`] would have used, and was removed.
     pub missed: Vec<Missed>,
+    /// What was removed, by the target ID, or by the bundle entry ID of code without one.
+    pub removed: BTreeMap<String, Removed>,
 }
 
 /// The result of recompressing a zip file.
@@ -150,6 +157,7 @@ impl Recompress {
             fatbin_codec: None,
             keep: None,
             keep_for: Vec::new(),
+            keep_kernels: None,
             drop: None,
             keep_offsets: false,
             limits: Limits::default(),
@@ -444,8 +452,8 @@ impl<'j> Recompression<'j> {
             let what = file_kind(data.bytes());
             return Err(Error::Unsupported { path: data.path().to_owned(), what });
         }
-        let missed = self.choice.finish(data.path(), self.result.dropped)?;
-        Ok(Recompressed { missed, ..self.result })
+        let (missed, removed) = self.choice.finish(data.path())?;
+        Ok(Recompressed { missed, removed, ..self.result })
     }
 }
 
@@ -559,7 +567,7 @@ impl FileRewrite<'_, '_> {
             self.note_replaced(false);
             return self.fatbin(bundle, new, room);
         }
-        let kept = if new.is_some() { Some((0..bundle.entries.len()).collect()) } else { self.kept(bundle) };
+        let kept = if new.is_some() { Some((0..bundle.entries.len()).collect()) } else { self.kept(bundle)? };
         let mut contents = kept.map(|kept: Vec<usize>| contents(path, bundle, &kept)).transpose()?;
         if let (Some((index, content)), Some(contents)) = (new, &mut contents) {
             // Its caller compares the result with the old file.
@@ -595,7 +603,7 @@ impl FileRewrite<'_, '_> {
         if let Some(fault) = bundle.faults.first() {
             return Err(Error::malformed(path, fault.clone()));
         }
-        let kept = if new.is_some() { None } else { self.kept(bundle) };
+        let kept = if new.is_some() { None } else { self.kept(bundle)? };
         let keeps = |index: usize| kept.as_ref().is_none_or(|kept| kept.binary_search(&index).is_ok());
         let packing = match (new, &self.run.job.compression) {
             (Some((index, content)), _) => Packing::Replacing { index, content: content.bytes() },
@@ -713,12 +721,12 @@ impl FileRewrite<'_, '_> {
     }
 
     /// The indices of the code objects to keep; `None` if all are kept.
-    fn kept(&mut self, bundle: &Bundle<'_>) -> Option<Vec<usize>> {
-        let Chosen { kept, devices } = self.run.choice.choose(bundle);
+    fn kept(&mut self, bundle: &Bundle<'_>) -> Result<Option<Vec<usize>>> {
+        let Chosen { kept, devices } = self.run.choice.choose(self.data.path(), bundle)?;
         self.left += devices;
         let dropped = bundle.entries.len() - kept.len();
         self.result.dropped += dropped;
-        (dropped > 0).then_some(kept)
+        Ok((dropped > 0).then_some(kept))
     }
 
     /// Ends the file.

@@ -1,0 +1,115 @@
+//! The kernels that a recompression keeps, by their names.
+
+use std::collections::HashMap;
+
+use crate::code::ContentKind;
+use crate::code::kernels::{self, ptx};
+use crate::error::Malformed;
+
+/// Names of kernels, as programs or profilers list them. White space in them does not count, nor does `.kd` or `[clone .kd]` at
+/// their end, which AMD's tools add.
+#[derive(Clone, Debug)]
+pub struct KernelNames {
+    /// As typed, without duplicates.
+    names: Vec<String>,
+    by_name: HashMap<String, usize>,
+    /// The names with wildcards, with their indices.
+    patterns: Vec<(usize, glob::Pattern)>,
+    demangle: Demangle,
+    /// Whether names are allowed that no code object defines.
+    pub allow_unused: bool,
+}
+
+/// Gives the name in the source code of a kernel with a mangled name; none if it is not mangled.
+pub type Demangle = fn(&[u8]) -> Option<String>;
+
+impl KernelNames {
+    /// Reads a list with a name in each line. A name is mangled, or it is what `demangle` makes of it; with the wildcards `*`, `?` and `[...]`, it
+    /// stands for all kernels whose whole name matches. In a name that ends with a parenthesis, as the signature of a function
+    /// does, they stand for themselves. Empty lines, and those that begin with `#`, are passed over.
+    pub fn parse(list: &str, demangle: Demangle) -> Self {
+        let mut all =
+            Self { names: Vec::new(), by_name: HashMap::new(), patterns: Vec::new(), demangle, allow_unused: false };
+        let lines = list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        for line in lines {
+            let (name, index) = (plain(line), all.names.len());
+            if all.by_name.contains_key(&name) {
+                continue;
+            }
+            if name.contains(['*', '?', '[']) && !name.ends_with(')') {
+                all.patterns.extend(glob::Pattern::new(&name).ok().map(|pattern| (index, pattern)));
+            }
+            all.by_name.insert(name, index);
+            all.names.push(line.to_owned());
+        }
+        all
+    }
+
+    /// The names, without duplicates.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The indices of the names that mean a kernel.
+    fn meaning(&self, kernel: &[u8]) -> Vec<usize> {
+        let mangled = String::from_utf8_lossy(kernel);
+        let spellings = [Some(plain(&mangled)), (self.demangle)(kernel).as_deref().map(plain)];
+        let mut indices = Vec::new();
+        for name in spellings.iter().flatten() {
+            indices.extend(self.by_name.get(name));
+            indices.extend(self.patterns.iter().filter(|(_, pattern)| pattern.matches(name)).map(|(index, _)| *index));
+        }
+        indices
+    }
+
+    /// The indices of the names that mean kernels of a code object; none if it is not known to have any.
+    pub(super) fn in_code(&self, code: &[u8]) -> Result<Option<Vec<usize>>, Malformed> {
+        let (mut indices, mut has_kernels) = (Vec::new(), false);
+        let mut add = |kernel: &[u8]| {
+            has_kernels = true;
+            indices.extend(self.meaning(kernel));
+        };
+        match ContentKind::of(code) {
+            ContentKind::Ptx => ptx::names(code).for_each(&mut add),
+            _ => kernels::of(code)?.iter().for_each(|kernel| add(&kernel.name)),
+        }
+        Ok(has_kernels.then_some(indices))
+    }
+}
+
+/// A name without what tools write in different ways.
+fn plain(name: &str) -> String {
+    let name = name.trim_end();
+    let name = name.strip_suffix("[clone .kd]").or_else(|| name.strip_suffix(".kd")).unwrap_or(name);
+    name.chars().filter(|letter| !letter.is_whitespace()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_programs_and_profilers() {
+        let demangle = |name: &[u8]| (name == b"_Z3addPi").then(|| "void add<int>(int*)".to_owned());
+        for (list, expected) in [
+            ("_Z3addPi", true),
+            ("_Z3addPi.kd", true),
+            ("void add<int>(int *)", true),
+            ("  void add<int>(int*) [clone .kd]\r\n", true),
+            ("void add<*", true),
+            ("_Z3add??", true),
+            ("_Z[0-9]addPi", true),
+            // A pointer is not a wildcard.
+            ("void add<*>(int*)", false),
+            ("add", false),
+            ("_Z3add", false),
+            ("# _Z3addPi\n\n", false),
+            ("_Z3add[", false),
+        ] {
+            assert_eq!(!KernelNames::parse(list, demangle).meaning(b"_Z3addPi").is_empty(), expected, "{list}");
+        }
+        let names = KernelNames::parse("a*\nb\na*\n b \n", |_| None);
+        assert_eq!(names.names(), ["a*", "b"]);
+        assert_eq!((names.meaning(b"ab"), names.meaning(b"b"), names.meaning(b"c")), (vec![0], vec![1], vec![]));
+    }
+}
