@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::bytes;
 use crate::code::ContentKind;
 use crate::code::kernels::{self, ptx};
 use crate::error::Malformed;
@@ -52,8 +53,8 @@ impl KernelNames {
 
     /// The indices of the names that mean a kernel.
     fn meaning(&self, kernel: &[u8]) -> Vec<usize> {
-        let mangled = String::from_utf8_lossy(kernel);
-        let spellings = [Some(plain(&mangled)), (self.demangle)(kernel).as_deref().map(plain)];
+        let mangled = bytes::text_lossy(kernel);
+        let spellings = [Some(plain(&mangled)), (self.demangle)(mangled.as_bytes()).as_deref().map(plain)];
         let mut indices = Vec::new();
         for name in spellings.iter().flatten() {
             indices.extend(self.by_name.get(name));
