@@ -585,6 +585,30 @@ fn holes_in_members_take_no_memory() {
 }
 
 /// What begins like a container at every few bytes, and fails late.
+/// A library that looks as if `recompress` had made it shorter. All of its segments could be parts of all old ones.
+#[test]
+fn gaps_that_are_claimed_again_and_again() {
+    let (front, segments, sections) = (0x2_0000_u64, 1160_u16, 60_000_u16);
+    let header = |tables: u64| {
+        let numbers = [0x3e_0003_u64, 0, 64, tables].map(u64::to_le_bytes).concat();
+        let counts = [0, 0, 64, 56, segments, 64, sections, 0].map(u16::to_le_bytes).concat();
+        [&b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0"[..], &numbers[..4], &1_u32.to_le_bytes(), &numbers[8..], &counts]
+            .concat()
+    };
+    let segment = |offset: u64, address: u64, len: u64| {
+        [1 | 4 << 32, offset, address, address, len, len, 4096].map(u64::to_le_bytes).concat()
+    };
+    let new = (0..u64::from(segments)).map(|number| segment(front, number * 8192, 16));
+    let old = segment(0, 0, u64::from(segments) * 8192).repeat(segments.into());
+    let mut data = [header(2 * front), new.flatten().collect()].concat();
+    data.resize(usize::try_from(front).unwrap(), 0);
+    data.extend([header(front), old].concat());
+    data.resize(2 * usize::try_from(front).unwrap(), 0);
+    let section = [1 | 1 << 32, 2, 8, front, 8, 0, 8, 0].map(u64::to_le_bytes).concat();
+    data.extend(section.repeat(sections.into()));
+    Bomb::new("gaps that 1,160 segments claim", &["recompress", "in", "-o", "out"]).file("in", data).ends();
+}
+
 #[test]
 fn files_full_of_magics_are_searched_once() {
     let fields = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();

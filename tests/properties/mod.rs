@@ -5,6 +5,7 @@
 
 use offload_bundle::error::{Error, ErrorKind};
 
+pub mod aks2s;
 mod archive;
 mod bitcode;
 mod choices;

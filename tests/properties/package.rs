@@ -1,5 +1,6 @@
 use offload_bundle::scan::{Finding, Scan, Step};
 
+use super::aks2s;
 use super::choices::Choices;
 use super::packages::{self, File};
 use super::said;
@@ -38,6 +39,10 @@ pub fn package(data: &[u8]) {
     }
     alone.agrees_with(&coded, &steps);
     // Any bytes as the inside of a package: none is too much for its reader.
+    let _ = Seen::of(&aks2s::file(choices.below(3), content, content));
+    if !content.is_empty() {
+        alone.agrees_with(&Seen::of(&aks2s::kernels(&[(b"a", content)])), &[b"a".to_vec()]);
+    }
     for package in [packages::gzip(content), packages::zstd(content), packages::rpm(content)] {
         let inside = Seen::of(&package);
         if is_archive(content) && package.starts_with(&[0x1f, 0x8b]) {

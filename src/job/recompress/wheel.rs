@@ -154,7 +154,7 @@ impl ZipRewrite<'_, '_, '_> {
         let new = if result.bundles > 0 { output.into_input(name)? } else { Input::from_bytes("", Vec::new()) };
         let is_same = new.is_empty() || is_same(new.as_slice(), input.as_slice()).with_path(name)?;
         let packed = if is_same { None } else { Some(PackedChange::of(member.content.form, new.as_slice())?) };
-        // A stored library has the same length with a hole in it, which compresses better with the whole zip file.
+        // A stored file with a hole in it has its old length, and compresses better with the whole zip file.
         let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
         let fits = |packed: &PackedChange| packed.contents.stored <= len_max || self.run.must_change(result.dropped);
         let Some(packed) = packed.filter(fits) else {
