@@ -34,10 +34,10 @@ Examples:
     clang-offload-bundler recompress libkernels.so -o libkernels.so \\
       --keep gfx90a,gfx942
   Keep all that two GPUs can use, also code for others that they run:
-    clang-offload-bundler recompress libkernels.so -o libkernels.so \
+    clang-offload-bundler recompress libkernels.so -o libkernels.so \\
       --keep-for sm_89,gfx1151
   Keep only the kernels that a profiler has seen:
-    clang-offload-bundler recompress libkernels.so -o libkernels.so \
+    clang-offload-bundler recompress libkernels.so -o libkernels.so \\
       --keep-kernels seen.txt
   Compress CUDA code, and keep only that for one architecture and PTX:
     clang-offload-bundler recompress libkernels.so -o libkernels.so \\
