@@ -348,7 +348,8 @@ fn syclbins() -> Vec<Scenario> {
 
 /// Scenarios of an AKS2 file.
 fn aks2_files() -> Vec<Scenario> {
-    let file = aks2s::kernels(&[(b"one", b"\x7fELF, but no more"), (b"two", &[7; 100_000])]);
+    let code = fs::read("fixtures/kernels/llvm22-gfx90a.elf").unwrap();
+    let file = aks2s::kernels(&[(b"one", &code), (b"two", &code)]);
     let inputs = [("input", file.as_slice())];
     vec![
         Scenario::new("extract the kernels of an AKS2 file", &["extract", "input"], &inputs, &[]),

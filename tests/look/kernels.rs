@@ -99,7 +99,13 @@ fn a_pattern_that_matches_nothing_is_an_error_that_lists_what_there_is() {
     for (args, error) in [
         (&["-t", "gfx9a0"][..], format!("no code object matches 'gfx9a0' {have}\nhint: did you mean 'gfx90a'?")),
         (&["-t", "gfx90a,gfx1030"], format!("no code object matches 'gfx1030' {have}")),
-        (&["-t", "gfx90a", "--exact"], format!("no code object matches 'gfx90a' {have}")),
+        (
+            &["-t", "gfx90a", "--exact"],
+            format!(
+                "no code object matches 'gfx90a' {have}\nhint: gfx90a runs the code for gfx90a:xnack-: \
+                 extract --as-runtime and recompress --keep-for take it"
+            ),
+        ),
         (&["--name", "axpy"], format!("no kernel matches 'axpy' {names}")),
         (
             &["--name", "fill", "-t", "sm_80"],
