@@ -142,7 +142,7 @@ pub use code::kernels;
 pub use error::{Error, ErrorKind, Malformed, Result};
 pub use event::{Event, Observer};
 
-/// Runs the examples of the README as tests.
+/// Runs the example of the page about the library as a test.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+#[doc = include_str!("../docs/rust.md")]
+struct Page;

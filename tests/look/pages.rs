@@ -251,7 +251,7 @@ fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
     }
     let home = memory_directory();
     fs::create_dir_all(home.path().join(".cargo/bin")).unwrap();
-    // The directory that the README names.
+    // The directory that docs/install.md names.
     must(Command::new(PROGRAM).args(["man", "-o"]).arg(home.path().join(".cargo/share/man/man1")));
     for subcommand in SUBCOMMANDS {
         let name = format!("offload-bundle-{subcommand}");
