@@ -19,6 +19,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// The operating system refused to open, read, write or replace a file. [`Error::io_error`] has its reason.
     Io,
+    /// A file to which an input refers, as thin archives and split libraries do, cannot be opened or read.
+    /// [`Error::io_error`] has the reason.
+    Referred,
+    /// A temporary file could not be created or written. [`Error::io_error`] has the reason.
+    Temporary,
     /// The contents of a file contradict its headers or its format.
     Malformed,
     /// A file, or an entry in it, has a kind that the operation does not support.
@@ -27,6 +32,8 @@ pub enum ErrorKind {
     Limit,
     /// No match was found for a request.
     NotFound,
+    /// Several code objects match, but the output takes only one.
+    Ambiguous,
     /// Two files or entries exclude each other, such as two outputs of one name.
     Conflict,
     /// The arguments do not fit together, or one of them is invalid.
@@ -41,144 +48,63 @@ pub enum ErrorKind {
 /// `Display` gives all of this in one line, including the cause. [`source`](std::error::Error::source) returns only
 /// errors below that cause, so printing the whole chain repeats nothing.
 #[derive(Debug)]
-#[non_exhaustive]
-pub enum Error {
-    /// The operating system refused to open, read, write or replace a file.
-    Io {
-        /// The file as the caller named it.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A temporary file could not be created or written.
-    Temporary {
-        /// The directory for temporary files.
-        directory: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// Copying from one file to another failed; the cause may be on either side.
+pub struct Error(Box<Failure>);
+
+#[derive(Debug)]
+struct Failure {
+    kind: ErrorKind,
+    /// The file at fault; empty if the error is not about one file.
+    path: PathBuf,
+    /// The file that the user named and the place in it, if only a part is affected.
+    place: Option<(PathBuf, String)>,
+    offset: Option<u64>,
+    cause: Cause,
+    remedy: Remedy,
+}
+
+#[derive(Debug)]
+enum Cause {
+    System(io::Error),
+    /// The cause may be on either side.
     Copy {
-        /// The file that was read.
         from: PathBuf,
-        /// The file that was written.
-        to: PathBuf,
-        /// The cause.
         source: io::Error,
     },
-    /// A file to which an input refers, as thin archives and split libraries do, cannot be opened or read.
-    Member {
-        /// The path that the archive names.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The contents of a file contradict its headers or its format.
-    Malformed {
-        /// The file as the caller named it; empty if the bytes are not from a file.
-        path: PathBuf,
-        /// The fault and its offset.
-        source: Malformed,
-    },
-    /// A fault in a part of a file, located by its place.
-    Inside {
-        /// The file that the place names first.
-        file: PathBuf,
-        /// The place of the part, escaped for terminals.
-        place: String,
-        /// The fault.
-        error: Box<Error>,
-    },
-    /// A file cannot be used as requested, or a request cannot be met.
-    Refused {
-        /// The kind of the error.
-        kind: ErrorKind,
-        /// The file as the caller named it; empty if the error is not about one file.
-        path: PathBuf,
-        /// The place in the file, escaped for terminals, if only a part is affected.
-        place: Option<String>,
-        /// The offset of the affected part in bytes.
-        offset: Option<u64>,
-        /// The whole text of the error.
-        text: String,
-    },
-    /// The bundles in a file of this kind cannot be rewritten.
-    Unsupported {
-        /// The file as the caller named it.
-        path: PathBuf,
-        /// The kind of the file.
-        what: FileKind,
-    },
-    /// An unknown bundle file type.
-    FileType(String),
-    /// An invalid entry ID.
-    EntryId(IdError),
-    /// The input is not an archive. The text is LLVM's, whatever the size of the file.
-    NoArchive,
-    /// No bundle in the input can serve these requested entries, which are sorted.
-    MissingEntries(Vec<String>),
-    /// Several code objects match, but standard output takes only one.
-    SeveralMatch {
-        /// The file with the second match, as the caller named it.
-        path: PathBuf,
-        /// The entry IDs of the matches.
-        ids: Vec<String>,
-        /// An entry ID that selects one of them alone, if compared [exactly](crate::scan::Comparison::Exact).
-        sole: Option<String>,
-    },
-    /// A selection, or parts of it, match no code object.
-    NoMatch {
-        /// The whole text of the error.
-        text: String,
-        /// The targets without a match, as they were typed.
-        targets: Vec<String>,
-        /// The GPUs, or else the entry IDs, that the files have code objects for.
-        present: Vec<String>,
-    },
-    /// A bug in the library; please report it.
-    Internal(&'static str),
-    /// A caller of the library passed arguments that do not fit together.
-    Usage(&'static str),
+    Bytes(Malformed),
+    /// The whole text of the error.
+    Text(String),
+}
+
+/// Facts from which a program can suggest another request.
+#[derive(Debug)]
+enum Remedy {
+    None,
+    Hint(&'static str),
+    Sole(Option<String>),
+    Targets { unmatched: Vec<String>, present: Vec<String> },
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { path, source } | Self::Member { path, source } => {
-                write!(f, "'{}': {}", path.display(), OsText(source))
+        let Failure { kind, path, place, cause, .. } = &*self.0;
+        let mut name = prefix(path);
+        if let (Some((file, place)), false) = (place, matches!(cause, Cause::Text(_))) {
+            write!(f, "'{place}': ")?;
+            // The place names the file. A member of a thin archive is a separate file, from which offsets count.
+            if file == path {
+                name.clear();
             }
-            Self::Temporary { directory, source } => {
-                write!(f, "cannot write a temporary file in '{}': {}", directory.display(), OsText(source))
+        }
+        match cause {
+            Cause::System(source) if *kind == ErrorKind::Temporary => {
+                write!(f, "cannot write a temporary file in '{}': {}", path.display(), OsText(source))
             }
-            Self::Copy { from, to, source } => {
-                let source = OsText(source);
-                write!(f, "'{}': {source} (while copying from '{}')", to.display(), from.display())
+            Cause::System(source) => write!(f, "{name}{}", OsText(source)),
+            Cause::Copy { from, source } => {
+                write!(f, "{name}{} (while copying from '{}')", OsText(source), from.display())
             }
-            Self::Malformed { path, source } => write!(f, "{}{source}", prefix(path)),
-            Self::Inside { file, place, error } => {
-                write!(f, "'{place}': ")?;
-                // The place names the file. A member of a thin archive is a separate file, from which offsets count.
-                match &**error {
-                    Self::Malformed { path, source } if path == file => write!(f, "{source}"),
-                    Self::Io { path, source } if path == file => write!(f, "{}", OsText(source)),
-                    error => write!(f, "{error}"),
-                }
-            }
-            Self::Refused { text, .. } | Self::NoMatch { text, .. } => f.write_str(text),
-            Self::Unsupported { path, what: FileKind::Other } => {
-                write!(f, "'{}': cannot recompress: not a bundle, an ELF file or a zip file", path.display())
-            }
-            Self::Unsupported { path, what } => write!(f, "'{}': {}: not supported", path.display(), what.name()),
-            Self::FileType(name) => write!(f, "'{name}': invalid file type specified"),
-            Self::EntryId(error) => write!(f, "{error}"),
-            Self::NoArchive => f.write_str("file too small to be an archive"),
-            Self::MissingEntries(names) => write!(f, "Can't find bundles for{}", list_of_llvm(names)),
-            Self::SeveralMatch { path, ids, .. } => {
-                let (path, ids) = (path.display(), beginning(&counted(ids)));
-                write!(f, "'{path}': several code objects match, but standard output takes only one: {ids}")
-            }
-            Self::Internal(what) => write!(f, "internal error: {what}"),
-            Self::Usage(text) => f.write_str(text),
+            Cause::Bytes(fault) => write!(f, "{name}{fault}"),
+            Cause::Text(text) => f.write_str(text),
         }
     }
 }
@@ -191,95 +117,121 @@ impl std::error::Error for Error {
 
 impl From<IdError> for Error {
     fn from(error: IdError) -> Self {
-        Self::EntryId(error)
+        Self::new(ErrorKind::Usage, error.to_string())
     }
 }
 
 impl Error {
     /// The kind of the error, which suggests how to react.
     pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Io { .. } | Self::Temporary { .. } | Self::Copy { .. } | Self::Member { .. } => ErrorKind::Io,
-            Self::Malformed { source, .. } => source.kind(),
-            Self::Inside { error, .. } => error.kind(),
-            Self::Refused { kind, .. } => *kind,
-            Self::NoArchive => ErrorKind::Malformed,
-            Self::Unsupported { .. } => ErrorKind::Unsupported,
-            Self::FileType(_) | Self::EntryId(_) | Self::SeveralMatch { .. } | Self::Usage(_) => ErrorKind::Usage,
-            Self::MissingEntries(_) | Self::NoMatch { .. } => ErrorKind::NotFound,
-            Self::Internal(_) => ErrorKind::Internal,
-        }
+        self.0.kind
     }
 
-    /// The affected file, as the caller named it. If copying fails, this is the file that was written.
+    /// The affected file, as the caller named it. If copying fails, this is the file that was written; for a temporary
+    /// file, it is the directory for these.
     pub fn file(&self) -> Option<&Path> {
-        match self {
-            Self::Io { path, .. } | Self::Member { path, .. } | Self::Copy { to: path, .. } => Some(path),
-            Self::Malformed { path, .. } | Self::Refused { path, .. } => Some(path),
-            Self::Unsupported { path, .. } | Self::SeveralMatch { path, .. } => Some(path),
-            Self::Temporary { directory: path, .. } | Self::Inside { file: path, .. } => Some(path),
-            _ => None,
-        }
-        .map(PathBuf::as_path)
-        .filter(|path| !path.as_os_str().is_empty())
+        let file = self.0.place.as_ref().map_or(&self.0.path, |(file, _)| file);
+        (!file.as_os_str().is_empty()).then_some(file)
     }
 
     /// The place in the file, member by member and section by section, escaped for terminals.
     pub fn place(&self) -> Option<&str> {
-        match self {
-            Self::Inside { place, .. } => Some(place),
-            Self::Refused { place, .. } => place.as_deref(),
-            _ => None,
-        }
+        self.0.place.as_ref().map(|(_, place)| place.as_str())
     }
 
     /// The offset in bytes, counted from the start of the innermost file.
     pub fn offset(&self) -> Option<u64> {
-        match self {
-            Self::Malformed { source, .. } => source.offset(),
-            Self::Refused { offset, .. } => *offset,
-            Self::Inside { error, .. } => error.offset(),
-            _ => None,
-        }
+        self.0.offset
     }
 
     /// The operating system's error, if it is the cause.
     pub fn io_error(&self) -> Option<&io::Error> {
-        match self {
-            Self::Io { source, .. } | Self::Temporary { source, .. } => Some(source),
-            Self::Copy { source, .. } | Self::Member { source, .. } => Some(source),
-            Self::Inside { error, .. } => error.io_error(),
-            _ => None,
+        match &self.0.cause {
+            Cause::System(source) | Cause::Copy { source, .. } => Some(source),
+            Cause::Bytes(_) | Cause::Text(_) => None,
         }
+    }
+
+    /// The fault in the bytes of a file, if it is the cause.
+    pub fn fault(&self) -> Option<&Malformed> {
+        if let Cause::Bytes(fault) = &self.0.cause { Some(fault) } else { None }
+    }
+
+    /// Another way to reach what was requested, if there is one.
+    pub fn hint(&self) -> Option<&'static str> {
+        if let Remedy::Hint(hint) = self.0.remedy { Some(hint) } else { None }
+    }
+
+    /// For an [ambiguous](ErrorKind::Ambiguous) selection: an entry ID that selects one of the matches alone, if
+    /// compared [exactly](crate::scan::Comparison::Exact).
+    pub fn sole_match(&self) -> Option<&str> {
+        if let Remedy::Sole(id) = &self.0.remedy { id.as_deref() } else { None }
+    }
+
+    /// The targets of a selection that match no code object, as they were typed.
+    pub fn unmatched_targets(&self) -> &[String] {
+        if let Remedy::Targets { unmatched, .. } = &self.0.remedy { unmatched } else { &[] }
+    }
+
+    /// The GPUs, or else the entry IDs, for which there are code objects, if a selection matches none of them.
+    pub fn present_targets(&self) -> &[String] {
+        if let Remedy::Targets { present, .. } = &self.0.remedy { present } else { &[] }
     }
 
     /// An operating system error on `path`. An [`Error`] inside `source` is returned unchanged, since it names the file
     /// at fault.
     pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
-        source.downcast().unwrap_or_else(|source| Self::Io { path: path.into(), source })
+        source.downcast().unwrap_or_else(|source| Self::of(ErrorKind::Io, path.into(), Cause::System(source)))
+    }
+
+    /// An error for malformed bytes in `path`, which may be empty.
+    pub fn malformed(path: impl Into<PathBuf>, fault: Malformed) -> Self {
+        let (kind, offset) = (fault.kind(), fault.offset());
+        Self::of(kind, path.into(), Cause::Bytes(fault)).at_offset(offset)
+    }
+
+    fn of(kind: ErrorKind, path: PathBuf, cause: Cause) -> Self {
+        Self(Box::new(Failure { kind, path, place: None, offset: None, cause, remedy: Remedy::None }))
+    }
+
+    /// An error of which this is the whole text, and which is not about one file.
+    pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
+        Self::of(kind, PathBuf::new(), Cause::Text(text.into()))
+    }
+
+    /// The error for arguments that do not fit together.
+    pub(crate) fn usage(text: &str) -> Self {
+        Self::new(ErrorKind::Usage, text)
+    }
+
+    /// The error for a broken invariant of the library.
+    pub(crate) fn internal(what: &str) -> Self {
+        Self::new(ErrorKind::Internal, format!("internal error: {what}"))
+    }
+
+    /// The error for an input that is not an archive. The text is LLVM's, whatever the size of the file.
+    pub(crate) fn no_archive() -> Self {
+        Self::new(ErrorKind::Malformed, "file too small to be an archive")
+    }
+
+    /// The error for requested entries, which are sorted, that no bundle in the input can serve.
+    pub(crate) fn missing_entries(names: &[String]) -> Self {
+        Self::new(ErrorKind::NotFound, format!("Can't find bundles for{}", list_of_llvm(names)))
+    }
+
+    /// A failure to copy from one file to another.
+    pub(crate) fn copy(from: &Path, to: &Path, source: io::Error) -> Self {
+        Self::of(ErrorKind::Io, to.to_owned(), Cause::Copy { from: from.to_owned(), source })
     }
 
     /// A failure to write a temporary file, wrapped for readers and writers to pass on; [`Error::io`] unwraps it.
     pub(crate) fn temporary(source: io::Error) -> io::Error {
-        io::Error::other(Self::Temporary { directory: std::env::temp_dir(), source })
-    }
-
-    /// An error for malformed bytes in `path`.
-    pub fn malformed(path: impl Into<PathBuf>, source: Malformed) -> Self {
-        Self::Malformed { path: path.into(), source }
+        io::Error::other(Self::of(ErrorKind::Temporary, std::env::temp_dir(), Cause::System(source)))
     }
 
     /// The error for a generated output name that names an input.
     pub(crate) fn overwrites_input(path: &Path) -> Self {
         Self::refused(ErrorKind::Conflict, path, None, "an output with a generated name would overwrite this input")
-    }
-
-    /// The same error, of a file to which an input refers.
-    pub(crate) fn of_referred(self) -> Self {
-        match self {
-            Self::Io { path, source } => Self::Member { path, source },
-            error => error,
-        }
     }
 
     /// The error for a file that cannot be used as requested.
@@ -289,9 +241,16 @@ impl Error {
         offset: impl Into<Option<u64>>,
         reason: impl fmt::Display,
     ) -> Self {
-        let (path, offset) = (path.into(), offset.into());
-        let text = format!("{}{reason}", prefix(&path));
-        Self::Refused { kind, path, place: None, offset, text }
+        let path = path.into();
+        Self::new(kind, format!("{}{reason}", prefix(&path))).of_file(path).at_offset(offset)
+    }
+
+    /// The error for a selection that matches several code objects, with these entry IDs, in `path` and before. `sole`
+    /// selects one of them alone.
+    pub(crate) fn several_match(path: &Path, ids: &[String], sole: Option<String>) -> Self {
+        let ids = beginning(&counted(ids));
+        let reason = format!("several code objects match, but standard output takes only one: {ids}");
+        Self::refused(ErrorKind::Ambiguous, path, None, reason).with(Remedy::Sole(sole))
     }
 
     /// The error for a selection that matches no code object in `inputs`, or the parts of it that match none. The files
@@ -302,8 +261,7 @@ impl Error {
             [input] => (format!("'{}'", input.display()), "it has"),
             inputs => (format!("{} files", inputs.len()), "they have"),
         };
-        let text = format!("no code object matches{wanted} in {place}; {have}{}", list_or_none(present));
-        Self::NoMatch { text, targets: targets(unmatched), present: present.to_vec() }
+        Self::unmatched(&format!("{wanted} in {place}; {have}"), unmatched, present)
     }
 
     /// The same if some files were skipped: `only_skipped` are the parts of the selection that match only in those, as
@@ -315,72 +273,89 @@ impl Error {
         skipped: usize,
     ) -> Self {
         const SKIPPED: &str = " except in skipped files";
-        let targets = targets(unmatched);
-        let [unmatched, only_skipped] = [unmatched, only_skipped].map(|wants| wants.join(" or "));
-        let wanted = match (unmatched.as_str(), only_skipped.as_str()) {
-            ("", "") if skipped == 0 => String::new(),
-            ("", "") => SKIPPED.to_owned(),
-            (_, "") => format!(" {unmatched}"),
-            ("", _) => format!(" {only_skipped}{SKIPPED}"),
-            _ => format!(" {unmatched}, and none matches {only_skipped}{SKIPPED}"),
+        let wanted = match [unmatched, only_skipped].map(|wants| wants.join(" or ")).each_ref().map(String::as_str) {
+            ["", ""] if skipped == 0 => String::new(),
+            ["", ""] => SKIPPED.to_owned(),
+            [unmatched, ""] => format!(" {unmatched}"),
+            ["", only_skipped] => format!(" {only_skipped}{SKIPPED}"),
+            [unmatched, only_skipped] => format!(" {unmatched}, and none matches {only_skipped}{SKIPPED}"),
         };
-        let text = format!("no code object matches{wanted}; the other files have{}", list_or_none(present));
-        Self::NoMatch { text, targets, present: present.to_vec() }
+        Self::unmatched(&format!("{wanted}; the other files have"), unmatched, present)
     }
-}
 
-/// A kind of file whose bundles cannot be rewritten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FileKind {
-    /// An empty file.
-    Empty,
-    /// An ELF file without bundles.
-    Elf,
-    /// A host object with a section for each code object.
-    FatObject,
-    /// A program or library with device images of DPC++.
-    DeviceImages,
-    /// An ELF file for a GPU.
-    CodeObject,
-    /// An offload binary.
-    OffloadBinary,
-    /// An `ar` archive.
-    Archive,
-    /// A zip file without a member that can be rewritten.
-    Zip,
-    /// A package or a compressed file with this name, such as `tar archive`.
-    Package(&'static str),
-    /// Another format with this name, such as `PE file`.
-    Known(&'static str),
-    /// Any other file.
-    Other,
-}
-
-impl FileKind {
-    /// The name in messages, with its article.
-    pub fn name(self) -> String {
-        let name = match self {
-            Self::Empty => "empty file",
-            Self::Elf => "ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin",
-            Self::FatObject => "fat object",
-            Self::DeviceImages => "program with device images of DPC++",
-            Self::CodeObject => "code object without a bundle around it",
-            Self::OffloadBinary => "offload binary",
-            Self::Archive => "ar archive",
-            Self::Zip => "zip file in which no member can be recompressed",
-            Self::Package(name) | Self::Known(name) => name,
-            Self::Other => "file of unknown format",
-        };
-        with_article(name)
+    fn unmatched(wanted_and_have: &str, unmatched: &[String], present: &[String]) -> Self {
+        let text = format!("no code object matches{wanted_and_have}{}", list_or_none(present));
+        let remedy = Remedy::Targets { unmatched: targets(unmatched), present: present.to_vec() };
+        Self::new(ErrorKind::NotFound, text).with(remedy)
     }
-}
 
-/// A noun with its article. Short names are read letter by letter.
-fn with_article(name: &str) -> String {
-    let letters = ["AKS", "ELF", "LLVM", "LZ4", "lz", "RPM", "x", "XCOFF"];
-    let is_an = name.starts_with(['a', 'e', 'i', 'o']) || letters.iter().any(|start| name.starts_with(start));
-    format!("{} {name}", if is_an { "an" } else { "a" })
+    /// The same error with a hint.
+    pub(crate) fn with_hint(self, hint: &'static str) -> Self {
+        self.with(Remedy::Hint(hint))
+    }
+
+    fn with(mut self, remedy: Remedy) -> Self {
+        self.0.remedy = remedy;
+        self
+    }
+
+    /// The same error, about a file.
+    pub(crate) fn of_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.0.path = path.into();
+        self
+    }
+
+    /// The same error, of a file to which an input refers.
+    pub(crate) fn of_referred(mut self) -> Self {
+        if self.is_io() {
+            self.0.kind = ErrorKind::Referred;
+        }
+        self
+    }
+
+    /// The same error at an offset.
+    pub(crate) fn at_offset(mut self, offset: impl Into<Option<u64>>) -> Self {
+        self.0.offset = offset.into();
+        self
+    }
+
+    /// The same error about a place in `file`, which its text already names.
+    pub(crate) fn of_place(mut self, file: &Path, place: String) -> Self {
+        self.0.place = Some((file.to_owned(), place));
+        self
+    }
+
+    /// The same error with a place in `file`, unless it has one.
+    pub(crate) fn inside(mut self, file: &Path, place: String) -> Self {
+        if self.0.place.is_some() {
+            return self;
+        }
+        if let Cause::Text(text) = &mut self.0.cause {
+            text.insert_str(0, &format!("'{place}': "));
+        }
+        self.of_place(file, place)
+    }
+
+    /// The file at fault, which may be one beside the [file](Self::file) that the user named.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Whether the operating system could not read or write a file that the user named.
+    pub(crate) fn is_io(&self) -> bool {
+        self.0.kind == ErrorKind::Io
+    }
+
+    /// Whether it is about the machine and not about the bytes of an input.
+    pub(crate) fn is_of_system(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Io | ErrorKind::Temporary)
+    }
+
+    /// Whether a file is sound, but cannot be used as requested.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let is_request = matches!(self.0.kind, ErrorKind::Usage | ErrorKind::Internal);
+        !is_request && matches!(self.0.cause, Cause::Text(_))
+    }
 }
 
 /// The targets among parts of a selection, without quotes.
@@ -614,30 +589,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_named_with_their_article() {
-        for name in [
-            "xz file",
-            "xar archive",
-            "RPM package",
-            "LZ4 file",
-            "lzip file",
-            "ar archive",
-            "offload binary",
-            "XCOFF file",
-        ] {
-            assert_eq!(FileKind::Known(name).name(), format!("an {name}"));
-        }
-        for name in
-            ["tar archive", "PE file", "SquashFS image", "7-Zip archive", "Mach-O file", "zstd file", "kpack archive"]
-        {
-            assert_eq!(FileKind::Package(name).name(), format!("a {name}"));
-        }
-    }
-
-    #[test]
     fn errors_have_a_kind_a_file_a_place_and_an_offset_and_say_nothing_twice() {
         let malformed = || Malformed::at("x", 7);
-        let inside = |error| Error::Inside { file: "f".into(), place: "f(m)".to_owned(), error: Box::new(error) };
+        let inside = |error: Error| error.inside(Path::new("f"), "f(m)".to_owned());
         let (f, g) = (Some(Path::new("f")), Some(Path::new("g")));
         for (error, kind, file, place, offset) in [
             (Error::io("f", io::ErrorKind::NotFound.into()), ErrorKind::Io, f, None, None),
@@ -645,19 +599,21 @@ mod tests {
             (Error::malformed("", malformed()), ErrorKind::Malformed, None, None, Some(7)),
             (inside(Error::malformed("g", malformed())), ErrorKind::Malformed, f, Some("f(m)"), Some(7)),
             (Error::refused(ErrorKind::Limit, "g", 3, "full"), ErrorKind::Limit, g, None, Some(3)),
-            (Error::Usage("no"), ErrorKind::Usage, None, None, None),
+            (Error::usage("no"), ErrorKind::Usage, None, None, None),
         ] {
             let told = (error.kind(), error.file(), error.place(), error.offset());
             assert_eq!(told, (kind, file, place, offset), "{error}");
             assert!(std::error::Error::source(&error).is_none(), "{error}");
         }
-        let below = Error::io("f", io::Error::other(Error::Usage("why")));
+        let below = Error::io("f", io::Error::other(Error::usage("why")));
         assert_eq!(below.to_string(), "why", "an error of ours inside one of the system is taken out");
     }
 
     #[test]
     fn missing_entries_read_as_the_reference_writes_them() {
-        let text = |names: &[&str]| Error::MissingEntries(names.iter().map(|n| (*n).to_owned()).collect()).to_string();
+        let text = |names: &[&str]| {
+            Error::missing_entries(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>()).to_string()
+        };
         assert_eq!(text(&["A"]), "Can't find bundles for A");
         assert_eq!(text(&["A", "B"]), "Can't find bundles for A and B");
         assert_eq!(text(&["A", "B", "C"]), "Can't find bundles for A, B, and C");

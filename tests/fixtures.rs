@@ -64,10 +64,8 @@ fn serve(name: &str, id: &str) -> Result<Vec<u8>> {
 }
 
 fn failure(name: &str) -> Result<Malformed> {
-    match list(&fixture(name), type_of(name)) {
-        Err(Error::Malformed { source, .. }) => Ok(source),
-        other => Err(anyhow::anyhow!("{name}: {other:?}")),
-    }
+    let error = list(&fixture(name), type_of(name)).err();
+    error.as_ref().and_then(Error::fault).cloned().with_context(|| format!("{name}: {error:?}"))
 }
 
 #[test]

@@ -25,14 +25,13 @@ mod values;
 mod verify;
 
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::io;
 use std::process::ExitCode;
 
 use llvm::options::{Finish, HelpStyle, Tool};
 use llvm::parse::{Parsed, parse};
 use memchr::memmem;
-use offload_bundle::Error;
-use offload_bundle::error::FileKind;
+use offload_bundle::{Error, ErrorKind};
 use print::console::{Console, Noted};
 use print::stdout::{print, reader_is_gone};
 use program::Program;
@@ -152,30 +151,17 @@ fn finish<T>(
 
 /// A way to fix an error, in terms of the command line.
 fn hint(error: &Error) -> Option<String> {
-    let hint = match error {
-        Error::SeveralMatch { sole: None, .. } => "write all of them into a directory with -o DIR",
-        Error::SeveralMatch { sole: Some(id), .. } => {
-            return Some(format!(
-                "choose one, such as --exact --target='{id}' with no other --target, or write all of them into a directory with -o DIR"
-            ));
+    const ALL: &str = "write all of them into a directory with -o DIR";
+    match error.kind() {
+        ErrorKind::Ambiguous => Some(error.sole_match().map_or(ALL.to_owned(), |id| {
+            format!("choose one, such as --exact --target='{id}' with no other --target, or {ALL}")
+        })),
+        ErrorKind::Io if error.io_error()?.kind() == io::ErrorKind::NotFound => {
+            let parent = error.file()?.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists())?;
+            Some(format!("the directory '{}' does not exist", parent.display()))
         }
-        Error::Io { path, source } if source.kind() == ErrorKind::NotFound => {
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists())?;
-            return Some(format!("the directory '{}' does not exist", parent.display()));
-        }
-        Error::Unsupported { what, .. } => match what {
-            FileKind::Package(_) => "unpack it and recompress the libraries in it, then pack them again",
-            FileKind::Archive => "take its members out and recompress those that are bundles",
-            FileKind::FatObject => "link it first; recompress the library or program",
-            FileKind::DeviceImages => "compress its device images when it is linked: icpx --offload-compress",
-            FileKind::OffloadBinary | FileKind::CodeObject => "pack it with --compress instead: see 'package --help'",
-            _ => {
-                "recompress takes bundles and fatbins, ELF files with them in their sections, and zip files of these; inspect shows what a file holds"
-            }
-        },
-        error => return suggest::for_no_match(error),
-    };
-    Some(hint.to_owned())
+        _ => error.hint().map(str::to_owned).or_else(|| suggest::for_no_match(error)),
+    }
 }
 
 /// The tool for a command line, and the command line without the word that selects the tool.

@@ -77,8 +77,8 @@ pub(super) fn with_two_dashes(word: &OsStr, options: &[String]) -> Option<OsStri
 
 /// The hint for targets that match nothing.
 pub(super) fn for_no_match(error: &Error) -> Option<String> {
-    let Error::NoMatch { targets, present, .. } = error else { return None };
-    let present = || present.iter().map(String::as_str);
+    let targets = error.unmatched_targets();
+    let present = || error.present_targets().iter().map(String::as_str);
     let runs = |target: &&String| Device::parse(target).is_ok_and(|device| present().any(|other| device.runs(other)));
     if let Some(target) = targets.iter().find(runs) {
         let device = Device::parse(target).ok()?;

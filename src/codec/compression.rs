@@ -64,5 +64,5 @@ pub(crate) fn deflate<W: Write + Seek>(
         }),
     }?;
     let end = to.seek(SeekFrom::Current(0))?;
-    end.checked_sub(start).ok_or(Error::Internal("the compressed data ends before its start"))
+    end.checked_sub(start).ok_or_else(|| Error::internal("the compressed data ends before its start"))
 }

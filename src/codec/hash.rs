@@ -32,7 +32,7 @@ pub(crate) fn beside<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) 
         let thread = Builder::new().name("hash".to_owned()).spawn_scoped(scope, || of(pieces));
         let done = work()?;
         let hash = match thread {
-            Ok(thread) => thread.join().map_err(|_| ENDED)??,
+            Ok(thread) => thread.join().map_err(|_| ended())??,
             // The system cannot start a thread.
             Err(_) => of(pieces)?,
         };
@@ -40,7 +40,9 @@ pub(crate) fn beside<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) 
     })
 }
 
-const ENDED: Error = Error::Internal("the hashing thread ended early");
+fn ended() -> Error {
+    Error::internal("the hashing thread ended early")
+}
 
 fn of(pieces: &[Piece<'_>]) -> Result<u64> {
     let mut hasher = Hasher::Inline(Md5::new());
@@ -140,7 +142,7 @@ impl Worker {
         let Self { block, full, empty, thread } = self;
         drop(full.send(block));
         drop((full, empty));
-        thread.join().map_err(|_| ENDED)
+        thread.join().map_err(|_| ended())
     }
 }
 

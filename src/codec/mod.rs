@@ -166,12 +166,12 @@ impl Codec {
     /// Compresses some bytes. LZ4 has one level; that of zstd is clamped to [`Method::levels`].
     ///
     /// # Errors
-    /// [`Error::Usage`] for other methods, and for one that was left out when the library was
-    /// built; [`Error::Io`] with the path `name` if the encoder fails.
+    /// [`ErrorKind::Usage`] for other methods, and for one that was left out when the library was
+    /// built; [`ErrorKind::Io`] with the path `name` if the encoder fails.
     pub(crate) fn compress(self, data: &[u8], level: i32, name: &Path) -> Result<Vec<u8>> {
         note_read(len_u64(data));
         match self {
-            Self::Zlib | Self::Unknown => Err(Error::Usage("code objects are compressed one by one with LZ4 or zstd")),
+            Self::Zlib | Self::Unknown => Err(Error::usage("code objects are compressed one by one with LZ4 or zstd")),
             Self::Lz4 => with!("lz4", "LZ4", {
                 let mode = lz4::block::CompressionMode::HIGHCOMPRESSION(LZ4_LEVEL);
                 lz4::block::compress(data, Some(mode), false).with_path(name)
@@ -352,7 +352,7 @@ impl From<Unsupported> for io::Error {
 
 impl From<Unsupported> for Error {
     fn from(Unsupported(reason): Unsupported) -> Self {
-        Self::Usage(reason)
+        Self::usage(reason)
     }
 }
 

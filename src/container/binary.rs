@@ -24,7 +24,7 @@ use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::bytes::{Bounds, Cursor, len_u64};
 use crate::display::shown;
 use crate::error::{Malformed, Result};
-use crate::io::piece::{Piece, TOO_LONG, sum};
+use crate::io::piece::{Piece, sum, too_long};
 
 /// The length of the number of entries, in bytes.
 const COUNT_FIELD: u64 = 8;
@@ -50,16 +50,16 @@ impl Binary {
     /// The pieces of a new bundle of `members`.
     ///
     /// # Errors
-    /// [`Error::Usage`](crate::Error::Usage) if the bundle is too long for the format.
+    /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) if the bundle is too long for the format.
     pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let alignment = u64::from(self.alignment.get());
         let lens = members.iter().flat_map(|member| [ENTRY_FIELDS, len_u64(member.id.as_bytes())]);
         let mut position = sum([len_u64(MAGIC.as_bytes()), COUNT_FIELD].into_iter().chain(lens))?;
         let mut header = Vec::from(MAGIC);
-        header.extend(u64::try_from(members.len()).map_err(|_| TOO_LONG)?.to_le_bytes());
+        header.extend(u64::try_from(members.len()).map_err(|_| too_long())?.to_le_bytes());
         let mut payload = Vec::new();
         for member in members {
-            let start = position.checked_next_multiple_of(alignment).ok_or(TOO_LONG)?;
+            let start = position.checked_next_multiple_of(alignment).ok_or_else(too_long)?;
             let size = member.content.len();
             for field in [start, size, len_u64(member.id.as_bytes())] {
                 header.extend(field.to_le_bytes());

@@ -142,7 +142,7 @@ fn method_number(method: Method) -> u16 {
 /// Reads the compressed bundle at the start of `data`; `None` without the magic.
 ///
 /// # Errors
-/// [`Error::Malformed`] for a broken or incomplete bundle, or one that claims more than `limits` allow.
+/// [`ErrorKind::Malformed`] for a broken or incomplete bundle, or one that claims more than `limits` allow.
 pub fn read<'a>(data: impl Into<Slice<'a>>, limits: Limits) -> Result<Option<Compressed<'a>>> {
     let data = data.into();
     parse(data, limits).with_path(data.path())
@@ -190,8 +190,8 @@ pub struct Deflation {
 /// oldest that can hold the sizes.
 ///
 /// # Errors
-/// [`Error::Refused`] if the requested version cannot hold the sizes, [`Error::Io`] if an input cannot be read,
-/// and on the path `-` if `out` fails.
+/// [`ErrorKind::Limit`] if the requested version cannot hold the sizes, [`ErrorKind::Io`] if an input cannot be read, and
+/// on the path `-` if `out` fails.
 ///
 /// # Example
 /// ```
@@ -434,10 +434,7 @@ mod tests {
             let compression = Compression { level: 1, ..Compression::of(method) };
             let (file, _) = compress(&noise(3000), &compression, None, 1 << 30).unwrap();
             let with = |header: Header| inflate(&[&header.to_bytes(), &file[24..]].concat()).unwrap_err();
-            let malformed = |error| match error {
-                Error::Malformed { source, .. } => source,
-                other => panic!("{other}"),
-            };
+            let malformed = |error: Error| error.fault().unwrap().clone();
             let header = Header::read(&file, 0).unwrap().unwrap();
             let text = |error| malformed(error).to_string();
             assert!(text(with(Header { hash: 1, ..header })).contains("recorded hash is 0x0000000000000001, but"));

@@ -128,8 +128,8 @@ impl Packed {
     /// All inflated bytes. `data` is the bundle.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if they cannot be inflated to the recorded size, [`Error::Temporary`] if there is no room for
-    /// them.
+    /// `ErrorKind::Malformed` if they cannot be inflated to the recorded size, `ErrorKind::Temporary` if there is no room
+    /// for them.
     fn inflate(&self, data: Slice<'_>) -> Result<Input> {
         let stored = data.claimed(&self.stored)?;
         let limits = Limits { inflated: self.limit, ..Limits::default() };

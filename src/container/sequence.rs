@@ -182,13 +182,14 @@ impl<'a> Bundle<'a> {
     /// fault when it is read.
     ///
     /// # Errors
-    /// [`Error::Io`] and [`Error::Temporary`].
+    /// `ErrorKind::Io` and `ErrorKind::Temporary`.
     pub(crate) fn settle(&mut self) -> Result<()> {
         let Body::Plain { data, .. } = &self.body else { return Ok(()) };
         let mut last = LastInflated::default();
         for part in self.entries.iter_mut().flat_map(|entry| &mut entry.parts) {
             if let Part::Packed(packed) = part
-                && let Err(error @ (Error::Io { .. } | Error::Temporary { .. })) = packed.settle(*data, &mut last)
+                && let Err(error) = packed.settle(*data, &mut last)
+                && error.is_of_system()
             {
                 return Err(error);
             }
@@ -210,11 +211,11 @@ impl<'a> Bundle<'a> {
     /// because its hash covers all of it: the output is valid only if this succeeds.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the entry does not exist, [`Error::Malformed`] if the bundle is broken, [`Error::Io`] on the
-    /// path `-` if `out` fails.
+    /// [`Usage`](crate::ErrorKind::Usage) if the entry does not exist, [`Malformed`](crate::ErrorKind::Malformed) if the
+    /// bundle is broken, [`Io`](crate::ErrorKind::Io) on the path `-` if `out` fails.
     pub fn write_to(&self, index: usize, out: &mut dyn io::Write) -> Result<()> {
         if index >= self.entries.len() {
-            return Err(Error::Usage("the bundle has no such entry"));
+            return Err(Error::usage("the bundle has no such entry"));
         }
         self.extract(&mut [(index, &mut Writer::new(out))], &mut Meter::silent())
     }
@@ -307,7 +308,7 @@ impl<'a> Bundle<'a> {
         let data = match &self.body {
             Body::Plain { data, .. } => *data,
             Body::Inflated { input, .. } => input.as_slice(),
-            Body::Stream { .. } => return Err(Error::Internal("the bundle is not inflated")),
+            Body::Stream { .. } => return Err(Error::internal("the bundle is not inflated")),
         };
         match self.parts(index)? {
             [Part::Range(range)] => data.claimed(range).map(Content::InPlace),
@@ -322,7 +323,7 @@ impl<'a> Bundle<'a> {
     }
 
     fn parts(&self, index: usize) -> Result<&[Part]> {
-        self.entries.get(index).map(|entry| entry.parts.as_slice()).ok_or(Error::Internal("no such entry"))
+        self.entries.get(index).map(|entry| entry.parts.as_slice()).ok_or_else(|| Error::internal("no such entry"))
     }
 
     /// Inflates in one pass and copies each block to every entry that it belongs to. The pass continues to the end even
@@ -336,7 +337,7 @@ impl<'a> Bundle<'a> {
         // A streamed format stores each code object as one range.
         let range_of = |index: usize| match self.parts(index)? {
             [Part::Range(range)] => Ok(range.clone()),
-            _ => Err(Error::Internal("the code object is not one range")),
+            _ => Err(Error::internal("the code object is not one range")),
         };
         let ranges = wanted.iter().map(|(index, _)| range_of(*index)).collect::<Result<Vec<_>>>()?;
         let mut inflater = compressed.inflate(true)?;
@@ -395,7 +396,7 @@ fn reader<'p>(data: Slice<'p>, part: &'p Part) -> Result<Box<dyn Read + 'p>> {
     Ok(match part {
         Part::Bytes(bytes) => Box::new(bytes.as_slice()),
         Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
-        Part::Packed(_) => return Err(Error::Internal("a compressed code object has several parts")),
+        Part::Packed(_) => return Err(Error::internal("a compressed code object has several parts")),
         Part::Range(range) => Box::new(data.claimed(range)?.reader()),
     })
 }

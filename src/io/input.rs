@@ -132,7 +132,7 @@ impl Input {
     /// have no effect. Waits for a pipe or a device and reads it to its end; `-` is standard input.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be opened or read, or changes meanwhile; [`Error::Temporary`] if there is no
+    /// [`ErrorKind::Io`] if the file cannot be opened or read, or changes meanwhile; [`ErrorKind::Temporary`] if there is no
     /// room for the copy.
     pub fn read(path: &Path) -> Result<Self> {
         Self::open(path, Accept::Any, None, Access::Copied)
@@ -144,8 +144,8 @@ impl Input {
     /// of a regular file without a size.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be opened, read or mapped, or exceeds the limit; [`Error::Refused`] if `accept`
-    /// excludes it.
+    /// [`ErrorKind::Io`] if the file cannot be opened, read or mapped, or exceeds the limit; [`ErrorKind::Unsupported`] if
+    /// `accept` excludes it.
     ///
     /// # Safety
     /// While the input lives, nobody changes or shortens the file: neither this program nor another. The same holds for
@@ -273,7 +273,7 @@ impl Input {
     /// keeps both the length and the modification time is not detected.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file was changed, or its bytes could not be read through the mapping. A fault in a
+    /// [`ErrorKind::Io`] if the file was changed, or its bytes could not be read through the mapping. A fault in a
     /// temporary file is an error of every input that was open at the time.
     pub fn ensure_unchanged(&self) -> Result<()> {
         let now = self.stamp().with_path(&self.path)?;
@@ -598,7 +598,7 @@ impl<'a> Slice<'a> {
     /// This range of it, which its headers claim that it has.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if it does not have that many bytes.
+    /// [`ErrorKind::Malformed`] if it does not have that many bytes.
     pub(crate) fn claimed(&self, range: &Range<u64>) -> Result<Self> {
         self.claim(range.start, bytes::len_of(range), "a range of it").with_path(self.path())
     }
@@ -654,7 +654,7 @@ impl<'a> Slice<'a> {
 
     /// Copies the range to the current position of `to`, in the kernel where possible.
     pub(crate) fn copy_to_file(&self, to: &File, to_path: &Path) -> Result<()> {
-        let copy_error = |source| Error::Copy { from: self.path().to_owned(), to: to_path.to_owned(), source };
+        let copy_error = |source| Error::copy(self.path(), to_path, source);
         let mut to_file = to;
         if let Some(from) = self.file() {
             let copied = self.copy_in_kernel(from, to);
@@ -857,10 +857,10 @@ mod tests {
         let text = |input: &Input, made: Result<()>| input.vouch_for(made).unwrap_err().to_string();
         let (keep, input) = mapped(&[1; 100]);
         assert!(input.vouch_for(Ok(())).is_ok());
-        assert_eq!(text(&input, Err(Error::NoArchive)), Error::NoArchive.to_string());
+        assert_eq!(text(&input, Err(Error::no_archive())), Error::no_archive().to_string());
         let name = format!("'{}'", keep.path().display());
         keep.as_file().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-        assert_eq!(text(&input, Err(Error::NoArchive)), format!("{name}: the file changed while it was read"));
+        assert_eq!(text(&input, Err(Error::no_archive())), format!("{name}: the file changed while it was read"));
         keep.as_file().set_len(200).unwrap();
         assert_eq!(text(&input, Ok(())), format!("{name}: the file changed while it was read"));
         keep.as_file().set_len(99).unwrap();
@@ -958,9 +958,9 @@ mod tests {
     #[test]
     fn files_that_nobody_named_are_regular_and_as_long_as_they_say() {
         for path in ["/dev/null", "/"] {
-            assert!(matches!(Input::open_regular(Path::new(path), MAPPED), Err(Error::Refused { .. })), "{path}");
+            assert!(Input::open_regular(Path::new(path), MAPPED).unwrap_err().is_refusal(), "{path}");
         }
-        assert!(matches!(Input::open_regular(Path::new("-"), MAPPED), Err(Error::Io { .. })), "not the standard input");
+        assert!(Input::open_regular(Path::new("-"), MAPPED).unwrap_err().is_io(), "not the standard input");
         let (file, input) = mapped(&[1; 100]);
         assert_eq!(Input::open_regular(file.path(), MAPPED).unwrap().bytes(), input.bytes());
         if let Ok(version) = map(Path::new("/proc/version")) {

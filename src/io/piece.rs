@@ -42,11 +42,13 @@ impl Piece<'_> {
 pub(crate) type Change<'p> = (Range<u64>, Vec<Piece<'p>>);
 
 /// The error for an output with a size or count that its format cannot record.
-pub(crate) const TOO_LONG: Error = Error::Usage("the output would be larger than its format allows");
+pub(crate) fn too_long() -> Error {
+    Error::usage("the output would be larger than its format allows")
+}
 
 /// The sum of lengths in bytes.
 pub(crate) fn sum(lens: impl IntoIterator<Item = u64>) -> Result<u64> {
-    lens.into_iter().try_fold(0, u64::checked_add).ok_or(TOO_LONG)
+    lens.into_iter().try_fold(0, u64::checked_add).ok_or_else(too_long)
 }
 
 /// The length of a whole plan in bytes.
@@ -78,7 +80,7 @@ impl Sink for Vec<u8> {
 /// Writes a plan to `out`. Ranges of inputs are read block by block.
 ///
 /// # Errors
-/// [`Error::Io`] if an input cannot be read, and on the path `-` if `out` fails.
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if an input cannot be read, and on the path `-` if `out` fails.
 pub fn write_to(pieces: &[Piece<'_>], out: &mut dyn io::Write) -> Result<()> {
     emit(pieces, &mut Writer::new(out))
 }

@@ -271,9 +271,9 @@ impl<'j> Extraction<'j> {
                 let devices = |index| {
                     chosen.as_ref().map(|chosen| chosen.get(&found.locator(index)).copied().unwrap_or_default())
                 };
-                self.bundle(input, name, &found, devices).map_err(|error| match error {
-                    Error::Malformed { .. } => error.at(found.place),
-                    error => error,
+                self.bundle(input, name, &found, devices).map_err(|error| match error.fault() {
+                    Some(_) => error.at(found.place),
+                    None => error,
                 })
             }
             Finding::Broken { place, error } => Err(error.at(place)),
@@ -387,8 +387,8 @@ impl<'j> Extraction<'j> {
 
     fn finish(self) -> Result<Vec<Extracted>> {
         if let Some(path) = &self.second {
-            let ids = self.rivals.iter().map(|id| id.shown.clone()).collect();
-            return Err(Error::SeveralMatch { path: path.clone(), ids, sole: self.sole_id() });
+            let ids: Vec<String> = self.rivals.iter().map(|id| id.shown.clone()).collect();
+            return Err(Error::several_match(path, &ids, self.sole_id()));
         }
         let has_left_out = self.left_out.is_some();
         let LeftOut { taken: left_out, matched: elsewhere } = self.left_out.unwrap_or_default();
@@ -479,12 +479,10 @@ fn name_of(input: &Path, code_object: &CodeObject) -> String {
 
 /// Whether an error is about an input. Other errors are about an output or the request.
 fn is_of_input(error: &Error, input: &Path) -> bool {
-    match error {
-        Error::Io { path, .. } => path == input,
-        Error::Malformed { .. } | Error::Member { .. } => true,
-        Error::Refused { kind, .. } => matches!(kind, ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit),
-        Error::Inside { error, .. } => is_of_input(error, input),
-        _ => false,
+    match error.kind() {
+        ErrorKind::Io => error.path() == input,
+        ErrorKind::Referred | ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit => true,
+        _ => error.fault().is_some(),
     }
 }
 

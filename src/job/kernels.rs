@@ -71,7 +71,7 @@ impl ListKernels {
     /// Lists the kernels of an open file.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be read, or has changed. What is broken in it is a problem in the list.
+    /// [`ErrorKind::Io`] if the file cannot be read, or has changed. What is broken in it is a problem in the list.
     pub fn run(&self, input: &Input) -> Result<KernelList> {
         let first = if self.deep { Ok(None) } else { self.search(input, Inflate::Headers) };
         let listed = first.and_then(|list| match list {
@@ -96,7 +96,7 @@ impl ListKernels {
             match finding {
                 finding if search.needs_inflating(&finding) => search.is_incomplete = true,
                 Finding::Bundle(found) => search.bundle(&found)?,
-                Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
+                Finding::Broken { error, .. } if error.is_io() => return Err(error),
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => search.problem(error.at(place)),
                 _ => {}
             }
@@ -210,8 +210,7 @@ impl<'j> Search<'j> {
                 let content = found.bundle.content_after(index, &mut last);
                 let read =
                     content.and_then(|content| ListedCode::read(&code_object, content.as_slice().bytes(), reader));
-                match read.map_err(|error| if let Error::Inside { .. } = error { error } else { error.at(found.place) })
-                {
+                match read.map_err(|error| error.at(found.place)) {
                     Ok(content) => match self.taken(code_object, content) {
                         Some(kernels) => Slot::Done(Ok(kernels)),
                         None => break,

@@ -43,7 +43,7 @@ impl Matches {
     /// Fails if a part of the selection has not matched in any of the files, which are `inputs`.
     ///
     /// # Errors
-    /// [`Error::NoMatch`], with the GPUs that the files have code objects for.
+    /// An error of the kind [`NotFound`](crate::ErrorKind::NotFound), with the GPUs that the files have code objects for.
     pub fn ensure_all(self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
         let (unmatched, _) = self.matched.unmatched(Wanted::of(selection), &HashSet::new());
         let error = || Error::no_match(inputs, &unmatched, &self.present.into_shown());

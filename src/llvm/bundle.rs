@@ -76,12 +76,12 @@ impl BundleFiles {
         let fat_host = host.filter(|_| self.file_type == FileType::Object && Objects::is_fat(&members));
         let plan = match self.file_type {
             FileType::Archive => {
-                return Err(Error::Usage("Archive files are only supported for unbundling"));
+                return Err(Error::usage("Archive files are only supported for unbundling"));
             }
             FileType::Text(comment) => Text { comment }.plan(&members)?,
             FileType::Object if fat_host.is_some() => FatObject.plan(&members)?,
             FileType::Object | FileType::Binary => {
-                let alignment = self.alignment.ok_or(Error::Usage(NO_ALIGNMENT))?;
+                let alignment = self.alignment.ok_or_else(|| Error::usage(NO_ALIGNMENT))?;
                 if self.file_type == FileType::Object && self.compression.is_none() {
                     self.check_loadable(&members, observer);
                 }

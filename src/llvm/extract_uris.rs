@@ -41,12 +41,12 @@ impl ExtractUris {
     /// Writes the files.
     ///
     /// # Errors
-    /// Any [`Error`]; then nothing is written. [`Error::Usage`] if several URIs have one output, those of
-    /// [`Uri::resolve`], and [`Error::Refused`] of the kind [`Conflict`](ErrorKind::Conflict) if two URIs have one file name,
+    /// Any [`Error`]; then nothing is written. [`ErrorKind::Usage`] if several URIs have one output, those of
+    /// [`Uri::resolve`], and an [`Error`] of the kind [`Conflict`](ErrorKind::Conflict) if two URIs have one file name,
     /// or a file name is that of an input.
     pub fn run(&self) -> Result<()> {
         if self.output.is_some() && self.uris.len() > 1 {
-            return Err(Error::Usage("an output file cannot be given for more than one URI"));
+            return Err(Error::usage("an output file cannot be given for more than one URI"));
         }
         let inputs: HashSet<_> = self.uris.iter().filter_map(|uri| uri.path().canonicalize().ok()).collect();
         let mut written: HashMap<PathBuf, &Uri> = HashMap::new();

@@ -57,7 +57,7 @@ impl OpenArchive {
                 let ArchiveMember { name, location } = member?;
                 let content = match location {
                     Location::Inside(slice) => slice,
-                    Location::Beside(_) => beside.next().ok_or(Error::NoArchive)?.as_slice(),
+                    Location::Beside(_) => beside.next().ok_or_else(Error::no_archive)?.as_slice(),
                 };
                 Ok(Member { name, content, library: self })
             })

@@ -37,7 +37,7 @@ impl List {
     /// Writes one entry ID per line. Bytes that are not printable text are escaped.
     ///
     /// # Errors
-    /// Any [`Error`]; the entries before the fault are written. A failing `out` is an [`Error::Io`] on the path `-`.
+    /// Any [`Error`]; the entries before the fault are written. If `out` fails, the file is `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
         self.each_bundle(observer, &mut |bundle, _| print(&bundle, out))
     }

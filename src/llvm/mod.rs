@@ -47,7 +47,7 @@ impl FileType {
     /// The type with this name.
     ///
     /// # Errors
-    /// [`Error::FileType`] for an unknown name.
+    /// An [`Error`] of the kind [`Usage`](crate::ErrorKind::Usage) for an unknown name.
     pub fn from_name(name: &str) -> Result<Self> {
         match name {
             "i" | "ii" | "cui" | "hipi" => Ok(Self::Text("//")),
@@ -56,7 +56,7 @@ impl FileType {
             "bc" | "gch" | "ast" => Ok(Self::Binary),
             "o" => Ok(Self::Object),
             "a" => Ok(Self::Archive),
-            _ => Err(Error::FileType(name.to_owned())),
+            _ => Err(Error::usage(&format!("'{name}': invalid file type specified"))),
         }
     }
 

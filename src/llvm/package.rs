@@ -57,12 +57,12 @@ impl Package {
     /// Any [`Error`]. The output is then unchanged.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         if self.compression.is_some() && self.version != Version::V3 {
-            return Err(Error::Usage("only version 3 can hold compressed images"));
+            return Err(Error::usage("only version 3 can hold compressed images"));
         }
         let mut inputs = Vec::new();
         for image in &self.images {
             if image.files.is_empty() {
-                return Err(Error::Usage("'file' is a required image arguments"));
+                return Err(Error::usage("'file' is a required image arguments"));
             }
             for file in &image.files {
                 inputs.push((image, open(file, Accept::Any, None)?));

@@ -69,8 +69,8 @@ impl Unbundle {
     /// exact name, otherwise the first compatible one that is not taken.
     ///
     /// # Errors
-    /// Any [`Error`], including [`Error::MissingEntries`], and [`Error::EntryId`] for a missing entry that was requested
-    /// [by name](EntryId::by_name). All outputs are then unchanged.
+    /// Any [`Error`]: of the kind [`NotFound`](crate::ErrorKind::NotFound) for missing entries, and
+    /// [`Usage`](crate::ErrorKind::Usage) for one that was requested [by name](EntryId::by_name). All outputs are then unchanged.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         self.run_on(&self.open()?, observer)
     }
@@ -78,7 +78,7 @@ impl Unbundle {
     /// Opens the input.
     ///
     /// # Errors
-    /// [`Error::Io`], or [`Error::EntryId`] as [`run`](Self::run).
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io), or as [`run`](Self::run).
     pub fn open(&self) -> Result<Input> {
         open(&self.input, Accept::Any, self.limits.streamed)
             .map_err(|error| first_unknown(&self.requests, |_| false).unwrap_or(error))
@@ -108,7 +108,7 @@ impl Unbundle {
     fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<FoundRequests> {
         observe_plain(input.as_slice(), observer);
         if self.file_type == FileType::Archive {
-            return Err(Error::Usage("an archive is taken apart by UnbundleArchive"));
+            return Err(Error::usage("an archive is taken apart by UnbundleArchive"));
         }
         let container = self.file_type.container();
         let served = self.requests.iter().map(|_| None).collect();
@@ -130,7 +130,7 @@ impl Unbundle {
         let open = self.requests.iter().zip(&found.served).filter(|(_, output)| output.is_none());
         let missing: BTreeSet<String> = open.map(|((id, _), _)| id.to_string()).collect();
         if !missing.is_empty() && !self.allow_missing {
-            return Err(Error::MissingEntries(missing.into_iter().collect()));
+            return Err(Error::missing_entries(&missing.into_iter().collect::<Vec<_>>()));
         }
         Ok(found)
     }
@@ -201,7 +201,7 @@ impl Unbundle {
         found.other_host = found.other_host.take().or_else(|| Some(candidates.iter().find(other)?.id.clone()));
         let mut staged = Vec::with_capacity(served.len());
         for (request, candidate) in &served {
-            let (id, path) = self.requests.get(*request).ok_or(Error::Internal("no such request"))?;
+            let (id, path) = self.requests.get(*request).ok_or_else(|| Error::internal("no such request"))?;
             candidate.report_guess(id, observer);
             staged.push(Output::stage(path)?);
         }

@@ -122,12 +122,11 @@ impl UnbundleArchive {
         total = of_requests.iter().map(|chosen| size_of(chosen)).fold(total, u64::saturating_add);
         for ((target, path), chosen) in self.requests.iter().zip(&of_requests) {
             if chosen.is_empty() && !self.allow_missing {
-                let (kind, path) = (ErrorKind::NotFound, self.input.clone());
-                let archive = path.display();
+                let archive = self.input.display();
                 let text = format!(
                     "no compatible code object found for the target '{target}' in heterogeneous archive library: {archive}"
                 );
-                return Err(Error::Refused { kind, path, place: None, offset: None, text });
+                return Err(Error::new(ErrorKind::NotFound, text).of_file(&self.input));
             }
             let is_lost = chosen.is_empty() && target.kind() == OffloadKind::Host;
             if let Some(entry) = other_host.as_ref().filter(|_| is_lost) {
@@ -205,11 +204,10 @@ impl UnbundleArchive {
                 let processor = (id.kind().name(), id.triple().as_str(), id.target_id().processor());
                 let (first, first_id): &(&String, &EntryId) = firsts.entry(processor).or_insert((second, id));
                 if sets_more(id, first_id) {
-                    let (path, name) = (self.input.clone(), printable_name(member.name));
-                    let archive = path.display();
+                    let (archive, name) = (self.input.display(), printable_name(member.name));
                     let text = format!("conflicting TargetIDs [{first}, {second}] found in {name} of {archive}");
-                    let (kind, place) = (ErrorKind::Conflict, Some(place_of(&self.input, member.name)));
-                    return Err(Error::Refused { kind, path, place, offset: None, text });
+                    let place = place_of(&self.input, member.name);
+                    return Err(Error::new(ErrorKind::Conflict, text).of_place(&self.input, place));
                 }
             }
         }

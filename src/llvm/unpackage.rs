@@ -101,7 +101,7 @@ impl Unpackage {
     /// an error, but is reported to the observer.
     ///
     /// # Errors
-    /// Any [`Error`]; all files are then unchanged. A failing `out` is an [`Error::Io`] on the path `-`.
+    /// Any [`Error`]; all files are then unchanged. If `out` fails, the file is `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         let everything = [ImageRequest::default()];
@@ -226,7 +226,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
                 }
                 Some(_) => *last = Some(index),
                 None if self.job.archive && !self.job.requests.is_empty() => {
-                    return Err(Error::Usage("Image must have a 'file' argument."));
+                    return Err(Error::usage("Image must have a 'file' argument."));
                 }
                 None => by_name.push(number),
             }
@@ -280,7 +280,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
     /// Stages an image under a generated name. As in LLVM, numbers count within a request; a name that another request
     /// has given to another image is skipped.
     fn stage_by_name(&mut self, request: usize, image: &ImageInfo, content: Slice<'_>) -> Result<()> {
-        let Some(served) = self.served.get_mut(request) else { return Err(Error::Internal("no such request")) };
+        let Some(served) = self.served.get_mut(request) else { return Err(Error::internal("no such request")) };
         let name = loop {
             let name = generated_name(self.job.input.as_os_str().as_bytes(), image, served.named);
             served.named += 1;

@@ -67,14 +67,12 @@ impl Budget {
 
     /// The next bundle inside another one, limited to the remaining budget for nested containers.
     pub(crate) fn next_nested<'a>(&mut self, bundles: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>, Error> {
-        let bundle = bundles.next_within(self.limits_inside()).map_err(|error| match error {
-            Error::Malformed { path, source: Malformed::Claim { what, offset, claimed, .. } }
-                if claimed <= self.limits.inflated =>
-            {
+        let bundle = bundles.next_within(self.limits_inside()).map_err(|error| match error.fault() {
+            Some(&Malformed::Claim { what, offset, claimed, .. }) if claimed <= self.limits.inflated => {
                 let limit = format!("what is left of the limit of {} for nested containers", self.bytes.most());
-                Error::malformed(path, Malformed::Claim { what, offset, claimed, limit })
+                Error::malformed(error.path(), Malformed::Claim { what, offset, claimed, limit })
             }
-            error => error,
+            _ => error,
         })?;
         if let Some(recorded) = bundle.as_ref().and_then(|bundle| bundle.compressed) {
             // What the container claims is left, but its minimum cost may not be.

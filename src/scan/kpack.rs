@@ -268,14 +268,14 @@ impl Walk<'_, '_, '_> {
             Ok((input.vouch_for(archive)?, input))
         });
         // The place names the library.
-        let opened = opened.map_err(|error| match error.of_referred() {
-            Error::Malformed { path, source } => Error::refused(source.kind(), path, source.offset(), source),
-            error => error,
+        let opened = opened.map_err(|error| match error.fault() {
+            Some(fault) => Error::refused(error.kind(), error.path(), error.offset(), fault),
+            None => error.of_referred(),
         });
         let (archive, input) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                if !is_own || matches!(error, Error::Member { .. }) {
+                if !is_own || error.kind() == ErrorKind::Referred {
                     self.broken(at.to(&place, at.data), error)?;
                 }
                 return Ok(Followed { path, archive: None, code_objects: 0 });

@@ -53,7 +53,7 @@ mod packages;
 mod pattern;
 mod place;
 mod read;
-mod sections;
+pub(crate) mod sections;
 mod sycl;
 mod uri;
 mod walk;
@@ -74,7 +74,7 @@ pub use place::{Origin, Place, Step};
 pub use read::ReadResults;
 pub(crate) use read::{Shared, top_member};
 pub use uri::{Resolved, Uri};
-pub(crate) use walk::{file_kind, is_zip};
+pub(crate) use walk::is_zip;
 pub(crate) use wide::Wide;
 
 use std::ops::ControlFlow;

@@ -229,7 +229,7 @@ impl Walk<'_, '_, '_> {
         };
         let len = match read {
             Ok(Some(bundle)) if !bundle.entries.is_empty() && format_of(&bundle).is_ok() => Some(bundle.stored_len()?),
-            Err(error @ (Error::Io { .. } | Error::Temporary { .. })) => return Err(error),
+            Err(error) if error.is_of_system() => return Err(error),
             Err(error) if lead == Lead::Wrapper || is_beyond(&error, self.scan.limits.inflated) => {
                 self.broken(at, error)?;
                 None
@@ -263,7 +263,7 @@ fn inflates(container: &dyn Container, data: Slice<'_>, limits: Limits) -> bool 
 
 /// Whether it is the error for a container that claims more than the caller allows.
 fn is_beyond(error: &Error, limit: u64) -> bool {
-    matches!(error, Error::Malformed { source: Malformed::Claim { claimed, .. }, .. } if *claimed > limit)
+    matches!(error.fault(), Some(Malformed::Claim { claimed, .. }) if *claimed > limit)
 }
 
 /// The offsets of magics in some bytes, in order.

@@ -38,8 +38,8 @@ impl Lying<'_> {
 /// The sections of an ELF file that begin with a bundle or a fatbin, in the order of their offsets, each range once.
 ///
 /// # Errors
-/// [`Error::Refused`] if one of them shares bytes with another section or with a table of headers, [`Error::Malformed`]
-/// if the sections cannot be read.
+/// [`ErrorKind::Unsupported`] if one of them shares bytes with another section or with a table of headers,
+/// [`ErrorKind::Malformed`] if the sections cannot be read.
 pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     // This call limits the total length of the names.
     let device = sections::read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;

@@ -195,16 +195,17 @@ impl<R: Read, E: Fn(io::Error) -> Error> Read for Explained<R, E> {
 
 /// The error of a reader. Those of the operating system, and those that are explained already, stay as they are.
 fn error_in(source: Slice<'_>, what: &str, error: io::Error) -> Error {
-    match Error::io(source.path(), error) {
-        Error::Io { source: error, .. } if error.raw_os_error().is_none() => {
-            let reason = match error.kind() {
+    let error = Error::io(source.path(), error);
+    match error.io_error() {
+        Some(reason) if error.is_io() && reason.raw_os_error().is_none() => {
+            let reason = match reason.kind() {
                 io::ErrorKind::UnexpectedEof => "it ends early".to_owned(),
-                _ => error.to_string(),
+                _ => reason.to_string(),
             };
             let text = format!("{what} broken: {reason}");
             Error::malformed(source.path(), Malformed::other(ErrorKind::Malformed, source.offset(), text))
         }
-        error => error,
+        _ => error,
     }
 }
 

@@ -189,7 +189,7 @@ impl Place {
     /// those of a URI themselves, in which these have no URI.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) if the file has a relative path, and the system does not report the current
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has a relative path, and the system does not report the current
     /// directory.
     pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<Option<Uri>> {
         let way: Vec<Level> = self.way().map(|(name, number)| Level { name: name.into_owned(), number }).collect();
@@ -210,7 +210,7 @@ impl Error {
         if place.steps().is_empty() {
             return self;
         }
-        Self::Inside { file: place.file.clone(), place: place.to_string(), error: Box::new(self) }
+        self.inside(&place.file, place.to_string())
     }
 }
 

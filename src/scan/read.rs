@@ -177,7 +177,8 @@ impl<W> Reader<'_, W> {
             Task::Packed(bundle, indices) => {
                 let mut last = LastInflated::default();
                 self.each(indices, |wanted| {
-                    let packed = wanted.packed.as_ref().ok_or(Error::Internal("a code object is not compressed"))?;
+                    let packed =
+                        wanted.packed.as_ref().ok_or_else(|| Error::internal("a code object is not compressed"))?;
                     let inflated = last.get(bundle, packed)?;
                     (self.work)(wanted, packed.slice_of(&inflated)?)
                 })
@@ -266,7 +267,7 @@ impl<W> Reader<'_, W> {
 
 /// An error of a code object, with its place.
 fn placed(error: Error, wanted: &CodeObject) -> Error {
-    if matches!(error, Error::Inside { .. }) { error } else { error.at(&wanted.bundle.place) }
+    error.at(&wanted.bundle.place)
 }
 
 /// The member of a zip file that holds a place.

@@ -39,7 +39,7 @@ use crate::error::Malformed;
 
 /// The content of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(crate) enum Holds {
     /// Containers that are read; their format is detected by content.
     Containers,
     /// Containers that LLVM's packager reads too: it treats them as offload binaries.
@@ -153,6 +153,11 @@ pub(super) enum ListedSections {
     /// Those that hold device code.
     Known,
     All,
+}
+
+/// What the sections of an object with device code hold.
+pub(crate) fn held(data: &[u8]) -> Result<Vec<Holds>, Malformed> {
+    Ok(read(data, 0, ListedSections::Known)?.chosen.iter().map(|section| section.holds).collect())
 }
 
 /// The sections of an object. Offsets in errors count from `base`.

@@ -98,7 +98,7 @@ impl Uri {
     ///
     /// # Errors
     /// Those of `open`, [`parse`](Self::parse) and [`resolve`](Self::resolve), that the file has changed, and
-    /// [`Error::Refused`] of the kind [`NotFound`](ErrorKind::NotFound) if a part of the file is not a code object, begins
+    /// an [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if a part of the file is not a code object, begins
     /// with no known format, and holds nothing that a deep search finds.
     pub fn open(path: &Path, limits: Limits, open: impl FnOnce(&Path) -> Result<Input>) -> Result<Input> {
         let Some(uri) = Self::of_path(path).transpose()? else { return open(path) };
@@ -148,9 +148,9 @@ impl Uri {
     /// Reads a URI.
     ///
     /// # Errors
-    /// [`Error::Refused`] of the kind [`Usage`](ErrorKind::Usage) for anything else.
+    /// an [`Error`] of the kind [`Usage`](ErrorKind::Usage) for anything else.
     pub fn parse(uri: &OsStr) -> Result<Self> {
-        Self::read(uri.as_bytes()).map_err(|reason| Error::refused(ErrorKind::Usage, uri, None, reason))
+        Self::read(uri.as_bytes()).map_err(|reason| Error::usage(&format!("'{}': {reason}", uri.display())))
     }
 
     fn read(uri: &[u8]) -> Result<Self, String> {
@@ -241,7 +241,7 @@ impl Uri {
     /// The bytes that the URI names. `file` is the file at its [path](Self::path).
     ///
     /// # Errors
-    /// [`Error::Refused`] of the kind [`NotFound`](ErrorKind::NotFound) if the file has no such member or range, otherwise
+    /// an [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if the file has no such member or range, otherwise
     /// those of reading what is compressed.
     pub fn resolve<'a>(&self, file: &'a Input, limits: Limits) -> Result<Resolved<'a>> {
         let stored = match self.way.is_empty() {

@@ -16,9 +16,9 @@ use super::uri::{Goal, StepNumbers};
 use super::wide::Wide;
 use super::zip::{self, CUT, ZipContent, ZipMember};
 use super::{Checksums, Scan, Unread, Visitor};
-use crate::bytes::{is_text, len_u64, slice};
+use crate::bytes::len_u64;
 use crate::code::target;
-use crate::container::archive::{Archive, ArchiveMember, Location, Sources, is_debian_package, locate};
+use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
 use crate::container::fatbin::Fatbin;
 use crate::container::host::ChosenSection;
 use crate::container::magic::{Magic, is_coff_object, is_elf_object};
@@ -29,7 +29,7 @@ use crate::container::stream::Compressed;
 use crate::container::syclbin::SyclBin;
 use crate::container::wrapper::{self, Wrapped};
 use crate::container::{Container, Contents, Entry, bitcode, extent, host, spirv};
-use crate::error::{Error, ErrorKind, FileKind, Malformed, Result, WithPath};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::parallel;
 
@@ -44,9 +44,6 @@ const SHADER: Unread = Unread::anything("SPIR-V module without kernels");
 
 /// A device code section without content: the file was split, or holds only debugging information.
 const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
-
-/// The number of bytes that tell a text from other data.
-const TEXT_HEAD: u64 = 4096;
 
 /// The weight of what is inflated ahead: while one waits, no other is begun.
 const ONE_WAITS: usize = parallel::WEIGHT_MAX + 1;
@@ -117,45 +114,6 @@ pub(super) type FormatOf = fn(&Bundle<'_>) -> Result<Format, Malformed>;
 pub(super) fn form_of_images(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
     let is_syclbin = SyclBin::is_form_of(&bundle.entries, bundle.beginning());
     Ok(if is_syclbin { Format::SyclBin } else { Format::OffloadBinary })
-}
-
-/// The kind of a file that begins with `data` and is not a bundle.
-pub(crate) fn file_kind(data: &[u8]) -> FileKind {
-    let kind_by_sections = |sections: Sections| {
-        let has = |holds: Holds| sections.chosen.iter().any(|section| section.holds == holds);
-        match has(Holds::FatObject) {
-            true => Some(FileKind::FatObject),
-            false => has(Holds::DeviceImages).then_some(FileKind::DeviceImages),
-        }
-    };
-    let magic = Magic::identify(data);
-    match magic {
-        _ if data.is_empty() => FileKind::Empty,
-        // A compressed fat object: the other forms are bundles.
-        Magic::Bundle | Magic::CompressedBundle => FileKind::FatObject,
-        Magic::OffloadBinary => FileKind::OffloadBinary,
-        Magic::SpirV if spirv::has_kernels(data) => FileKind::CodeObject,
-        Magic::Ptx => FileKind::CodeObject,
-        magic if magic.is_gpu_elf() => FileKind::CodeObject,
-        Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe => {
-            match (magic, sections::read(data, 0, ListedSections::Known).map(kind_by_sections)) {
-                (_, Ok(Some(kind))) => kind,
-                // Any data may begin like a COFF object.
-                (Magic::Coff, Err(_)) => FileKind::Other,
-                (Magic::Elf | Magic::BrokenElf, _) => FileKind::Elf,
-                _ => magic.name().map_or(FileKind::Other, FileKind::Known),
-            }
-        }
-        Magic::Archive if is_debian_package(data) => FileKind::Package("Debian package"),
-        Magic::Archive => FileKind::Archive,
-        Magic::Zip => FileKind::Zip,
-        Magic::Unknown if is_text(slice(data, 0, TEXT_HEAD).unwrap_or(data)) => FileKind::Known("text file"),
-        magic => match magic.name() {
-            Some(name) if magic.is_package() => FileKind::Package(name),
-            Some(name) => FileKind::Known(name),
-            None => FileKind::Other,
-        },
-    }
 }
 
 /// Whether data is a zip file, or ends with one.
@@ -366,7 +324,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     pub(super) fn broken(&mut self, at: Spot<'_>, error: Error) -> Result<()> {
         // A failure to write a temporary file is not a fault in the data.
-        if self.reach == Reach::Packager || matches!(error, Error::Temporary { .. }) {
+        if self.reach == Reach::Packager || error.kind() == ErrorKind::Temporary {
             return Err(error);
         }
         self.tell(1, at, Finding::Broken { place: at.place, error })
@@ -554,7 +512,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             } else if self.spend(at, entry.size())? {
                 let content = match bundle.content(index) {
                     Ok(content) => content,
-                    Err(error @ (Error::Io { .. } | Error::Temporary { .. })) => return Err(error),
+                    Err(error) if error.is_of_system() => return Err(error),
                     Err(_) => continue,
                 };
                 let inside = place.clone().inflated();

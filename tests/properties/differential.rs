@@ -183,8 +183,7 @@ impl Ours {
                     let holds_magic = |content: Vec<u8>| memmem::find(&content, MAGIC).is_some();
                     nested |= is_text && bundle.entries.iter().filter_map(|entry| entry.content(data)).any(holds_magic);
                 }
-                Err(Error::Malformed { source, .. }) => broken = Some(source),
-                Err(error) => panic!("{error}"),
+                Err(error) => broken = Some(error.fault().unwrap_or_else(|| panic!("{error}")).clone()),
             }
         }
         Self { ids: ids(data, file_type, Inflate::Whole).0, bundles, broken, nested }
@@ -204,10 +203,8 @@ impl Ours {
 
     /// The row that explains different outputs.
     fn unbundled_otherwise(&self, requests: &[String], error: Option<&Error>) -> Option<&'static str> {
-        match error {
-            Some(Error::Malformed { source, .. }) => return Some(row_of(source)),
-            Some(_) => return None,
-            None => {}
+        if let Some(error) = error {
+            return error.fault().map(row_of);
         }
         let distinct: BTreeSet<_> = self.ids.iter().collect();
         let is_requested = |id: &&Vec<u8>| requests.iter().any(|request| request.as_bytes() == id.as_slice());

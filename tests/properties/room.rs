@@ -38,7 +38,7 @@ impl Room {
 
     /// Checks that an error is about the input, perhaps a place in it, or about a file that it names and that is missing.
     pub(super) fn holds_fault(&self, error: &Error) {
-        let is_known = |file: &Path| file == self.input() || matches!(error, Error::Member { .. });
+        let is_known = |file: &Path| file == self.input() || error.kind() == offload_bundle::ErrorKind::Referred;
         assert!(error.file().is_none_or(is_known), "{:?}: {error}", error.file());
         let starts_with_file = |place: &str| place.starts_with(&*self.input().to_string_lossy());
         assert!(error.place().is_none_or(starts_with_file), "{:?}: {error}", error.place());

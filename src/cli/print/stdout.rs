@@ -55,8 +55,10 @@ pub(in crate::cli) fn text_to_stdout(text: &[u8]) -> anyhow::Result<()> {
 
 /// Whether the error is only that the reader has closed standard output.
 pub(in crate::cli) fn reader_is_gone(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::Io { path, source })
-        if path == Path::new("-") && source.kind() == io::ErrorKind::BrokenPipe)
+    error.downcast_ref::<Error>().is_some_and(|error| {
+        error.file() == Some(Path::new("-"))
+            && error.io_error().is_some_and(|reason| reason.kind() == io::ErrorKind::BrokenPipe)
+    })
 }
 
 /// Prints the texts and returns `status`, or 1 if standard output fails. A reader that has closed it is not a failure.

@@ -48,10 +48,8 @@ pub(crate) fn place_of(archive: &Path, member: &[u8]) -> String {
 
 /// Adds the member of an archive to an error in it.
 pub(crate) fn locate(error: Error, archive: &Path, member: &[u8]) -> Error {
-    match &error {
-        Error::Malformed { path, .. } if path == archive => {
-            Error::Inside { file: archive.to_owned(), place: place_of(archive, member), error: Box::new(error) }
-        }
+    match error.fault() {
+        Some(_) if error.path() == archive => error.inside(archive, place_of(archive, member)),
         _ => error,
     }
 }

@@ -61,11 +61,11 @@ impl<'a> Archive<'a> {
     /// Reads the archive in `data`.
     ///
     /// # Errors
-    /// [`Error::NoArchive`] if it does not begin like one, [`Error::Malformed`] if its special members are broken.
+    /// [`ErrorKind::Malformed`] if it does not begin like one, or if its special members are broken.
     pub fn read(data: impl Into<Slice<'a>>) -> Result<Self> {
         let data = data.into();
         if !Self::is_archive(data.bytes()) {
-            return Err(Error::NoArchive);
+            return Err(Error::no_archive());
         }
         let file = ArchiveFile::parse(data.bytes()).map_err(|error| broken(data, MAGIC_LEN, &error.to_string()))?;
         // If the index or the names extend past the end, `object` finds no members and no error.

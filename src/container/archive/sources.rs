@@ -62,8 +62,8 @@ impl<'a> Sources<'a> {
     /// The input, which refers to a file at `path`.
     fn around(&self, path: &Path) -> Result<&'a Input> {
         self.input.ok_or_else(|| {
-            let source = io::Error::other("the input is not read from a file, so files beside it are not opened");
-            Error::Member { path: path.to_owned(), source }
+            let reason = io::Error::other("the input is not read from a file, so files beside it are not opened");
+            Error::io(path, reason).of_referred()
         })
     }
 

@@ -13,16 +13,13 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
 
 use super::symbols::{self, IndexedSymbols};
 use crate::bytes::len_u64;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::Slice;
-use crate::io::piece::{Piece, TOO_LONG, sum};
+use crate::io::piece::{Piece, sum, too_long};
 
 const MAGIC: &[u8] = b"!<arch>\n";
 
@@ -50,8 +47,7 @@ pub struct NewMember<'a> {
 /// from the index, with the reason.
 ///
 /// # Errors
-/// [`Error::Malformed`] for an object whose symbols cannot be read, [`Error::Io`] for a member that is too large; both
-/// on the name of the member.
+/// [`ErrorKind::Malformed`] for an object whose symbols cannot be read, [`ErrorKind::Limit`] for a member that is too large.
 ///
 /// # Example
 /// ```
@@ -83,8 +79,8 @@ fn plan_with_limit<'a>(
     let (mut offset, mut offsets) = (0, Vec::with_capacity(members.len()));
     for NewMember { name, content } in members {
         if content.len() > SIZE_MAX {
-            let error = io::Error::new(io::ErrorKind::FileTooLarge, "too large for an archive");
-            return Err(Error::io(OsStr::from_bytes(name), error));
+            let text = format!("'{}': too large for an archive", shown(name));
+            return Err(Error::new(ErrorKind::Limit, text));
         }
         let padding = if content.len().is_multiple_of(2) { "" } else { "\n" };
         payload.push(Piece::Bytes(header(&long_names.field_of(name), MEMBER_FIELDS, content.len())));
@@ -196,10 +192,10 @@ impl Index {
     /// The member that holds the index. `offsets` are those of the members, relative to the first one, which follows
     /// `names_len` bytes of long names; `limit` is the first offset that does not fit 4 bytes.
     fn into_member<'a>(self, offsets: &[u64], names_len: u64, limit: u64) -> Result<[Piece<'a>; 2]> {
-        let symbols = u64::try_from(self.counts.iter().sum::<usize>()).map_err(|_| TOO_LONG)?;
+        let symbols = u64::try_from(self.counts.iter().sum::<usize>()).map_err(|_| too_long())?;
         // The size of the index with numbers of this width, and the offset of the first member.
         let layout = |width: u64| -> Result<(u64, u64)> {
-            let numbers_len = symbols.checked_add(1).and_then(|count| count.checked_mul(width)).ok_or(TOO_LONG)?;
+            let numbers_len = symbols.checked_add(1).and_then(|count| count.checked_mul(width)).ok_or_else(too_long)?;
             let size = sum([numbers_len, len_u64(&self.names)])?;
             Ok((size, sum([len_u64(MAGIC), HEADER_LEN, size, names_len])?))
         };

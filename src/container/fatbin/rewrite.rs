@@ -21,7 +21,7 @@ use crate::container::ptx;
 use crate::container::sequence::Content;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
-use crate::io::piece::{self, Piece, Sink, TOO_LONG, emit, sum, total_len};
+use crate::io::piece::{self, Piece, Sink, emit, sum, too_long, total_len};
 
 /// The levels of zstd for a code object that is replaced: the second is slow, and only for one that the first makes longer than
 /// the old one.
@@ -52,8 +52,8 @@ pub(crate) enum Packing<'n> {
 /// compressed may inflate to `limit` bytes. Returns the length of the fatbin in bytes.
 ///
 /// # Errors
-/// [`Error::Malformed`] if a code object cannot be inflated, [`Error::Usage`] if the method was
-/// left out when the library was built, [`Error::Io`] if `to` fails, [`Error::Refused`] if the end of a new content would be
+/// [`ErrorKind::Malformed`] if a code object cannot be inflated, [`ErrorKind::Usage`] if the method was left out when the
+/// library was built, [`ErrorKind::Io`] if `to` fails, [`ErrorKind::Unsupported`] if the end of a new content would be
 /// lost.
 pub(crate) fn rewrite<W: Write + Seek>(
     data: Slice<'_>,
@@ -231,7 +231,7 @@ impl<'a> Writer<'a> {
         };
         let (mut whole, mut records) = (Vec::new(), Vec::new());
         for (header, _, bytes) in codes {
-            let offset = u32::try_from(whole.len()).map_err(|_| TOO_LONG)?;
+            let offset = u32::try_from(whole.len()).map_err(|_| too_long())?;
             let mut header = header;
             put(&mut header, 4, &offset.to_le_bytes())?;
             put(&mut header, 8, &len_u64(&bytes).to_le_bytes())?;
@@ -240,10 +240,10 @@ impl<'a> Writer<'a> {
         }
         let mut header = slice(record.header, 0, FIXED_LEN).unwrap_or_default().to_vec();
         let count = kept.iter().filter(|kept| **kept).count();
-        let count = u32::try_from(count).map_err(|_| TOO_LONG)?;
+        let count = u32::try_from(count).map_err(|_| too_long())?;
         let len = RECORDS_AT.saturating_sub(FIXED_LEN).saturating_add(len_u64(&records));
         header.extend(count.to_le_bytes());
-        header.extend(u32::try_from(len).map_err(|_| TOO_LONG)?.to_le_bytes());
+        header.extend(u32::try_from(len).map_err(|_| too_long())?.to_le_bytes());
         header.extend(records);
         let packed = match (new, codec) {
             (Some(_), Some(codec)) => self.pack_as(record, codec, &whole)?.1,
@@ -385,24 +385,24 @@ fn keeps_end(kind: ImageKind, content: &[u8]) -> bool {
 
 /// The length of an entry with these bytes.
 fn entry_len(header: &[u8], bytes: &[u8]) -> Result<u64> {
-    sum([len_u64(header), len_u64(bytes).checked_next_multiple_of(PADDING).ok_or(TOO_LONG)?])
+    sum([len_u64(header), len_u64(bytes).checked_next_multiple_of(PADDING).ok_or_else(too_long)?])
 }
 
 /// An entry with these bytes, which are `compressed` by a method from a number of bytes, or plain.
 fn entry<'p>(mut header: Vec<u8>, bytes: Vec<u8>, compressed: Option<(Codec, u64)>) -> Result<Vec<Piece<'p>>> {
     const COMPRESSIONS: u64 = FLAG_ZLIB | FLAG_LZ4 | FLAG_ZSTD | FLAG_UNKNOWN_METHOD | FLAG_OBFUSCATED;
     let len = len_u64(&bytes);
-    let stored_len = len.checked_next_multiple_of(PADDING).ok_or(TOO_LONG)?;
+    let stored_len = len.checked_next_multiple_of(PADDING).ok_or_else(too_long)?;
     let flags = array(&header, 40).map(u64::from_le_bytes);
-    let flags = flags.ok_or(Error::Internal("the header of a fatbin entry is too short"))?;
+    let flags = flags.ok_or_else(|| Error::internal("the header of a fatbin entry is too short"))?;
     let flag = match compressed {
         None | Some((Codec::Unknown, _)) => 0,
         Some((Codec::Zlib, _)) => FLAG_ZLIB,
         Some((Codec::Lz4, _)) => FLAG_LZ4,
         Some((Codec::Zstd, _)) => FLAG_ZSTD,
     };
-    let exact_len = compressed.map_or(Ok(0), |_| u32::try_from(len)).map_err(|_| TOO_LONG)?;
-    let header_len = u32::try_from(header.len()).map_err(|_| TOO_LONG)?;
+    let exact_len = compressed.map_or(Ok(0), |_| u32::try_from(len)).map_err(|_| too_long())?;
+    let header_len = u32::try_from(header.len()).map_err(|_| too_long())?;
     put(&mut header, 4, &header_len.to_le_bytes())?;
     put(&mut header, 8, &stored_len.to_le_bytes())?;
     put(&mut header, 16, &exact_len.to_le_bytes())?;
@@ -413,6 +413,6 @@ fn entry<'p>(mut header: Vec<u8>, bytes: Vec<u8>, compressed: Option<(Codec, u64
 
 fn put(header: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
     let field = header.get_mut(at..).and_then(|rest| rest.get_mut(..bytes.len()));
-    field.ok_or(Error::Internal("the header of a fatbin is too short"))?.copy_from_slice(bytes);
+    field.ok_or_else(|| Error::internal("the header of a fatbin is too short"))?.copy_from_slice(bytes);
     Ok(())
 }

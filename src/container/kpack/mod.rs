@@ -95,7 +95,7 @@ impl KpackArchive {
     /// Reads the archive `data`.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed) if the header or the structure of the table of contents is broken.
+    /// [`ErrorKind::Malformed`] if the header or the structure of the table of contents is broken.
     /// Other faults are [`faults`](Self::faults).
     pub fn read<'a>(data: impl Into<Slice<'a>>) -> Result<Self> {
         let archive = data.into();

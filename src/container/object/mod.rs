@@ -107,12 +107,12 @@ impl FatObject {
     /// The pieces of a new fat object of `members`.
     ///
     /// # Errors
-    /// [`Error::Usage`] unless one member is for the host, and those of its object file.
+    /// [`ErrorKind::Usage`] unless one member is for the host, and those of its object file.
     pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let mut hosts = members.iter().filter(|member| is_host(member.id.as_bytes()));
-        let host = hosts.next().ok_or(Error::Usage("a fat object needs the object of a host"))?.content;
+        let host = hosts.next().ok_or_else(|| Error::usage("a fat object needs the object of a host"))?.content;
         if hosts.next().is_some() {
-            return Err(Error::Usage("a fat object has one host"));
+            return Err(Error::usage("a fat object has one host"));
         }
         let added: Vec<Added> = members
             .iter()
@@ -177,7 +177,7 @@ fn append<'a>(host: Slice<'a>, added: &[Added], content: &dyn Fn(usize) -> Piece
             return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
         }
         Some(format) => format,
-        None => return Err(Error::Usage("the host's file is not an object file")),
+        None => return Err(Error::usage("the host's file is not an object file")),
     };
     let view = View::whole(host.bytes(), host.offset());
     let runs = Object::parse(format, &view).and_then(|object| {

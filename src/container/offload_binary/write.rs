@@ -12,7 +12,7 @@ use crate::container::{Entry, Part};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::meter::Meter;
-use crate::io::piece::{Piece, TOO_LONG, Writer, emit, sum, total_len};
+use crate::io::piece::{Piece, Writer, emit, sum, too_long, total_len};
 
 /// An image to write.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'
 /// The pieces of a plain offload binary with another content of one image. It has at least `least` bytes.
 ///
 /// # Errors
-/// [`Error::Malformed`] if `data` does not begin with an offload binary.
+/// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if `data` does not begin with an offload binary.
 pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, least: u64) -> Result<Vec<Piece<'a>>> {
     let header = read::header(data.bytes(), data.offset()).with_path(data.path())?;
     let contents = read::read(data.bytes(), data.len(), data.offset()).with_path(data.path())?;
@@ -50,7 +50,7 @@ pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, l
         let content = match entry.parts.as_slice() {
             _ if at == index => content,
             [Part::Range(range)] => data.claimed(range)?,
-            _ => return Err(Error::Internal("an image of an offload binary has no range")),
+            _ => return Err(Error::internal("an image of an offload binary has no range")),
         };
         Ok(NewImage { info: entry.image.map(|info| *info).unwrap_or_default(), content })
     };
@@ -97,7 +97,7 @@ fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result
     }
     header.extend(string_entries);
     header.extend(strings.bytes);
-    header.resize(usize::try_from(images_offset).map_err(|_| TOO_LONG)?, 0);
+    header.resize(usize::try_from(images_offset).map_err(|_| too_long())?, 0);
     let mut pieces = vec![Piece::Bytes(header)];
     pieces.extend(images.iter().map(|image| Piece::Input(image.content)));
     pieces.push(Piece::Zeros(size.saturating_sub(images_end)));
@@ -106,12 +106,12 @@ fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result
 
 /// The number of rows of a table, and its length in bytes.
 fn table(rows: usize, row_len: u64) -> Result<(u64, u64)> {
-    let rows = u64::try_from(rows).map_err(|_| TOO_LONG)?;
-    Ok((rows, rows.checked_mul(row_len).ok_or(TOO_LONG)?))
+    let rows = u64::try_from(rows).map_err(|_| too_long())?;
+    Ok((rows, rows.checked_mul(row_len).ok_or_else(too_long)?))
 }
 
 fn aligned(offset: u64) -> Result<u64> {
-    offset.checked_next_multiple_of(ALIGNMENT).ok_or(TOO_LONG)
+    offset.checked_next_multiple_of(ALIGNMENT).ok_or_else(too_long)
 }
 
 /// The strings of an offload binary, each once; a string that is the end of another one shares its bytes.
@@ -139,24 +139,26 @@ impl<'s> StringTable<'s> {
                 last = string;
             }
             let len_with_nul = sum([len_u64(string), 1])?;
-            let offset = len_u64(&table.bytes).checked_sub(len_with_nul).ok_or(NO_STRING)?;
+            let offset = len_u64(&table.bytes).checked_sub(len_with_nul).ok_or_else(no_string)?;
             table.offsets.insert(string, offset);
         }
         Ok(table)
     }
 
     fn offset(&self, string: &[u8]) -> Result<u64> {
-        self.offsets.get(string).copied().ok_or(NO_STRING)
+        self.offsets.get(string).copied().ok_or_else(no_string)
     }
 }
 
-const NO_STRING: Error = Error::Internal("a string is not in its table");
+fn no_string() -> Error {
+    Error::internal("a string is not in its table")
+}
 
 /// Compresses images to `out`, from its current position, as one offload binary of version 3. Without images nothing is
 /// written.
 ///
 /// # Errors
-/// [`Error::Io`] if an input cannot be read, and on the path `-` if `out` fails.
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if an input cannot be read, and on the path `-` if `out` fails.
 ///
 /// # Example
 /// ```
@@ -193,12 +195,12 @@ pub(crate) fn write_metered<W: Write + Seek>(
     let header_len = Version::V3.header_len();
     let Some(Piece::Bytes(head)) = pieces.first_mut() else { return Ok(()) };
     // The stream does not include the header of the inflated form.
-    *head = head.split_off(usize::try_from(header_len).map_err(|_| TOO_LONG)?);
+    *head = head.split_off(usize::try_from(header_len).map_err(|_| too_long())?);
     let start = to.seek(SeekFrom::Current(0))?;
     let stream_len = deflate(&pieces, compression, sum([start, header_len])?, to, meter)?;
     let size = sum([header_len, stream_len])?;
     let padding = aligned(size)?.saturating_sub(size);
     emit(&[Piece::Zeros(padding)], to)?;
-    let (version, entries) = (Version::V3, u64::try_from(images.len()).map_err(|_| TOO_LONG)?);
+    let (version, entries) = (Version::V3, u64::try_from(images.len()).map_err(|_| too_long())?);
     to.fill_in(start, &Header { version, size, entries_offset: header_len, entries, inflated }.to_bytes())
 }

@@ -229,11 +229,12 @@ impl<'a> ZipContent<'a> {
 
     /// A reader's error, with the location of the member.
     pub(crate) fn error(&self, error: std::io::Error) -> Error {
-        match Error::io(self.stored.path(), error) {
-            Error::Io { path, source } if source.raw_os_error().is_none() => {
-                broken(&path, self.stored.offset(), &source.to_string())
+        let error = Error::io(self.stored.path(), error);
+        match error.io_error() {
+            Some(source) if error.is_io() && source.raw_os_error().is_none() => {
+                broken(error.path(), self.stored.offset(), &source.to_string())
             }
-            error => error,
+            _ => error,
         }
     }
 }

@@ -313,7 +313,7 @@ impl Diff {
     /// Compares an old file with a new one; none of either if the other has no counterpart.
     ///
     /// # Errors
-    /// [`Error::Io`] if a file cannot be read, or has changed. What is broken in it is a problem in the result.
+    /// [`ErrorKind::Io`] if a file cannot be read, or has changed. What is broken in it is a problem in the result.
     pub fn run(&self, old: Option<&Input>, new: Option<&Input>) -> Result<FileDiff> {
         input::vouch_for(old.into_iter().chain(new), self.compare(old, new))
     }
@@ -331,7 +331,7 @@ impl Diff {
             let thread = std::thread::Builder::new().spawn_scoped(scope, search);
             let old = Side::search(self, &digester, old, &|_| true);
             let new = match thread {
-                Ok(thread) => thread.join().unwrap_or(Err(Error::Internal("the search ended early"))),
+                Ok(thread) => thread.join().unwrap_or(Err(Error::internal("the search ended early"))),
                 // The system cannot start a thread.
                 Err(_) => search(),
             };

@@ -111,7 +111,7 @@ impl<'i> Side<'i> {
             match finding {
                 Finding::Bundle(found) => side.bundle(job, digester, input, &found)?,
                 Finding::Split { place, split } => side.library(place, Format::Bundle).add_split(place, &split),
-                Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
+                Finding::Broken { error, .. } if error.is_io() => return Err(error),
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
                     side.problems.push(error.at(place));
                 }

@@ -3,6 +3,7 @@
 mod choice;
 mod kernels;
 mod record;
+mod unsupported;
 mod wheel;
 
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ use crate::io::meter::Meter;
 use crate::io::output::{self, Output};
 use crate::io::piece::{Piece, total_len};
 use crate::runtime::Device;
-use crate::scan::{Budget, Format, Place, Selection, Wide, bundle_sections, file_kind, is_zip};
+use crate::scan::{Budget, Format, Place, Selection, Wide, bundle_sections, is_zip};
 use choice::{Choice, Chosen};
 
 pub use choice::{Missed, Removed};
@@ -167,12 +168,11 @@ impl Recompress {
     /// Writes the file.
     ///
     /// # Errors
-    /// Any [`Error`]; the output is then unchanged. [`Error::Unsupported`] if the file holds nothing to compress,
-    /// [`Error::NoMatch`] if a pattern of `keep` or all of `drop` match
-    /// nothing, or if no code object for a device is left, [`Limit`](ErrorKind::Limit) if a bundle does not fit at its
-    /// offset, and [`Unsupported`](ErrorKind::Unsupported) if sections overlap or if the end of a bundle would be lost.
-    /// It is also `Unsupported` if a bundle loses code objects and has an ID that cannot be written, or is a text bundle
-    /// that holds other data too.
+    /// Any [`Error`]; the output is then unchanged. Its kind is [`NotFound`](ErrorKind::NotFound) if a pattern of `keep` or
+    /// all of `drop` match nothing, or if no code object for a device is left, and [`Limit`](ErrorKind::Limit) if a bundle
+    /// does not fit at its offset. It is [`Unsupported`](ErrorKind::Unsupported) if the file holds nothing to compress, if
+    /// sections overlap, if the end of a bundle would be lost, or if a bundle loses code objects and has an ID that cannot
+    /// be written or is a text bundle that holds other data too.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let (mut run, output) = (Recompression::new(self, input.len()), Output::stage(&self.output)?);
@@ -203,7 +203,7 @@ struct Plain<'p> {
 impl<'p> Plain<'p> {
     /// The plain form with the given members, or with all members if `members` is `None`.
     fn of(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
-        let whole = bundle.whole().ok_or(Error::Internal("the bundle is not inflated"))?;
+        let whole = bundle.whole().ok_or_else(|| Error::internal("the bundle is not inflated"))?;
         let text = Text::of(bundle.beginning());
         if members.is_some() && text.is_some_and(|text| text.len_of(&bundle.entries) != whole.len()) {
             let offset = bundle.offset;
@@ -449,8 +449,7 @@ impl<'j> Recompression<'j> {
             if Magic::identify(data.bytes()).is_elf() && is_zip(data) {
                 return Err(zip_after_other_data(data));
             }
-            let what = file_kind(data.bytes());
-            return Err(Error::Unsupported { path: data.path().to_owned(), what });
+            return Err(unsupported::refusal(data));
         }
         let (missed, removed) = self.choice.finish(data.path())?;
         Ok(Recompressed { missed, removed, ..self.result })
@@ -540,7 +539,7 @@ impl FileRewrite<'_, '_> {
     fn bundle_or_refusal(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let is_plain_wanted = self.run.job.compression.is_none() && self.run.replacing.is_none();
         match self.bundle(bundle, room, observer) {
-            Err(error @ Error::Refused { .. }) if is_plain_wanted => {
+            Err(error) if error.is_refusal() && is_plain_wanted => {
                 self.run.refusals.add(error);
                 self.to.take_back()?;
                 self.result.bundles += 1;
@@ -691,7 +690,7 @@ impl FileRewrite<'_, '_> {
         let (to, meter) = (&mut self.to.output.writer()?, &mut Meter::new(&mut tell));
         let deflation = compressed::write_metered(&plain.pieces, compression, None, to, meter)?;
         observer(Event::Deflated(deflation));
-        deflation.recorded.total.ok_or(Error::Internal("a new compressed bundle has no length"))
+        deflation.recorded.total.ok_or_else(|| Error::internal("a new compressed bundle has no length"))
     }
 
     fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, chosen: &ChosenForm) -> Result<()> {
@@ -713,7 +712,7 @@ impl FileRewrite<'_, '_> {
             self.to.skip_until(bundle.range()?.end);
             return Ok(());
         };
-        let hole = room.checked_sub(after).ok_or(Error::Internal("a bundle is larger than its room"))?;
+        let hole = room.checked_sub(after).ok_or_else(|| Error::internal("a bundle is larger than its room"))?;
         result.holes += hole.min(before.saturating_sub(after));
         self.to.leave_room(hole)?;
         self.to.skip_until(bundle.offset.saturating_add(room));
@@ -764,7 +763,7 @@ fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
 fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<Vec<(String, Content<'b>)>> {
     check_size(path, bundle, kept.iter().copied())?;
     let content = |&index: &usize| {
-        let id = bundle.entries.get(index).ok_or(Error::Internal("no such entry"))?.id.clone();
+        let id = bundle.entries.get(index).ok_or_else(|| Error::internal("no such entry"))?.id.clone();
         let no_text = |_| {
             let offset = bundle.offset;
             let reason = "an entry ID is not valid UTF-8";

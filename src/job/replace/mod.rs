@@ -120,7 +120,7 @@ impl Replace {
     /// Writes the file.
     ///
     /// # Errors
-    /// Any [`Error`]; the output is then unchanged. [`Error::Refused`] of the kind [`NotFound`](ErrorKind::NotFound) if no
+    /// Any [`Error`]; the output is then unchanged. an [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if no
     /// code object has the URI, [`Limit`](ErrorKind::Limit) if the new one has no room, and
     /// [`Unsupported`](ErrorKind::Unsupported) if its container cannot be written.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Replaced> {
@@ -227,9 +227,8 @@ impl Replace {
     }
 
     fn refused(&self, target: &Target, reason: String) -> Error {
-        let kind = ErrorKind::Unsupported;
         let text = format!("'{}': {reason}", target.bundle().place);
-        Error::Refused { kind, path: self.uri.path().to_owned(), place: None, offset: Some(target.range.start), text }
+        Error::new(ErrorKind::Unsupported, text).of_file(self.uri.path()).at_offset(target.range.start)
     }
 
     /// The code object, and what else the search finds.

@@ -211,7 +211,7 @@ impl Verify {
     /// Checks a file.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be read. A fault in its contents is a [`Fault`].
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file cannot be read. A fault in its contents is a [`Fault`].
     pub fn run(&self, path: &Path) -> Result<Verified> {
         self.check(&open(path, Accept::Finite, self.limits.streamed)?)
     }
@@ -234,7 +234,7 @@ impl Verify {
                     let gaps = comparison.as_mut().map(|comparison| comparison.bundle(&found));
                     gaps.into_iter().flatten().for_each(|gap| verified.list(gap));
                 }
-                Finding::Broken { error: error @ Error::Io { .. }, .. } => return Err(error),
+                Finding::Broken { error, .. } if error.is_io() => return Err(error),
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
                     verified.fault(place, None, None, Rule::Readable, &inner_text(&error));
                 }
@@ -342,10 +342,7 @@ type BrokenRule = (Rule, String);
 
 /// The text of an error without the file, which the place already names.
 fn inner_text(error: &Error) -> String {
-    match error {
-        Error::Malformed { source, .. } => source.to_string(),
-        error => error.to_string(),
-    }
+    error.fault().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 fn not_extractable(code_object: &CodeObjectRef<'_>, reason: &Malformed) -> BrokenRule {
@@ -396,11 +393,14 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) -> Resu
                 };
                 left = rest;
                 let content = match found.bundle.content_after(code_object.index(), &mut last) {
-                    Err(Error::Malformed { source, .. }) => {
-                        fault(not_extractable(&code_object, &source));
-                        continue;
-                    }
-                    content => content?,
+                    Ok(content) => content,
+                    Err(error) => match error.fault() {
+                        Some(malformed) => {
+                            fault(not_extractable(&code_object, malformed));
+                            continue;
+                        }
+                        None => return Err(error),
+                    },
                 };
                 let bytes = content.as_slice().bytes();
                 note_read(len_u64(bytes));

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use offload_bundle::error::OsText;
-use offload_bundle::{Error, Malformed};
+use offload_bundle::{Error, ErrorKind, Malformed};
 
 use super::environment::hip_number;
 use super::options::{
@@ -92,22 +92,17 @@ fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -
 
 /// The error with LLVM's text, which names only the file `input` and omits the details of the fault.
 fn noted(error: Error, input: Option<&Path>) -> anyhow::Error {
-    let note = error.to_string();
-    let in_member = match &error {
-        Error::Inside { error, .. } => Some(&**error),
-        _ => None,
-    };
-    let text = match in_member.unwrap_or(&error) {
-        Error::Io { path, .. } if Some(path.as_path()) == input => return error.into(),
-        Error::Io { path, .. } if path == Path::new("-") => return error.into(),
-        Error::Io { source, .. } | Error::Copy { source, .. } => OsText(source).to_string(),
-        Error::Malformed { source: Malformed::Truncated { .. }, .. } => {
-            "The end of the file was unexpectedly encountered".to_owned()
+    let text = match (error.io_error(), error.fault()) {
+        (Some(reason), _) if error.kind() == ErrorKind::Io => {
+            if error.file() == input || error.file() == Some(Path::new("-")) {
+                return error.into();
+            }
+            OsText(reason).to_string()
         }
-        Error::Malformed { source: Malformed::Bitcode { .. }, .. } => "Failed to create module".to_owned(),
-        Error::Malformed { source: Malformed::Claim { .. }, .. } => return error.into(),
-        Error::Malformed { .. } => "Invalid data was encountered while parsing the file".to_owned(),
-        _ => return error.into(),
+        (_, Some(Malformed::Truncated { .. })) => "The end of the file was unexpectedly encountered".to_owned(),
+        (_, Some(Malformed::Bitcode { .. })) => "Failed to create module".to_owned(),
+        (_, None | Some(Malformed::Claim { .. })) => return error.into(),
+        (_, Some(_)) => "Invalid data was encountered while parsing the file".to_owned(),
     };
-    Noted { text, note }.into()
+    Noted { text, note: error.to_string() }.into()
 }
