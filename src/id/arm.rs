@@ -4,82 +4,48 @@
 //! character, gives the architecture, even if the version is unknown. Only the sub-architecture requires a known
 //! version, of which the end is enough (`armm` is the M profile of version 6).
 
-use super::triple_kinds::{Arch, SubArch};
-
-/// ARM versions in LLVM's order, and other spellings of their names (whole text). The first version that ends with the
+/// ARM versions in LLVM's order, each with other spellings of its name (whole text). The first version that ends with the
 /// searched text is used.
-const VERSIONS: &[(&str, &[&str], SubArch)] = &[
-    ("v4", &[], SubArch::None),
-    ("v4t", &[], SubArch::ArmV4t),
-    ("v5t", &["v5"], SubArch::ArmV5),
-    ("v5te", &["v5e"], SubArch::ArmV5te),
-    ("v5tej", &[], SubArch::ArmV5te),
-    ("v6", &["v6j"], SubArch::ArmV6),
-    ("v6k", &["v6hl"], SubArch::ArmV6k),
-    ("v6t2", &[], SubArch::ArmV6t2),
-    ("v6kz", &["v6z", "v6zk"], SubArch::ArmV6k),
-    ("v6-m", &["v6m", "v6sm", "v6s-m"], SubArch::ArmV6m),
-    ("v7-a", &["v7", "v7a", "v7hl", "v7l"], SubArch::ArmV7),
-    ("v7ve", &[], SubArch::ArmV7ve),
-    ("v7-r", &["v7r"], SubArch::ArmV7),
-    ("v7-m", &["v7m"], SubArch::ArmV7m),
-    ("v7e-m", &["v7em"], SubArch::ArmV7em),
-    ("v8-a", &["v8", "v8a", "v8l", "aarch64", "arm64"], SubArch::ArmV8),
-    ("v8.1-a", &["v8.1a"], SubArch::ArmV8_1a),
-    ("v8.2-a", &["v8.2a"], SubArch::ArmV8_2a),
-    ("v8.3-a", &["v8.3a"], SubArch::ArmV8_3a),
-    ("v8.4-a", &["v8.4a"], SubArch::ArmV8_4a),
-    ("v8.5-a", &["v8.5a"], SubArch::ArmV8_5a),
-    ("v8.6-a", &["v8.6a"], SubArch::ArmV8_6a),
-    ("v8.7-a", &["v8.7a"], SubArch::ArmV8_7a),
-    ("v8.8-a", &["v8.8a"], SubArch::ArmV8_8a),
-    ("v8.9-a", &["v8.9a"], SubArch::ArmV8_9a),
-    ("v9-a", &["v9", "v9a"], SubArch::ArmV9),
-    ("v9.1-a", &["v9.1a"], SubArch::ArmV9_1a),
-    ("v9.2-a", &["v9.2a"], SubArch::ArmV9_2a),
-    ("v9.3-a", &["v9.3a"], SubArch::ArmV9_3a),
-    ("v9.4-a", &["v9.4a"], SubArch::ArmV9_4a),
-    ("v9.5-a", &["v9.5a"], SubArch::ArmV9_5a),
-    ("v9.6-a", &["v9.6a"], SubArch::ArmV9_6a),
-    ("v9.7-a", &["v9.7a"], SubArch::ArmV9_7a),
-    ("v8-r", &["v8r"], SubArch::ArmV8r),
-    ("v8-m.base", &["v8m.base"], SubArch::ArmV8mBaseline),
-    ("v8-m.main", &["v8m.main"], SubArch::ArmV8mMainline),
-    ("v8.1-m.main", &["v8.1m.main"], SubArch::ArmV8_1mMainline),
-    ("iwmmxt", &[], SubArch::ArmV5te),
-    ("iwmmxt2", &[], SubArch::ArmV5te),
-    ("xscale", &[], SubArch::ArmV5te),
-    ("v7s", &[], SubArch::ArmV7s),
-    ("v7k", &[], SubArch::ArmV7k),
+#[rustfmt::skip]
+const VERSIONS: &[&[&str]] = &[
+    &["v4"], &["v4t"], &["v5t", "v5"], &["v5te", "v5e"], &["v5tej"], &["v6", "v6j"], &["v6k", "v6hl"], &["v6t2"],
+    &["v6kz", "v6z", "v6zk"], &["v6-m", "v6m", "v6sm", "v6s-m"], &["v7-a", "v7", "v7a", "v7hl", "v7l"], &["v7ve"],
+    &["v7-r", "v7r"], &["v7-m", "v7m"], &["v7e-m", "v7em"], &["v8-a", "v8", "v8a", "v8l", "aarch64", "arm64"],
+    &["v8.1-a", "v8.1a"], &["v8.2-a", "v8.2a"], &["v8.3-a", "v8.3a"], &["v8.4-a", "v8.4a"], &["v8.5-a", "v8.5a"],
+    &["v8.6-a", "v8.6a"], &["v8.7-a", "v8.7a"], &["v8.8-a", "v8.8a"], &["v8.9-a", "v8.9a"], &["v9-a", "v9", "v9a"],
+    &["v9.1-a", "v9.1a"], &["v9.2-a", "v9.2a"], &["v9.3-a", "v9.3a"], &["v9.4-a", "v9.4a"], &["v9.5-a", "v9.5a"],
+    &["v9.6-a", "v9.6a"], &["v9.7-a", "v9.7a"], &["v8-r", "v8r"], &["v8-m.base", "v8m.base"],
+    &["v8-m.main", "v8m.main"], &["v8.1-m.main", "v8.1m.main"], &["iwmmxt"], &["iwmmxt2"], &["xscale"], &["v7s"],
+    &["v7k"],
 ];
 
 /// Family names with which a word may begin. A name that begins with another one precedes it.
 const FAMILIES: &[&str] = &["arm64_32", "arm64e", "arm64", "arm", "aarch64_32", "aarch64_be", "aarch64", "thumb"];
 
 /// The architecture of a word that is not in the table of architectures.
-pub(super) fn arch(word: &str) -> Arch {
+pub(super) fn arch(word: &str) -> &'static str {
     let thumb = word.starts_with("thumb");
     let wide = word.starts_with("aarch64") || word.starts_with("arm64");
     if !(thumb || wide || word.starts_with("arm")) {
-        return Arch::Unknown;
+        return "";
     }
     let Some(version) = version_part(word) else {
-        return Arch::Unknown;
+        return "";
     };
     // Thumb was introduced in version 4.
     if thumb && (version.starts_with("v2") || version.starts_with("v3")) {
-        return Arch::Unknown;
+        return "";
     }
     let big = is_big_endian(word);
     // The M profile of version 6 has no ARM instruction set, whatever the family name.
-    if thumb || sub_arch(version) == SubArch::ArmV6m {
-        return if big { Arch::ThumbEb } else { Arch::Thumb };
+    if thumb || sub_arch(version) == "v6-m" {
+        return if big { "thumbeb" } else { "thumb" };
     }
     match (wide, big) {
-        (true, false) => Arch::Aarch64,
-        (true, true) => Arch::Aarch64Be,
-        (false, false) => Arch::Arm,
-        (false, true) => Arch::ArmEb,
+        (true, false) => "aarch64",
+        (true, true) => "aarch64_be",
+        (false, false) => "arm",
+        (false, true) => "armeb",
     }
 }
 
@@ -115,13 +81,20 @@ pub(super) fn version_part(word: &str) -> Option<&str> {
 }
 
 /// The sub-architecture for the result of [`version_part`].
-pub(super) fn sub_arch(version: &str) -> SubArch {
+pub(super) fn sub_arch(version: &str) -> &'static str {
     // This also removes a second trailing `eb`, because LLVM strips the word again here.
     let Some(text) = version_part(version) else {
-        return SubArch::None;
+        return "";
     };
-    let text = VERSIONS.iter().find(|(_, others, _)| others.contains(&text)).map_or(text, |(name, ..)| name);
-    VERSIONS.iter().find(|(name, ..)| ends_with(name, text)).map_or(SubArch::None, |(.., version)| *version)
+    let text = VERSIONS.iter().find(|names| names.contains(&text)).and_then(|names| names.first()).unwrap_or(&text);
+    let mut versions = VERSIONS.iter().filter_map(|names| names.first().copied());
+    match versions.find(|version| ends_with(version, text)).unwrap_or_default() {
+        "v4" => "",
+        "v5tej" | "iwmmxt" | "iwmmxt2" | "xscale" => "v5te",
+        "v6kz" => "v6k",
+        "v7-r" => "v7-a",
+        version => version,
+    }
 }
 
 /// Whether the full name of a version (`armv7-a`, but plain `xscale`) ends with `text`.
@@ -162,7 +135,7 @@ mod tests {
     #[test]
     fn names_are_unique() {
         let mut seen = std::collections::HashSet::new();
-        for name in VERSIONS.iter().flat_map(|(name, others, _)| others.iter().chain([name])) {
+        for name in VERSIONS.iter().copied().flatten() {
             assert!(seen.insert(name), "{name}");
         }
         for (row, family) in FAMILIES.iter().enumerate() {

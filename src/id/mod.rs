@@ -52,14 +52,13 @@ mod normalize;
 pub mod processors;
 pub mod target_id;
 pub mod triple;
-mod triple_kinds;
 mod triple_tables;
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::id::target_id::TargetId;
-use crate::id::triple::{Form, Os, Triple};
+use crate::id::triple::{Form, Triple};
 
 pub use kind::OffloadKind;
 pub(crate) use kind::vendor_of_processor;
@@ -172,7 +171,7 @@ impl EntryId {
         let triple = Triple::parse(&triple);
         let is_known = match vendor {
             Some(vendor) => triple.arch_name() == vendor.arch,
-            None => triple.arch() != triple::Arch::Unknown || (is_of_dpcpp && is_dpcpp_arch(triple.arch_name())),
+            None => triple.is_known() || (is_of_dpcpp && is_dpcpp_arch(triple.arch_name())),
         };
         let Some(kind) = kind.filter(|_| is_known) else {
             return Err(unknown_error(id, kind_name, kind, rest));
@@ -198,7 +197,7 @@ impl EntryId {
         };
         let parsed = Triple::parse(&four_fields);
         let is_of_dpcpp = is_of_dpcpp(kind, parsed.as_str()) && is_dpcpp_arch(parsed.arch_name());
-        if parsed.arch() == triple::Arch::Unknown && !is_of_dpcpp {
+        if !parsed.is_known() && !is_of_dpcpp {
             return Err(IdError::Unknown { id: id(), kind: None, triple: Some(triple.to_owned()) });
         }
         let target_id =
@@ -280,8 +279,7 @@ impl EntryId {
         if self.kind == OffloadKind::Other {
             return self.triple == request.triple;
         }
-        let is_same_arch =
-            |own: &Triple| own.arch() != triple::Arch::Unknown || own.arch_name() == request.written.arch_name();
+        let is_same_arch = |own: &Triple| own.is_known() || own.arch_name() == request.written.arch_name();
         let is_compatible = |own: &&Triple| is_same_arch(own) && own.is_compatible_with(&request.written);
         [&self.triple, &self.written].iter().any(is_compatible)
     }
@@ -311,7 +309,7 @@ impl fmt::Display for EntryId {
 /// does not allow.
 fn is_of_dpcpp(kind: OffloadKind, triple: &str) -> bool {
     let arch = triple.split('-').next().unwrap_or_default();
-    let is_unknown = || !triple.contains('-') || Triple::parse(triple).arch() == triple::Arch::Unknown;
+    let is_unknown = || !triple.contains('-') || !Triple::parse(triple).is_known();
     match kind {
         OffloadKind::Sycl => true,
         // Only those that DPC++ compiles OpenMP for.
@@ -327,10 +325,10 @@ fn is_dpcpp_arch(name: &str) -> bool {
 
 /// The written form of a triple.
 fn written(triple: &Triple) -> Triple {
-    if triple.arch() == triple::Arch::Unknown || !triple.has_four_fields() {
+    if !triple.is_known() || !triple.has_four_fields() {
         return triple.clone();
     }
-    Triple::parse(&if triple.os() == Os::AmdHsa {
+    Triple::parse(&if triple.os() == "amdhsa" {
         // Runtimes look for `amdgcn-amd-amdhsa--`, not for an environment written as `unknown`.
         triple::normalize(triple.as_str(), Form::Three) + "-"
     } else {
@@ -374,7 +372,7 @@ fn unknown_error(id: &str, name: &str, kind: Option<OffloadKind>, rest: &str) ->
     IdError::Unknown {
         id: id.to_owned(),
         kind: kind.is_none().then(|| name.to_owned()),
-        triple: (triple.arch() == triple::Arch::Unknown).then(|| triple.as_str().to_owned()),
+        triple: (!triple.is_known()).then(|| triple.as_str().to_owned()),
     }
 }
 
@@ -403,7 +401,7 @@ fn split_triple(text: &str) -> (String, &str) {
     for index in 2..4 {
         if let Some(gpu) = rest_from(index).filter(|rest| target_id::names_gpu(rest, field(0))) {
             let short = (0..index).map(field).collect::<Vec<_>>().join("-");
-            let is_known = Triple::parse(&short).arch() != triple::Arch::Unknown;
+            let is_known = Triple::parse(&short).is_known();
             let missing = if index == 2 { "--" } else { "-" };
             let triple = if is_known { triple::normalize(&short, Form::Three) + "-" } else { short + missing };
             return (triple, trim_dash(gpu));
@@ -643,7 +641,7 @@ mod tests {
 
     #[test]
     fn a_feature_is_set_in_all_entries_of_a_processor_or_in_none() {
-        let id = |text: &str| TargetId::parse(text, triple::Arch::AmdGcn).unwrap();
+        let id = |text: &str| text.parse::<TargetId>().unwrap();
         for (a, b, conflict) in [
             ("gfx90a", "gfx90a:xnack+", true),
             ("gfx90a:sramecc+:xnack+", "gfx90a:xnack+", true),
@@ -657,7 +655,7 @@ mod tests {
 
     #[test]
     fn a_known_processor_must_have_the_features_that_are_set() {
-        let check = |text: &str| TargetId::parse(text, triple::Arch::AmdGcn).unwrap().check_features().is_ok();
+        let check = |text: &str| text.parse::<TargetId>().unwrap().check_features().is_ok();
         assert!(check("gfx906:sramecc+:xnack-") && check("gfx1300:anything+") && check(""));
         assert!(!check("gfx1030:xnack+") && !check("sm_70:xnack+") && !check("gfx906:foo+"));
     }

@@ -1,7 +1,6 @@
 //! Normalises target triples by moving their words to the right places, with the result of LLVM 22.1.8.
 
-use super::triple_kinds::{Arch, Environment, ObjectFormat, Os, Vendor};
-use super::triple_tables as tables;
+use super::triple_tables::{self as tables, DXIL_WORDS};
 
 /// The number of words in a normalised triple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +23,6 @@ const ENVIRONMENT: usize = 3;
 const FORMAT: usize = 4;
 
 const UNKNOWN: &str = "unknown";
-
-/// DXIL architecture words by minor version, which equals the minor version of shader model 6.
-const DXIL_WORDS: [&str; 10] = [
-    "dxilv1.0", "dxilv1.1", "dxilv1.2", "dxilv1.3", "dxilv1.4", "dxilv1.5", "dxilv1.6", "dxilv1.7", "dxilv1.8",
-    "dxilv1.9",
-];
 
 /// Rewrites a target triple in canonical order and spelling, as LLVM 22.1.8 does.
 ///
@@ -61,13 +54,13 @@ pub fn normalize(text: &str, form: Form) -> String {
 /// The meanings of the most recently tried words. As in LLVM, a failed try overwrites an earlier result, and the
 /// respelling rules use these values.
 struct Meaning {
-    arch: Arch,
-    vendor: Vendor,
-    os: Os,
+    arch: &'static str,
+    vendor: &'static str,
+    os: &'static str,
     mingw: bool,
     cygwin: bool,
-    environment: Environment,
-    format: ObjectFormat,
+    environment: &'static str,
+    format: &'static str,
 }
 
 struct Words<'a> {
@@ -97,10 +90,10 @@ impl<'a> Words<'a> {
             format: tables::object_format(word(FORMAT)),
         };
         let settled = [
-            meaning.arch != Arch::Unknown,
-            meaning.vendor != Vendor::Unknown,
-            meaning.os != Os::Unknown,
-            meaning.environment != Environment::Unknown,
+            !meaning.arch.is_empty(),
+            !meaning.vendor.is_empty(),
+            !meaning.os.is_empty(),
+            !meaning.environment.is_empty(),
         ];
         Words { list, settled, meaning }
     }
@@ -191,12 +184,12 @@ impl<'a> Words<'a> {
     /// The environment `androideabi<version>` without its `eabi`.
     fn android_word(&self) -> Option<String> {
         let version = self.get(ENVIRONMENT).strip_prefix("androideabi")?;
-        (self.meaning.environment == Environment::Android).then(|| format!("android{version}"))
+        (self.meaning.environment == "android").then(|| format!("android{version}"))
     }
 
     /// Replaces `gnueabi`, which SUSE uses for the hard-float ABI.
     fn respell_environment(&mut self) {
-        if self.meaning.vendor == Vendor::Suse && self.meaning.environment == Environment::GnuEabi {
+        if self.meaning.vendor == "suse" && self.meaning.environment == "gnueabi" {
             self.set(ENVIRONMENT, "gnueabihf");
         }
     }
@@ -204,12 +197,12 @@ impl<'a> Words<'a> {
     /// Respells the names of Windows, with an explicit environment and, if it is not COFF, an explicit object format.
     fn respell_windows(&mut self) {
         let Meaning { os, mingw, cygwin, environment, format, .. } = self.meaning;
-        let win32 = os == Os::Win32;
+        let win32 = os == "win32";
         if !(win32 || mingw || cygwin) {
             return;
         }
-        let other_format = (!matches!(format, ObjectFormat::Unknown | ObjectFormat::Coff)).then(|| format.name());
-        let environment_known = environment != Environment::Unknown;
+        let other_format = Some(format).filter(|format| !matches!(*format, "" | "coff"));
+        let environment_known = !environment.is_empty();
         let environment = match (win32, mingw) {
             (true, _) if environment_known => self.get(ENVIRONMENT),
             (true, _) => other_format.unwrap_or("msvc"),
@@ -230,7 +223,7 @@ impl<'a> Words<'a> {
             return;
         }
         self.list.truncate(PLACES);
-        if self.meaning.os == Os::ShaderModel {
+        if self.meaning.os == "shadermodel" {
             self.set(ARCH, dxil_word(self.get(OS)));
         }
     }
@@ -242,25 +235,25 @@ impl Meaning {
         match place {
             ARCH => {
                 self.arch = tables::arch(word);
-                self.arch != Arch::Unknown
+                !self.arch.is_empty()
             }
             VENDOR => {
                 self.vendor = tables::vendor(word);
-                self.vendor != Vendor::Unknown
+                !self.vendor.is_empty()
             }
             OS => {
                 self.os = tables::os(word);
                 self.mingw = word.starts_with("mingw");
                 self.cygwin = is_cygwin(word);
-                self.os != Os::Unknown || self.mingw || self.cygwin
+                !self.os.is_empty() || self.mingw || self.cygwin
             }
             _ => {
                 self.environment = tables::environment(word);
-                if self.environment != Environment::Unknown {
+                if !self.environment.is_empty() {
                     return true;
                 }
                 self.format = tables::object_format(word);
-                self.format != ObjectFormat::Unknown
+                !self.format.is_empty()
             }
         }
     }
@@ -491,7 +484,7 @@ mod tests {
     #[test]
     fn dxil_words_are_architectures() {
         for word in DXIL_WORDS {
-            assert_eq!(tables::arch(word), Arch::Dxil, "{word}");
+            assert_eq!(tables::arch(word), "dxil", "{word}");
         }
     }
 }

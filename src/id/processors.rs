@@ -19,25 +19,6 @@ pub enum ProcessorKind {
     Other,
 }
 
-/// A setting of AMD GPUs that a target ID can name, followed by `+` or `-`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Feature {
-    /// Error correction of on-chip memory.
-    SramEcc,
-    /// Replay of memory accesses after a page fault.
-    Xnack,
-}
-
-impl Feature {
-    /// The name in target IDs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Feature::SramEcc => "sramecc",
-            Feature::Xnack => "xnack",
-        }
-    }
-}
-
 /// A processor, with facts from LLVM 23.1.4.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -48,8 +29,9 @@ pub struct Processor {
     pub kind: ProcessorKind,
     /// Other names of the same processor.
     pub aliases: &'static [&'static str],
-    /// The features that its target IDs may name, in the order of canonical target IDs (by name).
-    pub features: &'static [Feature],
+    /// The features that its target IDs may name, followed by `+` or `-`, in the order of canonical target IDs (by name):
+    /// `sramecc` is error correction of on-chip memory, `xnack` replay of memory accesses after a page fault.
+    pub features: &'static [&'static str],
     /// Bits 0 to 7 of the flags of its ELF files; `None` if it is not an AMD GPU.
     pub elf_number: Option<u8>,
     /// The first release of LLVM that knows it; 22 stands for that and all older ones.
@@ -81,16 +63,16 @@ pub fn is_offload_arch(name: &str) -> bool {
     PROCESSORS.iter().any(|processor| processor.name == name && is_known(processor))
 }
 
-const NONE: &[Feature] = &[];
-const XNACK: &[Feature] = &[Feature::Xnack];
-const BOTH: &[Feature] = &[Feature::SramEcc, Feature::Xnack];
+const NONE: &[&str] = &[];
+const XNACK: &[&str] = &["xnack"];
+const BOTH: &[&str] = &["sramecc", "xnack"];
 
 const fn amd(
     number: u8,
     name: &'static str,
     kind: ProcessorKind,
     aliases: &'static [&'static str],
-    features: &'static [Feature],
+    features: &'static [&'static str],
 ) -> Processor {
     Processor { name, kind, aliases, features, elf_number: Some(number), since: 22 }
 }
@@ -99,7 +81,7 @@ const fn gcn(
     number: u8,
     name: &'static str,
     aliases: &'static [&'static str],
-    features: &'static [Feature],
+    features: &'static [&'static str],
 ) -> Processor {
     amd(number, name, ProcessorKind::AmdGcn, aliases, features)
 }
@@ -246,7 +228,7 @@ mod tests {
     use super::*;
 
     fn features(name: &str) -> Vec<&'static str> {
-        find(name).unwrap().features.iter().map(|feature| feature.name()).collect()
+        find(name).unwrap().features.to_vec()
     }
 
     #[test]
@@ -328,7 +310,7 @@ mod tests {
     #[test]
     fn features_are_in_order() {
         for processor in PROCESSORS {
-            assert!(processor.features.is_sorted_by_key(|feature| feature.name()), "{}", processor.name);
+            assert!(processor.features.is_sorted(), "{}", processor.name);
         }
     }
 }

@@ -13,7 +13,6 @@ use std::str::FromStr;
 
 use crate::id::Compatibility;
 use crate::id::processors::{self, Processor, ProcessorKind};
-use crate::id::triple::Arch;
 
 /// A target ID in canonical form, which `Display`, equality, hash and order use.
 ///
@@ -61,12 +60,12 @@ pub enum FeatureError {
 }
 
 impl TargetId {
-    /// Parses a target ID of a triple with architecture `arch`. An unknown processor keeps its name. Features are not
+    /// Parses a target ID of a triple with the [architecture](super::triple::Triple::arch) `arch`. An unknown processor keeps its name. Features are not
     /// compared with the processor: see [`TargetId::check_features`].
     ///
     /// # Errors
     /// [`FeatureError`] for a feature without sign, a repeated feature, or features without a processor.
-    pub fn parse(text: &str, arch: Arch) -> Result<Self, FeatureError> {
+    pub fn parse(text: &str, arch: &str) -> Result<Self, FeatureError> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
         let mut features: Vec<(String, bool)> = Vec::new();
@@ -121,8 +120,7 @@ impl TargetId {
     /// [`FeatureError::Unsupported`] for the first unsupported feature.
     pub fn check_features(&self) -> Result<(), FeatureError> {
         let Some(known) = self.known else { return Ok(()) };
-        let lacks = |name: &str| known.features.iter().all(|feature| feature.name() != name);
-        match self.features.iter().find(|(name, _)| lacks(name)) {
+        match self.features.iter().find(|(name, _)| !known.features.contains(&name.as_str())) {
             None => Ok(()),
             Some((feature, _)) => {
                 Err(FeatureError::Unsupported { processor: self.processor.clone(), feature: feature.clone() })
@@ -163,7 +161,7 @@ impl FromStr for TargetId {
     type Err = FeatureError;
 
     fn from_str(text: &str) -> Result<Self, FeatureError> {
-        Self::parse(text, Arch::AmdGcn)
+        Self::parse(text, "amdgcn")
     }
 }
 
@@ -175,8 +173,8 @@ impl fmt::Display for TargetId {
 }
 
 /// Whether alternative names of the processor are valid for the architecture: `fiji` means `gfx803` only for amdgcn.
-fn is_native(processor: &Processor, arch: Arch) -> bool {
-    matches!((processor.kind, arch), (ProcessorKind::AmdGcn, Arch::AmdGcn) | (ProcessorKind::R600, Arch::R600))
+fn is_native(processor: &Processor, arch: &str) -> bool {
+    matches!((processor.kind, arch), (ProcessorKind::AmdGcn, "amdgcn") | (ProcessorKind::R600, "r600"))
 }
 
 /// Whether `text`, in the place of an environment, is a target ID. `arch` is the first field of the triple.

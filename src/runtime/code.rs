@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use crate::code::ContentKind;
 use crate::container::kpack;
 use crate::id::target_id::TargetId;
-use crate::id::triple::{Arch, Vendor as TripleVendor};
 use crate::id::{EntryId, OffloadKind};
 use crate::runtime::loadable;
 use crate::scan::{Format, Found};
@@ -107,8 +106,8 @@ impl Code {
             return None;
         }
         match id.triple().arch() {
-            Arch::AmdGcn => Some(Self::Amd(target.clone())),
-            Arch::Nvptx | Arch::Nvptx64 => Self::of_nvidia(target.processor(), content),
+            "amdgcn" => Some(Self::Amd(target.clone())),
+            "nvptx" | "nvptx64" => Self::of_nvidia(target.processor(), content),
             _ => Some(Self::Other(target.to_string())),
         }
     }
@@ -133,7 +132,7 @@ impl Code {
         if name == AMD_SPIR_V {
             return Some(Self::AmdSpirV);
         }
-        Self::of_nvidia(name, None).or_else(|| Some(Self::Amd(TargetId::parse(name, Arch::AmdGcn).ok()?)))
+        Self::of_nvidia(name, None).or_else(|| Some(Self::Amd(name.parse().ok()?)))
     }
 
     fn of_nvidia(processor: &str, content: Option<ContentKind>) -> Option<Self> {
@@ -150,7 +149,7 @@ impl Code {
         if target == kpack::SPIR_V {
             return Some(Self::AmdSpirV);
         }
-        let target = TargetId::parse(&crate::bytes::text(target)?, Arch::AmdGcn).ok()?;
+        let target = crate::bytes::text(target)?.parse().ok()?;
         Some(Self::Amd(target))
     }
 }
@@ -208,8 +207,8 @@ impl Codes {
 fn vendor_in(id: &EntryId) -> GpuVendor {
     match (id.triple().arch(), id.triple().vendor()) {
         _ if id.kind().vendor().is_some() => GpuVendor::Of(id.kind()),
-        (Arch::AmdGcn, _) | (_, TripleVendor::Amd) => GpuVendor::Amd,
-        (Arch::Nvptx | Arch::Nvptx64, _) => GpuVendor::Nvidia,
+        ("amdgcn", _) | (_, "amd") => GpuVendor::Amd,
+        ("nvptx" | "nvptx64", _) => GpuVendor::Nvidia,
         _ => GpuVendor::Other,
     }
 }

@@ -16,9 +16,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::code::{Code, GpuVendor, Sm, Suffix};
-use crate::id::processors::{self, Feature, Processor, ProcessorKind};
+use crate::id::processors::{self, Processor, ProcessorKind};
 use crate::id::target_id::TargetId;
-use crate::id::triple::Arch;
 use crate::id::vendor_of_processor;
 
 /// A GPU, as its name describes it.
@@ -100,7 +99,7 @@ impl Device {
             (_, Some(sm)) => return of_sm(sm, Setting::Ptx),
             _ => {}
         }
-        let target = TargetId::parse(text, Arch::AmdGcn).map_err(|reason| error(reason.to_string()))?;
+        let target = text.parse::<TargetId>().map_err(|reason| error(reason.to_string()))?;
         target.check_features().map_err(|reason| error(reason.to_string()))?;
         // The alternative name of a processor stands for its own.
         let name = target.to_string();
@@ -240,14 +239,14 @@ fn is_like_a_processor(name: &str) -> bool {
 /// The target ID with each setting of the features that it leaves open.
 fn all_settings(target: &TargetId, known: &Processor) -> impl Iterator<Item = TargetId> + use<> {
     let is_open = |name: &&str| target.features().all(|(set, _)| set != *name);
-    let open: Vec<&str> = known.features.iter().map(|feature| feature.name()).filter(is_open).collect();
+    let open: Vec<&str> = known.features.iter().copied().filter(is_open).collect();
     let mut all = vec![target.to_string()];
     for feature in open {
-        let is_always_on = feature == Feature::Xnack.name() && ALWAYS_XNACK.contains(&known.name);
+        let is_always_on = feature == "xnack" && ALWAYS_XNACK.contains(&known.name);
         let signs: &[char] = if is_always_on { &['+'] } else { &['+', '-'] };
         all = all.iter().flat_map(|text| signs.iter().map(move |sign| format!("{text}:{feature}{sign}"))).collect();
     }
-    all.into_iter().filter_map(|text| TargetId::parse(&text, Arch::AmdGcn).ok())
+    all.into_iter().filter_map(|text| text.parse().ok())
 }
 
 /// The generic target whose code CLR takes for a processor.
@@ -269,10 +268,9 @@ impl Setting {
     fn amd(target: TargetId) -> Self {
         let generic = generic_of(target.processor()).and_then(|generic| {
             let known = processors::find(generic)?;
-            let has = |name: &str| known.features.iter().any(|feature| feature.name() == name);
-            let features = target.features().filter(|(name, _)| has(name));
+            let features = target.features().filter(|(name, _)| known.features.contains(name));
             let features = features.map(|(name, on)| format!(":{name}{}", if on { '+' } else { '-' }));
-            TargetId::parse(&(generic.to_owned() + &features.collect::<String>()), Arch::AmdGcn).ok()
+            (generic.to_owned() + &features.collect::<String>()).parse().ok()
         });
         Self::Amd(target, generic)
     }

@@ -71,8 +71,7 @@ impl Pattern {
         } else if let Ok(id) = EntryId::parse_any(text) {
             PatternForm::Entry(Box::new(id))
         } else {
-            let arch = crate::id::triple::Arch::AmdGcn;
-            TargetId::parse(text, arch).map_err(|reason| error(reason.to_string()))?;
+            text.parse::<TargetId>().map_err(|reason| error(reason.to_string()))?;
             PatternForm::Target
         };
         Ok(Self { text: text.to_owned(), form })

@@ -1,5 +1,5 @@
 use offload_bundle::id::target_id::TargetId;
-use offload_bundle::id::triple::{Arch, Form, Os, Triple, normalize};
+use offload_bundle::id::triple::{Form, Triple, normalize};
 use offload_bundle::id::{Compatibility, EntryId, OffloadKind, Rules};
 use offload_bundle::scan::{Comparison, Finding, Pattern, Scan, Selection};
 
@@ -37,7 +37,7 @@ fn normalising(text: &str) {
         let once = normalize(text, form);
         // A fifth word that is cut off may have moved another word to its place. Without an architecture, another word
         // may be read as one.
-        let settled = form != Form::Three && Triple::parse(&once).arch() != Arch::Unknown;
+        let settled = form != Form::Three && !Triple::parse(&once).arch().is_empty();
         assert!(!settled || normalize(&once, form) == once, "{text:?} as {form:?}: {once:?}");
         let fields = once.split('-').count();
         assert!(form != Form::Three || fields == 3, "{once}");
@@ -56,7 +56,7 @@ fn written(id: &EntryId) {
     if id.triple().as_str().split('-').any(reads_as_gpu) {
         return;
     }
-    if id.triple().os() == Os::AmdHsa || system(&normalize(id.triple().as_str(), Form::Four)) != Os::AmdHsa {
+    if id.triple().os() == "amdhsa" || system(&normalize(id.triple().as_str(), Form::Four)) != "amdhsa" {
         // A triple of SYCL with less than four fields gets a dash for an empty target ID only once it has four.
         assert_eq!(again.to_string().trim_end_matches('-'), text.trim_end_matches('-'));
     }
