@@ -123,18 +123,19 @@ pub(super) struct RecompressOptions {
             "{KEEP_FOR}. On an AMD GPU, that is code for its processor with compatible features, for its generic target, and SPIR-V; on \
              an NVIDIA GPU, machine code for it and for earlier versions with the same major number, and PTX and LTO-IR for it and \
              for earlier versions. Code of which the target is not known is kept. So the GPUs are served as before; each must have some code. The \
-             names are those of `verify --expect`."
+             names are those of `verify --expect`, but mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic all processors of this \
+             target."
         ),
     )]
     keep_for: Option<Gpus>,
     /// Keep only code objects with the kernels of a list: a name in each line, as profilers print them.
     #[arg(
         long, value_name = "FILE", value_parser = kernel_names,
-        long_help = "Keep only host code and code objects that define a kernel of the list in FILE, PTX too: a name in each line, mangled or \
-            not, as profilers and `kernels` print them. A name may have the wildcards * ? and [...], unless it ends with a parenthesis, and must \
-            match the whole name of a kernel; white space and .kd at the end do not count. Lines that begin with # are passed \
+        long_help = "Keep only host code and code objects that define a kernel or a global variable of the list in FILE, PTX too: a name in \
+            each line, mangled or not, as profilers and `kernels` print them. A name may have the wildcards * ? and [...], unless it ends with a parenthesis, and must \
+            match the whole name; white space and .kd at the end do not count. Lines that begin with # are passed \
             over. Code objects without kernels, or whose kernels are not known (SPIR-V, bitcode, AMD's code object version 2), are \
-            kept. A program fails when it launches a kernel that was left out. Each name must match something in what the other options keep."
+            kept. A program fails when it launches a kernel that was left out, or copies to a variable of one (cudaMemcpyToSymbol). Each name must match something in what the other options keep."
     )]
     keep_kernels: Option<KernelNames>,
     /// With --keep-kernels, allow names that no code object defines.
@@ -177,6 +178,11 @@ impl Options for RecompressOptions {
         console.line(&summary(&result));
         if self.keep_kernels.is_some() {
             removed(&result.removed).iter().for_each(|line| console.line(line));
+        }
+        if result.unlaunched > 0 {
+            let bundles = count(result.unlaunched, "HIP bundle has", "HIP bundles have");
+            let reason = "where the runtime loads all bundles at the start, the program fails there";
+            console.line(&format!("note: {bundles} no code left for some GPU: {reason}"));
         }
         result.missed.iter().for_each(|missed| console.line(&note_of(missed)));
         if result.packed > 0 {

@@ -68,6 +68,13 @@ pub(crate) fn vendor_of_processor(name: &str) -> Option<OffloadKind> {
     VENDORS.iter().find(is_of).map(|vendor| vendor.kind)
 }
 
+/// The target of bitcode for a processor, and the processor of such a target, if its vendor marks bitcode by a suffix.
+pub(crate) fn other_form(name: &str) -> Option<String> {
+    let kind = vendor_of_processor(name)?;
+    let suffix = VENDORS.iter().find(|vendor| vendor.kind == kind)?.bitcode?;
+    Some(name.strip_suffix(suffix).map_or_else(|| format!("{name}{suffix}"), str::to_owned))
+}
+
 impl OffloadKind {
     /// All kinds with a name.
     pub fn all() -> impl Iterator<Item = Self> {

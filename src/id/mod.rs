@@ -61,7 +61,7 @@ use crate::id::target_id::TargetId;
 use crate::id::triple::{Form, Triple};
 
 pub use kind::OffloadKind;
-pub(crate) use kind::vendor_of_processor;
+pub(crate) use kind::{other_form, vendor_of_processor};
 
 /// Options for compatibility.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use std::fmt;
 use super::code::{Code, GpuVendor, Sm, Suffix};
 use crate::id::processors::{self, Processor, ProcessorKind};
 use crate::id::target_id::TargetId;
-use crate::id::vendor_of_processor;
+use crate::id::{other_form, vendor_of_processor};
 
 /// A GPU, as its name describes it.
 ///
@@ -158,6 +158,27 @@ impl Device {
     /// ```
     pub fn runs(&self, target: &str) -> bool {
         Code::named(target).is_some_and(|code| self.takes(&code))
+    }
+
+    /// The GPUs that the name stands for, whatever code its suffix or generic target calls for: a GPU of compute capability 9.0 runs
+    /// `sm_90a` and `sm_90`, a processor of a generic target has code of its own too, and bitcode is compiled for its processor.
+    pub(crate) fn gpus(&self) -> Self {
+        let gpus = self.settings.iter().flat_map(|setting| match setting {
+            Setting::Nvidia(sm) => vec![Setting::Nvidia(Sm { suffix: Suffix::None, ..*sm })],
+            Setting::Amd(target, _) => {
+                let generic = target.processor();
+                let target = target.to_string();
+                let features = target.strip_prefix(generic).unwrap_or_default();
+                let own = processors::all().filter(|known| generic_of(known.name) == Some(generic));
+                let own = own.filter_map(|known| settings((known.name.to_owned() + features).parse().ok()?));
+                own.flatten().chain([setting.clone()]).collect()
+            }
+            Setting::Other(name) => {
+                [Some(name.clone()), other_form(name)].into_iter().flatten().map(Setting::Other).collect()
+            }
+            Setting::AmdSpirV | Setting::Ptx(_) => vec![setting.clone()],
+        });
+        Self { name: self.name.clone(), settings: gpus.collect() }
     }
 
     /// What a bundle without any code for it lacks.
@@ -426,6 +447,30 @@ mod tests {
         }
         assert_eq!(chosen("sm_103", &["sm_100a", "compute_100a"]), (vec![], false));
         assert_eq!(chosen("sm_90", &["sm_100", "gfx906", "amdgcnspirv"]), (vec![], false));
+    }
+
+    #[test]
+    fn gpus_take_more_than_the_code_of_their_names() {
+        for (name, takes, leaves) in [
+            ("sm_90a", &["sm_90", "sm_90a", "compute_80"][..], &["sm_100", "sm_80"][..]),
+            ("sm_103f", &["sm_100f", "sm_103", "sm_103a", "sm_100"], &["sm_100a", "sm_90"]),
+            ("gfx11-generic", &["gfx11-generic", "gfx1100", "gfx1153", "amdgcnspirv"], &["gfx1200", "gfx9-generic"]),
+            (
+                "gfx9-4-generic:xnack-",
+                &["gfx942:xnack-", "gfx950", "gfx9-4-generic:sramecc+"],
+                &["gfx942:xnack+", "gfx90a"],
+            ),
+            ("gfx1100", &["gfx1100", "gfx11-generic"], &["gfx1101"]),
+            ("xcore1000", &["xcore1000", "xcore1000-bc"], &["xcore1010"]),
+            ("xcore1000-bc", &["xcore1000", "xcore1000-bc"], &["xcore1010-bc"]),
+            ("mp_31", &["mp_31"], &["mp_21"]),
+            ("compute_80", &["compute_75"], &["sm_80"]),
+        ] {
+            let gpus = Device::parse(name).unwrap().gpus();
+            let taken = |target: &&&str| gpus.takes(&code(target));
+            assert_eq!(takes.iter().find(|target| !taken(target)), None, "{name}");
+            assert_eq!(leaves.iter().find(taken), None, "{name}");
+        }
     }
 
     #[test]

@@ -175,6 +175,11 @@ impl KnownId {
         (!self.is_host()).then(|| target.unwrap_or_else(|| self.shown.clone()))
     }
 
+    /// Returns whether it is the ID of code for HIP's runtime.
+    pub(crate) fn is_of_hip(&self) -> bool {
+        self.parsed.as_ref().is_some_and(|id| matches!(id.kind(), OffloadKind::Hip | OffloadKind::HipV4))
+    }
+
     /// Returns whether it is the ID of host code.
     pub(crate) fn is_host(&self) -> bool {
         self.parsed.as_ref().is_some_and(|id| id.kind() == OffloadKind::Host)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
-use super::Recompress;
+use super::{Recompress, Recompressed};
 use crate::code::ContentKind;
 use crate::container::Entry;
 use crate::container::fatbin::ImageKind;
@@ -52,7 +52,9 @@ pub(super) struct Choice<'j> {
     job: &'j Recompress,
     /// The parts of `keep` that have matched.
     matched: Matched,
-    /// The GPUs of `keep_for` that could take something, by their indices.
+    /// The GPUs of `keep_for`.
+    kept_for: Vec<Device>,
+    /// Those that could take something, by their indices.
     served: BTreeSet<usize>,
     /// Whether `drop` matched anything.
     drops: bool,
@@ -67,6 +69,8 @@ pub(super) struct Choice<'j> {
     launched: HashSet<usize>,
     /// By the target ID, or another name.
     removed: BTreeMap<String, Removed>,
+    /// The number of HIP's bundles that have no code left for a target, since it defines no kernel that is kept.
+    unlaunched: usize,
 }
 
 /// A code object that is kept or removed.
@@ -83,6 +87,7 @@ impl<'j> Choice<'j> {
         Self {
             job,
             matched: Matched::default(),
+            kept_for: job.keep_for.iter().map(Device::gpus).collect(),
             served: BTreeSet::new(),
             drops: false,
             present: Present::default(),
@@ -91,6 +96,7 @@ impl<'j> Choice<'j> {
             missed: BTreeMap::new(),
             launched: HashSet::new(),
             removed: BTreeMap::new(),
+            unlaunched: 0,
         }
     }
 
@@ -102,9 +108,15 @@ impl<'j> Choice<'j> {
         let mut last = LastInflated::default();
         let candidates: Vec<Candidate> = (0..bundle.entries.len()).map(|index| Candidate::of(bundle, index)).collect();
         let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0 }, Vec::new());
+        let (mut launched, mut unlaunched) = (BTreeSet::new(), BTreeSet::new());
         for (index, candidate) in candidates.into_iter().enumerate() {
-            let is_kept = self.keeps(&candidate)
-                && (candidate.id.is_host() || self.is_launched(|| bundle.content_after(index, &mut last)));
+            let is_dropped = self.is_dropped(&candidate.id);
+            let is_wanted = self.keeps(&candidate) && !is_dropped;
+            let is_kept =
+                is_wanted && (candidate.id.is_host() || self.is_launched(|| bundle.content_after(index, &mut last)));
+            if is_wanted && candidate.id.is_of_hip() {
+                (if is_kept { &mut launched } else { &mut unlaunched }).extend(candidate.id.target());
+            }
             if is_kept {
                 chosen.devices += usize::from(!candidate.id.is_host());
                 chosen.kept.push(index);
@@ -113,37 +125,42 @@ impl<'j> Choice<'j> {
                 removed.code_objects += 1;
                 removed.size = removed.size.saturating_add(bundle.entries.get(index).map_or(0, Entry::size));
             }
-            let is_found = !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
+            let is_found = !is_dropped && !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
             codes.extend(candidate.code.filter(|_| is_found).map(|code| (index, code)));
         }
         self.left += chosen.devices;
+        self.unlaunched += usize::from(!unlaunched.is_subset(&launched));
         self.note_missed(&codes, &chosen.kept);
         Ok(chosen)
     }
 
-    /// Whether a code object is kept. PTX is, unless it is dropped or no GPU takes it for which code is kept.
+    fn is_dropped(&mut self, id: &KnownId) -> bool {
+        let is_dropped = self.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
+        self.drops |= is_dropped;
+        is_dropped
+    }
+
+    /// Whether a code object is kept unless it is dropped. PTX is, unless no GPU takes it for which code is kept.
     fn keeps(&mut self, candidate: &Candidate) -> bool {
         let Recompress { keep, drop, .. } = self.job;
         let Candidate { id, content, code } = candidate;
         self.present.note_code(id, keep.iter().chain(drop));
-        let is_dropped = drop.as_ref().is_some_and(|drop| drop.takes_id(id));
-        self.drops |= is_dropped;
         let is_ptx = *content == Some(ContentKind::Ptx);
         let is_selected = keep.as_ref().is_none_or(|keep| self.matched.takes(Wanted::of(keep), id, None) || is_ptx);
-        !is_dropped && (id.is_host() || is_selected && self.may_be_taken(code.as_ref()))
+        id.is_host() || is_selected && self.may_be_taken(code.as_ref())
     }
 
     /// Whether the runtime of any GPU could take some code. What is not known to be for a GPU may be for all.
     fn may_be_taken(&mut self, code: Option<&Code>) -> bool {
-        let devices = &self.job.keep_for;
-        let Some(code) = code.filter(|_| !devices.is_empty()) else { return true };
-        let takers = devices.iter().enumerate().filter(|(_, device)| device.takes(code));
+        let Some(code) = code.filter(|_| !self.kept_for.is_empty()) else { return true };
+        let takers = self.kept_for.iter().enumerate().filter(|(_, device)| device.takes(code));
         let takers: Vec<usize> = takers.map(|(index, _)| index).collect();
         self.served.extend(&takers);
         !takers.is_empty()
     }
 
-    /// Whether a code object defines a kernel that is kept. What defines none, or cannot be read, may be needed by others.
+    /// Whether a code object defines a kernel or a variable that is kept. What defines no kernel, or cannot be read, may be needed by
+    /// others.
     fn is_launched<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
         let Some(names) = &self.job.keep_kernels else { return true };
         let Ok(content) = content() else { return true };
@@ -167,11 +184,11 @@ impl<'j> Choice<'j> {
         }
     }
 
-    /// What GPUs would have used, and what was removed.
+    /// Adds what GPUs would have used, and what was removed, to the result.
     ///
     /// # Errors
     /// A part of the job has matched nothing, or nothing is left.
-    pub(super) fn finish(self, path: &Path) -> Result<(Vec<Missed>, BTreeMap<String, Removed>)> {
+    pub(super) fn finish(self, path: &Path, result: &mut Recompressed) -> Result<()> {
         let Recompress { keep, drop, keep_for, .. } = self.job;
         let keeping = keep.as_ref().map(|keep| self.matched.unmatched(Wanted::of(keep), &HashSet::new()).0);
         let mut unmatched = keeping.unwrap_or_default();
@@ -193,7 +210,10 @@ impl<'j> Choice<'j> {
         if !self.removed.is_empty() && self.left == 0 {
             return Err(Error::refused(ErrorKind::NotFound, path, None, "no device code would be left"));
         }
-        Ok((self.missed.into_values().collect(), self.removed))
+        result.missed = self.missed.into_values().collect();
+        result.removed = self.removed;
+        result.unlaunched = self.unlaunched;
+        Ok(())
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
+use object::{Object as _, ObjectSymbol as _};
+
 use crate::bytes;
 use crate::code::ContentKind;
 use crate::code::kernels::{self, ptx};
 use crate::error::Malformed;
 
-/// Names of kernels, as programs or profilers list them. White space in them does not count, nor does `.kd` or `[clone .kd]` at
+/// Names of kernels, as programs or profilers list them, and of global variables that programs copy to or from. White space in them does not count, nor does `.kd` or `[clone .kd]` at
 /// their end, which AMD's tools add.
 #[derive(Clone, Debug)]
 pub struct KernelNames {
@@ -63,7 +65,7 @@ impl KernelNames {
         indices
     }
 
-    /// The indices of the names that mean kernels of a code object; none if it is not known to have any.
+    /// The indices of the names that mean kernels or variables of a code object; none if it is not known to have any kernels.
     pub(super) fn in_code(&self, code: &[u8]) -> Result<Option<Vec<usize>>, Malformed> {
         let (mut indices, mut has_kernels) = (Vec::new(), false);
         let mut add = |kernel: &[u8]| {
@@ -74,8 +76,19 @@ impl KernelNames {
             ContentKind::Ptx => ptx::names(code).for_each(&mut add),
             _ => kernels::of(code)?.iter().for_each(|kernel| add(&kernel.name)),
         }
+        variables(code).iter().for_each(|variable| indices.extend(self.meaning(variable)));
         Ok(has_kernels.then_some(indices))
     }
+}
+
+/// The names of the global variables of an ELF file.
+fn variables(code: &[u8]) -> Vec<&[u8]> {
+    let Ok(file) = object::File::parse(code) else { return Vec::new() };
+    let is_variable = |symbol: &object::Symbol<'_, '_>| {
+        symbol.kind() == object::SymbolKind::Data && symbol.is_global() && symbol.is_definition()
+    };
+    let all = file.symbols().chain(file.dynamic_symbols()).filter(is_variable);
+    all.filter_map(|symbol| symbol.name_bytes().ok()).collect()
 }
 
 /// A name without what tools write in different ways.

@@ -129,6 +129,8 @@ pub struct Recompressed {
     pub missed: Vec<Missed>,
     /// What was removed, by the target ID, or by the bundle entry ID of code without one.
     pub removed: BTreeMap<String, Removed>,
+    /// The number of HIP's bundles that have no code left for some target, since it defined none of [`Recompress::keep_kernels`].
+    pub unlaunched: usize,
 }
 
 /// The result of recompressing a zip file.
@@ -451,8 +453,9 @@ impl<'j> Recompression<'j> {
             }
             return Err(unsupported::refusal(data));
         }
-        let (missed, removed) = self.choice.finish(data.path())?;
-        Ok(Recompressed { missed, removed, ..self.result })
+        let mut result = self.result;
+        self.choice.finish(data.path(), &mut result)?;
+        Ok(result)
     }
 }
 
