@@ -234,6 +234,22 @@ mod tests {
     }
 
     #[test]
+    fn examples_in_help_texts_can_be_typed() {
+        for subcommand in CATALOGUE.subcommands {
+            let after = subcommand.command().get_after_help().unwrap().to_string();
+            let examples = after.split("\n\n").find_map(|part| part.strip_prefix("Examples:\n")).unwrap();
+            let mut continues = false;
+            for line in examples.lines() {
+                let text = line.trim_start();
+                let (is_more, is_command) = (line.starts_with("      "), line.starts_with("    "));
+                assert_eq!(continues, is_more, "{}: only a \\ or | continues a command: {line}", subcommand.name);
+                continues = is_command && (text.ends_with(" \\") || text.ends_with(" |"));
+            }
+            assert!(!continues, "{}", subcommand.name);
+        }
+    }
+
+    #[test]
     fn the_name_chooses_the_tool() {
         for name in [
             "llvm-offload-binary",

@@ -55,23 +55,23 @@ Exit status:
 const ABOUT: &str = "\
     Make bundles smaller: compress them, and drop GPUs.\n\n\
     The input is a file of one or more bundles, or an ELF library, program or object with bundles in its .hip_fatbin \
-    section or CUDA fatbins in its .nv_fatbin or __nv_relfatbin section. In an ELF file no address changes. A library or \
-    program becomes shorter: the pages saved are taken out of it, and what follows moves. Strip a program before, not after: \
-    GNU's strip does not expect its new form. In an object, in a program with other data after it, and with --keep-offsets, nothing moves, and the space saved becomes a \
-    hole: zeros that take no space on disk and almost none in a wheel. Another section that shares bytes with them is an \
-    error.\n\n\
+    section or CUDA fatbins in its .nv_fatbin or __nv_relfatbin section. No address in an ELF file changes. A library or \
+    program becomes shorter: unused pages are removed, and later data moves up. Strip a program before this, not after: \
+    GNU's strip does not expect its new form. In an object, in a program with other data after it, and with --keep-offsets, \
+    nothing moves, and the space saved becomes a hole: zeros that take no space on disk and almost none in a wheel. A section \
+    that shares bytes with the bundles is an error.\n\n\
     Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. In a \
     fatbin, cubins and compressed PTX are written in their smallest form; plain PTX and code of other kinds stay as \
     they are. Data after the last bundle is kept. Every --keep pattern must match \
-    something. PTX is kept unless --drop matches it: the driver compiles it for GPUs that have no other code.\n\n\
+    a code object. PTX is kept unless --drop matches it: the driver compiles it for GPUs that have no other code.\n\n\
     In a wheel or another zip file, every member that is such a file is rewritten, and compressed as it was. All other \
     members are copied unchanged, and so are members that would not become smaller, unless code objects are dropped \
-    from them. In a wheel, RECORD gets the right hashes and sizes, and moves to the end; a \
-    signature of it (RECORD.jws, RECORD.p7s) is an error. Zip files and archives inside a zip file stay as they are. --keep, \
-    --keep-for, --drop and --none apply to all members together: each pattern of --keep must match something in any of them. A \
-    member may be left without device code: on the GPUs that are kept, it had no code before either.\n\n\
-    HIP runtimes since ROCm 6.2 read compressed bundles; that of Debian 12 is older. Copies of a file write holes \
-    out again as zeros: by pip, unzip, dpkg and git, and in container images. LLVM 22's bundler reads a compressed bundle only if no data \
+    from them. In a wheel, RECORD is updated with the new hashes and sizes, and moves to the end; a \
+    signed RECORD (RECORD.jws, RECORD.p7s) is an error. Zip files and archives inside a zip file stay as they are. --keep, \
+    --keep-for, --drop and --none apply to all members together: each pattern of --keep must match a code object in at least \
+    one of them. A member without code for the GPUs that are kept is left without device code.\n\n\
+    HIP runtimes since ROCm 6.2 read compressed bundles; the one in Debian 12 is older. Copies made by pip, unzip, dpkg, git \
+    and container images fill holes with zeros. LLVM 22's bundler reads a compressed bundle only if no data \
     follows it; --none writes bundles that it can always read.";
 
 const PATTERNS: &str = "The patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list, as for `extract --target`.";
@@ -122,9 +122,9 @@ pub(super) struct RecompressOptions {
         long_help = format!(
             "{KEEP_FOR}. On an AMD GPU, that is code for its processor with compatible features, for its generic target, and SPIR-V; on \
              an NVIDIA GPU, machine code for it and for earlier versions with the same major number, and PTX and LTO-IR for it and \
-             for earlier versions. Code of which the target is not known is kept. So the GPUs are served as before; each must have some code. The \
-             names are those of `verify --expect`, but mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic all processors of this \
-             target."
+             for earlier versions. Code for an unknown target is kept. The GPUs are served as before, and there must be code for each. The \
+             names are those of `verify --expect`, but mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of \
+             this target."
         ),
     )]
     keep_for: Option<Gpus>,
@@ -133,9 +133,9 @@ pub(super) struct RecompressOptions {
         long, value_name = "FILE", value_parser = kernel_names,
         long_help = "Keep only host code and code objects that define a kernel or a global variable of the list in FILE, PTX too: a name in \
             each line, mangled or not, as profilers and `kernels` print them. A name may have the wildcards * ? and [...], unless it ends with a parenthesis, and must \
-            match the whole name; white space and .kd at the end do not count. Lines that begin with # are passed \
-            over. Code objects without kernels, or whose kernels are not known (SPIR-V, bitcode, AMD's code object version 2), are \
-            kept. A program fails when it launches a kernel that was left out, or copies to a variable of one (cudaMemcpyToSymbol). Each name must match something in what the other options keep."
+            match the whole name; white space and .kd at the end are ignored, and so are lines that begin with #. \
+            Code objects without kernels, or whose kernels are not known (SPIR-V, bitcode, AMD's code object version 2), are \
+            kept. A program fails when it launches a kernel that was left out, or copies to a variable of one (cudaMemcpyToSymbol). Each name must match a kernel or variable that the other options keep."
     )]
     keep_kernels: Option<KernelNames>,
     /// With --keep-kernels, allow names that no code object defines.

@@ -1,4 +1,4 @@
-//! `replace`: puts a changed code object back where it lies.
+//! `replace`: puts a changed code object back in its place.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,27 +28,27 @@ Exit status:
   2  the command line is invalid";
 
 const ABOUT: &str = "\
-    Put a changed code object back where it lies.\n\n\
-    URI names the code object, as `inspect --json` prints it. In a plain bundle, the new code object takes the place \
-    of the old one if it has room before the next one, or in the zeros after the bundle; then only its bytes and its \
-    recorded size change. Otherwise its bundle is written again, as by `recompress`: a compressed bundle is compressed, \
-    and so is a plain one that has no more room in its section. Bundles in a row move together. In an ELF file, every bundle \
-    stays at its offset, and one that does not fit there is an error. In a wheel, RECORD gets the right hashes and sizes.\n\n\
-    A CUDA fatbin is written again, the code object compressed with the method of the old one (LZ4 instead of zlib), and so is \
-    an offload binary. Elsewhere than in a file of its own, a fatbin has to fit before what follows it in its section, and an \
-    offload binary keeps its size, because readers look for the next one directly after it.\n\n\
-    A file that is a code object by itself is replaced. Another code object without a bundle, or one in another \
-    container, can be replaced where it lies by one of the same size; an ELF file without a bundle also by a smaller \
-    one, after which zeros follow. Of what is compressed, only bundles, fatbins and members of zip files are written; \
-    kpack archives are not.\n\n\
-    The new code object has to be what the old one is: of the same kind (ELF, SPIR-V, bitcode, PTX), for the same target, and \
-    complete, as `verify` checks it. --force writes anything else, too.\n\n\
+    Put a changed code object back in its place.\n\n\
+    URI names the code object, as `inspect --json` prints it. In a plain bundle, the new code object is written over the old \
+    one if it fits before the next one, or into the zeros after the bundle. Then only its bytes and its recorded size \
+    change. Otherwise the bundle is written again, as by `recompress`: a compressed bundle is compressed again, and a plain \
+    one is compressed if its section has no room for it. Adjacent bundles move together. In an ELF file, every bundle keeps \
+    its offset, and a bundle that does not fit there is an error. In a wheel, RECORD is updated with the new hashes and \
+    sizes.\n\n\
+    A CUDA fatbin is written again, and the code object is compressed by the method of the old one (LZ4 instead of zlib). An \
+    offload binary is written again too. Inside another file, a fatbin must fit before the data that follows it in its \
+    section, and an offload binary must keep its size, because readers look for the next one directly after it.\n\n\
+    A file that is a single code object is replaced as a whole. Any other code object without a bundle, and one in another \
+    container, can only be replaced by one of the same size. An ELF file without a bundle can also be replaced by a smaller \
+    one; zeros fill the rest. Compressed bundles, fatbins and members of zip files can be written; kpack archives and other \
+    compressed files cannot.\n\n\
+    The new code object must be of the same kind (ELF, SPIR-V, bitcode, PTX), for the same target, and complete, as `verify` \
+    checks it. --force skips these checks.\n\n\
     The result is compared with the old file before it takes its place: no other code object may change. Other checksums and \
-    signatures, such as those of PE files, are not looked for; Debian and RPM packages are refused.\n\n\
-    The sizes in a URI are those of the code object that it names: after the replacement by one of another size, the \
-    URI is another.";
+    signatures, such as those of PE files, are not updated. Debian and RPM packages are refused.\n\n\
+    A URI contains the size of its code object, so a replacement of another size has a new URI.";
 
-/// Put a changed code object back where it lies
+/// Put a changed code object back in its place
 #[derive(Clone, Debug, Parser)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(super) struct ReplaceOptions {
@@ -59,7 +59,7 @@ pub(super) struct ReplaceOptions {
     /// File to write; - writes to standard output (default: the file of the URI).
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Write the new code object whatever it is: of another kind, for another target, or broken.
+    /// Also write a code object of another kind, for another target, or a broken one.
     #[arg(long)]
     force: bool,
     #[command(flatten)]

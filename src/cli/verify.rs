@@ -69,20 +69,22 @@ const ABOUT: &str = "\
     Check bundles and GPU code objects for faults.\n\n\
     Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated and \
     compared with its hash. Headers, tables, symbols and notes of code objects are checked, and so are the wrappers \
-    through which programs register bundles and CUDA fatbins. Instructions and data are not: a changed byte there shows only \
-    if a hash or a checksum covers it. What is recognised but cannot be read, such as 7-Zip archives, is named.\n\n\
-    A library whose device code is in kpack archives is compared with the tables of contents of those that ROCm's \
-    loader would find (ROCM_KPACK_PATH and ROCM_KPACK_PATH_PREFIX apply). The code in an archive is checked if the archive is one of the files. Wheels are compared \
-    as if they were installed together.\n\n\
-    With --expect, every bundle has to serve each of some GPUs: hold code that the runtime takes there. On AMD GPUs, that is \
-    code for the processor with compatible features, for its generic target, or SPIR-V; gfx90a stands for all settings of its \
-    features, gfx90a:xnack- for the settings that a program meets with XNACK off. On NVIDIA GPUs, it is machine code for the same major version and \
-    not a later minor one, or PTX for the same or an earlier version; sm_90+ptx stands for sm_90 and for PTX that later GPUs \
-    can use. A bundle need not serve GPUs of vendors for which it has no entries. Offload binaries in a section count as one \
-    bundle for each source file. Bitcode counts as code, because objects for the linker hold it. Code objects without a bundle, \
-    and device images of SYCL, need not serve every GPU. But each GPU has to be served by something.\n\n\
-    Some projects build each source for other GPUs, and still run on all of them. --expect-any only asks whether each library \
-    has code for each GPU in any of its bundles. All objects of a static library (.a, .lib) count as one library.";
+    through which programs register bundles and CUDA fatbins. Instructions and data are not: a changed byte there is found \
+    only if a hash or a checksum covers it. Formats that are recognised but cannot be read, such as 7-Zip archives, are \
+    named.\n\n\
+    A library whose device code is in kpack archives is compared with the tables of contents of the archives that ROCm's \
+    loader would find (ROCM_KPACK_PATH and ROCM_KPACK_PATH_PREFIX apply). The code in an archive is checked if the archive is \
+    one of the files. Wheels are compared as if they were installed together.\n\n\
+    With --expect, every bundle must have code that the runtime loads on each of the GPUs. On AMD GPUs, that is \
+    code for the processor with compatible features, for its generic target, or SPIR-V. gfx90a means all settings of its \
+    features, gfx90a:xnack- the settings of programs that run with XNACK off. On NVIDIA GPUs, it is machine code for the same \
+    major version and not a later minor one, or PTX for the same or an earlier version. sm_90+ptx means sm_90, and PTX that \
+    later GPUs can use. Bundles without entries for GPUs of a vendor are not checked for its GPUs. Offload binaries in a \
+    section count as one bundle for each source file. Bitcode counts as code, because objects for the linker hold it. Code \
+    objects without a bundle, and device images of SYCL, may lack code for some GPUs, but each GPU needs code in at least one \
+    file.\n\n\
+    Some projects build each source file for other GPUs, and still run on all of them. --expect-any only checks that each \
+    library has code for each GPU in any of its bundles. All objects of a static library (.a, .lib) count as one library.";
 
 /// Check bundles and GPU code objects for faults
 #[derive(Clone, Debug, Parser)]

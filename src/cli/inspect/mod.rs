@@ -51,14 +51,14 @@ const ABOUT: &str = "\
     List the GPU code objects in files, and their sizes.\n\n\
     Contents are detected automatically: bundles (plain, compressed, text, several in a row), offload binaries, CUDA \
     fatbins, kpack archives, fat objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and \
-    packages (.whl, .zip, .deb, .rpm, .conda, .tar, and files compressed with gzip, xz, bzip2 or zstd), in one another. \
-    What is recognised but cannot be read, such as 7-Zip archives, is named. If the \
-    device code of a library is in kpack archives, those that are found beside it are listed as its own.\n\n\
-    A program fails on a GPU as soon as it needs code from a bundle that does not serve that GPU. If there are several bundles, \
-    SERVED says how many of them have code that a runtime takes on a GPU, of those with entries for GPUs of its vendor: see \
-    --expect of `verify`, which checks that all do.\n\n\
+    packages (.whl, .zip, .deb, .rpm, .conda, .tar, and files compressed with gzip, xz, bzip2 or zstd), also nested in each \
+    other. Formats that are recognised but cannot be read, such as 7-Zip archives, are named. The code in kpack archives is \
+    listed with the library that loads it.\n\n\
+    A program fails on a GPU as soon as it needs code from a bundle that does not serve that GPU. For a file with several \
+    bundles, SERVED is the number of bundles with code that a runtime loads on the GPU, of all bundles with code for its \
+    vendor. `verify --expect` checks that it is all of them.\n\n\
     Only the beginning of a compressed bundle is inflated. Use --inflate to find bundles that are nested in its code \
-    objects, and --deep to find device code in places that are not made for it. Trailing bytes that are not a bundle are not \
+    objects, and --deep to find device code in other sections and formats. Trailing bytes that are not a bundle are not \
     reported; use `verify`.";
 
 /// The version of the JSON schema. Adding a field does not change it.
