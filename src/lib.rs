@@ -133,8 +133,10 @@ mod messagepack;
 pub mod parallel;
 pub mod runtime;
 pub mod scan;
+// The documents of the executable of this package.
 #[cfg(feature = "serde")]
-mod serialized;
+#[doc(hidden)]
+pub mod serialized;
 #[cfg(test)]
 mod testing;
 

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::kernels::column::{NUMBERS, NumberColumn, SCRATCH};
 use super::print::units::bytes;
 
@@ -26,19 +24,6 @@ pub(super) enum Growth {
     /// In thousandths of a percent.
     Percent(u64),
     Bytes(u64),
-}
-
-/// A condition that is met, and why.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Failure {
-    pub(super) condition: String,
-    pub(super) reason: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.condition, self.reason)
-    }
 }
 
 const UNITS: [(&str, u64); 4] = [("kB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];

@@ -1,6 +1,5 @@
 //! `extract`: copies code objects out of any file, selected by target.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,8 +11,8 @@ use offload_bundle::Event;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Extract, Extracted, Source};
-use offload_bundle::scan::{CodeObject, Pattern};
-use serde::Serialize;
+use offload_bundle::scan::Pattern;
+use offload_bundle::serialized::ExtractReport;
 
 use super::files::{self, FileOrigin, FollowOption, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
@@ -23,54 +22,10 @@ use super::print::stdout::{text_to_stdout, to_stdout};
 use super::subcommand::{Options, usage_error};
 use super::suggest;
 
-/// The version of the JSON schema. Adding a field does not change it.
-const VERSION: u32 = 1;
-
-const EXAMPLES: &str = "\
-Examples:
-  Write all code for one GPU to a directory:
-    clang-offload-bundler extract libkernels.so --target gfx90a -o gfx90a
-  Print the names of the files only:
-    clang-offload-bundler extract libkernels.so --target gfx90a --dry-run
-  Only exact matches of a target ID or a bundle entry ID:
-    clang-offload-bundler extract libkernels.so --exact --target gfx90a:xnack+
-    clang-offload-bundler extract libkernels.so --exact \\
-      -t hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+
-  All GPUs of a family, from a Python wheel:
-    clang-offload-bundler extract torch-2.9.whl --target 'gfx11*' -o gfx11
-  What a program would load on a GPU, generic code and SPIR-V included:
-    clang-offload-bundler extract libkernels.so --target gfx1152 --as-runtime
-  CUDA code for one architecture, and PTX for all:
-    clang-offload-bundler extract libcurand.so -t 'sm_90,compute_*' -o cuda
-  Disassemble a code object:
-    clang-offload-bundler extract kernel.o -t gfx90a -o - | llvm-objdump -d -
-  Print where each file is from, for a program:
-    clang-offload-bundler extract torch-2.9.whl --json -o code
-
-Exit status:
-  0  all matches were written
-  1  something that was asked for matches nothing, or something could not be
-     read or written; nothing was written. Exception: broken files in a
-     directory are reported and skipped, and the other matches are written
-  2  the command line is invalid";
-
-const ABOUT: &str = "\
-    Extract GPU code objects to files.\n\n\
-    Contents are detected automatically, as by `inspect`, and checked: compressed bundles against their hashes, \
-    members of zip files against their checksums. Each code object is written to a file of its own, and the \
-    names of the files are printed:\n\n  \
-    <input>[-<member>]-<number>[-<source file>]-<bundle entry ID>.<extension>\n\n\
-    Every character except letters, digits and +-._= is replaced by _, and so is a dot at the beginning. For a file found in a directory, the \
-    input is its path from there; the member is that of an archive or a zip file; bundles at one place are \
-    numbered from 0; CUDA fatbins may record a source file. If a name is taken, also by one that differs only in the case \
-    of letters, a number is added (-2); --json tells such files apart. Without --target and --kind, everything except \
-    host code is extracted.";
-
 const TARGETS: &str = "Target IDs or bundle entry IDs to extract, with wildcards * ? [...], in a comma list";
 
 /// Extract GPU code objects to files
 #[derive(Clone, Debug, Parser)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(super) struct ExtractOptions {
     /// Files to read, and directories of such files.
     #[arg(value_name = "FILE", required = true)]
@@ -157,7 +112,7 @@ impl Options for ExtractOptions {
             event => console.event(event),
         });
         let told = extracted.map_err(anyhow::Error::new).and_then(|extracted| match self.json {
-            true => to_stdout(|out| write_report(&extracted, &problems, out)),
+            true => to_stdout(|out| json::write(ExtractReport { code_objects: &extracted }, &problems, out)),
             false => tell(&extract, &extracted),
         });
         let status = console.problems(&problems);
@@ -193,32 +148,4 @@ fn tell(extract: &Extract, extracted: &[Extracted]) -> anyhow::Result<()> {
     }
     let lines = extracted.iter().map(|file| printable(&file.path.to_string_lossy()) + "\n");
     text_to_stdout(lines.collect::<String>().as_bytes())
-}
-
-#[derive(Serialize)]
-struct ExtractDocument<'r> {
-    version: u32,
-    code_objects: Vec<Written<'r>>,
-    problems: &'r [String],
-}
-
-#[derive(Serialize)]
-struct Written<'r> {
-    file: String,
-    sha256: Option<String>,
-    #[serde(flatten)]
-    code_object: &'r CodeObject,
-}
-
-/// Writes the JSON report, whose schema is `docs/extract.schema.json`.
-fn write_report(extracted: &[Extracted], problems: &[String], out: &mut dyn Write) -> anyhow::Result<()> {
-    fn written(Extracted { path, sha256, code_object, .. }: &Extracted) -> Written<'_> {
-        Written {
-            file: path.to_string_lossy().into_owned(),
-            sha256: sha256.map(|sha256| sha256.iter().map(|byte| format!("{byte:02x}")).collect()),
-            code_object,
-        }
-    }
-    let code_objects = extracted.iter().map(written).collect();
-    json::write(&ExtractDocument { version: VERSION, code_objects, problems }, out)
 }

@@ -41,16 +41,16 @@ use subcommand::{Catalogue, PROGRAM, SHORT, Subcommand, USAGE};
 const CATALOGUE: &Catalogue = &Catalogue {
     tools: [llvm::bundler::TOOL, llvm::packager::TOOL, llvm::bundle_entry::TOOL],
     subcommands: [
-        Subcommand::of::<inspect::InspectOptions>("inspect"),
-        Subcommand::of::<extract::ExtractOptions>("extract"),
-        Subcommand::of::<kernels::KernelsOptions>("kernels"),
-        Subcommand::of::<diff::DiffOptions>("diff"),
-        Subcommand::of::<verify::VerifyOptions>("verify"),
-        Subcommand::of::<recompress::RecompressOptions>("recompress"),
-        Subcommand::of::<replace::ReplaceOptions>("replace"),
-        Subcommand::of::<completions::CompletionsOptions>("completions"),
-        Subcommand::of::<man::ManOptions>("man"),
-        Subcommand::of::<overview::HelpOptions>("help"),
+        Subcommand::of::<inspect::InspectOptions>("inspect", include_str!("help/inspect.txt")),
+        Subcommand::of::<extract::ExtractOptions>("extract", include_str!("help/extract.txt")),
+        Subcommand::of::<kernels::KernelsOptions>("kernels", include_str!("help/kernels.txt")),
+        Subcommand::of::<diff::DiffOptions>("diff", include_str!("help/diff.txt")),
+        Subcommand::of::<verify::VerifyOptions>("verify", include_str!("help/verify.txt")),
+        Subcommand::of::<recompress::RecompressOptions>("recompress", include_str!("help/recompress.txt")),
+        Subcommand::of::<replace::ReplaceOptions>("replace", include_str!("help/replace.txt")),
+        Subcommand::of::<completions::CompletionsOptions>("completions", include_str!("help/completions.txt")),
+        Subcommand::of::<man::ManOptions>("man", include_str!("help/man.txt")),
+        Subcommand::of::<overview::HelpOptions>("help", include_str!("help/help.txt")),
     ],
 };
 

@@ -12,24 +12,11 @@ use super::print::console::Console;
 use super::print::stdout::text_to_stdout;
 use super::subcommand::{self, Catalogue, Options, PROGRAM, SHORT};
 
-const EXAMPLES: &str = "\
-Examples:
-  List the subcommands:
-    clang-offload-bundler help
-  Print the help of one:
-    clang-offload-bundler help inspect
-
-Exit status:
-  0  the text was printed
-  1  the text could not be printed
-  2  the command line is invalid";
-
 /// The form of the help that LLVM's tools print for `--help`.
 const FULL_HELP: HelpStyle = HelpStyle { by_category: true, hidden: false };
 
 /// List the subcommands, or print the help of one
 #[derive(Clone, Debug, Parser)]
-#[command(after_help = EXAMPLES)]
 pub(super) struct HelpOptions {
     /// Subcommand to print the help of.
     #[arg(value_parser = PossibleValuesParser::new(CATALOGUE.names()))]

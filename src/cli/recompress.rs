@@ -26,54 +26,6 @@ use super::values;
 /// The compression method.
 const METHOD: Method = Method::Zstd;
 
-const EXAMPLES: &str = "\
-Examples:
-  Compress the device code of a library:
-    clang-offload-bundler recompress libkernels.so -o small/libkernels.so
-  Keep only the code for two GPUs:
-    clang-offload-bundler recompress libkernels.so -o libkernels.so \\
-      --keep gfx90a,gfx942
-  Keep all that two GPUs can use, also code for others that they run:
-    clang-offload-bundler recompress libkernels.so -o libkernels.so \\
-      --keep-for sm_89,gfx1151
-  Keep only the kernels that a profiler has seen:
-    clang-offload-bundler recompress libkernels.so -o libkernels.so \\
-      --keep-kernels seen.txt
-  Compress CUDA code, and keep only that for one architecture and PTX:
-    clang-offload-bundler recompress libkernels.so -o libkernels.so \\
-      --keep sm_90 --cuda-method zstd
-  Compress the device code of all libraries in a wheel:
-    clang-offload-bundler recompress torch-2.9.whl -o torch-small.whl
-  Convert a bundle back to a plain one:
-    clang-offload-bundler recompress kernels.hipfb -o plain.hipfb --none
-
-Exit status:
-  0  the output was written
-  1  something failed; an existing output file is unchanged
-  2  the command line is invalid";
-
-const ABOUT: &str = "\
-    Make bundles smaller: compress them, and drop GPUs.\n\n\
-    The input is a file of one or more bundles, or an ELF library, program or object with bundles in its .hip_fatbin \
-    section or CUDA fatbins in its .nv_fatbin or __nv_relfatbin section. No address in an ELF file changes. A library or \
-    program becomes shorter: unused pages are removed, and later data moves up. Strip a program before this, not after: \
-    GNU's strip does not expect its new form. In an object, in a program with other data after it, and with --keep-offsets, \
-    nothing moves, and the space saved becomes a hole: zeros that take no space on disk and almost none in a wheel. A section \
-    that shares bytes with the bundles is an error.\n\n\
-    Each bundle is written in its smallest form: compressed, plain or, if nothing is dropped from it, unchanged. In a \
-    fatbin, cubins and compressed PTX are written in their smallest form; plain PTX and code of other kinds stay as \
-    they are. Data after the last bundle is kept. Every --keep pattern must match \
-    a code object. PTX is kept unless --drop matches it: the driver compiles it for GPUs that have no other code.\n\n\
-    In a wheel or another zip file, every member that is such a file is rewritten, and compressed as it was. All other \
-    members are copied unchanged, and so are members that would not become smaller, unless code objects are dropped \
-    from them. In a wheel, RECORD is updated with the new hashes and sizes, and moves to the end; a \
-    signed RECORD (RECORD.jws, RECORD.p7s) is an error. Zip files and archives inside a zip file stay as they are. --keep, \
-    --keep-for, --drop and --none apply to all members together: each pattern of --keep must match a code object in at least \
-    one of them. A member without code for the GPUs that are kept is left without device code.\n\n\
-    HIP runtimes since ROCm 6.2 read compressed bundles; the one in Debian 12 is older. Copies made by pip, unzip, dpkg, git \
-    and container images fill holes with zeros. LLVM 22's bundler reads a compressed bundle only if no data \
-    follows it; --none writes bundles that it can always read.";
-
 const PATTERNS: &str = "The patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list, as for `extract --target`.";
 const KEEP: &str = "Keep only host code, PTX and what matches any of the patterns";
 const KEEP_FOR: &str =
@@ -82,7 +34,6 @@ const DROP: &str = "Drop what matches any of the patterns";
 
 /// Make bundles smaller: compress them, and drop GPUs
 #[derive(Clone, Debug, Parser)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(super) struct RecompressOptions {
     /// File to read.
     file: PathBuf,

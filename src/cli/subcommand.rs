@@ -33,6 +33,8 @@ pub(super) trait Options: Parser {
 pub(super) struct Subcommand {
     /// The first word, which selects it.
     pub(super) name: &'static str,
+    /// The long description and, from the examples on, what follows the options in the help.
+    texts: &'static str,
     command: fn() -> Command,
     run: fn(&ArgMatches, &mut Console) -> anyhow::Result<ExitCode>,
 }
@@ -77,13 +79,16 @@ impl Catalogue {
 }
 
 impl Subcommand {
-    pub(super) const fn of<O: Options>(name: &'static str) -> Self {
-        Self { name, command: O::command, run: |matches, console| O::from_arg_matches(matches)?.run(console) }
+    pub(super) const fn of<O: Options>(name: &'static str, texts: &'static str) -> Self {
+        let run = |matches: &ArgMatches, console: &mut Console| O::from_arg_matches(matches)?.run(console);
+        Self { name, texts, command: O::command, run }
     }
 
     /// The definition of its command line.
     pub(super) fn command(self) -> Command {
-        (self.command)().name(self.name)
+        let (about, after) = self.texts.split_at(self.texts.find("Examples:").unwrap_or_default());
+        let command = (self.command)().name(self.name).after_help(after.trim_end());
+        if about.is_empty() { command } else { command.long_about(unwrapped(about)) }
     }
 
     /// The same for a name of the executable, which its usage and examples show.
@@ -105,6 +110,13 @@ impl Subcommand {
             Err(error) => (Ok(usage_error(&with_better_tip(error, &argv))), None),
         }
     }
+}
+
+/// Paragraphs, each as one line, which `clap` breaks again. What is indented stays.
+fn unwrapped(text: &str) -> String {
+    let paragraphs = text.trim_end().split("\n\n");
+    let line = |text: &str| if text.starts_with(' ') { text.to_owned() } else { text.replace('\n', " ") };
+    paragraphs.map(line).collect::<Vec<_>>().join("\n\n")
 }
 
 /// The name of the executable as typed, without the subcommand after it.

@@ -13,7 +13,7 @@ use offload_bundle::display::printable;
 use offload_bundle::job::{Expect, Fault, KpackTree, NotRead, Rule, Verified, Verify};
 use offload_bundle::runtime::Device;
 use offload_bundle::scan::{Follow, Place};
-use serde::Serialize;
+use offload_bundle::serialized::{FaultOfTree, VerifyReport, VerifyTotal};
 
 use super::files::{self, FileOrigin, Problems, SearchOptions, WorkFile};
 use super::gpus::Gpus;
@@ -23,72 +23,8 @@ use super::print::units::{Kinds, count};
 use super::subcommand::Options;
 use super::suggest;
 
-/// The version of the JSON schema. Adding a field does not change it.
-const VERSION: u32 = 2;
-
-const EXAMPLES: &str = "\
-Examples:
-  Check a library before shipping it:
-    clang-offload-bundler verify libkernels.so
-  Check an installation, with a JSON report:
-    clang-offload-bundler verify -r --json /opt/rocm
-  Fail unless all bundles of a wheel serve these GPUs:
-    clang-offload-bundler verify --expect gfx90a,gfx942,gfx11-generic dist/*.whl
-    clang-offload-bundler verify --expect sm_80,sm_90+ptx libkernels.so
-  Fail if the compiler was not told to compress (--offload-compress):
-    clang-offload-bundler verify --compressed libkernels.so
-
-The rules:
-  readable     headers, ranges, sizes and hashes agree with the data; wrappers
-               point at device code
-  trailing     there is only padding between bundles and after the last one
-  entry-id     every bundle entry ID is valid
-  feature      a processor supports the features that its target ID sets
-  duplicate    entry IDs are unique in a bundle
-  conflict     a feature is set in all entries for a processor, or in none
-  overlap      code objects do not overlap
-  target       a GPU ELF file is built for the target in its entry ID
-  code-object  headers, tables, symbols and notes of ELF files, SPIR-V and
-               bitcode agree; PTX is whole; next to code, no entry for a
-               device is empty or text
-  loadable     HIP runtimes can read a bundle of code objects for them
-  kpack        kpack archives hold all code of their libraries, and only code
-               that can be found
-  expected     with --expect, every bundle serves every GPU; with --expect-any,
-               every library
-  unexpected   with --expect-exactly, all code is needed by an expected GPU
-  compressed   with --compressed, a bundle, fatbin or offload binary that is
-               larger is compressed
-
-Exit status:
-  0  device code was read, and no faults were found
-  1  faults were found, something could not be read, or no device code was read
-  2  the command line is invalid";
-
-const ABOUT: &str = "\
-    Check bundles and GPU code objects for faults.\n\n\
-    Contents are detected automatically, as by `inspect`. All data is read, and compressed data is inflated and \
-    compared with its hash. Headers, tables, symbols and notes of code objects are checked, and so are the wrappers \
-    through which programs register bundles and CUDA fatbins. Instructions and data are not: a changed byte there is found \
-    only if a hash or a checksum covers it. Formats that are recognised but cannot be read, such as 7-Zip archives, are \
-    named.\n\n\
-    A library whose device code is in kpack archives is compared with the tables of contents of the archives that ROCm's \
-    loader would find (ROCM_KPACK_PATH and ROCM_KPACK_PATH_PREFIX apply). The code in an archive is checked if the archive is \
-    one of the files. Wheels are compared as if they were installed together.\n\n\
-    With --expect, every bundle must have code that the runtime loads on each of the GPUs. On AMD GPUs, that is \
-    code for the processor with compatible features, for its generic target, or SPIR-V. gfx90a means all settings of its \
-    features, gfx90a:xnack- the settings of programs that run with XNACK off. On NVIDIA GPUs, it is machine code for the same \
-    major version and not a later minor one, or PTX for the same or an earlier version. sm_90+ptx means sm_90, and PTX that \
-    later GPUs can use. Bundles without entries for GPUs of a vendor are not checked for its GPUs. Offload binaries in a \
-    section count as one bundle for each source file. Bitcode counts as code, because objects for the linker hold it. Code \
-    objects without a bundle, and device images of SYCL, may lack code for some GPUs, but each GPU needs code in at least one \
-    file.\n\n\
-    Some projects build each source file for other GPUs, and still run on all of them. --expect-any only checks that each \
-    library has code for each GPU in any of its bundles. All objects of a static library (.a, .lib) count as one library.";
-
 /// Check bundles and GPU code objects for faults
 #[derive(Clone, Debug, Parser)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(super) struct VerifyOptions {
     /// Files to check, and directories of such files.
     #[arg(value_name = "FILE", required = true)]
@@ -127,6 +63,8 @@ type CheckedFile = (WorkFile, Verified);
 /// The outcome so far.
 struct Outcome {
     total: VerifyTotal,
+    /// The number of unread parts of each kind.
+    unread: Kinds,
     kpack: KpackTree,
     /// The expected GPUs that no file has served, and of which no fault tells so.
     unserved: Vec<String>,
@@ -138,8 +76,8 @@ impl Outcome {
     fn new(expect: Option<&Expect>) -> Self {
         let devices = expect.iter().flat_map(|expect| &expect.devices);
         let unserved = devices.map(|device| device.name().to_owned()).collect();
-        let (total, kpack) = (VerifyTotal::default(), KpackTree::default());
-        Self { total, kpack, unserved, is_served_by_libraries: None }
+        let (total, unread, kpack) = (VerifyTotal::default(), Kinds::default(), KpackTree::default());
+        Self { total, unread, kpack, unserved, is_served_by_libraries: None }
     }
 
     /// Adds the result of a file.
@@ -151,6 +89,8 @@ impl Outcome {
                 Some(self.is_served_by_libraries.unwrap_or(true) && verified.is_served_by_libraries);
         }
         self.total.add(verified);
+        verified.unread.iter().for_each(|unread| self.unread.add(unread.what.name(), 1));
+        verified.more_unread.iter().for_each(|(name, more)| self.unread.add(name, *more));
         self.kpack.add(verified, file.origin != FileOrigin::Named);
     }
 
@@ -204,7 +144,7 @@ impl Options for VerifyOptions {
             let faults = outcome.borrow_mut().finish(&problems);
             faults.iter().try_for_each(|fault| write_line(out, &fault.to_string()))?;
             let has_total = is_tree || self.files.len() > 1;
-            if has_total { Ok(write_total(&outcome.borrow().total, out)?) } else { Ok(()) }
+            if has_total { Ok(write_total(&outcome.borrow(), out)?) } else { Ok(()) }
         });
         let mut outcome = outcome.into_inner();
         outcome.finish(&problems);
@@ -238,70 +178,28 @@ impl Options for VerifyOptions {
     }
 }
 
-/// The sums over all files.
-#[derive(Clone, Default, Serialize)]
-struct VerifyTotal {
-    files: usize,
-    bundles: usize,
-    code_objects: usize,
-    without_bundle: usize,
-    without_code: usize,
-    faults: usize,
-    unread: usize,
-    kpack_references: usize,
-    /// The number of unread parts of each kind.
-    #[serde(skip)]
-    kinds: Kinds,
-}
-
-impl VerifyTotal {
-    fn add(&mut self, verified: &Verified) {
-        self.files += 1;
-        self.bundles += verified.bundles;
-        self.code_objects += verified.code_objects;
-        self.without_bundle += verified.without_bundle;
-        self.without_code += verified.without_code;
-        self.faults += verified.faults.len() + verified.more_faults;
-        self.kpack_references += verified.kpack_references;
-        verified.unread.iter().for_each(|unread| self.kinds.add(unread.what.name(), 1));
-        verified.more_unread.iter().for_each(|(name, more)| self.kinds.add(name, *more));
-        self.unread = self.kinds.total();
+/// The numbers of checked code objects and bundles, and of their faults.
+fn verdict(total: &VerifyTotal) -> String {
+    let objects = |number| count(number, "code object", "code objects");
+    let bundled = total.code_objects - total.without_bundle;
+    let without_code = match total.without_code {
+        0 => String::new(),
+        number => format!(" ({number} text or empty)"),
+    };
+    let in_bundles = || format!("{}{without_code} in {}", objects(bundled), count(total.bundles, "bundle", "bundles"));
+    let held = match (total.bundles, total.without_bundle) {
+        (0, 0) if total.kpack_references > 0 => "device code in kpack archives".to_owned(),
+        (_, 0) => in_bundles(),
+        (0, bare) => format!("{} without a bundle", objects(bare)),
+        (_, bare) => format!("{}, {} without a bundle", in_bundles(), objects(bare)),
+    };
+    match (total.faults, total.is_none(), total.unread) {
+        (0, true, _) if total.kpack_references > 0 => "device code in kpack archives".to_owned(),
+        (0, true, 0) => "no device code".to_owned(),
+        (0, true, _) => "no readable device code".to_owned(),
+        (0, false, _) => format!("{held}, nothing wrong"),
+        (faults, ..) => format!("{held}, {}", count(faults, "fault", "faults")),
     }
-
-    /// Whether nothing was checked.
-    fn is_none(&self) -> bool {
-        self.code_objects == 0 && self.bundles == 0 && self.faults == 0
-    }
-
-    /// The numbers of checked code objects and bundles, and of their faults.
-    fn verdict(&self) -> String {
-        let objects = |number| count(number, "code object", "code objects");
-        let bundled = self.code_objects - self.without_bundle;
-        let without_code = match self.without_code {
-            0 => String::new(),
-            number => format!(" ({number} text or empty)"),
-        };
-        let in_bundles =
-            || format!("{}{without_code} in {}", objects(bundled), count(self.bundles, "bundle", "bundles"));
-        let held = match (self.bundles, self.without_bundle) {
-            (0, 0) if self.kpack_references > 0 => "device code in kpack archives".to_owned(),
-            (_, 0) => in_bundles(),
-            (0, bare) => format!("{} without a bundle", objects(bare)),
-            (_, bare) => format!("{}, {} without a bundle", in_bundles(), objects(bare)),
-        };
-        match (self.faults, self.is_none(), self.unread) {
-            (0, true, _) if self.kpack_references > 0 => "device code in kpack archives".to_owned(),
-            (0, true, 0) => "no device code".to_owned(),
-            (0, true, _) => "no readable device code".to_owned(),
-            (0, false, _) => format!("{held}, nothing wrong"),
-            (faults, ..) => format!("{held}, {}", count(faults, "fault", "faults")),
-        }
-    }
-}
-
-/// The number of unread parts that are not listed.
-fn more_unread(verified: &Verified) -> usize {
-    verified.more_unread.values().sum()
 }
 
 /// Writes the result of a file. For a file in a directory, only parts that concern device code are reported, because
@@ -323,11 +221,12 @@ fn write_file((file, verified): &CheckedFile, out: &mut dyn Write) -> io::Result
     for NotRead { place, offset, what } in unread {
         write_line(out, &format!("{place} at offset {offset}: {}, not read", what.name()))?;
     }
-    if more_unread(verified) > 0 {
-        let more = count(more_unread(verified), "part", "parts");
+    let more_unread = total.unread - verified.unread.len();
+    if more_unread > 0 {
+        let more = count(more_unread, "part", "parts");
         write_line(out, &format!("{name}: {more} not read and not listed"))?;
     }
-    write_line(out, &format!("{name}: {}", total.verdict()))
+    write_line(out, &format!("{name}: {}", verdict(&total)))
 }
 
 /// Writes faults. Bundles that lack the same share the line of the first.
@@ -350,36 +249,13 @@ fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
     })
 }
 
-fn write_total(total: &VerifyTotal, out: &mut dyn Write) -> io::Result<()> {
-    let unread = if total.unread == 0 { String::new() } else { format!("; not read: {}", total.kinds) };
-    write_line(out, &format!("Total: {}, {}{unread}", count(total.files, "file", "files"), total.verdict()))
+fn write_total(Outcome { total, unread, .. }: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let unread = if total.unread == 0 { String::new() } else { format!("; not read: {unread}") };
+    write_line(out, &format!("Total: {}, {}{unread}", count(total.files, "file", "files"), verdict(total)))
 }
 
 fn write_line(out: &mut dyn Write, line: &str) -> io::Result<()> {
     writeln!(out, "{}", printable(line))
-}
-
-#[derive(Serialize)]
-struct VerifyDocument<'r, F, A, T> {
-    version: u32,
-    files: F,
-    faults: A,
-    total: T,
-    problems: &'r Problems,
-}
-
-/// A fault that only several files show together.
-#[derive(Serialize)]
-struct FaultOfTree {
-    path: String,
-    #[serde(flatten)]
-    fault: Fault,
-}
-
-impl FaultOfTree {
-    fn new(fault: Fault) -> Self {
-        Self { path: fault.place.file().to_string_lossy().into_owned(), fault }
-    }
 }
 
 /// Writes the JSON report, each file as soon as it is checked.
@@ -392,5 +268,5 @@ fn write_report(
     let faults = Late(|| outcome.borrow_mut().finish(problems).into_iter().map(FaultOfTree::new).collect::<Vec<_>>());
     let total = Late(|| outcome.borrow().total.clone());
     let files = Each::new(checked.map(|(_, verified)| verified));
-    json::write(&VerifyDocument { version: VERSION, files, faults, total, problems }, out)
+    json::write(VerifyReport { files, faults, total }, problems, out)
 }

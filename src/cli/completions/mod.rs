@@ -14,28 +14,11 @@ use super::print::console::Console;
 use super::print::stdout::text_to_stdout;
 use super::subcommand::{self, Catalogue, Options, PROGRAM, SHORT};
 
-const EXAMPLES: &str = "\
-Examples:
-  bash, with the package bash-completion:
-    cd ~/.local/share/bash-completion/completions
-    clang-offload-bundler completions bash > clang-offload-bundler
-  fish:
-    clang-offload-bundler completions fish \\
-      > ~/.config/fish/completions/clang-offload-bundler.fish
-  zsh, with a directory of your own in $fpath:
-    clang-offload-bundler completions zsh > ~/.zfunc/_clang-offload-bundler
-
-Exit status:
-  0  the script was printed
-  1  the script could not be printed
-  2  the command line is invalid";
-
 /// Options whose value is a file.
 const FILES: [&str; 5] = ["input", "inputs", "output", "outputs", "o"];
 
 /// Print a script that completes command lines in your shell
 #[derive(Clone, Copy, Debug, Parser)]
-#[command(after_help = EXAMPLES)]
 pub(super) struct CompletionsOptions {
     /// Your shell.
     shell: Shell,

@@ -1,12 +1,13 @@
 //! The conditions of `--fail-on` that are met.
 
 use super::total::{DiffTotal, Presence};
-use crate::cli::conditions::{Condition, Failure, Growth};
+use crate::cli::conditions::{Condition, Growth};
 use crate::cli::kernels::column::spills;
 use crate::cli::kernels::report::demangled_names;
 use crate::cli::print::units::{bytes, count};
 use offload_bundle::job::{KernelDiff, Loss, Sizes};
 use offload_bundle::runtime::Served;
+use offload_bundle::serialized::Failure;
 
 /// The conditions that are met, with the reasons.
 pub(super) fn failures(conditions: &[Condition], total: &DiffTotal) -> Vec<Failure> {

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use offload_bundle::job::{Change, KernelDiff};
+use offload_bundle::job::KernelDiff;
 use offload_bundle::kernels::Kernel;
+use offload_bundle::serialized::Counts;
 
-use super::total::Counts;
 use crate::cli::kernels::column::spills;
 use crate::cli::kernels::report::demangled_names;
 
@@ -42,7 +42,7 @@ impl KernelRows {
     pub(super) fn new(kernels: Vec<KernelDiff>, top: usize, is_named: bool) -> Self {
         let mut rows = Self::default();
         for kernel in &kernels {
-            rows.numbers.count(kernel);
+            rows.numbers.add(kernel.change());
             if kernel.spills_more() {
                 rows.spills.entry(Arc::clone(&kernel.gpu)).or_default().count(kernel);
             }
@@ -87,17 +87,6 @@ impl KernelRows {
     /// The rows, each with its name as it is shown.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&KernelDiff, &str)> {
         self.kept.iter().map(|kernel| (kernel, self.names.get(&kernel.name).map_or("", |name| name)))
-    }
-}
-
-impl Counts {
-    fn count(&mut self, kernel: &KernelDiff) {
-        let number = match kernel.change() {
-            Change::Changed => &mut self.changed,
-            Change::Added => &mut self.added,
-            Change::Removed => &mut self.removed,
-        };
-        *number += 1;
     }
 }
 

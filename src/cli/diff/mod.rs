@@ -30,51 +30,8 @@ use kernel::KernelRows;
 use sets::FilePair;
 use total::DiffTotal;
 
-const EXAMPLES: &str = "\
-Examples:
-  What changed from one build of a library to the next:
-    clang-offload-bundler diff old/libkernels.so libkernels.so
-  The same for two wheels, or for two installations:
-    clang-offload-bundler diff torch-2.8.whl torch-2.9.whl
-    clang-offload-bundler diff -r /opt/rocm-7.0/lib /opt/rocm-7.1/lib
-  In CI, fail if a GPU is lost, a kernel spills more, or code grows by over 5 %:
-    clang-offload-bundler diff old/libkernels.so libkernels.so \\
-      --fail-on lost-gpu,spill,size=+5%
-  The kernels that take more scratch memory than before, for a program:
-    clang-offload-bundler diff --json old.so new.so \\
-      | jq '.files[].kernels[] | select(.new.scratch > .old.scratch) | .name'
-
-Conditions of --fail-on:
-  lost-gpu  NEW has no code for a GPU for which OLD has; or not all bundles of a
-            library serve it any longer, by any code that runtimes load there
-            (see the coverage of `inspect`)
-  spill     a kernel of an AMD GPU spills more vector or scalar registers than
-            in OLD; a new kernel counts if it spills, and the same file in OLD
-            has code for its GPU
-  size=+N%  the stored size of all device code, or of that for a GPU which is in
-            both, grows by more than N percent; size=+N by more than N bytes,
-            with units kB, MB or GB
-
-Exit status:
-  0  everything was compared (with --trust-hashes: read, or equal by a recorded
-     hash or checksum), whether or not there are differences
-  1  a condition of --fail-on is met, --target matches nothing in either (unless
-     --allow-none), or something is broken or could not be read
-  2  the command line is invalid";
-
-const ABOUT: &str = "\
-    Compare the GPU code objects of two files, directories or wheels: GPUs gained and lost, sizes by GPU, and kernels \
-    whose registers, spills, memory or code size differ. Code objects with the same bytes are only counted, wherever they \
-    are in the files.\n\n\
-    Contents are detected automatically, as by `inspect`. Code for hosts is not compared. All code \
-    objects are read, and broken containers, hashes and checksums are reported; faults inside code objects are found by `verify`. \
-    With --trust-hashes, recorded hashes and checksums decide what is equal. Files in \
-    directories are compared with the file of the same relative path, and libraries with the one whose name differs in the version after \
-    `.so` only. Sizes are stored sizes; a code object in a compressed bundle has a share of that by its inflated size.";
-
 /// Compare the GPU code objects of two files, directories or wheels
 #[derive(Clone, Debug, Parser)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(super) struct DiffOptions {
     /// File, or directory of files, to compare with.
     old: PathBuf,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use offload_bundle::job::{Equal, GpuDiff, Loss, Sizes};
 use offload_bundle::runtime::{Coverage, Device};
-use serde::Serialize;
+use offload_bundle::serialized::Counts;
 
 use super::Compared;
 use super::kernel::Spills;
@@ -26,15 +26,6 @@ pub(super) struct DiffTotal {
     coverage: [Coverage; 2],
     /// The kernels of each GPU that spill more.
     pub(super) spills: BTreeMap<Arc<str>, Spills>,
-}
-
-/// How many code objects or kernels are equal, and how many differ.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Counts {
-    pub(super) equal: usize,
-    pub(super) changed: usize,
-    pub(super) added: usize,
-    pub(super) removed: usize,
 }
 
 impl DiffTotal {

@@ -12,8 +12,8 @@ use clap::Parser;
 use offload_bundle::io::write_file;
 use offload_bundle::job::{Inspect, Inspected};
 use offload_bundle::runtime::{Device, Served};
+use offload_bundle::serialized::InspectReport;
 use offload_bundle::{Error, Result};
-use serde::Serialize;
 
 use super::files::{self, FileOrigin, FollowOption, Problems, SearchOptions, WorkFile};
 use super::print::console::Console;
@@ -24,57 +24,8 @@ use super::subcommand::Options;
 use svg::Chart;
 use table::{InspectTables, TableRows};
 
-const EXAMPLES: &str = "\
-Examples:
-  The GPUs that a library supports, and the size of the code for each:
-    clang-offload-bundler inspect libkernels.so
-  The same for a Python wheel, or for all libraries of an installation:
-    clang-offload-bundler inspect torch-2.9.whl
-    clang-offload-bundler inspect -r /opt/rocm/lib
-  Device code anywhere in a file of any format:
-    clang-offload-bundler inspect --deep firmware.bin
-  Totals only:
-    clang-offload-bundler inspect -r --summary /opt/rocm/lib
-  The GPUs that a package has code for:
-    clang-offload-bundler inspect --summary librocsparse0_5.3.0_amd64.deb
-  Every code object with its location, as JSON:
-    clang-offload-bundler inspect --json libkernels.so
-  A chart of the space that each GPU takes:
-    clang-offload-bundler inspect -r /opt/rocm/lib --svg space.svg
-
-Exit status:
-  0  everything was read
-  1  something is broken or could not be read; the rest is still printed
-  2  the command line is invalid";
-
-const ABOUT: &str = "\
-    List the GPU code objects in files, and their sizes.\n\n\
-    Contents are detected automatically: bundles (plain, compressed, text, several in a row), offload binaries, CUDA \
-    fatbins, kpack archives, fat objects, ELF and COFF objects, libraries and programs, bitcode, ar archives, and \
-    packages (.whl, .zip, .deb, .rpm, .conda, .tar, and files compressed with gzip, xz, bzip2 or zstd), also nested in each \
-    other. Formats that are recognised but cannot be read, such as 7-Zip archives, are named. The code in kpack archives is \
-    listed with the library that loads it.\n\n\
-    A program fails on a GPU as soon as it needs code from a bundle that does not serve that GPU. For a file with several \
-    bundles, SERVED is the number of bundles with code that a runtime loads on the GPU, of all bundles with code for its \
-    vendor. `verify --expect` checks that it is all of them.\n\n\
-    Only the beginning of a compressed bundle is inflated. Use --inflate to find bundles that are nested in its code \
-    objects, and --deep to find device code in other sections and formats. Trailing bytes that are not a bundle are not \
-    reported; use `verify`.";
-
-/// The version of the JSON schema. Adding a field does not change it.
-const VERSION: u32 = 1;
-
-/// The JSON report, described by `docs/inspect.schema.json`. The problems are complete after the last file.
-#[derive(Serialize)]
-struct InspectDocument<'r, F> {
-    version: u32,
-    files: F,
-    problems: &'r Problems,
-}
-
 /// List the GPU code objects in files, and their sizes
 #[derive(Clone, Debug, Parser)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(super) struct InspectOptions {
     /// Files to inspect, and directories of such files.
     #[arg(value_name = "FILE", required = true)]
@@ -163,7 +114,7 @@ impl InspectOptions {
     ) -> anyhow::Result<()> {
         if self.json {
             let files = Each::new(reports.map(|report| report.inspected));
-            return json::write(&InspectDocument { version: VERSION, files, problems }, out);
+            return json::write(InspectReport { files }, problems, out);
         }
         let rows = match (self.each, self.summary) {
             (true, _) => TableRows::Each,

@@ -2,10 +2,11 @@
 
 use offload_bundle::Result;
 use offload_bundle::kernels::Kernel;
+use offload_bundle::serialized::Failure;
 
 use super::column::spills;
 use super::report::Row;
-use crate::cli::conditions::{Condition, Failure};
+use crate::cli::conditions::Condition;
 use crate::cli::print::units::count;
 
 /// The number of kernels that a message names.

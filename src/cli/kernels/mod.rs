@@ -30,62 +30,8 @@ use fail::Failing;
 use report::{FileKernels, KernelOrder, Named, Wanted};
 use table::Grouping;
 
-const EXAMPLES: &str = "\
-Examples:
-  The registers and memory that the kernels of a library take on one GPU:
-    clang-offload-bundler kernels libkernels.so --target gfx90a
-  The kernels that spill most registers, in all libraries of an installation:
-    clang-offload-bundler kernels -r /opt/rocm/lib --sort spills --top 20
-  One kernel on all GPUs, by a part of its name or by wildcards:
-    clang-offload-bundler kernels libkernels.so --name axpy
-    clang-offload-bundler kernels libkernels.so --name 'void ns::axpy<*'
-  In CI, fail if a kernel spills, or takes more than 128 vector registers:
-    clang-offload-bundler kernels libkernels.so --fail-on 'spill,vgpr>128'
-  All kernels that use scratch memory, for a program:
-    clang-offload-bundler kernels --json libkernels.so |
-      jq '.kernels[] | select(.scratch > 0)'
-
-Columns:
-  GPU      the target ID
-  VGPR     vector registers of a work-item; on NVIDIA GPUs, those of a thread
-  AGPR     accumulation registers of a work-item
-  SGPR     scalar registers of a wavefront
-  VSPILL   spilled vector registers
-  SSPILL   spilled scalar registers
-  SCRATCH  scratch memory of a work-item in bytes; for NVIDIA GPUs, the stack of
-           a thread
-  LDS      memory that a workgroup shares, in bytes, without what a launch adds
-  KERNARG  size of the arguments in bytes
-  GROUP    most work-items in a workgroup
-  CODE     size of the code in bytes
-  DYNSTACK, HOSTCALL
-           yes if the stack may grow beyond SCRATCH, and if the kernel needs
-           calls of the host; shown if a kernel has a yes
-A number that a code object does not record is shown as -.
-
-Conditions of --fail-on, for the kernels that --target, --name and --hostcall
-select, also those that --top leaves out:
-  spill     a kernel spills vector or scalar registers
-  scratch   a kernel uses scratch memory
-  hostcall  a kernel needs calls of the host
-  COLUMN>N  a number in a column is larger than N, as in 'vgpr>128'
-
-Exit status:
-  0  everything was read
-  1  a condition of --fail-on is met, --target or --name matches nothing (unless
-     --allow-none), or something is broken or could not be read; the rest is
-     still printed
-  2  the command line is invalid";
-
-const ABOUT: &str = "\
-    List the kernels in files, with their registers and memory.\n\n\
-    Contents are detected automatically, as by `inspect`. The numbers are those that compilers record in code objects \
-    for AMD GPUs (code object version 3 and up) and in cubins for NVIDIA GPUs. Code for a virtual machine (PTX, SPIR-V, \
-    bitcode) has no registers yet; only its code objects are counted.";
-
 /// List the kernels in files, with their registers and memory
 #[derive(Clone, Debug, Parser)]
-#[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(super) struct KernelsOptions {
     /// Files to read, and directories of such files.
     #[arg(value_name = "FILE", required = true)]

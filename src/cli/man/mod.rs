@@ -14,20 +14,8 @@ use super::print::console::Console;
 use super::subcommand::{Catalogue, Options, SHORT, Subcommand};
 use page::Page;
 
-const EXAMPLES: &str = "\
-Examples:
-  Install the pages next to an executable in ~/.cargo/bin, where `man` looks:
-    clang-offload-bundler man -o ~/.cargo/share/man/man1
-    man offload-bundle-inspect
-
-Exit status:
-  0  all pages were written
-  1  a page could not be written
-  2  the command line is invalid";
-
 /// Write the manual pages to a directory
 #[derive(Clone, Debug, Parser)]
-#[command(after_help = EXAMPLES)]
 pub(super) struct ManOptions {
     /// Directory for the pages, created if necessary.
     #[arg(short, long, value_name = "DIR")]

@@ -4,10 +4,16 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 
 use offload_bundle::display::is_shown;
+use offload_bundle::serialized::{Document, Report};
 use serde::{Serialize, Serializer};
 
-/// Writes a JSON document. Escapes everything that a terminal would interpret, which JSON alone does not require.
-pub(in crate::cli) fn write(document: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Writes the document of a report. The problems are serialized last, when all that is streamed before them is complete.
+pub(in crate::cli) fn write(report: impl Report, problems: impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
+    write_value(&Document::new(report, problems), out)
+}
+
+/// Writes a value. Escapes everything that a terminal would interpret, which JSON alone does not require.
+fn write_value(document: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
     serde_json::to_writer_pretty(Escaping(&mut *out), document).map_err(|error| match error.is_io() {
         true => io::Error::from(error).into(),
         false => anyhow::Error::new(error),
@@ -74,7 +80,7 @@ mod tests {
     fn a_document_holds_nothing_that_a_terminal_obeys() {
         let hostile = "\x1b[2J \u{9b}2J \x7f \u{202e} \n \\ é \u{1f600}";
         let mut out = Vec::new();
-        write(&vec![hostile, "plain"], &mut out).unwrap();
+        write_value(&vec![hostile, "plain"], &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "[\n  \"\\u001b[2J \\u009b2J \\u007f \\u202e \\n \\\\ é \u{1f600}\",\n  \"plain\"\n]\n");
         assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), [hostile, "plain"]);
@@ -88,10 +94,10 @@ mod tests {
                 Err(serde::ser::Error::custom("'k.so': the current directory is not known"))
             }
         }
-        let error = write(&[Broken], &mut Vec::new()).unwrap_err();
+        let error = write_value(&[Broken], &mut Vec::new()).unwrap_err();
         assert_eq!(error.to_string(), "'k.so': the current directory is not known");
         assert!(!error.is::<io::Error>());
-        let error = write(&[1], &mut [0; 1].as_mut_slice()).unwrap_err();
+        let error = write_value(&[1], &mut [0; 1].as_mut_slice()).unwrap_err();
         assert!(error.is::<io::Error>(), "{error:?}");
     }
 }

@@ -55,6 +55,7 @@ pub(crate) use arguments::ArgumentLists;
 /// the numbers are serialized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Kernel {
     /// The name, which may be mangled and may be any bytes.
@@ -94,6 +95,7 @@ pub struct Kernel {
         feature = "serde",
         serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::serialized::arguments")
     )]
+    #[cfg_attr(test, schemars(with = "Vec<Argument>"))]
     pub arguments: Option<Arc<[Argument]>>,
 }
 
