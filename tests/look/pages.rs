@@ -1,6 +1,6 @@
 //! Completions, manual pages and help texts: each lists every option, and the programs that read them accept them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::process::CommandExt;
 
@@ -87,27 +87,37 @@ impl Shell {
         Some(Self { name, dir })
     }
 
-    /// The words that may complete the line, sorted.
-    fn offers(&self, line: &str) -> Vec<String> {
-        let line = format!("clang-offload-bundler {line}");
+    /// The words that may complete each of the lines, sorted. One process completes all of them.
+    fn offers<S: AsRef<str>>(&self, lines: &[S]) -> Vec<Vec<String>> {
+        let lines: Vec<String> = lines.iter().map(|line| format!("clang-offload-bundler {}", line.as_ref())).collect();
         let script = self.dir.path().join("script");
         let script = script.to_str().unwrap();
         let mut command = Command::new(self.name);
         match self.name {
-            "bash" => command.args(["-c", &bash_line(script, &line)]),
-            "fish" => command.args(["--no-config", "-c", "source $argv[1]; complete -C $argv[2]", script, &line]),
-            _ => command.args(["-f", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/look/complete.zsh"), script, &line]),
+            "bash" => command.args(["-c", &lines.iter().map(|line| bash_line(script, line)).collect::<String>()]),
+            "fish" => command.args(["--no-config", "-c", FISH, script]).args(&lines),
+            _ => command.args(["-f", COMPLETE_ZSH, script]).args(&lines),
         };
         let home = self.dir.path();
         let run = must(command.current_dir(home.join("work")).env("HOME", home).env("LC_ALL", "C.UTF-8"));
         let text = String::from_utf8(run.stdout).unwrap();
-        let words = text.lines().map(|line| line.split('\t').next().unwrap().trim_end_matches('/').to_owned());
-        let mut words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
-        words.sort();
-        words.dedup();
-        words
+        let words = |offered: &str| {
+            let words = offered.lines().map(|line| line.split('\t').next().unwrap().trim_end_matches('/').to_owned());
+            let words: BTreeSet<String> = words.filter(|word| !word.is_empty()).collect();
+            words.into_iter().collect()
+        };
+        let offered: Vec<Vec<String>> = text.split_terminator(END).map(words).collect();
+        assert_eq!(offered.len(), lines.len(), "{}: {text}", self.name);
+        offered
     }
 }
+
+/// What follows the words for each line.
+const END: &str = "--end--\n";
+
+const FISH: &str = "source $argv[1]; for line in $argv[2..]; complete -C $line; echo --end--; end";
+
+const COMPLETE_ZSH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/look/complete.zsh");
 
 /// Calls the function like bash, which splits words at `=`.
 fn bash_line(script: &str, line: &str) -> String {
@@ -123,7 +133,7 @@ fn bash_line(script: &str, line: &str) -> String {
     let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     format!(
         "source '{script}'; COMP_WORDS=({}); COMP_CWORD={last}; _clang_offload_bundler; \
-         for word in \"${{COMPREPLY[@]}}\"; do echo \"$word\"; done",
+         for word in \"${{COMPREPLY[@]}}\"; do echo \"$word\"; done; echo --end--\n",
         words.join(" ")
     )
 }
@@ -135,9 +145,9 @@ const TRIED: [&str; 3] = ["bash", "fish", "zsh"];
 fn shells_offer_what_may_stand_there() {
     let commands =
         "completions diff extract extract-bundle-entry help inspect kernels man package recompress replace verify";
+    let here = "kernels.hipfb libk.so sub";
     for shell in TRIED.into_iter().filter_map(Shell::new) {
-        let here = "kernels.hipfb libk.so sub";
-        for (line, words) in [
+        let expected = [
             ("", commands),
             ("ins", "inspect"),
             ("help ", commands),
@@ -157,14 +167,16 @@ fn shells_offer_what_may_stand_there() {
             ("extract --target ", ""),
             ("inspect --max-size ", ""),
             ("man -o ", here),
-        ] {
-            assert_eq!(shell.offers(line).join(" "), words, "{}: '{line}'", shell.name);
-        }
-        // Some shells repeat the name of the option before its value.
-        for (line, words) in [("--type=b", "bc"), ("--input=lib", "libk.so"), ("package --compress=z", "zlib zstd")] {
-            let offered = shell.offers(line).join(" ");
-            let name = line.split(' ').next_back().unwrap().split('=').next().unwrap();
-            assert_eq!(offered.replace(&format!("{name}="), ""), words, "{}: '{line}'", shell.name);
+            ("--type=b", "bc"),
+            ("--input=lib", "libk.so"),
+            ("package --compress=z", "zlib zstd"),
+        ];
+        for ((line, words), offered) in expected.iter().zip(shell.offers(&expected.map(|(line, _)| line))) {
+            // Some shells repeat the name of the option before its value.
+            let option = line.split(' ').next_back().unwrap().split_once('=').map(|(name, _)| format!("{name}="));
+            let offered = offered.join(" ");
+            let offered = option.map_or(offered.clone(), |option| offered.replace(&option, ""));
+            assert_eq!(offered, *words, "{}: '{line}'", shell.name);
         }
     }
 }
@@ -178,12 +190,10 @@ fn shells_offer_the_options_that_are_in_the_help_and_no_others() {
         expected.insert(subcommand, row.captures_iter(&help).map(|found| found[1].to_owned()).collect());
     }
     for shell in TRIED.into_iter().filter_map(Shell::new) {
-        for (subcommand, names) in &expected {
-            let mut names: Vec<String> = names.iter().map(|name| format!("--{name}")).collect();
-            names.sort();
-            names.dedup();
-            let offered = shell.offers(format!("{subcommand} --").trim_start());
-            assert_eq!(offered, names, "{}: '{subcommand}'", shell.name);
+        let lines: Vec<String> = expected.keys().map(|name| format!("{name} --").trim_start().to_owned()).collect();
+        for ((subcommand, names), offered) in expected.iter().zip(shell.offers(&lines)) {
+            let names: BTreeSet<String> = names.iter().map(|name| format!("--{name}")).collect();
+            assert!(offered.iter().eq(&names), "{}: '{subcommand}': {offered:?}", shell.name);
         }
     }
 }
