@@ -1,16 +1,14 @@
 //! Injects a fault or a kill into every system call of a run, with `strace`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use md5::{Digest as _, Md5};
-
 use super::scenario::{Files, OLD, Place, Scenario, has_unnamed_files};
-use crate::lists::{is_complete, share_out};
+use crate::lists::{is_in_share, share_out};
 use crate::machine::loud;
 
 /// The possible failures of system calls, in the notation of `strace`. Other calls cannot fail (`exit_group`), or
@@ -64,6 +62,23 @@ struct Call {
     /// The same without the calls before the first that touches an input, whose number depends on the machine.
     place: usize,
     line: String,
+}
+
+impl Call {
+    fn changes_a_file(&self) -> bool {
+        let changing =
+            ["write", "copy", "sendfile", "trunc", "falloc", "ch", "link", "rename", "creat", "mkdir", "rmdir"];
+        let creates = || ["O_CREAT", "O_TMPFILE", "O_TRUNC"].iter().any(|flag| self.line.contains(flag));
+        changing.iter().any(|part| self.name.contains(part)) || creates()
+    }
+
+    /// The call without numbers, and without the bytes that it moves.
+    fn shape(&self) -> String {
+        let of_bytes =
+            if ["read", "pread64", "write", "pwrite64"].contains(&self.name.as_str()) { "\"[^\"]*\"|" } else { "" };
+        let numbers = regex_lite::Regex::new(&format!("{of_bytes}0x[0-9a-f]+|[0-9]+")).unwrap();
+        numbers.replace_all(&self.line, "N").into_owned()
+    }
 }
 
 /// A scenario, its calls, and its results without faults.
@@ -141,15 +156,13 @@ pub enum Injection {
 }
 
 impl Injection {
-    /// Whether a fault is in the sample that runs unless `OFFLOAD_COMPLETE=1` requests all, some hundreds of each kind. It
-    /// is chosen by its name, so that it is in the sample of every machine that has the call.
-    fn samples(self, fault: &str) -> bool {
-        let one_in = match self {
-            Self::Errors => 20,
-            Self::ErrorsWithNamedFiles => 4,
-            Self::Kills => 10,
-        };
-        Md5::digest(fault)[0].is_multiple_of(one_in)
+    /// One in how many faults runs unless `OFFLOAD_COMPLETE=1` requests all: some hundreds of each kind.
+    fn share(self) -> u8 {
+        match self {
+            Self::Errors => 10,
+            Self::ErrorsWithNamedFiles => 2,
+            Self::Kills => 5,
+        }
     }
 }
 
@@ -159,7 +172,8 @@ pub fn run(scenarios: &[Scenario], tool: &Path, injection: Injection) -> Tally {
     let mut faults = Vec::new();
     for (scenario, clean) in clean.iter().enumerate() {
         let last = clean.numbers();
-        for (index, call) in clean.calls.iter().enumerate() {
+        let differing = if injection == Injection::Kills { clean.states() } else { clean.shapes() };
+        for (index, call) in differing.into_iter().map(|index| (index, &clean.calls[index])) {
             let is_in_sample = || moves_bytes(&call.name) && is_in_sample(call.number, &last[&call.name]);
             if scenarios[scenario].long && !is_in_sample() {
                 continue;
@@ -177,12 +191,10 @@ pub fn run(scenarios: &[Scenario], tool: &Path, injection: Injection) -> Tally {
         faults.retain(|fault| !clean[fault.scenario].calls[fault.call].name.starts_with("open"));
     }
     let listed = faults.len();
-    if !is_complete() {
-        faults.retain(|fault| {
-            let (scenario, call) = (scenarios[fault.scenario].name, &clean[fault.scenario].calls[fault.call]);
-            injection.samples(&format!("{scenario}: {} {} {}", call.name, call.place, fault.what))
-        });
-    }
+    faults.retain(|fault| {
+        let (scenario, call) = (scenarios[fault.scenario].name, &clean[fault.scenario].calls[fault.call]);
+        is_in_share(&format!("{scenario}: {} {} {}", call.name, call.place, fault.what), injection.share())
+    });
     let tally = Mutex::new(Tally { listed, ..Tally::default() });
     share_out(faults, |faults| {
         for fault in faults {
@@ -228,6 +240,22 @@ impl Clean {
             (*first, *last) = ((*first).min(call.number), (*last).max(call.number));
         }
         numbers
+    }
+
+    /// The calls at which a kill finds other files than at the call before: those that change a file, and the next ones.
+    fn states(&self) -> Vec<usize> {
+        let is_new = |&index: &usize| index == 0 || self.calls[index - 1..=index].iter().any(Call::changes_a_file);
+        (0..self.calls.len()).filter(is_new).collect()
+    }
+
+    /// The first and the last of the calls that differ only in numbers and in the bytes that they move: an error finds the
+    /// program in the same state at all of them.
+    fn shapes(&self) -> Vec<usize> {
+        let mut shapes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        for (index, call) in self.calls.iter().enumerate() {
+            shapes.entry(call.shape()).or_insert((index, index)).1 = index;
+        }
+        shapes.into_values().flat_map(|(first, last)| [first, last]).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Whether a kill at the call may leave a name: between the exchange of an output with its old file and the removal
