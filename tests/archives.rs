@@ -12,6 +12,8 @@ use std::process::{Command, Output};
 
 use crate::lists::{sample, share_of};
 use crate::machine::{llvm, llvm_directory, memory_directory, skip};
+use crate::properties::make::{self, archive_header};
+use crate::reference::formats;
 
 const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -72,7 +74,7 @@ impl Lab {
 
     fn command(&self, program: &Path, arguments: &[&str]) -> Output {
         let mut command = Command::new(program);
-        command.env("PATH", format!("{}:/usr/bin:/bin", self.llvm.display()));
+        command.env("PATH", format!("{}:/usr/bin:/bin", self.llvm.display())).env("LLVM_DISABLE_SYMBOLIZATION", "1");
         command.arg0("clang-offload-bundler").args(arguments).current_dir(self.dir.path());
         command.output().unwrap()
     }
@@ -147,8 +149,8 @@ impl Lab {
         let index = |path: &str| {
             // llvm-nm prints the index first, and then crashes on some objects.
             let mut command = Command::new(self.llvm.join("llvm-nm"));
-            let output =
-                command.args(["--print-armap", "--quiet", path]).current_dir(self.dir.path()).output().unwrap();
+            command.args(["--print-armap", "--quiet", path]).env("LLVM_DISABLE_SYMBOLIZATION", "1");
+            let output = command.current_dir(self.dir.path()).output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let mut lines: Vec<String> = text.lines().take_while(|line| !line.is_empty()).map(str::to_owned).collect();
             if !same_order {
@@ -176,36 +178,8 @@ fn members(path: &Path) -> Vec<(String, Vec<u8>)> {
     members
 }
 
-/// A binary bundle.
 fn bundle(entries: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut offset = 32 + entries.iter().map(|(id, _)| 24 + id.len()).sum::<usize>();
-    let mut header = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
-    header.extend(u64::try_from(entries.len()).unwrap().to_le_bytes());
-    let mut contents = Vec::new();
-    for (id, content) in entries {
-        for field in [offset, content.len(), id.len()] {
-            header.extend(u64::try_from(field).unwrap().to_le_bytes());
-        }
-        header.extend(id.as_bytes());
-        contents.extend(*content);
-        offset += content.len();
-    }
-    [header, contents].concat()
-}
-
-fn header(name: &str, len: usize) -> String {
-    format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{len:<10}`\n", 0, 0, 0, "644")
-}
-
-/// An archive in the simplest form.
-fn plain_archive(members: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut archive = b"!<arch>\n".to_vec();
-    for (name, content) in members {
-        archive.extend(header(&format!("{name}/"), content.len()).bytes());
-        archive.extend(*content);
-        archive.resize(archive.len().next_multiple_of(2), b'\n');
-    }
-    archive
+    formats::binary(entries, 1)
 }
 
 #[test]
@@ -332,7 +306,7 @@ fn every_format_of_archive_is_unbundled_as_llvm_does() {
         }
     }
     // Some writers omit the padding of the last member.
-    let mut unpadded = plain_archive(&[("a.o", &lab.read("a.o")), ("b.o", &bundle(&[(HOST, b""), (GFX906, b"odd!")]))]);
+    let mut unpadded = make::archive(&[("a.o", &lab.read("a.o")), ("b.o", &bundle(&[(HOST, b""), (GFX906, b"odd!")]))]);
     assert_eq!(unpadded.pop(), Some(b'\n'));
     lab.write("unpadded.a", &unpadded);
     lab.compare("unpadded.a", &[GFX906, HOST], &[], Order::Same);
@@ -395,7 +369,7 @@ fn an_input_archive_is_checked() {
 fn code_objects_that_do_not_parse() {
     let Some(lab) = Lab::with_llvm() else { return };
     let run = |content: &[u8]| {
-        lab.write("lib.a", &plain_archive(&[("m.o", &bundle(&[(HOST, b""), (GFX906, content)]))]));
+        lab.write("lib.a", &make::archive(&[("m.o", &bundle(&[(HOST, b""), (GFX906, content)]))]));
         let arguments = ["-type=a", "-unbundle", "-input=lib.a", &format!("-targets={GFX906}")];
         let ours = lab.ours(&[&arguments[..], &["-output=ours.a"]].concat());
         let theirs = lab.reference(&[&arguments[..], &["-output=theirs.a"]].concat());
@@ -427,7 +401,7 @@ fn module_assembly_is_in_the_index_though_llvm_crashes_on_it() {
         module asm \"asm_symbol: nop\"\ndefine void @f() { ret void }";
     lab.write("m.ll", module.as_bytes());
     lab.tool("opt", &["m.ll", "-o", "m.bc"]);
-    lab.write("lib.a", &plain_archive(&[("m.o", &bundle(&[(HOST, &lab.read("m.bc"))]))]));
+    lab.write("lib.a", &make::archive(&[("m.o", &bundle(&[(HOST, &lab.read("m.bc"))]))]));
     let unbundled = lab.ours(&["-type=a", "-unbundle", "-input=lib.a", &format!("-targets={HOST}"), "-output=o.a"]);
     assert!(unbundled.status.success());
     let index = lab.tool("llvm-nm", &["--print-armap", "o.a"]);
@@ -439,7 +413,7 @@ fn a_listing_has_the_entries_of_all_members_in_order() {
     let lab = Lab::new();
     let inner = bundle(&[(HOST, b""), (GFX906, b"1")]);
     let two = [inner.clone(), vec![0; 5], bundle(&[("no entry ID", b"")])].concat();
-    lab.write("lib.a", &plain_archive(&[("a.o", &two), ("text", b"plain"), ("b.o", &bundle(&[(SM_70, b"x")]))]));
+    lab.write("lib.a", &make::archive(&[("a.o", &two), ("text", b"plain"), ("b.o", &bundle(&[(SM_70, b"x")]))]));
     let listed = lab.ours(&["-type=a", "-list", "-input=lib.a"]);
     let expected = format!("{HOST}\n{GFX906}\nno entry ID\n{SM_70}\n");
     assert_eq!((String::from_utf8_lossy(&listed.stdout).into_owned(), listed.status.code()), (expected, Some(0)));
@@ -454,7 +428,7 @@ fn a_listing_has_the_entries_of_all_members_in_order() {
 fn requests_are_compared_as_they_would_be_written() {
     let lab = Lab::new();
     let written = "openmp-x86_64-unknown-linux-gnu-";
-    lab.write("lib.a", &plain_archive(&[("a.o", &bundle(&[(HOST, b"host"), (written, b"cpu"), (SM_70, b"gpu")]))]));
+    lab.write("lib.a", &make::archive(&[("a.o", &bundle(&[(HOST, b"host"), (written, b"cpu"), (SM_70, b"gpu")]))]));
     for typed in [written, "openmp-x86_64-linux-gnu", "openmp-x86_64-linux-gnu--", "openmp-amd64-linux-gnu-"] {
         let done = lab.ours(&["-type=a", "-unbundle", "-input=lib.a", "-output=o.a", &format!("-targets={typed}")]);
         assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &b""[..]), "{typed}");
@@ -468,7 +442,7 @@ fn a_name_that_llvm_drops_is_looked_for_without_it() {
     let (unnamed, new) = ("hip-amdgcn-amd-amdhsa--", "hip-amdgcn-amd-amdhsa--gfx1300");
     let (dropped, kept) =
         (bundle(&[(HOST, b""), (unnamed, b"dropped")]), bundle(&[(unnamed, b"other"), (new, b"kept")]));
-    lab.write("lib.a", &plain_archive(&[("a.o", &dropped), ("b.o", &kept)]));
+    lab.write("lib.a", &make::archive(&[("a.o", &dropped), ("b.o", &kept)]));
     let done = lab.ours(&["-type=a", "-unbundle", "-input=lib.a", "-output=o.a", &format!("-targets={new}")]);
     let warning = format!("'{new}' gets the entry '{unnamed}', which names no processor\n");
     assert!(String::from_utf8_lossy(&done.stderr).ends_with(&warning), "{:?}", String::from_utf8_lossy(&done.stderr));
@@ -482,7 +456,7 @@ fn comparisons_are_printed_when_asked_for() {
     let lab = Lab::new();
     let features = "hip-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-";
     lab.write("b.o", &bundle(&[(HOST, b""), (GFX90A, b"1"), (GFX90A_XNACK, b"2"), (features, b"3")]));
-    lab.write("lib.a", &plain_archive(&[("b.o", &lab.read("b.o"))]));
+    lab.write("lib.a", &make::archive(&[("b.o", &lab.read("b.o"))]));
     let run = |arguments: &[&str]| String::from_utf8_lossy(&lab.ours(arguments).stderr).into_owned();
     let line =
         |what: &str, entry: &str, target: &str| format!("{what} \t[CodeObject: {entry}]\t:\t[Target: {target}]\n");
@@ -517,7 +491,7 @@ fn comparisons_are_printed_when_asked_for() {
 #[test]
 fn all_outputs_appear_or_none() {
     let lab = Lab::new();
-    lab.write("lib.a", &plain_archive(&[("b.o", &bundle(&[(HOST, b"h"), (GFX906, b"1")]))]));
+    lab.write("lib.a", &make::archive(&[("b.o", &bundle(&[(HOST, b"h"), (GFX906, b"1")]))]));
     lab.write("old.a", b"as it was");
     let targets = format!("-targets={HOST},{GFX906},{GFX90A}");
     let run = ["-type=a", "-unbundle", "-input=lib.a", "-output=old.a", "-output=new.a", "-output=other.a", &targets];
@@ -535,7 +509,7 @@ fn names_of_members_are_names_and_not_paths() {
     archive.extend(name);
     archive.resize(archive.len().next_multiple_of(2), b'\n');
     let inner = bundle(&[(HOST, b"")]);
-    archive.extend(header("/0", inner.len()).bytes());
+    archive.extend(archive_header("/0", inner.len()).bytes());
     archive.extend(&inner);
     lab.write("lib.a", &archive);
     let run = ["-type=a", "-unbundle", "-input=lib.a", "-output=o.a", &format!("-targets={HOST}")];
@@ -556,7 +530,7 @@ fn a_thin_archive_with_more_members_than_open_files() {
     let mut names = String::new();
     let mut headers = String::new();
     for number in 0..1500 {
-        headers += &header(&format!("/{}", names.len()), content.len());
+        headers += &archive_header(&format!("/{}", names.len()), content.len());
         names += &format!("{number}.o/\n");
         lab.write(&format!("m/{number}.o"), &content);
     }
@@ -579,7 +553,7 @@ fn damage_is_reported_with_its_place_and_nothing_is_written() {
     let lab = Lab::new();
     let members =
         [("a.o", bundle(&[(HOST, b"h"), (GFX906, b"BC\xc0\xde 12345678901234")])), ("b.o", bundle(&[(GFX906, b"1")]))];
-    let archive = plain_archive(&members.each_ref().map(|(name, content)| (*name, content.as_slice())));
+    let archive = make::archive(&members.each_ref().map(|(name, content)| (*name, content.as_slice())));
     let run = |data: &[u8]| {
         lab.write("lib.a", data);
         let requests = vec![(EntryId::parse(GFX906).unwrap(), lab.path("o.a"))];
@@ -626,7 +600,7 @@ fn headers_of_members_and_the_end_are_read_as_llvm_does() {
         ];
         outputs.map(|(name, output)| output.status.success().then(|| lab.read(name)))
     };
-    let whole = plain_archive(&[("m.o", &content)]);
+    let whole = make::archive(&[("m.o", &content)]);
     let [sound, _] = run(&whole);
     assert!(sound.is_some());
     let with = |at: usize, width: usize, field: &str| {
@@ -662,7 +636,7 @@ fn headers_of_members_and_the_end_are_read_as_llvm_does() {
         let [ours, theirs] = run(&[b"!<arch>\n", padding.as_bytes()].concat());
         assert_eq!((ours, theirs), (None, None), "{padding:?}");
     }
-    for lost in ["m.o/", " ", "\n\nm.o", &header("m.o/", 4)[..59]] {
+    for lost in ["m.o/", " ", "\n\nm.o", &archive_header("m.o/", 4)[..59]] {
         let [ours, theirs] = run(&[&whole, lost.as_bytes()].concat());
         assert_eq!((ours, theirs.is_some()), (None, true), "{lost:?}");
     }

@@ -6,6 +6,7 @@
 //! their name.
 mod dimensions;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +21,10 @@ const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 
 /// The ratio of the larger to the smaller file.
 const TIMES: u32 = 4;
+
+/// The counts of the smaller file, as parts of that of the dimension. The whole count is for command lines that are too quick to
+/// be measured with less, or seem to grow too fast there, where what does not grow has more weight.
+const PARTS: [usize; 2] = [4, 1];
 
 /// The maximum exponent: the cost may grow by `TIMES` to the power of it.
 const EXPONENT_MAX: f64 = 1.3;
@@ -61,9 +66,9 @@ impl Row {
         self.large / self.runs > QUICK + start && self.exponent(start) > EXPONENT_MAX
     }
 
-    fn measure_again(&mut self, measure: impl Fn(u32) -> Duration) {
+    fn add(&mut self, times: [Duration; 2]) {
         self.runs += 1;
-        let times @ [small, large] = [measure(1), measure(TIMES)];
+        let [small, large] = times;
         (self.small, self.large) = (self.small + small, self.large + large);
         self.least.iter_mut().zip(times).for_each(|(least, time)| *least = time.min(*least));
     }
@@ -101,40 +106,51 @@ fn run(directory: &Path, words: &[String]) -> Duration {
     run.user
 }
 
-/// The files of a dimension at both sizes.
-struct Bench {
-    directories: [tempfile::TempDir; 2],
+/// The files of a dimension, of each size that is measured.
+struct Bench<'d> {
+    dimension: &'d Dimension,
+    directories: BTreeMap<usize, tempfile::TempDir>,
 }
 
-impl Bench {
-    fn new(dimension: &Dimension) -> Self {
-        let of = |times: u32| {
+impl<'d> Bench<'d> {
+    fn new(dimension: &'d Dimension) -> Self {
+        Self { dimension, directories: BTreeMap::new() }
+    }
+
+    /// Runs a command line on files with this count.
+    fn measure(&mut self, count: usize, words: &[String]) -> Duration {
+        let files = &self.dimension.files;
+        let directory = self.directories.entry(count).or_insert_with(|| {
             let directory = memory_directory();
-            for (name, data) in (dimension.files)(dimension.count * usize::try_from(times).unwrap()) {
+            for (name, data) in files(count) {
                 let path = directory.path().join(name);
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
                 fs::write(path, data).unwrap();
             }
             directory
-        };
-        Self { directories: [of(1), of(TIMES)] }
+        });
+        run(directory.path(), words)
     }
 
-    fn measure(&self, times: u32, words: &[String]) -> Duration {
-        run(self.directories[usize::from(times > 1)].path(), words)
-    }
-
-    fn row(&self, dimension: &str, line: &str, start: Duration) -> Row {
+    fn row(&mut self, line: &str, start: Duration) -> Row {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let measure = |times| self.measure(times, &words);
-        let name = format!("{dimension}: {line}");
-        let large = measure(TIMES);
-        // If the larger size is quick, the smaller one is not measured.
-        let small = if large > QUICK { measure(1) } else { large };
-        let mut row = Row { name, runs: 1, small, large, least: [small, large] };
+        let name = format!("{}: {line}", self.dimension.name);
+        let times = usize::try_from(TIMES).unwrap();
+        let mut row = Row { name, runs: 1, small: Duration::ZERO, large: Duration::ZERO, least: [Duration::ZERO; 2] };
+        let mut count = self.dimension.count;
+        for part in PARTS {
+            count = (self.dimension.count / part).max(1);
+            let large = self.measure(count * times, &words);
+            // If the larger size is quick, the smaller one is not measured.
+            let small = if large > QUICK { self.measure(count, &words) } else { large };
+            (row.small, row.large, row.least) = (small, large, [small, large]);
+            if large > QUICK + start && !row.grows_too_fast(start) {
+                break;
+            }
+        }
         for _ in 0..RETRIES {
             if row.grows_too_fast(start) {
-                row.measure_again(measure);
+                row.add([count, count * times].map(|count| self.measure(count, &words)));
             }
         }
         row
@@ -157,13 +173,13 @@ fn twice_as_much_takes_twice_as_long() {
         None => dimensions = half_of(dimensions),
     }
     for dimension in dimensions {
-        let bench = Bench::new(&dimension);
+        let mut bench = Bench::new(&dimension);
         let lines = match asked {
             Some(_) => dimension.lines.iter().collect(),
             None => share_of(dimension.name, dimension.lines.iter().collect(), 1),
         };
         for line in lines {
-            let row = bench.row(dimension.name, line, start);
+            let row = bench.row(line, start);
             if asked.is_some() {
                 loud(&row.describe(start));
             }

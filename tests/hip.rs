@@ -15,7 +15,7 @@ use crate::machine::{llvm_directory, memory_directory, skip};
 use crate::reference::formats::Ccob;
 use crate::reference::harness::{Case, Outcome, Report, Tools, replace};
 
-const SOURCE: &str = "
+pub const SOURCE: &str = "
 struct dim3 { unsigned x, y, z; };
 typedef struct ihipStream_t *hipStream_t;
 extern \"C\" int hipLaunchKernel(const void *, dim3, dim3, void **, unsigned long, hipStream_t);
@@ -53,6 +53,15 @@ const BUNDLING: &[&[&str]] = &[
 
 fn clang() -> Option<PathBuf> {
     [llvm_directory().join("clang"), PathBuf::from("/usr/bin/clang-22")].into_iter().find(|path| path.exists())
+}
+
+/// Both bundlers, and clang. If LLVM 22 is not installed, prints that and returns none.
+fn tools_and_clang(test: &str) -> Option<(Tools, PathBuf)> {
+    let (tools, clang) = (Tools::find(test)?, clang());
+    if clang.is_none() {
+        skip(test, "clang 22 is not installed");
+    }
+    Some((tools, clang?))
 }
 
 /// Compiles, and returns the output file and clang's messages.
@@ -98,8 +107,7 @@ fn compare(report: &mut Report, clang: &Path, dir: &Path, args: &[&str]) -> Vec<
 #[test]
 fn clang_bundles_and_unbundles_with_it() {
     let test = "clang with our bundler";
-    let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
+    let Some((tools, clang)) = tools_and_clang(test) else { return };
     let dir = workshop(&tools);
     let mut report = Report::new(test);
     for args in BUNDLING {
@@ -156,8 +164,7 @@ fn members(tools: &Tools, archive: &[u8]) -> Vec<(String, String)> {
 #[test]
 fn a_library_of_relocatable_device_code_comes_apart() {
     let test = "relocatable device code";
-    let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
+    let Some((tools, clang)) = tools_and_clang(test) else { return };
     let dir = workshop(&tools);
     let mut report = Report::new(test);
     let llvm_ar = tools.theirs.with_file_name("llvm-ar");

@@ -261,7 +261,7 @@ fn a_windows_library_leads_to_its_archives() {
     // What is not a whole page of the old section stays.
     let rest = [&b"the end of a code object"[..], &[7; 300]].concat();
     let wrapper = kpacks::wrapper(0x2000, 0);
-    let library = crate::look::make::pe(&[(".hipFatB", &wrapper), (".kpackrf", &reference), (".hip_fat", &rest)]);
+    let library = crate::properties::make::pe(&[(".hipFatB", &wrapper), (".kpackrf", &reference), (".hip_fat", &rest)]);
     tree.put("lib/test.dll", &library);
     for (name, archive) in archives(Scheme::Zstd, &codes(1)) {
         tree.put(&name, &archive.write());
@@ -273,7 +273,7 @@ fn a_windows_library_leads_to_its_archives() {
 /// What is read does not depend on the names of files: archives are archives in zip files and `ar` archives too.
 #[test]
 fn archives_in_other_files_are_read() {
-    use crate::look::make::{DEFLATED, STORED, Zipped, archive, zip};
+    use crate::properties::make::{DEFLATED, STORED, Zipped, archive, zip};
     let (inner, codes) = (mixed(Scheme::Zstd).write(), mixed(Scheme::Zstd).codes);
     let tree = Tree::new();
     for (name, data) in [

@@ -13,7 +13,6 @@ mod fatbin;
 mod hostile;
 mod inspect;
 pub mod kernels;
-pub mod make;
 mod pages;
 mod progress;
 mod ptx;

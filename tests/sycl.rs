@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::look::{json_of, schema, tool};
 use crate::properties::images::{self, Image, PVC, Program, spirv, zebin};
+use crate::properties::make;
 use crate::reference::harness::Outcome;
 
 const SPIR64: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64";
@@ -62,7 +63,7 @@ fn extracted_from(container: &str, args: &[&str], data: &[u8]) -> Vec<(String, V
 
 /// A program with one image of each kind, compressed ones among them.
 fn program() -> Program {
-    let fat = images::archive(&[("64.12.60.7", &zebin(PVC, b"one")), ("generic_ir", &spirv(3, 1))]);
+    let fat = make::archive(&[("64.12.60.7", &zebin(PVC, b"one")), ("generic_ir", &spirv(3, 1))]);
     let host = images::elf((62, 1), &[(".text".to_owned(), 0, b"cpu".to_vec())]);
     Program::new(&[
         (SPIR64, &[Image::new(&spirv(9, 7)), Image::new(&spirv(40, 8)).packed(), Image::new(&spirv(9, 7))]),

@@ -4,6 +4,8 @@ use std::io::Write as _;
 
 use md5::{Digest as _, Md5};
 
+use crate::properties::make::archive_header;
+
 /// A zstd frame of blocks written without a compressor.
 pub struct Frame {
     data: Vec<u8>,
@@ -82,43 +84,10 @@ pub fn zlib_zeros(len: usize) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn header(name: &str, size: usize) -> Vec<u8> {
-    format!("{name:<16}0           0     0     644     {size:<10}`\n").into_bytes()
-}
-
-/// A zip file with one member, stored.
-pub fn zip(name: &str, content: &[u8]) -> Vec<u8> {
-    let crc = {
-        let mut crc = flate2::Crc::new();
-        crc.update(content);
-        crc.sum()
-    };
-    let [len, name_len] = [content.len(), name.len()].map(|len| u32::try_from(len).unwrap());
-    let short = |number: u32| u16::try_from(number).unwrap().to_le_bytes();
-    let about =
-        [&[0; 8][..], &crc.to_le_bytes(), &len.to_le_bytes(), &len.to_le_bytes(), &short(name_len), &[0; 2]].concat();
-    let local = [&b"PK\x03\x04\x14\0"[..], &about, name.as_bytes(), content].concat();
-    let entry = [&b"PK\x01\x02\x14\0\x14\0"[..], &about, &[0; 14], name.as_bytes()].concat();
-    let [start, entry_len] = [local.len(), entry.len()].map(|len| u32::try_from(len).unwrap().to_le_bytes());
-    let end = [&b"PK\x05\x06\0\0\0\0\x01\0\x01\0"[..], &entry_len, &start, &[0; 2]].concat();
-    [local, entry, end].concat()
-}
-
-/// An archive.
-pub fn ar(members: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut data = b"!<arch>\n".to_vec();
-    for (name, content) in members {
-        data.extend(header(&format!("{name}/"), content.len()));
-        data.extend(*content);
-        data.resize(data.len().next_multiple_of(2), b'\n');
-    }
-    data
-}
-
 /// A thin archive.
 pub fn thin(members: &[&str]) -> Vec<u8> {
-    let heads = members.iter().flat_map(|name| header(&format!("{name}/"), 0));
-    b"!<thin>\n".iter().copied().chain(heads).collect()
+    let heads = members.iter().map(|name| archive_header(&format!("{name}/"), 0));
+    format!("!<thin>\n{}", heads.collect::<String>()).into_bytes()
 }
 
 pub mod elf {

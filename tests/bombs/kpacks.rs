@@ -1,19 +1,15 @@
 //! kpack archives and references to them.
 
-use super::LOOKS;
 use super::files::{Frame, elf};
+use super::looks_end;
 use super::measure::{Bomb, MB};
 use crate::kpack::tree::program;
-use crate::lists::{quarter_of, share_of};
+use crate::lists::quarter_of;
 use crate::properties::kpacks::{self, Archive, Code, Scheme, Value, file, frames};
 
 /// Runs our subcommands on a file, with other files beside it.
 fn ends(name: &'static str, data: &[u8], beside: &[(&str, &[u8])], memory: u64) {
-    let more: [&[&str]; 2] = [&["extract", "-o", "new", "in"], &["recompress", "in", "-o", "out"]];
-    for line in share_of(name, LOOKS.iter().chain(&more).collect(), 1) {
-        let bomb = Bomb::new(name, line).file("in", data.to_vec()).memory(memory);
-        beside.iter().fold(bomb, |bomb, (name, data)| bomb.file(name, data.to_vec())).ends();
-    }
+    looks_end(name, data, beside, &[&["extract", "-o", "new", "in"], &["recompress", "in", "-o", "out"]], memory);
 }
 
 /// The table of contents of an archive, with other values for some keys.

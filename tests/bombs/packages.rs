@@ -1,19 +1,16 @@
 //! Packages that claim, or inflate to, gigabytes.
 
-use super::LOOKS;
 use super::files::Frame;
+use super::looks_end;
 use super::measure::{Bomb, MB};
-use crate::lists::share_of;
-use crate::look::make::{ZSTD, Zipped, zip};
+use crate::properties::make::{ZSTD, Zipped, zip};
 use crate::properties::packages::{self, File, tar_header};
 
 const GIB: usize = 1 << 30;
 
 /// Runs our subcommands on a file.
 fn ends(name: &'static str, data: &[u8]) {
-    let more: [&[&str]; 2] = [&["extract", "-o", "new", "in"], &["recompress", "in", "-o", "out"]];
-    let lines = LOOKS.iter().chain(&more).copied().collect();
-    end(name, data, &share_of(name, lines, 1));
+    looks_end(name, data, &[], &[&["extract", "-o", "new", "in"], &["recompress", "in", "-o", "out"]], 100 * MB);
 }
 
 fn end(name: &'static str, data: &[u8], lines: &[&[&str]]) {

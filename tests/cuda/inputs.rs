@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 
 use super::oracle::{self, Row};
 use super::tools::{self, Tools};
-use crate::look::make::{self, DEFLATED, STORED, Zipped};
 use crate::look::{llvm, must};
+use crate::properties::make::{self, DEFLATED, STORED, Zipped};
 use crate::reference::formats;
 
 /// A file that holds device code.

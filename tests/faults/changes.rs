@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
-use super::scenario::{Files, GFX90A, GFX906, HOST, OLD, OURS, Place, Scenario, archive, bundling, islands, noise};
+use super::scenario::{Files, GFX90A, GFX906, HOST, OLD, OURS, Place, Scenario, bundling, islands, noise};
 use crate::machine::loud;
+use crate::properties::make::{archive, thin_archive};
 
 const SHORTER: &str = "the file became shorter while it was read";
 const CHANGED: &str = "the file changed while it was read";
@@ -165,7 +166,7 @@ fn archives_and_what_thin_ones_name() {
     let library = archive(&[("1.o", &bundle), ("2.o", &bundle)]);
     let scenario = Scenario::new("archive", &arguments, &[("input.a", &library)], &["old"]);
     check(&scenario, Pipe::Written("pipe"), "input.a");
-    let thin = super::scenario::thin_archive(&[("input.o", &bundle)]);
+    let thin = thin_archive(&[("input.o", bundle.len())]);
     let scenario = Scenario::new("thin archive", &arguments, &[("input.a", &thin), ("input.o", &bundle)], &["old"]);
     check(&scenario, Pipe::Written("pipe"), "input.o");
     check(&scenario, Pipe::Written("pipe"), "input.a");

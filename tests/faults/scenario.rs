@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::kpack::tree;
-use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, zip};
 use crate::machine::memory_directory;
 use crate::properties::aks2s;
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images::{self, Image, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
+use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
 use crate::properties::packages;
 use crate::properties::syclbins;
 
@@ -198,28 +198,6 @@ fn unbundling(name: &'static str, bundle: &[u8], outputs: [&str; 3], old: &[&'st
     let mut arguments = vec!["-type=bc", "-unbundle", "-input=input-bundle", &targets];
     arguments.extend(outputs.iter().map(String::as_str));
     Scenario::new(name, &arguments, &[("input-bundle", bundle)], old)
-}
-
-/// An archive with these members.
-pub fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut builder = ar::Builder::new(Vec::new());
-    for (name, content) in members {
-        let header = ar::Header::new(name.as_bytes().to_vec(), u64::try_from(content.len()).unwrap());
-        builder.append(&header, *content).unwrap();
-    }
-    builder.into_inner().unwrap()
-}
-
-/// A thin archive of these files.
-pub fn thin_archive(members: &[(&str, &[u8])]) -> Vec<u8> {
-    let (mut names, mut headers) = (String::new(), String::new());
-    for (name, content) in members {
-        let name_at = format!("/{}", names.len());
-        headers += &format!("{name_at:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, content.len());
-        names += &format!("{name}/\n");
-    }
-    names += if names.len() % 2 == 1 { "\n" } else { "" };
-    ["!<thin>\n", &format!("{:<48}{:<10}`\n", "//", names.len()), &names, &headers].concat().into_bytes()
 }
 
 fn packaging(name: &'static str, options: &[&str]) -> Scenario {
@@ -413,6 +391,7 @@ pub fn all() -> Vec<Scenario> {
     fat.inputs.insert("input-host".to_owned(), fs::read(object).unwrap());
     let fat_object = fat.product();
     let members: [(&str, &[u8]); 2] = [("input-1.o", &plain), ("input-2.o", &compressed)];
+    let thin = thin_archive(&members.map(|(name, content)| (name, content.len())));
     let targets = format!("-targets={GFX906},{GFX90A}");
     let unbundle_archive =
         ["-type=a", "-unbundle", "-input=input-lib.a", "-output=x.a", "-output=y.a", targets.as_str()];
@@ -445,7 +424,7 @@ pub fn all() -> Vec<Scenario> {
         Scenario::new(
             "unbundle a thin archive",
             &unbundle_archive,
-            &[&[("input-lib.a", thin_archive(&members).as_slice())], members.as_slice()].concat(),
+            &[&[("input-lib.a", thin.as_slice())], members.as_slice()].concat(),
             &["y.a"],
         ),
         Scenario::new("list", &["-type=bc", "-list", "-input=input-bundle"], &[("input-bundle", &plain)], &[]),

@@ -3,15 +3,15 @@
 use std::fs;
 use std::process::Command;
 
-use crate::bombs::files::{self, elf, thin};
+use crate::bombs::files::{elf, thin};
 use crate::kpack::tree::program;
-use crate::look::make::{DEFLATED, Elf, STORED, Section, Zipped, coff, pe, zip};
 use crate::machine::{llvm_directory, memory_directory, skip};
 use crate::properties::aks2s;
 use crate::properties::code_objects::{self, Argument, Kernel};
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images::{self, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
+use crate::properties::make::{self, DEFLATED, Elf, STORED, Section, Zipped, archive_header, coff, pe, zip};
 use crate::properties::packages;
 use crate::properties::syclbins;
 use crate::reference::formats;
@@ -108,15 +108,14 @@ fn library(count: usize, name_len: usize) -> Vec<u8> {
     let mut table = String::new();
     let mut members = Vec::new();
     let bundle = small_bundle();
-    let header = |name: &str, size: usize| format!("{name:<16}0           0     0     644     {size:<10}`\n");
     for number in 0..count {
-        members.extend(header(&format!("/{}", table.len()), bundle.len()).into_bytes());
+        members.extend(archive_header(&format!("/{}", table.len()), bundle.len()).into_bytes());
         members.extend(&bundle);
         members.resize(members.len().next_multiple_of(2), b'\n');
         table += &format!("{number:m>name_len$}.o/\n");
     }
     table += if table.len() % 2 == 1 { "\n" } else { "" };
-    ["!<arch>\n", &header("//", table.len()), &table].concat().into_bytes().into_iter().chain(members).collect()
+    ["!<arch>\n", &archive_header("//", table.len()), &table].concat().into_bytes().into_iter().chain(members).collect()
 }
 
 /// An object with `count` symbols with distinct names.
@@ -268,7 +267,7 @@ fn modules() -> Vec<Dimension> {
         return Vec::new();
     }
     let module = |functions| bitcode(functions).unwrap();
-    let bundled = move |n| files::ar(&[("m.bc", &formats::binary(&[(GFX906, &module(n))], 1))]);
+    let bundled = move |n| make::archive(&[("m.bc", &formats::binary(&[(GFX906, &module(n))], 1))]);
     let packed = move |n| offload::write(1, &[Image { content: module(n), ..image(906) }]);
     vec![
         one_file("symbols of bitcode in an archive", 4000, bundled, &[bundler("a")]),
@@ -300,13 +299,13 @@ fn archives() -> Vec<Dimension> {
         one_file(
             "archives in one another",
             250,
-            |n| nested(n, |data| files::ar(&[("x.a", data)])),
+            |n| nested(n, |data| make::archive(&[("x.a", data)])),
             &[bundler("a"), packager()],
         ),
         one_file(
             "symbols of a member",
             10_000,
-            |n| files::ar(&[("m.o", &formats::binary(&[(GFX906, &object_with_symbols(n))], 1))]),
+            |n| make::archive(&[("m.o", &formats::binary(&[(GFX906, &object_with_symbols(n))], 1))]),
             &a,
         ),
         Dimension {
@@ -611,7 +610,7 @@ fn command_lines() -> Vec<Dimension> {
         let words = format!("-type=a -unbundle -input=in -targets={targets} {outputs}").into_bytes();
         let bundle = binary(&(0..n).map(id).collect::<Vec<_>>());
         vec![
-            ("in".to_owned(), files::ar(&[("m.o", &bundle)])),
+            ("in".to_owned(), make::archive(&[("m.o", &bundle)])),
             ("words".to_owned(), words),
             ("out/keep".to_owned(), Vec::new()),
         ]

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use object::{Object, ObjectSection};
 
-use super::{COMMON, SOURCE, clang};
+use super::{COMMON, SOURCE, tools_and_clang};
 use crate::machine::{memory_directory, skip, write_program};
 use crate::reference::harness::{Tools, llvm23};
 
@@ -106,8 +106,7 @@ fn sections(file: &[u8]) -> BTreeSet<String> {
 #[test]
 fn clang_runs_the_tools_that_the_page_lists() {
     let test = "tools that clang runs";
-    let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
+    let Some((tools, clang)) = tools_and_clang(test) else { return };
     let dir = workshop(&tools);
     let table = table("| arguments | tools that clang runs |");
     assert!(table.len() > 10, "{} rows", table.len());
@@ -144,8 +143,7 @@ fn clang_23_runs_the_tools_that_the_page_lists() {
 #[test]
 fn clang_links_fat_objects_and_those_of_the_new_driver_as_the_page_says() {
     let test = "tools that clang links with";
-    let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
+    let Some((tools, clang)) = tools_and_clang(test) else { return };
     let dir = workshop(&tools);
     let link = |driver: &str| {
         let compile = ["-x", "hip", "kernels.hip", "-B", "ours", "-c", "-fgpu-rdc", driver];
@@ -167,8 +165,7 @@ fn clang_links_fat_objects_and_those_of_the_new_driver_as_the_page_says() {
 #[test]
 fn clang_looks_for_the_bundler_in_b_then_beside_itself_then_in_path_without_a_warning() {
     let test = "where clang looks";
-    let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
+    let Some((tools, clang)) = tools_and_clang(test) else { return };
     let dir = workshop(&tools);
     let at = |name: &str| dir.path().join(name);
     for folder in ["empty", "alone"] {
@@ -202,8 +199,7 @@ fn noting(path: &Path, tool: &Path, note: &Path) {
 #[test]
 fn the_new_driver_runs_the_bundler_beside_its_linker_wrapper() {
     let test = "the new driver's bundler";
-    let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
+    let Some((tools, clang)) = tools_and_clang(test) else { return };
     let llvm = clang.canonicalize().unwrap();
     let wrapper = llvm.with_file_name("clang-linker-wrapper");
     if !wrapper.exists() {
@@ -239,8 +235,7 @@ fn the_new_driver_runs_the_bundler_beside_its_linker_wrapper() {
 #[test]
 fn clang_packs_openmp_code_with_the_packager_whose_name_changed_after_llvm_21() {
     let test = "OpenMP's packager";
-    let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
+    let Some((tools, clang)) = tools_and_clang(test) else { return };
     let dir = workshop(&tools);
     fs::write(dir.path().join("loop.c"), "void loop(void) {\n#pragma omp target\n  {}\n}\n").unwrap();
     let args = ["-fopenmp", "-c", "loop.c", "-B", "ours"];
@@ -261,8 +256,7 @@ fn clang_packs_openmp_code_with_the_packager_whose_name_changed_after_llvm_21() 
 #[test]
 fn a_bundle_depends_on_the_name_of_the_output_unless_clang_is_told_otherwise() {
     let test = "clang's hash of its arguments";
-    let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
+    let Some((tools, clang)) = tools_and_clang(test) else { return };
     let dir = workshop(&tools);
     let compile = |output: &str, option: &str| {
         let args = ["-x", "hip", "kernels.hip", "-c", "--offload-device-only", "-B", "ours", option, "-o", output];
@@ -279,8 +273,7 @@ fn a_bundle_depends_on_the_name_of_the_output_unless_clang_is_told_otherwise() {
 #[test]
 fn ccache_knows_of_the_bundler_only_if_it_is_told() {
     let test = "ccache";
-    let Some(tools) = Tools::find(test) else { return };
-    let Some(clang) = clang() else { return skip(test, "clang 22 is not installed") };
+    let Some((tools, clang)) = tools_and_clang(test) else { return };
     if !Path::new("/usr/bin/ccache").exists() {
         return skip(test, "ccache is not installed");
     }

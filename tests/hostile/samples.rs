@@ -9,6 +9,7 @@ use offload_bundle::llvm::{BundleFiles, FileType};
 
 use super::fields::{self, Field, numbers};
 use crate::bombs::files;
+use crate::properties::make;
 use crate::reference::formats;
 use crate::reference::offload::{self, Image};
 
@@ -194,7 +195,7 @@ fn archives() -> Vec<Sample> {
     ];
     let thin = [b"!<thin>\n".to_vec(), header("//", 8), b"beside/\n".to_vec(), header("/0", bundle.len())];
     let compressed = formats::compressed(2, 1, &bundle);
-    let packed = files::ar(&[("m.o", &compressed)]);
+    let packed = make::archive(&[("m.o", &compressed)]);
     let make = |name, data: Vec<u8>| {
         let fields = fields::archive(&data);
         sample(name, Reader::Archive, data, fields)
@@ -238,7 +239,7 @@ fn hosts() -> Vec<Sample> {
     let binary = offload::write(1, &images()[..1]);
     let elf = files::elf::sections(1, 0x6fff_4c0b, &binary);
     let coff = coff(".llvm.offloading", &binary);
-    let archive = files::ar(&[("a.off", &binary), ("b.o", &elf)]);
+    let archive = make::archive(&[("a.off", &binary), ("b.o", &elf)]);
     let wrapper = fixture("bitcode/llvm22-wrapper.bc");
     let (elf_fields, coff_fields) = ([fields::elf(&elf), fields::offload(&elf, 64)], fields::coff(&coff));
     let archive_fields = fields::archive(&archive);

@@ -4,8 +4,8 @@ use std::fs;
 
 use super::*;
 use crate::bombs::bits;
-use crate::bombs::files::{Frame, ar, ccob};
-use crate::look::make::{STORED, Zipped, zip};
+use crate::bombs::files::{Frame, ccob};
+use crate::properties::make::{STORED, Zipped, archive, zip};
 use crate::reference::formats;
 use crate::reference::offload;
 
@@ -50,7 +50,7 @@ fn deep() -> Vec<(&'static str, Vec<u8>)> {
         ccob(3, 1, u64::try_from(bundle.len()).unwrap(), &Frame::new(20).raw(&bundle).finish())
     };
     let text = |data: &[u8]| formats::text("#", &[(GFX906, data)]);
-    let member = |data: &[u8]| ar(&[("x.a", data)]);
+    let member = |data: &[u8]| archive(&[("x.a", data)]);
     let zipped = |data: &[u8]| zip(&[Zipped::new("x", STORED, data)]);
     let turns: [Wrap<'_>; 4] = [&bundle, &image, &member, &zipped];
     let mixed = (0..200).fold(b"leaf".to_vec(), |data, level| turns[level % turns.len()](&data));

@@ -1,8 +1,7 @@
 //! Tests with no space for temporary files, which hold unmappable and inflated data of more than 16 MiB.
 
 use super::*;
-use crate::bombs::files;
-use crate::look::make::{DEFLATED, Zipped, zip};
+use crate::properties::make::{self, DEFLATED, Zipped, zip};
 use crate::reference::formats;
 use crate::reference::offload;
 
@@ -29,7 +28,7 @@ fn a_full_disk_for_temporary_files() {
     let bundle = formats::binary(&[(HOST, b""), (GFX906, &vec![7; LARGE])], 1);
     let package =
         offload::write(1, &[offload::Image::new(1, 4, &[("triple", "t"), ("arch", "gfx906")], &vec![7; LARGE])]);
-    let library = files::ar(&[("m.o", &bundle)]);
+    let library = make::archive(&[("m.o", &bundle)]);
     let bench = Bench::new(&[("bundle", &bundle), ("package", &package), ("library", &library)]);
     for line in readers() {
         let file = match line[0] {
@@ -57,7 +56,7 @@ fn a_full_disk_for_what_is_inflated() {
         false,
         &[offload::Image::new(1, 4, &[("triple", "t"), ("arch", "gfx906")], &vec![7; LARGE])],
     );
-    let library = files::ar(&[("m.o", &packed(&bundle))]);
+    let library = make::archive(&[("m.o", &packed(&bundle))]);
     let bench = Bench::new(&[
         ("wheel", &wheel),
         ("packed", &packed(&bundle)),
@@ -91,7 +90,7 @@ fn room_for_one_of_two() {
         return;
     }
     let large = formats::compressed(3, 1, &formats::binary(&[(HOST, b""), (GFX906, &vec![7; LARGE])], 1));
-    let library = files::ar(&[("m.o", &formats::binary(&[(GFX906, b"\x7fELF")], 1)), ("n.o", &large)]);
+    let library = make::archive(&[("m.o", &formats::binary(&[(GFX906, b"\x7fELF")], 1)), ("n.o", &large)]);
     let at = library.windows(4).position(|bytes| bytes == b"\x7fELF").unwrap();
     let bench = Bench::new(&[("two", &large.repeat(2)), ("library", &library), ("new", b"code")]);
     for line in ["verify two", "inspect --inflate two"] {

@@ -274,7 +274,7 @@ fn a_changed_byte_of_the_table_of_contents_is_found_or_changes_nothing() {
 
 #[test]
 fn wheels_are_compared_as_if_they_were_installed_together() {
-    use crate::look::make::{DEFLATED, STORED, Zipped, zip};
+    use crate::properties::make::{DEFLATED, STORED, Zipped, zip};
     for method in [STORED, DEFLATED] {
         let tree = Tree::new();
         let library = program(&kpacks::reference(&[PATH], LIBRARY), WRAPPERS);

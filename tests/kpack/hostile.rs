@@ -5,9 +5,9 @@ use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
 use super::tree::{LIBRARY, PATH, Tree, archives, codes, expected, program, program_with};
-use crate::look::make::{Elf, STORED, Section, Zipped, zip};
 use crate::measured;
 use crate::properties::kpacks::{self, Archive, Code, Scheme, Value};
+use crate::properties::make::{Elf, STORED, Section, Zipped, zip};
 
 /// The time in seconds after which a run hangs, even on a busy machine.
 const PATIENCE: &str = "600";

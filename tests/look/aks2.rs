@@ -17,7 +17,11 @@ fn kernels_are_found_under_their_names() {
         aks2_entry(b"second", code.len(), code.len()),
     ];
     let file = aks2_with(3, &directory.concat(), &[&code[..], &code].concat());
-    let wheel = super::make::zip(&[super::make::Zipped::new("images/a.aks2", super::make::DEFLATED, &file)]);
+    let wheel = crate::properties::make::zip(&[crate::properties::make::Zipped::new(
+        "images/a.aks2",
+        crate::properties::make::DEFLATED,
+        &file,
+    )]);
     for (data, before) in [(&file, ""), (&wheel, "images/a.aks2/")] {
         let listed = json_of(&tool(&["inspect", "--json", "in"], &[("in", data)]));
         let objects = listed["files"][0]["code_objects"].as_array().unwrap();

@@ -10,9 +10,9 @@ use offload_bundle::llvm::{FileType, Unbundle};
 use offload_bundle::scan::{Pattern, Selection};
 
 use super::inspect::bundle;
-use super::make::{DEFLATED, STORED, ZSTD, Zipped, zip};
 use super::*;
 use crate::machine::{loud, memory_directory};
+use crate::properties::make::{DEFLATED, STORED, ZSTD, Zipped, zip};
 use crate::reference::formats;
 
 /// The files that `extract` writes for the file `in`, by name, or its error.

@@ -6,11 +6,11 @@ use std::ops::Range;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::scan::{Finding, Scan};
 
-use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
 use super::*;
 use crate::machine::{loud, memory_directory};
 use crate::objects::exists_in_path;
 use crate::properties::fatbins;
+use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
 use crate::reference::formats;
 use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};

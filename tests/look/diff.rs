@@ -3,9 +3,9 @@
 use crate::machine::memory_directory;
 use serde_json::Value;
 
-use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, zip};
 use super::*;
 use crate::properties::code_objects::{Kernel, amd};
+use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, zip};
 use crate::reference::formats;
 
 const GFX1030: &str = "hip-amdgcn-amd-amdhsa--gfx1030";

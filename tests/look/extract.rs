@@ -6,10 +6,10 @@ use std::fs;
 use sha2::Digest as _;
 
 use super::inspect::bundle;
-use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
 use super::*;
 use crate::lists::share_of;
 use crate::machine::{loud, memory_directory};
+use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
 use crate::reference::formats;
 use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};

@@ -13,7 +13,6 @@ use offload_bundle::job::{Destination, Diff, Expect, Extract, ListKernels, Recom
 use offload_bundle::runtime::{Coverage, Device};
 use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 
-use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
 use super::{GFX90A, GFX906, HOST, fixture};
 use crate::kpack::tree::program;
 use crate::lists::sample;
@@ -22,6 +21,7 @@ use crate::measured::thread_time;
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images;
 use crate::properties::kpacks::{self, Scheme};
+use crate::properties::make::{self, DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
 use crate::properties::packages;
 use crate::properties::syclbins;
 use crate::reference::formats;
@@ -143,7 +143,7 @@ fn library_with_fatbins() -> Vec<u8> {
 fn device_images() -> Vec<u8> {
     let zebin = images::zebin(images::PVC, b"code");
     let [module, archive] =
-        [images::spirv(2, 3), images::archive(&[("64.12.60.7", &zebin)])].map(|it| images::Image::new(&it));
+        [images::spirv(2, 3), make::archive(&[("64.12.60.7", &zebin)])].map(|it| images::Image::new(&it));
     let images = [module.clone(), module.packed(), archive.clone(), archive.packed().unlisted()];
     images::Program::new(&[("OFFLOAD_DEVICE_CODE", &images)]).write()
 }

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use super::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, thin_archive, zip};
 use super::*;
 use crate::machine::{loud, memory_directory};
+use crate::properties::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, thin_archive, zip};
 use crate::reference::formats;
 use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};

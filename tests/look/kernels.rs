@@ -6,9 +6,9 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::make::{DEFLATED, Elf, Section, Zipped, zip};
 use super::*;
 use crate::properties::code_objects::{Argument, Kernel, amd};
+use crate::properties::make::{DEFLATED, Elf, Section, Zipped, zip};
 use crate::reference::formats;
 
 pub const ELF: &str = "kernels/llvm22-gfx90a.elf";

@@ -1,7 +1,7 @@
 //! PTX without a bundle: as a file, and as a member of archives and packages.
 
-use super::make::{DEFLATED, Zipped, archive, zip};
 use super::*;
+use crate::properties::make::{DEFLATED, Zipped, archive, zip};
 use crate::properties::packages::{File, gzip, tar};
 
 const BODY: &str = ".address_size 64\n.visible .entry k(.param .u64 p)\n{\n .reg .b32 %r<2>;\n { ret; }\n}\n";

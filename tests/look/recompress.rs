@@ -3,11 +3,11 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use super::make::{DEFLATED, Elf, Section, Zipped, archive, coff, pe, zip};
 use super::*;
 use crate::lists::half_of;
 use crate::machine::{loud, memory_directory};
 use crate::properties::fatbins;
+use crate::properties::make::{DEFLATED, Elf, SHT_PROGBITS, Section, Zipped, archive, coff, pe, zip};
 use crate::reference::formats;
 
 /// Code objects that compress well.
@@ -592,7 +592,7 @@ fn files_without_bundles_are_refused() {
         (b"KPAK\x01\0\0\0".to_vec(), "a kpack archive", "recompress takes bundles"),
         (b"\x03\x02\x23\x07".to_vec(), "a SPIR-V module", "recompress takes bundles"),
         (b"MZ\x80\0\x01\0".to_vec(), "a program without a PE header", "recompress takes bundles"),
-        (zip(&[make::Zipped::new("a", 0, b"text")]), "a zip file in which no member can be recompressed", "recompress"),
+        (zip(&[Zipped::new("a", 0, b"text")]), "a zip file in which no member can be recompressed", "recompress"),
         (fixture("offload/v2.offload"), "an offload binary", "pack it with --compress"),
         (fixture("bitcode/llvm22-link.bc"), "an LLVM bitcode file", "recompress takes bundles"),
         (Elf::amdgpu(0x3f).write(&[]), "a code object without a bundle around it", "pack it with --compress"),
@@ -744,7 +744,7 @@ fn sections_that_share_bytes_with_bundles_are_refused() {
     {
         // `.text` and `.data`, which precede and follow `.hip_fatbin` in the table.
         for (index, name) in [(1, ".text"), (3, ".data")] {
-            let shared = with_section(&data, index, offset, size, make::SHT_PROGBITS);
+            let shared = with_section(&data, index, offset, size, SHT_PROGBITS);
             let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &shared)]);
             assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{name} at {offset}, {size} bytes");
             let said = outcome.stderr_text();
@@ -760,7 +760,7 @@ fn sections_that_share_bytes_with_bundles_are_refused() {
         }
     }
     for (offset, size) in [(at, 0), (at + 1, 0), (at - 1, 1), (at + len, 1)] {
-        let beside = with_section(&data, 1, offset, size, make::SHT_PROGBITS);
+        let beside = with_section(&data, 1, offset, size, SHT_PROGBITS);
         recompress(&[], &beside);
     }
     // Two sections with bundles must not overlap either.
@@ -768,7 +768,7 @@ fn sections_that_share_bytes_with_bundles_are_refused() {
     let sections = [Section::new(".hip_fatbin", &section).aligned(4096), Section::new(".hip_fatbin", &bundle)];
     let two = Elf::OBJECT.write(&sections);
     let at = find(&two, &section[..4096]) + padded(&bundle).len();
-    let shared = with_section(&two, 2, at, bundle.len(), make::SHT_PROGBITS);
+    let shared = with_section(&two, 2, at, bundle.len(), SHT_PROGBITS);
     let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &shared)]);
     assert_eq!((outcome.status, outcome.files.len()), (1, 1));
     let expected = format!("section '.hip_fatbin': it shares bytes at offset {at} with the section '.hip_fatbin'");

@@ -1,8 +1,8 @@
 //! Tests of what runtimes load: `verify --expect`, `extract --as-runtime`, and the GPUs that `inspect` says are served.
 
-use super::make::{DEFLATED, Elf, STORED, Section, Zipped, zip};
 use super::*;
 use crate::machine::memory_directory;
+use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, zip};
 use crate::properties::{coverage, fatbins};
 use crate::reference::formats;
 use crate::reference::harness::Random;
@@ -84,12 +84,12 @@ fn offload_binaries_of_other_sources_and_kinds_serve_by_themselves() {
         ("one source", both.clone(), 0),
         ("linked into one object", offloading(&[(HIP, "gfx906"), (HIP, "gfx90a"), (HIP, "gfx906")]), 1),
         ("two kinds", offloading(&[(HIP, "gfx906"), (OPENMP, "gfx90a")]), 2),
-        ("members of one name", super::make::archive(&[("a.o", &both), ("a.o", &one), ("a.o", &both)]), 1),
+        ("members of one name", crate::properties::make::archive(&[("a.o", &both), ("a.o", &one), ("a.o", &both)]), 1),
     ] {
         let (status, lines, _) = expecting(&["--expect", "gfx906,gfx90a"], &data);
         assert_eq!((status, lines.len()), (i32::from(gaps > 0), gaps), "{name}: {lines:?}");
     }
-    let others = super::make::archive(&[("a.o", &offloading(&[(HIP, "gfx1030")])), ("a.o", &one)]);
+    let others = crate::properties::make::archive(&[("a.o", &offloading(&[(HIP, "gfx1030")])), ("a.o", &one)]);
     let outcome = tool(&["extract", "-n", "--as-runtime", "-t", "gfx906", "in.a"], &[("in.a", &others)]);
     let printed = String::from_utf8(outcome.stdout).unwrap();
     assert!(printed.lines().count() == 1 && printed.contains("gfx906"), "{printed}");

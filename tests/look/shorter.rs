@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::*;
 use crate::machine::{loud, memory_directory};
+use crate::properties::make::{Zipped, zip};
 use crate::reference::formats;
 
 /// Three bundles in one section, with data before and after it. `dump` prints all that is loaded from host sections.
@@ -192,7 +193,7 @@ fn data_after_a_program_stays_at_its_offset() {
     }
     must(Command::new("cc").args(["program.c", "library.c", "-o", "program"]).current_dir(dir.path()));
     let program = fs::read(at("program")).unwrap();
-    let zip = make::zip(&[make::Zipped::new("text", 0, b"text")]);
+    let zip = zip(&[Zipped::new("text", 0, b"text")]);
     for (data, is_shorter) in [(&zip[..], false), (b"image", false), (&[0; 100][..], true), (b"", true)] {
         fs::write(at("program"), [&program, data].concat()).unwrap();
         let (status, _, said) = text(&tool_in(dir.path(), &["recompress", "program", "-o", "new"]));

@@ -2,10 +2,10 @@
 
 use offload_bundle::container::offload_binary::Version;
 
-use super::make::{DEFLATED, Elf, Section, Zipped, archive, zip};
 use super::*;
 use crate::machine::loud;
 use crate::properties::images::{self, PVC};
+use crate::properties::make::{DEFLATED, Elf, Section, Zipped, archive, zip};
 use crate::properties::syclbins::{self, Part};
 use crate::reference::offload::{self, Image};
 

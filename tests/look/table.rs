@@ -6,8 +6,8 @@ use crate::machine::memory_directory;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::make::{DEFLATED, Elf, Section, Zipped, zip};
 use super::*;
+use crate::properties::make::{DEFLATED, Elf, Section, Zipped, zip};
 use crate::reference::formats;
 
 fn golden(name: &str) -> PathBuf {

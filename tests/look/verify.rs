@@ -12,10 +12,10 @@ use offload_bundle::io::Input;
 use offload_bundle::job::{Rule, Verify};
 use offload_bundle::llvm::{BundleFiles, FileType};
 
-use super::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
 use super::*;
 use crate::machine::{loud, memory_directory};
 use crate::properties::fatbins::{self, Code};
+use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
 use crate::properties::{images, packages};
 use crate::reference::formats;
 use crate::reference::harness::Random;

@@ -1,7 +1,8 @@
 """Writes wheels in all forms that Python can write, and compares a recompressed wheel with the old one.
 
     wheel.py write DIRECTORY LIBRARY    writes DIRECTORY/<form>.whl with LIBRARY in it, and prints the forms
-    wheel.py compare OLD NEW            fails unless all that may differ is the library and RECORD; prints what differs
+    wheel.py compare OLD NEW...         fails unless all that may differ is the library and RECORD; prints what differs of
+                                        each pair, a pair a line
 """
 
 import base64
@@ -149,11 +150,12 @@ def compare(old_path, new_path):
             assert {row[0] for row in rows} == names and len(rows) == len(names), rows
             for row in rows:
                 assert row == (line(row[0], new.read(row[0])) if row[0] != RECORD else [RECORD, "", ""]), row
-        print("\n".join(sorted(changed)))
+        print(" ".join(sorted(changed)))
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "write":
         write(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]).read_bytes())
     else:
-        compare(sys.argv[2], sys.argv[3])
+        for old, new in zip(sys.argv[2::2], sys.argv[3::2]):
+            compare(old, new)

@@ -10,15 +10,6 @@ use crate::machine::{memory_directory, skip};
 use crate::reference::harness::{Report, Tools};
 use crate::reference::offload;
 
-const HIP: &str = "
-struct dim3 { unsigned x, y, z; };
-typedef struct ihipStream_t *hipStream_t;
-extern \"C\" int hipLaunchKernel(const void *, dim3, dim3, void **, unsigned long, hipStream_t);
-__attribute__((global)) void add(int *data, int count) {
-  for (int i = 0; i < count; ++i) data[i] += 3;
-}
-";
-
 const OPENMP: &str = "
 int add(int *data) {
 #pragma omp target map(tofrom: data[0:1])
@@ -82,7 +73,7 @@ pub fn compare(report: &mut Report, tools: &Tools) {
     }
     let dir = memory_directory();
     let dir = dir.path();
-    fs::write(dir.join("source.hip"), HIP).unwrap();
+    fs::write(dir.join("source.hip"), crate::hip::SOURCE).unwrap();
     fs::write(dir.join("source.c"), OPENMP).unwrap();
     for (name, tool) in [("ours", &tools.ours), ("theirs", &tools.theirs)] {
         fs::create_dir(dir.join(name)).unwrap();

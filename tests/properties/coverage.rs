@@ -226,7 +226,7 @@ impl Unit {
             }
         };
         // Without images there is no offload binary.
-        let data = if data.is_empty() { formats::binary(&[], 8) } else { data };
+        let data = if data.is_empty() { formats::binary::<Vec<u8>, Vec<u8>>(&[], 8) } else { data };
         let is_amd = is_amd || (form == 3 && codes.is_empty());
         Self { is_amd, is_fatbin: form == 2, codes, data }
     }

@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use super::formats::number;
+
 pub const MAGIC: &[u8] = b"\x50\xed\x55\xba";
 
 pub const PTX: u16 = 1;
@@ -75,10 +77,6 @@ pub fn cubin(sm: u8, fill: usize) -> Vec<u8> {
     elf[32..40].copy_from_slice(&end);
     elf.extend([0; 56]);
     elf
-}
-
-fn number(number: usize) -> [u8; 8] {
-    u64::try_from(number).unwrap().to_le_bytes()
 }
 
 fn short(number: usize) -> [u8; 4] {

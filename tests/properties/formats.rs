@@ -13,11 +13,12 @@ pub const INFLATED_MAX: usize = 32 << 20;
 pub const RAW_DEFLATE: u16 = u16::MAX;
 
 /// A binary bundle of IDs and contents, each content at a multiple of `align`.
-pub fn binary(entries: &[(Vec<u8>, Vec<u8>)], align: usize) -> Vec<u8> {
-    let mut offset = MAGIC.len() + 8 + entries.iter().map(|(id, _)| 24 + id.len()).sum::<usize>();
+pub fn binary<I: AsRef<[u8]>, C: AsRef<[u8]>>(entries: &[(I, C)], align: usize) -> Vec<u8> {
+    let mut offset = MAGIC.len() + 8 + entries.iter().map(|(id, _)| 24 + id.as_ref().len()).sum::<usize>();
     let mut header = [MAGIC, &number(entries.len())].concat();
     let mut payload = Vec::new();
     for (id, content) in entries {
+        let (id, content) = (id.as_ref(), content.as_ref());
         let start = offset.next_multiple_of(align);
         payload.resize(payload.len() + start - offset, 0);
         payload.extend(content);
@@ -28,7 +29,8 @@ pub fn binary(entries: &[(Vec<u8>, Vec<u8>)], align: usize) -> Vec<u8> {
     [header, payload].concat()
 }
 
-fn number(number: usize) -> [u8; 8] {
+/// The number in eight bytes, little-endian.
+pub fn number(number: usize) -> [u8; 8] {
     u64::try_from(number).unwrap().to_le_bytes()
 }
 

@@ -1,7 +1,8 @@
 //! Writes programs with device images as DPC++ links them, from the description of their format, independent of the
 //! library.
 
-use super::formats::read_number;
+use super::formats::{number, read_number};
+use super::make;
 
 /// The alignment of images in a section.
 const ALIGNMENT: usize = 16;
@@ -89,41 +90,18 @@ impl Program {
     }
 }
 
-fn number(number: usize) -> [u8; 8] {
-    u64::try_from(number).unwrap().to_le_bytes()
-}
-
 /// Machines and types of ELF files.
 pub const ELF_X86_64: (u16, u16) = (62, 3);
 pub const ELF_INTEL: (u16, u16) = (205, 1);
 
-/// An ELF file of 64 bits with these sections, all in memory.
+/// An ELF file of 64 bits with these sections.
 pub fn elf((machine, kind): (u16, u16), sections: &[Section]) -> Vec<u8> {
-    let mut data = [&b"\x7fELF\x02\x01\x01"[..], &[0; 9], &kind.to_le_bytes(), &machine.to_le_bytes()].concat();
-    data.extend([&1_u32.to_le_bytes()[..], &[0; 28], &64_u16.to_le_bytes(), &[0; 4], &64_u16.to_le_bytes()].concat());
-    data.extend([0; 4]);
-    let (mut names, mut headers) = (vec![0_u8], vec![0_u8; 64]);
-    for index in 0..=sections.len() {
-        let (name, address, content) = sections.get(index).cloned().unwrap_or((".shstrtab".to_owned(), 0, Vec::new()));
-        let name_at = u32::try_from(names.len()).unwrap();
-        names.extend([name.as_bytes(), b"\0"].concat());
-        let (section_type, flags, content) = match name.as_str() {
-            ".shstrtab" => (3_u32, 0_usize, names.clone()),
-            ".note.intelgt.compat" => (7, 0, content),
-            _ => (1, 2, content),
-        };
-        data.resize(data.len().next_multiple_of(ALIGNMENT), 0);
-        headers.extend([name_at.to_le_bytes(), section_type.to_le_bytes()].concat());
-        headers.extend([flags, address, data.len(), content.len(), 0, 1, 0].map(number).concat());
-        data.extend(content);
+    let mut made: Vec<_> = Vec::new();
+    for (name, address, content) in sections {
+        let section = make::Section::new(name, content).at(*address);
+        made.push(if name == ".note.intelgt.compat" { section.notes() } else { section });
     }
-    data.resize(data.len().next_multiple_of(8), 0);
-    let at = number(data.len());
-    data[40..48].copy_from_slice(&at);
-    let count = u16::try_from(sections.len() + 2).unwrap();
-    data[60..64].copy_from_slice(&[count.to_le_bytes(), (count - 1).to_le_bytes()].concat());
-    data.extend(headers);
-    data
+    make::Elf { machine, kind, ..make::Elf::OBJECT }.write(&made)
 }
 
 /// A SPIR-V module for kernels with as many more words, and `fill` in some of them.
@@ -147,15 +125,6 @@ pub fn zebin(version: u32, code: &[u8]) -> Vec<u8> {
 
 /// The IP version of Ponte Vecchio, as an example.
 pub const PVC: u32 = 0x030f_0007;
-
-/// An `ar` archive as `ocloc` writes it.
-pub fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
-    let member = |(name, content): &(&str, &[u8])| {
-        let header = format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", format!("{name}/"), 0, 0, 0, 644, content.len());
-        [header.as_bytes(), content, &vec![b'\n'; content.len() % 2]].concat()
-    };
-    [b"!<arch>\n".to_vec(), members.iter().map(member).collect::<Vec<_>>().concat()].concat()
-}
 
 /// The images that the table of a program of 64 bits, ELF or PE, has: their offsets and recorded sizes, in the order of
 /// the file. A plain reader, to compare with.

@@ -3,10 +3,12 @@
 use std::io::Write as _;
 
 pub const SHT_PROGBITS: u32 = 1;
+const SHT_NOTE: u32 = 7;
 const SHT_NOBITS: u32 = 8;
 pub const SHT_LLVM_OFFLOADING: u32 = 0x6fff_4c0b;
 
-fn number(value: usize, width: usize) -> Vec<u8> {
+/// The number in `width` bytes, little-endian.
+pub fn number(value: usize, width: usize) -> Vec<u8> {
     u64::try_from(value).unwrap().to_le_bytes()[..width].to_vec()
 }
 
@@ -35,6 +37,10 @@ impl<'s> Section<'s> {
 
     pub fn at(self, address: usize) -> Self {
         Self { address, ..self }
+    }
+
+    pub fn notes(self) -> Self {
+        Self { kind: SHT_NOTE, ..self }
     }
 
     /// Only the size of the content is recorded.
@@ -147,13 +153,16 @@ pub fn pe(sections: &[(&str, &[u8])]) -> Vec<u8> {
     [data, contents].concat()
 }
 
+/// The header of a member of an archive.
+pub fn archive_header(name: &str, size: usize) -> String {
+    format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644)
+}
+
 /// A GNU archive without a symbol index.
 pub fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut data = b"!<arch>\n".to_vec();
     for (name, content) in members {
-        data.extend(
-            format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", format!("{name}/"), 0, 0, 0, 644, content.len()).as_bytes(),
-        );
+        data.extend(archive_header(&format!("{name}/"), content.len()).as_bytes());
         data.extend(*content);
         data.resize(data.len().next_multiple_of(2), b'\n');
     }
@@ -163,12 +172,11 @@ pub fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
 /// A thin GNU archive: the names and sizes of its members, which are files in its directory.
 pub fn thin_archive(members: &[(&str, usize)]) -> Vec<u8> {
     let names: String = members.iter().map(|(name, _)| format!("{name}/\n")).collect();
-    let header = |name: &str, size: usize| format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644);
-    let mut data = format!("!<thin>\n{}{names}", header("//", names.len())).into_bytes();
+    let mut data = format!("!<thin>\n{}{names}", archive_header("//", names.len())).into_bytes();
     data.resize(data.len().next_multiple_of(2), b'\n');
     let mut at = 0;
     for (name, size) in members {
-        data.extend(header(&format!("/{at}"), *size).as_bytes());
+        data.extend(archive_header(&format!("/{at}"), *size).as_bytes());
         at += name.len() + 2;
     }
     data

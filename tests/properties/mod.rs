@@ -24,6 +24,7 @@ mod kernels;
 mod kpack;
 pub mod kpacks;
 mod list;
+pub mod make;
 mod names;
 mod objects;
 mod offload_binary;

@@ -4,6 +4,7 @@ use offload_bundle::scan::{Finding, Format, Scan};
 
 use super::choices::Choices;
 use super::images::{self, Image, PVC, Program};
+use super::make;
 use super::said;
 use super::search::LIMITS;
 
@@ -72,7 +73,7 @@ fn image(choices: &mut Choices<'_>) -> Image {
     let content = match choices.below(4) {
         0 | 1 => images::spirv(words, fill),
         2 => zebin(),
-        _ => images::archive(&[("64.12.60.7", &zebin())]),
+        _ => make::archive(&[("64.12.60.7", &zebin())]),
     };
     let [is_packed, is_listed] = [choices.pick(&[false, true]), choices.pick(&[true, true, false])];
     Image { content, is_packed, is_listed }

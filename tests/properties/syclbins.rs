@@ -3,6 +3,7 @@
 use offload_bundle::container::offload_binary::{ImageInfo, ImageKind, NewImage, Version, plan};
 use offload_bundle::io::write_to;
 
+use super::formats::{number, read_number};
 use super::images;
 
 /// An IR module, or a native image if it has an architecture.
@@ -40,10 +41,6 @@ pub fn sample() -> Vec<Part> {
     vec![Part::new(0, "spir64-unknown-unknown", None, &images::spirv(5, 0)), Part::new(0, triple, Some("pvc"), &native)]
 }
 
-fn number(number: usize) -> [u8; 8] {
-    u64::try_from(number).unwrap().to_le_bytes()
-}
-
 const GLOBAL: &[u8] = b"[SYCLBIN/global metadata]\nstate=1|2\n";
 
 const MODULE: &[u8] = b"[SYCL/devicelib req mask]\nDeviceLibReqMask=1|0\n[SYCL/misc properties]\noptLevel=1|2\n";
@@ -52,9 +49,12 @@ const MODULE: &[u8] = b"[SYCL/devicelib req mask]\nDeviceLibReqMask=1|0\n[SYCL/m
 pub fn array(bytes: &[u8]) -> String {
     let characters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let all = [&number(bytes.len() * 8)[..], bytes].concat();
-    let bit = |at: usize| all.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 != 0);
-    let character = |at: usize| char::from(characters[(0..6).map(|i| usize::from(bit(at + i)) << i).sum::<usize>()]);
-    (0..all.len() * 8).step_by(6).map(character).collect()
+    let digits = |bytes: &[u8]| {
+        let bits = read_number(bytes);
+        (0..(8 * bytes.len()).div_ceil(6))
+            .map(move |at| char::from(characters[usize::try_from(bits >> (6 * at) & 63).unwrap()]))
+    };
+    all.chunks(3).flat_map(digits).collect()
 }
 
 /// The strings and the image of an entry of an offload binary.

@@ -12,6 +12,7 @@ use offload_bundle::scan::Found;
 use sha2::{Digest as _, Sha256};
 
 use super::choices::{Choices, digest};
+use super::make::number;
 use super::recompress::Change;
 use super::room::Room;
 use super::search::search_with;
@@ -130,10 +131,6 @@ fn base64(bytes: &[u8]) -> String {
     let digit =
         |bits: &[u8]| digits[usize::from_str_radix(&format!("{:0<6}", str::from_utf8(bits).unwrap()), 2).unwrap()];
     bits.as_bytes().chunks(6).map(digit).collect()
-}
-
-fn number(value: usize, width: usize) -> Vec<u8> {
-    u64::try_from(value).unwrap().to_le_bytes()[..width].to_vec()
 }
 
 /// A zip file. `streamed` members have their sizes after their data.

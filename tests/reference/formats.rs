@@ -4,26 +4,12 @@ use std::io::{Read as _, Write as _};
 
 use md5::{Digest as _, Md5};
 
-pub const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
+pub use crate::properties::formats::MAGIC;
+use crate::properties::formats::{self, number};
 
 /// A binary bundle.
 pub fn binary(entries: &[(&str, &[u8])], align: usize) -> Vec<u8> {
-    let mut offset = MAGIC.len() + 8 + entries.iter().map(|(id, _)| 24 + id.len()).sum::<usize>();
-    let mut header = [MAGIC, &u64_bytes(entries.len())].concat();
-    let mut payload = Vec::new();
-    for (id, content) in entries {
-        let start = offset.next_multiple_of(align);
-        payload.resize(payload.len() + start - offset, 0);
-        payload.extend(*content);
-        offset = start + content.len();
-        header.extend([u64_bytes(start), u64_bytes(content.len()), u64_bytes(id.len())].concat());
-        header.extend(id.as_bytes());
-    }
-    [header, payload].concat()
-}
-
-fn u64_bytes(number: usize) -> [u8; 8] {
-    u64::try_from(number).unwrap().to_le_bytes()
+    formats::binary(entries, align)
 }
 
 /// A text bundle.
@@ -117,7 +103,7 @@ pub fn compressed_as(version: u16, method: u16, payload: &[u8], stream: &[u8]) -
     let header_len = 8 + width * sizes + 8;
     let sizes = [header_len + stream.len(), payload.len()].into_iter().skip(2 - sizes);
     let mut data = [b"CCOB".as_slice(), &version.to_le_bytes(), &method.to_le_bytes()].concat();
-    sizes.for_each(|size| data.extend(&u64_bytes(size)[..width]));
+    sizes.for_each(|size| data.extend(&number(size)[..width]));
     data.extend(&Md5::digest(payload)[..8]);
     data.extend(stream);
     data
