@@ -159,8 +159,8 @@ impl Injection {
     /// One in how many faults runs unless `OFFLOAD_COMPLETE=1` requests all: some hundreds of each kind.
     fn share(self) -> u8 {
         match self {
-            Self::Errors => 10,
-            Self::ErrorsWithNamedFiles => 2,
+            Self::Errors => 15,
+            Self::ErrorsWithNamedFiles => 3,
             Self::Kills => 5,
         }
     }
