@@ -14,11 +14,8 @@
 //! Not read: the device in ELF files of Intel's OpenCL compiler without zebin.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use object::Endianness;
-use object::elf::{FileHeader32, FileHeader64, SHT_NOTE};
-use object::read::elf::{FileHeader, SectionHeader};
-
 use crate::bytes::Cursor;
+use crate::container::elf::File;
 
 const SECTION: &[u8] = b".note.intelgt.compat";
 
@@ -94,11 +91,7 @@ const BY_FAMILY: [(u32, &str); 23] = [
 
 /// The name of the GPU that an ELF file is for.
 pub(super) fn name(data: &[u8]) -> Option<String> {
-    let notes = match data.get(4)? {
-        1 => notes(FileHeader32::<Endianness>::parse(data).ok()?, data)?,
-        2 => notes(FileHeader64::<Endianness>::parse(data).ok()?, data)?,
-        _ => return None,
-    };
+    let notes = File::read(data).ok()?.section_named(SECTION)?;
     match (note(notes, PRODUCT_CONFIG), note(notes, PRODUCT_FAMILY)) {
         (Some(config), _) if config != 0 => Some(of_version(config)),
         (_, Some(family)) => BY_FAMILY.iter().find(|(number, _)| *number == family).map(|(_, name)| (*name).to_owned()),
@@ -113,16 +106,6 @@ fn of_version(config: u32) -> String {
         Some((_, name)) => (*name).to_owned(),
         None => format!("{architecture}.{release}.{revision}"),
     }
-}
-
-/// The section with the notes.
-fn notes<'d, Elf: FileHeader<Endian = Endianness>>(header: &Elf, data: &'d [u8]) -> Option<&'d [u8]> {
-    let endian = header.endian().ok()?;
-    let sections = header.sections(endian, data).ok()?;
-    let is_own = |section: &&Elf::SectionHeader| {
-        section.sh_type(endian) == SHT_NOTE && sections.section_name(endian, section) == Ok(SECTION)
-    };
-    sections.iter().find(is_own)?.data(endian, data).ok()
 }
 
 /// The first four bytes of the first note of a type. Names and values are padded to 4 bytes.

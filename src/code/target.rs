@@ -21,9 +21,11 @@
 //! them; cubins of CUDA 12.9 and 13.5.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use object::elf::{EM_AMDGPU, EM_CUDA};
+
 use super::intel_gpu;
-use crate::bytes::array;
-use crate::container::magic::{EM_AMDGPU, EM_CUDA, Magic, elf_machine};
+use crate::container::elf::Header;
+use crate::container::magic::Magic;
 use crate::container::spirv::{self, Width};
 use crate::container::sycl::INTEL;
 use crate::container::{bitcode, ptx};
@@ -41,9 +43,9 @@ pub(crate) fn target_id(head: &[u8]) -> Option<String> {
     if Magic::identify(head) == Magic::IntelGpu {
         return intel_gpu::name(head);
     }
-    let at = if head.get(4) == Some(&2) { 48 } else { 36 };
-    let flags = u32::from_le_bytes(array(head, at)?);
-    match elf_machine(head)? {
+    let header = Header::read(head)?;
+    let flags = u32::try_from(header.flags).ok()?;
+    match header.machine() {
         EM_AMDGPU => amd_target_id(head, flags),
         EM_CUDA => architecture(head, flags),
         _ => None,

@@ -25,28 +25,25 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use object::LittleEndian as Le;
 use object::elf::{
-    DF_1_PIE, DT_FLAGS_1, DT_NULL, Dyn64, ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_RISCV, EM_S390, EM_X86_64, ET_DYN,
-    ET_EXEC, FileHeader64, PF_R, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_PHDR, ProgramFlags, ProgramHeader64,
-    SHF_ALLOC, SHF_EXECINSTR, SHN_LORESERVE, SHT_DYNSYM, SHT_NOBITS, SHT_PROGBITS, SHT_SYMTAB, SectionFlags,
-    SectionHeader64, Sym64,
+    DF_1_PIE, DT_FLAGS_1, EM_RISCV, EM_S390, EM_X86_64, ET_DYN, ET_EXEC, PF_R, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD,
+    PT_PHDR, SHF_ALLOC, SHF_EXECINSTR, SHN_LORESERVE, SHT_DYNSYM, SHT_NOBITS, SHT_PROGBITS, SHT_SYMTAB,
 };
-use object::pod::{bytes_of, bytes_of_slice, from_bytes, slice_from_bytes};
 
+use super::elf::{Encoding, Header, Record, Section, Segment, Symbol, Table};
+use super::fatbin;
 use crate::bytes::{len_of, len_u64, slice, tail, to_u64};
-use crate::container::fatbin;
 use crate::io::piece::{Change, Piece};
 
-type Segment = ProgramHeader64<Le>;
-type Section = SectionHeader64<Le>;
-
-const LE: Le = Le;
+const ENCODING: Encoding = Encoding::LITTLE_64;
 const HEADER_LEN: u64 = 64;
 /// The length of the header of a fatbin, if it has no more fields than all have.
 const FATBIN_LEN: u64 = 16;
 const SEGMENT_LEN: u64 = 56;
 const SECTION_LEN: u64 = 64;
+const SYMBOL_LEN: usize = 24;
+/// The length of an entry of the dynamic section: a tag and a value.
+const DYNAMIC_LEN: usize = 16;
 
 /// The largest table of program headers that Linux reads, in bytes.
 const TABLE_MAX: u64 = (64 << 10) - HEADER_LEN - FATBIN_LEN - SEGMENT_LEN;
@@ -72,7 +69,7 @@ const ALIGNED_MAX: usize = 32;
 /// The largest number of symbols in sections that are split.
 const SYMBOLS_MAX: usize = 1 << 16;
 
-/// The offset of `st_shndx` in a symbol.
+/// The offset of `section` in a symbol.
 const SYMBOL_SECTION: u64 = 6;
 
 /// Whether [`close`] can take bytes out of files like this. Data after all that the headers know of may be found by its offset, as
@@ -94,20 +91,20 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<Change<'stat
         let mut parts = split.contains(&section).then_some(&closed.parts)?.iter();
         parts.rfind(|part| part.of == section && part.start <= address).map(|part| part.index)
     })?;
-    let header = bytes_of(&closed.header);
-    let table = bytes_of_slice(&closed.segments);
+    let (header, table) = (ENCODING.encode(&[closed.header]), ENCODING.encode(&closed.segments));
     if room.front > 0 {
-        let zeros = room.front.checked_sub(len_u64(header))?.checked_sub(len_u64(table))?;
+        let zeros = room.front.checked_sub(len_u64(&header))?.checked_sub(len_u64(&table))?;
         changes.push((0..0, vec![Piece::Bytes([header, table].concat()), Piece::Zeros(zeros)]));
     } else {
         changes.push(change(0, header)?);
-        changes.push(change(room.start, &wrapped(&[bytes_of(&program.header), table].concat())?)?);
+        let old = ENCODING.encode(&[program.header]);
+        changes.push(change(room.start, wrapped(&[old, table].concat())?)?);
     }
     let saved = cuts.iter().map(|cut| len_of(&cut.range)).fold(0, u64::saturating_add);
     changes.extend(cuts.into_iter().map(|cut| (cut.range, Vec::new())));
-    let (headers, sections) = (program.section_headers(program.sections.len())?, bytes_of_slice(&closed.sections));
-    let padding = closed.grown.checked_sub(len_u64(sections).checked_sub(len_of(&headers))?)?;
-    changes.push((headers, vec![Piece::Bytes(sections.to_vec()), Piece::Zeros(padding)]));
+    let (headers, sections) = (program.section_headers(program.sections.len())?, ENCODING.encode(&closed.sections));
+    let padding = closed.grown.checked_sub(len_u64(&sections).checked_sub(len_of(&headers))?)?;
+    changes.push((headers, vec![Piece::Bytes(sections), Piece::Zeros(padding)]));
     in_order(changes).filter(|_| saved > room.front.saturating_add(closed.grown))
 }
 
@@ -115,12 +112,11 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<Change<'stat
 pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
     let closed = Program::read(data)?;
     let (_, first) = closed.loaded().next()?;
-    let (front, table) = (first.p_offset.get(LE), closed.header.e_phoff.get(LE));
+    let (front, table) = (first.offset, closed.header.segments_at);
     let old_header = if front > 0 { front } else { table.checked_sub(HEADER_LEN)? };
-    let header = *from_bytes::<FileHeader64<Le>>(tail(data, old_header)?).ok()?.0;
-    let old_table = tail(data, header.e_phoff.get(LE).checked_add(front)?)?;
-    let segments = slice_from_bytes::<Segment>(old_table, usize::from(header.e_phnum.get(LE))).ok()?.0;
-    let (sections, added) = closed.sections.split_at_checked(usize::from(header.e_shnum.get(LE)))?;
+    let header: Header = ENCODING.decode(slice(data, old_header, HEADER_LEN)?);
+    let segments: Vec<Segment> = table_at(data, header.segments_at.checked_add(front)?, header.segment_count)?;
+    let (sections, added) = closed.sections.split_at_checked(usize::try_from(header.section_count).ok()?)?;
     if added.len() > PARTS_MAX {
         return None;
     }
@@ -128,8 +124,8 @@ pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
     let (mut sections, mut owners, mut cuts) = (sections.to_vec(), vec![None; added.len()], Vec::new());
     for (first, of) in added.iter().zip(&mut owners) {
         let is_split = |section: &Section| {
-            let names = [section, first].map(|section| (section.sh_name.get(LE), section.sh_offset.get(LE)));
-            section.sh_type.get(LE) == SHT_NOBITS && names[0] == names[1]
+            let names = [section, first].map(|section| (section.name, section.offset));
+            section.is(SHT_NOBITS) && names[0] == names[1]
         };
         if let Some(index) = sections.iter().position(is_split) {
             *sections.get_mut(index)? = *first;
@@ -144,63 +140,62 @@ pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
     moves.add(headers.end.checked_sub(grown)?..headers.end, 0);
     let mut changes = Vec::new();
     for (index, old) in segments.iter().enumerate().filter(|(_, old)| is_loaded(old)) {
-        let addresses = address(old)..address(old).checked_add(old.p_filesz.get(LE))?;
-        let is_part = |part: &&Segment| addresses.contains(&address(part)) && (front == 0 || part.p_offset.get(LE) > 0);
+        let addresses = old.address..old.address.checked_add(old.size)?;
+        let is_part = |part: &&Segment| addresses.contains(&part.address) && (front == 0 || part.offset > 0);
         let mut parts = closed.loaded().map(|(_, part)| part).filter(is_part).peekable();
         while let Some(part) = parts.next() {
-            let start = address(part).checked_add(part.p_filesz.get(LE))?;
-            let end = parts.peek().map_or(addresses.end, |next| address(next));
+            let start = part.address.checked_add(part.size)?;
+            let end = parts.peek().map_or(addresses.end, |next| next.address);
             if start >= end {
                 continue;
             }
             if cuts.len() == CUTS_MAX {
                 return None;
             }
-            let at = part.p_offset.get(LE).checked_add(part.p_filesz.get(LE))?;
+            let at = part.offset.checked_add(part.size)?;
             let size = end.checked_sub(start)?;
             moves.add(at..at, size);
             changes.push((at..at, vec![Piece::Zeros(size)]));
-            let offset = |at: u64| at.checked_sub(address(old))?.checked_add(old.p_offset.get(LE));
+            let offset = |at: u64| at.checked_sub(old.address)?.checked_add(old.offset);
             let before = (0..).zip(&sections).filter(|(_, section)| end_of(section).is_some_and(|end| end <= start));
-            let (owner, _) = before.max_by_key(|(_, section)| section.sh_addr.get(LE))?;
+            let (owner, _) = before.max_by_key(|(_, section)| section.address)?;
             let section = sections.get_mut(owner)?;
             let mut gap = end_of(section)?..end;
             let mut section_end = end;
             for (next, of) in added.iter().zip(&mut owners).filter(|(_, of)| of.is_none()) {
-                if next.sh_addr.get(LE) == section_end {
+                if next.address == section_end {
                     section_end = end_of(next)?;
-                    gap.end = if next.sh_name.get(LE) != section.sh_name.get(LE) { section_end } else { gap.end };
+                    gap.end = if next.name != section.name { section_end } else { gap.end };
                     *of = u16::try_from(owner).ok();
                 }
             }
-            section.sh_size.set(LE, section_end.checked_sub(section.sh_addr.get(LE))?);
+            section.size = section_end.checked_sub(section.address)?;
             let gap = offset(gap.start)?..offset(gap.end)?;
             cuts.push(Cut { range: offset(start)?..offset(end)?, gap, segment: index, section: owner });
         }
     }
 
     for section in sections.iter_mut().skip(1) {
-        section.sh_offset.set(LE, moves.moved(section.sh_offset.get(LE)));
+        section.offset = moves.moved(section.offset);
     }
     let len = Some(moves.moved(closed.len)).filter(|&len| len <= OPENED_MAX)?;
-    let opened = Program::of(data, len, header, segments.to_vec(), sections)?;
+    let opened = Program::of(data, len, header, segments, sections)?;
     let start = if front > 0 { cuts.first()?.range.start } else { moves.moved(old_header).checked_sub(FATBIN_LEN)? };
     let again = opened.closed(&cuts, &Room { front, start })?;
-    let is_same = bytes_of(&again.header) == bytes_of(&closed.header)
-        && bytes_of_slice(&again.segments) == bytes_of_slice(&closed.segments)
-        && bytes_of_slice(&again.sections) == bytes_of_slice(&closed.sections);
+    let is_same =
+        again.header == closed.header && again.segments == closed.segments && again.sections == closed.sections;
 
     let kept = opened.sections.len();
     changes.extend(closed.renumbered(|section, _| *owners.get(section.checked_sub(kept)?)?)?);
     if front > 0 {
         changes.push((0..front, Vec::new()));
     } else {
-        changes.push(change(0, bytes_of(&header))?);
-        let used = HEADER_LEN.checked_add(FATBIN_LEN)?.checked_add(len_u64(bytes_of_slice(&closed.segments)))?;
+        changes.push(change(0, ENCODING.encode(&[header]))?);
+        let used = HEADER_LEN.checked_add(FATBIN_LEN)?.checked_add(table_len(&closed.segments))?;
         let start = old_header.checked_sub(FATBIN_LEN)?;
         changes.push((start..start.checked_add(used)?, vec![Piece::Zeros(used)]));
     }
-    changes.push((headers, vec![Piece::Bytes(bytes_of_slice(&opened.sections).to_vec())]));
+    changes.push((headers, vec![Piece::Bytes(ENCODING.encode(&opened.sections))]));
     in_order(changes).filter(|_| is_same)
 }
 
@@ -212,30 +207,36 @@ fn in_order(mut changes: Vec<Change<'static>>) -> Option<Vec<Change<'static>>> {
 }
 
 /// New bytes for as many old ones.
-fn change(start: u64, new: &[u8]) -> Option<Change<'static>> {
-    Some((start..start.checked_add(len_u64(new))?, vec![Piece::Bytes(new.to_vec())]))
+fn change(start: u64, new: Vec<u8>) -> Option<Change<'static>> {
+    Some((start..start.checked_add(len_u64(&new))?, vec![Piece::Bytes(new)]))
 }
 
 fn is_loaded(segment: &Segment) -> bool {
-    segment.p_type.get(LE) == PT_LOAD
+    segment.is(PT_LOAD)
 }
 
 /// Whether loaders take a segment.
 fn can_be_mapped(segment: &Segment) -> bool {
-    let align = segment.p_align.get(LE);
+    let align = segment.alignment;
     let into = |place: u64| place.checked_rem(align);
-    let is_aligned = align.is_power_of_two() && into(segment.p_offset.get(LE)) == into(address(segment));
-    is_aligned && segment.p_filesz.get(LE) <= segment.p_memsz.get(LE)
+    let is_aligned = align.is_power_of_two() && into(segment.offset) == into(segment.address);
+    is_aligned && segment.size <= segment.memory
 }
 
-/// Where a segment starts in memory.
-fn address(segment: &Segment) -> u64 {
-    segment.p_vaddr.get(LE)
+/// The records of a table.
+fn table_at<R: Record>(data: &[u8], at: u64, count: u64) -> Option<Vec<R>> {
+    let bytes = slice(data, at, count.checked_mul(ENCODING.len_of::<R>())?)?;
+    Some(Table::new(ENCODING, bytes).iter().collect())
+}
+
+/// The length of a table of program headers.
+fn table_len(segments: &[Segment]) -> u64 {
+    to_u64(segments.len()).saturating_mul(SEGMENT_LEN)
 }
 
 /// Where a section ends in memory.
 fn end_of(section: &Section) -> Option<u64> {
-    section.sh_addr.get(LE).checked_add(section.sh_size.get(LE))
+    section.address.checked_add(section.size)
 }
 
 /// Where the bytes of a file go: the ranges that are replaced, in the order of the file, each with its new length.
@@ -300,7 +301,7 @@ struct SectionPart {
 
 /// What a file is without some gaps.
 struct Closed {
-    header: FileHeader64<Le>,
+    header: Header,
     segments: Vec<Segment>,
     sections: Vec<Section>,
     /// In the order of their addresses in each section.
@@ -314,7 +315,7 @@ struct Program<'d> {
     data: &'d [u8],
     /// The length of the file.
     len: u64,
-    header: FileHeader64<Le>,
+    header: Header,
     segments: Vec<Segment>,
     sections: Vec<Section>,
     /// The size of the pages by which the file is mapped.
@@ -325,30 +326,21 @@ struct Program<'d> {
 
 impl<'d> Program<'d> {
     fn read(data: &'d [u8]) -> Option<Self> {
-        let (header, _) = from_bytes::<FileHeader64<Le>>(data).ok()?;
-        let ident = &header.e_ident;
-        let is_known = ident.magic == ELFMAG && ident.class == ELFCLASS64 && ident.data == ELFDATA2LSB;
-        let is_linked = matches!(header.e_type.get(LE), ET_DYN | ET_EXEC);
-        let sizes = [header.e_phentsize.get(LE), header.e_shentsize.get(LE)].map(u64::from);
-        let (segments, sections) = (header.e_phnum.get(LE), header.e_shnum.get(LE));
-        let is_readable = u64::from(segments) <= TABLE_MAX / SEGMENT_LEN && sections > 0;
-        if !is_known || !is_linked || sizes != [SEGMENT_LEN, SECTION_LEN] || !is_readable {
+        let header = Header::read(data).filter(|_| Encoding::of(data) == ENCODING)?;
+        let Header { segment_len, segment_count, section_len, section_count, .. } = header;
+        let is_linked = matches!(header.kind(), ET_DYN | ET_EXEC);
+        let is_readable = segment_count <= TABLE_MAX / SEGMENT_LEN && section_count > 0;
+        if !is_linked || (segment_len, section_len) != (SEGMENT_LEN, SECTION_LEN) || !is_readable {
             return None;
         }
-        let segments = slice_from_bytes(tail(data, header.e_phoff.get(LE))?, usize::from(segments)).ok()?.0.to_vec();
-        let sections = slice_from_bytes(tail(data, header.e_shoff.get(LE))?, usize::from(sections)).ok()?.0.to_vec();
-        Self::of(data, len_u64(data), *header, segments, sections)
+        let segments = table_at(data, header.segments_at, segment_count)?;
+        let sections = table_at(data, header.sections_at, section_count)?;
+        Self::of(data, len_u64(data), header, segments, sections)
     }
 
     /// A file of `len` bytes with these headers; none if loaders could not map it.
-    fn of(
-        data: &'d [u8],
-        len: u64,
-        header: FileHeader64<Le>,
-        segments: Vec<Segment>,
-        sections: Vec<Section>,
-    ) -> Option<Self> {
-        let mut page = match header.e_machine.get(LE) {
+    fn of(data: &'d [u8], len: u64, header: Header, segments: Vec<Segment>, sections: Vec<Section>) -> Option<Self> {
+        let mut page = match header.machine() {
             EM_X86_64 | EM_RISCV | EM_S390 => PAGE_MIN,
             _ => PAGE_MAX,
         };
@@ -356,20 +348,20 @@ impl<'d> Program<'d> {
             if !can_be_mapped(segment) {
                 return None;
             }
-            page = page.min(segment.p_align.get(LE));
+            page = page.min(segment.alignment);
         }
-        let is_aligned = |segment: &Segment| is_loaded(segment) && segment.p_align.get(LE) > page;
+        let is_aligned = |segment: &Segment| is_loaded(segment) && segment.alignment > page;
         let may_search = segments.iter().filter(|segment| is_aligned(segment)).count() <= ALIGNED_MAX;
         let needed = |segment: &Segment| {
             if !is_aligned(segment) || !may_search {
-                return segment.p_align.get(LE);
+                return segment.alignment;
             }
             let is_inside = |section: &&Section| {
-                let into = section.sh_addr.get(LE).checked_sub(address(segment));
-                section.sh_flags.get(LE).contains(SHF_ALLOC) && into.is_some_and(|into| into < segment.p_memsz.get(LE))
+                let into = section.address.checked_sub(segment.address);
+                section.flags & SHF_ALLOC.0 != 0 && into.is_some_and(|into| into < segment.memory)
             };
-            let sections = sections.iter().filter(is_inside).map(|section| section.sh_addralign.get(LE));
-            sections.fold(page, u64::max).min(segment.p_align.get(LE))
+            let sections = sections.iter().filter(is_inside).map(|section| section.alignment);
+            sections.fold(page, u64::max).min(segment.alignment)
         };
         let alignments = segments.iter().map(needed).collect();
         (page >= PAGE_MIN).then_some(Self { data, len, header, segments, sections, page, alignments })
@@ -382,12 +374,12 @@ impl<'d> Program<'d> {
 
     /// The first offset after all headers, segments and sections.
     fn end(&self) -> Option<u64> {
-        let segments = len_u64(bytes_of_slice(&self.segments)).checked_add(self.header.e_phoff.get(LE))?;
+        let segments = table_len(&self.segments).checked_add(self.header.segments_at)?;
         let headers = self.section_headers(self.sections.len())?.end.max(segments);
-        let in_file = |section: &&Section| section.sh_type.get(LE) != SHT_NOBITS;
-        let sections = self.sections.iter().filter(in_file).map(|section| (&section.sh_offset, &section.sh_size));
-        let segments = self.segments.iter().map(|segment| (&segment.p_offset, &segment.p_filesz));
-        let mut ends = sections.chain(segments).map(|(start, len)| start.get(LE).checked_add(len.get(LE)));
+        let in_file = |section: &&Section| !section.is(SHT_NOBITS);
+        let sections = self.sections.iter().filter(in_file).map(|section| (section.offset, section.size));
+        let segments = self.segments.iter().map(|segment| (segment.offset, segment.size));
+        let mut ends = sections.chain(segments).map(|(start, len)| start.checked_add(len));
         ends.try_fold(headers, |last, end| Some(last.max(end?)))
     }
 
@@ -410,26 +402,24 @@ impl<'d> Program<'d> {
     /// Pages of a gap, if it lies in one segment and one section alone.
     fn cut(&self, gap: &Range<u64>, mut range: Range<u64>) -> Option<Cut> {
         let meets = |start: u64, len: u64| len > 0 && start < gap.end && start.saturating_add(len) > gap.start;
-        let mut segments =
-            (0..).zip(&self.segments).filter(|(_, segment)| meets(segment.p_offset.get(LE), segment.p_filesz.get(LE)));
-        let mut sections = (0..).zip(&self.sections).filter(|(_, section)| {
-            section.sh_type.get(LE) != SHT_NOBITS && meets(section.sh_offset.get(LE), section.sh_size.get(LE))
-        });
+        let mut segments = (0..).zip(&self.segments).filter(|(_, segment)| meets(segment.offset, segment.size));
+        let mut sections = (0..)
+            .zip(&self.sections)
+            .filter(|(_, section)| !section.is(SHT_NOBITS) && meets(section.offset, section.size));
         let ((segment, in_memory), (index, section)) = (segments.next()?, sections.next()?);
         let is_alone = segments.next().is_none() && sections.next().is_none();
-        let (offset, len) = (in_memory.p_offset.get(LE), in_memory.p_filesz.get(LE));
+        let (offset, len) = (in_memory.offset, in_memory.size);
         let end = offset.checked_add(len)?;
         // Memory that follows the bytes of the segment stays behind some of them.
-        if range.end == end && in_memory.p_memsz.get(LE) > len {
+        if range.end == end && in_memory.memory > len {
             range.end = range.end.checked_sub(self.page)?;
         }
         let address = |start: u64, base: u64| gap.start.checked_sub(start)?.checked_add(base);
-        let is_loaded = in_memory.p_type.get(LE) == PT_LOAD
-            && section.sh_type.get(LE) == SHT_PROGBITS
-            && section.sh_flags.get(LE).contains(SHF_ALLOC)
-            && gap.end <= end.min(section.sh_offset.get(LE).checked_add(section.sh_size.get(LE))?)
-            && address(offset, in_memory.p_vaddr.get(LE))?
-                == address(section.sh_offset.get(LE), section.sh_addr.get(LE))?;
+        let is_loaded = in_memory.is(PT_LOAD)
+            && section.is(SHT_PROGBITS)
+            && section.flags & SHF_ALLOC.0 != 0
+            && gap.end <= end.min(section.offset.checked_add(section.size)?)
+            && address(offset, in_memory.address)? == address(section.offset, section.address)?;
         (is_alone && is_loaded && !range.is_empty()).then_some(Cut { range, gap: gap.clone(), segment, section: index })
     }
 
@@ -449,10 +439,10 @@ impl<'d> Program<'d> {
                 cuts.remove(0);
             } else if is_program {
                 first.range.start = end;
-                return (self.header.e_phoff.get(LE) < start).then_some(Room { front: 0, start });
+                return (self.header.segments_at < start).then_some(Room { front: 0, start });
             } else {
                 let front = len.checked_next_multiple_of(self.alignment_from(0).max(self.page))?;
-                let is_first = self.loaded().next().is_some_and(|(_, first)| first.p_offset.get(LE) == 0);
+                let is_first = self.loaded().next().is_some_and(|(_, first)| first.offset == 0);
                 return is_first.then_some(Room { front, start });
             }
         }
@@ -462,31 +452,32 @@ impl<'d> Program<'d> {
     /// Whether program headers are found in a segment. Linux before 5.18 tells a program where they are as if they
     /// were in the first segment that is loaded.
     fn may_hold_headers(&self, segment: usize) -> bool {
-        let shift = |segment: &Segment| segment.p_vaddr.get(LE).wrapping_sub(segment.p_offset.get(LE));
+        let shift = |segment: &Segment| segment.address.wrapping_sub(segment.offset);
         let first = self.loaded().next().map(|(_, first)| shift(first));
         self.segments.get(segment).map(shift) == first
     }
 
     /// Whether the file is a program, not only a library.
     fn is_program(&self) -> bool {
-        let has = |wanted| self.segments.iter().find(|segment| segment.p_type.get(LE) == wanted);
-        let dynamic =
-            has(PT_DYNAMIC).and_then(|segment| slice(self.data, segment.p_offset.get(LE), segment.p_filesz.get(LE)));
-        let entries = dynamic
-            .unwrap_or_default()
-            .chunks_exact(size_of::<Dyn64<Le>>())
-            .filter_map(|entry| from_bytes::<Dyn64<Le>>(entry).ok());
-        let mut entries =
-            entries.map(|(entry, _)| (entry.d_tag.get(LE), entry.d_val.get(LE))).take_while(|(tag, _)| *tag != DT_NULL);
-        self.header.e_type.get(LE) == ET_EXEC
+        let has = |wanted| self.segments.iter().find(|segment| segment.is(wanted));
+        let dynamic = has(PT_DYNAMIC).and_then(|segment| slice(self.data, segment.offset, segment.size));
+        let entries = dynamic.unwrap_or_default().chunks_exact(DYNAMIC_LEN);
+        let mut entries = entries
+            .map(|entry| entry.split_at(DYNAMIC_LEN / 2))
+            .map(|(tag, value)| (ENCODING.read(tag), ENCODING.read(value)));
+        let is_flags = |tag: u64| i64::try_from(tag) == Ok(DT_FLAGS_1.0);
+        self.header.kind() == ET_EXEC
             || has(PT_INTERP).is_some()
-            || entries.any(|(tag, value)| tag == DT_FLAGS_1 && value & DF_1_PIE.0 != 0)
+            || entries
+                .by_ref()
+                .take_while(|(tag, _)| *tag > 0)
+                .any(|(tag, value)| is_flags(tag) && value & DF_1_PIE.0 != 0)
     }
 
     /// Leaves so much of the gaps of each segment that what follows moves by a multiple of its alignment.
     fn keep_alignment(&self, cuts: &mut Vec<Cut>) {
         for (index, segment) in self.loaded() {
-            let end = segment.p_offset.get(LE).saturating_add(segment.p_filesz.get(LE));
+            let end = segment.offset.saturating_add(segment.size);
             let all = cuts
                 .iter()
                 .filter(|cut| cut.segment == index)
@@ -505,7 +496,7 @@ impl<'d> Program<'d> {
     /// The largest alignment of the segments that are loaded from an offset on, also of those without bytes in the file, whose
     /// offsets loaders check too; 0 if there are none.
     fn alignment_from(&self, offset: u64) -> u64 {
-        let is_after = |segment: &Segment| segment.p_offset.get(LE) >= offset;
+        let is_after = |segment: &Segment| segment.offset >= offset;
         let after =
             self.segments.iter().zip(&self.alignments).filter(|(segment, _)| is_loaded(segment) && is_after(segment));
         after.map(|(_, alignment)| *alignment).max().unwrap_or(0)
@@ -513,15 +504,15 @@ impl<'d> Program<'d> {
 
     /// Where the first section headers are.
     fn section_headers(&self, count: usize) -> Option<Range<u64>> {
-        let start = self.header.e_shoff.get(LE);
+        let start = self.header.sections_at;
         Some(start..start.checked_add(to_u64(count).checked_mul(SECTION_LEN)?)?)
     }
 
     /// The number of bytes by which the table of sections, which is at `headers`, grows with some more. None if it is loaded.
     fn growth(&self, headers: &Range<u64>, added: usize) -> Option<u64> {
         let is_loaded = |segment: &Segment| {
-            let start = segment.p_offset.get(LE);
-            start < headers.end && start.saturating_add(segment.p_filesz.get(LE)) > headers.start
+            let start = segment.offset;
+            start < headers.end && start.saturating_add(segment.size) > headers.start
         };
         if self.loaded().any(|(_, segment)| is_loaded(segment)) {
             return None;
@@ -540,22 +531,22 @@ impl<'d> Program<'d> {
         moves.add(headers.end..headers.end, grown);
         cuts.iter().for_each(|cut| moves.add(cut.range.clone(), 0));
         for (index, section) in sections.iter_mut().enumerate().skip(1) {
-            let (start, size) = (section.sh_offset.get(LE), section.sh_size.get(LE));
-            section.sh_offset.set(LE, moves.moved(start));
+            let (start, size) = (section.offset, section.size);
+            section.offset = moves.moved(start);
             if cuts.iter().any(|cut| cut.section == index) {
                 let end = moves.moved(start.checked_add(size)?);
-                section.sh_size.set(LE, end.checked_sub(moves.moved(start))?);
-                section.sh_type.set(LE, SHT_NOBITS);
-                section.sh_flags.set(LE, SectionFlags(0));
-                section.sh_addr.set(LE, 0);
+                section.size = end.checked_sub(moves.moved(start))?;
+                section.kind = SHT_NOBITS.0.into();
+                section.flags = 0;
+                section.address = 0;
             }
         }
         let segments = self.split_segments(cuts, room, &moves)?;
         let mut header = self.header;
-        header.e_phoff.set(LE, self.table(room, &moves)?);
-        header.e_phnum.set(LE, u16::try_from(segments.len()).ok()?);
-        header.e_shoff.set(LE, moves.moved(headers.start));
-        header.e_shnum.set(LE, u16::try_from(sections.len()).ok().filter(|count| *count < SHN_LORESERVE)?);
+        header.segments_at = self.table(room, &moves)?;
+        header.segment_count = u16::try_from(segments.len()).ok()?.into();
+        header.sections_at = moves.moved(headers.start);
+        header.section_count = u16::try_from(sections.len()).ok().filter(|count| *count < SHN_LORESERVE)?.into();
         (!cuts.is_empty()).then_some(Closed { header, segments, sections, parts, grown })
     }
 
@@ -564,24 +555,24 @@ impl<'d> Program<'d> {
         let (mut sections, mut parts) = (self.sections.clone(), Vec::new());
         for (at, cut) in cuts.iter().enumerate() {
             let old = self.sections.get(cut.section)?;
-            let start = old.sh_offset.get(LE);
+            let start = old.offset;
             let next = cuts.get(at.checked_add(1)?).filter(|next| next.section == cut.section);
-            let end = next.map_or(start.checked_add(old.sh_size.get(LE))?, |next| next.gap.start);
+            let end = next.map_or(start.checked_add(old.size)?, |next| next.gap.start);
             let is_first = !parts.iter().any(|part: &SectionPart| part.of == cut.section);
             let first = if is_first { start..cut.gap.start } else { start..start };
             let mut zeros = *old;
             // A name is needed, as symbols may stand there, but not one of device code: the same without its first letter.
-            zeros.sh_name.set(LE, old.sh_name.get(LE).checked_add(1)?);
+            zeros.name = old.name.checked_add(1)?;
             for (mut part, range) in [(*old, first), (zeros, cut.range.end..cut.gap.end), (*old, cut.gap.end..end)] {
                 if range.is_empty() {
                     continue;
                 }
-                let address = range.start.checked_sub(start)?.checked_add(old.sh_addr.get(LE))?;
-                part.sh_addr.set(LE, address);
-                part.sh_offset.set(LE, range.start);
-                part.sh_size.set(LE, len_of(&range));
+                let address = range.start.checked_sub(start)?.checked_add(old.address)?;
+                part.address = address;
+                part.offset = range.start;
+                part.size = len_of(&range);
                 if range.start != start {
-                    part.sh_addralign.set(LE, 1);
+                    part.alignment = 1;
                 }
                 let index = u16::try_from(sections.len()).ok()?;
                 parts.push(SectionPart { of: cut.section, start: address, index });
@@ -596,42 +587,42 @@ impl<'d> Program<'d> {
         let mut segments = Vec::new();
         let mut headers_address = None;
         for (index, (segment, alignment)) in self.segments.iter().zip(&self.alignments).enumerate() {
-            let start = segment.p_offset.get(LE);
-            let end = start.checked_add(segment.p_filesz.get(LE))?;
-            let beyond = segment.p_memsz.get(LE).wrapping_sub(segment.p_filesz.get(LE));
+            let start = segment.offset;
+            let end = start.checked_add(segment.size)?;
+            let beyond = segment.memory.wrapping_sub(segment.size);
             let part = |range: Range<u64>, memory: u64| {
                 let into = range.start.checked_sub(start)?;
                 let mut part = *segment;
-                part.p_offset.set(LE, moves.moved(range.start));
-                part.p_vaddr.set(LE, address(segment).checked_add(into)?);
-                part.p_paddr.set(LE, segment.p_paddr.get(LE).wrapping_add(into));
-                part.p_filesz.set(LE, len_of(&range));
-                part.p_memsz.set(LE, len_of(&range).wrapping_add(memory));
+                part.offset = moves.moved(range.start);
+                part.address = segment.address.checked_add(into)?;
+                part.physical = segment.physical.wrapping_add(into);
+                part.size = len_of(&range);
+                part.memory = len_of(&range).wrapping_add(memory);
                 if is_loaded(segment) {
-                    part.p_align.set(LE, if into == 0 { *alignment } else { self.page });
+                    part.alignment = if into == 0 { *alignment } else { self.page };
                 }
                 // eu-elflint, for one, expects executable sections in an executable segment.
                 let has_code = |section: &Section| {
-                    let start = section.sh_offset.get(LE);
-                    section.sh_flags.get(LE).contains(SHF_EXECINSTR) && start < range.end && range.start <= start
+                    let start = section.offset;
+                    section.flags & SHF_EXECINSTR.0 != 0 && start < range.end && range.start <= start
                 };
                 if into > 0 && !self.sections.iter().any(has_code) {
-                    part.p_flags.set(LE, ProgramFlags(part.p_flags.get(LE).0 & !PF_X.0));
+                    part.flags &= !u64::from(PF_X.0);
                 }
                 Some(part)
             };
             if is_loaded(segment) && (start..end).contains(&room.start) {
-                headers_address = address(segment).checked_add(room.start.checked_sub(start)?);
+                headers_address = segment.address.checked_add(room.start.checked_sub(start)?);
             }
             let mut at = start;
             for Cut { range, .. } in cuts.iter().filter(|cut| cut.segment == index) {
                 let mut before = part(at..range.start, len_of(range))?;
                 if room.front > 0 && range.start == room.start {
-                    before.p_memsz.set(LE, before.p_filesz.get(LE));
+                    before.memory = before.size;
                     segments.push(before);
                     before = part(range.start..range.start, len_of(range))?;
-                    before.p_offset.set(LE, 0);
-                    before.p_flags.set(LE, PF_R);
+                    before.offset = 0;
+                    before.flags = PF_R.0.into();
                 }
                 segments.push(before);
                 at = range.end;
@@ -640,20 +631,20 @@ impl<'d> Program<'d> {
                 segments.push(part(at..end, beyond)?);
             }
         }
-        let table_len = len_u64(bytes_of_slice(&segments));
+        let table_len = table_len(&segments);
         let headers_len = HEADER_LEN.checked_add(table_len)?.checked_next_multiple_of(self.page)?;
-        let is_header = |segment: &Segment| is_loaded(segment) && segment.p_offset.get(LE) == 0 && room.front > 0;
+        let is_header = |segment: &Segment| is_loaded(segment) && segment.offset == 0 && room.front > 0;
         for segment in &mut segments {
             if is_header(segment) {
-                segment.p_filesz.set(LE, headers_len);
-                (segment.p_memsz.get(LE) >= headers_len).then_some(())?;
-            } else if segment.p_type.get(LE) == PT_PHDR {
+                segment.size = headers_len;
+                (segment.memory >= headers_len).then_some(())?;
+            } else if segment.is(PT_PHDR) {
                 let table = headers_address?.checked_add(HEADER_LEN)?.checked_add(room.wrapper())?;
-                segment.p_offset.set(LE, self.table(room, moves)?);
-                segment.p_paddr.set(LE, segment.p_paddr.get(LE).wrapping_add(table).wrapping_sub(address(segment)));
-                segment.p_vaddr.set(LE, table);
-                segment.p_filesz.set(LE, table_len);
-                segment.p_memsz.set(LE, table_len);
+                segment.offset = self.table(room, moves)?;
+                segment.physical = segment.physical.wrapping_add(table).wrapping_sub(segment.address);
+                segment.address = table;
+                segment.size = table_len;
+                segment.memory = table_len;
             }
         }
         // The gap that headers are loaded into may be needed for the alignment of what follows.
@@ -672,15 +663,14 @@ impl<'d> Program<'d> {
     /// The changes of all symbols for whose section and address there is another section.
     fn renumbered(&self, section: impl Fn(usize, u64) -> Option<u16>) -> Option<Vec<Change<'static>>> {
         let mut changes = Vec::new();
-        for table in self.sections.iter().filter(|table| matches!(table.sh_type.get(LE), SHT_SYMTAB | SHT_DYNSYM)) {
-            let start = table.sh_offset.get(LE);
-            let symbols = slice(self.data, start, table.sh_size.get(LE))?.chunks_exact(size_of::<Sym64<Le>>());
-            for (symbol, at) in symbols.zip((start..).step_by(size_of::<Sym64<Le>>())) {
-                let symbol = from_bytes::<Sym64<Le>>(symbol).ok()?.0;
-                let number = symbol.st_shndx.get(LE).0;
-                let new = section(usize::from(number), symbol.st_value.get(LE))
-                    .filter(|_| (1..SHN_LORESERVE).contains(&number));
-                changes.extend(new.and_then(|new| change(at.checked_add(SYMBOL_SECTION)?, &new.to_le_bytes())));
+        for table in self.sections.iter().filter(|table| table.is_any(&[SHT_SYMTAB, SHT_DYNSYM])) {
+            let start = table.offset;
+            let symbols = Table::<Symbol>::new(ENCODING, slice(self.data, start, table.size)?);
+            for (symbol, at) in symbols.iter().zip((start..).step_by(SYMBOL_LEN)) {
+                let number = usize::try_from(symbol.section).ok()?;
+                let is_section = (1..usize::from(SHN_LORESERVE)).contains(&number);
+                let new = section(number, symbol.value).filter(|_| is_section);
+                changes.extend(new.and_then(|new| change(at.checked_add(SYMBOL_SECTION)?, new.to_le_bytes().to_vec())));
                 if changes.len() > SYMBOLS_MAX {
                     return None;
                 }
@@ -692,6 +682,8 @@ impl<'d> Program<'d> {
 
 #[cfg(test)]
 mod tests {
+    use object::elf::{Machine, ProgramType, SectionType};
+
     use super::*;
 
     /// The alignment of memory in some samples, in bytes.
@@ -714,55 +706,27 @@ mod tests {
         is_program: bool,
     }
 
-    fn segment(
-        kind: object::elf::ProgramType,
-        offset: u64,
-        address: u64,
-        size: u64,
-        memory: u64,
-        align: u64,
-    ) -> Segment {
-        let mut segment = *from_bytes::<Segment>(&[0; 56]).unwrap().0;
-        segment.p_type.set(LE, kind);
-        segment.p_flags.set(LE, PF_R);
-        segment.p_offset.set(LE, offset);
-        segment.p_vaddr.set(LE, address);
-        segment.p_paddr.set(LE, address);
-        segment.p_filesz.set(LE, size);
-        segment.p_memsz.set(LE, memory);
-        segment.p_align.set(LE, align);
-        segment
+    fn segment(kind: ProgramType, offset: u64, address: u64, size: u64, memory: u64, alignment: u64) -> Segment {
+        let (kind, flags) = (kind.0.into(), PF_R.0.into());
+        Segment { kind, flags, offset, address, physical: address, size, memory, alignment }
     }
 
-    fn section(name: u32, kind: object::elf::SectionType, offset: u64, address: u64, size: u64) -> Section {
-        let mut section = *from_bytes::<Section>(&[0; 64]).unwrap().0;
-        section.sh_name.set(LE, name);
-        section.sh_type.set(LE, kind);
-        if address > 0 {
-            section.sh_flags.set(LE, SHF_ALLOC);
-        }
-        section.sh_addr.set(LE, address);
-        section.sh_offset.set(LE, offset);
-        section.sh_size.set(LE, size);
-        section.sh_addralign.set(LE, 8);
-        section
+    fn section(name: u64, kind: SectionType, offset: u64, address: u64, size: u64) -> Section {
+        let flags = if address > 0 { SHF_ALLOC.0 } else { 0 };
+        Section { name, kind: kind.0.into(), flags, address, offset, size, alignment: 8, ..Section::default() }
     }
 
-    /// The header of a file whose section headers are at `tables`.
-    fn header(segments: &[Segment], sections: &[Section], tables: u64) -> FileHeader64<Le> {
-        let mut header = *from_bytes::<FileHeader64<Le>>(&[0; 64]).unwrap().0;
-        header.e_ident.magic = ELFMAG;
-        header.e_ident.class = ELFCLASS64;
-        header.e_ident.data = ELFDATA2LSB;
-        header.e_type.set(LE, ET_DYN);
-        header.e_machine.set(LE, EM_X86_64);
-        header.e_phoff.set(LE, HEADER_LEN);
-        header.e_shoff.set(LE, tables);
-        header.e_phentsize.set(LE, 56);
-        header.e_shentsize.set(LE, 64);
-        header.e_phnum.set(LE, u16::try_from(segments.len()).unwrap());
-        header.e_shnum.set(LE, u16::try_from(sections.len()).unwrap());
-        header
+    /// The header of a file for a machine, whose section headers are at `tables`.
+    fn header(machine: Machine, segments: &[Segment], sections: &[Section], tables: u64) -> Vec<u8> {
+        let mut data = b"\x7fELF\x02\x01\x01".to_vec();
+        data.resize(16, 0);
+        data.extend([ET_DYN.0, machine.0].map(u16::to_le_bytes).concat());
+        data.resize(64, 0);
+        let mut header = Header::read(&data).unwrap();
+        (header.segments_at, header.sections_at) = (HEADER_LEN, tables);
+        (header.segment_len, header.section_len) = (SEGMENT_LEN, SECTION_LEN);
+        (header.segment_count, header.section_count) = (to_u64(segments.len()), to_u64(sections.len()));
+        ENCODING.encode(&[header])
     }
 
     /// Headers, host data, device code with gaps, host data and memory after it, a segment of data, symbols, and the section
@@ -833,23 +797,21 @@ mod tests {
         sections.push(section(15, SHT_SYMTAB, symbols, 0, 6 * 24));
         if has_memory {
             let mut aligned = section(17, SHT_NOBITS, second, memory, 8 * page);
-            aligned.sh_addralign.set(LE, MEMORY_ALIGN);
+            aligned.alignment = MEMORY_ALIGN;
             sections.push(aligned);
         }
-        let mut header = header(&segments, &sections, tables);
-        header.e_machine.set(LE, if page == PAGE_MIN { EM_X86_64 } else { object::elf::EM_AARCH64 });
+        let machine = if page == PAGE_MIN { EM_X86_64 } else { object::elf::EM_AARCH64 };
         let mut put = |at: u64, bytes: &[u8]| {
             let at = usize::try_from(at).unwrap();
             data[at..at + bytes.len()].copy_from_slice(bytes);
         };
-        put(0, bytes_of(&header));
-        put(64, bytes_of_slice(&segments));
-        put(tables, bytes_of_slice(&sections));
+        put(0, &header(machine, &segments, &sections, tables));
+        put(64, &ENCODING.encode(&segments));
+        put(tables, &ENCODING.encode(&sections));
         for index in 0..6 {
-            let mut symbol = *from_bytes::<Sym64<Le>>(&[0; 24]).unwrap().0;
-            symbol.st_shndx.set(LE, object::elf::SymbolSection(2));
-            symbol.st_value.set(LE, base + code.start + numbers.below(len_of(&code)));
-            put(symbols + index * 24, bytes_of(&symbol));
+            let value = base + code.start + numbers.below(len_of(&code));
+            let symbol = Symbol { section: 2, value, ..Symbol::default() };
+            put(symbols + index * 24, &ENCODING.encode(&[symbol]));
         }
         Sample { data, gaps, is_program }
     }
@@ -876,17 +838,17 @@ mod tests {
         let program = Program::read(data).unwrap();
         let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
         for (_, segment) in program.loaded() {
-            let bytes = slice(data, segment.p_offset.get(LE), segment.p_filesz.get(LE)).unwrap();
-            let align = segment.p_align.get(LE);
-            assert_eq!(segment.p_offset.get(LE) % align, address(segment) % align);
+            let bytes = slice(data, segment.offset, segment.size).unwrap();
+            let align = segment.alignment;
+            assert_eq!(segment.offset % align, segment.address % align);
             let end = runs.last().map_or(0, |(start, run)| start + len_u64(run));
-            assert!(end <= address(segment), "{:#x} is loaded twice", address(segment));
-            if end != address(segment) || runs.is_empty() {
-                runs.push((address(segment), Vec::new()));
+            assert!(end <= segment.address, "{:#x} is loaded twice", segment.address);
+            if end != segment.address || runs.is_empty() {
+                runs.push((segment.address, Vec::new()));
             }
             let (start, run) = runs.last_mut().unwrap();
             run.extend_from_slice(bytes);
-            run.resize(usize::try_from(address(segment) + segment.p_memsz.get(LE) - *start).unwrap(), 0);
+            run.resize(usize::try_from(segment.address + segment.memory - *start).unwrap(), 0);
         }
         runs
     }
@@ -912,11 +874,11 @@ mod tests {
             assert!(before == after, "{round}: other bytes are loaded");
             // Each symbol is in a section with its address.
             let new = Program::read(&small).unwrap();
-            let symbols = new.sections.iter().find(|section| section.sh_type.get(LE) == SHT_SYMTAB).unwrap();
-            for symbol in slice(&small, symbols.sh_offset.get(LE), symbols.sh_size.get(LE)).unwrap().chunks(24) {
-                let symbol = from_bytes::<Sym64<Le>>(symbol).unwrap().0;
-                let section = &new.sections[usize::from(symbol.st_shndx.get(LE).0)];
-                assert!(section.sh_addr.get(LE) <= symbol.st_value.get(LE) && section.sh_type.get(LE) == SHT_PROGBITS);
+            let symbols = new.sections.iter().find(|section| section.is(SHT_SYMTAB)).unwrap();
+            let symbols = slice(&small, symbols.offset, symbols.size).unwrap();
+            for symbol in Table::<Symbol>::new(ENCODING, symbols).iter() {
+                let section = &new.sections[usize::try_from(symbol.section).unwrap()];
+                assert!(section.address <= symbol.value && section.is(SHT_PROGBITS));
             }
             let back = changed(&small, &open(&small).expect("it does not come back"));
             assert!(back == data, "{round}: other bytes come back");
@@ -927,10 +889,10 @@ mod tests {
 
     /// A library with these segments and sections, whose headers stand at the end.
     fn library(segments: &[Segment], sections: &[Section], tables: u64) -> Vec<u8> {
-        let mut data = [bytes_of(&header(segments, sections, tables)), bytes_of_slice(segments)].concat();
+        let mut data = [header(EM_X86_64, segments, sections, tables), ENCODING.encode(segments)].concat();
         assert!(len_u64(&data) <= tables);
         data.resize(usize::try_from(tables).unwrap(), 0);
-        data.extend_from_slice(bytes_of_slice(sections));
+        data.extend(ENCODING.encode(sections));
         data
     }
 
@@ -950,7 +912,7 @@ mod tests {
                 section(1, SHT_PROGBITS, 0x1000, 0x1000, 0x13000),
                 section(1, SHT_PROGBITS, 0x20000, 0x20000, 0x80000),
             ];
-            sections[2].sh_addralign.set(LE, second);
+            sections[2].alignment = second;
             let first = if is_closed { 0x1100..0x14000 } else { 0xf100..0x14000 };
             let data = library(&segments, &sections, 0xa0000);
             let gaps = [first, 0x20100..0xa0000];
@@ -959,10 +921,10 @@ mod tests {
             let Some(changes) = changes else { continue };
             let small = changed(&data, &changes);
             segments = Program::read(&small).unwrap().segments;
-            let table = segments.iter().find(|segment| segment.p_type.get(LE) == PT_PHDR).unwrap();
-            let start = usize::try_from(address(table)).unwrap();
+            let table = segments.iter().find(|segment| segment.is(PT_PHDR)).unwrap();
+            let start = usize::try_from(table.address).unwrap();
             let (_, loaded) = memory(&small).swap_remove(0);
-            assert!(loaded[start..].starts_with(bytes_of_slice(&segments)), "{second:#x}");
+            assert!(loaded[start..].starts_with(&ENCODING.encode(&segments)), "{second:#x}");
             assert!(changed(&small, &open(&small).unwrap()) == data);
         }
     }
@@ -979,7 +941,7 @@ mod tests {
                 section(1, SHT_PROGBITS, 0x1000, 0x1000, 0x50000),
                 section(3, SHT_PROGBITS, shared, 0x200_000 + shared, 0x1000),
             ];
-            sections[2].sh_addralign.set(LE, 0x20000);
+            sections[2].alignment = 0x20000;
             let data = library(&segments, &sections, 0x101_000);
             let gap = 0x1100..0x51000;
             let changes = close(&data, std::slice::from_ref(&gap));

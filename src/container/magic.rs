@@ -4,18 +4,15 @@
 //! Mach-O and XCOFF by the `object` crate; text bundles by their first line. A text may begin with a short magic of letters.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use object::elf::{EM_AMDGPU, EM_CUDA, EM_NONE, Machine};
 use object::pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID;
 use object::{FileKind, archive};
 
+use super::elf::EM_INTELGT;
 use super::text::Text;
 use super::{aks2, bitcode, compressed, cpio, fatbin, kpack, offload_binary, ptx, rpm, syclbin, tar};
 use crate::bytes::{array, is_text, len_u64, slice};
 use crate::codec::Coding;
-
-/// The machines of ELF files that are device code.
-pub(crate) const EM_CUDA: u16 = 190;
-pub(crate) const EM_INTELGT: u16 = 205;
-pub(crate) const EM_AMDGPU: u16 = 224;
 
 /// The types of ELF files without a machine that Intel's OpenCL compiler writes.
 const ET_OPENCL: std::ops::RangeInclusive<u16> = 0xff01..=0xff05;
@@ -174,7 +171,7 @@ impl Magic {
                 Some(EM_AMDGPU) => Self::AmdGpu,
                 Some(EM_CUDA) => Self::Cubin,
                 Some(EM_INTELGT) => Self::IntelGpu,
-                Some(0) if elf_type(data).is_some_and(|number| ET_OPENCL.contains(&number)) => Self::IntelGpu,
+                Some(EM_NONE) if elf_type(data).is_some_and(|number| ET_OPENCL.contains(&number)) => Self::IntelGpu,
                 _ => Self::Elf,
             },
             Ok(FileKind::Coff | FileKind::CoffBig) => Self::Coff,
@@ -315,8 +312,8 @@ impl Magic {
 }
 
 /// The machine of an ELF file that begins with `head`.
-pub(crate) fn elf_machine(head: &[u8]) -> Option<u16> {
-    elf_number(head, 18)
+pub(crate) fn elf_machine(head: &[u8]) -> Option<Machine> {
+    elf_number(head, 18).map(Machine)
 }
 
 fn elf_type(head: &[u8]) -> Option<u16> {

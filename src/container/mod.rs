@@ -9,7 +9,7 @@ pub mod binary;
 pub(crate) mod bitcode;
 pub mod compressed;
 pub(crate) mod cpio;
-pub(crate) mod extent;
+pub(crate) mod elf;
 pub mod fatbin;
 pub(crate) mod gaps;
 pub(crate) mod host;

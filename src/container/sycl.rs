@@ -28,8 +28,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use object::elf::EM_X86_64;
+
 use super::archive::{Archive, Location};
-use super::extent::elf_len;
+use super::elf;
 use super::limits::{Limits, check_entry_count};
 use super::magic::{Magic, SPIR_V, elf_machine};
 use super::packed::{End, Packed};
@@ -42,8 +44,6 @@ use crate::error::Malformed;
 
 /// The architecture that DPC++ gives code for Intel GPUs.
 pub(crate) const INTEL: &str = "spir64_gen";
-
-const EM_X86_64: u16 = 62;
 
 /// The section with the table of images.
 pub(crate) const TABLE: &str = ".tgtimg";
@@ -214,7 +214,7 @@ fn unlisted(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Part>)
             _ if rest.starts_with(&ZSTD) => unlisted_frame(rest, base, position),
             Magic::SpirV => (spirv_len(rest), None),
             Magic::Archive => (archive_len(rest), None),
-            magic if magic.is_elf() => (elf_len(rest), None),
+            magic if magic.is_elf() => (elf::len(rest), None),
             _ => (None, None),
         };
         let end = position.saturating_add(len.filter(|len| *len > 0).unwrap_or_else(|| without_zeros(rest)));

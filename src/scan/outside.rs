@@ -26,7 +26,7 @@ use crate::container::offload_binary::Version;
 use crate::container::sequence::{Bundles, Inflate};
 use crate::container::syclbin::SyclBin;
 use crate::container::wrapper::{self, Wrapped};
-use crate::container::{self, Container, Limits, binary, compressed, extent, offload_binary};
+use crate::container::{self, Container, Limits, binary, compressed, elf, offload_binary};
 use crate::display::shown;
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::Slice;
@@ -210,7 +210,7 @@ impl Walk<'_, '_, '_> {
             return Ok(None);
         }
         if magic.is_gpu_elf() {
-            return match extent::elf_len(rest.bytes()).and_then(|len| rest.slice(0, len)) {
+            return match elf::len(rest.bytes()).and_then(|len| rest.slice(0, len)) {
                 Some(code) => self.bare(at.with(code), index).map(|()| Some(code.len())),
                 None => self.spend(at, rest.len().min(HEADER_MAX)).map(|_| None),
             };

@@ -9,11 +9,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
-use object::read::elf::{ElfFile, FileHeader};
-use object::{Endianness, File, Object, ObjectSection};
+use object::{File, Object, ObjectSection};
 
 use super::sections::{self, ListedSections};
-use crate::bytes::to_u64;
+use crate::bytes::len_u64;
+use crate::container::elf;
 use crate::container::host::ChosenSection;
 use crate::container::magic::Magic;
 use crate::display::shown;
@@ -75,11 +75,7 @@ fn lying(
 ) -> Result<Vec<Lying<'_>>, Malformed> {
     let broken = |error: object::read::Error| Malformed::at(error.to_string(), base);
     let file = File::parse(data).map_err(broken)?;
-    let mut lying = match &file {
-        File::Elf32(file) => tables(file),
-        File::Elf64(file) => tables(file),
-        _ => Vec::new(),
-    };
+    let mut lying = elf::File::read(data).map_or_else(|_| Vec::new(), |elf| tables(&elf));
     for section in file.sections() {
         let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0) else { continue };
         let (name, range) = (section.name_bytes().unwrap_or_default(), start..start.saturating_add(size));
@@ -90,21 +86,17 @@ fn lying(
 }
 
 /// The locations of an ELF file's headers.
-fn tables<'d, Elf: FileHeader<Endian = Endianness>>(file: &ElfFile<'d, Elf>) -> Vec<Lying<'d>> {
-    let (header, endian) = (file.elf_header(), file.endian());
-    let table = |name: &'static str, start: u64, size: u16, count: usize| {
-        let len = u64::from(size).saturating_mul(to_u64(count));
-        let range = start..start.saturating_add(len);
-        Lying { name: name.as_bytes(), is_table: true, range, has_bundles: false }
-    };
-    let sections = file.elf_section_table().len();
-    let segments = file.elf_program_headers().len();
+fn tables<'d>(file: &elf::File<'d>) -> Vec<Lying<'d>> {
+    let header = &file.header;
     let tables = [
-        table("the file header", 0, header.e_ehsize(endian), 1),
-        table("the section headers", header.e_shoff(endian).into(), header.e_shentsize(endian), sections),
-        table("the program headers", header.e_phoff(endian).into(), header.e_phentsize(endian), segments),
+        (&b"the file header"[..], 0, header.len),
+        (b"the section headers", header.sections_at, len_u64(file.sections.bytes)),
+        (b"the program headers", header.segments_at, len_u64(file.segments.bytes)),
     ];
-    tables.into_iter().filter(|table| !table.range.is_empty()).collect()
+    let table = |(name, start, len): (&'static [u8], u64, u64)| {
+        (len > 0).then(|| Lying { name, is_table: true, range: start..start.saturating_add(len), has_bundles: false })
+    };
+    tables.into_iter().filter_map(table).collect()
 }
 
 /// The name of the first section in file order that has bundles and shares bytes, what it shares them with, and the

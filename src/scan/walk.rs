@@ -28,7 +28,7 @@ use crate::container::sequence::{self, Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compressed;
 use crate::container::syclbin::SyclBin;
 use crate::container::wrapper::{self, Wrapped};
-use crate::container::{Container, Contents, Entry, bitcode, extent, host, spirv};
+use crate::container::{Container, Contents, Entry, bitcode, elf, host, spirv};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::parallel;
@@ -131,7 +131,7 @@ fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
         Some(_) => return None,
     };
     let least = match magic {
-        magic if magic.is_elf() => extent::elf_len(data.bytes()).filter(|&len| len < data.len())?,
+        magic if magic.is_elf() => elf::len(data.bytes()).filter(|&len| len < data.len())?,
         Magic::Pe | Magic::MachO | Magic::Script | Magic::Unread(_) | Magic::Unknown => 0,
         _ => return None,
     };
@@ -559,7 +559,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     /// Reports an ELF file for a GPU, SPIR-V, bitcode or PTX. It is the whole file, unless other files may follow.
     fn code_object(&mut self, at: Spot<'_>) -> Result<()> {
         let data = at.data;
-        if self.scan.deep && extent::elf_len(data.bytes()).is_some() {
+        if self.scan.deep && elf::len(data.bytes()).is_some() {
             return self.rest(at, 0, 0);
         }
         self.bare(at, 0)
@@ -583,7 +583,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Ok(sections) => sections,
             Err(error) => {
                 if magic != Magic::Coff || host::is_certainly_coff(data.bytes()) {
-                    let cut = extent::missing_section_table(data.bytes()).filter(|_| magic.is_elf());
+                    let cut = elf::missing_section_table(data.bytes()).filter(|_| magic.is_elf());
                     let end = data.len();
                     let text = |table| format!("the file ends at {end}, its section table is at {table}: {CUT}");
                     let cut = cut.map(|table| Malformed::other(ErrorKind::Malformed, table, text(table)));

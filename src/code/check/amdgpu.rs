@@ -14,13 +14,12 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use object::Endianness;
 use object::elf::{ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
-use object::read::elf::{FileHeader, SectionHeader, Sym};
 
-use super::elf::{File, Metadata, MetadataForm, SymbolTable, name_of};
+use super::elf::{Metadata, MetadataForm, SymbolTable};
 use super::{charge, metadata, wrong};
 use crate::bytes::{len_u64, slice};
+use crate::container::elf::{File, Symbol, name_of};
 use crate::container::limits::Allowance;
 use crate::display::shown;
 use crate::error::Malformed;
@@ -29,9 +28,9 @@ const DESCRIPTOR_LEN: u64 = 64;
 const CODE_OFFSET: u64 = 16;
 
 /// Checks the kernels of a file whose tables are valid.
-pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
-    file: &File<'_, Elf>,
-    tables: &[SymbolTable<'_, Elf>],
+pub(super) fn check(
+    file: &File<'_>,
+    tables: &[SymbolTable<'_>],
     notes: &[Metadata<'_>],
     work: &mut Allowance,
 ) -> Result<(), Malformed> {
@@ -39,12 +38,12 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
     let code = code(file);
     for table in tables {
         for (number, symbol) in table.symbols.iter().enumerate() {
-            let section = file.section_of(table, number, symbol);
-            let Some(section) = section.filter(|_| symbol.st_type() == STT_OBJECT) else { continue };
-            let name = name_of(table.names, symbol.st_name(file.endian));
+            let section = file.section_of(table, number, &symbol);
+            let Some(section) = section.filter(|_| symbol.is(STT_OBJECT)) else { continue };
+            let name = name_of(table.names, symbol.name);
             charge(work, len_u64(name), table.offset)?;
             if name.ends_with(b".kd") {
-                descriptor(file, name, symbol, section, code.as_ref())?;
+                descriptor(file, name, &symbol, section, code.as_ref())?;
                 names.insert(name);
             }
         }
@@ -64,21 +63,19 @@ pub(super) fn check<Elf: FileHeader<Endian = Endianness>>(
     Ok(())
 }
 
-fn descriptor<Elf: FileHeader<Endian = Endianness>>(
-    file: &File<'_, Elf>,
+fn descriptor(
+    file: &File<'_>,
     name: &[u8],
-    symbol: &Elf::Sym,
+    symbol: &Symbol,
     section: usize,
     code: Option<&Range<u64>>,
 ) -> Result<(), Malformed> {
-    let endian = file.endian;
     // A file that holds only debugging information has no content in other sections.
-    let section = file.sections.get(section).filter(|section| section.sh_type(endian) != SHT_NOBITS);
+    let section = file.sections.get(section).filter(|section| !section.is(SHT_NOBITS));
     let Some(section) = section else { return Ok(()) };
-    let is_relocatable = file.header.e_type(endian) == ET_REL;
-    let value: u64 = symbol.st_value(endian).into();
-    let (address, size): (u64, u64) = (section.sh_addr(endian).into(), section.sh_size(endian).into());
-    let inside = value.checked_sub(if is_relocatable { 0 } else { address });
+    let is_relocatable = file.header.kind() == ET_REL;
+    let (value, start, size) = (symbol.value, section.offset, section.size);
+    let inside = value.checked_sub(if is_relocatable { 0 } else { section.address });
     let inside = inside.filter(|at| at.checked_add(DESCRIPTOR_LEN).is_some_and(|end| end <= size));
     let Some(inside) = inside else {
         return wrong(format!("the kernel descriptor '{}' outside of its section,", shown(name)), value);
@@ -86,7 +83,6 @@ fn descriptor<Elf: FileHeader<Endian = Endianness>>(
     if is_relocatable {
         return Ok(());
     }
-    let start: u64 = section.sh_offset(endian).into();
     let field = slice(file.data, start.saturating_add(inside).saturating_add(CODE_OFFSET), 8);
     let Some(offset) = field.and_then(|field| field.first_chunk()).map(|field| i64::from_le_bytes(*field)) else {
         return wrong(format!("the kernel descriptor '{}' outside of the file,", shown(name)), start);
@@ -99,11 +95,8 @@ fn descriptor<Elf: FileHeader<Endian = Endianness>>(
 }
 
 /// The address range of the executable sections, of which linkers write one; none without such sections.
-fn code<Elf: FileHeader<Endian = Endianness>>(file: &File<'_, Elf>) -> Option<Range<u64>> {
-    let executable = file.sections.iter().filter(|section| section.sh_flags(file.endian).contains(SHF_EXECINSTR));
-    let ranges = executable.map(|section| {
-        let start: u64 = section.sh_addr(file.endian).into();
-        start..start.saturating_add(section.sh_size(file.endian).into())
-    });
+fn code(file: &File<'_>) -> Option<Range<u64>> {
+    let executable = file.sections.iter().filter(|section| section.flags & SHF_EXECINSTR.0 != 0);
+    let ranges = executable.map(|section| section.address..section.address.saturating_add(section.size));
     ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end))
 }

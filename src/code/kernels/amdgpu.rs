@@ -12,14 +12,13 @@
 use std::collections::HashMap;
 
 use memchr::memmem;
-use object::Endianness;
 use object::elf::STT_FUNC;
-use object::read::elf::{FileHeader, Sym};
 
 use super::{Argument, Kernel, KernelsFound};
 use crate::bytes::len_u64;
-use crate::code::check::elf::{File, MetadataForm, name_of};
+use crate::code::check::elf::MetadataForm;
 use crate::code::check::{charge, metadata, wrong};
+use crate::container::elf::{File, name_of};
 use crate::error::{ErrorKind, Malformed};
 use crate::messagepack::Value;
 
@@ -28,10 +27,7 @@ const DESCRIPTOR: &[u8] = b".kd";
 /// The kind of the argument through which a kernel calls the host.
 const HOSTCALL: &[u8] = b"hidden_hostcall_buffer";
 
-pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
-    file: &File<'_, Elf>,
-    list: &mut KernelsFound,
-) -> Result<(), Malformed> {
+pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malformed> {
     let notes = file.notes(&mut list.work)?;
     let sizes = if notes.is_empty() { HashMap::new() } else { code_sizes(file, list)? };
     for note in notes {
@@ -100,16 +96,13 @@ fn argument(described: Value<'_>) -> Option<Argument> {
 }
 
 /// The sizes of all functions in bytes, by name.
-fn code_sizes<'d, Elf: FileHeader<Endian = Endianness>>(
-    file: &File<'d, Elf>,
-    list: &mut KernelsFound,
-) -> Result<HashMap<&'d [u8], u64>, Malformed> {
+fn code_sizes<'d>(file: &File<'d>, list: &mut KernelsFound) -> Result<HashMap<&'d [u8], u64>, Malformed> {
     let mut sizes = HashMap::new();
     for table in file.symbol_tables(&mut list.work)? {
-        for symbol in table.symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC) {
-            let name = name_of(table.names, symbol.st_name(file.endian));
+        for symbol in table.symbols.iter().filter(|symbol| symbol.is(STT_FUNC)) {
+            let name = name_of(table.names, symbol.name);
             charge(&mut list.work, len_u64(name), table.offset)?;
-            sizes.insert(name, symbol.st_size(file.endian).into());
+            sizes.insert(name, symbol.size);
         }
     }
     Ok(sizes)

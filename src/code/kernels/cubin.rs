@@ -26,18 +26,16 @@
 
 use std::collections::HashMap;
 
-use object::Endianness;
 use object::elf::STT_FUNC;
-use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use super::{Argument, ArgumentLists, Kernel, KernelsFound, too_many_arguments};
-use crate::bytes::{Cursor, array};
-use crate::code::check::elf::{File, name_of, number_of};
+use crate::bytes::{Cursor, slice, to_u64};
 use crate::code::check::{charge, wrong};
+use crate::container::elf::{Encoding, File, Section, name_of};
 use crate::error::Malformed;
 
 /// The flag of a kernel in `st_other`.
-const ENTRY: u8 = 0x10;
+const ENTRY: u64 = 0x10;
 
 const INFO: &[u8] = b".nv.info";
 const INFO_OF_KERNEL: &[u8] = b".nv.info.";
@@ -67,79 +65,68 @@ struct Fact {
 /// What sections say about kernels, by the number of the section with the code, and by that of the symbol.
 #[derive(Default)]
 struct KernelFacts {
-    of_sections: HashMap<u32, Fact>,
-    of_symbols: HashMap<u32, Fact>,
+    of_sections: HashMap<u64, Fact>,
+    of_symbols: HashMap<u64, Fact>,
     /// The arguments by the number of the section, each with its position; empty if they are not read.
-    arguments: HashMap<u32, Vec<(u32, Argument)>>,
+    arguments: HashMap<u64, Vec<(u32, Argument)>>,
 }
 
-pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(
-    file: &File<'_, Elf>,
-    list: &mut KernelsFound,
-) -> Result<(), Malformed> {
+pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malformed> {
     let tables = file.symbol_tables(&mut list.work)?;
     let Some(table) = tables.first() else { return Ok(()) };
     let mut facts = KernelFacts::read(file, list)?;
     for (number, symbol) in table.symbols.iter().enumerate() {
-        if symbol.st_type() != STT_FUNC || symbol.st_other().0 & ENTRY == 0 {
+        if !symbol.is(STT_FUNC) || symbol.other & ENTRY == 0 {
             continue;
         }
-        let section = file.section_of(table, number, symbol);
+        let section = file.section_of(table, number, &symbol);
         let Some(code) = section.and_then(|section| file.sections.get(section)) else { continue };
-        let known = |facts: &HashMap<u32, Fact>, number: usize| {
-            u32::try_from(number).ok().and_then(|number| facts.get(&number)).copied().unwrap_or_default()
-        };
-        let of_section = section.map(|section| known(&facts.of_sections, section)).unwrap_or_default();
-        let of_symbol = known(&facts.of_symbols, number);
+        let section = section.map(to_u64).unwrap_or_default();
+        let known = |facts: &HashMap<u64, Fact>, number: u64| facts.get(&number).copied().unwrap_or_default();
+        let (of_section, of_symbol) = (known(&facts.of_sections, section), known(&facts.of_symbols, to_u64(number)));
         let arguments = list.arguments(table.offset, "arguments of a kernel", || {
-            let mut arguments =
-                section.and_then(|section| facts.arguments.remove(&u32::try_from(section).ok()?)).unwrap_or_default();
+            let mut arguments = facts.arguments.remove(&section).unwrap_or_default();
             arguments.sort_by_key(|(position, _)| *position);
             Some(arguments.into_iter().map(|(_, argument)| Some(argument)))
         })?;
-        let [.., registers] = code.sh_info(file.endian).to_le_bytes();
+        let registers = u32::try_from(code.info >> 24).ok().filter(|registers| *registers > 0);
         let kernel = Kernel {
-            vgprs: of_symbol.registers.or(Some(registers.into()).filter(|registers| *registers > 0)),
+            vgprs: of_symbol.registers.or(registers),
             scratch: of_symbol.stack,
             lds: of_section.shared.or(Some(0)),
             kernarg: of_section.arguments.or(Some(0)),
             constant_bank: of_section.constant_bank,
             max_workgroup: of_section.threads,
-            code_size: Some(code.sh_size(file.endian).into()),
+            code_size: Some(code.size),
             arguments,
             ..Kernel::default()
         };
-        list.add(name_of(table.names, symbol.st_name(file.endian)), kernel, table.offset)?;
+        list.add(name_of(table.names, symbol.name), kernel, table.offset)?;
     }
     Ok(())
 }
 
 impl KernelFacts {
-    fn read<Elf: FileHeader<Endian = Endianness>>(
-        file: &File<'_, Elf>,
-        list: &mut KernelsFound,
-    ) -> Result<Self, Malformed> {
+    fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<Self, Malformed> {
         let (mut facts, names) = (Self::default(), file.section_names()?);
-        for section in file.sections {
-            let name = name_of(names, section.sh_name(file.endian));
+        for section in file.sections.iter() {
+            let name = name_of(names, section.name);
             if !name.starts_with(b".nv.") {
                 continue;
             }
-            let size: u64 = section.sh_size(file.endian).into();
-            let of_code = section.sh_info(file.endian);
+            let Section { info: of_code, offset, .. } = section;
             let is_of_code = |prefix: &[u8]| of_code != 0 && name.starts_with(prefix);
             if is_of_code(b".nv.shared.") {
-                let size = memory(size, "shared memory", file, section)?;
+                let size = memory(&section, "shared memory")?;
                 facts.of_sections.entry(of_code).or_default().shared = Some(size);
             } else if is_of_code(b".nv.constant0.") {
-                let size = memory(size, "constant memory", file, section)?;
+                let size = memory(&section, "constant memory")?;
                 facts.of_sections.entry(of_code).or_default().constant_bank = Some(size);
             } else if name == INFO || name.starts_with(INFO_OF_KERNEL) {
-                let (start, len) = section.file_range(file.endian).unwrap_or_default();
-                charge(&mut list.work, len, start)?;
-                let bytes = file.bytes(start, len, "attributes of kernels")?;
+                charge(&mut list.work, section.stored(), offset)?;
+                let bytes = file.bytes(offset, section.stored(), "attributes of kernels")?;
                 let of_code = Some(of_code).filter(|_| name != INFO);
-                facts.attributes(Cursor::new(bytes, start), of_code, file.endian, &mut list.arguments)?;
+                facts.attributes(Cursor::new(bytes, offset), of_code, file.encoding, &mut list.arguments)?;
             }
         }
         Ok(facts)
@@ -149,29 +136,26 @@ impl KernelFacts {
     fn attributes(
         &mut self,
         mut rest: Cursor<'_>,
-        of_code: Option<u32>,
-        endian: Endianness,
+        of_code: Option<u64>,
+        encoding: Encoding,
         lists: &mut Option<ArgumentLists>,
     ) -> Result<(), Malformed> {
         while rest.remaining() > 0 {
             let what = "an attribute of a kernel";
             let head = rest.take(4, what)?;
             let &[format, attribute, low, high] = head else { return Ok(()) };
-            let value = match endian {
-                Endianness::Little => u16::from_le_bytes([low, high]),
-                Endianness::Big => u16::from_be_bytes([low, high]),
-            };
-            let values = if format == SIZED { rest.take(value.into(), what)? } else { &[] };
-            let values: [Option<u32>; 3] = [0, 4, 8].map(|at| Some(number_of(endian, array(values, at)?)));
+            let value = encoding.read(&[low, high]);
+            let values = if format == SIZED { rest.take(value, what)? } else { &[] };
+            let values = [0, 4, 8].map(|at| u32::try_from(encoding.read(slice(values, at, 4)?)).ok());
             match (attribute, of_code, values) {
                 (REGISTERS, None, [Some(symbol), Some(registers), _]) => {
-                    self.of_symbols.entry(symbol).or_default().registers = Some(registers);
+                    self.of_symbols.entry(symbol.into()).or_default().registers = Some(registers);
                 }
                 (STACK, None, [Some(symbol), Some(stack), _]) => {
-                    self.of_symbols.entry(symbol).or_default().stack = Some(stack);
+                    self.of_symbols.entry(symbol.into()).or_default().stack = Some(stack);
                 }
                 (ARGUMENTS, Some(section), _) => {
-                    self.of_sections.entry(section).or_default().arguments = Some(value.into());
+                    self.of_sections.entry(section).or_default().arguments = u32::try_from(value).ok();
                 }
                 (ARGUMENT | LARGE_ARGUMENT, Some(section), [_, Some(place), Some(size)]) => {
                     let Some(lists) = lists else { continue };
@@ -193,12 +177,7 @@ impl KernelFacts {
 }
 
 /// The size of a section that describes memory.
-fn memory<Elf: FileHeader<Endian = Endianness>>(
-    size: u64,
-    what: &str,
-    file: &File<'_, Elf>,
-    section: &Elf::SectionHeader,
-) -> Result<u32, Malformed> {
-    let offset = section.sh_offset(file.endian).into();
-    u32::try_from(size).or_else(|_| wrong(format!("a kernel with {size} bytes of {what}"), offset))
+fn memory(section: &Section, what: &str) -> Result<u32, Malformed> {
+    let size = section.size;
+    u32::try_from(size).or_else(|_| wrong(format!("a kernel with {size} bytes of {what}"), section.offset))
 }

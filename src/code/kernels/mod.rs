@@ -37,13 +37,11 @@ pub(crate) mod ptx;
 
 use std::sync::Arc;
 
-use object::Endianness;
-use object::elf::{EM_AMDGPU, EM_CUDA, FileHeader32, FileHeader64};
-use object::read::elf::FileHeader;
+use object::elf::{EM_AMDGPU, EM_CUDA};
 
 use crate::bytes::{len_u64, to_u64};
-use crate::code::check::elf::File;
 use crate::code::check::wrong;
+use crate::container::elf::File;
 use crate::container::limits::{
     ARGUMENT_LISTS_MAX, ARGUMENTS_MAX, Allowance, CHECKED_MAX, KERNEL_NAMES_MAX, KERNELS_MAX,
 };
@@ -117,26 +115,17 @@ pub fn with_arguments(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
 }
 
 fn read(code: &[u8], arguments: Option<ArgumentLists>) -> Result<Vec<Kernel>, Malformed> {
-    match (code.starts_with(&object::elf::ELFMAG), code.get(4)) {
-        (true, Some(1)) => in_file(&File::<FileHeader32<Endianness>>::open(code)?, arguments),
-        (true, Some(2)) => in_file(&File::<FileHeader64<Endianness>>::open(code)?, arguments),
-        _ => Ok(Vec::new()),
-    }
-}
-
-fn in_file<Elf: FileHeader<Endian = Endianness>>(
-    file: &File<'_, Elf>,
-    arguments: Option<ArgumentLists>,
-) -> Result<Vec<Kernel>, Malformed> {
+    let [0x7f, b'E', b'L', b'F', 1 | 2, ..] = code else { return Ok(Vec::new()) };
+    let file = File::read(code)?;
     let mut list = KernelsFound {
         kernels: Vec::new(),
         names: Allowance::new(KERNEL_NAMES_MAX),
-        work: Allowance::times(CHECKED_MAX, file.data),
+        work: Allowance::times(CHECKED_MAX, code),
         arguments,
     };
-    match file.machine() {
-        EM_AMDGPU => amdgpu::read(file, &mut list)?,
-        EM_CUDA => cubin::read(file, &mut list)?,
+    match file.header.machine() {
+        EM_AMDGPU => amdgpu::read(&file, &mut list)?,
+        EM_CUDA => cubin::read(&file, &mut list)?,
         _ => {}
     }
     Ok(list.kernels)

@@ -47,7 +47,7 @@ mod tests;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
-use super::extent;
+use super::elf;
 use super::limits::EntryRoom;
 use super::packed::{End, Packed};
 use super::stream::Compressed;
@@ -288,7 +288,10 @@ pub(super) fn plain_len(kind: ImageKind, padded: &[u8]) -> u64 {
     let least = len.saturating_sub(u64::try_from(zeros).unwrap_or_default());
     match kind {
         ImageKind::Ptx => least,
-        ImageKind::Cubin => extent::tables_end(padded).filter(|end| (least..=len).contains(end)).unwrap_or(len),
+        ImageKind::Cubin => {
+            let end = elf::Header::read(padded).and_then(|header| header.tables_end());
+            end.filter(|end| (least..=len).contains(end)).unwrap_or(len)
+        }
         ImageKind::LtoIr | ImageKind::Other(_) => len,
     }
 }

@@ -5,8 +5,6 @@ use std::borrow::Cow;
 use std::io::{Seek, SeekFrom, Write};
 
 use memchr::memmem;
-use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSection};
 
 use super::record::{FIXED_LEN, RECORDS_AT, Record};
 use super::{
@@ -15,6 +13,7 @@ use super::{
 };
 use crate::bytes::{array, len_of, len_u64, slice, text};
 use crate::codec::{Codec, Method};
+use crate::container::elf;
 use crate::container::magic::Magic;
 use crate::container::packed::{End, LastInflated, Packed};
 use crate::container::ptx;
@@ -162,7 +161,8 @@ impl<'a> Writer<'a> {
 
     /// Fails if a new cubin has other attributes than those of the old one, which are in the header too.
     fn ensure_attributes(&self, record: &Record<'_>, content: &[u8]) -> Result<()> {
-        if record.attributes().is_none_or(|old| section(content, ".nv.compat") == Some(old)) {
+        let new = elf::File::read(content).ok().and_then(|cubin| cubin.section_named(b".nv.compat"));
+        if record.attributes().is_none_or(|old| new == Some(old)) {
             return Ok(());
         }
         let reason = "the fatbin has a copy of the section '.nv.compat' of its cubin, and the new cubin has another one: it was made \
@@ -356,15 +356,9 @@ pub(crate) fn made_for(content: &[u8]) -> Option<String> {
     if Magic::identify(content) != Magic::Cubin {
         return ptx::Header::of(content).map(|header| header.sm);
     }
-    let note = section(content, ".note.nv.tkinfo")?;
+    let note = elf::File::read(content).ok()?.section_named(b".note.nv.tkinfo")?;
     let word = note.get(memmem::find(note, OPTION)?..)?.strip_prefix(OPTION)?;
     text(word.split(|byte| byte.is_ascii_whitespace() || *byte == 0).next()?)
-}
-
-/// A section of a cubin.
-fn section<'c>(cubin: &'c [u8], name: &str) -> Option<&'c [u8]> {
-    let file = ElfFile64::<Endianness>::parse(cubin).ok()?;
-    file.section_by_name(name)?.data().ok()
 }
 
 /// A code object without its padding, with the zero byte after PTX.

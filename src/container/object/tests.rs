@@ -1,8 +1,9 @@
 //! Tests with small handmade objects, using the `object` crate as an independent reader.
 
+use object::Endianness;
 use object::read::{Object as _, ObjectSection as _};
 
-use super::view::PartOrder;
+use super::super::elf::Encoding;
 use super::*;
 use crate::io::input::Input;
 use crate::io::piece::emit;
@@ -12,15 +13,15 @@ const DEVICE: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 const CODE: &[u8] = b"code object";
 
 /// An ELF object with a `.text`, a symbol table with one symbol in it, and names.
-fn elf(word: usize, order: PartOrder) -> Vec<u8> {
+fn elf(word: usize, order: Endianness) -> Vec<u8> {
     let number = |value: u64, width: usize| {
         let mut bytes = vec![0; width];
-        order.write(value, &mut bytes);
+        Encoding { word, order }.write(value, &mut bytes);
         bytes
     };
     let half = |value| number(value, 2);
     let class = u8::try_from(word / 4).unwrap();
-    let mut file = vec![0x7f, b'E', b'L', b'F', class, if order == PartOrder::Big { 2 } else { 1 }, 1];
+    let mut file = vec![0x7f, b'E', b'L', b'F', class, if order == Endianness::Big { 2 } else { 1 }, 1];
     file.resize(16, 0);
     let names = b"\0.text\0.symtab\0.names\0f\0";
     let symbol_len = if word == 8 { 24 } else { 16 };
@@ -101,10 +102,10 @@ fn coff(big: bool, names: &[&str], tail: &[u8]) -> Vec<u8> {
 fn samples() -> Vec<Vec<u8>> {
     let names = [".text", ".a_long_name", ".data"];
     vec![
-        elf(8, PartOrder::Little),
-        elf(8, PartOrder::Big),
-        elf(4, PartOrder::Little),
-        elf(4, PartOrder::Big),
+        elf(8, Endianness::Little),
+        elf(8, Endianness::Big),
+        elf(4, Endianness::Little),
+        elf(4, Endianness::Big),
         coff(false, &names, b""),
         coff(true, &names, b""),
         coff(false, &names, b"behind all"),
@@ -279,7 +280,7 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
 
 #[test]
 fn an_elf_file_without_sections_gets_all_it_needs() {
-    let mut host = elf(8, PartOrder::Little);
+    let mut host = elf(8, Endianness::Little);
     host[40..48].fill(0);
     host[58..64].fill(0);
     let fat = fat(&host);
@@ -291,7 +292,7 @@ fn an_elf_file_without_sections_gets_all_it_needs() {
 #[test]
 fn broken_objects_are_errors_that_say_where() {
     let text = |data: &[u8]| read(data).unwrap_err().to_string();
-    let good = fat(&elf(8, PartOrder::Little));
+    let good = fat(&elf(8, Endianness::Little));
     let table = u64::from_le_bytes(good[40..48].try_into().unwrap());
     let cut = &good[..good.len() - 1];
     let expected = format!("the table of 6 section headers needs 384 bytes at offset {table}, but the data ends");
@@ -326,7 +327,7 @@ fn a_host_whose_names_are_unclear_makes_no_fat_object() {
         let input = Input::from_bytes("host", data.to_vec());
         FatObject.plan(&[Member { id: HOST.to_owned(), content: input.as_slice() }]).unwrap_err().to_string()
     };
-    let mut host = elf(8, PartOrder::Little);
+    let mut host = elf(8, Endianness::Little);
     let names = host.len() - b"behind all".len() - 64;
     for kind in [0, 8, 1] {
         host[names + 4] = kind;
@@ -363,7 +364,7 @@ fn a_host_that_could_not_come_back_makes_no_fat_object() {
 
 #[test]
 fn there_is_one_host() {
-    let host = Input::from_bytes("host", elf(8, PartOrder::Little));
+    let host = Input::from_bytes("host", elf(8, Endianness::Little));
     let member = |id: &str| Member { id: id.to_owned(), content: host.as_slice() };
     let plan = FatObject.plan(&[member(HOST), member(DEVICE), member("host-powerpc64le-unknown-linux-gnu-")]);
     assert!(plan.unwrap_err().kind() == ErrorKind::Usage);
@@ -371,7 +372,7 @@ fn there_is_one_host() {
 
 #[test]
 fn names_that_point_nowhere_name_nothing_in_a_fat_object() {
-    let mut host = elf(8, PartOrder::Little);
+    let mut host = elf(8, Endianness::Little);
     let names = host.len() - b"behind all".len() - 64;
     host[names + 32..names + 40].fill(0);
     assert!(entries(&fat(&host))[1].1 == host);

@@ -1,8 +1,5 @@
-//! Reads numbers and ranges of an object file. Its byte order is only known at run time, and it may exist only as
-//! [`Part`]s of another file.
-//!
-//! Every range is checked against the file before use. Records are read whole, so a [`Field`] cannot lie outside its
-//! record.
+//! Reads ranges of an object file, which may exist only as [`Part`]s of another file. Every range is checked against the file
+//! before use.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -13,58 +10,6 @@ use crate::bytes::{Bounds, len_of, len_u64, slice};
 use crate::container::limits::NAME_MAX;
 use crate::container::{MAGIC, Part};
 use crate::error::{ErrorKind, Malformed};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PartOrder {
-    Little,
-    Big,
-}
-
-impl PartOrder {
-    /// The number in up to eight bytes.
-    pub(super) fn read(self, data: &[u8]) -> u64 {
-        let push = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
-        match self {
-            Self::Little => data.iter().rev().fold(0, push),
-            Self::Big => data.iter().fold(0, push),
-        }
-    }
-
-    /// Fills `out` with a number, truncated to its length.
-    pub(super) fn write(self, value: u64, out: &mut [u8]) {
-        let bytes = value.to_le_bytes();
-        match self {
-            Self::Little => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte),
-            Self::Big => out.iter_mut().rev().zip(bytes).for_each(|(out, byte)| *out = byte),
-        }
-    }
-}
-
-/// A number in a record.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Field {
-    at: usize,
-    width: usize,
-}
-
-impl Field {
-    pub(super) const fn new(at: usize, width: usize) -> Self {
-        Self { at, width }
-    }
-
-    /// The value, 0 if the record is too short.
-    pub(super) fn get(self, order: PartOrder, record: &[u8]) -> u64 {
-        let data = record.get(self.at..).and_then(|rest| rest.get(..self.width));
-        data.map_or(0, |data| order.read(data))
-    }
-
-    /// Sets the value, unless the record is too short.
-    pub(super) fn set(self, order: PartOrder, record: &mut [u8], value: u64) {
-        if let Some(data) = record.get_mut(self.at..).and_then(|rest| rest.get_mut(..self.width)) {
-            order.write(value, data);
-        }
-    }
-}
 
 /// An object file: some bytes, or parts of them in another order.
 #[derive(Clone, Debug)]

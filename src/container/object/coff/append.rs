@@ -18,8 +18,8 @@ use super::super::record::{self, Record};
 use super::super::view::{Added, Run, too_many};
 use super::symbols::Moves;
 use super::{
-    CONTENT, Coff, FLAGS, OFFSETS, ORDER, SECTION_LEN, SIZE, VIRTUAL_ADDRESS, VIRTUAL_SIZE, content, long_name,
-    move_offsets,
+    CONTENT, Coff, FLAGS, OFFSETS, SECTION_LEN, SIZE, VIRTUAL_ADDRESS, VIRTUAL_SIZE, content, long_name, move_offsets,
+    number_in,
 };
 use crate::bytes::{len_of, len_u64, to_u64};
 use crate::container::Part;
@@ -52,8 +52,8 @@ impl Coff<'_> {
             return Err(too_many("bytes", needed, MAX));
         }
         let mut header = self.header.clone();
-        self.layout.section_count.set(ORDER, &mut header, count);
-        self.layout.symbols_offset.set(ORDER, &mut header, symbols_at);
+        self.layout.section_count.set(&mut header, count);
+        self.layout.symbols_offset.set(&mut header, symbols_at);
         header.extend(sections.as_flattened());
         let mut runs = vec![Run::Bytes(header), Run::Host(body)];
         runs.extend((0..added.len()).map(Run::Content));
@@ -62,9 +62,7 @@ impl Coff<'_> {
             Some(moved) => Run::Bytes(moved.table),
             None => Run::Host(self.symbols.clone()),
         });
-        let mut length = [0; 4];
-        ORDER.write(strings_len, &mut length);
-        runs.push(Run::Bytes(length.to_vec()));
+        runs.push(Run::Bytes(strings_len.to_le_bytes()[..4].to_vec()));
         runs.push(Run::Host(self.old_strings()));
         runs.push(Run::Bytes(names.bytes));
         Ok(runs)
@@ -106,7 +104,7 @@ impl Coff<'_> {
         };
         for section in &self.sections {
             for field in OFFSETS {
-                check(field.get(ORDER, section));
+                check(field.get(section));
             }
         }
         self.moved_symbols(&Moves { offset: &check, number: None })?;
@@ -141,8 +139,7 @@ impl Coff<'_> {
     fn add_headers(&self, sections: &mut Vec<[u8; 40]>, added: &[Added], names: &AddedNames, contents_at: u64) -> u64 {
         let mut position = contents_at;
         // LLVM gives each section the virtual address after the previous one.
-        let next =
-            |section: &[u8; 40]| VIRTUAL_ADDRESS.get(ORDER, section).saturating_add(VIRTUAL_SIZE.get(ORDER, section));
+        let next = |section: &[u8; 40]| VIRTUAL_ADDRESS.get(section).saturating_add(VIRTUAL_SIZE.get(section));
         let mut address = sections.last().map_or(0, next);
         for (section, &name_at) in added.iter().zip(&names.offsets) {
             let mut header = [0; 40];
@@ -150,9 +147,9 @@ impl Coff<'_> {
             let flags = u64::from(IMAGE_SCN_LNK_REMOVE.0 | IMAGE_SCN_MEM_READ.0);
             let fields =
                 [(VIRTUAL_SIZE, section.size), (VIRTUAL_ADDRESS, address), (SIZE, section.size), (FLAGS, flags)];
-            fields.into_iter().for_each(|(field, value)| field.set(ORDER, &mut header, value));
+            fields.into_iter().for_each(|(field, value)| field.set(&mut header, value));
             if section.size > 0 {
-                CONTENT.set(ORDER, &mut header, position);
+                CONTENT.set(&mut header, position);
             }
             sections.push(header);
             address = address.saturating_add(section.size);
@@ -163,7 +160,7 @@ impl Coff<'_> {
 
     fn own_record(&self, added: u64) -> Record {
         let recorded = self.view.get(self.strings.start, 4).filter(|_| self.strings.start < self.strings.end);
-        let strings = recorded.map_or(0, |recorded| ORDER.read(&recorded) | 1 << 32);
+        let strings = recorded.map_or(0, |recorded| number_in(&recorded) | 1 << 32);
         Record { host_len: self.view.len(), added, saved: [self.field(self.layout.symbols_offset), strings] }
     }
 
@@ -175,8 +172,8 @@ impl Coff<'_> {
         let from = self.headers_end().checked_sub(by)?;
         let shift = Shift { from, end: record.host_len, by };
         let mut header = self.header.clone();
-        self.layout.section_count.set(ORDER, &mut header, count);
-        self.layout.symbols_offset.set(ORDER, &mut header, symbols_offset);
+        self.layout.section_count.set(&mut header, count);
+        self.layout.symbols_offset.set(&mut header, symbols_offset);
         for section in self.sections.get(..usize::try_from(count).ok()?)? {
             let mut section = *section;
             move_offsets(&mut section, |offset| shift.back(offset));

@@ -34,15 +34,41 @@ use std::ops::Range;
 use object::pe::{IMAGE_SCN_CNT_UNINITIALIZED_DATA, IMAGE_SCN_LNK_NRELOC_OVFL};
 
 use super::record::Record;
-use super::view::{Field, FoundSection, PartOrder, View, bundle_name};
+use super::view::{FoundSection, View, bundle_name};
 use crate::bytes;
 use crate::container::MAGIC;
 use crate::container::limits::EntryRoom;
 use crate::display::shown;
 use crate::error::Malformed;
 
-/// The byte order of COFF.
-const ORDER: PartOrder = PartOrder::Little;
+/// A number in a record. Records are read whole, so it does not lie outside its record.
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    at: usize,
+    width: usize,
+}
+
+impl Field {
+    const fn new(at: usize, width: usize) -> Self {
+        Self { at, width }
+    }
+
+    /// The value, 0 if the record is too short.
+    fn get(self, record: &[u8]) -> u64 {
+        number_in(record.get(self.at..).and_then(|rest| rest.get(..self.width)).unwrap_or_default())
+    }
+
+    /// Sets the value, unless the record is too short.
+    fn set(self, record: &mut [u8], value: u64) {
+        let field = record.get_mut(self.at..).and_then(|rest| rest.get_mut(..self.width));
+        field.into_iter().flatten().zip(value.to_le_bytes()).for_each(|(field, byte)| *field = byte);
+    }
+}
+
+/// The number in up to eight bytes.
+fn number_in(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
 
 /// The differences between plain and big objects.
 #[derive(Debug)]
@@ -130,9 +156,9 @@ impl<'v> Coff<'v> {
         let signature = view.read(0, 4, "the COFF header")?;
         let layout = if *signature == [0, 0, 0xff, 0xff] { &BIG } else { &PLAIN };
         let fixed = view.read(0, layout.header_len, "the COFF header")?;
-        let header_len = layout.header_len.saturating_add(layout.optional_len.get(ORDER, &fixed));
+        let header_len = layout.header_len.saturating_add(layout.optional_len.get(&fixed));
         let header = view.read(0, header_len, "the COFF optional header")?.into_owned();
-        let count = layout.section_count.get(ORDER, &header);
+        let count = layout.section_count.get(&header);
         let table_len = count.saturating_mul(SECTION_LEN);
         let table = view.read(header_len, table_len, format_args!("the table of {count} section headers"))?;
         let sections = table.as_chunks().0.to_vec();
@@ -142,7 +168,7 @@ impl<'v> Coff<'v> {
     }
 
     fn field(&self, field: Field) -> u64 {
-        field.get(ORDER, &self.header)
+        field.get(&self.header)
     }
 
     fn find_symbols(&self) -> Result<(Range<u64>, Range<u64>), Malformed> {
@@ -159,7 +185,7 @@ impl<'v> Coff<'v> {
         let end = start.saturating_add(len);
         // Strings may be missing at the end of the file, and a length of less than its own field means none.
         let Some(recorded) = self.view.get(end, 4) else { return Ok((start..end, end..end)) };
-        let strings_len = ORDER.read(&recorded).max(4);
+        let strings_len = number_in(&recorded).max(4);
         self.view.read(end, strings_len, "the string table")?;
         Ok((start..end, end..end.saturating_add(strings_len)))
     }
@@ -224,28 +250,28 @@ impl<'v> Coff<'v> {
 /// Changes the file offsets in a section header.
 fn move_offsets(section: &mut [u8; 40], new_offset: impl Fn(u64) -> u64) {
     for field in OFFSETS {
-        let offset = field.get(ORDER, section);
-        field.set(ORDER, section, new_offset(offset));
+        let offset = field.get(section);
+        field.set(section, new_offset(offset));
     }
 }
 
 /// The content of a section in the file.
 fn content(section: &[u8; 40]) -> Range<u64> {
-    let start = CONTENT.get(ORDER, section);
-    let in_file = start != 0 && FLAGS.get(ORDER, section) & u64::from(IMAGE_SCN_CNT_UNINITIALIZED_DATA.0) == 0;
-    start..start.saturating_add(if in_file { SIZE.get(ORDER, section) } else { 0 })
+    let start = CONTENT.get(section);
+    let in_file = start != 0 && FLAGS.get(section) & u64::from(IMAGE_SCN_CNT_UNINITIALIZED_DATA.0) == 0;
+    start..start.saturating_add(if in_file { SIZE.get(section) } else { 0 })
 }
 
 /// The ranges of a section in the file: content, relocations and line numbers.
 fn extents(section: &[u8; 40], view: &View<'_>) -> [Range<u64>; 3] {
     let relocation_len = bytes::to_u64(RELOCATION_LEN);
-    let (relocations, lines) = (RELOCATIONS.get(ORDER, section), LINES.get(ORDER, section));
-    let mut count = RELOCATION_COUNT.get(ORDER, section);
+    let (relocations, lines) = (RELOCATIONS.get(section), LINES.get(section));
+    let mut count = RELOCATION_COUNT.get(section);
     // A count that does not fit is stored in the first relocation, which is not a real one.
-    if count == 0xffff && FLAGS.get(ORDER, section) & u64::from(IMAGE_SCN_LNK_NRELOC_OVFL.0) != 0 {
-        count = view.get(relocations, 4).map_or(count, |data| ORDER.read(&data));
+    if count == 0xffff && FLAGS.get(section) & u64::from(IMAGE_SCN_LNK_NRELOC_OVFL.0) != 0 {
+        count = view.get(relocations, 4).map_or(count, |data| number_in(&data));
     }
-    let lines_len = LINE_COUNT.get(ORDER, section).saturating_mul(LINE_LEN);
+    let lines_len = LINE_COUNT.get(section).saturating_mul(LINE_LEN);
     [
         content(section),
         relocations..relocations.saturating_add(count.saturating_mul(relocation_len)),
@@ -319,7 +345,7 @@ mod tests {
             for (field, value) in
                 [(RELOCATIONS, 8), (RELOCATION_COUNT, count), (FLAGS, flags), (LINES, 4), (LINE_COUNT, 2)]
             {
-                field.set(ORDER, &mut section, value);
+                field.set(&mut section, value);
             }
             assert_eq!(extents(&section, &view), [0..0, 8..8 + expected * 10, 4..4 + 12], "{count} {flags}");
         }

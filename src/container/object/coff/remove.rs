@@ -11,9 +11,9 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::super::view::{Field, FoundSection, join};
+use super::super::view::{FoundSection, join};
 use super::symbols::Moves;
-use super::{Coff, ORDER, RELOCATION_LEN, SECTION_LEN, extents, move_offsets};
+use super::{Coff, Field, RELOCATION_LEN, SECTION_LEN, extents, move_offsets};
 use crate::bytes::{len_of, to_u64};
 use crate::container::Part;
 use crate::container::limits::Allowance;
@@ -40,9 +40,9 @@ impl Coff<'_> {
             move_offsets(&mut section, |offset| cuts.new_offset(offset));
             table.extend(section);
         }
-        self.layout.section_count.set(ORDER, &mut header, count);
+        self.layout.section_count.set(&mut header, count);
         if self.field(self.layout.symbols_offset) != 0 {
-            self.layout.symbols_offset.set(ORDER, &mut header, cuts.new_offset(self.symbols.start));
+            self.layout.symbols_offset.set(&mut header, cuts.new_offset(self.symbols.start));
         }
         header.extend(table);
         let mut parts = vec![Part::Bytes(header)];
@@ -109,7 +109,7 @@ impl Coff<'_> {
                 self.view.broken(what, relocations.start)
             })?;
             let data = self.view.read(relocations.start, len, format_args!("the relocations of section {index}"))?;
-            let mut symbols = data.chunks_exact(RELOCATION_LEN).map(|entry| RELOCATION_SYMBOL.get(ORDER, entry));
+            let mut symbols = data.chunks_exact(RELOCATION_LEN).map(|entry| RELOCATION_SYMBOL.get(entry));
             if symbols.any(|symbol| emptied.contains(&symbol)) {
                 let what = format!("section {index} refers to a section of the bundle; its relocations are");
                 return Err(self.view.broken(what, relocations.start));

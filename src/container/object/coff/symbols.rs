@@ -15,8 +15,7 @@ use std::ops::Range;
 
 use object::pe::{IMAGE_SYM_ABSOLUTE, IMAGE_SYM_CLASS_EXTERNAL, IMAGE_SYM_CLASS_STATIC};
 
-use super::super::view::Field;
-use super::{BIG, Coff, LINE_COUNT, ORDER};
+use super::{BIG, Coff, Field, LINE_COUNT};
 use crate::bytes::len_of;
 use crate::error::Malformed;
 
@@ -45,19 +44,19 @@ pub(super) struct Moved {
 impl Coff<'_> {
     /// The symbol table with its offsets and numbers adjusted; none if nothing in it depends on them.
     pub(super) fn moved_symbols(&self, moves: &Moves<'_>) -> Result<Option<Moved>, Malformed> {
-        let has_lines = self.sections.iter().any(|section| LINE_COUNT.get(ORDER, section) > 0);
+        let has_lines = self.sections.iter().any(|section| LINE_COUNT.get(section) > 0);
         if !has_lines && moves.number.is_none() {
             return Ok(None);
         }
         let mut emptied = HashSet::new();
         let change = &mut |index: u64, symbol: &mut [u8], mut more: Option<&mut [u8]>| {
-            let is_function = self.layout.symbol_type.get(ORDER, symbol) >> 4 & 3 == FUNCTION;
+            let is_function = self.layout.symbol_type.get(symbol) >> 4 & 3 == FUNCTION;
             if let Some(record) = more.as_mut().filter(|_| has_lines && is_function) {
-                let offset = FUNCTION_LINES.get(ORDER, record);
-                FUNCTION_LINES.set(ORDER, record, if offset == 0 { 0 } else { (moves.offset)(offset) });
+                let offset = FUNCTION_LINES.get(record);
+                FUNCTION_LINES.set(record, if offset == 0 { 0 } else { (moves.offset)(offset) });
             }
             let Some(number) = moves.number else { return Ok(()) };
-            if number(self.layout.symbol_section.get(ORDER, symbol)).is_none() {
+            if number(self.layout.symbol_section.get(symbol)).is_none() {
                 self.empty(symbol, more);
                 emptied.insert(index);
                 return Ok(());
@@ -76,26 +75,26 @@ impl Coff<'_> {
         let layout = self.layout;
         // The numbers that mean no section are negative, and as wide as the field.
         let absolute = u64::from_ne_bytes(i64::from(IMAGE_SYM_ABSOLUTE.0).to_ne_bytes());
-        layout.symbol_section.set(ORDER, symbol, absolute);
-        layout.symbol_class.set(ORDER, symbol, u64::from(IMAGE_SYM_CLASS_STATIC.0));
-        layout.symbol_type.set(ORDER, symbol, 0);
-        VALUE.set(ORDER, symbol, 0);
+        layout.symbol_section.set(symbol, absolute);
+        layout.symbol_class.set(symbol, u64::from(IMAGE_SYM_CLASS_STATIC.0));
+        layout.symbol_type.set(symbol, 0);
+        VALUE.set(symbol, 0);
         more.into_iter().for_each(|record| record.fill(0));
     }
 
     /// Gives a symbol the new number of its section; `None` if the section is removed.
     fn renumber(&self, symbol: &mut [u8], more: Option<&mut [u8]>, number: &dyn Fn(u64) -> Option<u64>) -> Option<()> {
-        let old = self.layout.symbol_section.get(ORDER, symbol);
-        self.layout.symbol_section.set(ORDER, symbol, number(old)?);
-        let class = self.layout.symbol_class.get(ORDER, symbol);
+        let old = self.layout.symbol_section.get(symbol);
+        self.layout.symbol_section.set(symbol, number(old)?);
+        let class = self.layout.symbol_class.get(symbol);
         let is_section = class == u64::from(IMAGE_SYM_CLASS_STATIC.0) && old != 0;
         let Some(record) = more.filter(|_| is_section) else { return Some(()) };
         let big = self.layout.symbol_len == BIG.symbol_len;
-        let high = if big { ASSOCIATED_HIGH.get(ORDER, record) } else { 0 };
-        let number = number(high << 16 | ASSOCIATED.get(ORDER, record))?;
-        ASSOCIATED.set(ORDER, record, number);
+        let high = if big { ASSOCIATED_HIGH.get(record) } else { 0 };
+        let number = number(high << 16 | ASSOCIATED.get(record))?;
+        ASSOCIATED.set(record, number);
         if big {
-            ASSOCIATED_HIGH.set(ORDER, record, number >> 16);
+            ASSOCIATED_HIGH.set(record, number >> 16);
         }
         Some(())
     }
@@ -112,10 +111,10 @@ impl Coff<'_> {
         let mut records = table.chunks_exact_mut(usize::try_from(self.layout.symbol_len).unwrap_or(usize::MAX));
         let mut index = 0_u64;
         while let Some(symbol) = records.next() {
-            let recorded = self.layout.symbol_more.get(ORDER, symbol);
+            let recorded = self.layout.symbol_more.get(symbol);
             let more = usize::try_from(recorded).unwrap_or(0);
             let first = if more > 0 { records.next() } else { None };
-            let class = self.layout.symbol_class.get(ORDER, symbol);
+            let class = self.layout.symbol_class.get(symbol);
             if [IMAGE_SYM_CLASS_EXTERNAL.0, IMAGE_SYM_CLASS_STATIC.0].map(u64::from).contains(&class) {
                 change(index, symbol, first)?;
             } else {

@@ -12,8 +12,9 @@ use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRT
 
 use super::super::record::{self, Record};
 use super::super::view::{Added, Run, too_many};
-use super::{Elf, Section, align, name_len};
+use super::{Elf, SECTION_NUMBERS, align, content_of, name_len};
 use crate::bytes::{len_of, len_u64, to_u64};
+use crate::container::elf::Section;
 use crate::error::Malformed;
 
 /// The maximum alignment of the table of section names: a page.
@@ -29,7 +30,7 @@ impl Elf<'_> {
         let mut new_names = Vec::new();
         let names_index = self.names_section(&mut sections, &mut new_names)?;
         let names = sections.get(names_index).copied().unwrap_or_default();
-        let old_names = names.content();
+        let old_names = content_of(&names);
         // Names need no alignment; the recorded one is kept unless it is absurd.
         let names_at = align(self.view.len(), names.alignment.min(MAX_ALIGNMENT));
         let mut position = names_at.saturating_add(len_of(&old_names)).saturating_add(len_u64(&new_names));
@@ -58,11 +59,11 @@ impl Elf<'_> {
             (names.offset, names.size) = (names_at, name_at);
         }
         let table = align(position, self.word()).saturating_add(record::LEN);
-        let (header, headers) = self.encode_headers(&sections, table, names_index);
+        let (header, headers) = self.encode_headers(sections, table, names_index);
         self.check_len(table.saturating_add(len_u64(&headers)))?;
         let mut runs = vec![
             Run::Bytes(header),
-            Run::Host(self.layout.header_len..self.view.len()),
+            Run::Host(self.header_len()..self.view.len()),
             Run::Zeros(names_at.saturating_sub(self.view.len())),
             Run::Host(old_names),
             Run::Bytes(new_names),
@@ -112,10 +113,9 @@ impl Elf<'_> {
     }
 
     fn own_record(&self, added: &[Added]) -> Record {
-        Record {
-            host_len: self.view.len(),
-            added: to_u64(added.len()),
-            saved: [self.field(self.layout.section_offset), self.field(self.layout.section_numbers)],
-        }
+        let header = self.encoding.encode(&[self.header]);
+        let numbers = header.last_chunk::<SECTION_NUMBERS>().map_or(0, |numbers| self.encoding.read(numbers));
+        let (host_len, added) = (self.view.len(), to_u64(added.len()));
+        Record { host_len, added, saved: [self.header.sections_at, numbers] }
     }
 }

@@ -1,18 +1,5 @@
-//! Reads the sections of ELF objects, 32-bit and 64-bit, in both byte orders.
-//!
-//! | 32 bit | 64 bit | width | file header |
-//! |---|---|---|---|
-//! | 5 | 5 | 1 | byte order: 1 little, 2 big |
-//! | 28 | 32 | 4 / 8 | offset of the program headers |
-//! | 32 | 40 | 4 / 8 | offset of the section headers |
-//! | 42, 44 | 54, 56 | 2 | size and number of program headers |
-//! | 46, 48 | 58, 60 | 2 | size and number of section headers |
-//! | 50 | 62 | 2 | number of the section with the section names |
-//!
-//! A section header holds name, type (4 bytes each), flags, address, offset, size (4 or 8), link, info (4), alignment
-//! and entry size (4 or 8). Numbers that do not fit the file header are in the first section header: its size is the
-//! number of sections from 0xff00 on, its link the number of the names' section, its info the number of program
-//! headers. Layout: System V ABI, generic part, with the limits of LLVM 22.1.8.
+//! Reads the sections of ELF objects, 32-bit and 64-bit, in both byte orders. `container::elf` documents the headers; the
+//! limits are those of LLVM 22.1.8.
 //!
 //! Rejected: section headers of another size, outside the file or too many; names outside their table; a names' section
 //! that does not exist or, if names are to be added, is not a string table.
@@ -26,111 +13,25 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::Range;
 
-use object::elf::{ELFCLASS64, ELFDATA2MSB, SHN_LORESERVE, SHN_XINDEX, SHT_NOBITS, SHT_NULL, SectionType};
+use object::elf::{SHN_LORESERVE, SHN_XINDEX};
 
 use super::record::Record;
-use super::view::{Field, FoundSection, PartOrder, View, bundle_name, too_many};
-use crate::bytes::{len_of, len_u64, to_u64};
+use super::view::{FoundSection, View, bundle_name, too_many};
+use crate::bytes::{len_u64, to_u64};
 use crate::container::Part;
+use crate::container::elf::{Encoding, Header, Section, Table};
 use crate::container::limits::EntryRoom;
 use crate::display::shown;
 use crate::error::Malformed;
 
-/// The differences between 32-bit and 64-bit files.
-#[derive(Debug)]
-struct Layout {
-    header_len: u64,
-    section_len: u64,
-    /// The width of addresses, offsets and sizes, and the alignment of tables.
-    word: usize,
-    program_offset: Field,
-    program_size: Field,
-    program_count: Field,
-    section_offset: Field,
-    /// The last three numbers of the file header: size and number of section headers, names' section.
-    section_numbers: Field,
-    section_size: Field,
-    section_count: Field,
-    names_index: Field,
-}
-
-static ELF32: Layout = Layout {
-    header_len: 52,
-    section_len: 40,
-    word: 4,
-    program_offset: Field::new(28, 4),
-    program_size: Field::new(42, 2),
-    program_count: Field::new(44, 2),
-    section_offset: Field::new(32, 4),
-    section_numbers: Field::new(46, 6),
-    section_size: Field::new(46, 2),
-    section_count: Field::new(48, 2),
-    names_index: Field::new(50, 2),
-};
-
-static ELF64: Layout = Layout {
-    header_len: 64,
-    section_len: 64,
-    word: 8,
-    program_offset: Field::new(32, 8),
-    program_size: Field::new(54, 2),
-    program_count: Field::new(56, 2),
-    section_offset: Field::new(40, 8),
-    section_numbers: Field::new(58, 6),
-    section_size: Field::new(58, 2),
-    section_count: Field::new(60, 2),
-    names_index: Field::new(62, 2),
-};
-
-/// A section header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Section {
-    name: u64,
-    kind: u64,
-    flags: u64,
-    address: u64,
-    offset: u64,
-    size: u64,
-    link: u64,
-    info: u64,
-    alignment: u64,
-    entry_size: u64,
-}
-
-impl Section {
-    fn is(&self, kind: SectionType) -> bool {
-        self.kind == u64::from(kind.0)
-    }
-
-    /// The fields in file order, each with its width in bytes.
-    fn fields(&mut self, word: usize) -> [(&mut u64, usize); 10] {
-        [
-            (&mut self.name, 4),
-            (&mut self.kind, 4),
-            (&mut self.flags, word),
-            (&mut self.address, word),
-            (&mut self.offset, word),
-            (&mut self.size, word),
-            (&mut self.link, 4),
-            (&mut self.info, 4),
-            (&mut self.alignment, word),
-            (&mut self.entry_size, word),
-        ]
-    }
-
-    /// The range of its content in the file.
-    fn content(&self) -> Range<u64> {
-        let size = if self.is(SHT_NOBITS) || self.is(SHT_NULL) { 0 } else { self.size };
-        self.offset..self.offset.saturating_add(size)
-    }
-}
+/// The length of the last three numbers of the file header: size and number of section headers, names' section.
+const SECTION_NUMBERS: usize = 6;
 
 #[derive(Debug)]
 pub(super) struct Elf<'v> {
     view: &'v View<'v>,
-    layout: &'static Layout,
-    order: PartOrder,
-    header: Vec<u8>,
+    encoding: Encoding,
+    header: Header,
     sections: Vec<Section>,
     /// The number of the section with the names, 0 if there are none.
     names_index: usize,
@@ -139,44 +40,39 @@ pub(super) struct Elf<'v> {
 impl<'v> Elf<'v> {
     /// Reads the headers.
     pub(super) fn parse(view: &'v View<'v>) -> Result<Self, Malformed> {
-        let ident = view.read(0, 16, "the ELF identification")?;
-        let layout = if ident.get(4) == Some(&ELFCLASS64.0) { &ELF64 } else { &ELF32 };
-        let order = if ident.get(5) == Some(&ELFDATA2MSB.0) { PartOrder::Big } else { PartOrder::Little };
-        let header = view.read(0, layout.header_len, "the ELF header")?.into_owned();
-        let mut elf = Self { view, layout, order, header, sections: Vec::new(), names_index: 0 };
+        let encoding = Encoding::of(&view.read(0, 16, "the ELF identification")?);
+        let header = encoding.decode(&view.read(0, encoding.len_of::<Header>(), "the ELF header")?);
+        let mut elf = Self { view, encoding, header, sections: Vec::new(), names_index: 0 };
         elf.sections = elf.read_sections()?;
         elf.names_index = elf.read_names_index()?;
         Ok(elf)
     }
 
-    fn field(&self, field: Field) -> u64 {
-        field.get(self.order, &self.header)
+    fn header_len(&self) -> u64 {
+        self.encoding.len_of::<Header>()
     }
 
     fn read_sections(&self) -> Result<Vec<Section>, Malformed> {
-        let (offset, count) = (self.field(self.layout.section_offset), self.field(self.layout.section_count));
-        if offset == 0 {
+        let Header { sections_at, section_len, section_count, .. } = self.header;
+        if sections_at == 0 {
             return Ok(Vec::new());
         }
-        let len = self.layout.section_len;
-        let size = self.field(self.layout.section_size);
-        if size != len {
-            let offset = self.view.absolute(self.layout.header_len.saturating_sub(6));
-            return Err(Malformed::value("section header size", size, offset, &len.to_string()));
+        let len = self.encoding.len_of::<Section>();
+        if section_len != len {
+            let offset = self.view.absolute(self.header_len().saturating_sub(to_u64(SECTION_NUMBERS)));
+            return Err(Malformed::value("section header size", section_len, offset, &len.to_string()));
         }
-        let first = self.view.read(offset, len, "the first section header")?;
-        let count = if count == 0 { self.decode(&first).size } else { count };
-        let table =
-            self.view.read(offset, count.saturating_mul(len), format_args!("the table of {count} section headers"))?;
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        Ok(table.chunks_exact(len).map(|header| self.decode(header)).collect())
+        let first = self.view.read(sections_at, len, "the first section header")?;
+        let count = if section_count == 0 { self.encoding.decode::<Section>(&first).size } else { section_count };
+        let what = format_args!("the table of {count} section headers");
+        let table = self.view.read(sections_at, count.saturating_mul(len), what)?;
+        Ok(Table::new(self.encoding, &table).iter().collect())
     }
 
     fn read_names_index(&self) -> Result<usize, Malformed> {
-        let recorded = self.field(self.layout.names_index);
-        let extended = recorded == u64::from(SHN_XINDEX.0);
+        let extended = self.header.names == u64::from(SHN_XINDEX.0);
         let first_link = self.sections.first().map_or(0, |first| first.link);
-        let index = usize::try_from(if extended { first_link } else { recorded }).unwrap_or(usize::MAX);
+        let index = usize::try_from(if extended { first_link } else { self.header.names }).unwrap_or(usize::MAX);
         if index > 0 && index >= self.sections.len() {
             let what =
                 format!("the section names are in section {index} of {}, according to the ELF header", self.count());
@@ -190,13 +86,12 @@ impl<'v> Elf<'v> {
     }
 
     fn word(&self) -> u64 {
-        to_u64(self.layout.word)
+        to_u64(self.encoding.word)
     }
 
     /// The content of a section, called `what` in errors.
     fn content(&self, section: &Section, what: impl Display) -> Result<Cow<'_, [u8]>, Malformed> {
-        let range = section.content();
-        self.view.read(range.start, len_of(&range), what)
+        self.view.read(section.offset, section.stored(), what)
     }
 
     fn names(&self) -> Result<Cow<'_, [u8]>, Malformed> {
@@ -227,7 +122,7 @@ impl<'v> Elf<'v> {
             if let Some(name) = bundle_name(rest) {
                 room.take(&name, self.view.absolute(self.names_offset()))?;
                 self.content(section, format_args!("section {index} ('{}')", shown(&name)))?;
-                found.push(FoundSection { index, name, content: section.content() });
+                found.push(FoundSection { index, name, content: content_of(section) });
             }
         }
         Ok(found)
@@ -235,66 +130,48 @@ impl<'v> Elf<'v> {
 
     /// The record of how this file was made, if it was made here.
     pub(super) fn record(&self) -> Option<Record> {
-        Record::before(self.field(self.layout.section_offset), self.view)
+        Record::before(self.header.sections_at, self.view)
     }
 
     /// The host object that the record claims.
     pub(super) fn claimed_host(&self, record: &Record) -> Vec<Part> {
-        let [section_offset, section_numbers] = record.saved;
-        let mut header = self.header.clone();
-        self.layout.section_offset.set(self.order, &mut header, section_offset);
-        self.layout.section_numbers.set(self.order, &mut header, section_numbers);
-        vec![Part::Bytes(header), Part::Range(self.layout.header_len..record.host_len)]
-    }
-
-    fn decode(&self, mut header: &[u8]) -> Section {
-        let mut section = Section::default();
-        for (field, width) in section.fields(self.layout.word) {
-            let (number, rest) = header.split_at_checked(width).unwrap_or_default();
-            *field = self.order.read(number);
-            header = rest;
+        let [sections_at, numbers] = record.saved;
+        let mut header = self.encoding.encode(&[Header { sections_at, ..self.header }]);
+        if let Some(last) = header.last_chunk_mut::<SECTION_NUMBERS>() {
+            self.encoding.write(numbers, last);
         }
-        section
-    }
-
-    fn encode(&self, mut section: Section, out: &mut Vec<u8>) {
-        for (field, width) in section.fields(self.layout.word) {
-            let start = out.len();
-            out.resize(start.saturating_add(width), 0);
-            self.order.write(*field, out.get_mut(start..).unwrap_or_default());
-        }
+        vec![Part::Bytes(header), Part::Range(self.header_len()..record.host_len)]
     }
 
     /// The file header and the section headers of a new file. The first section holds the numbers that do not fit the
     /// header.
-    fn encode_headers(&self, sections: &[Section], table: u64, names_index: usize) -> (Vec<u8>, Vec<u8>) {
-        let count = to_u64(sections.len());
-        let names_index = to_u64(names_index);
+    fn encode_headers(&self, mut sections: Vec<Section>, table: u64, names_index: usize) -> (Vec<u8>, Vec<u8>) {
+        let (count, names) = (to_u64(sections.len()), to_u64(names_index));
         let limit = u64::from(SHN_LORESERVE);
-        let mut first = sections.first().copied().unwrap_or_default();
-        first.size = if count >= limit { count } else { 0 };
-        first.link = if names_index >= limit { names_index } else { 0 };
-        let mut header = self.header.clone();
-        let fields = [
-            (self.layout.section_offset, table),
-            (self.layout.section_size, self.layout.section_len),
-            (self.layout.section_count, if count >= limit { 0 } else { count }),
-            (self.layout.names_index, if names_index >= limit { u64::from(SHN_XINDEX.0) } else { names_index }),
-        ];
-        for (field, value) in fields {
-            field.set(self.order, &mut header, value);
+        if let Some(first) = sections.first_mut() {
+            first.size = if count >= limit { count } else { 0 };
+            first.link = if names >= limit { names } else { 0 };
         }
-        let mut encoded = Vec::new();
-        self.encode(first, &mut encoded);
-        sections.iter().skip(1).for_each(|section| self.encode(*section, &mut encoded));
-        (header, encoded)
+        let header = Header {
+            sections_at: table,
+            section_len: self.encoding.len_of::<Section>(),
+            section_count: if count >= limit { 0 } else { count },
+            names: if names >= limit { SHN_XINDEX.0.into() } else { names },
+            ..self.header
+        };
+        (self.encoding.encode(&[header]), self.encoding.encode(&sections))
     }
 
     /// Checks that offsets can reach the end of a file of `len` bytes.
     fn check_len(&self, len: u64) -> Result<(), Malformed> {
-        let most = if self.layout.word == 4 { u64::from(u32::MAX) } else { u64::MAX };
+        let most = if self.encoding.word == 4 { u64::from(u32::MAX) } else { u64::MAX };
         if len <= most { Ok(()) } else { Err(too_many("bytes", len, most)) }
     }
+}
+
+/// The range of the content of a section in the file.
+fn content_of(section: &Section) -> Range<u64> {
+    section.offset..section.offset.saturating_add(section.stored())
 }
 
 /// The first multiple of `alignment` from `position`; 0 and 1 mean no alignment.

@@ -10,14 +10,13 @@
 //! sections that share bytes.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::ops::Range;
-
 use object::elf::{PN_XNUM, SHF_INFO_LINK, SHT_GROUP, SHT_REL, SHT_RELA};
 
 use super::super::view::{FoundSection, join};
-use super::{Elf, Section, align};
+use super::{Elf, align, content_of};
 use crate::bytes::{len_of, len_u64, to_u64};
 use crate::container::Part;
+use crate::container::elf::{Header, Section, Segment};
 use crate::error::Malformed;
 
 /// The width in bytes of a group's words: its flags and the numbers of its sections.
@@ -60,10 +59,10 @@ struct KeptSection {
 impl Elf<'_> {
     /// The parts of this file that form the object without the sections `found`.
     pub(in crate::container::object) fn remove(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
-        let total = self.sections.iter().map(|section| len_of(&section.content())).fold(0, u64::saturating_add);
+        let total = self.sections.iter().map(Section::stored).fold(0, u64::saturating_add);
         if total > self.view.len() {
             let what = format!("the sections have {total} bytes, more than the file; the section headers are");
-            return Err(self.view.broken(what, self.field(self.layout.section_offset)));
+            return Err(self.view.broken(what, self.header.sections_at));
         }
         let gone = self.gone(found)?;
         let numbers = SectionNumbers::new(&gone);
@@ -85,8 +84,8 @@ impl Elf<'_> {
         }
         let (mut parts, end) = self.place(&mut kept)?;
         let table = align(end, self.word());
-        let sections: Vec<Section> = kept.into_iter().map(|kept| kept.section).collect();
-        let (header, headers) = self.encode_headers(&sections, table, names_index);
+        let sections = kept.into_iter().map(|kept| kept.section).collect();
+        let (header, headers) = self.encode_headers(sections, table, names_index);
         parts.insert(0, Part::Bytes(header));
         parts.push(Part::Bytes(vec![0; usize::try_from(table.saturating_sub(end)).unwrap_or(0)]));
         parts.push(Part::Bytes(headers));
@@ -108,7 +107,7 @@ impl Elf<'_> {
         }
         for (index, group) in self.sections.iter().enumerate().filter(|(_, section)| section.is(SHT_GROUP)) {
             let content = self.content(group, format_args!("section group {index}"))?;
-            let members = content.chunks(GROUP_WORD).skip(1).map(|word| usize::try_from(self.order.read(word)));
+            let members = content.chunks(GROUP_WORD).skip(1).map(|word| usize::try_from(self.encoding.read(word)));
             let mut lost = members.map(|member| member.ok().and_then(|member| gone.get(member).copied()));
             let is_empty = content.len() <= GROUP_WORD;
             if !is_empty
@@ -148,11 +147,11 @@ impl Elf<'_> {
         let content = self.content(group, format_args!("section group {index}"))?;
         let mut renumbered = Vec::with_capacity(content.len());
         for (place, word) in content.chunks(GROUP_WORD).enumerate() {
-            let old = self.order.read(word);
+            let old = self.encoding.read(word);
             let new = if place == 0 { Some(old) } else { numbers.get(old) };
             if let Some(new) = new {
                 let mut word = word.to_vec();
-                self.order.write(new, &mut word);
+                self.encoding.write(new, &mut word);
                 renumbered.extend(word);
             }
         }
@@ -166,7 +165,7 @@ impl Elf<'_> {
         let mut fixed_end = self.fixed_end()?;
         let mut moving = Vec::with_capacity(in_order.len());
         for kept in in_order {
-            let content = kept.section.content();
+            let content = content_of(&kept.section);
             if len_of(&content) == 0 && content.start <= fixed_end {
                 continue;
             }
@@ -180,7 +179,7 @@ impl Elf<'_> {
             }
         }
         self.view.read(0, fixed_end, "the part of the file that segments describe")?;
-        let mut parts = vec![Part::Range(self.layout.header_len..fixed_end)];
+        let mut parts = vec![Part::Range(self.header_len()..fixed_end)];
         let mut position = fixed_end;
         for kept in moving {
             self.place_next(kept, &mut position, &mut parts)?;
@@ -191,7 +190,7 @@ impl Elf<'_> {
     /// Places a section at `position` or the next offset that its alignment allows.
     fn place_next(&self, kept: &mut KeptSection, position: &mut u64, parts: &mut Vec<Part>) -> Result<(), Malformed> {
         let section = &mut kept.section;
-        let source = section.content();
+        let source = content_of(section);
         // If the old offset is not aligned, the file needs no alignment. If it is, the offset bounds the alignment.
         let is_aligned = section.offset.checked_rem(section.alignment.max(1)) == Some(0);
         let start = if is_aligned { align(*position, section.alignment) } else { *position };
@@ -216,26 +215,17 @@ impl Elf<'_> {
 
     /// The end of the part of the file that program headers fix.
     fn fixed_end(&self) -> Result<u64, Malformed> {
-        let layout = self.layout;
-        let (offset, size) = (self.field(layout.program_offset), self.field(layout.program_size));
-        let mut count = self.field(layout.program_count);
-        if count == u64::from(PN_XNUM) {
-            count = self.sections.first().map_or(0, |first| first.info);
+        let Header { segments_at, segment_len, segment_count, .. } = self.header;
+        let is_extended = segment_count == u64::from(PN_XNUM);
+        let count = if is_extended { self.sections.first().map_or(0, |first| first.info) } else { segment_count };
+        if segments_at == 0 || count == 0 || segment_len == 0 {
+            return Ok(self.header_len());
         }
-        if offset == 0 || count == 0 || size == 0 {
-            return Ok(layout.header_len);
-        }
-        let len = count.saturating_mul(size);
-        let headers = self.view.read(offset, len, format_args!("the table of {count} program headers"))?;
-        let mut end = layout.header_len.max(offset.saturating_add(len));
-        // File offset and size of a segment: the second and fifth number of a 32-bit header, the third and
-        // sixth word of a 64-bit one.
-        let (at, size_at): (Range<usize>, Range<usize>) =
-            if layout.word == 4 { (4..8, 16..20) } else { (8..16, 32..40) };
-        for header in headers.chunks(usize::try_from(size).unwrap_or(usize::MAX)) {
-            let number = |range: &Range<usize>| header.get(range.clone()).map_or(0, |data| self.order.read(data));
-            end = end.max(number(&at).saturating_add(number(&size_at)));
-        }
-        Ok(end)
+        let len = count.saturating_mul(segment_len);
+        let headers = self.view.read(segments_at, len, format_args!("the table of {count} program headers"))?;
+        let headers = headers.chunks(usize::try_from(segment_len).unwrap_or(usize::MAX));
+        let segments = headers.map(|header| self.encoding.decode::<Segment>(header));
+        let ends = segments.map(|segment| segment.offset.saturating_add(segment.size));
+        Ok(ends.fold(self.header_len().max(segments_at.saturating_add(len)), u64::max))
     }
 }

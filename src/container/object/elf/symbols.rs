@@ -1,9 +1,5 @@
-//! Rewrites the symbols of an ELF object whose sections get other numbers.
-//!
-//! | 32 bit | 64 bit | width | symbol |
-//! |---|---|---|---|
-//! | 12 | 4 | 1 | binding and type |
-//! | 14 | 6 | 2 | number of its section, 0xffff if it is in the table of large numbers |
+//! Rewrites the symbols of an ELF object whose sections get other numbers. A number that does not fit a symbol is in a table
+//! of large numbers.
 //!
 //! A symbol in a section of the bundle is removed with it, but keeps its place, so that all others keep their numbers:
 //! a local symbol is emptied, such as the section symbols written by linkers that combine objects; any other becomes a
@@ -13,30 +9,19 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use object::Endianness;
 use object::elf::{
     EM_MIPS, SHN_LORESERVE, SHN_XINDEX, SHT_CREL, SHT_DYNSYM, SHT_GROUP, SHT_REL, SHT_RELA, SHT_SYMTAB,
     SHT_SYMTAB_SHNDX, STB_WEAK, SectionType,
 };
 
+use super::Elf;
 use super::remove::SectionNumbers;
-use super::{Elf, PartOrder, Section};
-use crate::bytes::to_u64;
-use crate::container::object::view::Field;
+use crate::bytes::{slice, to_u64};
+use crate::container::elf::{Section, Symbol, Table};
 use crate::error::Malformed;
 
-/// The fields of a symbol, and the length of its record.
-struct SymbolFields {
-    len: usize,
-    info: Field,
-    section: Field,
-}
-
-const SYMBOLS32: SymbolFields = SymbolFields { len: 16, info: Field::new(12, 1), section: Field::new(14, 2) };
-const SYMBOLS64: SymbolFields = SymbolFields { len: 24, info: Field::new(4, 1), section: Field::new(6, 2) };
 const LARGE_LEN: usize = 4;
-
-/// The length of a symbol's first field, its name.
-const NAME_LEN: usize = 4;
 
 /// A rewritten symbol table.
 struct Renumbered {
@@ -85,42 +70,35 @@ impl Elf<'_> {
     }
 
     fn renumber(&self, table: &[u8], large: &[u8], numbers: &SectionNumbers) -> Renumbered {
-        let fields = if self.layout.word == 4 { SYMBOLS32 } else { SYMBOLS64 };
-        let (mut table, mut large) = (table.to_vec(), large.to_vec());
+        let mut symbols: Vec<Symbol> = Table::new(self.encoding, table).iter().collect();
+        let mut large = large.to_vec();
         let mut emptied = HashSet::new();
         let mut large_words = large.chunks_exact_mut(LARGE_LEN);
-        for (number, symbol) in (0_u64..).zip(table.chunks_exact_mut(fields.len)) {
-            let mut large_word = large_words.next();
-            let recorded = fields.section.get(self.order, symbol);
-            let is_large = recorded == u64::from(SHN_XINDEX.0);
+        for (number, symbol) in (0_u64..).zip(&mut symbols) {
+            let large_word = large_words.next();
+            let is_large = symbol.section == u64::from(SHN_XINDEX.0);
             let old = match &large_word {
-                Some(word) if is_large => self.order.read(word),
-                _ => recorded,
+                Some(word) if is_large => self.encoding.read(word),
+                _ => symbol.section,
             };
-            let reserved = !is_large && recorded >= u64::from(SHN_LORESERVE);
+            let reserved = !is_large && old >= u64::from(SHN_LORESERVE);
             if old == 0 || reserved {
                 continue;
             }
-            match (numbers.get(old), large_word.as_mut().filter(|_| is_large)) {
-                (Some(new), Some(word)) => self.order.write(new, word),
-                (Some(new), None) => fields.section.set(self.order, symbol, new),
+            match (numbers.get(old), large_word) {
+                (Some(new), Some(word)) if is_large => self.encoding.write(new, word),
+                (Some(new), _) => symbol.section = new,
                 (None, word) => {
-                    self.empty(symbol, &fields);
-                    word.into_iter().for_each(|word| word.fill(0));
+                    *symbol = emptied_symbol(*symbol);
+                    word.into_iter().filter(|_| is_large).for_each(|word| word.fill(0));
                     emptied.insert(number);
                 }
             }
         }
-        Renumbered { table, large, emptied }
-    }
-
-    fn empty(&self, symbol: &mut [u8], fields: &SymbolFields) {
-        // Binding and type are one number: the binding of a local symbol is 0.
-        if fields.info.get(self.order, symbol) >> 4 == 0 {
-            return symbol.fill(0);
-        }
-        symbol.iter_mut().skip(NAME_LEN).for_each(|byte| *byte = 0);
-        fields.info.set(self.order, symbol, u64::from(STB_WEAK.0) << 4);
+        // Bytes that are less than a symbol stay.
+        let mut renumbered = self.encoding.encode(&symbols);
+        renumbered.extend(table.get(renumbered.len()..).unwrap_or_default());
+        Renumbered { table: renumbered, large, emptied }
     }
 
     /// Checks that no remaining relocation or group refers to the emptied symbols of a table.
@@ -150,21 +128,27 @@ impl Elf<'_> {
     }
 
     fn relocated_symbols(&self, section: &Section, content: &[u8]) -> impl Iterator<Item = u64> {
-        let word = self.layout.word;
-        let len = if section.is(SHT_RELA) { word.saturating_mul(3) } else { word.saturating_mul(2) };
-        // The machine is a number of two bytes at offset 18. MIPS puts the symbol first in either byte order.
-        let machine = Field::new(18, 2).get(self.order, &self.header);
-        let mips = machine == u64::from(EM_MIPS.0) && word == 8 && self.order == PartOrder::Little;
-        let info = Field::new(word, word);
-        let order = self.order;
-        let symbols: Vec<u64> = content
-            .chunks_exact(len)
-            .map(|relocation| match (word, info.get(order, relocation)) {
-                (4, info) => info >> 8,
-                (_, info) if mips => info & u64::from(u32::MAX),
-                (_, info) => info >> 32,
-            })
-            .collect();
-        symbols.into_iter()
+        let (encoding, word) = (self.encoding, self.word());
+        let len = self.encoding.word.saturating_mul(if section.is(SHT_RELA) { 3 } else { 2 });
+        // MIPS puts the symbol first in either byte order.
+        let mips = self.header.machine() == EM_MIPS && word == 8 && encoding.order == Endianness::Little;
+        let symbols = content.chunks_exact(len).map(|relocation| {
+            let info = encoding.read(slice(relocation, word, word).unwrap_or_default());
+            match word {
+                4 => info >> 8,
+                _ if mips => info & u64::from(u32::MAX),
+                _ => info >> 32,
+            }
+        });
+        symbols.collect::<Vec<_>>().into_iter()
+    }
+}
+
+/// What is left of a symbol that is removed.
+fn emptied_symbol(symbol: Symbol) -> Symbol {
+    // Binding and type are one number: the binding of a local symbol is 0.
+    match symbol.info >> 4 {
+        0 => Symbol::default(),
+        _ => Symbol { name: symbol.name, info: u64::from(STB_WEAK.0) << 4, ..Symbol::default() },
     }
 }
