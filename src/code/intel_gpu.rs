@@ -15,7 +15,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::bytes::Cursor;
-use crate::container::elf::File;
+use crate::container::host::elf::File;
 
 const SECTION: &[u8] = b".note.intelgt.compat";
 

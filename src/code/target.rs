@@ -24,7 +24,7 @@
 use object::elf::{EM_AMDGPU, EM_CUDA};
 
 use super::intel_gpu;
-use crate::container::elf::Header;
+use crate::container::host::elf::Header;
 use crate::container::magic::Magic;
 use crate::container::spirv::{self, Width};
 use crate::container::sycl::INTEL;

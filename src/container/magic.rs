@@ -8,9 +8,10 @@ use object::elf::{EM_AMDGPU, EM_CUDA, EM_NONE, Machine};
 use object::pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID;
 use object::{FileKind, archive};
 
-use super::elf::EM_INTELGT;
+use super::host::elf::EM_INTELGT;
+use super::package::{aks2, cpio, rpm, tar};
 use super::text::Text;
-use super::{aks2, bitcode, compressed, cpio, fatbin, kpack, offload_binary, ptx, rpm, syclbin, tar};
+use super::{bitcode, compressed, fatbin, kpack, offload_binary, ptx, syclbin};
 use crate::bytes::{array, is_text, len_u64, slice};
 use crate::codec::Coding;
 

@@ -3,32 +3,26 @@
 //! A format reads ([`Container::read`]: bytes to entries). Those that we write have a `plan` beside it (members to pieces).
 //! Compression wraps any of them; [`sequence`] walks several bundles in one file.
 
-pub(crate) mod aks2;
 pub mod archive;
 pub mod binary;
 pub(crate) mod bitcode;
 pub mod compressed;
-pub(crate) mod cpio;
-pub(crate) mod elf;
 pub mod fatbin;
-pub(crate) mod gaps;
 pub(crate) mod host;
 pub mod kpack;
 pub(crate) mod limits;
 pub(crate) mod magic;
 pub mod object;
 pub mod offload_binary;
+pub(crate) mod package;
 pub(crate) mod packed;
 pub(crate) mod ptx;
-pub(crate) mod rpm;
 pub mod sequence;
 pub(crate) mod spirv;
 pub mod stream;
 pub(crate) mod sycl;
 pub(crate) mod syclbin;
-pub(crate) mod tar;
 pub mod text;
-pub(crate) mod wrapper;
 pub(crate) mod zip;
 
 use std::num::NonZeroU64;

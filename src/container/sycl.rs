@@ -31,12 +31,12 @@ use std::ops::Range;
 use object::elf::EM_X86_64;
 
 use super::archive::{Archive, Location};
-use super::elf;
+use super::host::elf;
+use super::host::wrapper::Map;
 use super::limits::{Limits, check_entry_count};
 use super::magic::{Magic, SPIR_V, elf_machine};
 use super::packed::{End, Packed};
 use super::spirv::{self, Width};
-use super::wrapper::Map;
 use super::{Part, bitcode};
 use crate::bytes::{Bounds, Cursor, array, len_of, len_u64, slice, to_u64};
 use crate::codec::Codec;

@@ -23,8 +23,9 @@ use super::found::{Finding, Format};
 use super::place::{Place, Step};
 use super::walk::{Spot, Walk};
 use crate::bytes::len_u64;
+use crate::container::Entry;
+use crate::container::host::wrapper;
 use crate::container::kpack::{KpackArchive, PLACEHOLDER, Reference, SPIR_V, WrappedBinary, target_of};
-use crate::container::{Entry, wrapper};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 

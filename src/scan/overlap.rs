@@ -13,8 +13,7 @@ use object::{File, Object, ObjectSection};
 
 use super::sections::{self, ListedSections};
 use crate::bytes::len_u64;
-use crate::container::elf;
-use crate::container::host::ChosenSection;
+use crate::container::host::{ChosenSection, elf};
 use crate::container::magic::Magic;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};

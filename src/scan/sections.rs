@@ -30,11 +30,11 @@ use object::elf::SectionType;
 
 use crate::bytes::slice;
 use crate::code::check;
+use crate::container::host::wrapper::Wrapped;
 use crate::container::host::{self, ChosenSection, Section};
 use crate::container::kpack;
 use crate::container::magic::Magic;
 use crate::container::sycl;
-use crate::container::wrapper::Wrapped;
 use crate::error::Malformed;
 
 /// The content of a section.

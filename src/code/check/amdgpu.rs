@@ -19,7 +19,7 @@ use object::elf::{ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
 use super::elf::{Metadata, MetadataForm, SymbolTable};
 use super::{charge, metadata, wrong};
 use crate::bytes::{len_u64, slice};
-use crate::container::elf::{File, Symbol, name_of};
+use crate::container::host::elf::{File, Symbol, name_of};
 use crate::container::limits::Allowance;
 use crate::display::shown;
 use crate::error::Malformed;

@@ -25,7 +25,7 @@ use object::elf::{
 
 use super::{amdgpu, charge, wrong};
 use crate::bytes::{Bounds, len_u64, slice, tail, to_u64};
-use crate::container::elf::{EM_INTELGT, Encoding, File, Header, Section, Symbol, Table, name_of};
+use crate::container::host::elf::{EM_INTELGT, Encoding, File, Header, Section, Symbol, Table, name_of};
 use crate::container::limits::{Allowance, CHECKED_MAX};
 use crate::display::shown;
 use crate::error::Malformed;

@@ -18,7 +18,7 @@ use super::{Argument, Kernel, KernelsFound};
 use crate::bytes::len_u64;
 use crate::code::check::elf::MetadataForm;
 use crate::code::check::{charge, metadata, wrong};
-use crate::container::elf::{File, name_of};
+use crate::container::host::elf::{File, name_of};
 use crate::error::{ErrorKind, Malformed};
 use crate::messagepack::Value;
 

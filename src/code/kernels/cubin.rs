@@ -31,7 +31,7 @@ use object::elf::STT_FUNC;
 use super::{Argument, ArgumentLists, Kernel, KernelsFound, too_many_arguments};
 use crate::bytes::{Cursor, slice, to_u64};
 use crate::code::check::{charge, wrong};
-use crate::container::elf::{Encoding, File, Section, name_of};
+use crate::container::host::elf::{Encoding, File, Section, name_of};
 use crate::error::Malformed;
 
 /// The flag of a kernel in `st_other`.

@@ -41,7 +41,7 @@ use object::elf::{EM_AMDGPU, EM_CUDA};
 
 use crate::bytes::{len_u64, to_u64};
 use crate::code::check::wrong;
-use crate::container::elf::File;
+use crate::container::host::elf::File;
 use crate::container::limits::{
     ARGUMENT_LISTS_MAX, ARGUMENTS_MAX, Allowance, CHECKED_MAX, KERNEL_NAMES_MAX, KERNELS_MAX,
 };

@@ -47,7 +47,7 @@ mod tests;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
-use super::elf;
+use super::host::elf;
 use super::limits::EntryRoom;
 use super::packed::{End, Packed};
 use super::stream::Compressed;

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::bytes::{array, len_of, len_u64, slice, text};
 use crate::codec::{Codec, Method};
-use crate::container::elf;
+use crate::container::host::elf;
 use crate::container::magic::Magic;
 use crate::container::packed::{End, LastInflated, Packed};
 use crate::container::ptx;

@@ -3,8 +3,8 @@
 use object::Endianness;
 use object::read::{Object as _, ObjectSection as _};
 
-use super::super::elf::Encoding;
 use super::*;
+use crate::container::host::elf::Encoding;
 use crate::io::input::Input;
 use crate::io::piece::emit;
 

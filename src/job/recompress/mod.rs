@@ -17,7 +17,7 @@ use crate::bytes::len_of;
 use crate::codec::{Codec, Compression};
 use crate::container::binary::Binary;
 use crate::container::fatbin::{self, Fatbin, Packing};
-use crate::container::gaps;
+use crate::container::host::gaps;
 use crate::container::magic::Magic;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::text::Text;

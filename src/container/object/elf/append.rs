@@ -14,7 +14,7 @@ use super::super::record::{self, Record};
 use super::super::view::{Added, Run, too_many};
 use super::{Elf, SECTION_NUMBERS, align, content_of, name_len};
 use crate::bytes::{len_of, len_u64, to_u64};
-use crate::container::elf::Section;
+use crate::container::host::elf::Section;
 use crate::error::Malformed;
 
 /// The maximum alignment of the table of section names: a page.

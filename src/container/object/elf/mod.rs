@@ -1,4 +1,4 @@
-//! Reads the sections of ELF objects, 32-bit and 64-bit, in both byte orders. `container::elf` documents the headers; the
+//! Reads the sections of ELF objects, 32-bit and 64-bit, in both byte orders. `container::host::elf` documents the headers; the
 //! limits are those of LLVM 22.1.8.
 //!
 //! Rejected: section headers of another size, outside the file or too many; names outside their table; a names' section
@@ -19,7 +19,7 @@ use super::record::Record;
 use super::view::{FoundSection, View, bundle_name, too_many};
 use crate::bytes::{len_u64, to_u64};
 use crate::container::Part;
-use crate::container::elf::{Encoding, Header, Section, Table};
+use crate::container::host::elf::{Encoding, Header, Section, Table};
 use crate::container::limits::EntryRoom;
 use crate::display::shown;
 use crate::error::Malformed;

@@ -16,7 +16,7 @@ use super::super::view::{FoundSection, join};
 use super::{Elf, align, content_of};
 use crate::bytes::{len_of, len_u64, to_u64};
 use crate::container::Part;
-use crate::container::elf::{Header, Section, Segment};
+use crate::container::host::elf::{Header, Section, Segment};
 use crate::error::Malformed;
 
 /// The width in bytes of a group's words: its flags and the numbers of its sections.

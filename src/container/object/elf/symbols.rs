@@ -18,7 +18,7 @@ use object::elf::{
 use super::Elf;
 use super::remove::SectionNumbers;
 use crate::bytes::{slice, to_u64};
-use crate::container::elf::{Section, Symbol, Table};
+use crate::container::host::elf::{Section, Symbol, Table};
 use crate::error::Malformed;
 
 const LARGE_LEN: usize = 4;

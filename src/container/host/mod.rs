@@ -6,6 +6,10 @@
 //! length is more than twice that of the file, names whose total length is more than four times that of the file.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+pub(crate) mod elf;
+pub(crate) mod gaps;
+pub(crate) mod wrapper;
+
 use std::ops::Range;
 
 use object::elf::SectionType;
@@ -14,9 +18,9 @@ use object::read::coff::CoffFile;
 use object::read::elf::{ElfSection, FileHeader, SectionHeader};
 use object::{Endianness, File, LittleEndian, Object, ObjectKind, ObjectSection};
 
-use super::limits::{Allowance, NAMES_SHARED_MAX};
-use super::magic::is_coff_object;
 use crate::bytes::{Bounds, array, len_u64, slice};
+use crate::container::limits::{Allowance, NAMES_SHARED_MAX};
+use crate::container::magic::is_coff_object;
 use crate::display::shown;
 use crate::error::Malformed;
 

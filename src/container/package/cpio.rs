@@ -20,8 +20,8 @@
 
 use std::io::{self, Read};
 
-use super::limits::NAME_MAX;
 use crate::bytes::{digits, slice, to_u64};
+use crate::container::limits::NAME_MAX;
 use crate::io::once::{broken, skip};
 
 /// The first bytes of each header.

@@ -31,8 +31,8 @@ use object::elf::{
 };
 
 use super::elf::{Encoding, Header, Record, Section, Segment, Symbol, Table};
-use super::fatbin;
 use crate::bytes::{len_of, len_u64, slice, tail, to_u64};
+use crate::container::fatbin;
 use crate::io::piece::{Change, Piece};
 
 const ENCODING: Encoding = Encoding::LITTLE_64;

@@ -35,9 +35,9 @@ use object::{
     SymbolKind,
 };
 
-use super::kpack::REFERENCE_SECTIONS;
-use super::magic::Magic;
 use crate::bytes::{Cursor, array, len_of, slice, tail};
+use crate::container::kpack::REFERENCE_SECTIONS;
+use crate::container::magic::Magic;
 use crate::error::{Malformed, wrong};
 
 const WRAPPER_LEN: u64 = 24;
@@ -155,7 +155,7 @@ struct Wrapper {
 }
 
 /// The addresses in a section of an object file.
-pub(super) struct Map<'d> {
+pub(in crate::container) struct Map<'d> {
     data: &'d [u8],
     /// Whether addresses are 64 bits wide.
     is_64: bool,
@@ -171,21 +171,21 @@ pub(super) struct Map<'d> {
 
 /// The value of an address after relocation.
 #[derive(Clone, Copy)]
-pub(super) enum Target {
+pub(in crate::container) enum Target {
     Address(u64),
     /// An offset in the file, of an object that is not linked.
     Offset(u64),
 }
 
 impl Target {
-    pub(super) fn is_null(self) -> bool {
+    pub(in crate::container) fn is_null(self) -> bool {
         matches!(self, Self::Address(0))
     }
 }
 
 impl<'d> Map<'d> {
     /// Reads the relocations of a section, given by its range in the file.
-    pub(super) fn read(data: &'d [u8], wrappers: &Range<u64>) -> Option<Self> {
+    pub(in crate::container) fn read(data: &'d [u8], wrappers: &Range<u64>) -> Option<Self> {
         let file = File::parse(data).ok()?;
         let is_own = |(start, size)| start == wrappers.start && size > 0;
         let own = file.sections().find(|section| section.file_range().is_some_and(is_own))?;
@@ -230,12 +230,12 @@ impl<'d> Map<'d> {
         Some(Self { data, is_64: file.is_64(), wrappers: wrappers.clone(), relocated, sections, reference })
     }
 
-    pub(super) fn is_64(&self) -> bool {
+    pub(in crate::container) fn is_64(&self) -> bool {
         self.is_64
     }
 
     /// The address at an offset in the file, after relocation; none if another object defines it.
-    pub(super) fn target_at(&self, at: u64) -> Option<Target> {
+    pub(in crate::container) fn target_at(&self, at: u64) -> Option<Target> {
         let recorded = || array(self.data, at).map(|address| Target::Address(u64::from_le_bytes(address)));
         self.relocated.get(&at).copied().unwrap_or_else(recorded)
     }
@@ -286,7 +286,7 @@ impl<'d> Map<'d> {
     }
 
     /// The offset of a target in the file; none if it is in no section with content.
-    pub(super) fn offset_of(&self, target: Target) -> Option<u64> {
+    pub(in crate::container) fn offset_of(&self, target: Target) -> Option<u64> {
         let address = match target {
             Target::Offset(offset) => return Some(offset),
             Target::Address(address) => address,

@@ -23,8 +23,8 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use super::limits::{HEADER_MAX, NAME_MAX, check_entry_count};
 use crate::bytes::{Bounds, Cursor, to_u64};
+use crate::container::limits::{HEADER_MAX, NAME_MAX, check_entry_count};
 use crate::display::shown;
 use crate::error::Malformed;
 
