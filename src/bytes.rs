@@ -135,6 +135,26 @@ pub(crate) fn len_of(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }
 
+/// The range of `len` bytes from `start`.
+pub(crate) fn span(start: u64, len: u64) -> Range<u64> {
+    start..start.saturating_add(len)
+}
+
+/// A range that counts from `start`, counted from where `start` does.
+pub(crate) fn shifted(range: &Range<u64>, start: u64) -> Range<u64> {
+    start.saturating_add(range.start)..start.saturating_add(range.end)
+}
+
+/// The sum of some lengths.
+pub(crate) fn total(lens: impl IntoIterator<Item = u64>) -> u64 {
+    lens.into_iter().fold(0, u64::saturating_add)
+}
+
+/// The bytes of `data` in a range, if it has all of them.
+pub(crate) fn part(data: &[u8], range: Range<u64>) -> Option<&[u8]> {
+    slice(data, range.start, len_of(&range))
+}
+
 /// `len` bytes of `data` from `start`, if it has that many.
 pub(crate) fn slice(data: &[u8], start: u64, len: u64) -> Option<&[u8]> {
     tail(data, start)?.get(..usize::try_from(len).ok()?)

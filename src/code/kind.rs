@@ -66,38 +66,30 @@ impl ContentKind {
 
     /// The name of the kind.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Empty => "empty",
-            Self::Elf => "ELF",
-            Self::Bitcode => "bitcode",
-            Self::SpirV => "SPIR-V",
-            Self::Ptx => "PTX",
-            Self::Cubin => "cubin",
-            Self::LtoIr => "LTO-IR",
-            Self::FatBinary => "fatbin",
-            Self::Bundle => "bundle",
-            Self::Archive => "archive",
-            Self::Coff => "COFF",
-            Self::Text => "text",
-            Self::Unknown => "unknown",
-        }
+        self.words().0
     }
 
     /// The extension (without the dot) of files of this kind.
     pub fn extension(self) -> &'static str {
+        self.words().1
+    }
+
+    /// Name and extension.
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Elf => "elf",
-            Self::Bitcode => "bc",
-            Self::SpirV => "spv",
-            Self::Ptx => "ptx",
-            Self::Cubin => "cubin",
-            Self::LtoIr => "ltoir",
-            Self::FatBinary => "fatbin",
-            Self::Bundle => "bundle",
-            Self::Archive => "a",
-            Self::Coff => "obj",
-            Self::Text => "txt",
-            Self::Empty | Self::Unknown => "bin",
+            Self::Empty => ("empty", "bin"),
+            Self::Elf => ("ELF", "elf"),
+            Self::Bitcode => ("bitcode", "bc"),
+            Self::SpirV => ("SPIR-V", "spv"),
+            Self::Ptx => ("PTX", "ptx"),
+            Self::Cubin => ("cubin", "cubin"),
+            Self::LtoIr => ("LTO-IR", "ltoir"),
+            Self::FatBinary => ("fatbin", "fatbin"),
+            Self::Bundle => ("bundle", "bundle"),
+            Self::Archive => ("archive", "a"),
+            Self::Coff => ("COFF", "obj"),
+            Self::Text => ("text", "txt"),
+            Self::Unknown => ("unknown", "bin"),
         }
     }
 }

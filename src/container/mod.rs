@@ -80,7 +80,7 @@ impl Entry {
 
     /// The size of the code object in bytes.
     pub fn size(&self) -> u64 {
-        self.parts.iter().map(Part::len).fold(0, u64::saturating_add)
+        bytes::total(self.parts.iter().map(Part::len))
     }
 
     /// The code object, if `bundle` holds it and it can be restored.

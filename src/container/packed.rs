@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use super::fatbin::{ImageKind, plain_len};
 use super::limits::Limits;
-use crate::bytes::len_u64;
+use crate::bytes::{len_of, len_u64};
 use crate::codec::{self, Codec, Form};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
@@ -55,7 +55,7 @@ pub(super) enum End {
 impl Packed {
     /// The size of the code object in bytes.
     pub fn len(&self) -> u64 {
-        self.range.end.saturating_sub(self.range.start)
+        len_of(&self.range)
     }
 
     /// Whether the code object is empty.
@@ -75,7 +75,7 @@ impl Packed {
 
     /// The stored size in bytes. Of code objects that are compressed together, each has a share by its size.
     pub fn stored_len(&self) -> u64 {
-        let stored = self.stored.end.saturating_sub(self.stored.start);
+        let stored = len_of(&self.stored);
         if !self.is_shared() {
             return stored;
         }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Source: PTX ISA 9.0.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use memchr::{memchr, memmem};
 
@@ -75,7 +75,7 @@ fn after_blanks(mut data: &[u8]) -> Option<&[u8]> {
 }
 
 fn after<'p>(data: &'p [u8], end: &[u8]) -> Option<&'p [u8]> {
-    data.get(memmem::find(data, end)?.saturating_add(end.len())..)
+    data.get(memmem::find(data, end)? + end.len()..)
 }
 
 /// Checks that PTX is complete: its braces are paired, and its comments and strings end. It may end in zeros.
@@ -84,25 +84,25 @@ fn after<'p>(data: &'p [u8], end: &[u8]) -> Option<&'p [u8]> {
 /// [`Malformed`] at the brace, comment or string without its end.
 pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
     let zeros = data.iter().rev().take_while(|&&byte| byte == 0).count();
-    let ptx = data.get(..data.len().saturating_sub(zeros)).unwrap_or_default();
+    let ptx = data.get(..data.len() - zeros).unwrap_or_default();
     if let Some(at) = memchr(0, ptx) {
         return wrong("a zero byte in PTX", to_u64(at));
     }
     let is_special = |byte: &u8| matches!(byte, b'{' | b'}' | b'"' | b'/');
     let (mut rest, mut depth, mut outermost) = (ptx, 0_usize, 0);
     while let Some(special) = rest.iter().position(is_special).and_then(|at| rest.get(at..)) {
-        let at = len_u64(ptx).saturating_sub(len_u64(special));
+        let at = len_u64(ptx) - len_u64(special);
         let ended = |what, after: Option<_>| after.map_or_else(|| wrong(format!("{what} without end"), at), Ok);
         let next = special.get(1..).unwrap_or_default();
         rest = match special {
             [b'{', ..] => {
                 outermost = if depth == 0 { at } else { outermost };
-                depth = depth.saturating_add(1);
+                depth += 1;
                 next
             }
             [b'}', ..] if depth == 0 => return wrong("a closing brace without an opening one", at),
             [b'}', ..] => {
-                depth = depth.saturating_sub(1);
+                depth -= 1;
                 next
             }
             [b'"', ..] => ended("a string", after_string(next))?,
@@ -122,7 +122,7 @@ fn after_string(string: &[u8]) -> Option<&[u8]> {
         is_escaped = byte == b'\\' && !is_escaped;
         is_end
     });
-    string.get(end?.saturating_add(1)..)
+    string.get(end? + 1..)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::limits::{Allowance, Limits};
 use super::packed::{LastInflated, Packed};
 use super::stream::{Compressed, Inflation, Recorded};
 use super::{Container, Contents, Entry, Part};
-use crate::bytes::len_u64;
+use crate::bytes::{len_of, len_u64, part, slice, span, total};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::meter::{Meter, Metered};
@@ -108,10 +108,7 @@ impl Content<'_> {
         match self {
             Self::InPlace(slice) => *slice,
             Self::Restored(input) => input.as_slice(),
-            Self::Inflated(input, range) => {
-                let len = range.end.saturating_sub(range.start);
-                input.slice(range.start, len).unwrap_or_else(|| input.as_slice())
-            }
+            Self::Inflated(input, range) => input.slice(range.start, len_of(range)).unwrap_or_else(|| input.as_slice()),
         }
     }
 }
@@ -147,7 +144,7 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// Those of [`stored_len`](Self::stored_len).
     pub fn range(&self) -> Result<Range<u64>> {
-        Ok(self.offset..self.offset.saturating_add(self.stored_len()?))
+        Ok(span(self.offset, self.stored_len()?))
     }
 
     /// The length in bytes with all code objects inflated, if each byte belonged to one of them.
@@ -156,14 +153,14 @@ impl<'a> Bundle<'a> {
     /// Those of [`stored_len`](Self::stored_len).
     pub(crate) fn full_len(&self) -> Result<u64> {
         let len = self.compressed.map_or_else(|| self.stored_len(), |recorded| Ok(recorded.inflated))?;
-        Ok(self.packed().map(|packed| packed.inflated).fold(len, u64::saturating_add))
+        Ok(total(self.packed().map(|packed| packed.inflated).chain([len])))
     }
 
     /// The inflated length in bytes of the code objects that are compressed one by one, or several together, and within
     /// the limits.
     pub(crate) fn packed_len(&self) -> u64 {
         let packed = self.packed().filter(|packed| packed.inflated <= packed.limit);
-        packed.map(|packed| packed.inflated).fold(0, u64::saturating_add)
+        total(packed.map(|packed| packed.inflated))
     }
 
     /// What is compressed one by one, or together: then only the first code object.
@@ -271,8 +268,8 @@ impl<'a> Bundle<'a> {
             data.looked_at();
         }
         match self.entries.get(index)?.parts.first() {
-            Some(part @ Part::Range(range)) => crate::bytes::slice(self.beginning(), range.start, part.len().min(len)),
-            Some(Part::Bytes(data)) => crate::bytes::slice(data, 0, crate::bytes::len_u64(data).min(len)),
+            Some(part @ Part::Range(range)) => slice(self.beginning(), range.start, part.len().min(len)),
+            Some(Part::Bytes(data)) => slice(data, 0, len_u64(data).min(len)),
             Some(Part::Packed(_) | Part::Unreadable(_)) | None => None,
         }
     }
@@ -288,7 +285,7 @@ impl<'a> Bundle<'a> {
 
     fn copy<S: Sink>(&self, data: Slice<'_>, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
         let sizes = wanted.iter().filter_map(|(index, _)| self.entries.get(*index)).map(Entry::size);
-        meter.expect(sizes.fold(0, u64::saturating_add));
+        meter.expect(total(sizes));
         let mut last = LastInflated::default();
         wanted.iter_mut().try_for_each(|(index, output)| {
             copy_parts(data, self.parts(*index)?, &mut last, &mut Metered { sink: *output, meter })
@@ -347,11 +344,11 @@ impl<'a> Bundle<'a> {
         loop {
             let count = inflater.next(&mut buffer)?;
             let Some(block) = buffer.get(..count).filter(|block| !block.is_empty()) else { break };
-            let block_end = position.saturating_add(crate::bytes::len_u64(block));
+            let block_end = position.saturating_add(len_u64(block));
             for ((_, output), range) in wanted.iter_mut().zip(&ranges) {
                 let (from, to) = (range.start.max(position), range.end.min(block_end));
-                if let Some(data) =
-                    to.checked_sub(from).and_then(|len| crate::bytes::slice(block, from.saturating_sub(position), len))
+                if from <= to
+                    && let Some(data) = part(block, from.saturating_sub(position)..to.saturating_sub(position))
                 {
                     output.write(data)?;
                 }
@@ -380,7 +377,7 @@ fn copy_parts(data: Slice<'_>, parts: &[Part], last: &mut LastInflated, sink: &m
 
 /// Copies the bytes of some parts; not into memory unless they are small.
 fn set_aside(data: Slice<'_>, parts: &[Part]) -> Result<Input> {
-    let len = parts.iter().map(Part::len).fold(0, u64::saturating_add);
+    let len = total(parts.iter().map(Part::len));
     if len <= WHOLE_MAX {
         let mut bytes = Vec::new();
         copy_parts(data, parts, &mut LastInflated::default(), &mut bytes)?;
@@ -752,7 +749,7 @@ mod tests {
         let v2 = compress_with(Method::Zlib, &large);
         let v1 = [&v2[..4], &[1, 0], &v2[6..8], &v2[12..]].concat();
         let file = [&v1[..], &[0; 9], &bundle(&[("next", b"")])].concat();
-        let end = crate::bytes::len_u64(&v1);
+        let end = len_u64(&v1);
         let binary = Binary::default();
         for inflate in [Inflate::AsNeeded, Inflate::Headers, Inflate::Whole] {
             let mut bundles = Bundles::new(&file, &binary, inflate);

@@ -11,14 +11,17 @@
 //! specification 1.6.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use std::mem::replace;
+use std::ops::Range;
+
 use super::magic::SPIR_V;
-use crate::bytes::array;
+use crate::bytes::{array, len_of, span};
 
 /// The length of the header in bytes.
 pub(crate) const HEADER_LEN: u64 = 20;
 
 /// The length of a word in bytes.
-pub(crate) const WORD: u64 = 4;
+const WORD: u64 = 4;
 
 const EXTENSION: u32 = 10;
 const IMPORT: u32 = 11;
@@ -54,18 +57,28 @@ pub(crate) fn words(data: &[u8]) -> impl Fn(u64) -> Option<u32> {
     move |offset| array(data, offset).map(if is_little { u32::from_le_bytes } else { u32::from_be_bytes })
 }
 
+/// The instructions: the first word of each, and its range, which may end after the data. One without a length is the last.
+pub(crate) fn instructions(data: &[u8]) -> impl Iterator<Item = (u32, Range<u64>)> {
+    let (word, mut next) = (words(data), Some(HEADER_LEN));
+    std::iter::from_fn(move || {
+        let start = next?;
+        let first = word(start)?;
+        let range = span(start, u64::from(first >> 16).saturating_mul(WORD));
+        next = (!range.is_empty()).then_some(range.end);
+        Some((first, range))
+    })
+}
+
 /// The opcodes of the first instructions, up to the memory model, and their first operands.
 fn declarations(data: &[u8]) -> impl Iterator<Item = (u32, u32)> {
-    let word = words(data);
-    let mut next = Some(HEADER_LEN);
-    std::iter::from_fn(move || {
-        let at = next?;
-        let first = word(at)?;
-        let (opcode, words) = (first & 0xffff, u64::from(first >> 16));
-        let is_declaration = [EXTENSION, IMPORT, MEMORY_MODEL, CAPABILITY].contains(&opcode) && words > 1;
-        next = at.checked_add(words.checked_mul(WORD)?).filter(|_| is_declaration && opcode != MEMORY_MODEL);
-        let operand = word(at.checked_add(WORD)?)?;
-        is_declaration.then_some((opcode, operand))
+    let (word, mut is_over) = (words(data), false);
+    let is_model = |first: u32| first & 0xffff == MEMORY_MODEL;
+    let up_to_model = instructions(data).take_while(move |(first, _)| !replace(&mut is_over, is_model(*first)));
+    up_to_model.map_while(move |(first, range)| {
+        let opcode = first & 0xffff;
+        let is_declaration = [EXTENSION, IMPORT, MEMORY_MODEL, CAPABILITY].contains(&opcode);
+        let operand = word(range.start.checked_add(WORD)?)?;
+        (is_declaration && len_of(&range) > WORD).then_some((opcode, operand))
     })
 }
 

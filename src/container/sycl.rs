@@ -38,7 +38,7 @@ use super::magic::{Magic, SPIR_V, elf_machine};
 use super::packed::{End, Packed};
 use super::spirv::{self, Width};
 use super::{Part, bitcode};
-use crate::bytes::{Bounds, Cursor, array, len_of, len_u64, slice, to_u64};
+use crate::bytes::{Bounds, Cursor, array, len_of, len_u64, part, span, to_u64};
 use crate::codec::Codec;
 use crate::error::Malformed;
 
@@ -93,7 +93,7 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
         }
     }
     let end = table.start.saturating_add(count.saturating_mul(ENTRY_LEN));
-    let rest = slice(data, end, table.end.saturating_sub(end)).unwrap_or_default();
+    let rest = part(data, end..table.end).unwrap_or_default();
     if !is_zero(rest) {
         let bounds = Bounds { base, len: table.end };
         faults.push(bounds.truncated(end, ENTRY_LEN, "an entry of the table of device images"));
@@ -176,7 +176,7 @@ impl StoredImage {
     /// The image of a table. If it is compressed, it ends before `limit`, at which another one begins.
     fn of(section: &[u8], base: u64, image: Image, limit: u64) -> Self {
         let Image { offset, size } = image;
-        let space = slice(section, offset, limit.saturating_sub(offset)).unwrap_or_default();
+        let space = part(section, offset..limit).unwrap_or_default();
         let bounds = Bounds::of(section, base);
         let unreadable = |malformed| Self { range: offset..limit, part: Part::Unreadable(malformed) };
         if space.starts_with(&ZSTD) {
@@ -194,7 +194,7 @@ impl StoredImage {
 
     /// A zstd frame of `len` bytes.
     fn frame(offset: u64, len: u64, inflated: u64) -> Self {
-        let range = offset..offset.saturating_add(len);
+        let range = span(offset, len);
         let limit = Limits::default().inflated;
         let packed =
             Packed { stored: range.clone(), codec: Codec::Zstd, inflated, range: 0..inflated, end: End::Exact, limit };
@@ -206,10 +206,10 @@ impl StoredImage {
 /// that is not known, with the last byte that is not zero.
 fn unlisted(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Part>) {
     let mut position = range.start;
-    while let Some(rest) = slice(section, position, range.end.saturating_sub(position)) {
+    while let Some(rest) = part(section, position..range.end) {
         let Some(zeros) = rest.iter().position(|&byte| byte != 0) else { break };
         position = position.saturating_add(to_u64(zeros));
-        let rest = slice(section, position, range.end.saturating_sub(position)).unwrap_or_default();
+        let rest = part(section, position..range.end).unwrap_or_default();
         let (len, part) = match Magic::identify(rest) {
             _ if rest.starts_with(&ZSTD) => unlisted_frame(rest, base, position),
             Magic::SpirV => (spirv_len(rest), None),
@@ -252,15 +252,9 @@ fn without_zeros(bytes: &[u8]) -> u64 {
 /// The length of the SPIR-V module at the start of some bytes: its instructions end at the header of another module, or
 /// at a word that is not an instruction.
 fn spirv_len(data: &[u8]) -> Option<u64> {
-    let mut len = spirv::HEADER_LEN;
-    while let Some(word) = array(data, len).map(u32::from_le_bytes) {
-        let words = u64::from(word >> 16);
-        let next = len.saturating_add(words.saturating_mul(4));
-        if word == SPIR_V || words == 0 || next > len_u64(data) {
-            break;
-        }
-        len = next;
-    }
+    let is_own = |first: u32, range: &Range<u64>| first != SPIR_V && !range.is_empty() && range.end <= len_u64(data);
+    let own = spirv::instructions(data).take_while(|(first, range)| is_own(*first, range));
+    let len = own.last().map_or(spirv::HEADER_LEN, |(_, range)| range.end);
     (len <= len_u64(data)).then_some(len)
 }
 

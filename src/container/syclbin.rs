@@ -48,7 +48,7 @@ use super::offload_binary::{ImageInfo, ImageKind, OffloadBinary};
 use super::stream::Compressed;
 use super::sycl;
 use super::{Container, Contents, Entry, Part};
-use crate::bytes::{self, Bounds, Cursor, len_of, len_u64, slice, tail, to_u64};
+use crate::bytes::{self, Bounds, Cursor, len_of, len_u64, shifted, slice, tail, to_u64};
 use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::input::Slice;
@@ -284,10 +284,9 @@ impl<'a> Reader<'a> {
         let metadata = bounds.claim(HEADER_LEN.saturating_add(headers), metadata_len, "the table of metadata")?;
         let padded = metadata.end.checked_next_multiple_of(8).unwrap_or(u64::MAX);
         let code = bounds.claim(padded, code_len, "the table of code")?;
-        let in_file =
-            |range: &Range<u64>| image.start.saturating_add(range.start)..image.start.saturating_add(range.end);
-        let mut tables =
-            Tables { metadata: in_file(&metadata), code: in_file(&code), left: Allowance::new(metadata_len) };
+        let len = code.end;
+        let [metadata, code] = [metadata, code].map(|table| shifted(&table, image.start));
+        let mut tables = Tables { metadata, code, left: Allowance::new(metadata_len) };
 
         let (mut entries, mut faults) = (Vec::new(), Vec::new());
         let [start, size] = global;
@@ -310,12 +309,12 @@ impl<'a> Reader<'a> {
             let entry = tables.metadata(self, start, size, at).and_then(|metadata| {
                 let recorded = self.properties(&metadata)?;
                 let code = self.bounds(&tables.code).claim(code_start, code_size, "the code of a module or image")?;
-                let code = tables.code.start.saturating_add(code.start)..tables.code.start.saturating_add(code.end);
+                let code = shifted(&code, tables.code.start);
                 self.entry(ImageInfo::default(), recorded, code)
             });
             entries.extend(self.keep(&mut faults, entry)?);
         }
-        Ok(Contents { entries, faults, len: code.end })
+        Ok(Contents { entries, faults, len })
     }
 
     /// The number of IR modules and native images of the abstract module whose header is next. `most` are those of the file.
@@ -373,8 +372,7 @@ impl Tables {
         let range = reader.bounds(&self.metadata).claim(start, size, "metadata of a SYCLBIN file")?;
         let expected = "together with the others no more than the table holds";
         self.left.claim("size of metadata", size, at, expected)?;
-        let first = self.metadata.start;
-        Ok(first.saturating_add(range.start)..first.saturating_add(range.end))
+        Ok(shifted(&range, self.metadata.start))
     }
 }
 

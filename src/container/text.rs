@@ -15,7 +15,7 @@
 //! line it ends at the next marker line if that is an end line, as in LLVM. Rejected: a start line without either, and an
 //! entry that holds end lines of other entries, because both would swallow the entries that follow. Content that would
 //! not come back as it was is not written.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ use memchr::{memchr, memmem};
 
 use super::limits::{EntryRoom, MARKERS_MAX};
 use super::{Container, Contents, Entry, MAGIC, Member};
-use crate::bytes::{len_u64, to_u64};
+use crate::bytes::{len_u64, to_u64, total};
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::piece::Piece;
@@ -117,13 +117,13 @@ impl Text {
             return Ok(());
         }
         let (mut good, mut bad) = (0, count);
-        while bad.saturating_sub(good) > 1 {
+        while bad - good > 1 {
             let middle = good.midpoint(bad);
             *(if read(middle) == expected { &mut good } else { &mut bad }) = middle;
         }
         let Some((member, at)) = lines.iter().filter_map(|(_, found)| *found).nth(good) else { return Ok(()) };
-        let offset = member.content.offset().saturating_add(to_u64(at));
-        let reason = match lines.len().saturating_sub(count).saturating_add(bad) > MARKERS_MAX {
+        let offset = member.content.offset() + to_u64(at);
+        let reason = match lines.len() - count + bad > MARKERS_MAX {
             true => format!("with the marker line at offset {offset}, the bundle has more than {MARKERS_MAX} of them"),
             false => format!("the marker line at offset {offset} would end or begin an entry of the bundle"),
         };
@@ -133,28 +133,27 @@ impl Text {
     /// The marker lines of the bundle of `members`; for those in a content, the member and the offset in it. Of these,
     /// there is at most one more than the maximum.
     fn planned<'m>(&self, members: &'m [Member<'_>]) -> Vec<(Marker<'m>, Option<(&'m Member<'m>, usize)>)> {
-        let (mut lines, mut at, mut left) = (Vec::new(), 0_usize, MARKERS_MAX.saturating_add(1));
+        let (mut lines, mut at, mut left) = (Vec::new(), 0_usize, MARKERS_MAX + 1);
         for member in members {
             let (content, id) = (member.content.bytes(), member.id.as_bytes());
             let own = |side, begin: usize| {
-                let end = begin.saturating_add(self.marker_line(side, &member.id).len());
-                Marker { side, begin, line: begin.saturating_add(1), end, id }
+                let end = begin + self.marker_line(side, &member.id).len();
+                Marker { side, begin, line: begin + 1, end, id }
             };
             let start = own(Side::Start, at);
             let within = self.markers(content).take(left).map(|marker| {
                 // The newlines around a content are those of the lines of its entry.
-                let line = start.end.saturating_add(marker.line);
-                let begin =
-                    if marker.line == 0 { line.saturating_sub(1) } else { start.end.saturating_add(marker.begin) };
+                let line = start.end + marker.line;
+                let begin = if marker.line == 0 { line - 1 } else { start.end + marker.begin };
                 let has_newline = content.get(..marker.end).is_some_and(|text| text.ends_with(b"\n"));
-                let end = start.end.saturating_add(marker.end).saturating_add(usize::from(!has_newline));
+                let end = start.end + marker.end + usize::from(!has_newline);
                 (Marker { begin, line, end, ..marker }, Some((member, marker.line)))
             });
             lines.push((start, None));
             let before = lines.len();
             lines.extend(within);
-            left = left.saturating_sub(lines.len().saturating_sub(before));
-            let end = own(Side::End, start.end.saturating_add(content.len()));
+            left -= lines.len() - before;
+            let end = own(Side::End, start.end + content.len());
             lines.push((end, None));
             at = end.end;
         }
@@ -163,11 +162,8 @@ impl Text {
 
     /// The length in bytes of a bundle with exactly these entries.
     pub(crate) fn len_of(&self, entries: &[Entry]) -> u64 {
-        let line = |side, entry: &Entry| len_u64(&self.marker_line(side, "")).saturating_add(len_u64(&entry.id));
-        let lens = entries
-            .iter()
-            .map(|entry| line(Side::Start, entry).saturating_add(entry.size()).saturating_add(line(Side::End, entry)));
-        lens.fold(0, u64::saturating_add)
+        let line = |side, entry: &Entry| len_u64(&self.marker_line(side, "")) + len_u64(&entry.id);
+        total(entries.iter().flat_map(|entry| [line(Side::Start, entry), entry.size(), line(Side::End, entry)]))
     }
 
     /// All marker lines in file order.
@@ -211,7 +207,7 @@ impl Container for Text {
     }
 
     fn read(&self, data: &[u8], _total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
-        let markers: Vec<_> = self.markers(data).take(MARKERS_MAX.saturating_add(1)).collect();
+        let markers: Vec<_> = self.markers(data).take(MARKERS_MAX + 1).collect();
         let entries = entries_of(&markers, base)?;
         Ok((!entries.is_empty()).then(|| Contents::new(entries, len_u64(data))))
     }
@@ -220,7 +216,7 @@ impl Container for Text {
 /// The entries between marker lines, the data of which begins at offset `base`.
 fn entries_of(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed> {
     if let Some(marker) = markers.get(MARKERS_MAX) {
-        let offset = base.saturating_add(to_u64(marker.begin));
+        let offset = base + to_u64(marker.begin);
         let count = to_u64(markers.len());
         return Err(Malformed::value("number of marker lines", count, offset, "no more than 1048576"));
     }
@@ -229,23 +225,23 @@ fn entries_of(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed
     let mut next = 0_usize;
     while let Some(start) = markers.get(next) {
         if start.side == Side::End {
-            next = next.saturating_add(1);
+            next += 1;
             continue;
         }
-        let offset = base.saturating_add(to_u64(start.begin));
+        let offset = base + to_u64(start.begin);
         let end_line = end_lines.of(markers, next, start).and_then(|index| Some((index, markers.get(index)?)));
         let Some((index, end)) = end_line else {
             let what = format!("the entry '{}' that starts", shown(start.id));
             return Err(Malformed::fault(what, offset, " has no end line"));
         };
-        if let Some(other) = markers.get(next.saturating_add(1)..index).and_then(crossing) {
-            let offset = base.saturating_add(to_u64(other.begin));
+        if let Some(other) = markers.get(next + 1..index).and_then(crossing) {
+            let offset = base + to_u64(other.begin);
             let (id, other) = (shown(start.id), shown(other.id));
             return Err(Malformed::at(format!("the entry '{id}' holds the end line of '{other}'"), offset));
         }
         room.take(start.id, offset)?;
         entries.push(Entry::at(start.id, to_u64(start.end)..to_u64(end.begin)));
-        next = index.saturating_add(1);
+        next = index + 1;
     }
     Ok(entries)
 }

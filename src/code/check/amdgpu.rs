@@ -18,7 +18,7 @@ use object::elf::{ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
 
 use super::elf::{Metadata, MetadataForm, SymbolTable};
 use super::{charge, metadata, wrong};
-use crate::bytes::{len_u64, slice};
+use crate::bytes::{len_u64, slice, span};
 use crate::container::host::elf::{File, Symbol, name_of};
 use crate::container::limits::Allowance;
 use crate::display::shown;
@@ -37,9 +37,8 @@ pub(super) fn check(
     let mut names = HashSet::new();
     let code = code(file);
     for table in tables {
-        for (number, symbol) in table.symbols.iter().enumerate() {
-            let section = file.section_of(table, number, &symbol);
-            let Some(section) = section.filter(|_| symbol.is(STT_OBJECT)) else { continue };
+        for (number, symbol) in table.symbols.iter().enumerate().filter(|(_, symbol)| symbol.is(STT_OBJECT)) {
+            let Some(section) = file.section_of(table, number, &symbol) else { continue };
             let name = name_of(table.names, symbol.name);
             charge(work, len_u64(name), table.offset)?;
             if name.ends_with(b".kd") {
@@ -97,6 +96,6 @@ fn descriptor(
 /// The address range of the executable sections, of which linkers write one; none without such sections.
 fn code(file: &File<'_>) -> Option<Range<u64>> {
     let executable = file.sections.iter().filter(|section| section.flags & SHF_EXECINSTR.0 != 0);
-    let ranges = executable.map(|section| section.address..section.address.saturating_add(section.size));
+    let ranges = executable.map(|section| span(section.address, section.size));
     ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end))
 }

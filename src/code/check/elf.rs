@@ -198,11 +198,12 @@ impl<'d> File<'d> {
 
     fn symbols(&self, table: &SymbolTable<'d>, work: &mut Allowance) -> Result {
         charge(work, len_u64(table.symbols.bytes), table.offset)?;
+        let sections = self.sections.len();
         for (number, symbol) in table.symbols.iter().enumerate() {
             if symbol.name > 0 && symbol.name >= len_u64(table.names) {
                 return wrong(format!("symbol {number} with a name outside of the string table,"), table.offset);
             }
-            if self.section_of(table, number, &symbol).is_some_and(|section| section >= self.sections.len()) {
+            if self.section_of(table, number, &symbol).is_some_and(|section| section >= sections) {
                 return wrong(format!("symbol {number} in a section that does not exist,"), table.offset);
             }
         }

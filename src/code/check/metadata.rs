@@ -18,6 +18,7 @@
 //! for AMDGPU Backend, code object versions 3 to 6.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+use crate::code::kernels::Kernel;
 use crate::messagepack::Value;
 
 /// The fault of metadata that cannot be read.
@@ -26,21 +27,13 @@ pub(crate) const BROKEN: &str = "kernel metadata that is not a complete MessageP
 const KERNELS: &[u8] = b"amdhsa.kernels";
 
 /// A kernel, as the metadata describes it. A value is none if it is not recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Described<'d> {
     pub(crate) name: Option<&'d [u8]>,
     pub(crate) symbol: Option<&'d [u8]>,
-    pub(crate) vgprs: Option<u32>,
-    pub(crate) agprs: Option<u32>,
-    pub(crate) sgprs: Option<u32>,
-    pub(crate) vgpr_spills: Option<u32>,
-    pub(crate) sgpr_spills: Option<u32>,
-    pub(crate) scratch: Option<u32>,
-    pub(crate) lds: Option<u32>,
-    pub(crate) kernarg: Option<u32>,
-    pub(crate) workgroup: Option<u32>,
-    pub(crate) dynamic_stack: Option<bool>,
     pub(crate) arguments: Option<Value<'d>>,
+    /// The numbers, without a name.
+    pub(crate) kernel: Kernel,
 }
 
 /// The kernels; none if the metadata is broken, and none for a kernel whose map is.
@@ -64,35 +57,24 @@ impl<'d> Described<'d> {
 
     /// Takes a value that has a meaning here; none if it is of the wrong type.
     fn set(&mut self, key: &[u8], value: Value<'d>) -> Option<()> {
-        let field = match key {
-            b".name" => {
-                self.name = Some(value.text()?);
-                return Some(());
-            }
-            b".symbol" => {
-                self.symbol = Some(value.text()?);
-                return Some(());
-            }
-            b".uses_dynamic_stack" => {
-                self.dynamic_stack = Some(value.boolean()?);
-                return Some(());
-            }
-            b".args" => {
-                self.arguments = Some(value);
-                return Some(());
-            }
-            b".vgpr_count" => &mut self.vgprs,
-            b".agpr_count" => &mut self.agprs,
-            b".sgpr_count" => &mut self.sgprs,
-            b".vgpr_spill_count" => &mut self.vgpr_spills,
-            b".sgpr_spill_count" => &mut self.sgpr_spills,
-            b".private_segment_fixed_size" => &mut self.scratch,
-            b".group_segment_fixed_size" => &mut self.lds,
-            b".kernarg_segment_size" => &mut self.kernarg,
-            b".max_flat_workgroup_size" => &mut self.workgroup,
-            _ => return Some(()),
-        };
-        *field = Some(u32::try_from(value.number()?).ok()?);
+        let kernel = &mut self.kernel;
+        let number = || u32::try_from(value.number()?).ok();
+        match key {
+            b".name" => self.name = Some(value.text()?),
+            b".symbol" => self.symbol = Some(value.text()?),
+            b".args" => self.arguments = Some(value),
+            b".uses_dynamic_stack" => kernel.dynamic_stack = Some(value.boolean()?),
+            b".vgpr_count" => kernel.vgprs = Some(number()?),
+            b".agpr_count" => kernel.agprs = Some(number()?),
+            b".sgpr_count" => kernel.sgprs = Some(number()?),
+            b".vgpr_spill_count" => kernel.vgpr_spills = Some(number()?),
+            b".sgpr_spill_count" => kernel.sgpr_spills = Some(number()?),
+            b".private_segment_fixed_size" => kernel.scratch = Some(number()?),
+            b".group_segment_fixed_size" => kernel.lds = Some(number()?),
+            b".kernarg_segment_size" => kernel.kernarg = Some(number()?),
+            b".max_flat_workgroup_size" => kernel.max_workgroup = Some(number()?),
+            _ => {}
+        }
         Some(())
     }
 }
@@ -151,22 +133,19 @@ mod tests {
             kernels(whole.leak()).map(Iterator::collect)
         }
         let field = |name: &str, value: &[u8]| [&[0x81][..], &text(name), value].concat();
-        let one = |described| Some(vec![Some(described)]);
-        assert_eq!(
-            of(&field(".vgpr_count", &[0xcd, 1, 2])),
-            one(Described { vgprs: Some(258), ..Described::default() })
-        );
+        let one = |kernel| Some(vec![Some(Described { kernel, ..Described::default() })]);
+        assert_eq!(of(&field(".vgpr_count", &[0xcd, 1, 2])), one(Kernel { vgprs: Some(258), ..Kernel::default() }));
         assert_eq!(
             of(&field(".private_segment_fixed_size", &[0xce, 0xff, 0xff, 0xff, 0xff])),
-            one(Described { scratch: Some(u32::MAX), ..Described::default() })
+            one(Kernel { scratch: Some(u32::MAX), ..Kernel::default() })
         );
-        assert_eq!(of(&field(".other", &[0xff])), one(Described::default()));
+        assert_eq!(of(&field(".other", &[0xff])), one(Kernel::default()));
         for broken in [&[0xff][..], &[0xcf, 0, 0, 0, 1, 0, 0, 0, 0], &text("1"), &[0xc0], &[0x90]] {
             assert_eq!(of(&field(".sgpr_count", broken)), Some(vec![None]), "{broken:x?}");
         }
         assert_eq!(
             of(&field(".uses_dynamic_stack", &[0xc3])),
-            one(Described { dynamic_stack: Some(true), ..Described::default() })
+            one(Kernel { dynamic_stack: Some(true), ..Kernel::default() })
         );
         assert_eq!(of(&field(".uses_dynamic_stack", &[1])), Some(vec![None]));
         assert_eq!(of(&field(".name", &[1])), Some(vec![None]));

@@ -14,7 +14,7 @@
 
 use super::wrong;
 use crate::bytes::len_u64;
-use crate::container::spirv::{self, HEADER_LEN, WORD};
+use crate::container::spirv::{self, HEADER_LEN};
 use crate::error::Malformed;
 
 pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
@@ -30,14 +30,10 @@ pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
     if bound == 0 || schema != 0 {
         return wrong("a SPIR-V header whose bound is 0 or whose schema is not", 12);
     }
-    let mut at = HEADER_LEN;
-    while at < end {
-        let words = word(at).map_or(0, |first| u64::from(first >> 16));
-        let next = at.saturating_add(words.saturating_mul(WORD));
-        if words == 0 || next > end {
-            return wrong("a SPIR-V instruction with an impossible length", at);
-        }
-        at = next;
+    let instructions = spirv::instructions(data).map(|(_, range)| range);
+    let whole = instructions.take_while(|range| !range.is_empty() && range.end <= end);
+    match whole.last().map_or(HEADER_LEN, |range| range.end) {
+        at if at < end => wrong("a SPIR-V instruction with an impossible length", at),
+        _ => Ok(()),
     }
-    Ok(())
 }

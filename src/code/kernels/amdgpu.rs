@@ -38,28 +38,18 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
             return Err(Malformed::other(ErrorKind::Unsupported, at, text));
         }
         let Some(kernels) = metadata::kernels(note.content) else { return wrong(metadata::BROKEN, note.offset) };
-        for kernel in kernels {
-            let Some(kernel) = kernel else { return wrong(metadata::BROKEN, note.offset) };
-            let name = kernel.name.unwrap_or_default();
-            let function = kernel.symbol.and_then(|symbol| symbol.strip_suffix(DESCRIPTOR)).unwrap_or(name);
-            let arguments = list.arguments(note.offset, metadata::BROKEN, || arguments(kernel.arguments))?;
-            let read = Kernel {
-                vgprs: kernel.vgprs,
-                agprs: kernel.agprs,
-                sgprs: kernel.sgprs,
-                vgpr_spills: kernel.vgpr_spills,
-                sgpr_spills: kernel.sgpr_spills,
-                scratch: kernel.scratch,
-                lds: kernel.lds,
-                kernarg: kernel.kernarg,
-                max_workgroup: kernel.workgroup,
+        for described in kernels {
+            let Some(described) = described else { return wrong(metadata::BROKEN, note.offset) };
+            let name = described.name.unwrap_or_default();
+            let function = described.symbol.and_then(|symbol| symbol.strip_suffix(DESCRIPTOR)).unwrap_or(name);
+            let arguments = list.arguments(note.offset, metadata::BROKEN, || arguments(described.arguments))?;
+            let kernel = Kernel {
                 code_size: sizes.get(function).copied(),
-                dynamic_stack: kernel.dynamic_stack,
-                hostcall: Some(kernel.arguments.is_some_and(has_hostcall)),
+                hostcall: Some(described.arguments.is_some_and(has_hostcall)),
                 arguments,
-                ..Kernel::default()
+                ..described.kernel
             };
-            list.add(name, read, note.offset)?;
+            list.add(name, kernel, note.offset)?;
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::bytes::{len_u64, to_u64};
+use crate::bytes::{len_u64, to_u64, total};
 use crate::container::limits::Allowance;
 
 /// An argument of a kernel. What its code object does not record is none. With the feature `serde`, it is serialized.
@@ -25,7 +25,7 @@ impl Argument {
     fn weight(&self) -> u64 {
         const COUNTS: u64 = 24;
         let texts = [&self.kind, &self.name].into_iter().flatten().map(|text| len_u64(text).saturating_add(COUNTS));
-        texts.fold(to_u64(size_of::<Self>()), u64::saturating_add)
+        total(texts.chain([to_u64(size_of::<Self>())]))
     }
 }
 
@@ -51,7 +51,7 @@ impl ArgumentLists {
         if let Some(known) = self.lists.get(&list) {
             return Some(Arc::clone(known));
         }
-        self.left.take(list.iter().map(Argument::weight).fold(0, u64::saturating_add))?;
+        self.left.take(total(list.iter().map(Argument::weight)))?;
         self.lists.insert(Arc::clone(&list));
         Some(list)
     }

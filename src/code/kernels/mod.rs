@@ -165,8 +165,7 @@ impl KernelsFound {
         all: impl FnOnce() -> Option<A>,
     ) -> Result<Option<Arc<[Argument]>>, Malformed> {
         let Some(lists) = &mut self.arguments else { return Ok(None) };
-        let Some(list) = all().and_then(|all| all.take(ARGUMENTS_MAX.saturating_add(1)).collect::<Option<Arc<_>>>())
-        else {
+        let Some(list) = all().and_then(|all| all.take(ARGUMENTS_MAX + 1).collect::<Option<Arc<_>>>()) else {
             return wrong(broken, offset);
         };
         let shared = if list.len() > ARGUMENTS_MAX { None } else { lists.shared(list) };

@@ -171,7 +171,7 @@ fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
         }
         follows_name = record.code == NAME;
         if is_named && record.code == NAMED_NODE {
-            listed.extend(record.values().take(OBJECTS_MAX.saturating_add(1)));
+            listed.extend(record.values().take(OBJECTS_MAX + 1));
             if listed.len() > OBJECTS_MAX {
                 return Err(TOO_MANY);
             }

@@ -52,7 +52,7 @@ use super::limits::EntryRoom;
 use super::packed::{End, Packed};
 use super::stream::Compressed;
 use super::{Container, Contents, Entry, Limits, Part};
-use crate::bytes::{Bounds, Cursor, len_u64, slice};
+use crate::bytes::{Bounds, Cursor, len_of, len_u64, slice, span};
 use crate::codec::Codec;
 use crate::error::{Malformed, Result};
 use crate::io::input::Slice;
@@ -78,14 +78,15 @@ const FAULTS_MAX: usize = 1000;
 const FLAG_ATTRIBUTES: u64 = 0x100_0000;
 /// The code object is for 64-bit addresses.
 const FLAG_64_BIT: u64 = 0x1;
-/// The code object is a zlib stream, an LZ4 block, a zstd frame.
-const FLAG_ZLIB: u64 = 0x1000;
-const FLAG_LZ4: u64 = 0x2000;
-const FLAG_ZSTD: u64 = 0x8000;
-/// The code object is obfuscated.
-const FLAG_OBFUSCATED: u64 = 0x1_0000;
-/// `cuobjdump` calls the code object compressed, but does not inflate it.
-const FLAG_UNKNOWN_METHOD: u64 = 0x4000;
+/// The flags of compressed code objects. With several of them, the runtime takes the first. Code with the flag 0x10000 is obfuscated;
+/// with 0x4000, `cuobjdump` calls it compressed, but does not inflate it.
+const CODECS: [(u64, Codec); 5] = [
+    (0x1_0000, Codec::Unknown),
+    (0x1000, Codec::Zlib),
+    (0x2000, Codec::Lz4),
+    (0x8000, Codec::Zstd),
+    (0x4000, Codec::Unknown),
+];
 /// The code object is for one architecture, or for its family, as the suffixes `a` and `f` tell.
 const FLAG_ARCHITECTURE: u64 = 0x10_0000;
 const FLAG_FAMILY: u64 = 0x20_0000;
@@ -237,7 +238,7 @@ impl Reader<'_> {
                 };
                 Part::Packed(Packed { stored, codec, inflated, range: 0..len, end, limit: u64::MAX })
             }
-            (stored, None) => self.plain(image.kind, stored.start, stored.end.saturating_sub(stored.start)),
+            (stored, None) => self.plain(image.kind, stored.start, len_of(&stored)),
         };
         self.push(record, image, part)
     }
@@ -245,7 +246,7 @@ impl Reader<'_> {
     /// Reads an entry of several code objects that are compressed together.
     fn concatenated(&mut self, record: &Record<'_>, parts: &[Record<'_>]) -> Result<(), Malformed> {
         let (stored, codec) = (record.stored()?, record.codec());
-        let inflated = if codec.is_some() { record.inflated } else { stored.end.saturating_sub(stored.start) };
+        let inflated = if codec.is_some() { record.inflated } else { len_of(&stored) };
         let whole = Bounds { base: 0, len: inflated };
         for part in parts {
             let (start, needed) = (part.offset_in_whole(), part.stored_len);
@@ -270,7 +271,7 @@ impl Reader<'_> {
     /// A plain code object that is padded to `padded_len` bytes.
     fn plain(&self, kind: ImageKind, start: u64, padded_len: u64) -> Part {
         let len = plain_len(kind, slice(self.data, start, padded_len).unwrap_or_default());
-        Part::Range(start..start.saturating_add(len))
+        Part::Range(span(start, len))
     }
 
     fn push(&mut self, record: &Record<'_>, image: Image, part: Part) -> Result<(), Malformed> {

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use super::{FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, Image, ImageKind, PADDING};
-use crate::bytes::{Bounds, Cursor, len_u64, slice};
+use super::{CODECS, Image, ImageKind, PADDING};
+use crate::bytes::{Bounds, Cursor, len_u64, part, slice, span, tail};
 use crate::codec::Codec;
 use crate::error::Malformed;
 
@@ -51,7 +51,7 @@ impl<'a> Record<'a> {
     /// [`Malformed`] if it does not end there.
     fn read(data: &'a [u8], base: u64, position: u64, end: u64) -> Result<Self, Malformed> {
         let offset = base.saturating_add(position);
-        let rest = slice(data, position, end.saturating_sub(position)).unwrap_or_default();
+        let rest = part(data, position..end).unwrap_or_default();
         let mut record = Self::fixed(rest, offset)?;
         let header_len = u64::from(record.at_4);
         if header_len < FIXED_LEN {
@@ -153,7 +153,7 @@ impl<'a> Record<'a> {
         }
         let what = "the number of code objects compressed together";
         let header_len = len_u64(self.header);
-        let numbers = slice(self.header, FIXED_LEN, header_len.saturating_sub(FIXED_LEN)).unwrap_or_default();
+        let numbers = tail(self.header, FIXED_LEN).unwrap_or_default();
         let mut cursor = Cursor::new(numbers, self.base.saturating_add(FIXED_LEN));
         let (count, len) = (cursor.u32(what)?, cursor.u32(what)?);
         if u64::from(len) != len_u64(numbers) {
@@ -162,7 +162,7 @@ impl<'a> Record<'a> {
         let mut position = RECORDS_AT;
         let (mut parts, mut end) = (Vec::new(), 0);
         while position < header_len {
-            let rest = slice(self.header, position, header_len.saturating_sub(position)).unwrap_or_default();
+            let rest = tail(self.header, position).unwrap_or_default();
             let mut part = Self::fixed(rest, self.base.saturating_add(position))?;
             part.header = rest;
             let len = part.len_with_strings()?;
@@ -201,15 +201,7 @@ impl<'a> Record<'a> {
 
     /// The compression of the code object.
     pub(super) fn codec(&self) -> Option<Codec> {
-        // With several flags, the runtime takes the first of these.
-        let known = [
-            (FLAG_OBFUSCATED, Codec::Unknown),
-            (FLAG_ZLIB, Codec::Zlib),
-            (FLAG_LZ4, Codec::Lz4),
-            (FLAG_ZSTD, Codec::Zstd),
-            (FLAG_UNKNOWN_METHOD, Codec::Unknown),
-        ];
-        known.into_iter().find(|(flag, _)| self.flags & flag != 0).map(|(_, codec)| codec)
+        CODECS.into_iter().find(|(flag, _)| self.flags & flag != 0).map(|(_, codec)| codec)
     }
 
     /// The range of the code object as stored: without padding if it is compressed.
@@ -228,7 +220,7 @@ impl<'a> Record<'a> {
             let expected = "at least 1 and no more than its length with padding";
             return Err(self.invalid("length of a compressed code object", len, 16, expected));
         }
-        Ok(start..start.saturating_add(len))
+        Ok(span(start, len))
     }
 
     /// The length of the header with its strings, which are each padded to 8.

@@ -7,11 +7,8 @@ use std::io::{Seek, SeekFrom, Write};
 use memchr::memmem;
 
 use super::record::{FIXED_LEN, RECORDS_AT, Record};
-use super::{
-    FLAG_ATTRIBUTES, FLAG_LZ4, FLAG_OBFUSCATED, FLAG_UNKNOWN_METHOD, FLAG_ZLIB, FLAG_ZSTD, ImageKind, PADDING,
-    entries_range, plain_len,
-};
-use crate::bytes::{array, len_of, len_u64, slice, text};
+use super::{CODECS, FLAG_ATTRIBUTES, ImageKind, PADDING, entries_range, plain_len};
+use crate::bytes::{array, len_of, len_u64, slice, span, text};
 use crate::codec::{Codec, Method};
 use crate::container::host::elf;
 use crate::container::magic::Magic;
@@ -241,7 +238,7 @@ impl<'a> Writer<'a> {
         let mut header = slice(record.header, 0, FIXED_LEN).unwrap_or_default().to_vec();
         let count = kept.iter().filter(|kept| **kept).count();
         let count = u32::try_from(count).map_err(|_| too_long())?;
-        let len = RECORDS_AT.saturating_sub(FIXED_LEN).saturating_add(len_u64(&records));
+        let len = len_u64(&records).saturating_add(RECORDS_AT - FIXED_LEN);
         header.extend(count.to_le_bytes());
         header.extend(u32::try_from(len).map_err(|_| too_long())?.to_le_bytes());
         header.extend(records);
@@ -249,7 +246,7 @@ impl<'a> Writer<'a> {
             (Some(_), Some(codec)) => self.pack_as(record, codec, &whole)?.1,
             _ => target.compress(&whole, level, self.data.path())?,
         };
-        let old_len = record.range().end.saturating_sub(record.range().start);
+        let old_len = len_of(&record.range());
         if keeps_all && may_stay(codec, target) && old_len <= entry_len(&header, &packed)? {
             return self.as_it_was(record);
         }
@@ -294,7 +291,7 @@ impl<'a> Writer<'a> {
         let Some(codec) = record.codec() else {
             let payload = self.data.claimed(&stored)?;
             let len = len_u64(code_with_zero(record.kind(), payload.bytes()));
-            return self.data.claimed(&(stored.start..stored.start.saturating_add(len))).map(Content::InPlace);
+            return self.data.claimed(&span(stored.start, len)).map(Content::InPlace);
         };
         let inflated = record.inflated;
         let packed = Packed { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: self.limit };
@@ -384,23 +381,19 @@ fn entry_len(header: &[u8], bytes: &[u8]) -> Result<u64> {
 
 /// An entry with these bytes, which are `compressed` by a method from a number of bytes, or plain.
 fn entry<'p>(mut header: Vec<u8>, bytes: Vec<u8>, compressed: Option<(Codec, u64)>) -> Result<Vec<Piece<'p>>> {
-    const COMPRESSIONS: u64 = FLAG_ZLIB | FLAG_LZ4 | FLAG_ZSTD | FLAG_UNKNOWN_METHOD | FLAG_OBFUSCATED;
     let len = len_u64(&bytes);
     let stored_len = len.checked_next_multiple_of(PADDING).ok_or_else(too_long)?;
     let flags = array(&header, 40).map(u64::from_le_bytes);
     let flags = flags.ok_or_else(|| Error::internal("the header of a fatbin entry is too short"))?;
-    let flag = match compressed {
-        None | Some((Codec::Unknown, _)) => 0,
-        Some((Codec::Zlib, _)) => FLAG_ZLIB,
-        Some((Codec::Lz4, _)) => FLAG_LZ4,
-        Some((Codec::Zstd, _)) => FLAG_ZSTD,
-    };
+    let known = compressed.filter(|(codec, _)| *codec != Codec::Unknown);
+    let flag = CODECS.iter().find(|(_, codec)| known.is_some_and(|(known, _)| known == *codec));
+    let flags = CODECS.iter().fold(flags, |flags, (flag, _)| flags & !flag) | flag.map_or(0, |(flag, _)| *flag);
     let exact_len = compressed.map_or(Ok(0), |_| u32::try_from(len)).map_err(|_| too_long())?;
     let header_len = u32::try_from(header.len()).map_err(|_| too_long())?;
     put(&mut header, 4, &header_len.to_le_bytes())?;
     put(&mut header, 8, &stored_len.to_le_bytes())?;
     put(&mut header, 16, &exact_len.to_le_bytes())?;
-    put(&mut header, 40, &((flags & !COMPRESSIONS) | flag).to_le_bytes())?;
+    put(&mut header, 40, &flags.to_le_bytes())?;
     put(&mut header, 56, &compressed.map_or(0, |(_, inflated)| inflated).to_le_bytes())?;
     Ok(vec![Piece::Bytes(header), Piece::Bytes(bytes), Piece::Zeros(stored_len.saturating_sub(len))])
 }

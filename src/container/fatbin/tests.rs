@@ -3,6 +3,11 @@ use crate::codec::Form;
 use crate::container::sequence::{Bundles, Inflate};
 use crate::io::piece::{Piece, Writer};
 
+const FLAG_ZLIB: u64 = 0x1000;
+const FLAG_LZ4: u64 = 0x2000;
+const FLAG_ZSTD: u64 = 0x8000;
+const FLAG_UNKNOWN_METHOD: u64 = 0x4000;
+
 /// An entry to write.
 #[derive(Clone)]
 struct Code {

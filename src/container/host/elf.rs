@@ -54,9 +54,13 @@ impl Encoding {
     /// The number in up to eight bytes.
     pub(crate) fn read(self, bytes: &[u8]) -> u64 {
         let push = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
-        match self.order {
-            Endianness::Little => bytes.iter().rev().fold(0, push),
-            Endianness::Big => bytes.iter().fold(0, push),
+        match (self.order, bytes) {
+            (Endianness::Big, _) => bytes.iter().fold(0, push),
+            // Most numbers have these widths, and most files this byte order.
+            (_, &[a, b]) => u16::from_le_bytes([a, b]).into(),
+            (_, &[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]).into(),
+            (_, &[a, b, c, d, e, f, g, h]) => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            _ => bytes.iter().rev().fold(0, push),
         }
     }
 
@@ -289,16 +293,19 @@ impl Symbol {
 pub(crate) struct Table<'d, R> {
     pub(crate) bytes: &'d [u8],
     encoding: Encoding,
+    /// The length of a record in bytes.
+    record_len: usize,
     records: PhantomData<R>,
 }
 
 impl<'d, R: Record> Table<'d, R> {
     pub(crate) fn new(encoding: Encoding, bytes: &'d [u8]) -> Self {
-        Self { bytes, encoding, records: PhantomData }
+        let record_len = usize::try_from(encoding.len_of::<R>()).unwrap_or(usize::MAX);
+        Self { bytes, encoding, record_len, records: PhantomData }
     }
 
     fn chunks(&self) -> std::slice::ChunksExact<'d, u8> {
-        self.bytes.chunks_exact(usize::try_from(self.encoding.len_of::<R>()).unwrap_or(usize::MAX))
+        self.bytes.chunks_exact(self.record_len)
     }
 
     pub(crate) fn len(&self) -> usize {

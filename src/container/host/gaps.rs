@@ -31,7 +31,7 @@ use object::elf::{
 };
 
 use super::elf::{Encoding, Header, Record, Section, Segment, Symbol, Table};
-use crate::bytes::{len_of, len_u64, slice, tail, to_u64};
+use crate::bytes::{len_of, len_u64, slice, tail, to_u64, total};
 use crate::container::fatbin;
 use crate::io::piece::{Change, Piece};
 
@@ -100,7 +100,7 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<Change<'stat
         let old = ENCODING.encode(&[program.header]);
         changes.push(change(room.start, wrapped(&[old, table].concat())?)?);
     }
-    let saved = cuts.iter().map(|cut| len_of(&cut.range)).fold(0, u64::saturating_add);
+    let saved = total(cuts.iter().map(|cut| len_of(&cut.range)));
     changes.extend(cuts.into_iter().map(|cut| (cut.range, Vec::new())));
     let (headers, sections) = (program.section_headers(program.sections.len())?, ENCODING.encode(&closed.sections));
     let padding = closed.grown.checked_sub(len_u64(&sections).checked_sub(len_of(&headers))?)?;
@@ -478,11 +478,7 @@ impl<'d> Program<'d> {
     fn keep_alignment(&self, cuts: &mut Vec<Cut>) {
         for (index, segment) in self.loaded() {
             let end = segment.offset.saturating_add(segment.size);
-            let all = cuts
-                .iter()
-                .filter(|cut| cut.segment == index)
-                .map(|cut| len_of(&cut.range))
-                .fold(0, u64::saturating_add);
+            let all = total(cuts.iter().filter(|cut| cut.segment == index).map(|cut| len_of(&cut.range)));
             let mut excess = all.checked_rem(self.alignment_from(end).max(self.page)).unwrap_or(0);
             for cut in cuts.iter_mut().rev().filter(|cut| cut.segment == index) {
                 let kept = excess.min(len_of(&cut.range));

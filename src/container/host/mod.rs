@@ -15,8 +15,7 @@ use std::ops::Range;
 use object::elf::SectionType;
 use object::pe::{ImageFileHeader, ImageSectionHeader};
 use object::read::coff::CoffFile;
-use object::read::elf::{ElfSection, FileHeader, SectionHeader};
-use object::{Endianness, File, LittleEndian, Object, ObjectKind, ObjectSection};
+use object::{File, LittleEndian, Object, ObjectKind, ObjectSection, SectionFlags};
 
 use crate::bytes::{Bounds, array, len_u64, slice};
 use crate::container::limits::{Allowance, NAMES_SHARED_MAX};
@@ -106,7 +105,22 @@ pub(crate) fn sections<H>(
     let (mut chosen, mut size) = (Vec::new(), 0_u64);
     let mut names = Allowance::times(NAMES_SHARED_MAX, data);
     let file = parse(data, base)?;
-    each(&file, &mut |section| {
+    let pe_headers = match &file {
+        File::Pe32(file) => Some(file.section_table()),
+        File::Pe64(file) => Some(file.section_table()),
+        _ => None,
+    };
+    for section in file.sections() {
+        let pe_header = pe_headers.and_then(|headers| headers.section(section.index()).ok());
+        let section = Section {
+            name: section.name_bytes(),
+            section_type: match section.flags() {
+                SectionFlags::Elf { sh_type, .. } => Some(sh_type),
+                _ => None,
+            },
+            object: file.kind(),
+            range: pe_header.map_or_else(|| section.file_range(), pe_range),
+        };
         let name = section.name.unwrap_or_default();
         names.take(len_u64(name)).ok_or_else(|| Malformed::at(NAMES_TOO_LONG, base))?;
         let holds = holds(&section).map_err(|error| Malformed::at(error.to_string(), base))?;
@@ -115,43 +129,13 @@ pub(crate) fn sections<H>(
             size = size.saturating_add(len);
             chosen.push(ChosenSection { holds, name: name.to_vec(), range });
         }
-        Ok(())
-    })?;
+    }
     // A section header is short, and many headers can name the same bytes. Two sections that share bytes are accepted.
     if size > len_u64(data).saturating_mul(2) {
         let what = "size of the sections with device code";
         return Err(Malformed::value(what, size, base, "together no more than twice the object's"));
     }
     Ok(chosen)
-}
-
-/// Passes all sections to `visitor`, up to its first error.
-fn each(file: &File<'_>, visitor: &mut SectionVisitor<'_>) -> Result<(), Malformed> {
-    match file {
-        File::Elf32(file) => visit(file, |section| (elf_type(section), section.file_range()), visitor),
-        File::Elf64(file) => visit(file, |section| (elf_type(section), section.file_range()), visitor),
-        File::Pe32(file) => visit(file, |section| (None, pe_range(section.pe_section())), visitor),
-        File::Pe64(file) => visit(file, |section| (None, pe_range(section.pe_section())), visitor),
-        file => visit(file, |section| (None, section.file_range()), visitor),
-    }
-}
-
-type SectionVisitor<'v> = dyn FnMut(Section<'_>) -> Result<(), Malformed> + 'v;
-
-fn visit<'d: 'f, 'f, Objects: Object<'d>>(
-    file: &'f Objects,
-    header: impl Fn(&Objects::Section<'f>) -> (Option<SectionType>, Option<(u64, u64)>),
-    visitor: &mut SectionVisitor<'_>,
-) -> Result<(), Malformed> {
-    for section in file.sections() {
-        let (section_type, range) = header(&section);
-        visitor(Section { name: section.name_bytes(), section_type, object: file.kind(), range })?;
-    }
-    Ok(())
-}
-
-fn elf_type<'d, Elf: FileHeader<Endian = Endianness>>(section: &ElfSection<'d, '_, Elf>) -> Option<SectionType> {
-    Some(section.elf_section_header().sh_type(section.elf_file().endian()))
 }
 
 /// The range of a PE section. Linkers round the size in the file up; llvm-objcopy does not set the size in memory.

@@ -35,7 +35,7 @@ use object::{
     SymbolKind,
 };
 
-use crate::bytes::{Cursor, array, len_of, slice, tail};
+use crate::bytes::{Cursor, array, part, slice, tail, to_u64};
 use crate::container::kpack::REFERENCE_SECTIONS;
 use crate::container::magic::Magic;
 use crate::error::{Malformed, wrong};
@@ -102,7 +102,7 @@ fn of_kind(section: &[u8], kind: Wrapped) -> impl Iterator<Item = u64> {
 
 /// The number of wrappers of a kind in a section.
 pub(crate) fn count(section: &[u8], kind: Wrapped) -> u64 {
-    of_kind(section, kind).fold(0, |count: u64, _| count.saturating_add(1))
+    to_u64(of_kind(section, kind).count())
 }
 
 /// The indices in the kpack wrappers of a section.
@@ -242,13 +242,13 @@ impl<'d> Map<'d> {
 
     /// The offsets of the wrappers in the file.
     fn starts(&self) -> impl Iterator<Item = u64> {
-        let section = slice(self.data, self.wrappers.start, len_of(&self.wrappers)).unwrap_or_default();
+        let section = part(self.data, self.wrappers.clone()).unwrap_or_default();
         starts(section).map(|start| self.wrappers.start.saturating_add(start))
     }
 
     /// The wrapper at an offset in the file, in a section for a kind.
     fn wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<Wrapper, Malformed> {
-        let rest = slice(self.data, start, self.wrappers.end.saturating_sub(start)).unwrap_or_default();
+        let rest = part(self.data, start..self.wrappers.end).unwrap_or_default();
         let mut cursor = Cursor::new(rest, base.saturating_add(start));
         let (what, magic_name, expected) = match of_section {
             Wrapped::Fatbin => ("a wrapper of a fatbin", "magic of the wrapper of a fatbin", "1180844977 (0x466243b1)"),

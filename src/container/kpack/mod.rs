@@ -42,7 +42,7 @@ use std::ops::Range;
 use super::limits::{Allowance, EntryRoom, FRAMES_MAX};
 use super::packed::{End, Packed};
 use super::{Entry, Part};
-use crate::bytes::{Bounds, Cursor, len_of, len_u64, slice, to_u64};
+use crate::bytes::{Bounds, Cursor, len_of, len_u64, slice, tail, to_u64};
 use crate::codec::{self, Codec};
 use crate::display::shown;
 use crate::error::{ErrorKind, Malformed, Result, WithPath};
@@ -106,7 +106,7 @@ impl KpackArchive {
         let (data, base) = (archive.bytes(), archive.offset());
         let toc_offset = toc_offset(data, base)?;
         let at = base.saturating_add(toc_offset);
-        let toc = slice(data, toc_offset, len_u64(data).saturating_sub(toc_offset)).unwrap_or_default();
+        let toc = tail(data, toc_offset).unwrap_or_default();
         let (map, rest) = Value::first(toc, at).ok_or_else(|| fault(at, "is not complete MessagePack"))?;
         if map.map().is_none() {
             return Err(fault(at, "is not a map"));

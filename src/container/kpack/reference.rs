@@ -45,8 +45,7 @@ impl Reference {
         let kernel_name = map.get(b"kernel_name").and_then(Value::text);
         let kernel_name = kernel_name.ok_or_else(|| broken("has no string 'kernel_name'"))?.to_vec();
         let paths = map.get(b"kpack_search_paths").and_then(Value::array);
-        let paths: Vec<_> =
-            paths.into_iter().flatten().filter_map(Value::text).take(PATHS_MAX.saturating_add(1)).collect();
+        let paths: Vec<_> = paths.into_iter().flatten().filter_map(Value::text).take(PATHS_MAX + 1).collect();
         match paths.len() {
             0 => Err(broken("has no 'kpack_search_paths'")),
             1..=PATHS_MAX => Ok(Self { kernel_name, search_paths: paths.into_iter().map(<[u8]>::to_vec).collect() }),

@@ -35,7 +35,7 @@ use super::binary::Binary;
 use super::limits::HOSTS_MAX;
 use super::magic::{Magic, is_coff_object};
 use super::{Container, Contents, Entry, MAGIC, Member, Part, host};
-use crate::bytes::{Bounds, len_of, len_u64, slice};
+use crate::bytes::{Bounds, len_of, len_u64, part};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
@@ -283,8 +283,8 @@ impl<'v> Object<'v> {
             }
         }?;
         let Record { host_len, added, .. } = record;
-        let fits = |part: &Part| match part {
-            Part::Range(range) => range.start <= range.end && slice(data, range.start, len_of(range)).is_some(),
+        let fits = |own: &Part| match own {
+            Part::Range(range) => range.start <= range.end && part(data, range.clone()).is_some(),
             _ => true,
         };
         let host = Some(View::of_parts(data, parts.into_iter().filter(|part| !part.is_empty()).collect()));

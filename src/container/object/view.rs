@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::Range;
 
-use crate::bytes::{Bounds, len_of, len_u64, slice};
+use crate::bytes::{Bounds, len_of, len_u64, slice, total};
 use crate::container::limits::NAME_MAX;
 use crate::container::{MAGIC, Part};
 use crate::error::{ErrorKind, Malformed};
@@ -41,7 +41,7 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.parts.iter().map(Part::len).fold(0, u64::saturating_add)
+        total(self.parts.iter().map(Part::len))
     }
 
     /// The offset to report in errors.

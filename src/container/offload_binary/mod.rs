@@ -142,46 +142,40 @@ pub enum ImageKind {
 }
 
 impl ImageKind {
-    const KNOWN: [Self; 8] =
-        [Self::None, Self::Object, Self::Bitcode, Self::Cubin, Self::FatBinary, Self::Ptx, Self::SpirV, Self::SyclBin];
+    /// The kinds that have a meaning by their numbers, with the extensions of files.
+    const KNOWN: [(Self, &'static str); 8] = [
+        (Self::None, ""),
+        (Self::Object, "o"),
+        (Self::Bitcode, "bc"),
+        (Self::Cubin, "cubin"),
+        (Self::FatBinary, "fatbin"),
+        (Self::Ptx, "s"),
+        (Self::SpirV, "spv"),
+        (Self::SyclBin, ""),
+    ];
 
     /// The kind with this number.
     pub fn from_number(number: u16) -> Self {
-        Self::KNOWN.into_iter().find(|kind| kind.number() == number).unwrap_or(Self::Other(number))
+        Self::KNOWN.get(usize::from(number)).map_or(Self::Other(number), |(kind, _)| *kind)
     }
 
     /// The number in the entry.
     pub fn number(self) -> u16 {
         match self {
-            Self::None => 0,
-            Self::Object => 1,
-            Self::Bitcode => 2,
-            Self::Cubin => 3,
-            Self::FatBinary => 4,
-            Self::Ptx => 5,
-            Self::SpirV => 6,
-            Self::SyclBin => 7,
             Self::Other(number) => number,
+            known => (0..).zip(Self::KNOWN).find(|(_, (kind, _))| *kind == known).map_or(0, |(number, _)| number),
         }
     }
 
     /// The file extension of this kind, without the dot; empty if it has none.
     pub fn extension(self) -> &'static str {
-        match self {
-            Self::Object => "o",
-            Self::Bitcode => "bc",
-            Self::Cubin => "cubin",
-            Self::FatBinary => "fatbin",
-            Self::Ptx => "s",
-            Self::SpirV => "spv",
-            Self::None | Self::SyclBin | Self::Other(_) => "",
-        }
+        Self::KNOWN.into_iter().find(|(kind, _)| *kind == self).map_or("", |(_, extension)| extension)
     }
 
     /// The kind of files with this extension.
     pub fn from_extension(extension: &[u8]) -> Self {
-        let known = Self::KNOWN.into_iter().find(|kind| kind.extension().as_bytes() == extension);
-        known.unwrap_or_default()
+        let known = Self::KNOWN.into_iter().find(|(_, known)| known.as_bytes() == extension);
+        known.map(|(kind, _)| kind).unwrap_or_default()
     }
 }
 

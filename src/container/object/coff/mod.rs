@@ -187,7 +187,7 @@ impl<'v> Coff<'v> {
         let Some(recorded) = self.view.get(end, 4) else { return Ok((start..end, end..end)) };
         let strings_len = number_in(&recorded).max(4);
         self.view.read(end, strings_len, "the string table")?;
-        Ok((start..end, end..end.saturating_add(strings_len)))
+        Ok((start..end, bytes::span(end, strings_len)))
     }
 
     /// The offset of the section headers.
@@ -259,7 +259,7 @@ fn move_offsets(section: &mut [u8; 40], new_offset: impl Fn(u64) -> u64) {
 fn content(section: &[u8; 40]) -> Range<u64> {
     let start = CONTENT.get(section);
     let in_file = start != 0 && FLAGS.get(section) & u64::from(IMAGE_SCN_CNT_UNINITIALIZED_DATA.0) == 0;
-    start..start.saturating_add(if in_file { SIZE.get(section) } else { 0 })
+    bytes::span(start, if in_file { SIZE.get(section) } else { 0 })
 }
 
 /// The ranges of a section in the file: content, relocations and line numbers.
@@ -272,11 +272,7 @@ fn extents(section: &[u8; 40], view: &View<'_>) -> [Range<u64>; 3] {
         count = view.get(relocations, 4).map_or(count, |data| number_in(&data));
     }
     let lines_len = LINE_COUNT.get(section).saturating_mul(LINE_LEN);
-    [
-        content(section),
-        relocations..relocations.saturating_add(count.saturating_mul(relocation_len)),
-        lines..lines.saturating_add(lines_len),
-    ]
+    [content(section), bytes::span(relocations, count.saturating_mul(relocation_len)), bytes::span(lines, lines_len)]
 }
 
 /// The offset in the short form of a long name, after its first `/`.

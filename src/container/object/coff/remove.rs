@@ -14,7 +14,7 @@ use std::ops::Range;
 use super::super::view::{FoundSection, join};
 use super::symbols::Moves;
 use super::{Coff, Field, RELOCATION_LEN, SECTION_LEN, extents, move_offsets};
-use crate::bytes::{len_of, to_u64};
+use crate::bytes::{len_of, span, to_u64};
 use crate::container::Part;
 use crate::container::limits::Allowance;
 use crate::error::Malformed;
@@ -57,7 +57,7 @@ impl Coff<'_> {
         let headers = found.iter().map(|section| {
             let index = to_u64(section.index);
             let start = self.table().saturating_add(index.saturating_mul(SECTION_LEN));
-            start..start.saturating_add(SECTION_LEN)
+            span(start, SECTION_LEN)
         });
         headers.chain(found.iter().map(|section| section.content.clone())).collect()
     }

@@ -13,7 +13,7 @@ use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRT
 use super::super::record::{self, Record};
 use super::super::view::{Added, Run, too_many};
 use super::{Elf, SECTION_NUMBERS, align, content_of, name_len};
-use crate::bytes::{len_of, len_u64, to_u64};
+use crate::bytes::{len_of, len_u64, to_u64, total};
 use crate::container::host::elf::Section;
 use crate::error::Malformed;
 
@@ -33,9 +33,9 @@ impl Elf<'_> {
         let old_names = content_of(&names);
         // Names need no alignment; the recorded one is kept unless it is absurd.
         let names_at = align(self.view.len(), names.alignment.min(MAX_ALIGNMENT));
-        let mut position = names_at.saturating_add(len_of(&old_names)).saturating_add(len_u64(&new_names));
         let mut name_at = len_of(&old_names).saturating_add(len_u64(&new_names));
-        position = added.iter().fold(position, |position, section| position.saturating_add(name_len(&section.name)));
+        let added_len = total(added.iter().map(|section| name_len(&section.name)));
+        let mut position = total([names_at, name_at, added_len]);
         for section in added {
             new_names.extend(&section.name);
             new_names.push(0);

@@ -17,7 +17,7 @@ use object::elf::{SHN_LORESERVE, SHN_XINDEX};
 
 use super::record::Record;
 use super::view::{FoundSection, View, bundle_name, too_many};
-use crate::bytes::{len_u64, to_u64};
+use crate::bytes::{len_u64, span, to_u64};
 use crate::container::Part;
 use crate::container::host::elf::{Encoding, Header, Section, Table};
 use crate::container::limits::EntryRoom;
@@ -171,7 +171,7 @@ impl<'v> Elf<'v> {
 
 /// The range of the content of a section in the file.
 fn content_of(section: &Section) -> Range<u64> {
-    section.offset..section.offset.saturating_add(section.stored())
+    span(section.offset, section.stored())
 }
 
 /// The first multiple of `alignment` from `position`; 0 and 1 mean no alignment.

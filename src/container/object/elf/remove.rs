@@ -14,7 +14,7 @@ use object::elf::{PN_XNUM, SHF_INFO_LINK, SHT_GROUP, SHT_REL, SHT_RELA};
 
 use super::super::view::{FoundSection, join};
 use super::{Elf, align, content_of};
-use crate::bytes::{len_of, len_u64, to_u64};
+use crate::bytes::{len_of, len_u64, to_u64, total};
 use crate::container::Part;
 use crate::container::host::elf::{Header, Section, Segment};
 use crate::error::Malformed;
@@ -59,7 +59,7 @@ struct KeptSection {
 impl Elf<'_> {
     /// The parts of this file that form the object without the sections `found`.
     pub(in crate::container::object) fn remove(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
-        let total = self.sections.iter().map(Section::stored).fold(0, u64::saturating_add);
+        let total = total(self.sections.iter().map(Section::stored));
         if total > self.view.len() {
             let what = format!("the sections have {total} bytes, more than the file; the section headers are");
             return Err(self.view.broken(what, self.header.sections_at));
