@@ -1,5 +1,8 @@
 //! The conditions of `--fail-on` that are met.
 
+use std::sync::Arc;
+
+use super::kernel::{New, Spilling};
 use super::total::{DiffTotal, Presence};
 use crate::cli::conditions::{Condition, Growth};
 use crate::cli::kernels::column::spills;
@@ -44,20 +47,14 @@ pub(super) fn lost_in(library: &str, Loss { gpu, old, new, .. }: &Loss) -> Strin
 }
 
 fn spilling(total: &DiffTotal) -> Vec<String> {
-    let mut reasons = Vec::new();
-    for (gpu, spills) in &total.spills {
-        let [changed, added] = &spills.worst;
-        let more = |number: usize| count(number, "kernel spills", "kernels spill");
-        if let Some(worst) = changed {
-            let numbers = more(spills.changed);
-            reasons.push(format!("{numbers} more registers on {gpu}, {}", described(worst)));
-        }
-        if let Some(worst) = added {
-            let numbers = count(spills.added, "new kernel spills", "new kernels spill");
-            reasons.push(format!("{numbers} registers on {gpu}, {}", described(worst)));
-        }
-    }
-    reasons
+    let reason = |((gpu, is_new), Spilling { kernels, worst }): (&(Arc<str>, New), &Spilling)| {
+        let (numbers, more) = match is_new {
+            New(false) => (count(*kernels, "kernel spills", "kernels spill"), "more "),
+            New(true) => (count(*kernels, "new kernel spills", "new kernels spill"), ""),
+        };
+        format!("{numbers} {more}registers on {gpu}, {}", described(worst))
+    };
+    total.spills.iter().map(reason).collect()
 }
 
 /// A kernel, with the number of registers that it spills.

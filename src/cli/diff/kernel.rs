@@ -1,7 +1,7 @@
 //! The kernels that differ, the ones that got worse first.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use offload_bundle::job::KernelDiff;
@@ -21,17 +21,22 @@ pub(super) struct KernelRows {
     /// The number of kernels that changed, were added and were removed.
     pub(super) numbers: Counts,
     /// How the kernels of each GPU spill.
-    pub(super) spills: HashMap<Arc<str>, Spills>,
+    pub(super) spills: Spills,
 }
 
-/// The kernels of a GPU that spill more than before.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Spills {
-    pub(super) changed: usize,
-    /// Kernels that the old file does not have.
-    pub(super) added: usize,
-    /// One of the changed kernels, and one of the added ones: those that spill most more.
-    pub(super) worst: [Option<KernelDiff>; 2],
+/// The kernels that spill more than before, by GPU, and whether they are [`New`].
+pub(super) type Spills = BTreeMap<(Arc<str>, New), Spilling>;
+
+/// Whether the old file does not have a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct New(pub(super) bool);
+
+/// Some kernels that spill more than before.
+#[derive(Clone, Debug)]
+pub(super) struct Spilling {
+    pub(super) kernels: usize,
+    /// One of those that spill most more.
+    pub(super) worst: KernelDiff,
 }
 
 /// The kernels that a table keeps in memory beyond those that it shows.
@@ -44,7 +49,8 @@ impl KernelRows {
         for kernel in &kernels {
             rows.numbers.add(kernel.change());
             if kernel.spills_more() {
-                rows.spills.entry(Arc::clone(&kernel.gpu)).or_default().count(kernel);
+                let key = (Arc::clone(&kernel.gpu), New(kernel.old.is_none()));
+                add_spills(&mut rows.spills, key, Spilling { kernels: 1, worst: kernel.clone() });
             }
         }
         rows.kept = kernels;
@@ -90,26 +96,12 @@ impl KernelRows {
     }
 }
 
-impl Spills {
-    fn count(&mut self, kernel: &KernelDiff) {
-        let is_added = kernel.old.is_none();
-        let number = if is_added { &mut self.added } else { &mut self.changed };
-        *number += 1;
-        self.keep(kernel);
-    }
-
-    fn keep(&mut self, kernel: &KernelDiff) {
-        let [changed, added] = &mut self.worst;
-        let worst = if kernel.old.is_none() { added } else { changed };
-        if worst.as_ref().is_none_or(|worst| more_spills(worst) < more_spills(kernel)) {
-            *worst = Some(kernel.clone());
-        }
-    }
-
-    pub(super) fn add(&mut self, more: &Self) {
-        self.changed += more.changed;
-        self.added += more.added;
-        more.worst.iter().flatten().for_each(|kernel| self.keep(kernel));
+/// Adds kernels of a GPU.
+pub(super) fn add_spills(spills: &mut Spills, key: (Arc<str>, New), more: Spilling) {
+    let Some(all) = spills.get_mut(&key) else { return drop(spills.insert(key, more)) };
+    all.kernels += more.kernels;
+    if more_spills(&all.worst) < more_spills(&more.worst) {
+        all.worst = more.worst;
     }
 }
 

@@ -7,16 +7,16 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use offload_bundle::display::printable;
-use offload_bundle::job::{Change, GpuDiff, KernelDiff};
-use offload_bundle::kernels::Kernel;
+use offload_bundle::job::{GpuDiff, KernelDiff};
 use offload_bundle::scan::Place;
 
 use super::fail::lost_in;
 use super::kernel::KernelRows;
 use super::total::{DiffTotal, Presence, sum};
 use super::{Compared, FilePair};
-use crate::cli::kernels::column::{FLAGS, FlagColumn, NUMBERS};
-use crate::cli::print::table::{Cell, Column, Fit, Style, Table, common_start};
+use crate::cli::kernels;
+use crate::cli::kernels::table::{Listed, either};
+use crate::cli::print::table::{Cell, Column, Fit, Style, Table};
 use crate::cli::print::units::{bytes, count, grouped, percent};
 
 /// Writes the report: what differs in all files, which is known after the last one.
@@ -188,60 +188,20 @@ impl Report<'_> {
         if rows.len() == 0 {
             return Ok(());
         }
-        let differs = |of: fn(&Kernel) -> Option<u64>| {
-            let number = |kernel: &Option<Kernel>| kernel.as_ref().and_then(of);
-            rows.iter().any(|(kernel, _)| number(&kernel.old) != number(&kernel.new))
-        };
-        let columns: Vec<_> = NUMBERS.iter().filter(|number| differs(number.of)).collect();
-        let is_true = |flag: &FlagColumn, kernel: &Option<Kernel>| kernel.as_ref().and_then(flag.of) == Some(true);
-        let changes = |flag: &&FlagColumn| {
-            rows.iter().any(|(kernel, _)| is_true(flag, &kernel.old) != is_true(flag, &kernel.new))
-        };
-        let flags: Vec<_> = FLAGS.iter().filter(changes).collect();
-        let first: Option<&Place> = rows.iter().next().map(|(kernel, _)| &kernel.code_object.bundle.place);
-        let has_places =
-            rows.iter().any(|(kernel, _)| first.is_some_and(|first| !is_like(first, &kernel.code_object.bundle.place)));
-        let numbers = columns.iter().map(|column| Column::number(column.title));
-        let numbers = numbers.chain(flags.iter().map(|flag| flag.column()));
-        let names = has_places.then(|| Column::name("FILE")).into_iter().chain([Column::name("KERNEL")]);
-        let all = ["GPU", ""].map(Column::label).into_iter().chain(numbers).chain(names);
-        let table = Table { indent: 4, columns: all.collect() };
-        let places: Vec<String> = rows.iter().map(|(kernel, _)| kernel.code_object.bundle.place.to_string()).collect();
-        let start = common_start(places.iter().map(String::as_str), self.style);
-        let cells = |((kernel, name), place): ((&KernelDiff, &str), &String)| {
-            let KernelDiff { gpu, old, new, .. } = kernel;
-            let change = kernel.change();
-            let numbers = columns.iter().map(|column| {
-                let number = |kernel: &Option<Kernel>| kernel.as_ref().map(|kernel| (column.of)(kernel));
-                let text = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-                match (number(old), number(new)) {
-                    (Some(old), Some(new)) => either(old, new, text),
-                    (old, new) => text(new.or(old).flatten()),
-                }
-            });
-            let flags = flags.iter().map(|flag| {
-                let text = |is_true: bool| if is_true { "yes" } else { "no" }.to_owned();
-                let (was_true, is_true) = (is_true(flag, old), is_true(flag, new));
-                if change == Change::Changed { either(was_true, is_true, text) } else { text(was_true || is_true) }
-            });
-            let change = if change == Change::Changed { "" } else { change.name() };
-            let place = has_places.then(|| place.get(start..).unwrap_or(place).to_owned());
-            let texts =
-                [change.to_owned()].into_iter().chain(numbers).chain(flags).chain(place).chain([name.to_owned()]);
-            [Cell::Bold(gpu.to_string())].into_iter().chain(texts.map(Cell::Text)).collect::<Vec<_>>()
-        };
-        table
-            .lines(|| rows.iter().zip(&places).map(cells), self.style)
-            .try_for_each(|line| writeln!(self.out, "{line}"))
+        let place = |kernel: &KernelDiff| kernel.code_object.bundle.place.clone();
+        let first = rows.iter().next().map(|(kernel, _)| place(kernel));
+        let is_elsewhere = |kernel| first.as_ref().is_some_and(|first| !is_like(first, &place(kernel)));
+        let has_places = rows.iter().any(|(kernel, _)| is_elsewhere(kernel));
+        kernels::table::table(|| rows.iter().map(listed), has_places, None, (4, self.style), self.out)
     }
+}
+
+fn listed<'r>((kernel, name): (&'r KernelDiff, &'r str)) -> Listed<'r> {
+    let (gpu, code_object, change) = (&*kernel.gpu, &*kernel.code_object, Some(kernel.change()));
+    Listed { gpu, code_object, name, change, old: kernel.old.as_ref(), new: kernel.new.as_ref() }
 }
 
 /// Whether two places are the same in the old and the new file.
 fn is_like(a: &Place, b: &Place) -> bool {
     a.steps() == b.steps() && a.file().file_name() == b.file().file_name()
-}
-
-/// A number, or the old and the new one.
-fn either<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -> String) -> String {
-    if old == new { text(new) } else { format!("{} -> {}", text(old), text(new)) }
 }

@@ -8,7 +8,7 @@ use offload_bundle::runtime::{Coverage, Device};
 use offload_bundle::serialized::Counts;
 
 use super::Compared;
-use super::kernel::Spills;
+use super::kernel::{Spills, add_spills};
 
 /// The differences of all files.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct DiffTotal {
     /// The GPUs that the bundles of all old files serve, and those of all new ones.
     coverage: [Coverage; 2],
     /// The kernels of each GPU that spill more.
-    pub(super) spills: BTreeMap<Arc<str>, Spills>,
+    pub(super) spills: Spills,
 }
 
 impl DiffTotal {
@@ -53,8 +53,8 @@ impl DiffTotal {
         for (all, more) in self.coverage.iter_mut().zip([&diff.old_coverage, &diff.new_coverage]) {
             all.merge(more);
         }
-        for (gpu, more) in &rows.spills {
-            self.spills.entry(Arc::clone(gpu)).or_default().add(more);
+        for (key, more) in &rows.spills {
+            add_spills(&mut self.spills, key.clone(), more.clone());
         }
     }
 

@@ -65,7 +65,7 @@ pub(in crate::cli) fn spills(kernel: &Kernel) -> u64 {
 
 /// The key by which kernels are sorted.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum SortKey {
+pub(in crate::cli) enum SortKey {
     Name,
     Gpu,
     /// One number, then another.

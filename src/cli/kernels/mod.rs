@@ -5,7 +5,7 @@ pub(super) mod demangle;
 mod fail;
 pub(super) mod json;
 pub(super) mod report;
-mod table;
+pub(super) mod table;
 
 use std::cell::RefCell;
 use std::path::PathBuf;

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 
-use offload_bundle::scan::BundleInfo;
+use offload_bundle::job::Change;
+use offload_bundle::kernels::Kernel;
+use offload_bundle::scan::{BundleInfo, CodeObject};
 
-use super::column::{FLAGS, NUMBERS, SortKey};
+use super::column::{FLAGS, FlagColumn, NUMBERS, NumberColumn, SortKey};
 use super::report::Row;
 use crate::cli::print::table::{Cell, Column, Fit, Style, Table, common_start};
 use crate::cli::print::units::{Kinds, count};
@@ -43,12 +45,14 @@ pub(super) fn write(
             }),
         };
         let written = match grouping {
-            Grouping::Column | Grouping::None => table(&rows, has_places, key, style, out),
+            Grouping::Column | Grouping::None => {
+                table(|| rows.iter().map(Listed::of), has_places, key, (2, style), out)
+            }
             Grouping::ByPlace => {
                 rows.chunk_by(|a, b| a.code_object.bundle.place == b.code_object.bundle.place).try_for_each(|rows| {
                     let place = rows.first().map(place).unwrap_or_default();
                     writeln!(out, "{}: {}", style.paint("1", &place), summary(rows))?;
-                    table(rows, has_places, key, style, out)
+                    table(|| rows.iter().map(Listed::of), has_places, key, (2, style), out)
                 })
             }
         };
@@ -73,44 +77,90 @@ fn summary(rows: &[Row]) -> String {
     format!("{} in {}", count(rows.len(), "kernel", "kernels"), count(code_objects, "code object", "code objects"))
 }
 
-/// Writes a table. Columns without a number, and those of what is true of no kernel, are left out.
-fn table(
-    rows: &[Row],
+/// A kernel of a table: as it was before, if two files are compared, and as it is.
+pub(in crate::cli) struct Listed<'r> {
+    pub(in crate::cli) gpu: &'r str,
+    pub(in crate::cli) code_object: &'r CodeObject,
+    pub(in crate::cli) name: &'r str,
+    /// How it differs, if two files are compared.
+    pub(in crate::cli) change: Option<Change>,
+    pub(in crate::cli) old: Option<&'r Kernel>,
+    pub(in crate::cli) new: Option<&'r Kernel>,
+}
+
+impl<'r> Listed<'r> {
+    fn of(Row { code_object, gpu, name, kernel }: &'r Row) -> Self {
+        Self { gpu, code_object, name, change: None, old: None, new: Some(kernel) }
+    }
+
+    fn number(&self, column: &NumberColumn) -> String {
+        let text = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        match (self.old.map(column.of), self.new.map(column.of)) {
+            (Some(old), Some(new)) => either(old, new, text),
+            (old, new) => text(new.or(old).flatten()),
+        }
+    }
+
+    /// Whether a flag was true, and is.
+    fn flags(&self, flag: &FlagColumn) -> (bool, bool) {
+        let is_true = |kernel: Option<&Kernel>| kernel.and_then(flag.of) == Some(true);
+        (is_true(self.old), is_true(self.new))
+    }
+
+    fn flag(&self, flag: &FlagColumn) -> String {
+        let no = if self.change.is_some() { "no" } else { "" };
+        let text = |is_true: bool| if is_true { "yes" } else { no }.to_owned();
+        let (old, new) = self.flags(flag);
+        if self.change == Some(Change::Changed) { either(old, new, text) } else { text(old || new) }
+    }
+
+    fn change(&self) -> &'static str {
+        self.change.filter(|change| *change != Change::Changed).map_or("", Change::name)
+    }
+}
+
+/// A number, or the old and the new one.
+pub(in crate::cli) fn either<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -> String) -> String {
+    if old == new { text(new) } else { format!("{} -> {}", text(old), text(new)) }
+}
+
+/// Writes a table of kernels. Columns in which nothing differs from the old file, or without one in which nothing is recorded, are
+/// left out; the column `kept` stays however narrow the terminal is.
+pub(in crate::cli) fn table<'r, I: Iterator<Item = Listed<'r>>>(
+    rows: impl Fn() -> I,
     has_places: bool,
     kept: Option<SortKey>,
-    style: Style,
+    (indent, style): (usize, Style),
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    if rows.is_empty() {
+    if rows().next().is_none() {
         return Ok(());
     }
-    let numbers: Vec<_> =
-        NUMBERS.iter().filter(|number| rows.iter().any(|row| (number.of)(&row.kernel).is_some())).collect();
-    let flags: Vec<_> =
-        FLAGS.iter().filter(|flag| rows.iter().any(|row| (flag.of)(&row.kernel) == Some(true))).collect();
-    let digits = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    let places: HashMap<*const BundleInfo, String> = match has_places {
-        true => rows.iter().map(|row| (Arc::as_ptr(&row.code_object.bundle), place(row))).collect(),
-        false => HashMap::new(),
+    let differs = |column: &&NumberColumn| {
+        let number = |kernel: Option<&Kernel>| kernel.and_then(column.of);
+        rows().any(|row| number(row.old) != number(row.new))
     };
+    let changes = |flag: &&FlagColumn| rows().any(|row| matches!(row.flags(flag), (was, is) if was != is));
+    let numbers: Vec<_> = NUMBERS.iter().filter(differs).collect();
+    let flags: Vec<_> = FLAGS.iter().filter(changes).collect();
+    let place = |row: &Listed<'_>| (Arc::as_ptr(&row.code_object.bundle), row.code_object.bundle.place.to_string());
+    let places: HashMap<*const BundleInfo, String> = rows().filter(|_| has_places).map(|row| place(&row)).collect();
     let start = common_start(places.values().map(String::as_str), style);
-    let is_kept = |title| matches!(kept, Some(SortKey::Numbers(number, _)) if number.title == title);
-    let number = |title| {
-        let column = Column::number(title);
-        if is_kept(title) { Column { fit: Fit::Stays, ..column } } else { column }
+    let number = |column: &&NumberColumn| {
+        let is_kept = matches!(kept, Some(SortKey::Numbers(first, _)) if first.title == column.title);
+        let column = Column::number(column.title);
+        if is_kept { Column { fit: Fit::Stays, ..column } } else { column }
     };
-    let columns = numbers.iter().map(|column| number(column.title)).chain(flags.iter().map(|flag| flag.column()));
+    let columns = numbers.iter().map(number).chain(flags.iter().map(|flag| flag.column()));
     let names = has_places.then(|| Column::name("FILE")).into_iter().chain([Column::name("KERNEL")]);
-    let table = Table { indent: 2, columns: [Column::label("GPU")].into_iter().chain(columns).chain(names).collect() };
-    let cells = |row: &Row| {
-        let place = places
-            .get(&Arc::as_ptr(&row.code_object.bundle))
-            .map(|place| place.get(start..).unwrap_or(place).to_owned());
-        let numbers = numbers.iter().map(|number| digits((number.of)(&row.kernel)));
-        let is_true = |flag: Option<bool>| if flag == Some(true) { "yes".to_owned() } else { String::new() };
-        let flags = flags.iter().map(|flag| is_true((flag.of)(&row.kernel)));
-        let texts = numbers.chain(flags).chain(place).chain([row.name.to_string()]).map(Cell::Text);
-        [Cell::Bold(row.gpu.to_string())].into_iter().chain(texts).collect::<Vec<_>>()
+    let table =
+        Table { indent, columns: ["GPU", ""].map(Column::label).into_iter().chain(columns).chain(names).collect() };
+    let cells = |row: Listed<'r>| {
+        let place = places.get(&Arc::as_ptr(&row.code_object.bundle));
+        let place = place.map(|place| place.get(start..).unwrap_or(place).to_owned());
+        let numbers = numbers.iter().map(|column| row.number(column)).chain(flags.iter().map(|flag| row.flag(flag)));
+        let texts = [row.change().to_owned()].into_iter().chain(numbers).chain(place).chain([row.name.to_owned()]);
+        [Cell::Bold(row.gpu.to_owned())].into_iter().chain(texts.map(Cell::Text)).collect::<Vec<_>>()
     };
-    table.lines(|| rows.iter().map(cells), style).try_for_each(|line| writeln!(out, "{line}"))
+    table.lines(|| rows().map(cells), style).try_for_each(|line| writeln!(out, "{line}"))
 }
