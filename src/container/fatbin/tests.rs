@@ -340,3 +340,154 @@ fn the_size_of_unknown_compression_is_the_recorded_one_if_there_is_one() {
         [8, 5, 0, 5]
     );
 }
+
+/// The entries of a fatbin: the kind, the flag of the compression, and the stored bytes.
+fn forms(data: &[u8]) -> Vec<(ImageKind, u64, &[u8])> {
+    let compressions = FLAG_ZLIB | FLAG_LZ4 | FLAG_ZSTD;
+    let records = Record::all(data, 0, HEADER_LEN..len_u64(data)).map(Result::unwrap);
+    let form = |record: Record<'_>| {
+        let stored = record.stored().unwrap();
+        (record.kind(), record.flags & compressions, slice(data, stored.start, stored.end - stored.start).unwrap())
+    };
+    records.map(form).collect()
+}
+
+/// A cubin with random bytes, each below `end`.
+fn random_cubin(sm: u8, fill: usize, end: u8) -> Vec<u8> {
+    let mut cubin = cubin(sm, fill);
+    let mut number = 1_u32;
+    for byte in &mut cubin[64..64 + fill] {
+        number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *byte = number.to_be_bytes()[0] % end;
+    }
+    cubin
+}
+
+#[test]
+fn the_form_is_the_smallest_that_the_method_allows() {
+    let smallest = |codec| Packing::Smallest { codec: Some(codec), level: 3 };
+    let form = |data: &[u8], packing| {
+        let out = rewritten(data, |_| true, packing);
+        let forms: Vec<_> = forms(&out).into_iter().map(|(_, flag, stored)| (flag, stored.to_vec())).collect();
+        assert!(read(&out).0 == read(data).0, "{packing:?}");
+        forms
+    };
+    // No method makes this PTX smaller, and where zstd is not wanted it goes.
+    let mut noise: Vec<u8> = random_cubin(80, 2000, 255)[64..2064].iter().map(|byte| byte + 1).collect();
+    noise.push(0);
+    for flag in [0, FLAG_ZLIB, FLAG_LZ4, FLAG_ZSTD] {
+        for codec in [Codec::Lz4, Codec::Zstd] {
+            let forms = form(&fatbin(&[entry(&code(1, 80, flag, &noise))]), smallest(codec));
+            assert_eq!(forms, [(0, padded(noise.clone()))], "{flag:#x}");
+        }
+    }
+    // LZ4 finds nothing in bytes of four bits.
+    let nibbles = code(2, 80, 0, &random_cubin(80, 2000, 16));
+    let zlib = fatbin(&[entry(&Code { flags: FLAG_ZLIB | FLAG_64_BIT, ..nibbles.clone() })]);
+    assert!(rewritten(&zlib, |_| true, smallest(Codec::Lz4)) == zlib);
+    let zstd = fatbin(&[entry(&Code { flags: FLAG_ZSTD | FLAG_64_BIT, ..nibbles.clone() })]);
+    assert_ne!(form(&zstd, smallest(Codec::Lz4))[0].0, FLAG_ZSTD);
+    assert!(rewritten(&zstd, |_| true, smallest(Codec::Zstd)) == zstd);
+    // One code object compressed "with others" is written alone.
+    let alone = fatbin(&[concatenated(std::slice::from_ref(&nibbles))]);
+    assert_ne!(form(&alone, smallest(Codec::Lz4))[0].0, FLAG_ZSTD);
+    let pair = fatbin(&[concatenated(&[nibbles.clone(), nibbles.clone()])]);
+    let plain = form(&pair, Packing::Plain);
+    assert_eq!(plain.iter().map(|(flag, _)| *flag).collect::<Vec<_>>(), [0, 0]);
+    assert!(plain.iter().all(|(_, stored)| stored.starts_with(&nibbles.content)));
+}
+
+#[test]
+fn a_replaced_code_object_keeps_its_form_and_the_others_their_bytes() {
+    let data = sample();
+    let (all, _) = read(&data);
+    let new_cubin = cubin(7, 5000);
+    for (index, (id, source, _)) in all.iter().enumerate() {
+        let content = if id.contains("compute") { &PTX[..PTX.len() - 1] } else { &new_cubin };
+        let content = if id.contains("--sm") || id.contains("compute") { content } else { b"sixteen bytes..." };
+        let (found, errors) = read(&rewritten(&data, |_| true, Packing::Replacing { index, content }));
+        assert_eq!(errors, [""; 0]);
+        let mut expected = all.clone();
+        expected[index] = (id.clone(), source.clone(), content.to_vec());
+        assert!(found == expected, "{id}");
+    }
+    for (flag, codec) in
+        [(0, None), (FLAG_ZLIB, Some(Codec::Lz4)), (FLAG_LZ4, Some(Codec::Lz4)), (FLAG_ZSTD, Some(Codec::Zstd))]
+    {
+        // Only what would be longer than the old one is compressed harder.
+        let content = random_cubin(7, 3000, 5);
+        for (old, level) in [(random_cubin(80, 4000, 255), 9), (cubin(80, 100), 19)] {
+            let data = fatbin(&[entry(&code(2, 80, flag, &old))]);
+            let out = rewritten(&data, |_| true, Packing::Replacing { index: 0, content: &content });
+            let packed = codec.map(|codec| codec.compress(&content, level, "x".as_ref()).unwrap());
+            let stored = packed.unwrap_or_else(|| padded(content.clone()));
+            assert!(forms(&out)[0].2 == stored, "{flag:#x} {level}");
+            // The version of the ELF file, whose ABI is 8.
+            assert_eq!(out[16 + 24..16 + 28], [8, 0, 1, 0]);
+        }
+    }
+}
+
+#[test]
+fn content_that_would_lose_its_end_or_its_attributes_is_refused() {
+    /// A plain cubin whose header has a copy of its attributes.
+    fn with_attributes(kind: u16) -> Vec<u8> {
+        let mut entry = entry(&code(kind, 100, FLAG_ATTRIBUTES, &cubin(100, 8)));
+        entry[20..24].copy_from_slice(&64_u32.to_le_bytes());
+        entry[4..8].copy_from_slice(&88_u32.to_le_bytes());
+        let options = [&[72, 0, 0, 0, 3, 0, 0, 0][..], b"\0abc", &[0; 12]].concat();
+        entry.splice(64..64, options);
+        entry
+    }
+    let first = entry(&code(1, 90, 0, PTX));
+    let at = 1000 + HEADER_LEN + len_u64(&first);
+    let (ends, attributes) = ("does not record where the new content ends", "copy of the section '.nv.compat'");
+    for (second, content, reason) in [
+        (entry(&code(2, 80, 0, &cubin(80, 8))), &b"no ELF file"[..], Some(ends)),
+        (entry(&code(1, 80, 0, PTX)), b"PTX\0", Some(ends)),
+        (entry(&code(8, 80, 0, b"LTO-IR..")), b"7 bytes", Some(ends)),
+        (entry(&code(8, 80, 0, b"LTO-IR..")), b"8 bytes.", None),
+        (with_attributes(2), &cubin(100, 8), Some(attributes)),
+        (with_attributes(8), b"8 bytes.", None),
+    ] {
+        let file = [&[0; 1000], &fatbin(&[first.clone(), second])[..]].concat();
+        let data = Slice::from(&file).tail(1000).unwrap();
+        let mut out = std::io::Cursor::new(Vec::new());
+        let packing = Packing::Replacing { index: 1, content };
+        let result = rewrite(data, |_| true, packing, u64::MAX, &mut Writer::new(&mut out));
+        assert_eq!(result.is_err(), reason.is_some(), "{result:?}");
+        if let Some((error, reason)) = result.err().zip(reason) {
+            assert!(error.to_string().contains(reason), "{error}");
+            assert_eq!(error.offset(), Some(at));
+        }
+    }
+}
+
+#[test]
+fn faults_are_bounded() {
+    let mut broken = entry(&Code { source: "a.cu", ..code(2, 90, 0, &cubin(90, 5)) });
+    broken[36] = 200;
+    for count in [1, FAULTS_MAX - 1, FAULTS_MAX, FAULTS_MAX + 1] {
+        let contents = |data: &[u8]| Fatbin.read(data, len_u64(data), 0).unwrap().unwrap();
+        assert_eq!(contents(&fatbin(&vec![broken.clone(); count])).faults.len(), count.min(FAULTS_MAX));
+    }
+}
+
+#[test]
+fn an_unknown_compression_has_the_recorded_length() {
+    for (exact, expected) in [(0, 8), (5, 5), (8, 8)] {
+        let data = fatbin(&[[header(&code(2, 90, FLAG_UNKNOWN_METHOD, &[]), None, 8, exact, 9), vec![0; 8]].concat()]);
+        assert_eq!(forms(&data)[0].2.len(), expected);
+    }
+}
+
+#[test]
+fn what_is_compressed_together_counts_once() {
+    let [one, two] = [75, 86].map(|sm| code(2, sm, 0, &cubin(80, 900)));
+    let single = code(2, 90, FLAG_ZSTD, &cubin(90, 500));
+    let data = fatbin(&[concatenated(&[one.clone(), two.clone()]), entry(&single), entry(&one), concatenated(&[two])]);
+    let bundle = Bundles::new(&data[..], &Fatbin, Inflate::Headers).next().unwrap().unwrap();
+    let packed = len_u64(&padded(one.content)) * 3 + len_u64(&single.content);
+    assert_eq!((bundle.packed_len(), bundle.full_len().unwrap()), (packed, len_u64(&data) + packed));
+    assert_eq!((bundle.stored_len().unwrap(), bundle.entries.len()), (len_u64(&data), 5));
+}
