@@ -893,6 +893,132 @@ mod tests {
     }
 
     #[test]
+    fn only_programs_whose_headers_are_known_are_read() {
+        let sections = [section(0, object::elf::SHT_NULL, 0, 0, 0)];
+        let data = library(&[segment(PT_LOAD, 0, 0, 0x1000, 0x1000, PAGE_MIN)], &sections, 0x1000);
+        assert!(Program::read(&data).is_some());
+        // Class, byte order, type, sizes of headers, number of sections.
+        for (at, byte) in [(0, 0), (4, 1), (5, 2), (16, 1), (16, 4), (54, 55), (58, 63), (60, 0)] {
+            let mut damaged = data.clone();
+            damaged[at] = byte;
+            assert!(Program::read(&damaged).is_none(), "{at}");
+        }
+        let most = usize::try_from(TABLE_MAX / SEGMENT_LEN).unwrap();
+        for (count, is_readable) in [(most, true), (most + 1, false)] {
+            let data = library(&vec![segment(PT_INTERP, 0, 0, 0, 0, 1); count], &sections, 0x20000);
+            assert_eq!(Program::read(&data).is_some(), is_readable, "{count}");
+        }
+    }
+
+    #[test]
+    fn programs_are_told_from_libraries() {
+        let entry = |tag: i64, value: u64| [tag.to_le_bytes(), value.to_le_bytes()].concat();
+        let (end, flags) = (entry(object::elf::DT_NULL.0, 0), |value| entry(DT_FLAGS_1.0, value));
+        let pie = DF_1_PIE.0;
+        for (dynamic, is_program) in [
+            ([flags(pie), end.clone()], true),
+            ([entry(1, pie), flags(pie | 1)], true),
+            ([flags(1), end.clone()], false),
+            ([entry(1, pie), end.clone()], false),
+            ([end.clone(), flags(pie)], false),
+        ] {
+            let segments = [
+                segment(PT_LOAD, 0, 0, 0x1000, 0x1000, PAGE_MIN),
+                segment(PT_DYNAMIC, 0x800, 0x800, 32, 32, 8),
+                segment(PT_PHDR, 0, 0, 0, 0, 1),
+            ];
+            let mut data = library(&segments, &[section(0, object::elf::SHT_NULL, 0, 0, 0)], 0x1000);
+            data[0x800..0x820].copy_from_slice(&dynamic.concat());
+            assert_eq!(Program::read(&data).unwrap().is_program(), is_program, "{dynamic:?}");
+            data[64 + 2 * 56] = 3;
+            assert!(Program::read(&data).unwrap().is_program(), "with an interpreter");
+            (data[64 + 2 * 56], data[16]) = (6, 2);
+            assert!(Program::read(&data).unwrap().is_program(), "not position-independent");
+        }
+    }
+
+    #[test]
+    fn gaps_lie_in_one_segment_and_one_section() {
+        let cuts = |memory: u64, change: &dyn Fn(&mut Section), gap: Range<u64>| {
+            let segments = [segment(PT_LOAD, 0, 0, 0x10000, memory, PAGE_MIN)];
+            let mut sections = [
+                section(0, object::elf::SHT_NULL, 0, 0, 0),
+                section(1, SHT_PROGBITS, 0x1000, 0x1000, 0x3000),
+                section(2, SHT_PROGBITS, 0x4000, 0x4000, 0x5000),
+                section(3, SHT_PROGBITS, 0xa000, 0xa000, 0x6000),
+                section(4, SHT_PROGBITS, 0x5800, 0x5800, 0),
+            ];
+            change(&mut sections[2]);
+            let data = library(&segments, &sections, 0x20000);
+            let cuts = Program::read(&data).unwrap().cuts(&[gap]);
+            cuts.into_iter().map(|cut| cut.range).next()
+        };
+        let same: &dyn Fn(&mut Section) = &|_| {};
+        for (memory, gap, expected) in [
+            (0x10000, 0x4000..0x7000, Some(0x4000..0x7000)),
+            (0x10000, 0x4001..0x7fff, Some(0x5000..0x7000)),
+            (0x10000, 0x4001..0x5fff, None),
+            (0x10000, 0x3000..0x7000, None),
+            (0x10000, 0x7000..0x9000, Some(0x7000..0x9000)),
+            (0x10000, 0x7000..0x9001, None),
+            (0x10000, 0x9000..0xa000, None),
+            (0x10000, 0xb000..0x10000, Some(0xb000..0x10000)),
+            (0x10001, 0xb000..0x10000, Some(0xb000..0xf000)),
+            (0x10001, 0xf000..0x10000, None),
+            (0x10001, 0x4000..0x7000, Some(0x4000..0x7000)),
+        ] {
+            assert_eq!(cuts(memory, same, gap.clone()), expected, "{memory:#x} {gap:x?}");
+        }
+        let others: [&dyn Fn(&mut Section); 4] = [
+            &|section| section.kind = object::elf::SHT_NOTE.0.into(),
+            &|section| section.flags = 0,
+            &|section| section.address = 0x14000,
+            &|section| section.size = 0x2fff,
+        ];
+        for change in others {
+            assert_eq!(cuts(0x10000, change, 0x4000..0x7000), None);
+        }
+    }
+
+    #[test]
+    fn parts_with_code_of_the_host_stay_executable() {
+        for has_code in [true, false] {
+            let mut segments = [segment(PT_LOAD, 0, 0, 0x23000, 0x23000, PAGE_MIN)];
+            segments[0].flags = (PF_R.0 | PF_X.0).into();
+            let mut sections = [
+                section(0, object::elf::SHT_NULL, 0, 0, 0),
+                section(1, SHT_PROGBITS, 0x1000, 0x1000, 0x1000),
+                section(2, SHT_PROGBITS, 0x2000, 0x2000, 0x20000),
+                section(3, SHT_PROGBITS, 0x22000, 0x22000, 0x1000),
+            ];
+            for code in &mut sections[1..].iter_mut().step_by(2).take(if has_code { 2 } else { 0 }) {
+                code.flags = SHF_ALLOC.0 | SHF_EXECINSTR.0;
+            }
+            let data = library(&segments, &sections, 0x24000);
+            let gap = 0x3000..0x21000;
+            let small = changed(&data, &close(&data, std::slice::from_ref(&gap)).unwrap());
+            let program = Program::read(&small).unwrap();
+            let flags: Vec<_> =
+                program.loaded().map(|(_, part)| (part.address, part.flags & u64::from(PF_X.0) != 0)).collect();
+            assert_eq!(flags, [(0, true), (0x3000, false), (0x21000, has_code)]);
+        }
+    }
+
+    #[test]
+    fn symbols_in_parts_have_a_limit() {
+        for (count, expected) in [(SYMBOLS_MAX, Some(SYMBOLS_MAX)), (SYMBOLS_MAX + 1, None)] {
+            let len = to_u64(count) * 24;
+            let sections = [section(0, object::elf::SHT_NULL, 0, 0, 0), section(1, SHT_SYMTAB, 0x1000, 0, len)];
+            let mut data = library(&[], &sections, (0x1000 + len).next_multiple_of(8));
+            for symbol in data[0x1000..].chunks_exact_mut(24).take(count) {
+                symbol[6] = 1;
+            }
+            let changes = Program::read(&data).unwrap().renumbered(|_, _| Some(2));
+            assert_eq!(changes.map(|changes| changes.len()), expected);
+        }
+    }
+
+    #[test]
     fn program_headers_are_loaded_wherever_the_gaps_are() {
         let align = 0x10000;
         // Two sections of device code, each in a segment of its own. All of the gap in the first one is needed for the
