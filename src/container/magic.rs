@@ -398,6 +398,22 @@ mod tests {
     }
 
     #[test]
+    fn code_of_intels_opencl_is_known_by_its_type() {
+        for (number, magic) in [
+            (0xff00_u16, Magic::Elf),
+            (0xff01, Magic::IntelGpu),
+            (0xff05, Magic::IntelGpu),
+            (0xff06, Magic::Elf),
+            (2, Magic::Elf),
+        ] {
+            for (order, number) in [(1, number.to_le_bytes()), (2, number.to_be_bytes())] {
+                let head = [b"\x7fELF\x02", &[order, 1][..], &[0; 9], &number, &[0; 46]].concat();
+                assert_eq!(Magic::identify(&head), magic, "{number:x?}");
+            }
+        }
+    }
+
+    #[test]
     fn no_row_hides_another() {
         for (index, (offset, magic, kind)) in MAGICS.iter().enumerate() {
             let mut head = vec![0; usize::try_from(*offset).unwrap()];

@@ -253,6 +253,24 @@ mod tests {
     }
 
     #[test]
+    fn code_objects_compressed_together_share_what_is_stored() {
+        for (range, end, is_exact, is_shared, stored_len) in [
+            (0..100, End::Exact, true, false, 40),
+            (0..99, End::BeforeZero, true, false, 40),
+            (0..98, End::Exact, true, true, 39),
+            (50..100, End::Exact, true, true, 20),
+            (0..0, End::Exact, true, true, 0),
+            (0..100, End::Padded(ImageKind::Cubin), false, true, 40),
+            (0..25, End::Padded(ImageKind::Cubin), false, true, 10),
+        ] {
+            let (stored, codec) = (7..47, Codec::Zstd);
+            let packed = Packed { stored, codec, inflated: 100, range, end, limit: u64::MAX };
+            let found = (packed.is_exact(), packed.is_shared(), packed.stored_len());
+            assert_eq!(found, (is_exact, is_shared, stored_len), "{packed:?}");
+        }
+    }
+
+    #[test]
     #[cfg_attr(miri, ignore = "inflates")]
     fn left_out_methods_of_code_objects_are_errors_that_name_their_features() {
         let packed =

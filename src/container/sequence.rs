@@ -693,6 +693,11 @@ mod tests {
         let padding = [0; 4096];
         let mixed = [&a[..], &padding, &compress(&b), &compress(&c), &padding[..1], &c, &padding].concat();
         assert_eq!(ids(&mixed), ["a", "b", "c", "c"]);
+        let binary = Binary::default();
+        let mut bundles = Bundles::new(&mixed, &binary, Inflate::AsNeeded);
+        let claims: Vec<_> = std::iter::from_fn(|| bundles.next().map(|_| bundles.claimed())).collect();
+        let [b_len, c_len] = [&b, &c].map(|bundle| Some(len_u64(bundle)));
+        assert_eq!(claims, [None, b_len, c_len, None]);
         assert_eq!(ids(&[&a[..], b"something else", &b].concat()), ["a"]);
         assert_eq!(ids(&[&padding[..], &a].concat()), [""; 0]);
         assert_eq!(ids(b""), [""; 0]);
@@ -759,9 +764,12 @@ mod tests {
             assert_eq!(first.bytes(0).unwrap().len(), usize::try_from(WHOLE_MAX).unwrap());
             assert_eq!(compressed.stream_len.get().map(|len| len + 20), Some(end));
             assert_eq!(first.range().unwrap(), 0..end);
+            assert!(first.compressed.is_some_and(|recorded| recorded.has_no_end()));
             assert_eq!(bundles.next().unwrap().unwrap().entries[0].id, b"next");
             assert!(bundles.next().is_none() && bundles.stopped_at().is_none());
         }
+        let with_end = Bundles::new(&v2, &binary, Inflate::Headers).next().unwrap().unwrap();
+        assert!(with_end.compressed.is_some_and(|recorded| !recorded.has_no_end()));
         // Bundles after a broken one of unknown length cannot be found.
         let cut = &file[..v1.len() - 1];
         for inflate in [Inflate::AsNeeded, Inflate::Headers, Inflate::Whole] {

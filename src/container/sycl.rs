@@ -372,6 +372,15 @@ mod tests {
     }
 
     #[test]
+    fn an_archive_ends_with_its_last_member() {
+        let member = |content: &str| format!("{:<48}{:<10}`\n{content}", "a.o/", content.len());
+        let archive = ["!<arch>\n", &member("even"), &member("zeros\0\0\0\0\0")].concat();
+        let section = [archive.as_bytes(), &[0; 6]].concat();
+        let found = parts(&section, 0, &[]);
+        assert!(matches!(&found[..], [Part::Range(range)] if *range == (0..len_u64(archive.as_bytes()))), "{found:?}");
+    }
+
+    #[test]
     fn what_no_table_has_is_found_between_the_images() {
         let module = [SPIR_V, 0x1_0000, 0, 1, 0, 0x2_0011, 6].map(u32::to_le_bytes).concat();
         let section = [&module[..], &[0; 4], &frame(0x20, &[3], b""), &[0; 3], &module, &[0; 9]].concat();
@@ -387,6 +396,11 @@ mod tests {
         assert_eq!(found(&[]), all);
         assert_eq!(found(&[Image { offset: 0, size: 28 }]), all);
         assert_eq!(found(&[Image { offset: 32, size: 3 }, Image { offset: 47, size: 28 }]), all);
+        // The size of a frame may be recorded, or that of the inflated image.
+        for (size, expected) in [(3, 3), (12, 3), (5, 5)] {
+            let [part, ..] = &parts(&section, 0, &[Image { offset: 32, size }])[1..] else { panic!("{size}") };
+            assert!(matches!(part, Part::Packed(packed) if packed.inflated == expected), "{part:?}");
+        }
         // A size beyond the section, and a frame that another image cuts: what its rest is, nothing tells.
         assert_eq!(found(&[Image { offset: 47, size: 99 }]), [0..28, 32..44, 0..0]);
         assert_eq!(

@@ -465,12 +465,57 @@ mod tests {
         assert_eq!(base64(b"IAAAAAAAAAQA"), Some([&8_u64.to_le_bytes()[..], &[1]].concat()));
         let longer = [&40_u64.to_le_bytes()[..], b"\xff\xff\x7f\xff\x70"].concat();
         assert_eq!(base64(b"oAAAAAAAAAw///3/wB"), Some(longer));
-        for (text, decoded) in [(&b""[..], Some(&b""[..])), (b"A", None), (b"/D", Some(b"\xff")), (b"==", None)] {
+        for (text, decoded) in
+            [(&b""[..], Some(&b""[..])), (b"A", None), (b"/D", Some(b"\xff")), (b"+D", Some(b"\xfe")), (b"==", None)]
+        {
             assert_eq!(base64(text).as_deref(), decoded, "{}", text.escape_ascii());
         }
         let text = b"[SYCLBIN/ir module metadata]\ntype=1|0\n\ntarget=2|YAAAAAAAAAAc2NG\n";
         assert_eq!(properties(text).map(|recorded| recorded.triple), Ok(b"pvc".to_vec()));
         assert!(properties(b"").is_ok() && properties(b"[]\n").is_ok());
+        for (line, wrong) in [
+            ("[set", "a set whose name does not end"),
+            ("type=1|", "a value that is not a number"),
+            ("type=1|x", "a value that is not a number"),
+            ("type", "a line that is not a property"),
+            ("=1|0", "a line that is not a property"),
+            ("type=3|0", "a line that is not a property"),
+            ("target=2|IAAAAAAA", "a value that is not an array of bytes"),
+        ] {
+            let error = properties(format!("[set]\n{line}\n").as_bytes()).err();
+            assert_eq!(error, Some(format!(": {wrong}: '{line}'")));
+        }
+        assert_eq!(properties(b"type=1|0").err().as_deref(), Some(": a property outside of any set: 'type=1|0'"));
+    }
+
+    #[test]
+    fn strings_of_an_entry_and_its_metadata_may_not_differ() {
+        let with_target = b"[SYCLBIN/ir module metadata]\ntarget=2|YAAAAAAAAAAc2NG\n";
+        for (string, metadata, expected) in [
+            (&b""[..], &with_target[..], Some(&b"pvc"[..])),
+            (b"pvc", with_target, Some(b"pvc")),
+            (b"other", b"[]\n", Some(b"other")),
+            (b"other", with_target, None),
+        ] {
+            let data = [&len_u64(metadata).to_le_bytes()[..], metadata, b"code"].concat();
+            let reader = Reader { data: &data, is_whole: true, base: 1000 };
+            let strings = [(&b"role"[..], &b"ir"[..]), (b"am_index", b"0"), (b"triple", string)];
+            let strings = strings.map(|(key, value)| (key.to_vec(), value.to_vec())).to_vec();
+            let info = ImageInfo { image_kind: ImageKind::SyclBin, strings, ..ImageInfo::default() };
+            let part = reader.part(info, &(0..len_u64(&data)), 1, &mut AbstractModules::default());
+            match expected {
+                Some(triple) => {
+                    let entry = part.unwrap().unwrap();
+                    let code = len_u64(&data) - 4..len_u64(&data);
+                    assert_eq!(entry.parts, [Part::Range(code)]);
+                    assert_eq!(entry.image.unwrap().string(b"triple"), Some(triple));
+                }
+                None => {
+                    let text = "a SYCLBIN entry with the triple 'other' at offset 1000, but its metadata say 'pvc'";
+                    assert_eq!(part.unwrap_err().to_string(), text);
+                }
+            }
+        }
     }
 
     #[test]

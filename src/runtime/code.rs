@@ -227,6 +227,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn some_containers_hold_code_of_one_vendor() {
+        for (format, vendor) in [
+            (Format::Fatbin, Some(GpuVendor::Nvidia)),
+            (Format::Kpack, Some(GpuVendor::Amd)),
+            (Format::Bundle, None),
+            (Format::OffloadBinary, None),
+        ] {
+            assert_eq!(vendor_of(format), vendor, "{format:?}");
+        }
+    }
+
+    #[test]
     fn names_of_targets_are_names_of_code() {
         let amd = |target: &str| Code::Amd(target.parse().unwrap());
         for (target, expected) in [

@@ -358,6 +358,20 @@ mod tests {
     use super::*;
     use crate::runtime::code::AMD_SPIR_V;
 
+    #[test]
+    fn a_gpu_runs_code_for_it_and_no_other() {
+        for (gpu, target, runs) in [
+            ("gfx90a", "gfx90a", true),
+            ("gfx90a", "gfx906", false),
+            ("gfx90a:xnack-", "gfx90a:xnack+", false),
+            ("gfx90a", "no target", false),
+            ("sm_89", "compute_75", true),
+            ("sm_89", "sm_90", false),
+        ] {
+            assert_eq!(Device::parse(gpu).unwrap().runs(target), runs, "{gpu} {target}");
+        }
+    }
+
     fn codes(names: &[&str]) -> Vec<(usize, Code)> {
         names.iter().enumerate().map(|(index, name)| (index, code(name))).collect()
     }

@@ -248,6 +248,14 @@ mod tests {
     }
 
     #[test]
+    fn names_have_a_limit() {
+        for (len, is_right) in [(NAME_MAX, true), (NAME_MAX + 1, false), (2 * NAME_MAX, false)] {
+            let archive = ["!<arch>\n", &member(&format!("#1/{len}"), &"n".repeat(len))].concat();
+            assert_eq!(read(&archive).is_ok(), is_right, "{len}");
+        }
+    }
+
+    #[test]
     fn members_of_thin_archives_are_named_from_the_archive() {
         let thin = ["!<thin>\n", &member("//", "sub/a.o/\n/abs/b.o/\n"), &header("/0", 5), &header("/9", 5)].concat();
         assert_eq!(read(&thin).unwrap(), pairs(&[("sub/a.o", "@dir/sub/a.o"), ("/abs/b.o", "@/abs/b.o")]));

@@ -102,3 +102,31 @@ fn identity_of_input(path: &Path) -> Option<FileIdentity> {
     let file = File::from(io::stdin().as_fd().try_clone_to_owned().ok()?);
     file.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::map;
+
+    #[test]
+    fn an_archive_is_around_its_members_until_it_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let [outer, inner] = ["outer.a", "inner.a"].map(|name| dir.path().join(name));
+        std::fs::write(&outer, "outer").unwrap();
+        std::fs::write(&inner, "inner").unwrap();
+        let input = map(&outer).unwrap();
+        let mut sources = Sources::new(input.as_slice());
+        let left =
+            |sources: &Sources<'_>| (FILES_MAX - sources.files.left(), NESTED_FILES_MAX - sources.nested_files.left());
+        assert!(sources.enter(&outer).unwrap_err().to_string().contains("this thin archive contains itself"));
+        assert_eq!(left(&sources), (0, 0));
+        for round in 1..3 {
+            assert_eq!(sources.enter(&inner).unwrap().as_slice().bytes(), b"inner");
+            assert!(sources.enter(&inner).unwrap_err().to_string().contains("this thin archive contains itself"));
+            sources.open(&inner).unwrap();
+            assert_eq!(left(&sources), (round, round));
+            sources.leave();
+        }
+        assert!(sources.contain(&inner) && sources.contain(&outer) && !sources.contain(dir.path()));
+    }
+}

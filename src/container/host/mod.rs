@@ -144,3 +144,26 @@ fn pe_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
     let size = if loaded == 0 { stored } else { stored.min(loaded) };
     Some((section.pointer_to_raw_data.get(LittleEndian).into(), size.into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_section_names_of_pe_files_need_symbols() {
+        for (magic, header_len, count_at) in [(0x10b_u16, 224_u16, 92), (0x20b, 240, 108)] {
+            for symbols in [0_u8, 1] {
+                let mut data = vec![0; 64 + 24 + usize::from(header_len)];
+                data[..2].copy_from_slice(b"MZ");
+                data[60] = 64;
+                data[64..68].copy_from_slice(b"PE\0\0");
+                data[64 + 12] = symbols;
+                data[64 + 20..64 + 22].copy_from_slice(&header_len.to_le_bytes());
+                data[88..90].copy_from_slice(&magic.to_le_bytes());
+                data[88 + count_at] = 16;
+                assert_eq!(has_no_names(&data), symbols == 0, "{magic:#x}");
+            }
+        }
+        assert!(!has_no_names(b"MZ") && !has_no_names(b"\x7fELF\x02\x01\x01"));
+    }
+}

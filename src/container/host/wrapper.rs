@@ -324,3 +324,21 @@ fn sum(relocation: &Relocation, start: u64, replaced: Option<u64>) -> Option<u64
     let replaced = if relocation.has_implicit_addend() { replaced? } else { 0 };
     Some(start.wrapping_add_signed(relocation.addend()).wrapping_add(replaced))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_in_a_section_up_to_its_end() {
+        let sections = [(100, (50, 7)), (150, (0, 9)), (200, (1, u64::MAX))].into();
+        let relocated = HashMap::new();
+        let map = Map { data: b"", is_64: true, wrappers: 0..0, relocated, sections, reference: None };
+        for (address, offset) in
+            [(99, None), (100, Some(7)), (149, Some(56)), (150, None), (199, None), (200, Some(u64::MAX)), (201, None)]
+        {
+            assert_eq!(map.offset_of(Target::Address(address)), offset, "{address}");
+        }
+        assert_eq!(map.offset_of(Target::Offset(99)), Some(99));
+    }
+}

@@ -394,10 +394,183 @@ mod tests {
         let mut block = vec![0; 512];
         (block[0], block[156]) = (b'a', kind);
         block[124..136].copy_from_slice(format!("{size:011o}\0").as_bytes());
+        with_sum(block)
+    }
+
+    fn with_sum(mut block: Vec<u8>) -> Vec<u8> {
         block[148..156].fill(b' ');
         let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
         block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
         block
+    }
+
+    fn next(data: &[u8]) -> Result<NextMember, String> {
+        TarArchive::default().next(&mut &data[..]).map_err(|error| error.to_string())
+    }
+
+    /// A line of attributes, which begins with its length.
+    fn line((key, value): &(&str, &str)) -> String {
+        let rest = format!(" {key}={value}\n");
+        let digits = (1..).find(|digits| (rest.len() + digits).to_string().len() == *digits).unwrap();
+        format!("{}{rest}", rest.len() + digits)
+    }
+
+    /// A file of `size` bytes with these attributes.
+    fn with_attributes(attributes: &[u8], size: u8) -> Result<NextMember, String> {
+        let mut data = header(b'x', u8::try_from(attributes.len()).unwrap());
+        data.extend(attributes);
+        data.resize(1024, 0);
+        next(&[data, header(b'0', size)].concat())
+    }
+
+    fn file(name: &[u8], kind: MemberKind, stored: u64) -> Result<NextMember, String> {
+        Ok(NextMember::Member(Header { name: name.to_vec(), kind, stored }))
+    }
+
+    #[test]
+    fn attributes_replace_fields_of_the_header() {
+        use MemberKind::{File, MapInContent, Sparse};
+        let old = [("GNU.sparse.size", "10"), ("GNU.sparse.numblocks", "2"), ("GNU.sparse.offset", "2")];
+        let blocks = [("GNU.sparse.numbytes", "3"), ("GNU.sparse.offset", "6"), ("GNU.sparse.numbytes", "4")];
+        let map = |map| [("GNU.sparse.name", "s"), ("GNU.sparse.size", "10"), ("GNU.sparse.map", map)];
+        let new = [("GNU.sparse.major", "1"), ("GNU.sparse.name", "s"), ("GNU.sparse.realsize", "10")];
+        let ranges = || vec![(2, 3), (6, 4)];
+        for (attributes, expected) in [
+            (&[("path", "dir/long"), ("size", "5"), ("mtime", "1.5")][..], file(b"dir/long", File, 5)),
+            (&[("path", "x"), ("path", ""), ("size", "5"), ("size", "")], file(b"a", File, 7)),
+            (&[old, blocks].concat(), file(b"a", Sparse(10, ranges()), 7)),
+            (&map("2,3,6,4"), file(b"s", Sparse(10, ranges()), 7)),
+            (&[map("2,3,6,4"), [("path", "GNUSparseFile.0/s"); 3]].concat(), file(b"s", Sparse(10, ranges()), 7)),
+            (&new, file(b"s", MapInContent(10), 7)),
+            (&[("GNU.sparse.major", "0")], file(b"a", File, 7)),
+        ] {
+            let lines: String = attributes.iter().map(line).collect();
+            assert_eq!(with_attributes(lines.as_bytes(), 7), expected, "{lines}");
+        }
+        for (attributes, expected) in [
+            (&[("size", "five")][..], "an attribute of a member is not a number"),
+            (&map("2,3,6"), "odd length"),
+            (&map("2,,6,4"), "not a list of numbers"),
+            (&map("2,3,4,4"), "overlap or are outside"),
+            (&map("2,3,7,4"), "overlap or are outside"),
+            (&map("2,3,6,3"), "do not have the size of its content"),
+            (&map("2,3,5,5"), "do not have the size of its content"),
+            (&new[..2], "the size of a sparse file is not a number"),
+            (&map("2,3,6,4")[2..], "the size of a sparse file is not a number"),
+        ] {
+            let lines: String = attributes.iter().map(line).collect();
+            let error = with_attributes(lines.as_bytes(), 7).unwrap_err();
+            assert!(error.contains(expected), "{lines}: {error}");
+        }
+        for broken in [&b"path=x\n"[..], b"x path=x\n", b"9 path=x!", b"8 path=x\n", b"11 path=x\n", b"7 path\n"] {
+            let error = with_attributes(broken, 0).unwrap_err();
+            assert!(error.contains("not a length, a key and a value"), "{}: {error}", broken.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn members_are_what_their_types_say() {
+        for (kind, expected) in [
+            (b'0', (MemberKind::File, 7)),
+            (0, (MemberKind::File, 7)),
+            (b'7', (MemberKind::File, 7)),
+            (b'1', (MemberKind::Other, 0)),
+            (b'6', (MemberKind::Other, 0)),
+            (b'V', (MemberKind::Other, 7)),
+            (b'D', (MemberKind::Other, 7)),
+            (b'M', (MemberKind::Part, 7)),
+        ] {
+            assert_eq!(next(&header(kind, 7)), file(b"a", expected.0, expected.1), "{}", char::from(kind));
+        }
+        let name = [b"dir/long\0".to_vec(), vec![0; 503]].concat();
+        let data = [header(b'L', 9), name, header(b'0', 7)].concat();
+        assert_eq!(next(&data), file(b"dir/long", MemberKind::File, 7));
+        let data = [header(b'g', 1), vec![1; 512], header(b'0', 7)].concat();
+        assert_eq!(next(&data), file(b"a", MemberKind::File, 7));
+        // Only POSIX has a prefix.
+        for (magic, name) in [(b"ustar\0", &b"dir/a"[..]), (b"ustar ", b"a")] {
+            let mut block = header(b'0', 7);
+            block[257..263].copy_from_slice(magic);
+            block[345..348].copy_from_slice(b"dir");
+            assert_eq!(next(&with_sum(block)), file(name, MemberKind::File, 7));
+        }
+    }
+
+    #[test]
+    fn gnu_tar_records_holes_in_headers() {
+        let put = |block: &mut [u8], at: usize, numbers: &[u64]| {
+            for (index, number) in numbers.iter().enumerate() {
+                block[at + 12 * index..][..12].copy_from_slice(format!("{number:011o}\0").as_bytes());
+            }
+        };
+        let sparse = |is_extended: u8, first: &[u64]| {
+            let mut block = header(b'S', 7);
+            put(&mut block, 386, first);
+            put(&mut block, 483, &[100]);
+            block[482] = is_extended;
+            with_sum(block)
+        };
+        let expected = |ranges: &[Range]| file(b"a", MemberKind::Sparse(100, ranges.to_vec()), 7);
+        assert_eq!(next(&sparse(0, &[2, 3, 6, 4])), expected(&[(2, 3), (6, 4)]));
+        let (mut more, mut last) = (vec![0; 512], vec![0; 512]);
+        put(&mut more, 0, &[20, 1]);
+        more[504] = 1;
+        put(&mut last, 0, &[30, 1]);
+        let data = [sparse(1, &[2, 1, 4, 1, 6, 1, 8, 2]), more, last].concat();
+        assert_eq!(next(&data), expected(&[(2, 1), (4, 1), (6, 1), (8, 2), (20, 1), (30, 1)]));
+        for len in [512, 1024, 1535] {
+            assert!(next(&data[..len]).unwrap_err().contains("unexpected end of file"), "{len}");
+        }
+    }
+
+    #[test]
+    fn holes_are_zeros() {
+        for (size, ranges, expected) in [
+            (10, vec![(2, 3), (6, 4)], &b"\0\0abc\0defg"[..]),
+            (10, vec![(0, 3), (3, 4)], b"abcdefg\0\0\0"),
+            (10, vec![(1, 0), (3, 7), (10, 0)], b"\0\0\0abcdefg"),
+            (3, vec![], b"\0\0\0"),
+            (0, vec![], b""),
+        ] {
+            for step in [1, 2, 100] {
+                let mut sparse = Sparse::new(&b"abcdefg"[..], size, ranges.clone());
+                let (mut content, mut buffer) = (Vec::new(), vec![9; step]);
+                while let count @ 1.. = sparse.read(&mut buffer).unwrap() {
+                    content.extend_from_slice(&buffer[..count]);
+                }
+                assert_eq!(content, expected, "{ranges:?} {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn after_zeros_anything_may_follow() {
+        let mut other = vec![1; 512];
+        let mut broken = header(b'0', 0);
+        broken[257..262].copy_from_slice(b"ustar");
+        for (after, data, expected) in [
+            (false, &[][..], Some(Some(false))),
+            (true, &[], Some(Some(false))),
+            (true, &[0; 100], Some(Some(false))),
+            (true, &other.split_off(100), Some(Some(true))),
+            (true, &[1; 512], Some(Some(true))),
+            (true, &broken, None),
+            (false, &[0; 100], None),
+            (false, &[1; 512], None),
+            (true, &header(b'0', 0), Some(None)),
+        ] {
+            let zeros = if after { &[0; 512][..] } else { &[] };
+            let (data, mut archive) = ([zeros, data].concat(), TarArchive::default());
+            let mut reader = &data[..];
+            if after {
+                assert!(matches!(archive.next(&mut reader), Ok(NextMember::Zeros)));
+            }
+            let found = archive.next(&mut reader).ok().map(|next| match next {
+                NextMember::End { has_trailing } => Some(has_trailing),
+                _ => None,
+            });
+            assert_eq!(found, expected, "{after} {}", data.len());
+        }
     }
 
     #[test]

@@ -822,6 +822,23 @@ mod tests {
     }
 
     #[test]
+    fn a_bundle_is_aligned_as_all_its_code_objects_are() {
+        for alignment in [1, 2, 8, 512, 4096].map(|alignment| std::num::NonZeroU32::new(alignment).unwrap()) {
+            let binary = Binary { alignment };
+            let members = ["empty", "one", "two", "six"].map(|id| {
+                let content: &[u8] = if id == "empty" { b"" } else { b"abc" };
+                Member { id: id.to_owned(), content: content.into() }
+            });
+            let mut data = Vec::new();
+            crate::io::write_to(&binary.plan(&members).unwrap(), &mut data).unwrap();
+            // Of an empty code object, any offset may be recorded.
+            data[32..40].copy_from_slice(&3_u64.to_le_bytes());
+            let bundle = Bundles::new(&data, &binary, Inflate::Headers).next().unwrap().unwrap();
+            assert_eq!(bundle_alignment(&bundle), alignment);
+        }
+    }
+
+    #[test]
     fn progress_is_in_proportion_and_never_more_than_all() {
         for (done, len, expected) in
             [(0, 10, 0), (1, 10, 30), (9, 10, 270), (10, 10, 300), (11, 10, 300), (u64::MAX, 1, 300), (0, 0, 300)]

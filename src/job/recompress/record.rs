@@ -156,6 +156,14 @@ mod tests {
     }
 
     #[test]
+    fn signatures_are_named_after_their_record() {
+        for (end, is_one) in [(".jws", true), (".p7s", true), ("", false), (".txt", false), (".jws.p7s", false)] {
+            assert_eq!(is_signature(format!("{RECORD}{end}").as_bytes(), RECORD), is_one, "{end}");
+        }
+        assert!(!is_signature(b"b-1.dist-info/RECORD.jws", RECORD));
+    }
+
+    #[test]
     fn only_wrong_lines_change() {
         let [a, b, c] = [1, 2, 3].map(|seed| format!("{},{}", sum(seed).hash, seed));
         let right = format!("\"a,\"\"x\",{a}\n\"b\",{b}\n\nc,{c}\n{RECORD},,\n");
