@@ -122,6 +122,8 @@ mod tests {
         assert_eq!(left(&sources), (0, 0));
         for round in 1..3 {
             assert_eq!(sources.enter(&inner).unwrap().as_slice().bytes(), b"inner");
+            // Only what is named by an archive in another one is nested.
+            assert_eq!(left(&sources), (round, round - 1));
             assert!(sources.enter(&inner).unwrap_err().to_string().contains("this thin archive contains itself"));
             sources.open(&inner).unwrap();
             assert_eq!(left(&sources), (round, round));

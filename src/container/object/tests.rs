@@ -279,6 +279,52 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
 }
 
 #[test]
+fn symbols_in_no_section_stay_when_sections_are_removed() {
+    for (word, order) in [(8, Endianness::Little), (8, Endianness::Big), (4, Endianness::Little), (4, Endianness::Big)]
+    {
+        let at = if word == 8 { 64 + 12 + 24 + 6 } else { 52 + 12 + 16 + 14 };
+        // Undefined, of `.text`, absolute, common.
+        for number in [0_u64, 1, 0xfff1, 0xfff2] {
+            let mut host = elf(word, order);
+            Encoding { word, order }.write(number, &mut host[at..at + 2]);
+            let mut fat = fat(&host);
+            let record = memchr::memmem::find(&fat, b"clang-offload-bundler fa").unwrap();
+            fat[record] = b'C';
+            assert_eq!(sections(&entries(&fat).remove(1).1), sections(&host), "{number:#x}");
+        }
+    }
+}
+
+#[test]
+fn what_a_coff_object_keeps_is_not_that_of_the_bundle() {
+    let bundle = [MAGIC, DEVICE].concat();
+    for (big, header_len, width) in [(false, 20, 18), (true, 56, 20)] {
+        let data = coff(big, &[".text", &bundle, ".data", ".last"], b"");
+        let contents = header_len + 4 * 40;
+        let host = |changes: &[(usize, usize)]| {
+            let mut data = data.clone();
+            changes.iter().for_each(|&(at, byte)| data[at] = byte.try_into().unwrap());
+            let view = View::whole(&data, 0);
+            let object = Object::parse(HostFormat::Coff, &view).unwrap();
+            let parts = object.host(&data, &object.found().unwrap());
+            Entry { id: vec![], parts, image: None, cuda: None }.content(&data)
+        };
+        // The offset of `.data`, and its size.
+        let (offset, size) = (header_len + 2 * 40 + 20, header_len + 2 * 40 + 16);
+        assert!(host(&[]).is_some());
+        assert!(host(&[(offset, contents + 4)]).is_none() && host(&[(offset, contents + 1)]).is_none());
+        assert!(host(&[(offset, contents + 5), (size, 0)]).is_some());
+        // Only what follows the symbol of a section names another section.
+        let class = contents + 4 * 4 + width - 2;
+        for (number, associated) in [(3, 3), (2, 4)] {
+            let restored = host(&[(class, number)]).unwrap();
+            let symbols = restored.len() - 4 - bundle.len() - 1 - 8 * width;
+            assert_eq!(restored[symbols + width + 12], associated, "{number}");
+        }
+    }
+}
+
+#[test]
 fn an_elf_file_without_sections_gets_all_it_needs() {
     let mut host = elf(8, Endianness::Little);
     host[40..48].fill(0);
