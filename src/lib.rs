@@ -6,23 +6,23 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | [`scan`] | find the code objects in any file by content: bundles, CUDA fatbins, libraries, programs, archives, wheels |
-//! | [`container`] | the formats: read a container from bytes, plan a new one (fatbins are only read and recompressed) |
-//! | [`io`] | files: mapped inputs, outputs that appear complete or not at all |
-//! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`): parsing, and compatibility with requests |
+//! | [`scan`] | find the code objects in any file by content: bundles, CUDA fatbins, libraries, programs, archives, packages, wheels |
 //! | [`runtime`] | what a GPU's runtime loads, and in how many bundles a GPU is served |
 //! | [`kernels`] | the kernels of a code object: registers, memory, code size |
+//! | [`job`] | the work of our own subcommands: inspect, extract, list kernels, compare, verify, recompress, replace |
+//! | [`llvm`] | the work of LLVM's tools, from files to files |
+//! | [`container`] | the formats: read a container from bytes, plan a new one (fatbins are only read and recompressed) |
+//! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`): parsing, and compatibility with requests |
+//! | [`io`] | files: mapped inputs, plans of outputs |
 //! | [`display`] | make text from files safe to print |
-//! | [`llvm`] | the work of LLVM's tools, from files to files: outputs appear complete or not at all |
-//! | [`job`] | the same for our own subcommands |
+//! | [`error`] | [`Error`] and [`Malformed`] |
 //!
-//! Sizes and offsets are in bytes. A *bundle* is any single container of code objects. A function that can fail returns
-//! [`Error`], which names the file if the bytes are from one, or [`Malformed`], which describes bytes only. Both give
-//! the offset where it is known; [`Error::kind`] classifies errors by how a caller can react.
+//! Sizes and offsets are in bytes. A *bundle* is any single container of code objects, such as a CUDA fatbin. Jobs that write
+//! files write all of them, or none.
 //!
-//! # Finding code objects in a file
+//! # Find code objects
 //!
-//! [`scan::Scan`] finds them. Nothing is copied: a code object that is not compressed is a slice of the data.
+//! [`scan::Scan`] finds them in any file. Nothing is copied: a code object that is not compressed is a slice of the data.
 //!
 //! ```
 //! use std::path::Path;
@@ -50,13 +50,10 @@
 //! # Ok::<(), offload_bundle::Error>(())
 //! ```
 //!
-//! Archives, packages and zip files are searched too: a Python wheel is read as its libraries are. What is found in them has a
-//! [`Place`](scan::Place) that names the way.
+//! # Find the code for a GPU
 //!
-//! # The code object for a GPU
-//!
-//! [`runtime::loaded`] finds what a runtime would load, and [`Scan::read`](scan::Scan::read) reads it: on all processors, and what is
-//! compressed together once.
+//! [`runtime::loaded`] finds what a runtime would load on a GPU. [`Scan::read`](scan::Scan::read) reads it on all processors, and
+//! inflates once what is compressed together.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -66,6 +63,7 @@
 //! use offload_bundle::runtime::{self, Device};
 //! use offload_bundle::scan::{CodeObject, Scan};
 //!
+//! # #[cfg(feature = "zstd")] {
 //! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/compressed/llvm22-v3.ccob");
 //! let (input, scan) = (Input::read(&file)?, Scan::default());
 //! let loaded = runtime::loaded(&scan, &input, &[Device::parse("gfx90a:sramecc+:xnack-")?])?;
@@ -77,15 +75,100 @@
 //! })?;
 //! let (index, bytes) = code.remove(0);
 //! assert_eq!((index, bytes?.len()), (0, 75));
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Files that nobody can trust
+//! # Walk a wheel
 //!
-//! Any bytes give a result or an error, in a time and memory in proportion to the file: `Scan::limits` and
-//! [`container::Limits`] cap what is inflated. What is broken is a [finding](scan::Finding::Broken), and the search goes on.
+//! Archives, packages and zip files need no option: a Python wheel is searched as its libraries are, and each finding has a
+//! [`Place`](scan::Place), which names the way to it. [`Place::member`](scan::Place::member) is the name in the wheel.
 //!
-//! # Writing a bundle
+//! ```
+//! use offload_bundle::io::Input;
+//! use offload_bundle::scan::{Finding, Scan};
+//! # use std::io::Write as _;
+//! # let library = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sequence/mixed.bundle"))?;
+//! # let mut zip = rawzip::ZipArchiveWriter::new(std::io::Cursor::new(Vec::new()));
+//! # let (mut entry, config) = zip.new_file("torch/lib/kernels.hipfb").start()?;
+//! # let mut writer = config.wrap(&mut entry);
+//! # writer.write_all(&library)?;
+//! # let (_, descriptor) = writer.finish()?;
+//! # entry.finish(descriptor)?;
+//! # let wheel = zip.finish()?.into_inner();
+//!
+//! // Input::read(Path::new("torch.whl"))? for a file
+//! let input = Input::from_bytes("torch.whl", wheel);
+//! let mut places = Vec::new();
+//! Scan::default().run(&input, &mut |finding| {
+//!     if let Finding::Bundle(bundle) = finding {
+//!         places.push((bundle.place.member(), bundle.place.to_string()));
+//!     }
+//!     Ok(())
+//! })?;
+//! assert_eq!(places[0].0.as_deref(), Some("torch/lib/kernels.hipfb"));
+//! assert_eq!(places[0].1, "torch.whl(torch/lib/kernels.hipfb)");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Errors
+//!
+//! [`Error`] is one sentence with the file, the place in it and the offset, where these are known. [`Error::kind`] says how a
+//! caller can react:
+//!
+//! | kind | react by |
+//! |---|---|
+//! | [`Io`](ErrorKind::Io), [`Referred`](ErrorKind::Referred), [`Temporary`](ErrorKind::Temporary) | [`Error::io_error`] has the reason: for the file, one that it refers to, or the directory for temporary files |
+//! | [`Malformed`](ErrorKind::Malformed) | [`Error::fault`] describes the bytes, [`Error::offset`] is their place: the file is broken |
+//! | [`Unsupported`](ErrorKind::Unsupported), [`Limit`](ErrorKind::Limit) | the file may be sound; another operation, a feature or a higher limit may help |
+//! | [`NotFound`](ErrorKind::NotFound), [`Ambiguous`](ErrorKind::Ambiguous), [`Conflict`](ErrorKind::Conflict), [`Usage`](ErrorKind::Usage) | change the request |
+//! | [`Internal`](ErrorKind::Internal) | report a bug |
+//!
+//! Functions that take bytes alone return [`Malformed`], which names no file.
+//!
+//! ```
+//! use offload_bundle::container::{Container as _, binary::Binary};
+//! use offload_bundle::io::Input;
+//! use offload_bundle::{ErrorKind, Malformed};
+//!
+//! let error = Input::read("missing.so".as_ref()).unwrap_err();
+//! assert_eq!((error.kind(), error.file()), (ErrorKind::Io, Some("missing.so".as_ref())));
+//!
+//! let cut = b"__CLANG_OFFLOAD_BUNDLE__\x01\0";
+//! let fault = Binary::default().read(cut, 26, 0).unwrap_err();
+//! assert!(matches!(fault, Malformed::Truncated { offset: 24, .. }), "{fault}");
+//! ```
+//!
+//! # Hostile files
+//!
+//! Any bytes give a result or an error, in time and memory in proportion to the file. What is broken is a
+//! [finding](scan::Finding::Broken), and the search goes on. A container inflates to no more than the size that it records;
+//! [`Limits`](container::Limits) also cap that size. A container that records more is an error before any of it is inflated.
+//!
+//! ```
+//! use offload_bundle::ErrorKind;
+//! use offload_bundle::container::Limits;
+//! use offload_bundle::scan::{Finding, Scan};
+//!
+//! # #[cfg(feature = "zstd")] {
+//! let bundle = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/compressed/llvm22-v3.ccob"))?;
+//! let mut scan = Scan::default();
+//! scan.limits = Limits::of(64);
+//! let mut kinds = Vec::new();
+//! scan.run(&bundle, &mut |finding| {
+//!     if let Finding::Broken { error, .. } = finding {
+//!         kinds.push(error.kind());
+//!     }
+//!     Ok(())
+//! })?;
+//! assert_eq!(kinds, [ErrorKind::Limit]);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Text from files may hold control characters: [`display::printable`] escapes them.
+//!
+//! # Write a bundle
 //!
 //! The `plan` of a format, such as [`Binary`](container::binary::Binary), plans a bundle; [`io::write_to`] writes the plan to
 //! any [`std::io::Write`]. [`llvm::BundleFiles`] bundles files into a file in one call, with or without compression.
@@ -107,13 +190,15 @@
 //!
 //! # Features
 //!
+//! All are enabled by default, because the executable needs all. A program that uses the library sets `default-features = false`
+//! and names those that it needs; without any, everything but compressed data can be read.
+//!
 //! | feature | enables |
 //! |---|---|
+//! | `bzip2`, `lz4`, `xz`, `zlib`, `zstd` | data compressed with that method; without the feature, it is an error of the kind [`Unsupported`](ErrorKind::Unsupported) that names the feature |
+//! | `serde` | code objects, differences of them, and the reports of [`job::Inspect`] and [`job::Verify`] are serialized with the fields of the JSON reports |
 //! | `cli` | the executable, with the packages that only it needs |
-//! | `serde` | code objects, differences of them, and the reports of [`job::Inspect`] and [`job::Verify`], are serialized with the fields of the JSON reports |
-//! | `bzip2`, `lz4`, `xz`, `zlib`, `zstd` | data compressed with that method; without the feature, it is an error that names the feature |
-//!
-//! All are enabled by default.
+//! | `launchers` | executables under the names of LLVM's tools, for Python wheels |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod bytes;
