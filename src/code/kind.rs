@@ -40,7 +40,7 @@ const LTO_IR: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
 
 impl ContentKind {
     /// The number of bytes that identify the kind.
-    pub const HEAD_LEN: u64 = 512;
+    pub(crate) const HEAD_LEN: u64 = 512;
 
     /// The kind of content that begins with `head`: all of it if it is short, [`HEAD_LEN`](Self::HEAD_LEN) bytes
     /// otherwise.

@@ -113,7 +113,7 @@ impl Method {
     }
 
     /// The default level.
-    pub const fn default_level(self) -> i32 {
+    pub(crate) const fn default_level(self) -> i32 {
         match self {
             // The level that `-1` selects in zlib; zlib-rs requires the number.
             Self::Zlib => 6,

@@ -515,7 +515,7 @@ impl<'a> Bundles<'a> {
     }
 
     /// The offset in the input at which the walk found data that is not a bundle.
-    pub fn stopped_at(&self) -> Option<u64> {
+    pub(crate) fn stopped_at(&self) -> Option<u64> {
         self.stopped_at
     }
 

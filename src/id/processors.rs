@@ -50,7 +50,7 @@ pub fn all() -> impl Iterator<Item = &'static Processor> {
 }
 
 /// The AMD GPU with this number in the flags of ELF files. `None` if LLVM 23.1.4 does not assign the number.
-pub fn by_elf_number(number: u8) -> Option<&'static Processor> {
+pub(crate) fn by_elf_number(number: u8) -> Option<&'static Processor> {
     PROCESSORS.iter().find(|processor| processor.elf_number == Some(number))
 }
 

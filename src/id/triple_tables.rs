@@ -371,10 +371,9 @@ mod tests {
         for names in ARCHES {
             assert!(names.iter().all(|name| arch(name) == names[0]), "{names:?}");
         }
-        let groups: [(&[&str], fn(&str) -> &'static str); 4] =
-            [(VENDORS, vendor), (OSES, os), (ENVIRONMENTS, environment), (FORMATS, object_format)];
-        for (table, parse) in groups {
-            assert!(table.iter().all(|name| parse(parse(name)) == parse(name)));
-        }
+        assert!(VENDORS.iter().all(|name| vendor(vendor(name)) == vendor(name)));
+        assert!(OSES.iter().all(|name| os(os(name)) == os(name)));
+        assert!(ENVIRONMENTS.iter().all(|name| environment(name) == *name));
+        assert!(FORMATS.iter().all(|name| object_format(name) == *name));
     }
 }

@@ -20,7 +20,7 @@ pub(crate) mod once;
 pub(crate) mod output;
 pub(crate) mod piece;
 pub(crate) mod process;
-mod staging;
+pub(crate) mod staging;
 
 pub use input::{Accept, Input, Slice, bytes_read};
 // For the executable of this package.

@@ -105,7 +105,7 @@ impl BundleFiles {
     }
 
     /// The IDs as they are recorded, which is as LLVM 22.1.8 writes them.
-    pub fn recorded_ids(&self) -> Vec<String> {
+    pub(super) fn recorded_ids(&self) -> Vec<String> {
         self.members.iter().map(|(id, _)| id.to_string()).collect()
     }
 

@@ -7,6 +7,7 @@ mod extract_uris;
 mod file_name;
 mod library;
 mod list;
+mod objcopy;
 mod package;
 mod requests;
 mod unbundle;

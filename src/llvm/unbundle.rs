@@ -76,19 +76,13 @@ impl Unbundle {
     }
 
     /// Opens the input.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io), or as [`run`](Self::run).
-    pub fn open(&self) -> Result<Input> {
+    pub(super) fn open(&self) -> Result<Input> {
         open(&self.input, Accept::Any, self.limits.streamed)
             .map_err(|error| first_unknown(&self.requests, |_| false).unwrap_or(error))
     }
 
     /// Writes the code objects of an open input.
-    ///
-    /// # Errors
-    /// As [`Unbundle::run`].
-    pub fn run_on(&self, input: &Input, observer: &mut Observer<'_>) -> Result<()> {
+    pub(super) fn run_on(&self, input: &Input, observer: &mut Observer<'_>) -> Result<()> {
         let staged = self.stage(input, observer);
         let complete = staged.and_then(|found| self.complete(input, found, observer));
         output::commit(input.vouch_for(complete)?)
@@ -96,10 +90,7 @@ impl Unbundle {
 
     /// Does the work of [`Unbundle::run_on`] without putting any output in place. Returns for each request whether an
     /// entry serves it.
-    ///
-    /// # Errors
-    /// As [`Unbundle::run`].
-    pub fn rehearse(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<bool>> {
+    pub(super) fn rehearse(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<bool>> {
         let found = input.vouch_for(self.stage(input, observer))?;
         Ok(found.served.iter().map(Option::is_some).collect())
     }

@@ -75,7 +75,7 @@ impl Coverage {
     }
 
     /// Adds the code objects in kpack archives that a split library loads.
-    pub fn add_split(&mut self, place: &Place, split: &Split<'_>) {
+    pub(crate) fn add_split(&mut self, place: &Place, split: &Split<'_>) {
         Unit::of_split(place, split).into_iter().for_each(|unit| self.count(unit.into_kind(), 1));
     }
 

@@ -305,7 +305,7 @@ impl<'f> CodeObjectRef<'f> {
 
     /// The name of the source file, safe to print on a terminal, if the container records it. A name of more than 200
     /// characters is cut and ends in `...`.
-    pub fn shown_source(&self) -> Option<String> {
+    pub(crate) fn shown_source(&self) -> Option<String> {
         self.cuda()
             .map(|image| image.source.as_slice())
             .filter(|source| !source.is_empty())

@@ -213,7 +213,7 @@ impl Uri {
     }
 
     /// The range of what the compressed bundle at the [range](Self::range) inflates to, if the bytes are in one.
-    pub fn inflated_range(&self) -> Option<&Range<u64>> {
+    pub(crate) fn inflated_range(&self) -> Option<&Range<u64>> {
         self.inflated.as_ref()
     }
 

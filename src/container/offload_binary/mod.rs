@@ -173,7 +173,7 @@ impl ImageKind {
     }
 
     /// The kind of files with this extension.
-    pub fn from_extension(extension: &[u8]) -> Self {
+    pub(crate) fn from_extension(extension: &[u8]) -> Self {
         let known = Self::KNOWN.into_iter().find(|(_, known)| known.as_bytes() == extension);
         known.map(|(kind, _)| kind).unwrap_or_default()
     }

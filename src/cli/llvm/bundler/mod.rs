@@ -106,8 +106,12 @@ fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyh
         Job::List(list) => {
             to_stdout(|out| Ok(list.run(out, &mut observer)?))?;
         }
-        Job::Bundle(bundle) if print_commands => objcopy::bundle(&bundle, &mut observer)?,
-        Job::Unbundle(unbundle) if print_commands => objcopy::unbundle(&unbundle, &mut observer)?,
+        Job::Bundle(bundle) if print_commands => {
+            bundle.run_or_command(&mut observer)?.as_deref().into_iter().for_each(objcopy::print);
+        }
+        Job::Unbundle(unbundle) if print_commands => {
+            unbundle.run_or_command(&mut observer)?.as_deref().into_iter().for_each(objcopy::print);
+        }
         Job::Bundle(bundle) => bundle.run(&mut observer)?,
         Job::Unbundle(unbundle) => unbundle.run(&mut observer)?,
         Job::UnbundleArchive(unbundle) => unbundle.run(&mut observer)?,
