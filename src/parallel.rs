@@ -9,7 +9,7 @@ use std::{mem, thread, vec};
 pub const WEIGHT_MAX: usize = 100_000;
 
 /// The most threads. Each may need as much memory as its item is allowed.
-const THREADS_MAX: usize = 8;
+pub(crate) const THREADS_MAX: usize = 8;
 
 /// Calls `work` for each item, on several threads if there are several items, and passes the results to `consume`. `weight`
 /// estimates the memory that a result takes, in units of a few hundred bytes; no item is begun while results of more than

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::limits::{Allowance, Limits};
+use super::limits::Limits;
 use super::packed::{LastInflated, Packed};
 use super::stream::{Compressed, Inflation, Recorded};
 use super::{Container, Contents, Entry, Part};
@@ -261,6 +261,13 @@ impl<'a> Bundle<'a> {
         }
     }
 
+    /// Whether the code object of an entry (given by its index) can only be read from this bundle: it was inflated, or knows why
+    /// the code object cannot be read.
+    pub(crate) fn is_needed_for(&self, index: usize) -> bool {
+        let parts = self.entries.get(index).map(|entry| entry.parts.as_slice()).unwrap_or_default();
+        matches!(self.body, Body::Inflated { .. }) || parts.iter().any(|part| matches!(part, Part::Unreadable(_)))
+    }
+
     /// Up to `len` bytes from the start of the code object of an entry (given by its index); none if they are not
     /// available without inflating more.
     pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {
@@ -323,6 +330,17 @@ impl<'a> Bundle<'a> {
         self.entries.get(index).map(|entry| entry.parts.as_slice()).ok_or_else(|| Error::internal("no such entry"))
     }
 
+    /// The range of the code object of an entry (given by its index) of a compressed bundle, whose format has it in one.
+    ///
+    /// # Errors
+    /// There is no such entry.
+    pub(crate) fn range_of(&self, index: usize) -> Result<Range<u64>> {
+        match self.parts(index)? {
+            [Part::Range(range)] => Ok(range.clone()),
+            _ => Err(Error::internal("the code object is not one range")),
+        }
+    }
+
     /// Inflates in one pass and copies each block to every entry that it belongs to. The pass continues to the end even
     /// if all entries are complete, because their bytes can only be verified there.
     fn stream<S: Sink>(
@@ -331,12 +349,7 @@ impl<'a> Bundle<'a> {
         wanted: &mut [(usize, &mut S)],
         meter: &mut Meter<'_>,
     ) -> Result<()> {
-        // A streamed format stores each code object as one range.
-        let range_of = |index: usize| match self.parts(index)? {
-            [Part::Range(range)] => Ok(range.clone()),
-            _ => Err(Error::internal("the code object is not one range")),
-        };
-        let ranges = wanted.iter().map(|(index, _)| range_of(*index)).collect::<Result<Vec<_>>>()?;
+        let ranges = wanted.iter().map(|(index, _)| self.range_of(*index)).collect::<Result<Vec<_>>>()?;
         let mut inflater = compressed.inflate(true)?;
         meter.expect(compressed.recorded().inflated);
         let mut buffer = vec![0; 1 << 17];
@@ -426,42 +439,38 @@ pub struct Bundles<'a> {
     claimed: Option<u64>,
     /// The offset of data that is not a bundle.
     stopped_at: Option<u64>,
-    /// What was inflated [`ahead`], with the offset of its bundle.
+    /// What was inflated before its turn, with the offset of its bundle.
     ready: Option<(u64, Inflated)>,
 }
 
 /// An inflated bundle.
 pub(crate) type Inflated = Result<(Input, Inflation)>;
 
-/// The size from which on it pays to inflate a bundle on another thread, in bytes, and the number of bundles in a row that are
-/// looked at.
-const LARGE: u64 = 1 << 20;
+/// The number of bundles in a row that are looked at.
 const AHEAD_MAX: usize = 4096;
 
-/// The compressed bundles in a row that other threads may inflate: together to at most `budget` bytes. What exceeds the budget, or is
-/// broken, is found in its turn.
-pub(crate) fn ahead<'a>(
+/// The compressed bundles in a row that are inflated as a whole. What is broken is found in its turn.
+pub(crate) fn to_inflate<'a>(
     data: Slice<'a>,
     container: &'a dyn Container,
+    inflate: Inflate,
     limits: Limits,
-    budget: u64,
 ) -> Vec<Compressed<'a>> {
-    let (row, mut room) = (Bundles::new(data, container, Inflate::Headers), Allowance::new(budget));
-    let (mut large, mut position) = (Vec::new(), Some(0));
+    let row = Bundles::new(data, container, inflate);
+    let (mut whole, mut position) = (Vec::new(), Some(0));
     // Only headers are read here: whatever inflates has to be charged for.
     for _ in 0..AHEAD_MAX {
         let Some((at, rest)) = position.and_then(|at| Some((at, row.rest(at)?))) else { break };
         let Ok(Some(compressed)) = container.compressed(rest, limits) else { break };
-        let inflated = compressed.recorded().inflated;
-        if compressed.recorded().has_no_end() || room.take(inflated).is_none() {
+        if compressed.recorded().has_no_end() {
             break;
         }
         position = compressed.stored_len().ok().and_then(|len| row.skip_padding(at.saturating_add(len)));
-        if inflated >= LARGE {
-            large.push(compressed);
+        if !row.reads_prefix(&compressed) {
+            whole.push(compressed);
         }
     }
-    if large.len() > 1 { large } else { Vec::new() }
+    whole
 }
 
 /// The position at which to look for the next bundle.
@@ -480,19 +489,9 @@ impl<'a> Bundles<'a> {
         Self { data, container, inflate, limits, next, claimed: None, stopped_at: None, ready: None }
     }
 
-    /// Takes in what is inflated [`ahead`], unless there is still something from before. If there is no room for several at
-    /// a time, each is inflated in its turn.
+    /// Takes in the next of what was inflated before its turn, unless there is still something from before.
     pub(crate) fn take_inflated(&mut self, ahead: &mut dyn Iterator<Item = (u64, Inflated)>) {
-        if self.ready.is_none() {
-            self.ready = ahead.next();
-            if self
-                .ready
-                .take_if(|(_, inflated)| inflated.as_ref().is_err_and(|error| error.io_error().is_some()))
-                .is_some()
-            {
-                ahead.for_each(drop);
-            }
-        }
+        self.ready = self.ready.take().or_else(|| ahead.next());
     }
 
     /// Sets limits for compressed bundles. Without limits a bundle may inflate to its recorded size.

@@ -1,11 +1,14 @@
 //! Extracts code objects from any file.
 
 use std::collections::{HashMap, HashSet};
+use std::mem;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::kernels::in_order;
 use super::open;
 use super::present::Present;
 use super::share::check_size;
@@ -20,10 +23,10 @@ use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
-use crate::runtime::{self, Device};
+use crate::runtime::{Device, Loaded, Loader};
 use crate::scan::{
-    Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Follow, Found, KnownId, Locator, Pattern,
-    Scan, Selection, Split, Uri,
+    Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Follow, Found, KnownId, Pattern, Place,
+    ReadList, Reading, Scan, Selection, Split, Together, Uri,
 };
 
 /// The name of standard output.
@@ -152,17 +155,17 @@ impl Extract {
     fn extract(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
         let mut work = Extraction::new(self);
         for source in &self.inputs {
-            let before = work.mark();
+            let mut part = ExtractedPart::default();
             let is_optional = source.if_broken == IfBroken::LeaveOut;
             let (accept, max) =
                 if is_optional { (Accept::Regular, None) } else { (Accept::Finite, self.limits.streamed) };
             let opened = Uri::open(&source.path, self.limits, |path| open(path, accept, max));
-            match opened.and_then(|input| work.file(&input, &source.name)) {
+            match opened.and_then(|input| work.file(&input, &source.name, &mut part)) {
                 Err(error) if is_optional && is_of_input(&error, &source.path) => {
-                    work.leave_out(&before);
+                    work.leave_out(part);
                     observer(Event::LeftOut { error: &error });
                 }
-                done => done?,
+                done => work.all.add(part, done?),
             }
         }
         work.finish()
@@ -200,22 +203,40 @@ impl Destination {
 struct Extraction<'j> {
     job: &'j Extract,
     /// The canonical paths of the inputs.
-    inputs: HashSet<PathBuf>,
+    inputs: Arc<HashSet<PathBuf>>,
     names: FileNames,
-    /// What the code objects found so far are for.
-    present: Present,
-    matched: Matched,
     /// The first split library without kpack archives, as an error.
     apart: Option<Error>,
+    all: ExtractedPart<'j>,
+    /// `None` if no file was skipped.
+    left_out: Option<LeftOut>,
+}
+
+/// What was extracted of a file, or of several.
+#[derive(Default)]
+struct ExtractedPart<'j> {
+    /// What the code objects are for.
+    present: Present,
+    matched: Matched,
     /// The number of code objects that match the selection.
     taken: usize,
     /// The matches, if only one may match.
     rivals: Vec<KnownId>,
     /// The file with the second of them.
     second: Option<PathBuf>,
-    /// `None` if no file was skipped.
-    left_out: Option<LeftOut>,
     done: Vec<Pending<'j>>,
+}
+
+impl<'j> ExtractedPart<'j> {
+    /// Adds a file, of which all is written.
+    fn add(&mut self, part: Self, done: Vec<Pending<'j>>) {
+        self.present.add(part.present);
+        self.matched.add(part.matched);
+        self.taken += part.taken;
+        self.rivals.extend(part.rivals);
+        self.second = self.second.take().or(part.second);
+        self.done.extend(done);
+    }
 }
 
 /// The matches in skipped files.
@@ -227,63 +248,58 @@ struct LeftOut {
     matched: HashSet<usize>,
 }
 
-/// The state of an extraction at the start of a file, for rolling back.
-struct Mark {
-    names: usize,
-    present: usize,
-    matched: usize,
-    done: usize,
-    taken: usize,
-}
-
 impl<'j> Extraction<'j> {
     fn new(job: &'j Extract) -> Self {
         Self {
             job,
-            inputs: job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect(),
+            inputs: Arc::new(job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect()),
             names: FileNames::default(),
-            present: Present::default(),
-            matched: Matched::default(),
             apart: None,
-            taken: 0,
-            rivals: Vec::new(),
-            second: None,
+            all: ExtractedPart::default(),
             left_out: None,
-            done: Vec::new(),
         }
     }
 
-    fn file(&mut self, input: &Input, name: &Path) -> Result<()> {
+    /// Extracts from a file. What it finds is added to `part`.
+    fn file(&mut self, input: &Input, name: &Path, part: &mut ExtractedPart<'j>) -> Result<Vec<Pending<'j>>> {
+        self.names.changes.clear();
         let Extract { deep, limits, follow, devices, .. } = self.job;
         let (checksums, follow) = (Checksums::OfFound, follow.clone());
         let scan = Scan { checksums, deep: *deep, limits: *limits, follow, ..Scan::default() };
-        let loaded = match devices.as_slice() {
-            [] => None,
-            // What is found is checked when it is extracted.
-            devices => Some(runtime::loaded(&Scan { checksums: Checksums::None, ..scan.clone() }, input, devices)?),
-        };
-        let chosen = loaded.as_ref().map(|loaded| {
-            let chosen = loaded.iter().map(|loaded| (loaded.code_object.locator(), loaded.devices.as_slice()));
-            chosen.collect::<HashMap<Locator<'_>, &[usize]>>()
+        let loader = (!devices.is_empty()).then(|| Loader::new(devices));
+        let mut file = FileSearch { input, name, loader, code_objects: 0, part };
+        let (job, inputs) = (self.job, Arc::clone(&self.inputs));
+        let extract = |together: Together<'_, Stem, CodeObject>| extract(job, &inputs, together);
+        let (mut done, mut failed) = (Vec::new(), None);
+        let scanned = scan.run_and_read(input, &extract, &|_| 1, &mut |step| {
+            let step = match step {
+                Reading::Found(Finding::Bundle(found), reads) => {
+                    self.bundle(&found, &mut file, reads).map_err(|error| with_place(error, found.place))
+                }
+                Reading::End(place, reads) => {
+                    let chosen = file.loader.as_mut().map(|loader| loader.finish(|unit| unit.data() == *place));
+                    chosen.into_iter().flatten().for_each(|chosen| self.name(&mut file, None, chosen, reads));
+                    Ok(())
+                }
+                Reading::Found(Finding::Broken { place, error }, _) => Err(error.at(place)),
+                Reading::Found(Finding::Split { split, .. }, _) => {
+                    self.without_archives(input, &split);
+                    Ok(())
+                }
+                Reading::Found(..) => Ok(()),
+                Reading::Read(extracted) => {
+                    let has_failed = extracted.iter().any(|(_, extracted)| extracted.is_err());
+                    done.extend(extracted);
+                    return Ok(if has_failed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
+                }
+            };
+            // What was found before is extracted all the same: it may have an earlier error.
+            failed = failed.take().or(step.err());
+            Ok(if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
-        let scanned = scan.run(input, &mut |finding| match finding {
-            Finding::Bundle(found) => {
-                let devices = |index| {
-                    chosen.as_ref().map(|chosen| chosen.get(&found.locator(index)).copied().unwrap_or_default())
-                };
-                self.bundle(input, name, &found, devices).map_err(|error| match error.fault() {
-                    Some(_) => error.at(found.place),
-                    None => error,
-                })
-            }
-            Finding::Broken { place, error } => Err(error.at(place)),
-            Finding::Split { split, .. } => {
-                self.without_archives(input, &split);
-                Ok(())
-            }
-            _ => Ok(()),
-        });
-        input.vouch_for(scanned)
+        let failed = failed.into_iter().map(|error| (usize::MAX, Err(error)));
+        let done = scanned.and_then(|()| in_order(done.into_iter().chain(failed).collect()).into_iter().collect());
+        input.vouch_for(done)
     }
 
     /// Notes a split library whose kpack archives were not found, or not searched.
@@ -300,75 +316,71 @@ impl<'j> Extraction<'j> {
         self.apart.get_or_insert_with(|| Error::refused(ErrorKind::NotFound, input.path(), None, reason));
     }
 
-    /// Extracts from one bundle. `devices` has the positions of the GPUs for which a code object is chosen, if runtimes choose.
-    fn bundle<'c>(
+    /// Chooses what is extracted from a bundle, and names it: what matches or, for some GPUs, what their runtimes load of that.
+    fn bundle(
         &mut self,
-        input: &Input,
-        name: &Path,
         found: &Found<'_>,
-        devices: impl Fn(usize) -> Option<&'c [usize]>,
+        file: &mut FileSearch<'_, 'j>,
+        reads: &mut ReadList<Stem, CodeObject>,
     ) -> Result<()> {
-        let mut is_taken = |code_object: &CodeObjectRef<'_>| {
+        let mut selected = Vec::new();
+        for code_object in found.code_objects() {
             let id = code_object.known_id();
-            self.present.note_code(&id, std::iter::once(&self.job.selection));
-            self.matched.takes(self.job.wanted(), &id, devices(code_object.index()))
+            file.part.present.note_code(&id, std::iter::once(&self.job.selection));
+            selected.extend(self.job.selection.takes_id(&id).then_some(code_object));
+        }
+        let first = file.code_objects;
+        file.code_objects += found.bundle.entries.len();
+        if !selected.is_empty() {
+            check_size(file.input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))?;
+        }
+        let chosen = match &mut file.loader {
+            Some(loader) => loader.add(found)?,
+            None if selected.is_empty() => return Ok(()),
+            None => {
+                let info = found.info()?;
+                let all = |code_object: CodeObjectRef<'_>| {
+                    let loaded = Loaded { code_object: code_object.known(&info), devices: Vec::new() };
+                    (first + code_object.index(), loaded)
+                };
+                selected.into_iter().map(all).collect()
+            }
         };
-        let taken: Vec<CodeObjectRef<'_>> = found.code_objects().filter(&mut is_taken).collect();
-        if taken.is_empty() {
-            return Ok(());
-        }
-        let bundle = found.info()?;
-        let mut sinks = Vec::new();
-        for code_object in taken {
-            // The size is that of what is written.
-            let mut known = code_object.known(&bundle);
-            known.size = 0;
-            let stem = self.names.stem(name, &known);
-            let extracted = Extracted { path: PathBuf::new(), sha256: None, code_object: known };
-            let (destination, expected) = (&self.job.destination, code_object.size());
-            let (head, output, hash) = (Some(Vec::new()), None, self.job.sha256.then(Sha256::new));
-            let pending = Pending { destination, stem, head, expected, extracted, hash, output };
-            sinks.push((code_object.index(), pending));
-        }
-        self.taken += sinks.len();
-        if self.job.destination.is_standard_output() {
-            self.rivals.extend(sinks.iter().map(|(_, sink)| sink.extracted.code_object.known_id()));
-            if self.taken > 1 {
-                self.second.get_or_insert_with(|| input.path().to_owned());
-                return Ok(());
-            }
-        }
-        check_size(input.path(), found.bundle, sinks.iter().map(|(index, _)| *index))?;
-        let mut wanted: Vec<(usize, &mut Pending<'_>)> = sinks.iter_mut().map(|(index, sink)| (*index, sink)).collect();
-        found.bundle.extract(&mut wanted, &mut Meter::silent())?;
-        for (_, mut sink) in sinks {
-            sink.start(&[])?;
-            sink.extracted.sha256 = sink.hash.take().map(|hash| hash.finalize().into());
-            let path = &sink.extracted.path;
-            if path.canonicalize().is_ok_and(|path| self.inputs.contains(&path)) {
-                return Err(Error::overwrites_input(path));
-            }
-            self.done.push(sink);
-        }
+        chosen.into_iter().for_each(|chosen| self.name(file, Some(found), chosen, reads));
         Ok(())
     }
 
-    fn mark(&self) -> Mark {
-        let (present, matched) = (self.present.len(), self.matched.len());
-        Mark { names: self.names.changes.len(), present, matched, done: self.done.len(), taken: self.taken }
+    /// Names a code object to extract, unless standard output has another one: of the bundle that was `found`, or one before.
+    fn name(
+        &mut self,
+        file: &mut FileSearch<'_, 'j>,
+        found: Option<&Found<'_>>,
+        (position, Loaded { code_object, devices }): (usize, Loaded),
+        reads: &mut ReadList<Stem, CodeObject>,
+    ) {
+        let id = code_object.known_id();
+        let part = &mut *file.part;
+        if !part.matched.takes(self.job.wanted(), &id, file.loader.as_ref().map(|_| devices.as_slice())) {
+            return;
+        }
+        part.taken += 1;
+        if self.job.destination.is_standard_output() {
+            part.rivals.push(id);
+            if self.all.taken + part.taken > 1 {
+                part.second.get_or_insert_with(|| file.input.path().to_owned());
+                return;
+            }
+        }
+        let stem = self.names.stem(file.name, &code_object);
+        reads.add(found, ((position, stem), code_object));
     }
 
-    /// Rolls back a skipped file, keeping only its match count.
-    fn leave_out(&mut self, before: &Mark) {
-        self.names.undo(before.names);
-        self.present.truncate(before.present);
-        self.done.truncate(before.done);
+    /// Leaves out a file, keeping only what matched in it.
+    fn leave_out(&mut self, part: ExtractedPart<'_>) {
+        self.names.undo();
         let left_out = self.left_out.get_or_insert_default();
-        left_out.taken += self.taken - before.taken;
-        left_out.matched.extend(self.matched.truncate(before.matched));
-        self.taken = before.taken;
-        self.rivals.truncate(before.taken);
-        self.second = self.second.take().filter(|_| before.taken > 1);
+        left_out.taken += part.taken;
+        left_out.matched.extend(part.matched.into_known());
     }
 
     /// An entry ID that selects one of the matches alone, and that can be typed.
@@ -377,25 +389,25 @@ impl<'j> Extraction<'j> {
         let exact = Selection { comparison: Comparison::Exact, ..Selection::default() };
         let is_sole = |id: &&KnownId| {
             let pattern = Pattern::parse(&id.shown).ok().filter(|_| !id.shown.contains([',', '\'', '\\']));
-            let takes = |pattern| self.rivals.iter().filter(|other| exact.target_takes(&pattern, other)).count();
+            let takes = |pattern| self.all.rivals.iter().filter(|other| exact.target_takes(&pattern, other)).count();
             pattern.is_some_and(|pattern| takes(pattern) == 1)
         };
         // What runtimes choose is not selected by exact IDs.
-        let candidates = self.rivals.iter().filter(|_| self.job.devices.is_empty());
+        let candidates = self.all.rivals.iter().filter(|_| self.job.devices.is_empty());
         candidates.take(TRIED_MAX).find(is_sole).map(|id| id.shown.clone())
     }
 
     fn finish(self) -> Result<Vec<Extracted>> {
-        if let Some(path) = &self.second {
-            let ids: Vec<String> = self.rivals.iter().map(|id| id.shown.clone()).collect();
+        if let Some(path) = &self.all.second {
+            let ids: Vec<String> = self.all.rivals.iter().map(|id| id.shown.clone()).collect();
             return Err(Error::several_match(path, &ids, self.sole_id()));
         }
         let has_left_out = self.left_out.is_some();
         let LeftOut { taken: left_out, matched: elsewhere } = self.left_out.unwrap_or_default();
-        let (unmatched, only_left_out) = self.matched.unmatched(self.job.wanted(), &elsewhere);
-        if self.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
-            let present = self.present.into_shown();
-            if let Some(error) = self.apart.filter(|_| self.done.is_empty()) {
+        let (unmatched, only_left_out) = self.all.matched.unmatched(self.job.wanted(), &elsewhere);
+        if self.all.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
+            let present = self.all.present.into_shown();
+            if let Some(error) = self.apart.filter(|_| self.all.done.is_empty()) {
                 return Err(error);
             }
             let inputs: Vec<_> = self.job.inputs.iter().map(|input| input.path.clone()).collect();
@@ -404,7 +416,7 @@ impl<'j> Extraction<'j> {
                 true => Error::no_sound_match(&unmatched, &only_left_out, &present, left_out),
             });
         }
-        let (done, outputs): (_, Vec<_>) = self.done.into_iter().map(|sink| (sink.extracted, sink.output)).unzip();
+        let (done, outputs): (_, Vec<_>) = self.all.done.into_iter().map(|done| (done.extracted, done.output)).unzip();
         output::commit(outputs.into_iter().flatten().collect())?;
         Ok(done)
     }
@@ -445,9 +457,9 @@ impl FileNames {
         self.changes.push((name, before));
     }
 
-    /// Undoes all changes except the first `kept`.
-    fn undo(&mut self, kept: usize) {
-        for (name, before) in self.changes.drain(kept.min(self.changes.len())..).rev() {
+    /// Undoes all changes.
+    fn undo(&mut self) {
+        for (name, before) in self.changes.drain(..).rev() {
             match before {
                 Some(number) => self.numbers.insert(name, number),
                 None => self.numbers.remove(&name),
@@ -486,6 +498,49 @@ fn is_of_input(error: &Error, input: &Path) -> bool {
     }
 }
 
+/// The search in a file.
+struct FileSearch<'f, 'j> {
+    input: &'f Input,
+    /// The [name](Source::name) of the file.
+    name: &'f Path,
+    /// Chooses what runtimes load, if GPUs are asked for.
+    loader: Option<Loader<'f>>,
+    /// The number of code objects so far.
+    code_objects: usize,
+    part: &'f mut ExtractedPart<'j>,
+}
+
+/// The position of a code object among those of its file, and the name of the new file without the extension.
+type Stem = (usize, String);
+
+/// Extracts code objects of a bundle.
+fn extract<'j>(
+    job: &'j Extract,
+    inputs: &HashSet<PathBuf>,
+    (bundle, targets): Together<'_, Stem, CodeObject>,
+) -> Vec<(usize, Result<Pending<'j>>)> {
+    let mut pending = Vec::with_capacity(targets.len());
+    for (index, ((position, stem), code_object)) in targets {
+        pending.push((index, position, Pending::new(job, stem, code_object)));
+    }
+    let mut wanted: Vec<_> = pending.iter_mut().map(|(index, _, pending)| (*index, pending)).collect();
+    let mut extracted = bundle.and_then(|bundle| bundle.extract(&mut wanted, &mut Meter::silent())).map_err(Some);
+    let finished = |(_, position, pending): (usize, usize, Pending<'j>)| {
+        let finished = match &mut extracted {
+            Ok(()) => pending.finish(inputs),
+            // It is that of the first.
+            Err(error) => Err(with_place(error.take()?, &pending.extracted.code_object.bundle.place)),
+        };
+        Some((position, finished))
+    };
+    pending.into_iter().map_while(finished).collect()
+}
+
+/// An error in a bundle with its place; one of an output has none.
+fn with_place(error: Error, place: &Place) -> Error {
+    if error.fault().is_some() { error.at(place) } else { error }
+}
+
 /// A code object being written to a file. The first bytes of the code object determine the name of the file.
 struct Pending<'j> {
     destination: &'j Destination,
@@ -501,7 +556,26 @@ struct Pending<'j> {
     output: Option<Output>,
 }
 
-impl Pending<'_> {
+impl<'j> Pending<'j> {
+    fn new(job: &'j Extract, stem: String, mut code_object: CodeObject) -> Self {
+        // The size is that of what is written.
+        let expected = mem::take(&mut code_object.size);
+        let extracted = Extracted { path: PathBuf::new(), sha256: None, code_object };
+        let (destination, head, hash) = (&job.destination, Some(Vec::new()), job.sha256.then(Sha256::new));
+        Self { destination, stem, head, expected, extracted, hash, output: None }
+    }
+
+    /// Ends the file, which must not be one of the `inputs`.
+    fn finish(mut self, inputs: &HashSet<PathBuf>) -> Result<Self> {
+        self.start(&[])?;
+        self.extracted.sha256 = self.hash.take().map(|hash| hash.finalize().into());
+        let path = &self.extracted.path;
+        match path.canonicalize() {
+            Ok(existing) if inputs.contains(&existing) => Err(Error::overwrites_input(path)),
+            _ => Ok(self),
+        }
+    }
+
     /// Opens the file, whose name the first bytes determine: those kept so far, and `next`.
     fn start(&mut self, next: &[u8]) -> Result<()> {
         let Some(kept) = self.head.take() else { return Ok(()) };

@@ -12,13 +12,13 @@ use crate::container::Limits;
 use crate::container::limits::{
     Allowance, FILE_ARGUMENT_LISTS_MAX, FILE_ARGUMENTS_MAX, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX,
 };
-use crate::container::packed::LastInflated;
 use crate::container::sequence::Inflate;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result};
-use crate::io::input::{Input, Slice};
+use crate::io::input::Input;
 use crate::scan::{
-    self, Checksums, CodeObject, ContentKind, Finding, Follow, Found, Origin, Place, Scan, Selection, Shared,
+    self, Checksums, CodeObject, ContentKind, Finding, Follow, Found, Origin, Place, ReadList, Reading, Scan,
+    Selection, Shared, Together, contents, weight_of,
 };
 
 /// Lists the kernels of all device code in a file.
@@ -81,10 +81,6 @@ impl ListKernels {
         input.vouch_for(listed)
     }
 
-    fn reader(&self) -> ReadKernels {
-        if self.arguments { kernels::with_arguments } else { kernels::of }
-    }
-
     /// Lists the kernels by a search that inflates compressed bundles, or by one that leaves them for later, when several
     /// are inflated at a time. The latter returns none for a file that needs the former: what is inside a compressed bundle,
     /// beside code objects, only the search itself finds.
@@ -92,17 +88,25 @@ impl ListKernels {
         let (checksums, follow) = (Checksums::None, self.follow.clone());
         let scan = Scan { inflate, checksums, deep: self.deep, limits: self.limits, follow };
         let mut search = Search::new(self, input, inflate);
-        scan.run_until(input, &mut |finding| {
-            match finding {
-                finding if search.needs_inflating(&finding) => search.is_incomplete = true,
-                Finding::Bundle(found) => search.bundle(&found)?,
-                Finding::Broken { error, .. } if error.is_io() => return Err(error),
-                Finding::Broken { place, error } | Finding::Hidden { place, error } => search.problem(error.at(place)),
-                _ => {}
+        let reader = if self.arguments { kernels::with_arguments } else { kernels::of };
+        let read = |together: Together<'_, usize, Arc<CodeObject>>| {
+            contents(together, |code_object, code| ListedCode::read(code_object, code.bytes(), reader))
+        };
+        scan.run_and_read(input, &read, &|read| weight_of(read, ListedCode::weight), &mut |step| {
+            match step {
+                Reading::Found(finding, _) if search.needs_inflating(&finding) => search.is_incomplete = true,
+                Reading::Found(Finding::Bundle(found), wanted) => search.bundle(&found, wanted)?,
+                Reading::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
+                Reading::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
+                    search.problem(error.at(place));
+                }
+                Reading::Found(..) | Reading::End(..) => {}
+                Reading::Read(contents) => contents.into_iter().for_each(|(listed, code)| search.take(listed, code)),
             }
-            Ok(if search.is_incomplete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            let is_over = search.is_incomplete || search.room.is_full;
+            Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        if search.is_incomplete { Ok(None) } else { search.finish(&scan) }
+        Ok((!search.is_incomplete).then(|| search.finish()))
     }
 }
 
@@ -111,19 +115,15 @@ struct Search<'j> {
     job: &'j ListKernels,
     input: &'j Input,
     inflate: Inflate,
-    found: Vec<Slot>,
-    list: KernelList,
+    /// The number of code objects and problems so far, by which both are put in order.
+    found: usize,
+    code_objects: Vec<(usize, CodeObjectKernels)>,
+    problems: Vec<(usize, Error)>,
+    others: BTreeMap<&'static str, usize>,
+    matches: Matches,
     room: ListRoom,
     /// Whether there is more to be found by a search that inflates compressed bundles.
     is_incomplete: bool,
-}
-
-/// What the search found.
-enum Slot {
-    /// A code object that is read later.
-    Later(Arc<CodeObject>),
-    /// A code object, or a problem.
-    Done(Result<CodeObjectKernels>),
 }
 
 /// What was read of a code object.
@@ -153,43 +153,46 @@ impl ListedCode {
 
 impl<'j> Search<'j> {
     fn new(job: &'j ListKernels, input: &'j Input, inflate: Inflate) -> Self {
-        let (found, list, room) = (Vec::new(), KernelList::default(), ListRoom::default());
-        Self { job, input, inflate, found, list, room, is_incomplete: false }
+        let (code_objects, problems, others) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (matches, room) = (Matches::default(), ListRoom::default());
+        Self { job, input, inflate, found: 0, code_objects, problems, others, matches, room, is_incomplete: false }
     }
 
-    /// Whether a search that leaves compressed bundles for later misses something, by a finding: only those of the file
-    /// itself can be inflated later.
+    /// Whether a search that leaves compressed bundles for later misses something, by a finding: only the search itself limits
+    /// what is inflated of data that was inflated.
     fn needs_inflating(&self, finding: &Finding<'_>) -> bool {
-        let is_inside = |place: &Place| {
-            *place.origin() == Origin::Inflated && place.steps().iter().any(|step| matches!(step, scan::Step::Entry(_)))
-        };
+        let is_inflated = |place: &Place| *place.origin() == Origin::Inflated;
+        let is_inside =
+            |place: &Place| is_inflated(place) && place.steps().iter().any(|step| matches!(step, scan::Step::Entry(_)));
         self.inflate == Inflate::Headers
             && match finding {
-                Finding::Bundle(found) => {
-                    let is_for_later = || found.info().is_ok_and(|bundle| bundle.is_read_alone(self.input));
-                    is_inside(found.place) || (found.bundle.compressed.is_some() && !is_for_later())
+                Finding::Bundle(Found { place, bundle, .. }) => {
+                    is_inside(place) || (bundle.compressed.is_some() && is_inflated(place))
                 }
                 Finding::Broken { place, .. } | Finding::Hidden { place, .. } => is_inside(place),
                 _ => false,
             }
     }
 
-    fn problem(&mut self, error: Error) {
-        self.found.push(Slot::Done(Err(error)));
+    fn next_number(&mut self) -> usize {
+        self.found += 1;
+        self.found
     }
 
-    fn bundle(&mut self, found: &Found<'_>) -> Result<()> {
-        let (mut shared, mut last) = (Shared::new(found.bundle)?, LastInflated::default());
-        let reader = self.job.reader();
-        let bundle = found.info()?;
+    fn problem(&mut self, error: Error) {
+        let number = self.next_number();
+        self.problems.push((number, error));
+    }
+
+    fn bundle(&mut self, found: &Found<'_>, wanted: &mut ReadList<usize, Arc<CodeObject>>) -> Result<()> {
+        let (mut shared, bundle) = (Shared::new(found.bundle)?, found.info()?);
         for code_object in found.code_objects() {
-            if !self.list.matches.takes(&self.job.selection, &code_object.known_id()) {
+            if !self.matches.takes(&self.job.selection, &code_object.known_id()) {
                 continue;
             }
-            let is_for_later = self.inflate == Inflate::Headers && found.bundle.compressed.is_some();
             match code_object.recorded_kind().or_else(|| code_object.kind()) {
                 Some(ContentKind::Elf | ContentKind::Cubin) => {}
-                None if is_for_later => {}
+                None if self.inflate == Inflate::Headers && found.bundle.compressed.is_some() => {}
                 other => {
                     self.other(other.unwrap_or(ContentKind::Unknown), found.bundle.compressed.is_some());
                     continue;
@@ -199,26 +202,8 @@ impl<'j> Search<'j> {
                 self.problem(error.at(found.place));
                 break;
             }
-            let index = code_object.index();
-            let code_object = Arc::new(code_object.known(&bundle));
-            let step = if is_for_later || code_object.stored_in(self.input).is_some() {
-                Slot::Later(code_object)
-            } else if self.room.is_full {
-                break;
-            } else {
-                // It is in another file, or has to be inflated or restored, which a second search would do again.
-                let content = found.bundle.content_after(index, &mut last);
-                let read =
-                    content.and_then(|content| ListedCode::read(&code_object, content.as_slice().bytes(), reader));
-                match read.map_err(|error| error.at(found.place)) {
-                    Ok(content) => match self.taken(code_object, content) {
-                        Some(kernels) => Slot::Done(Ok(kernels)),
-                        None => break,
-                    },
-                    Err(error) => Slot::Done(Err(error)),
-                }
-            };
-            self.found.push(step);
+            let (number, code_object) = (self.next_number(), Arc::new(code_object.known(&bundle)));
+            wanted.add(Some(found), (number, code_object));
         }
         Ok(())
     }
@@ -231,60 +216,39 @@ impl<'j> Search<'j> {
             ContentKind::Bundle | ContentKind::FatBinary => {
                 self.is_incomplete |= is_compressed && self.inflate == Inflate::Headers;
             }
-            kind => *self.list.others.entry(kind.name()).or_default() += 1,
+            kind => *self.others.entry(kind.name()).or_default() += 1,
         }
     }
 
-    /// Takes in what was read of a code object; none if it has no kernels, or too many.
-    fn taken(&mut self, code_object: Arc<CodeObject>, content: ListedCode) -> Option<CodeObjectKernels> {
-        match content {
-            ListedCode::Kernels(recorded_target, mut kernels) => self
-                .room
-                .take_kernels(&mut kernels)
-                .then_some(CodeObjectKernels { code_object, recorded_target, kernels }),
-            ListedCode::Other(kind) => {
-                self.other(kind, code_object.bundle.compressed.is_some());
-                None
-            }
-        }
-    }
-
-    /// Reads what was left for later, and lists all in file order; none if there is more to be found.
-    fn finish(mut self, scan: &Scan) -> Result<Option<KernelList>> {
-        let found = std::mem::take(&mut self.found);
-        let later =
-            |step: &Slot| if let Slot::Later(code_object) = step { Some(Arc::clone(code_object)) } else { None };
-        let later: Vec<Arc<CodeObject>> = found.iter().filter_map(later).collect();
-        let wanted: Vec<&CodeObject> = later.iter().map(Arc::as_ref).collect();
-        let mut read: Vec<Option<Result<CodeObjectKernels>>> = later.iter().map(|_| None).collect();
-        let reader = self.job.reader();
-        let work = |code_object: &CodeObject, code: Slice<'_>| ListedCode::read(code_object, code.bytes(), reader);
-        scan.read(self.input, &wanted, work, ListedCode::weight, &mut |contents| {
-            for (index, content) in contents {
-                if let (Some(code_object), Some(read)) = (later.get(index), read.get_mut(index)) {
-                    *read = content.map(|content| self.taken(Arc::clone(code_object), content)).transpose();
+    /// Takes in what was read of a code object, unless its kernels are too many.
+    fn take(&mut self, (number, code_object): (usize, Arc<CodeObject>), code: Result<ListedCode>) {
+        match code {
+            Ok(ListedCode::Kernels(recorded_target, mut kernels)) => {
+                if self.room.take_kernels(&mut kernels) {
+                    self.code_objects.push((number, CodeObjectKernels { code_object, recorded_target, kernels }));
                 }
             }
-            if self.room.is_full || self.is_incomplete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        if self.is_incomplete {
-            return Ok(None);
+            Ok(ListedCode::Other(kind)) => self.other(kind, code_object.bundle.compressed.is_some()),
+            Err(error) => self.problems.push((number, error)),
         }
-        let Self { job, input, mut list, room, .. } = self;
-        let mut read = read.into_iter();
-        for step in found {
-            match if let Slot::Done(done) = step { Some(done) } else { read.next().flatten() } {
-                Some(Ok(code_object)) => list.code_objects.push(code_object),
-                Some(Err(error)) => list.problems.push(error),
-                None => {}
-            }
-        }
-        if let Some(problem) = room.problem(input) {
-            list.matches.assume_all(&job.selection);
-            list.problems.push(problem);
-        }
-        Ok(Some(list))
     }
+
+    /// Lists all in file order.
+    fn finish(self) -> KernelList {
+        let Self { job, input, others, mut matches, room, .. } = self;
+        let (code_objects, mut problems) = (in_order(self.code_objects), in_order(self.problems));
+        if let Some(problem) = room.problem(input) {
+            matches.assume_all(&job.selection);
+            problems.push(problem);
+        }
+        KernelList { code_objects, others, matches, problems }
+    }
+}
+
+/// Items in the order of their numbers.
+pub(super) fn in_order<T>(mut items: Vec<(usize, T)>) -> Vec<T> {
+    items.sort_unstable_by_key(|(number, _)| *number);
+    items.into_iter().map(|(_, item)| item).collect()
 }
 
 /// Reads the kernels of a code object, with or without their arguments.

@@ -31,11 +31,9 @@ impl Present {
         self.shown.len()
     }
 
-    /// Removes all but the first `kept`.
-    pub(crate) fn truncate(&mut self, kept: usize) {
-        for shown in self.shown.drain(kept.min(self.shown.len())..) {
-            self.known.remove(&shown);
-        }
+    /// Adds those of other files.
+    pub(crate) fn add(&mut self, more: Self) {
+        more.shown.iter().for_each(|shown| self.note(shown));
     }
 
     pub(crate) fn into_shown(self) -> Vec<String> {

@@ -26,13 +26,13 @@ impl Matches {
 
     /// Takes all parts of a selection as matched, because not everything was searched.
     pub(super) fn assume_all(&mut self, selection: &Selection) {
-        self.matched.extend(0..count(selection));
+        self.matched.known.extend(0..count(selection));
     }
 
     /// Adds those of other files.
     pub fn add(&mut self, more: Self) {
-        self.matched.extend(more.matched.in_order);
-        more.present.into_shown().iter().for_each(|shown| self.present.note(shown));
+        self.matched.add(more.matched);
+        self.present.add(more.present);
     }
 
     /// Whether the files have any code objects, if the selection is not empty.
@@ -68,8 +68,6 @@ impl<'s> Wanted<'s> {
 /// GPUs after all kinds.
 #[derive(Debug, Default)]
 pub(super) struct Matched {
-    /// In the order of their first match.
-    in_order: Vec<usize>,
     known: HashSet<usize>,
 }
 
@@ -85,25 +83,19 @@ impl Matched {
                 Some(device) => devices.is_some_and(|devices| devices.contains(&device)),
                 None => is_for(wanted.selection, want, id),
             };
-            self.extend((0..wants).filter(|want| is_for(*want)));
+            self.known.extend((0..wants).filter(|want| is_for(*want)));
         }
         is_taken
     }
 
-    fn extend(&mut self, wants: impl IntoIterator<Item = usize>) {
-        self.in_order.extend(wants.into_iter().filter(|want| self.known.insert(*want)));
+    /// Adds those of other files.
+    pub(super) fn add(&mut self, more: Self) {
+        self.known.extend(more.known);
     }
 
-    /// The number of matched targets and kinds.
-    pub(super) fn len(&self) -> usize {
-        self.in_order.len()
-    }
-
-    /// Removes all but the first `kept` matches, and returns the removed ones.
-    pub(super) fn truncate(&mut self, kept: usize) -> Vec<usize> {
-        let forgotten: Vec<usize> = self.in_order.drain(kept.min(self.in_order.len())..).collect();
-        self.known.retain(|want| !forgotten.contains(want));
-        forgotten
+    /// Those that have matched.
+    pub(super) fn into_known(self) -> HashSet<usize> {
+        self.known
     }
 
     /// The parts of the selection that match in no file, and those that match only in `elsewhere`.

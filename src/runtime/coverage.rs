@@ -224,7 +224,7 @@ impl Units {
             return vec![Unit { codes, ..Unit::new(found, vendors) }];
         }
         let is_elsewhere = found.index == 0 || self.open.iter().any(|(_, unit)| unit.place != *found.place);
-        let mut complete = if is_elsewhere { self.finish() } else { Vec::new() };
+        let mut complete = if is_elsewhere { self.finish(|_| true) } else { Vec::new() };
         if codes.is_empty() && self.open.is_empty() {
             self.open.push((None, Unit::new(found, vendors.clone())));
         }
@@ -251,9 +251,20 @@ impl Units {
         complete
     }
 
-    /// The units that were not complete.
-    pub(crate) fn finish(&mut self) -> Vec<Unit> {
-        std::mem::take(&mut self.open).into_iter().map(|(_, unit)| unit).collect()
+    /// The units that were not complete at the places that `is_over` accepts.
+    pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<Unit> {
+        let complete = self.open.extract_if(.., |(_, unit)| is_over(&unit.place));
+        complete.map(|(_, unit)| unit).collect()
+    }
+
+    /// Whether some units are not complete.
+    pub(crate) fn has_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// The number of code objects of all bundles so far.
+    pub(crate) fn code_objects(&self) -> usize {
+        self.code_objects
     }
 }
 

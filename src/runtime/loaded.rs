@@ -7,7 +7,7 @@ use super::coverage::Units;
 use super::device::Device;
 use crate::error::Result;
 use crate::io::input::Slice;
-use crate::scan::{CodeObject, Finding, Format, Scan};
+use crate::scan::{CodeObject, Finding, Format, Found, Place, Scan};
 
 /// A code object that runtimes load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,43 +37,66 @@ pub struct Loaded {
 /// # Errors
 /// Those of [`Scan::run`]. Broken parts of the file are passed over.
 pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -> Result<Vec<Loaded>> {
-    let (mut code_objects, mut chosen, mut units) =
-        (Vec::new(), ChosenFor { devices, by_position: BTreeMap::new() }, Units::default());
+    let (mut loader, mut loaded) = (Loader::new(devices), Vec::new());
     scan.run(data, &mut |finding| {
-        let Finding::Bundle(found) = finding else { return Ok(()) };
-        let (info, first) = (found.info()?, code_objects.len());
-        code_objects.extend(found.code_objects().map(|code_object| code_object.known(&info)));
-        units.add(&found).iter().for_each(|unit| chosen.add(&unit.codes));
-        if found.format.is_for_some_gpus() {
-            let codes = Codes::of(&found).found.into_iter();
-            let codes: Vec<_> = codes.map(|held| (first + held.index, held.code)).collect();
-            match found.format {
-                // A program has device images for each of its kernels.
-                Format::DeviceImages | Format::SyclBin => codes.chunks(1).for_each(|one| chosen.add(one)),
-                _ => chosen.add(&codes),
-            }
+        if let Finding::Bundle(found) = finding {
+            loaded.extend(loader.add(&found)?);
         }
         Ok(())
     })?;
-    units.finish().iter().for_each(|unit| chosen.add(&unit.codes));
-    let mut by_position = chosen.by_position;
-    let with_devices = |(position, code_object)| Some(Loaded { code_object, devices: by_position.remove(&position)? });
-    Ok(code_objects.into_iter().enumerate().filter_map(with_devices).collect())
+    loaded.extend(loader.finish(|_| true));
+    loaded.sort_unstable_by_key(|(position, _)| *position);
+    Ok(loaded.into_iter().map(|(_, loaded)| loaded).collect())
 }
 
-/// The GPUs for which code objects are chosen, by the positions of these in the search.
-struct ChosenFor<'d> {
+/// Chooses the code objects that runtimes load on some GPUs, as a search finds them. It returns each with its position in the
+/// search as soon as that is known: offload binaries at one place are one choice.
+pub(crate) struct Loader<'d> {
     devices: &'d [Device],
-    by_position: BTreeMap<usize, Vec<usize>>,
+    units: Units,
+    /// The code objects from the first one on that may still be chosen, by their positions.
+    waiting: BTreeMap<usize, CodeObject>,
 }
 
-impl ChosenFor<'_> {
-    /// Chooses among code objects of which a program needs one.
-    fn add(&mut self, codes: &[(usize, Code)]) {
-        for (number, device) in self.devices.iter().enumerate() {
-            for position in device.chosen(codes) {
-                self.by_position.entry(position).or_default().push(number);
-            }
+impl<'d> Loader<'d> {
+    pub(crate) fn new(devices: &'d [Device]) -> Self {
+        Self { devices, units: Units::default(), waiting: BTreeMap::new() }
+    }
+
+    /// Adds the next bundle of the search.
+    pub(crate) fn add(&mut self, found: &Found<'_>) -> Result<Vec<(usize, Loaded)>> {
+        let (info, first) = (found.info()?, self.units.code_objects());
+        self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.known(&info))));
+        let mut loaded: Vec<_> = self.units.add(found).iter().flat_map(|unit| self.choose(&unit.codes)).collect();
+        if found.format.is_for_some_gpus() {
+            let codes = Codes::of(found).found.into_iter();
+            let codes: Vec<_> = codes.map(|held| (first + held.index, held.code)).collect();
+            // A program has device images for each of its kernels.
+            let is_each_needed = matches!(found.format, Format::DeviceImages | Format::SyclBin);
+            let size = if is_each_needed { 1 } else { codes.len().max(1) };
+            loaded.extend(codes.chunks(size).flat_map(|codes| self.choose(codes)));
         }
+        if !self.units.has_open() {
+            self.waiting.clear();
+        }
+        Ok(loaded)
+    }
+
+    /// Ends the choices at the places that `is_over` accepts.
+    pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<(usize, Loaded)> {
+        self.units.finish(is_over).iter().flat_map(|unit| self.choose(&unit.codes)).collect()
+    }
+
+    /// Chooses among code objects of which a program needs one.
+    fn choose(&mut self, codes: &[(usize, Code)]) -> Vec<(usize, Loaded)> {
+        let mut chosen: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (number, device) in self.devices.iter().enumerate() {
+            device.chosen(codes).into_iter().for_each(|position| chosen.entry(position).or_default().push(number));
+        }
+        let loaded = |(position, devices)| {
+            let code_object = self.waiting.remove(&position)?;
+            Some((position, Loaded { code_object, devices }))
+        };
+        chosen.into_iter().filter_map(loaded).collect()
     }
 }

@@ -30,4 +30,5 @@ pub(crate) use code::{Code, Codes, GpuVendor};
 pub use coverage::{Coverage, Served};
 pub(crate) use coverage::{Unit, Units, is_for};
 pub use device::{Device, DeviceError};
+pub(crate) use loaded::Loader;
 pub use loaded::{Loaded, loaded};

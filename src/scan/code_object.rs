@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::found::{Format, Found};
+use super::found::{EntryFacts, Format, Found};
 use super::place::{Origin, Place, Step};
 use super::uri::Uri;
 use crate::bytes;
@@ -235,8 +235,7 @@ pub struct CodeObjectRef<'f> {
     pub(super) bundle: &'f Bundle<'f>,
     pub(super) entry: &'f Entry,
     pub(super) index: usize,
-    /// Its number among the entries at its place with its ID; 0 if it is not known.
-    pub(super) number: u64,
+    pub(super) facts: &'f EntryFacts,
 }
 
 impl<'f> CodeObjectRef<'f> {
@@ -253,7 +252,7 @@ impl<'f> CodeObjectRef<'f> {
             packed: self.packed().cloned().map(Box::new),
             recorded_target: self.recorded_target().map(Into::into),
             source: self.shown_source().map(Into::into),
-            number: self.number,
+            number: self.number(),
         }
     }
 
@@ -276,6 +275,11 @@ impl<'f> CodeObjectRef<'f> {
     /// The bundle entry ID, or why the recorded ID is not valid.
     pub(crate) fn parse_id(&self) -> Result<EntryId, String> {
         parse_id(&self.entry.id, self.format)
+    }
+
+    /// Its number among the entries at its place with its ID; 0 if it is not known.
+    fn number(&self) -> u64 {
+        self.facts.numbers.get(self.index).copied().unwrap_or_default()
     }
 
     /// The container.
@@ -391,7 +395,7 @@ impl<'f> CodeObjectRef<'f> {
     pub fn recorded_target(&self) -> Option<String> {
         let head = self.bundle.head(self.index, ContentKind::HEAD_LEN)?;
         match self.in_place().filter(|_| Magic::identify(head) == Magic::IntelGpu) {
-            Some(whole) => target::target_id(whole.bytes()),
+            Some(whole) => self.facts.target(whole),
             None => target::target_id(head),
         }
     }
@@ -440,7 +444,7 @@ impl<'f> CodeObjectRef<'f> {
     /// Those of [`Place::uri`].
     pub fn uri(&self) -> Result<Option<Uri>> {
         match self.packed() {
-            Some(packed) => packed_uri(self.place, packed, self.id(), self.number),
+            Some(packed) => packed_uri(self.place, packed, self.id(), self.number()),
             None => uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()).transpose()?, self.range()),
         }
     }

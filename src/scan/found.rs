@@ -1,14 +1,19 @@
 //! The findings of a search: bundles, their places, and the code objects in them.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Unread;
 use super::code_object::{BundleInfo, CodeObjectRef, Locator};
 use super::kpack::Split;
 use super::place::Place;
+use crate::code::target;
 use crate::container::kpack::KpackArchive;
 use crate::container::sequence::Bundle;
 use crate::error::{Error, Result};
+use crate::io::input::Slice;
 
 /// The container of code objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -111,6 +116,30 @@ pub enum Finding<'f> {
     },
 }
 
+/// What a walk passes on.
+pub(super) enum Visit<'f> {
+    Found(Finding<'f>),
+    /// A file or inflated data ends, after all that was found in it: its place and its bytes, which nothing has later.
+    End(&'f Place, Slice<'f>),
+}
+
+/// What is known of the entries of a bundle beyond what it records.
+#[derive(Debug, Default)]
+pub(crate) struct EntryFacts {
+    /// Of each entry, its number among those at the place with its ID, counted from 1; empty if they are not numbered.
+    pub(super) numbers: Vec<u64>,
+    /// The targets of ELF files for Intel GPUs, which are read as a whole, by their ranges: many entries may share one.
+    targets: RefCell<HashMap<Range<u64>, Option<String>>>,
+}
+
+impl EntryFacts {
+    /// The target of the ELF file for Intel GPUs in some bytes of the bundle.
+    pub(super) fn target(&self, code: Slice<'_>) -> Option<String> {
+        let range = code.offset()..code.end();
+        self.targets.borrow_mut().entry(range).or_insert_with(|| target::target_id(code.bytes())).clone()
+    }
+}
+
 /// A bundle at a place.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'f> {
@@ -122,8 +151,7 @@ pub struct Found<'f> {
     pub index: usize,
     /// The bundle itself.
     pub bundle: &'f Bundle<'f>,
-    /// Of each entry, its number among those at the place with its ID, counted from 1; empty if they are not numbered.
-    pub(crate) numbers: &'f [u64],
+    pub(crate) facts: &'f EntryFacts,
     /// The end of the section, member or file that holds only such bundles and padding; 0 if it is not known.
     pub(crate) space_end: u64,
 }
@@ -131,11 +159,9 @@ pub struct Found<'f> {
 impl<'f> Found<'f> {
     /// The code objects in file order.
     pub fn code_objects(&self) -> impl Iterator<Item = CodeObjectRef<'f>> + use<'f> {
-        let Self { place, format, bundle, numbers, .. } = *self;
-        (0..bundle.entries.len()).filter_map(move |index| {
-            let (entry, number) = (bundle.entries.get(index)?, numbers.get(index).copied().unwrap_or_default());
-            Some(CodeObjectRef { place, format, bundle, entry, index, number })
-        })
+        let Self { place, format, bundle, facts, .. } = *self;
+        let with_index = bundle.entries.iter().enumerate();
+        with_index.map(move |(index, entry)| CodeObjectRef { place, format, bundle, entry, index, facts })
     }
 
     /// What is known of the bundle, to be kept after the search with [its code objects](CodeObjectRef::known).

@@ -223,9 +223,10 @@ impl Walk<'_, '_, '_> {
         if !self.spend(at, len_u64(wrappers))? {
             return Ok(());
         }
-        let reference = match Reference::read(section.bytes(), section.offset()).with_path(section.path()) {
-            Ok(reference) => reference,
-            Err(error) => return self.broken(at, error),
+        let Some(reference) =
+            self.sound(at, Reference::read(section.bytes(), section.offset()).with_path(section.path()))?
+        else {
+            return Ok(());
         };
         let indices = wrapper::kpack_indices(wrappers);
         // The paths count from the directory of a file that a loader could load.
@@ -300,7 +301,9 @@ impl Walk<'_, '_, '_> {
             }
         }
         if is_told {
-            self.faults(at.to(&place, input.as_slice()), archive.faults.iter().cloned())?;
+            let at = at.to(&place, input.as_slice());
+            self.faults(at, archive.faults.iter().cloned())?;
+            self.end(at)?;
         }
         Ok(Followed { path, archive: Some(archive), code_objects })
     }

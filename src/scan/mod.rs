@@ -43,6 +43,7 @@
 //! ```
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+mod ahead;
 mod budget;
 mod code_object;
 mod found;
@@ -58,11 +59,12 @@ mod sycl;
 mod uri;
 mod walk;
 mod wide;
-mod zip;
 
 pub(crate) use budget::Budget;
 pub(crate) use code_object::KnownId;
 pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Locator};
+#[cfg(test)]
+pub(crate) use found::EntryFacts;
 pub use found::{Finding, Format, Found};
 pub(crate) use kpack::target_in;
 pub use kpack::{Follow, Followed, Split};
@@ -72,13 +74,15 @@ pub(crate) use packages::{HEAD, exceeded};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};
 pub use read::ReadResults;
-pub(crate) use read::{Shared, top_member};
+pub(crate) use read::{ReadList, Reading, Shared, Together, contents, top_member, weight_of};
 pub use uri::{Resolved, Uri};
 pub(crate) use walk::is_zip;
 pub(crate) use wide::Wide;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+use found::Visit;
 
 pub use crate::code::ContentKind;
 use crate::container::Limits;
@@ -160,6 +164,14 @@ impl Scan {
         members: &walk::Accepts<'_>,
         visitor: &mut Visitor<'_>,
     ) -> Result<()> {
+        self.walk(data, members, &mut |visit| match visit {
+            Visit::Found(finding) => visitor(finding),
+            Visit::End(..) => Ok(ControlFlow::Continue(())),
+        })
+    }
+
+    /// As [`run_in_members`](Self::run_in_members). The visitor also sees where data ends.
+    fn walk(&self, data: Slice<'_>, members: &walk::Accepts<'_>, visitor: &mut walk::Visitor<'_>) -> Result<()> {
         let mut walk = walk::Walk::new(self, data, visitor);
         walk.members = Some(members);
         walk.file(data).map(|_| ())
@@ -175,7 +187,10 @@ impl Scan {
         data: Slice<'a>,
         visitor: &mut dyn FnMut(Finding<'_>) -> Result<()>,
     ) -> Result<Sources<'a>> {
-        let visitor = &mut |finding: Finding<'_>| visitor(finding).map(ControlFlow::Continue);
+        let visitor = &mut |visit: Visit<'_>| match visit {
+            Visit::Found(finding) => visitor(finding).map(ControlFlow::Continue),
+            Visit::End(..) => Ok(ControlFlow::Continue(())),
+        };
         walk::Walk::of_packager(self, data, visitor).file(data)
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! They are read once, from start to end. A member that may hold device code is kept in a temporary file, unless it is
 //! small; others are read over. So the memory and the space that are needed are those of the largest member. (Of a zip file,
-//! as many large members are inflated at a time as there are processors, at most 8, and two may wait.)
+//! as many large members are inflated at a time as there are processors, at most 8, and one may wait.)
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::cell::Cell;
@@ -276,7 +276,12 @@ impl Walk<'_, '_, '_> {
 
     /// Reports that a format cannot be read.
     fn unreadable(&mut self, at: Spot<'_>, what: &str, error: io::Error) -> Result<()> {
-        self.broken(at, error_in(at.data, what, error))
+        self.readable::<()>(at, what, Err(error)).map(drop)
+    }
+
+    /// What was read of a format; none if it cannot be read, which is reported.
+    fn readable<T>(&mut self, at: Spot<'_>, what: &str, read: io::Result<T>) -> Result<Option<T>> {
+        self.sound(at, read.map_err(|error| error_in(at.data, what, error)))
     }
 
     /// Keeps all of the data to search it.
@@ -292,10 +297,7 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         }
         let mut reader = UntilFault { reader: reader.take(most.saturating_add(1)), fault: None };
-        let input = match Input::spool(at.data.path(), &mut reader) {
-            Ok(input) => input,
-            Err(error) => return self.unreadable(at, MEMBER, error),
-        };
+        let Some(input) = self.readable(at, MEMBER, Input::spool(at.data.path(), &mut reader))? else { return Ok(()) };
         if let Some(fault) = reader.fault {
             self.unreadable(at, MEMBER, fault)?;
             // A part of a member has further faults, which say nothing new.
@@ -316,10 +318,7 @@ impl Walk<'_, '_, '_> {
         let what = coding.file_name();
         let room = ReadRoom::up_to(self.budget.left(), LONG_DATA);
         let reader = BufReader::with_capacity(BUFFER, BoundedReader { reader: stream.reader, room: &room });
-        let reader = match coding.inflate(reader) {
-            Ok(reader) => reader,
-            Err(error) => return self.unreadable(at, what, error),
-        };
+        let Some(reader) = self.readable(at, what, coding.inflate(reader))? else { return Ok(()) };
         let mut inflated = Explained { reader, explain: |error| error_in(source, what, error) };
         let head = match Head::read(&mut inflated) {
             Head { bytes, fault: Some(error) } if bytes.is_empty() => return self.unreadable(at, what, error),
@@ -346,18 +345,16 @@ impl Walk<'_, '_, '_> {
         let source = at.data;
         let packed_room = ReadRoom::up_to(self.budget.left(), LONG_DATA);
         let mut packed = BoundedReader { reader: stream.reader, room: &packed_room };
-        let header = match aks2::Header::read(&mut packed, source.offset()) {
-            Ok(Ok(header)) => header,
-            Ok(Err(malformed)) => return self.broken(at, at.error(malformed)),
-            Err(error) => return self.unreadable(at, AKS2, error),
-        };
+        let header = aks2::Header::read(&mut packed, source.offset());
+        let Some(header) = self.readable(at, AKS2, header)? else { return Ok(()) };
+        let Some(header) = self.sound(at, header.map_err(|fault| at.error(fault)))? else { return Ok(()) };
         let limits = self.budget.limits_at(at.place);
         if header.inflated > limits.inflated {
             return self.broken(at, at.error(limits.exceeded(AKS2, source.offset(), header.inflated)));
         }
-        let decoder = match Coding::Xz.inflate(BufReader::with_capacity(BUFFER, packed)) {
-            Ok(decoder) => decoder,
-            Err(error) => return self.unreadable(at, AKS2, error),
+        let Some(decoder) = self.readable(at, AKS2, Coding::Xz.inflate(BufReader::with_capacity(BUFFER, packed)))?
+        else {
+            return Ok(());
         };
         let room = ReadRoom::up_to(0, LONG_STREAM);
         let explained = Explained { reader: decoder, explain: |error| error_in(source, AKS2, error) };
@@ -366,19 +363,15 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         }
         room.give_exactly(header.directory);
-        let directory = match head(&mut reader, header.directory) {
-            Ok(directory) => directory,
-            Err(error) => return self.unreadable(at, AKS2, error),
-        };
-        let (kernels, faults) = match header.kernels(&directory) {
-            Ok(read) => read,
-            Err(malformed) => return self.broken(at, at.error(malformed)),
+        let Some(directory) = self.readable(at, AKS2, head(&mut reader, header.directory))? else { return Ok(()) };
+        let Some((kernels, faults)) = self.sound(at, header.kernels(&directory).map_err(|fault| at.error(fault)))?
+        else {
+            return Ok(());
         };
         self.faults(at, faults)?;
         let mut end = 0_u64;
         for aks2::Kernel { name, image } in kernels {
-            let before = image.start.saturating_sub(end);
-            if !self.begin_member(at, b"", before, &room)? || !self.end_member(at, &mut reader, AKS2)? {
+            if !self.skip_gap(at, image.start.saturating_sub(end), &mut reader)? {
                 return Ok(());
             }
             let on_way = self.step(at.place, Step::Member(name.clone())).map(Place::inflated);
@@ -397,13 +390,11 @@ impl Walk<'_, '_, '_> {
             end = image.end;
         }
         let rest = header.inflated.saturating_sub(header.directory).saturating_sub(end);
-        if !self.begin_member(at, b"", rest, &room)? || !self.end_member(at, &mut reader, AKS2)? {
+        if !self.skip_gap(at, rest, &mut reader)? {
             return Ok(());
         }
         room.give(0, LONG_STREAM);
-        if let Err(error) = io::copy(&mut reader, &mut io::sink()) {
-            return self.unreadable(at, AKS2, error);
-        }
+        let Some(_) = self.readable(at, AKS2, io::copy(&mut reader, &mut io::sink()))? else { return Ok(()) };
         if let Some(offset) = reader.reader.reader.trailing() {
             let offset = source.absolute(offset.saturating_add(aks2::HEADER_LEN));
             self.trailing(at, stream.is_source.then_some(offset), Some(AKS2))?;
@@ -411,12 +402,16 @@ impl Walk<'_, '_, '_> {
         self.spend(at, packed_room.total.get()).map(|_| ())
     }
 
+    /// Reads over bytes between images of an AKS2 file. Returns whether what follows can be read.
+    fn skip_gap(&mut self, at: Spot<'_>, len: u64, reader: &mut BoundedReader<'_, impl Read>) -> Result<bool> {
+        Ok(self.begin_member(at, b"", len, reader.room)? && self.end_member(at, reader, AKS2)?)
+    }
+
     fn rpm(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
         let room = ReadRoom::up_to(self.budget.left(), LONG_DATA);
         let mut reader = BoundedReader { reader: stream.reader, room: &room };
-        if let Err(error) = rpm::skip_headers(&mut reader) {
-            return self.unreadable(at, "RPM package", error);
-        }
+        let skipped = rpm::skip_headers(&mut reader);
+        let Some(()) = self.readable(at, "RPM package", skipped)? else { return Ok(()) };
         let head = Head::read(&mut reader);
         if head.bytes.is_empty() && head.fault.is_none() {
             return Ok(());
@@ -488,10 +483,8 @@ impl Walk<'_, '_, '_> {
             None => Ok(None),
         });
         let cost = room.total.get().saturating_sub(start).saturating_add(HEADER);
-        match next {
-            Err(error) => self.unreadable(at, MEMBER, error).map(|()| None),
-            Ok(next) => Ok(self.spend(at, cost)?.then_some(next).flatten()),
-        }
+        let Some(next) = self.readable(at, MEMBER, next)? else { return Ok(None) };
+        Ok(self.spend(at, cost)?.then_some(next).flatten())
     }
 
     fn tar(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
@@ -500,18 +493,18 @@ impl Walk<'_, '_, '_> {
         let mut archive = tar::TarArchive::default();
         loop {
             room.give(HEADERS_MAX, LONG_HEADERS);
-            let header = match archive.next(&mut reader) {
-                Ok(tar::NextMember::Member(header)) => header,
-                Ok(tar::NextMember::Zeros) if self.spend(at, tar::BLOCK)? => continue,
-                Ok(tar::NextMember::Zeros) => return Ok(()),
-                Ok(tar::NextMember::End { has_trailing }) => {
+            let Some(next) = self.readable(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
+            let header = match next {
+                tar::NextMember::Member(header) => header,
+                tar::NextMember::Zeros if self.spend(at, tar::BLOCK)? => continue,
+                tar::NextMember::Zeros => return Ok(()),
+                tar::NextMember::End { has_trailing } => {
                     if has_trailing {
                         // One in the file itself is not read as a stream.
                         self.trailing(at, None, Some(TAR))?;
                     }
                     return self.drain(at, &mut reader);
                 }
-                Err(error) => return self.unreadable(at, TAR, error),
             };
             let on_way = self.step(at.place, step_to(&header.name)).map(Place::inflated);
             let at = at.to(on_way.as_ref().unwrap_or(at.place), at.data);
@@ -540,10 +533,11 @@ impl Walk<'_, '_, '_> {
                 return self.stream(at, Stream { reader, size: Some(left), is_charged: true, is_source: false });
             }
             tar::MemberKind::Sparse(size, ranges) => (size, ranges),
-            tar::MemberKind::MapInContent(size) => match tar::read_map(reader, size, &mut left) {
-                Ok(ranges) => (size, ranges),
-                Err(error) => return self.unreadable(at, TAR, error),
-            },
+            tar::MemberKind::MapInContent(size) => {
+                let ranges = tar::read_map(reader, size, &mut left);
+                let Some(ranges) = self.readable(at, TAR, ranges)? else { return Ok(()) };
+                (size, ranges)
+            }
         };
         // Only this member is given up.
         let limits = self.budget.limits_at(at.place);
@@ -563,17 +557,17 @@ impl Walk<'_, '_, '_> {
         loop {
             room.give(HEADERS_MAX, LONG_HEADERS);
             let before = reader.reader.position();
-            let header = match archive.next(&mut reader) {
-                Ok(tar::NextMember::Member(header)) => header,
-                Ok(tar::NextMember::Zeros) => continue,
-                Ok(tar::NextMember::End { has_trailing: false }) => return Ok(()),
-                Ok(tar::NextMember::End { has_trailing: true }) => {
+            let Some(next) = self.readable(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
+            let header = match next {
+                tar::NextMember::Member(header) => header,
+                tar::NextMember::Zeros => continue,
+                tar::NextMember::End { has_trailing: false } => return Ok(()),
+                tar::NextMember::End { has_trailing: true } => {
                     // The last block may be short.
                     let blocks = room.total.get().saturating_sub(1) / tar::BLOCK;
                     let offset = data.absolute(blocks.saturating_mul(tar::BLOCK));
                     return self.trailing(at, Some(offset), Some(TAR));
                 }
-                Err(error) => return self.unreadable(at, TAR, error),
             };
             let start = reader.reader.position();
             let padded = tar::padded(header.stored);
@@ -613,18 +607,14 @@ impl Walk<'_, '_, '_> {
         if reader.room.has_failed.get() {
             return Ok(false);
         }
-        match once::skip(reader, reader.room.left.get()) {
-            Ok(()) => Ok(true),
-            Err(error) => self.unreadable(at, what, error).map(|()| false),
-        }
+        let left = reader.room.left.get();
+        Ok(self.readable(at, what, once::skip(reader, left))?.is_some())
     }
 
     /// Reads to the end of the data, so that its reader compares sizes and checksums.
     fn drain(&mut self, at: Spot<'_>, reader: &mut BoundedReader<'_, impl Read>) -> Result<()> {
         reader.room.give(self.budget.left(), LONG_DATA);
-        match io::copy(reader, &mut io::sink()) {
-            Ok(len) => self.spend(at, len).map(|_| ()),
-            Err(error) => self.unreadable(at, MEMBER, error),
-        }
+        let len = self.readable(at, MEMBER, io::copy(reader, &mut io::sink()))?;
+        self.spend(at, len.unwrap_or(0)).map(|_| ())
     }
 }

@@ -149,6 +149,19 @@ impl Place {
         self.origin == Origin::Inflated && matches!(innermost, Some(Step::Entry(_)))
     }
 
+    /// Whether it is the whole of the data that its offsets count from.
+    pub(super) fn is_data(&self) -> bool {
+        self.way.end == self.steps.len()
+    }
+
+    /// The place of the data that its offsets count from: a file, or what was inflated.
+    pub(crate) fn data(&self) -> Self {
+        let mut data = self.clone();
+        data.steps.truncate(self.way.end);
+        data.numbers.truncate(self.way.end);
+        data
+    }
+
     /// The file with its bytes, if that is not the file that was searched, as of a thin archive or a split library.
     pub fn other_file(&self) -> Option<&Path> {
         match &self.origin {
@@ -174,7 +187,7 @@ impl Place {
     /// Whether the inflated data to which `way` leads begins here.
     pub(super) fn is_end_of(&self, way: &[Level]) -> bool {
         let levels = way.iter().map(|level| (Cow::Borrowed(level.name.as_slice()), level.number));
-        self.origin == Origin::Inflated && self.way == (0..self.steps.len()) && self.way().eq(levels)
+        self.origin == Origin::Inflated && self.way.start == 0 && self.is_data() && self.way().eq(levels)
     }
 
     /// Whether the last step is one of `way`. The steps before it are.

@@ -1,21 +1,23 @@
 //! Reads the contents of code objects that a search has found, on all processors.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::cell::Cell;
+use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::code_object::{BundleInfo, CodeObject, CodeObjectRef, Locator};
-use super::found::{Finding, Format};
+use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
+use super::found::{Finding, Format, Found, Visit};
 use super::place::{Origin, Place, Step};
 use super::wide::Wide;
 use super::{Checksums, Scan};
-use crate::codec::Codec;
-use crate::container::Part;
+use crate::container::fatbin::Fatbin;
 use crate::container::limits::{Allowance, SEARCHED_MAX};
 use crate::container::packed::LastInflated;
-use crate::container::sequence::{Bundle, Inflate};
+use crate::container::sequence::{Bundle, Bundles, Inflate};
+use crate::container::syclbin::SyclBin;
+use crate::container::{Container, Contents, Entry, Part};
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::{Input, Slice};
 use crate::parallel;
@@ -25,16 +27,6 @@ const SHARED_MAX: u64 = 4;
 
 /// What was read of a code object, by its index among those that were asked for; or an error, with its place.
 pub type ReadResults<T> = Vec<(usize, Result<T>)>;
-
-/// Code objects that are read together, by their indices.
-enum Task<'i> {
-    /// One that lies in the file as it is.
-    Here(usize, Slice<'i>),
-    /// Those of one bundle, compressed on their own: the bytes of the bundle.
-    Packed(Slice<'i>, Vec<usize>),
-    /// Those of the bundle at an offset of the file, of which a part has to be inflated or restored.
-    Bundle(u64, Vec<usize>),
-}
 
 /// How much of a bundle is left to be read as code objects.
 #[derive(Debug)]
@@ -65,32 +57,169 @@ impl CodeObject {
     /// The code object as it is stored in `input`, the file that was searched: its bytes, or its compressed form if it is
     /// compressed on its own. None if its bundle is compressed, or not in the file, or if it has to be restored.
     pub(crate) fn stored_in<'i>(&self, input: &'i Input) -> Option<Slice<'i>> {
-        let bundle = self.bundle.slice_of(input).filter(|_| self.bundle.compressed.is_none())?;
-        match (&self.packed, &self.range) {
-            (Some(packed), _) => bundle.range(&packed.stored),
-            (None, Some(range)) => input.slice(range.start, range.end.checked_sub(range.start)?),
-            (None, None) => None,
+        let rest = self.bundle.rest_of(input.as_slice()).filter(|_| self.bundle.is_in(input))?;
+        match self.part()? {
+            Part::Packed(packed) => rest.range(&packed.stored),
+            Part::Range(range) => rest.range(&range),
+            Part::Bytes(_) | Part::Unreadable(_) => None,
+        }
+    }
+
+    /// Where it is in its bundle; none if that is compressed, or if the code object has to be restored.
+    fn part(&self) -> Option<Part> {
+        match (self.bundle.compressed, &self.packed, &self.range) {
+            (None, Some(packed), _) => Some(Part::Packed((**packed).clone())),
+            (None, None, Some(range)) => {
+                let [start, end] = [range.start, range.end].map(|at| at.checked_sub(self.bundle.range.start));
+                Some(Part::Range(start?..end?))
+            }
+            _ => None,
         }
     }
 }
 
 impl BundleInfo {
-    /// Its bytes in `input`, if they are in the searched file.
-    fn slice_of<'i>(&self, input: &'i Input) -> Option<Slice<'i>> {
-        let is_in_file = matches!(self.place.origin(), Origin::File(file) if file == input.path());
-        input.slice(self.range.start, self.stored()).filter(|_| is_in_file)
+    /// Whether its bytes are in the searched file, which is `input`.
+    fn is_in(&self, input: &Input) -> bool {
+        matches!(self.place.origin(), Origin::File(file) if file == input.path())
     }
 
-    /// Whether it is read again from its offset in the searched file.
-    pub(crate) fn is_read_alone(&self, input: &Input) -> bool {
-        self.format == Format::Bundle && self.slice_of(input).is_some()
+    /// The data of its place, from its start on.
+    fn rest_of<'d>(&self, data: Slice<'d>) -> Option<Slice<'d>> {
+        data.tail(self.range.start.checked_sub(data.offset())?)
     }
 }
 
+/// Code objects that are wanted of a search. Each is read while its bytes are there.
+pub(crate) struct ReadList<K, C> {
+    /// Those that only the bundle that is being visited has.
+    now: Vec<(usize, (K, C))>,
+    /// The others, by the place of the data that has them.
+    later: HashMap<Place, Vec<(K, C)>>,
+}
+
+impl<K, C: Borrow<CodeObject>> ReadList<K, C> {
+    /// Adds a code object: of the bundle that is being visited, or one that was visited before in data that has not ended.
+    pub(crate) fn add(&mut self, visited: Option<&Found<'_>>, wanted: (K, C)) {
+        let code_object = code_object_of(&wanted);
+        let index = code_object.entry;
+        let is_visited = |found: &&Found<'_>| found.locator(index) == code_object.locator();
+        match visited.filter(is_visited).is_some_and(|found| found.bundle.is_needed_for(index)) {
+            true => self.now.push((index, wanted)),
+            false => self.later.entry(code_object.bundle.place.data()).or_default().push(wanted),
+        }
+    }
+}
+
+/// What happens in a search whose code objects are read.
+pub(crate) enum Reading<'f, K, C, R> {
+    /// Something was found. What is wanted of it is added.
+    Found(Finding<'f>, &'f mut ReadList<K, C>),
+    /// The data at a place ends. What else is wanted of it is added.
+    End(&'f Place, &'f mut ReadList<K, C>),
+    /// Some wanted code objects were read together.
+    Read(R),
+}
+
+/// What a part of a search is about: the bundle of some wanted code objects with their indices in it, or why it cannot be read.
+pub(crate) type Together<'b, K, C> = (Result<&'b Bundle<'b>>, Vec<(usize, (K, C))>);
+
 impl Scan {
+    /// Searches a file, and reads the code objects that are wanted of it, all with `read`: those of inflated bundles during the
+    /// visit, all others at the end of the data that has them, on all processors. `weight` is that of [`read`](Self::read).
+    ///
+    /// # Errors
+    /// Those of the search, and of `each`.
+    pub(crate) fn run_and_read<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
+        &self,
+        input: &Input,
+        read: &(impl Fn(Together<'_, K, C>) -> R + Sync),
+        weight: &(impl Fn(&R) -> usize + Sync),
+        each: &mut dyn FnMut(Reading<'_, K, C, R>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut wanted = ReadList { now: Vec::new(), later: HashMap::new() };
+        self.walk(input.as_slice(), &|_| true, &mut |visit| match visit {
+            Visit::Found(finding) => {
+                let visited = if let Finding::Bundle(found) = &finding { Some(found.bundle) } else { None };
+                let flow = each(Reading::Found(finding, &mut wanted))?;
+                match visited.filter(|_| !wanted.now.is_empty()) {
+                    Some(bundle) => each(Reading::Read(read((Ok(bundle), mem::take(&mut wanted.now))))),
+                    None => Ok(flow),
+                }
+            }
+            Visit::End(place, data) => {
+                let flow = each(Reading::End(place, &mut wanted))?;
+                match wanted.later.remove(place) {
+                    Some(wanted) => self.read_in(data, wanted, read, weight, &mut |read| each(Reading::Read(read))),
+                    None => Ok(flow),
+                }
+            }
+        })
+    }
+
+    /// Reads code objects that are in some data, in order.
+    fn read_in<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
+        &self,
+        data: Slice<'_>,
+        wanted: Vec<(K, C)>,
+        read: &(impl Fn(Together<'_, K, C>) -> R + Sync),
+        weight: &(impl Fn(&R) -> usize + Sync),
+        take: &mut dyn FnMut(R) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        let work = |task| self.read_together(data, task, read);
+        parallel::in_order(tasks(wanted), work, weight, |results| {
+            for result in results {
+                if take(result)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// Reads code objects of a bundle.
+    fn read_together<K, C: Borrow<CodeObject>, R>(
+        &self,
+        data: Slice<'_>,
+        wanted: Vec<(K, C)>,
+        read: impl Fn(Together<'_, K, C>) -> R,
+    ) -> R {
+        let bundle = wanted.first().map(|first| Arc::clone(&code_object_of(first).bundle));
+        let rest = bundle.as_ref().and_then(|bundle| bundle.rest_of(data)).unwrap_or(Slice::from(&[][..]));
+        let entry = |wanted: &(K, C)| {
+            let part = code_object_of(wanted).part()?;
+            Some(Entry { parts: vec![part], ..Entry::at(&[], 0..0) })
+        };
+        let done = match wanted.iter().map(entry).collect() {
+            Some(entries) => {
+                let bundle = Bundle::plain(rest, Contents::new(entries, rest.len()), self.limits);
+                read((Ok(&bundle), wanted.into_iter().enumerate().collect()))
+            }
+            None => match self.reopen(rest, bundle.as_deref()) {
+                Ok(bundle) => read((Ok(&bundle), indexed(wanted))),
+                Err(error) => read((Err(error), indexed(wanted))),
+            },
+        };
+        rest.looked_at();
+        done
+    }
+
+    /// Reads a bundle again, which is at the start of some data.
+    fn reopen<'d>(&self, rest: Slice<'d>, bundle: Option<&BundleInfo>) -> Result<Bundle<'d>> {
+        let container: &dyn Container = match bundle.map(|bundle| bundle.format) {
+            Some(Format::Fatbin) => &Fatbin,
+            Some(Format::OffloadBinary | Format::SyclBin) => &SyclBin,
+            _ => &Wide,
+        };
+        let data = bundle.and_then(|bundle| rest.slice(0, bundle.stored())).unwrap_or(rest);
+        let bundle = Bundles::new(data, container, Inflate::Headers).with_limits(self.limits).next();
+        let gone = || Malformed::fault("the bundle", data.offset(), " is no longer there");
+        bundle.unwrap_or_else(|| Err(Error::malformed(data.path(), gone())))
+    }
+
     /// Reads the contents of code objects that a search of `input` with the same settings has found. `work` makes something
-    /// of each. What is compressed together is inflated once, and all processors are used where the code is in the file
-    /// itself; what is in members of zip files and packages takes another search of these. `weight` estimates the memory that a
+    /// of each. What is compressed together is inflated once, and all processors are used; what is not in the file itself, but in
+    /// members of zip files and packages, takes another search of these. `weight` estimates the memory that a
     /// result takes, in units of a few hundred bytes: while results of more than 100,000 wait, nothing else is read. `take` gets the
     /// results of what was read together, first those of the file, in order; what it breaks off is not read. If a bundle cannot
     /// be inflated, that is an error of the first of its code objects.
@@ -105,169 +234,129 @@ impl Scan {
         weight: impl Fn(&T) -> usize + Sync,
         take: &mut dyn FnMut(ReadResults<T>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let (tasks, elsewhere) = tasks(input, wanted);
-        let reader = Reader { scan: self, input, wanted, work: &work };
-        let weigh = |read: &ReadResults<T>| {
-            read.iter().map(|(_, read)| read.as_ref().map_or(1, &weight)).fold(1, usize::saturating_add)
+        let all = wanted.iter().copied().enumerate();
+        let (here, elsewhere): (Vec<_>, Vec<_>) = all.partition(|(_, code_object)| code_object.bundle.is_in(input));
+        let read = |together: Together<'_, usize, &CodeObject>| {
+            let contents = contents(together, |code_object, code| work(code_object, code));
+            contents.into_iter().map(|((index, _), content)| (index, content)).collect::<ReadResults<T>>()
         };
-        let is_over = parallel::in_order(
-            tasks,
-            |task| reader.task(task),
-            weigh,
-            |read| {
-                for contents in read {
-                    if take(contents).is_break() {
-                        return true;
-                    }
-                }
-                false
-            },
-        );
-        if is_over || elsewhere.is_empty() { Ok(()) } else { reader.elsewhere(elsewhere, take) }
-    }
-}
-
-/// What is read together, and the indices of what takes another search.
-fn tasks<'i>(input: &'i Input, wanted: &[&CodeObject]) -> (Vec<Task<'i>>, Vec<usize>) {
-    let (mut tasks, mut elsewhere) = (Vec::new(), Vec::new());
-    let mut together: HashMap<_, usize> = HashMap::new();
-    for (index, &code_object) in wanted.iter().enumerate() {
-        let bundle = &code_object.bundle;
-        let (task, compressed) = match (code_object.stored_in(input), code_object.packed.as_deref()) {
-            (Some(slice), None) => {
-                tasks.push(Task::Here(index, slice));
-                continue;
-            }
-            (Some(_), Some(packed)) if packed.codec != Codec::Unknown => {
-                (bundle.slice_of(input).map(|slice| Task::Packed(slice, Vec::new())), Some(&packed.stored))
-            }
-            _ => (bundle.is_read_alone(input).then(|| Task::Bundle(bundle.range.start, Vec::new())), None),
-        };
-        let Some(task) = task else {
-            elsewhere.push(index);
-            continue;
-        };
-        let at = *together.entry((Arc::as_ptr(bundle), compressed)).or_insert(tasks.len());
-        tasks.extend((at == tasks.len()).then_some(task));
-        if let Some(Task::Packed(_, indices) | Task::Bundle(_, indices)) = tasks.get_mut(at) {
-            indices.push(index);
+        let weigh = |read: &ReadResults<T>| weight_of(read, &weight);
+        let take = &mut |read| Ok(take(read));
+        if self.read_in(input.as_slice(), here, &read, &weigh, take)?.is_break() || elsewhere.is_empty() {
+            return Ok(());
         }
-    }
-    (tasks, elsewhere)
-}
-
-struct Reader<'r, W> {
-    scan: &'r Scan,
-    input: &'r Input,
-    wanted: &'r [&'r CodeObject],
-    work: &'r W,
-}
-
-impl<W> Reader<'_, W> {
-    fn task<T>(&self, task: Task<'_>) -> ReadResults<T>
-    where
-        W: Fn(&CodeObject, Slice<'_>) -> Result<T>,
-    {
-        match task {
-            Task::Here(index, slice) => {
-                let read = self.each(vec![index], |wanted| (self.work)(wanted, slice));
-                slice.looked_at();
-                read
-            }
-            Task::Packed(bundle, indices) => {
-                let mut last = LastInflated::default();
-                self.each(indices, |wanted| {
-                    let packed =
-                        wanted.packed.as_ref().ok_or_else(|| Error::internal("a code object is not compressed"))?;
-                    let inflated = last.get(bundle, packed)?;
-                    (self.work)(wanted, packed.slice_of(&inflated)?)
-                })
-            }
-            Task::Bundle(offset, indices) => {
-                match Wide::bundle_at(self.input, offset, Inflate::Headers, self.scan.limits) {
-                    Ok(bundle) => self.of_bundle(&bundle, indices),
-                    Err(error) => self.failed(&indices, error),
-                }
-            }
-        }
-    }
-
-    fn each<T>(&self, indices: Vec<usize>, mut read: impl FnMut(&CodeObject) -> Result<T>) -> ReadResults<T> {
-        let wanted = indices.into_iter().filter_map(|index| Some((index, *self.wanted.get(index)?)));
-        wanted.map(|(index, wanted)| (index, read(wanted).map_err(|error| placed(error, wanted)))).collect()
-    }
-
-    /// Reads code objects of a bundle, which is inflated as a whole if it is compressed.
-    fn of_bundle<T>(&self, bundle: &Bundle<'_>, indices: Vec<usize>) -> ReadResults<T>
-    where
-        W: Fn(&CodeObject, Slice<'_>) -> Result<T>,
-    {
-        let whole = match bundle.inflate_whole() {
-            Ok(whole) => whole,
-            Err(error) => return self.failed(&indices, error),
-        };
-        let mut last = LastInflated::default();
-        self.each(indices, |wanted| {
-            match (&whole, bundle.entries.get(wanted.entry).map(|entry| entry.parts.as_slice())) {
-                (Some(whole), Some([Part::Range(range)])) => (self.work)(wanted, whole.as_slice().claimed(range)?),
-                _ => (self.work)(wanted, bundle.content_after(wanted.entry, &mut last)?.as_slice()),
-            }
-        })
+        self.read_elsewhere(input, elsewhere, &read, &weigh, take)
     }
 
     /// Reads code objects by another search. One that it does not find is an error.
-    fn elsewhere<T>(&self, indices: Vec<usize>, take: &mut dyn FnMut(ReadResults<T>) -> ControlFlow<()>) -> Result<()>
-    where
-        W: Fn(&CodeObject, Slice<'_>) -> Result<T>,
-    {
-        let Self { scan, input, wanted, .. } = *self;
-        let mut room = Allowance::new(scan.limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)));
-        let mut by_locator: HashMap<Locator<'_>, Cell<Vec<usize>>> = HashMap::new();
-        for (index, wanted) in indices.into_iter().filter_map(|index| Some((index, *wanted.get(index)?))) {
-            by_locator.entry(wanted.locator()).or_default().get_mut().push(index);
+    fn read_elsewhere<T: Send>(
+        &self,
+        input: &Input,
+        wanted: Vec<(usize, &CodeObject)>,
+        read: &(impl Fn(Together<'_, usize, &CodeObject>) -> ReadResults<T> + Sync),
+        weight: &(impl Fn(&ReadResults<T>) -> usize + Sync),
+        take: &mut dyn FnMut(ReadResults<T>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut room = Allowance::new(self.limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)));
+        let mut by_data: HashMap<Place, Vec<(usize, &CodeObject)>> = HashMap::new();
+        let members: HashSet<_> = wanted.iter().map(|(_, code_object)| top_member(&code_object.bundle.place)).collect();
+        for wanted in wanted {
+            by_data.entry(wanted.1.bundle.place.data()).or_default().push(wanted);
         }
-        let mut left = by_locator.len();
-        let members: HashSet<_> = by_locator.keys().map(|locator| top_member(locator.place)).collect();
-        let scan = Scan { checksums: Checksums::None, ..scan.clone() };
+        let scan = Self { checksums: Checksums::None, ..self.clone() };
         let mut flow = ControlFlow::Continue(());
-        scan.run_in_members(input.as_slice(), &|name| members.contains(&Some(name)), &mut |finding| {
-            let Finding::Bundle(found) = finding else { return Ok(flow) };
-            let entries = 0..found.bundle.entries.len();
-            let here: Vec<_> = entries.filter_map(|entry| by_locator.get(&found.locator(entry))).collect();
-            if !here.is_empty() {
-                left = left.saturating_sub(here.len());
-                let indices = here.into_iter().flat_map(Cell::take).collect::<Vec<_>>();
-                flow = take(match room.take(found.bundle.full_len()?) {
-                    Some(()) => self.of_bundle(found.bundle, indices),
-                    None => {
-                        let error = Malformed::search("bytes to read", room.most(), found.bundle.offset);
-                        self.failed(&indices, Error::malformed(input.path(), error))
-                    }
-                });
+        scan.walk(input.as_slice(), &|name| members.contains(&Some(name)), &mut |visit| {
+            if let Visit::End(place, data) = visit
+                && flow.is_continue()
+                && let Some(wanted) = by_data.remove(place)
+            {
+                flow = match charge(&mut room, &wanted) {
+                    Ok(()) => self.read_in(data, wanted, read, weight, take)?,
+                    Err(error) => take(read((Err(Error::malformed(input.path(), error)), indexed(wanted))))?,
+                };
             }
-            Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
+            Ok(if by_data.is_empty() { ControlFlow::Break(()) } else { flow })
         })?;
-        let mut missing: Vec<usize> = by_locator.into_values().flat_map(Cell::into_inner).collect();
-        if flow.is_continue() && !missing.is_empty() {
-            missing.sort_unstable();
-            let _is_over = take(self.each(missing, |wanted| {
-                let text = format!("the code object '{}' is not found again", wanted.shown_id());
-                Err(Error::malformed(input.path(), Malformed::other(ErrorKind::NotFound, None, text)))
-            }));
+        let mut missing: Vec<_> = by_data.into_values().flatten().filter(|_| flow.is_continue()).collect();
+        missing.sort_unstable_by_key(|(index, _)| *index);
+        for wanted in missing {
+            let text = format!("the code object '{}' is not found again", wanted.1.shown_id());
+            let error = Error::malformed(input.path(), Malformed::other(ErrorKind::NotFound, None, text));
+            if take(read((Err(error), vec![(0, wanted)])))?.is_break() {
+                break;
+            }
         }
         Ok(())
     }
-
-    /// An error of the first of some code objects.
-    fn failed<T>(&self, indices: &[usize], error: Error) -> ReadResults<T> {
-        let first = indices.first().and_then(|&index| Some((index, *self.wanted.get(index)?)));
-        first.map(|(index, wanted)| (index, Err(placed(error, wanted)))).into_iter().collect()
-    }
 }
 
-/// An error of a code object, with its place.
-fn placed(error: Error, wanted: &CodeObject) -> Error {
-    error.at(&wanted.bundle.place)
+fn code_object_of<K, C: Borrow<CodeObject>>((_, code_object): &(K, C)) -> &CodeObject {
+    code_object.borrow()
+}
+
+/// Charges the bundles of some code objects, which may share bytes, for being read again.
+fn charge(room: &mut Allowance, wanted: &[(usize, &CodeObject)]) -> Result<(), Malformed> {
+    for bundle in wanted.chunk_by(|(_, a), (_, b)| Arc::ptr_eq(&a.bundle, &b.bundle)) {
+        let Some(bundle) = bundle.first().map(|(_, code_object)| &code_object.bundle) else { continue };
+        let spent = room.take(bundle.size.max(bundle.stored()));
+        spent.ok_or_else(|| Malformed::search("bytes to read", room.most(), bundle.range.start))?;
+    }
+    Ok(())
+}
+
+fn indexed<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<(usize, (K, C))> {
+    wanted.into_iter().map(|wanted| (code_object_of(&wanted).entry, wanted)).collect()
+}
+
+/// What is read together of some data: for each bundle, what is compressed together, and what has to be inflated or restored.
+fn tasks<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, C)>> {
+    let (mut tasks, mut together) = (Vec::<Vec<(K, C)>>::new(), HashMap::new());
+    for wanted in wanted {
+        let code_object = code_object_of(&wanted);
+        let stored = match code_object.part() {
+            Some(Part::Packed(packed)) => Some(Some(packed.stored)),
+            Some(_) => None,
+            None => Some(None),
+        };
+        let next = tasks.len();
+        let bundle = Arc::as_ptr(&code_object.bundle);
+        let at = stored.map_or(next, |stored| *together.entry((bundle, stored)).or_insert(next));
+        match tasks.get_mut(at) {
+            Some(task) => task.push(wanted),
+            None => tasks.push(vec![wanted]),
+        }
+    }
+    tasks
+}
+
+/// Reads code objects of a bundle one after another. If it cannot be inflated, that is an error of the first.
+pub(crate) fn contents<K, C: Borrow<CodeObject>, T>(
+    (bundle, wanted): Together<'_, K, C>,
+    read: impl Fn(&CodeObject, Slice<'_>) -> Result<T>,
+) -> Vec<((K, C), Result<T>)> {
+    let mut inflated = bundle.and_then(|bundle| Ok((bundle, bundle.inflate_whole()?))).map_err(Some);
+    let mut last = LastInflated::default();
+    let content = |(index, wanted): (usize, (K, C))| {
+        let code_object = code_object_of(&wanted);
+        let content = match &mut inflated {
+            Err(error) => Err(error.take()?),
+            Ok((bundle, Some(whole))) => bundle
+                .range_of(index)
+                .and_then(|range| whole.as_slice().claimed(&range))
+                .and_then(|code| read(code_object, code)),
+            Ok((bundle, None)) => {
+                bundle.content_after(index, &mut last).and_then(|content| read(code_object, content.as_slice()))
+            }
+        };
+        let content = content.map_err(|error| error.at(&code_object.bundle.place));
+        Some((wanted, content))
+    };
+    wanted.into_iter().map_while(content).collect()
+}
+
+/// The weight of what was read together, if `weight` is that of each content.
+pub(crate) fn weight_of<K, T>(read: &[(K, Result<T>)], weight: impl Fn(&T) -> usize) -> usize {
+    read.iter().map(|(_, read)| read.as_ref().map_or(1, &weight)).fold(1, usize::saturating_add)
 }
 
 /// The member of a zip file that holds a place.

@@ -27,6 +27,7 @@ use std::rc::Rc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
 
+use super::found::Visit;
 use super::place::Place;
 use super::walk::Walk;
 use super::{CodeObjectRef, Finding, Scan, Wide};
@@ -283,8 +284,8 @@ impl Uri {
                 found = Some(Input::set_aside(&self.path, part.bytes()).with_path(&self.path)?);
                 Ok(())
             };
-            let mut note = |finding: Finding<'_>| {
-                if let Finding::Broken { place, error } = finding {
+            let mut note = |visit: Visit<'_>| {
+                if let Visit::Found(Finding::Broken { place, error }) = visit {
                     broken.get_or_insert_with(|| error.at(place));
                 }
                 Ok(ControlFlow::Continue(()))

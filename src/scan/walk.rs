@@ -1,23 +1,22 @@
 //! Walks through a file: identifies each part and searches the parts inside it.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io::{self, BufReader};
-use std::ops::Range;
+use std::io::BufReader;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use super::budget::{self, Budget, Spent};
 use super::code_object::{ID_MAX, step_name};
-use super::found::{Finding, Format, Found};
+use super::found::{EntryFacts, Finding, Format, Found, Visit};
 use super::packages::{Explained, Stream};
 use super::place::{Place, Step};
 use super::sections::{self, Holds, ListedSections, Sections};
 use super::sycl::ImageTables;
 use super::uri::{Goal, StepNumbers};
 use super::wide::Wide;
-use super::zip::{self, CUT, ZipContent, ZipMember};
-use super::{Checksums, Scan, Unread, Visitor};
+use super::{Checksums, Scan, Unread, ahead};
 use crate::bytes::len_u64;
-use crate::code::target;
+use crate::code::{ContentKind, target};
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
 use crate::container::fatbin::Fatbin;
 use crate::container::host::wrapper::{self, Wrapped};
@@ -28,10 +27,11 @@ use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{self, Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compressed;
 use crate::container::syclbin::SyclBin;
+use crate::container::zip::{self, CUT, ZipContent, ZipMember};
 use crate::container::{Container, Contents, Entry, bitcode, spirv};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
-use crate::parallel;
+use crate::io::once;
 
 /// The maximum nesting depth of containers.
 const DEPTH_MAX: u32 = 16;
@@ -44,9 +44,6 @@ const SHADER: Unread = Unread::anything("SPIR-V module without kernels");
 
 /// A device code section without content: the file was split, or holds only debugging information.
 const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
-
-/// The weight of what is inflated ahead: while one waits, no other is begun.
-const ONE_WAITS: usize = parallel::WEIGHT_MAX + 1;
 
 /// A walk and its visitor.
 pub(super) struct Walk<'a, 'w, 'v> {
@@ -67,6 +64,9 @@ pub(super) struct Walk<'a, 'w, 'v> {
     goal: Option<Goal<'w>>,
     visitor: &'w mut Visitor<'v>,
 }
+
+/// The callback of a walk. What it breaks off ends without an error.
+pub(super) type Visitor<'v> = dyn FnMut(Visit<'_>) -> Result<ControlFlow<()>> + 'v;
 
 /// The parts of a file that a walk searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +136,14 @@ fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
         _ => return None,
     };
     zip::start_at_end(data, comment).filter(|&start| start >= least)
+}
+
+/// A member of a zip file, inflated; none unless the search needs all of it.
+fn inflate_for(scan: &Scan, content: &ZipContent<'_>) -> Option<Result<Input>> {
+    let magic = Magic::identify(&once::head(&mut content.reader().ok()?, ContentKind::HEAD_LEN).ok()?);
+    let is_kept = !magic.is_package() && (scan.deep || magic.may_hold_code() && magic.unread().is_none());
+    let inflate = || content.reader().and_then(|reader| Input::spool(content.stored.path(), reader));
+    (is_kept && content.size <= scan.limits.inflated).then(|| inflate().map_err(|error| content.error(error)))
 }
 
 /// The sections of an object that are read together with others.
@@ -222,11 +230,19 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             magic => magic,
         };
         self.look_as(magic, at.with(before))?;
-        let Some(start) = zip else { return Ok(()) };
-        match self.deeper(at, 1)? {
-            Some(at) if self.spend(at, data.len().saturating_sub(start))? => self.zip(at),
-            _ => Ok(()),
+        if let Some(start) = zip
+            && let Some(at) = self.deeper(at, 1)?
+            && self.spend(at, data.len().saturating_sub(start))?
+        {
+            self.zip(at)?;
         }
+        if at.place.is_data() { self.end(at) } else { Ok(()) }
+    }
+
+    /// Reports the end of a file, or of what was inflated: also if nothing more is read of it.
+    pub(super) fn end(&mut self, at: Spot<'_>) -> Result<()> {
+        self.budget.is_spent |= (self.visitor)(Visit::End(at.place, at.data))?.is_break();
+        Ok(())
     }
 
     /// Searches data of a known format.
@@ -305,7 +321,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let Err((what, limit)) = cost(&mut self.budget) else { return Ok(true) };
         self.budget.is_spent = true;
         let error = at.error(Malformed::search(what, limit, at.data.offset()));
-        (self.visitor)(Finding::Broken { place: at.place, error }).map(|_| false)
+        (self.visitor)(Visit::Found(Finding::Broken { place: at.place, error })).map(|_| false)
     }
 
     /// Reports a finding, charging `count` to the finding limit; does nothing once the limit is reached.
@@ -317,7 +333,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         });
         if self.charge(at, |budget| budget.take_found(count).and_then(|()| budget.take_names(names)))? {
             // Nothing more is read.
-            self.budget.is_spent |= (self.visitor)(finding)?.is_break();
+            self.budget.is_spent |= (self.visitor)(Visit::Found(finding))?.is_break();
         }
         Ok(())
     }
@@ -328,6 +344,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             return Err(error);
         }
         self.tell(1, at, Finding::Broken { place: at.place, error })
+    }
+
+    /// What was read; none if it is broken, which is reported.
+    pub(super) fn sound<T>(&mut self, at: Spot<'_>, read: Result<T>) -> Result<Option<T>> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(error) => self.broken(at, error).map(|()| None),
+        }
     }
 
     pub(super) fn unread(&mut self, at: Spot<'_>, what: Unread) -> Result<()> {
@@ -347,41 +371,37 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     /// Walks consecutive bundles of one family. Returns how many it found, and the end of the last one in the data.
     fn bundles(&mut self, at: Spot<'_>, container: &dyn Container, format_of: FormatOf) -> Result<(usize, u64)> {
         let data = at.data;
-        let compressed = match (self.scan.inflate, &self.goal) {
-            (Inflate::Whole, None) => {
-                sequence::ahead(data, container, self.budget.limits_at(at.place), self.budget.left())
+        let compressed = match self.scan.inflate {
+            Inflate::Whole | Inflate::AsNeeded if self.goal.is_none() => {
+                sequence::to_inflate(data, container, self.scan.inflate, self.budget.limits_at(at.place))
             }
             _ => Vec::new(),
         };
-        let inflate = |compressed: Compressed<'_>| (compressed.offset(), compressed.inflate_whole());
-        parallel::in_order(
-            compressed,
-            inflate,
-            |_| ONE_WAITS,
-            |ahead| {
-                let mut bundles = Bundles::new(data, container, self.scan.inflate);
-                let mut end = data.offset();
-                let mut index = 0_usize;
-                loop {
-                    bundles.take_inflated(ahead);
-                    match self.next_bundle(at, &mut bundles)? {
-                        None => break,
-                        Some(Ok(bundle)) => {
-                            if self.scan.deep {
-                                end = bundle.range().map_or(end, |range| range.end);
-                            }
-                            self.report(at, index, bundle, format_of)?;
+        let with_size = compressed.into_iter().map(|compressed| (compressed.recorded().inflated, compressed));
+        let inflate = |compressed: Compressed<'_>| Some((compressed.offset(), compressed.inflate_whole()));
+        ahead::inflate(with_size, self.budget.left(), inflate, |inflated| {
+            let mut bundles = Bundles::new(data, container, self.scan.inflate);
+            let mut end = data.offset();
+            let mut index = 0_usize;
+            loop {
+                bundles.take_inflated(inflated);
+                match self.next_bundle(at, &mut bundles)? {
+                    None => break,
+                    Some(Ok(bundle)) => {
+                        if self.scan.deep {
+                            end = bundle.range().map_or(end, |range| range.end);
                         }
-                        Some(Err(error)) => self.broken(at, error)?,
+                        self.report(at, index, bundle, format_of)?;
                     }
-                    index = index.saturating_add(1);
+                    Some(Err(error)) => self.broken(at, error)?,
                 }
-                if let Some(offset) = bundles.stopped_at() {
-                    self.trailing(at, Some(offset), None)?;
-                }
-                Ok((index, end.saturating_sub(data.offset())))
-            },
-        )
+                index = index.saturating_add(1);
+            }
+            if let Some(offset) = bundles.stopped_at() {
+                self.trailing(at, Some(offset), None)?;
+            }
+            Ok((index, end.saturating_sub(data.offset())))
+        })
     }
 
     /// The next bundle, or why it cannot be read. None at the end, and once the cost of inflating exceeds the limit.
@@ -428,7 +448,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Ok(format) => {
                 // What a deep search finds may have other data after it.
                 let space_end = if self.scan.deep { 0 } else { at.data.end() };
-                self.bundle(at, &Found { place: at.place, format, index, bundle: &bundle, numbers: &[], space_end })?;
+                self.bundle(at, format, index, &bundle, space_end)?;
             }
             Err(malformed) => self.broken(at, at.error(malformed))?,
         }
@@ -442,7 +462,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if !self.settle(at, &mut bundle)? {
             return Ok(());
         }
-        self.bundle(at, &Found { place: at.place, format, index, bundle: &bundle, numbers: &[], space_end: 0 })
+        self.bundle(at, format, index, &bundle, 0)
     }
 
     /// Reports faults beside which the rest can be read.
@@ -451,18 +471,24 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Reports one bundle and searches it.
-    fn bundle(&mut self, at: Spot<'_>, found: &Found<'_>) -> Result<()> {
-        let Found { place, bundle, .. } = *found;
+    fn bundle(
+        &mut self,
+        at: Spot<'_>,
+        format: Format,
+        index: usize,
+        bundle: &Bundle<'_>,
+        space_end: u64,
+    ) -> Result<()> {
+        let place = at.place;
         let ids = place.weight().saturating_add(budget::ids_len(bundle, usize::MAX));
         if self.spend(at, ids.saturating_add(budget::targets_len(bundle)))? {
-            let is_in_section =
-                found.format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
+            let is_in_section = format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
             self.in_sections = self.in_sections.saturating_add(u64::from(is_in_section));
-            let numbers = match self.reach {
-                Reach::Everything => self.numbers_of(place, bundle),
-                Reach::Packager => Vec::new(),
-            };
-            let found = Found { numbers: &numbers, ..*found };
+            let mut facts = EntryFacts::default();
+            if self.reach == Reach::Everything {
+                facts.numbers = self.numbers_of(place, bundle);
+            }
+            let found = Found { place, format, index, bundle, facts: &facts, space_end };
             self.tell(budget::found_in(bundle), at, Finding::Bundle(found))?;
             if self.reach == Reach::Everything {
                 self.nested(at, &found)?;
@@ -480,14 +506,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Searches the code objects of a bundle that are bundles themselves. A device image may be an archive.
     fn nested(&mut self, at: Spot<'_>, found: &Found<'_>) -> Result<()> {
-        let Found { bundle, numbers, .. } = *found;
+        let Found { bundle, facts, .. } = *found;
         // Entries may share bytes without limit; those of compilers never do.
-        let stored_len = match bundle.stored_len() {
-            Ok(stored_len) => stored_len,
-            Err(error) => return self.broken(at, error),
-        };
+        let Some(stored_len) = self.sound(at, bundle.stored_len())? else { return Ok(()) };
         let mut left = stored_len;
-        for ((code_object, entry), &number) in found.code_objects().zip(&bundle.entries).zip(numbers) {
+        for ((code_object, entry), &number) in found.code_objects().zip(&bundle.entries).zip(&facts.numbers) {
             let index = code_object.index();
             let is_container = code_object.head().is_some_and(|head| {
                 let magic = Magic::identify(&head);
@@ -672,10 +695,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     fn members<'m>(&mut self, at: Spot<'_>, members: impl Iterator<Item = Result<ArchiveMember<'m>>>) -> Result<()> {
         for member in members {
-            let member = match member {
-                Ok(member) => member,
-                Err(error) => return self.broken(at, error),
-            };
+            let Some(member) = self.sound(at, member)? else { return Ok(()) };
             // Many members may share a long name.
             if !self.spend(at, len_u64(member.name))? {
                 return Ok(());
@@ -697,10 +717,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     /// Searches a member of a thin archive, which is a separate file.
     fn beside(&mut self, at: Spot<'_>, path: &Path) -> Result<()> {
         let place = at.place.clone().in_file(path);
-        let input = match self.sources.enter(path) {
-            Ok(input) => input,
-            Err(error) => return self.broken(at.to(&place, at.data), error),
-        };
+        let entered = self.sources.enter(path);
+        let Some(input) = self.sound(at.to(&place, at.data), entered)? else { return Ok(()) };
         self.budget.add_file(input.len());
         let looked = self.look(at.to(&place, input.as_slice()));
         self.sources.leave();
@@ -714,28 +732,24 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             members.retain(|member| is_searched(&member.name));
         }
         let scan = self.scan;
-        let large = match self.goal {
-            Some(_) => Vec::new(),
-            None => zip::large(&members, self.budget.left()),
-        };
-        let inflate = |(index, content): (usize, ZipContent<'_>)| (index, content.inflate_for(scan));
-        parallel::in_order(
-            large,
-            inflate,
-            |_| parallel::WEIGHT_MAX,
-            |inflated| {
-                let mut inflated = inflated.peekable();
-                for (index, member) in members.into_iter().enumerate() {
-                    let inflated = inflated.next_if(|(next, _)| *next == index).and_then(|(_, inflated)| inflated);
-                    self.zip_member(at, member, inflated)?;
-                    at.data.looked_at();
-                    if self.budget.is_spent {
-                        break;
-                    }
+        let compressed = (0..).zip(&members).filter_map(|(index, member)| {
+            let content = member.content.as_ref().ok().filter(|content| content.form.is_some())?;
+            Some((content.size, (index, *content)))
+        });
+        let compressed: Vec<_> = compressed.filter(|_| self.goal.is_none()).collect();
+        let inflate = |(index, content)| Some((index, inflate_for(scan, &content)?));
+        ahead::inflate(compressed.into_iter(), self.budget.left(), inflate, |inflated| {
+            let mut inflated = inflated.peekable();
+            for (index, member) in (0..).zip(members) {
+                let inflated = inflated.next_if(|(next, _)| *next == index);
+                self.zip_member(at, member, inflated.map(|(_, inflated)| inflated))?;
+                at.data.looked_at();
+                if self.budget.is_spent {
+                    break;
                 }
-                Ok::<(), Error>(())
-            },
-        )?;
+            }
+            Ok::<(), Error>(())
+        })?;
         match error {
             Some(error) if is_unreadable => self.broken_container(at, error)?,
             error => error.map_or(Ok(()), |error| self.broken(at, error))?,
@@ -747,12 +761,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Searches a member, which another thread may have inflated.
-    fn zip_member(&mut self, at: Spot<'_>, member: ZipMember<'_>, inflated: Option<io::Result<Input>>) -> Result<()> {
+    fn zip_member(&mut self, at: Spot<'_>, member: ZipMember<'_>, inflated: Option<Result<Input>>) -> Result<()> {
         let Some(place) = self.step(at.place, Step::Member(member.name)) else { return Ok(()) };
-        let content = match member.content {
-            Ok(content) => content,
-            Err(error) => return self.broken(at.to(&place, at.data), error),
-        };
+        let Some(content) = self.sound(at.to(&place, at.data), member.content)? else { return Ok(()) };
         if content.form.is_none() {
             return self.stored_member(at.to(&place, at.data), &content);
         }
@@ -761,7 +772,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         match inflated {
             Some(_) if !self.spend(at, content.size)? => Ok(()),
             Some(Ok(input)) => self.look(at.to(&place, input.as_slice())),
-            Some(Err(error)) => self.broken(at, content.error(error)),
+            Some(Err(error)) => self.broken(at, error),
             None => match content.reader() {
                 Ok(reader) => {
                     let reader = &mut Explained { reader, explain: |error| content.error(error) };

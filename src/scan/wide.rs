@@ -6,11 +6,10 @@ use crate::bytes::{Bounds, len_u64};
 use crate::container::binary::Binary;
 use crate::container::magic::Magic;
 use crate::container::object::FatObject;
-use crate::container::sequence::{Bundle, Bundles, Inflate};
+use crate::container::sequence::Bundle;
 use crate::container::text::Text;
-use crate::container::{Container, Contents, Limits, object};
-use crate::error::{Error, Malformed, Result};
-use crate::io::input::Input;
+use crate::container::{Container, Contents, object};
+use crate::error::Malformed;
 
 /// The container for bundles of any form, detected by the first bytes.
 pub(crate) struct Wide;
@@ -24,18 +23,6 @@ impl Wide {
         let what = bundle.compressed.map_or("bundle", |recorded| recorded.what);
         Self::format_of(bundle.beginning())
             .ok_or_else(|| Malformed::compressed(what, bundle.offset, "the inflated data is not a bundle"))
-    }
-
-    /// The bundle at an offset of a file where a search found one.
-    ///
-    /// # Errors
-    /// Those of reading it, and [`Malformed`] if the file has none there, because it changed.
-    pub(crate) fn bundle_at(input: &Input, offset: u64, inflate: Inflate, limits: Limits) -> Result<Bundle<'_>> {
-        let rest = input.slice(offset, input.len().saturating_sub(offset));
-        let bundle = rest.and_then(|rest| Bundles::new(rest, &Self, inflate).with_limits(limits).next());
-        bundle.unwrap_or_else(|| {
-            Err(Error::malformed(input.path(), Malformed::fault("the bundle", offset, " is no longer there")))
-        })
     }
 
     /// The form of a bundle that begins with `head`.

@@ -4,7 +4,7 @@ use super::files::Frame;
 use super::looks_end;
 use super::measure::{Bomb, MB};
 use crate::properties::aks2s;
-use crate::properties::images::{ELF_INTEL, ELF_X86_64, Image, PVC, Section, elf, spirv, zebin};
+use crate::properties::images::{ELF_X86_64, Image, PVC, Section, elf, shared_zebin, spirv, zebin};
 use crate::properties::make::archive;
 use crate::properties::syclbins;
 
@@ -46,13 +46,7 @@ fn tables_of_many_images() {
 /// The GPU of an ELF file for Intel GPUs is in a section, so each entry may cost a walk over the same sections.
 #[test]
 fn an_elf_file_of_many_sections_in_many_entries() {
-    let sections: Vec<Section> = std::iter::repeat_n((".text".to_owned(), 0, Vec::new()), 60_000).collect();
-    let code = elf(ELF_INTEL, &sections);
-    let (count, id) = (10_000_u64, b"sycl-spir64_gen--".as_slice());
-    let [start, len, id_len] = [32 + count * 41, u64::try_from(code.len()).unwrap(), 17].map(u64::to_le_bytes);
-    let entry = [start.as_slice(), &len, &id_len, id].concat();
-    let header = [b"__CLANG_OFFLOAD_BUNDLE__".as_slice(), &count.to_le_bytes()].concat();
-    let data = [header, entry.repeat(usize::try_from(count).unwrap()), code].concat();
+    let data = shared_zebin(10_000, 60_000);
     Bomb::new("10,000 entries of one zebin", &["inspect", "in"]).file("in", data).reports("bytes to read");
 }
 

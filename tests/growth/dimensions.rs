@@ -444,6 +444,7 @@ fn device_images() -> Vec<Dimension> {
         one_file("compressed device images", 2000, of(images::Image::packed), &[]),
         one_file("device images without a table", 2000, of(images::Image::unlisted), &[]),
         one_file("sections with device images", 100, sections, &[]),
+        one_file("entries and sections of one ELF file", 400, |n| images::shared_zebin(n, n), &[]),
     ]
 }
 

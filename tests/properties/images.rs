@@ -94,6 +94,17 @@ impl Program {
 pub const ELF_X86_64: (u16, u16) = (62, 3);
 pub const ELF_INTEL: (u16, u16) = (205, 1);
 
+/// A bundle whose entries all are one ELF file for Intel GPUs, with many sections.
+pub fn shared_zebin(entries: usize, sections: usize) -> Vec<u8> {
+    let sections: Vec<Section> = std::iter::repeat_n((".text".to_owned(), 0, Vec::new()), sections).collect();
+    let code = elf(ELF_INTEL, &sections);
+    let (count, id) = (u64::try_from(entries).unwrap(), b"sycl-spir64_gen--".as_slice());
+    let [start, len, id_len] = [32 + count * 41, u64::try_from(code.len()).unwrap(), 17].map(u64::to_le_bytes);
+    let entry = [start.as_slice(), &len, &id_len, id].concat();
+    let header = [b"__CLANG_OFFLOAD_BUNDLE__".as_slice(), &count.to_le_bytes()].concat();
+    [header, entry.repeat(entries), code].concat()
+}
+
 /// An ELF file of 64 bits with these sections.
 pub fn elf((machine, kind): (u16, u16), sections: &[Section]) -> Vec<u8> {
     let mut made: Vec<_> = Vec::new();

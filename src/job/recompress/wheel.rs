@@ -6,7 +6,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use rawzip::Crc32;
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::record::{self, Sum};
 use super::{RecompressedZip, Recompression, Rewriter, Rewritten, Span};
-use crate::bytes::{text, to_u64};
+use crate::bytes::text;
 use crate::codec::{Form, Method};
 use crate::container::magic::Magic;
 use crate::container::zip::{Contents, Directory, Layout, ZipContent, ZipMember};
@@ -25,13 +25,11 @@ use crate::io::input::{Input, Slice, Spool};
 use crate::io::once;
 use crate::io::output::Output;
 use crate::io::piece::Piece;
+use crate::job::digest::are_equal;
 use crate::scan::{HEAD, Place, Step, exceeded};
 
 /// The maximum size of a `RECORD` in bytes. That of a wheel with 15,000 files has 1.5 MB.
 const RECORD_MAX: u64 = 16 << 20;
-
-/// The size of the blocks in which files are compared, in bytes.
-const BLOCK: usize = 128 << 10;
 
 /// Recompresses the members of a zip file.
 pub(super) fn rewrite(
@@ -152,7 +150,7 @@ impl ZipRewrite<'_, '_, '_> {
         self.run.refusals.place(refused, &member.place);
         let Rewritten { output, result, is_emptied } = rewritten.map_err(|error| error.at(&member.place))?;
         let new = if result.bundles > 0 { output.into_input(name)? } else { Input::from_bytes("", Vec::new()) };
-        let is_same = new.is_empty() || is_same(new.as_slice(), input.as_slice()).with_path(name)?;
+        let is_same = new.is_empty() || are_equal(new.as_slice(), input.as_slice()).with_path(name)?;
         let packed = if is_same { None } else { Some(PackedChange::of(member.content.form, new.as_slice())?) };
         // A stored file with a hole in it has its old length, and compresses better with the whole zip file.
         let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
@@ -306,24 +304,6 @@ impl Member<'_> {
 /// The first bytes of a member, by which it is identified.
 fn head_of(content: &ZipContent<'_>) -> io::Result<Vec<u8>> {
     once::head(&mut content.reader()?, HEAD.min(content.size.saturating_sub(1)))
-}
-
-/// Whether two files have the same bytes. Reads them rather than their mappings, which would fill the memory.
-fn is_same(one: Slice<'_>, other: Slice<'_>) -> io::Result<bool> {
-    let (mut left, mut readers) = (one.len(), [one.reader(), other.reader()]);
-    let mut blocks = [vec![0; BLOCK], vec![0; BLOCK]];
-    let mut is_same = one.len() == other.len();
-    while is_same && left > 0 {
-        let len = usize::try_from(left).map_or(BLOCK, |left| left.min(BLOCK));
-        for (reader, block) in readers.iter_mut().zip(&mut blocks) {
-            block.truncate(len);
-            reader.read_exact(block)?;
-        }
-        let [one, other] = &blocks;
-        is_same = one == other;
-        left = left.saturating_sub(to_u64(len));
-    }
-    Ok(is_same)
 }
 
 /// Hash and size of what a reader reads.

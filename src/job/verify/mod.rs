@@ -606,6 +606,7 @@ mod tests {
     use crate::container::sequence::Bundles;
     use crate::container::stream::{Method, Recorded};
     use crate::io::write_to;
+    use crate::scan::EntryFacts;
 
     #[test]
     fn a_compressed_bundle_whose_size_takes_33_bits_is_not_loadable() {
@@ -622,7 +623,7 @@ mod tests {
                 format: Format::Bundle,
                 index: 0,
                 bundle: &bundle,
-                numbers: &[],
+                facts: &EntryFacts::default(),
                 space_end: 0,
             })
         };
@@ -681,8 +682,8 @@ mod tests {
             data.resize(usize::try_from(first + 3 * LEN).unwrap(), 0);
             let (binary, place) = (Binary::default(), Place::of_file(Path::new("in")));
             let bundle = Bundles::new(&data[..], &binary, Inflate::Headers).next().unwrap().unwrap();
-            let (format, numbers) = (Format::Bundle, &[][..]);
-            let found = Found { place: &place, bundle: &bundle, index: 0, format, numbers, space_end: 0 };
+            let (format, facts) = (Format::Bundle, &EntryFacts::default());
+            let found = Found { place: &place, bundle: &bundle, index: 0, format, facts, space_end: 0 };
             let mut pairs = Vec::new();
             overlaps(&found, &mut |(rule, text)| {
                 assert_eq!(rule, Rule::Overlap);
