@@ -6,8 +6,9 @@
 //!   program header of its own. What follows moves by multiples of the alignment that the segments there need, which may be
 //!   less than linkers gave them.
 //! - The section is split too. Its parts are new sections of its name, at the end of the table. The old one becomes a section without
-//!   contents, which is not loaded and has the range of all parts in the file: NVIDIA's cuobjdump reads just the first
-//!   section of a name, whatever its type is.
+//!   contents, at an address behind all segments: GNU's `strip` takes one without an address for a part of every note. If it
+//!   holds fatbins, it has the range of all parts in the file, because NVIDIA's cuobjdump reads just the first section of a
+//!   name, whatever its type is. `eu-elflint` reports that. Otherwise it is empty.
 //! - The new program headers of a library stand before all else, with a new file header, and are loaded at the first address of the
 //!   first gap. All else keeps its address, also the old headers. GNU's `strip` writes program headers directly after the
 //!   file header, wherever they were, and here there is room for them.
@@ -171,7 +172,8 @@ pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
             }
             section.size = section_end.checked_sub(section.address)?;
             let gap = offset(gap.start)?..offset(gap.end)?;
-            cuts.push(Cut { range: offset(start)?..offset(end)?, gap, segment: index, section: owner });
+            let is_of_cuda = closed.sections.get(owner)?.size > 0;
+            cuts.push(Cut { range: offset(start)?..offset(end)?, gap, segment: index, section: owner, is_of_cuda });
         }
     }
 
@@ -182,8 +184,9 @@ pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
     let opened = Program::of(data, len, header, segments, sections)?;
     let start = if front > 0 { cuts.first()?.range.start } else { moves.moved(old_header).checked_sub(FATBIN_LEN)? };
     let again = opened.closed(&cuts, &Room { front, start })?;
-    let is_same =
-        again.header == closed.header && again.segments == closed.segments && again.sections == closed.sections;
+    if again.header != closed.header || again.segments != closed.segments || again.sections != closed.sections {
+        return None;
+    }
 
     let kept = opened.sections.len();
     changes.extend(closed.renumbered(|section, _| *owners.get(section.checked_sub(kept)?)?)?);
@@ -196,7 +199,7 @@ pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
         changes.push((start..start.checked_add(used)?, vec![Piece::Zeros(used)]));
     }
     changes.push((headers, vec![Piece::Bytes(ENCODING.encode(&opened.sections))]));
-    in_order(changes).filter(|_| is_same)
+    in_order(changes)
 }
 
 /// The changes in the order of the file; none if two of them share bytes.
@@ -266,6 +269,8 @@ struct Cut {
     /// The indices of what it lies in.
     segment: usize,
     section: usize,
+    /// Whether the section holds fatbins.
+    is_of_cuda: bool,
 }
 
 /// Where the new program headers are.
@@ -420,7 +425,10 @@ impl<'d> Program<'d> {
             && section.flags & SHF_ALLOC.0 != 0
             && gap.end <= end.min(section.offset.checked_add(section.size)?)
             && address(offset, in_memory.address)? == address(section.offset, section.address)?;
-        (is_alone && is_loaded && !range.is_empty()).then_some(Cut { range, gap: gap.clone(), segment, section: index })
+        let is_of_cuda =
+            slice(self.data, section.offset, section.size).is_some_and(|bytes| bytes.starts_with(&fatbin::MAGIC));
+        let cut = Cut { range, gap: gap.clone(), segment, section: index, is_of_cuda };
+        (is_alone && is_loaded && !cut.range.is_empty()).then_some(cut)
     }
 
     /// Makes room for the new program headers at the start of a gap, which is then the first.
@@ -526,15 +534,18 @@ impl<'d> Program<'d> {
         moves.add(0..0, room.front);
         moves.add(headers.end..headers.end, grown);
         cuts.iter().for_each(|cut| moves.add(cut.range.clone(), 0));
+        let memory = self.loaded().filter_map(|(_, segment)| segment.address.checked_add(segment.memory)).max();
+        let mut free = memory?.checked_next_multiple_of(PAGE_MAX)?;
         for (index, section) in sections.iter_mut().enumerate().skip(1) {
             let (start, size) = (section.offset, section.size);
             section.offset = moves.moved(start);
-            if cuts.iter().any(|cut| cut.section == index) {
+            if let Some(cut) = cuts.iter().find(|cut| cut.section == index) {
                 let end = moves.moved(start.checked_add(size)?);
-                section.size = end.checked_sub(moves.moved(start))?;
+                section.size = if cut.is_of_cuda { end.checked_sub(section.offset)? } else { 0 };
                 section.kind = SHT_NOBITS.0.into();
-                section.flags = 0;
-                section.address = 0;
+                section.flags = SHF_ALLOC.0;
+                section.address = free;
+                free = free.checked_add(section.size)?.checked_next_multiple_of(PAGE_MAX)?;
             }
         }
         let segments = self.split_segments(cuts, room, &moves)?;
@@ -659,7 +670,12 @@ impl<'d> Program<'d> {
     /// The changes of all symbols for whose section and address there is another section.
     fn renumbered(&self, section: impl Fn(usize, u64) -> Option<u16>) -> Option<Vec<Change<'static>>> {
         let mut changes = Vec::new();
-        for table in self.sections.iter().filter(|table| table.is_any(&[SHT_SYMTAB, SHT_DYNSYM])) {
+        let tables = self.sections.iter().filter(|table| table.is_any(&[SHT_SYMTAB, SHT_DYNSYM]));
+        // Tables that share bytes would be read again and again.
+        if total(tables.clone().map(|table| table.size)) > len_u64(self.data) {
+            return None;
+        }
+        for table in tables {
             let start = table.offset;
             let symbols = Table::<Symbol>::new(ENCODING, slice(self.data, start, table.size)?);
             for (symbol, at) in symbols.iter().zip((start..).step_by(SYMBOL_LEN)) {
