@@ -56,5 +56,5 @@ fn have_room(mut sizes: Vec<u64>) -> bool {
     let largest = sizes.iter().rev().take(THREADS_MAX.saturating_add(2));
     let needed = largest.fold(0_u64, |sum, size| sum.saturating_add(*size)).saturating_mul(2);
     let free = |space: rustix::fs::StatVfs| space.f_bavail.saturating_mul(space.f_frsize);
-    needed == 0 || rustix::fs::statvfs(&env::temp_dir()).is_ok_and(|space| free(space) >= needed)
+    needed == 0 || rustix::fs::statvfs(env::temp_dir()).is_ok_and(|space| free(space) >= needed)
 }

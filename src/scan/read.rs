@@ -121,6 +121,9 @@ pub(crate) enum Reading<'f, K, C, R> {
     Read(R),
 }
 
+/// What is done with what happens, and whether the search goes on.
+pub(crate) type EachReading<'e, K, C, R> = dyn FnMut(Reading<'_, K, C, R>) -> Result<ControlFlow<()>> + 'e;
+
 /// What a part of a search is about: the bundle of some wanted code objects with their indices in it, or why it cannot be read.
 pub(crate) type Together<'b, K, C> = (Result<&'b Bundle<'b>>, Vec<(usize, (K, C))>);
 
@@ -135,7 +138,7 @@ impl Scan {
         input: &Input,
         read: &(impl Fn(Together<'_, K, C>) -> R + Sync),
         weight: &(impl Fn(&R) -> usize + Sync),
-        each: &mut dyn FnMut(Reading<'_, K, C, R>) -> Result<ControlFlow<()>>,
+        each: &mut EachReading<'_, K, C, R>,
     ) -> Result<()> {
         let mut wanted = ReadList { now: Vec::new(), later: HashMap::new() };
         self.walk(input.as_slice(), &|_| true, &mut |visit| match visit {
