@@ -42,8 +42,7 @@ impl ContentKind {
     /// The number of bytes that identify the kind.
     pub(crate) const HEAD_LEN: u64 = 512;
 
-    /// The kind of content that begins with `head`: all of it if it is short, [`HEAD_LEN`](Self::HEAD_LEN) bytes
-    /// otherwise.
+    /// The kind of content that begins with `head`: all of it if it is short, the first 512 bytes otherwise.
     pub fn of(head: &[u8]) -> Self {
         // Copied, because the bytes of a mapped file may change while they are checked as text.
         let head = &slice(head, 0, Self::HEAD_LEN).unwrap_or(head).to_vec();

@@ -11,7 +11,13 @@
 //! their callers to check. Without the feature of a method, an error names the feature.
 #![cfg_attr(
     not(all(feature = "bzip2", feature = "lz4", feature = "xz", feature = "zlib", feature = "zstd")),
-    allow(dead_code, unused_imports, unused_mut, unused_variables, reason = "a method that is left out uses nothing")
+    allow(
+        dead_code,
+        unused_imports,
+        unused_mut,
+        unused_variables,
+        reason = "items that only disabled compression methods use"
+    )
 )]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 

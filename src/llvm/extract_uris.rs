@@ -24,7 +24,7 @@ const MEMBER_MAX: usize = 80;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExtractUris {
-    /// The URIs. One that stands several times is copied once.
+    /// The URIs. Duplicates are copied once.
     pub uris: Vec<Uri>,
     /// The file to write instead, for a single URI; `-` is standard output.
     pub output: Option<PathBuf>,

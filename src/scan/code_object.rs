@@ -92,7 +92,7 @@ pub struct CodeObject {
     pub packed: Option<Box<Packed>>,
     /// The target ID that it records itself, as [`CodeObjectRef::recorded_target`].
     pub recorded_target: Option<Box<str>>,
-    /// The name of the source file, as [`CodeObjectRef::shown_source`].
+    /// The name of the source file, safe to print on a terminal, if the container records it.
     pub source: Option<Box<str>>,
     number: u64,
 }

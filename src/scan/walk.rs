@@ -107,7 +107,7 @@ impl<'s> Spot<'s> {
 /// Whether a member with a name is searched.
 pub(crate) type Accepts<'a> = dyn Fn(&[u8]) -> bool + 'a;
 
-/// The form of a bundle, or why it has none.
+/// Finds out the format of a bundle. The error says why it is not known.
 pub(super) type FormatOf = fn(&Bundle<'_>) -> Result<Format, Malformed>;
 
 /// The form of a bundle that [`SyclBin`] has read.

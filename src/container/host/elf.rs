@@ -52,6 +52,7 @@ impl Encoding {
     }
 
     /// The number in up to eight bytes.
+    #[inline]
     pub(crate) fn read(self, bytes: &[u8]) -> u64 {
         let push = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
         match (self.order, bytes) {
@@ -79,7 +80,13 @@ impl Encoding {
     }
 
     /// The record at the start of some bytes. Fields for which there are too few bytes are zero.
-    pub(crate) fn decode<R: Record>(self, mut bytes: &[u8]) -> R {
+    pub(crate) fn decode<R: Record>(self, bytes: &[u8]) -> R {
+        // With a known encoding, the compiler knows where each field is: symbols are read by the million.
+        if self == Self::LITTLE_64 { Self::LITTLE_64.decode_each(bytes) } else { self.decode_each(bytes) }
+    }
+
+    #[inline(always)]
+    fn decode_each<R: Record>(self, mut bytes: &[u8]) -> R {
         let mut record = R::default();
         for (field, width) in record.fields(self.word) {
             let (number, rest) = bytes.split_at_checked(width).unwrap_or_default();

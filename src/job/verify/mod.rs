@@ -118,7 +118,7 @@ pub struct Fault {
     pub text: String,
     /// The GPU that is not served, or for which there is code that is not expected.
     pub gpu: Option<String>,
-    /// The source file of the bundle, as [`CodeObjectRef::shown_source`], if a GPU is not served or not expected.
+    /// The name of the bundle's source file, safe to print on a terminal, if a GPU is not served or not expected.
     pub source: Option<String>,
 }
 
