@@ -87,7 +87,11 @@ enum Remedy {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Failure { kind, path, place, cause, .. } = &*self.0;
-        let mut name = prefix(path);
+        let mut name = match cause {
+            // As LLVM's tools do, also for a name that is empty.
+            Cause::System(_) | Cause::Copy { .. } => format!("'{}': ", path.display()),
+            Cause::Bytes(_) | Cause::Text(_) => prefix(path),
+        };
         if let (Some((file, place)), false) = (place, matches!(cause, Cause::Text(_))) {
             write!(f, "'{place}': ")?;
             // The place names the file. A member of a thin archive is a separate file, from which offsets count.

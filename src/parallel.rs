@@ -11,7 +11,7 @@ pub const WEIGHT_MAX: usize = 100_000;
 /// The most threads. Each may need as much memory as its item is allowed.
 pub(crate) const THREADS_MAX: usize = 8;
 
-/// Calls `work` for each item, on several threads if there are several items, and passes the results to `consume`. `weight`
+/// Calls `work` for each item, on several threads if there are several items and processors, and passes the results to `consume`. `weight`
 /// estimates the memory that a result takes, in units of a few hundred bytes; no item is begun while results of more than
 /// [`WEIGHT_MAX`] wait. Items after the last result that `consume` takes
 /// may be skipped.
@@ -21,9 +21,13 @@ pub fn in_order<I: Send, T: Send, R>(
     weight: impl Fn(&T) -> usize + Sync,
     consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
 ) -> R {
+    let processors = || thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
     let threads = match items.len() {
         0 | 1 => 0,
-        several => thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX).min(several),
+        several => match processors().min(several) {
+            1 => 0,
+            threads => threads,
+        },
     };
     on_threads(threads, items, work, weight, consume)
 }

@@ -300,9 +300,21 @@ fn calls(log: &str) -> Vec<Call> {
     calls
 }
 
+/// Runs a scenario on one processor: strace counts the calls of each thread by itself, so that a fault would meet the one that prints
+/// the message too.
 fn strace(place: &Place, scenario: &Scenario, tool: &Path, options: &[&str]) -> Output {
-    let mut command = place.command(scenario, Path::new("strace"));
-    command.args(options).arg("--").arg(tool).args(&scenario.arguments).output().unwrap()
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let (_, allowed) = status.split_once("Cpus_allowed_list:").unwrap();
+    let processor: String = allowed.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    let mut command = place.command(scenario, Path::new("taskset"));
+    command
+        .args(["-c", &processor, "strace"])
+        .args(options)
+        .arg("--")
+        .arg(tool)
+        .args(&scenario.arguments)
+        .output()
+        .unwrap()
 }
 
 fn try_one(scenario: &Scenario, clean: &Clean, fault: &Fault, tool: &Path, injection: Injection, tally: &Mutex<Tally>) {

@@ -91,7 +91,8 @@ fn parts_are_found_in_each_form() {
             let outcome = tool(&["extract", "in", "-t", target, "-o", "-"], &[("in", &data)]);
             assert_eq!((outcome.status, &outcome.stdout), (0, &parts[part].code), "{form}: {}", outcome.stderr_text());
         }
-        let truncated = &data[..data.len() - 1];
+        // The last bytes may be padding, up to a multiple of 8.
+        let truncated = &data[..data.len() - 8];
         assert_eq!(tool(&["verify", "in"], &[("in", truncated)]).status, 1, "{form}");
         let deep = [b"other data", &data[..]].concat();
         if form != "version 1" {

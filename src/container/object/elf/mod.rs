@@ -64,8 +64,8 @@ impl<'v> Elf<'v> {
         }
         let first = self.view.read(sections_at, len, "the first section header")?;
         let count = if section_count == 0 { self.encoding.decode::<Section>(&first).size } else { section_count };
-        let what = format_args!("the table of {count} section headers");
-        let table = self.view.read(sections_at, count.saturating_mul(len), what)?;
+        let tables_len = count.saturating_mul(len);
+        let table = self.view.read(sections_at, tables_len, format_args!("the table of {count} section headers"))?;
         Ok(Table::new(self.encoding, &table).iter().collect())
     }
 
