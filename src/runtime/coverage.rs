@@ -39,7 +39,7 @@ struct BundleKind {
 /// In how many bundles a GPU is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Served {
     /// The number of bundles that serve it.

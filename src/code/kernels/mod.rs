@@ -53,7 +53,7 @@ pub(crate) use arguments::ArgumentLists;
 /// the numbers are serialized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Kernel {
     /// The name, which may be mangled and may be any bytes.
@@ -93,7 +93,7 @@ pub struct Kernel {
         feature = "serde",
         serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::serialized::arguments")
     )]
-    #[cfg_attr(test, schemars(with = "Vec<Argument>"))]
+    #[cfg_attr(all(test, feature = "serde"), schemars(with = "Vec<Argument>"))]
     pub arguments: Option<Arc<[Argument]>>,
 }
 

@@ -89,7 +89,7 @@ pub struct Equal {
 /// The code objects of one GPU in two files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct GpuDiff {
     /// The number of code objects that are in both files, with different bytes.
@@ -107,7 +107,7 @@ pub struct GpuDiff {
 /// The number of some code objects, and their sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Sizes {
     /// The number of code objects.
