@@ -109,6 +109,7 @@ mod tests {
     use crate::testing::map;
 
     #[test]
+    #[cfg_attr(miri, ignore = "maps files")]
     fn an_archive_is_around_its_members_until_it_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let [outer, inner] = ["outer.a", "inner.a"].map(|name| dir.path().join(name));
