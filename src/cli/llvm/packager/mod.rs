@@ -94,7 +94,8 @@ fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -
 fn noted(error: Error, input: Option<&Path>) -> anyhow::Error {
     let text = match (error.io_error(), error.fault()) {
         (Some(reason), _) if error.kind() == ErrorKind::Io => {
-            if error.file() == input || error.file() == Some(Path::new("-")) {
+            // A file whose name is empty is named by neither LLVM nor `Error::file`.
+            if error.file().is_some_and(|file| Some(file) == input || file == "-") {
                 return error.into();
             }
             OsText(reason).to_string()
