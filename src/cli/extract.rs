@@ -63,7 +63,8 @@ pub(super) struct ExtractOptions {
         long_help = "Extract from each bundle what runtimes load for the GPUs that --target names. On an AMD GPU (gfx1152), that is \
             code for the processor with compatible features, else for its generic target (gfx11-generic), else SPIR-V; for gfx90a, \
             what is loaded in each setting of its features. On an NVIDIA GPU (sm_89), it is the latest machine code that it runs, \
-            else PTX. Wildcards and entry IDs are not allowed."
+            else PTX. Names mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of that target. Wildcards and \
+            entry IDs are not allowed."
     )]
     as_runtime: bool,
     /// Print where each file is from, and its SHA-256, as a JSON document (docs/extract.schema.json).

@@ -504,7 +504,7 @@ struct FileSearch<'f, 'j> {
     /// The [name](Source::name) of the file.
     name: &'f Path,
     /// Chooses what runtimes load, if GPUs are asked for.
-    loader: Option<Loader<'f>>,
+    loader: Option<Loader>,
     /// The number of code objects so far.
     code_objects: usize,
     part: &'f mut ExtractedPart<'j>,

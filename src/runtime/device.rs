@@ -50,8 +50,8 @@ pub(crate) enum Setting {
     Nvidia(Sm),
     /// NVIDIA GPUs of this version and later ones.
     Ptx(Sm),
-    /// Another GPU.
-    Other(String),
+    /// Another GPU: the targets whose code it takes, the best first.
+    Other(Vec<String>),
 }
 
 /// The error for a text that is not the name of a GPU.
@@ -173,8 +173,11 @@ impl Device {
                 let own = own.filter_map(|known| settings((known.name.to_owned() + features).parse().ok()?));
                 own.flatten().chain([setting.clone()]).collect()
             }
-            Setting::Other(name) => {
-                [Some(name.clone()), other_form(name)].into_iter().flatten().map(Setting::Other).collect()
+            Setting::Other(targets) => {
+                // A processor before bitcode for it.
+                let other = targets.iter().filter_map(|target| other_form(target));
+                let all: BTreeSet<String> = targets.iter().cloned().chain(other).collect();
+                vec![Setting::Other(all.into_iter().collect())]
             }
             Setting::AmdSpirV | Setting::Ptx(_) => vec![setting.clone()],
         });
@@ -193,7 +196,10 @@ impl Device {
         match self.settings.first() {
             Some(Setting::Amd(..) | Setting::AmdSpirV) => GpuVendor::Amd,
             Some(Setting::Nvidia(_) | Setting::Ptx(_)) => GpuVendor::Nvidia,
-            Some(Setting::Other(name)) => vendor_of_processor(name).map_or(GpuVendor::Other, GpuVendor::Of),
+            Some(Setting::Other(targets)) => {
+                let kind = targets.first().and_then(|target| vendor_of_processor(target));
+                kind.map_or(GpuVendor::Other, GpuVendor::Of)
+            }
             None => GpuVendor::Other,
         }
     }
@@ -236,14 +242,14 @@ fn settings(target: TargetId) -> Option<Vec<Setting>> {
     let processor = target.processor().to_owned();
     match processors::find(&processor).map(|known| known.kind) {
         Some(ProcessorKind::SpirV) => Some(vec![Setting::AmdSpirV]),
-        Some(ProcessorKind::Other | ProcessorKind::R600) => Some(vec![Setting::Other(target.to_string())]),
+        Some(ProcessorKind::Other | ProcessorKind::R600) => Some(vec![Setting::Other(vec![target.to_string()])]),
         Some(ProcessorKind::Nvidia) => None,
         Some(ProcessorKind::AmdGcn) => {
             let known = processors::find(&processor)?;
             Some(all_settings(&target, known).map(Setting::amd).collect())
         }
         None if is_like_a_processor(&processor) => Some(vec![Setting::amd(target)]),
-        None if vendor_of_processor(&processor).is_some() => Some(vec![Setting::Other(target.to_string())]),
+        None if vendor_of_processor(&processor).is_some() => Some(vec![Setting::Other(vec![target.to_string()])]),
         None => None,
     }
 }
@@ -319,7 +325,10 @@ impl Setting {
                 let is_earlier = gpu.suffix == Suffix::None && code.suffix == Suffix::None && code.number <= gpu.number;
                 if is_same || is_earlier { rank(1, gpu.number.saturating_sub(code.number), code.suffix) } else { None }
             }
-            (Self::Other(own), Code::Other(target)) if own == target => rank(0, 0, Suffix::None),
+            (Self::Other(own), Code::Other(target)) => {
+                let form = (0..).zip(own).find(|(_, own)| *own == target)?.0;
+                rank(form, 0, Suffix::None)
+            }
             _ => None,
         }
     }
@@ -484,6 +493,12 @@ mod tests {
             let taken = |target: &&&str| gpus.takes(&code(target));
             assert_eq!(takes.iter().find(|target| !taken(target)), None, "{name}");
             assert_eq!(leaves.iter().find(taken), None, "{name}");
+        }
+        // A processor before bitcode for it, whichever is named.
+        for name in ["xcore1000", "xcore1000-bc"] {
+            let gpus = Device::parse(name).unwrap().gpus();
+            assert_eq!(gpus.chosen(&codes(&["xcore1000-bc", "xcore1000"])), BTreeSet::from([1]), "{name}");
+            assert_eq!(gpus.chosen(&codes(&["xcore1010", "xcore1000-bc"])), BTreeSet::from([1]), "{name}");
         }
     }
 

@@ -21,8 +21,8 @@ pub struct Loaded {
 }
 
 /// The code objects of a file that runtimes load on some GPUs, in the order of a search: for each GPU the best of every bundle, by the
-/// [rules of its vendor](Device). What is loaded of a bundle may depend on a later one: offload binaries at one place are one
-/// choice.
+/// [rules of its vendor](Device). Names mean GPUs: `sm_90a` is the GPU `sm_90`, and `gfx11-generic` stands for all processors of that
+/// target. What is loaded of a bundle may depend on a later one: offload binaries at one place are one choice.
 ///
 /// ```
 /// use offload_bundle::runtime::{self, Device};
@@ -51,16 +51,17 @@ pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -
 
 /// Chooses the code objects that runtimes load on some GPUs, as a search finds them. It returns each with its position in the
 /// search as soon as that is known: offload binaries at one place are one choice.
-pub(crate) struct Loader<'d> {
-    devices: &'d [Device],
+pub(crate) struct Loader {
+    /// The [GPUs](Device::gpus) of each name.
+    devices: Vec<Device>,
     units: Units,
     /// The code objects from the first one on that may still be chosen, by their positions.
     waiting: BTreeMap<usize, CodeObject>,
 }
 
-impl<'d> Loader<'d> {
-    pub(crate) fn new(devices: &'d [Device]) -> Self {
-        Self { devices, units: Units::default(), waiting: BTreeMap::new() }
+impl Loader {
+    pub(crate) fn new(devices: &[Device]) -> Self {
+        Self { devices: devices.iter().map(Device::gpus).collect(), units: Units::default(), waiting: BTreeMap::new() }
     }
 
     /// Adds the next bundle of the search.

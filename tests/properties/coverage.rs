@@ -140,7 +140,8 @@ fn extracted(unit: &Unit, device: &Device, gpu: &str) {
     let mut extract =
         Extract::new(vec![Source::named(room.input())], Selection::default(), Destination::Nowhere(room.path("out")));
     extract.devices = vec![device.clone()];
-    let best: BTreeSet<usize> = settings(gpu).iter().filter_map(|setting| unit.best(setting)).collect();
+    let settings = gpus(gpu).into_iter().flat_map(|gpu| settings(&gpu));
+    let best: BTreeSet<usize> = settings.filter_map(|setting| unit.best(&setting)).collect();
     let expected: BTreeSet<String> = best.into_iter().map(|index| unit.codes[index].target.to_owned()).collect();
     match extract.run(&mut |_| {}) {
         Ok(extracted) => {
@@ -238,12 +239,21 @@ impl Unit {
     }
 }
 
+/// The GPUs that a name stands for, whatever code its suffix or generic target calls for.
+fn gpus(name: &str) -> Vec<String> {
+    let (processor, features) = name.split_at(name.find(':').unwrap_or(name.len()));
+    let own = GENERIC.iter().filter(|(generic, _)| *generic == processor).flat_map(|(_, all)| *all);
+    let own = own.map(|own| format!("{own}{features}"));
+    let same = if name.starts_with("sm_") { name.trim_end_matches(['a', 'f']) } else { name };
+    own.chain([same.to_owned()]).collect()
+}
+
 /// The GPU with each setting of the features that its name leaves open.
 fn settings(gpu: &str) -> Vec<String> {
     let processor = gpu.split(':').next().unwrap();
     let features: &[&str] = match processor {
-        "gfx906" | "gfx90a" | "gfx942" | "gfx9-4-generic" => &["sramecc", "xnack"],
-        "gfx9-generic" => &["xnack"],
+        "gfx906" | "gfx90a" | "gfx942" | "gfx950" | "gfx9-4-generic" => &["sramecc", "xnack"],
+        "gfx900" | "gfx902" | "gfx904" | "gfx909" | "gfx90c" | "gfx9-generic" => &["xnack"],
         _ => &[],
     };
     let mut all = vec![gpu.to_owned()];
