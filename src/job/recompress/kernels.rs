@@ -1,6 +1,6 @@
 //! The kernels that a recompression keeps, by their names.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use object::{Object as _, ObjectSymbol as _};
 
@@ -67,17 +67,16 @@ impl KernelNames {
 
     /// The indices of the names that mean kernels or variables of a code object; none if it is not known to have any kernels.
     pub(super) fn in_code(&self, code: &[u8]) -> Result<Option<Vec<usize>>, Malformed> {
-        let (mut indices, mut has_kernels) = (Vec::new(), false);
-        let mut add = |kernel: &[u8]| {
-            has_kernels = true;
-            indices.extend(self.meaning(kernel));
+        let kernels = kernels::of(code)?;
+        let mut names: HashSet<&[u8]> = match ContentKind::of(code) {
+            ContentKind::Ptx => ptx::names(code).collect(),
+            _ => kernels.iter().map(|kernel| &*kernel.name).collect(),
         };
-        match ContentKind::of(code) {
-            ContentKind::Ptx => ptx::names(code).for_each(&mut add),
-            _ => kernels::of(code)?.iter().for_each(|kernel| add(&kernel.name)),
-        }
-        variables(code).iter().for_each(|variable| indices.extend(self.meaning(variable)));
-        Ok(has_kernels.then_some(indices))
+        let has_kernels = !names.is_empty();
+        // The symbol of a kernel's descriptor is a variable too.
+        names.extend(variables(code).into_iter().map(|name| name.strip_suffix(b".kd").unwrap_or(name)));
+        let meant = names.into_iter().flat_map(|name| self.meaning(name)).collect();
+        Ok(has_kernels.then_some(meant))
     }
 }
 
@@ -100,7 +99,27 @@ fn plain(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
+
+    thread_local!(static DEMANGLED: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) });
+
+    #[test]
+    fn each_name_is_demangled_once() {
+        let code = include_bytes!("../../../fixtures/kernels/llvm22-gfx90a.elf");
+        let demangle = |name: &[u8]| {
+            DEMANGLED.with_borrow_mut(|names| names.push(name.to_vec()));
+            None
+        };
+        let names = KernelNames::parse("_ZN2ns6spillsIiEEvPT_.kd", demangle);
+        assert_eq!(names.in_code(code).unwrap(), Some(vec![0]));
+        let mut demangled = DEMANGLED.take();
+        demangled.sort_unstable();
+        let mut kernels: Vec<_> = kernels::of(code).unwrap().iter().map(|kernel| kernel.name.to_vec()).collect();
+        kernels.sort_unstable();
+        assert_eq!(demangled, kernels);
+    }
 
     #[test]
     fn names_are_those_of_programs_and_profilers() {
