@@ -77,7 +77,7 @@ pub use read::ReadResults;
 pub(crate) use read::{ReadList, Reading, Shared, Together, contents, top_member, weight_of};
 pub use uri::{Resolved, Uri};
 pub(crate) use walk::is_zip;
-pub(crate) use wide::Wide;
+pub(crate) use wide::{BundleReader, Wide};
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

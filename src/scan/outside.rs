@@ -12,20 +12,18 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use super::found::Format;
 use super::place::Step;
 use super::sections::{self, Holds, ListedSections, Sections};
-use super::walk::{FormatOf, JointSections, Spot, Walk, form_of_images};
-use super::{Checksums, Wide};
+use super::walk::{JointSections, Spot, Walk};
+use super::{BundleReader, Checksums, Wide};
 use crate::bytes::{Cursor, len_of, len_u64, slice, tail, to_u64};
-use crate::container::fatbin::{self, Fatbin};
+use crate::container::fatbin;
 use crate::container::host::wrapper::{self, Wrapped};
 use crate::container::host::{ChosenSection, elf};
 use crate::container::limits::HEADER_MAX;
 use crate::container::magic::Magic;
 use crate::container::offload_binary::Version;
 use crate::container::sequence::{Bundles, Inflate};
-use crate::container::syclbin::SyclBin;
 use crate::container::{self, Container, Limits, binary, compressed, offload_binary};
 use crate::display::shown;
 use crate::error::{Error, Malformed, Result, WithPath};
@@ -215,11 +213,8 @@ impl Walk<'_, '_, '_> {
                 None => self.spend(at, rest.len().min(HEADER_MAX)).map(|_| None),
             };
         }
-        let (container, format_of): (&dyn Container, FormatOf) = match magic {
-            Magic::OffloadBinary => (&SyclBin, form_of_images),
-            Magic::FatBinary => (&Fatbin, |_| Ok(Format::Fatbin)),
-            _ => (&Wide, Wide::form_of),
-        };
+        let reader = BundleReader::of(magic);
+        let container = reader.container;
         let limits = self.budget.limits_at(at.place);
         // The same for every search, so that one that inflates more finds no less.
         let mut trial = Bundles::new(rest, container, Inflate::Headers);
@@ -228,7 +223,9 @@ impl Walk<'_, '_, '_> {
             false => Ok(None),
         };
         let len = match read {
-            Ok(Some(bundle)) if !bundle.entries.is_empty() && format_of(&bundle).is_ok() => Some(bundle.stored_len()?),
+            Ok(Some(bundle)) if !bundle.entries.is_empty() && (reader.format_of)(&bundle).is_ok() => {
+                Some(bundle.stored_len()?)
+            }
             Err(error) if error.is_of_system() => return Err(error),
             Err(error) if lead == Lead::Wrapper || is_beyond(&error, self.scan.limits.inflated) => {
                 self.broken(at, error)?;
@@ -244,7 +241,7 @@ impl Walk<'_, '_, '_> {
         };
         match self.next_bundle(at, &mut Bundles::new(rest, container, self.scan.inflate))? {
             Some(Ok(bundle)) => {
-                self.report(at.with(rest.slice(0, len).unwrap_or(rest)), index, bundle, format_of)?;
+                self.report(at.with(rest.slice(0, len).unwrap_or(rest)), index, bundle, reader)?;
             }
             Some(Err(error)) => self.broken(at, error)?,
             None => {}

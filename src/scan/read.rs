@@ -8,16 +8,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
-use super::found::{Finding, Format, Found, Visit};
+use super::found::{Finding, Found, Visit};
 use super::place::{Origin, Place, Step};
-use super::wide::Wide;
+use super::wide::BundleReader;
 use super::{Checksums, Scan};
-use crate::container::fatbin::Fatbin;
 use crate::container::limits::{Allowance, SEARCHED_MAX};
+use crate::container::magic::Magic;
 use crate::container::packed::LastInflated;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
-use crate::container::syclbin::SyclBin;
-use crate::container::{Container, Contents, Entry, Part};
+use crate::container::{Contents, Entry, Part};
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::{Input, Slice};
 use crate::parallel;
@@ -209,11 +208,7 @@ impl Scan {
 
     /// Reads a bundle again, which is at the start of some data.
     fn reopen<'d>(&self, rest: Slice<'d>, bundle: Option<&BundleInfo>) -> Result<Bundle<'d>> {
-        let container: &dyn Container = match bundle.map(|bundle| bundle.format) {
-            Some(Format::Fatbin) => &Fatbin,
-            Some(Format::OffloadBinary | Format::SyclBin) => &SyclBin,
-            _ => &Wide,
-        };
+        let container = BundleReader::of(Magic::identify(rest.bytes())).container;
         let data = bundle.and_then(|bundle| rest.slice(0, bundle.stored())).unwrap_or(rest);
         let bundle = Bundles::new(data, container, Inflate::Headers).with_limits(self.limits).next();
         let gone = || Malformed::fault("the bundle", data.offset(), " is no longer there");

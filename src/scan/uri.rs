@@ -30,12 +30,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encod
 use super::found::Visit;
 use super::place::Place;
 use super::walk::Walk;
-use super::{CodeObjectRef, Finding, Scan, Wide};
+use super::{BundleReader, CodeObjectRef, Finding, Scan};
 use crate::bytes::{len_of, text};
+use crate::container::Limits;
 use crate::container::magic::Magic;
-use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{Content, Inflate};
-use crate::container::{Container, Limits};
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::io::input::{Input, Slice};
@@ -251,10 +250,8 @@ impl Uri {
         };
         let Some(inflated) = &self.inflated else { return Ok(Resolved(stored)) };
         let bundle = stored.as_slice();
-        let compressed = match Magic::identify(bundle.bytes()) {
-            Magic::OffloadBinary => OffloadBinary::default().compressed(bundle, limits)?,
-            _ => Wide.compressed(bundle, limits)?,
-        };
+        let reader = BundleReader::of(Magic::identify(bundle.bytes()));
+        let compressed = reader.container.compressed(bundle, limits)?;
         let (what, offset) = ("there is no compressed bundle", bundle.offset());
         let compressed = compressed.ok_or_else(|| {
             let reason = format!("{what} at offset {offset}, which 'inflated-offset' asks for");

@@ -13,22 +13,18 @@ use super::place::{Place, Step};
 use super::sections::{self, Holds, ListedSections, Sections};
 use super::sycl::ImageTables;
 use super::uri::{Goal, StepNumbers};
-use super::wide::Wide;
+use super::wide::BundleReader;
 use super::{Checksums, Scan, Unread, ahead};
 use crate::bytes::len_u64;
 use crate::code::{ContentKind, target};
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
-use crate::container::fatbin::Fatbin;
 use crate::container::host::wrapper::{self, Wrapped};
 use crate::container::host::{self, ChosenSection, elf};
 use crate::container::magic::{Magic, is_coff_object, is_elf_object};
-use crate::container::object::FatObject;
-use crate::container::offload_binary::OffloadBinary;
 use crate::container::sequence::{self, Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compressed;
-use crate::container::syclbin::SyclBin;
 use crate::container::zip::{self, CUT, ZipContent, ZipMember};
-use crate::container::{Container, Contents, Entry, bitcode, spirv};
+use crate::container::{Contents, Entry, bitcode, spirv};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::once;
@@ -106,15 +102,6 @@ impl<'s> Spot<'s> {
 
 /// Whether a member with a name is searched.
 pub(crate) type Accepts<'a> = dyn Fn(&[u8]) -> bool + 'a;
-
-/// Finds out the format of a bundle. The error says why it is not known.
-pub(super) type FormatOf = fn(&Bundle<'_>) -> Result<Format, Malformed>;
-
-/// The form of a bundle that [`SyclBin`] has read.
-pub(super) fn form_of_images(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
-    let is_syclbin = SyclBin::is_form_of(&bundle.entries, bundle.beginning());
-    Ok(if is_syclbin { Format::SyclBin } else { Format::OffloadBinary })
-}
 
 /// Whether data is a zip file, or ends with one.
 pub(crate) fn is_zip(data: Slice<'_>) -> bool {
@@ -269,12 +256,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             magic if magic.is_elf() => self.object(at, magic),
             // LLVM's packager treats anything else as a file without offload binaries.
             _ if self.reach == Reach::Packager => Ok(()),
-            Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle => {
-                self.bundles_and_rest(at, &Wide, Wide::form_of)
+            Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::FatBinary | Magic::SyclBin => {
+                self.bundles_and_rest(at, BundleReader::of(magic))
             }
-            Magic::FatBinary => self.bundles_and_rest(at, &Fatbin, |_| Ok(Format::Fatbin)),
             Magic::Kpack => self.kpack(at),
-            Magic::SyclBin => self.bundles_and_rest(at, &SyclBin, form_of_images),
             Magic::SpirV if spirv::has_kernels(data.bytes()) => self.code_object(at),
             Magic::SpirV => self.unread(at, SHADER),
             Magic::Ptx => self.code_object(at),
@@ -303,8 +288,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     fn offload_binaries(&mut self, at: Spot<'_>) -> Result<()> {
         match self.reach {
-            Reach::Everything => self.bundles_and_rest(at, &SyclBin, form_of_images),
-            Reach::Packager => self.bundles_and_rest(at, &OffloadBinary::default(), |_| Ok(Format::OffloadBinary)),
+            Reach::Everything => self.bundles_and_rest(at, BundleReader::of(Magic::OffloadBinary)),
+            Reach::Packager => self.bundles_and_rest(at, BundleReader::PACKAGER),
         }
     }
 
@@ -363,14 +348,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.tell(1, at, Finding::Trailing { place: at.place, offset, after })
     }
 
-    fn bundles_and_rest(&mut self, at: Spot<'_>, container: &dyn Container, format_of: FormatOf) -> Result<()> {
-        let (count, end) = self.bundles(at, container, format_of)?;
+    fn bundles_and_rest(&mut self, at: Spot<'_>, reader: BundleReader) -> Result<()> {
+        let (count, end) = self.bundles(at, reader)?;
         self.rest(at, end, count)
     }
 
     /// Walks consecutive bundles of one family. Returns how many it found, and the end of the last one in the data.
-    fn bundles(&mut self, at: Spot<'_>, container: &dyn Container, format_of: FormatOf) -> Result<(usize, u64)> {
-        let data = at.data;
+    fn bundles(&mut self, at: Spot<'_>, reader: BundleReader) -> Result<(usize, u64)> {
+        let (data, container) = (at.data, reader.container);
         let compressed = match self.scan.inflate {
             Inflate::Whole | Inflate::AsNeeded if self.goal.is_none() => {
                 sequence::to_inflate(data, container, self.scan.inflate, self.budget.limits_at(at.place))
@@ -391,7 +376,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                         if self.scan.deep {
                             end = bundle.range().map_or(end, |range| range.end);
                         }
-                        self.report(at, index, bundle, format_of)?;
+                        self.report(at, index, bundle, reader)?;
                     }
                     Some(Err(error)) => self.broken(at, error)?,
                 }
@@ -443,8 +428,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Reports one bundle and its faults.
-    pub(super) fn report(&mut self, at: Spot<'_>, index: usize, bundle: Bundle<'_>, format_of: FormatOf) -> Result<()> {
-        match format_of(&bundle) {
+    pub(super) fn report(
+        &mut self,
+        at: Spot<'_>,
+        index: usize,
+        bundle: Bundle<'_>,
+        reader: BundleReader,
+    ) -> Result<()> {
+        match (reader.format_of)(&bundle) {
             Ok(format) => {
                 // What a deep search finds may have other data after it.
                 let space_end = if self.scan.deep { 0 } else { at.data.end() };
@@ -633,7 +624,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
         let is_fat = sections.chosen.iter().any(|section| section.holds == Holds::FatObject);
         let count = match is_fat {
-            true => self.bundles(at, &FatObject, |_| Ok(Format::FatObject))?.0,
+            true => self.bundles(at, BundleReader::FAT_OBJECT)?.0,
             false => 0,
         };
         if self.scan.deep {

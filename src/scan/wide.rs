@@ -1,15 +1,53 @@
-//! Reads a bundle of any form. The form, which `-type` selects in the bundler, is detected by content here.
+//! Chooses the reader of bundles by their first bytes. The form, which `-type` selects in the bundler, is detected by content here.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::found::Format;
 use crate::bytes::{Bounds, len_u64};
 use crate::container::binary::Binary;
+use crate::container::fatbin::Fatbin;
 use crate::container::magic::Magic;
 use crate::container::object::FatObject;
+use crate::container::offload_binary::{HipNumber, OffloadBinary, Version};
 use crate::container::sequence::Bundle;
+use crate::container::syclbin::SyclBin;
 use crate::container::text::Text;
 use crate::container::{Container, Contents, object};
 use crate::error::Malformed;
+
+/// How a search reads bundles in a row.
+#[derive(Clone, Copy)]
+pub(crate) struct BundleReader {
+    pub(crate) container: &'static dyn Container,
+    /// The format of a bundle that was read. The error says why it is not known.
+    pub(super) format_of: fn(&Bundle<'_>) -> Result<Format, Malformed>,
+}
+
+impl BundleReader {
+    /// Of fat objects, whatever they begin with.
+    pub(super) const FAT_OBJECT: Self = Self { container: &FatObject, format_of: |_| Ok(Format::FatObject) };
+
+    /// Of offload binaries as LLVM reads them.
+    pub(super) const PACKAGER: Self = Self {
+        container: &OffloadBinary { version: Version::V1, hip_number: HipNumber::Current },
+        format_of: |_| Ok(Format::OffloadBinary),
+    };
+
+    /// The reader of what begins with some magic bytes.
+    pub(crate) fn of(magic: Magic) -> Self {
+        match magic {
+            Magic::FatBinary => Self { container: &Fatbin, format_of: |_| Ok(Format::Fatbin) },
+            Magic::OffloadBinary | Magic::SyclBin => Self { container: &SyclBin, format_of: SyclBin::form_of },
+            _ => Self { container: &Wide, format_of: Wide::form_of },
+        }
+    }
+}
+
+impl SyclBin {
+    fn form_of(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
+        let is_syclbin = Self::is_form_of(&bundle.entries, bundle.beginning());
+        Ok(if is_syclbin { Format::SyclBin } else { Format::OffloadBinary })
+    }
+}
 
 /// The container for bundles of any form, detected by the first bytes.
 pub(crate) struct Wide;
