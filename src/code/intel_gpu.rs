@@ -12,7 +12,6 @@
 //! 2026; files of `ocloc` 22.43.
 //!
 //! Not read: the device in ELF files of Intel's OpenCL compiler without zebin.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::bytes::Cursor;
 use crate::container::host::elf::File;

@@ -19,7 +19,6 @@
 //!
 //! `ptxas` of CUDA 13.5 sets no bit for the suffix. SPIR-V records its width in bits ([`Magic::SpirV`]), bitcode its triple. Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints
 //! them; cubins of CUDA 12.9 and 13.5.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::elf::{EM_AMDGPU, EM_CUDA};
 

@@ -21,7 +21,6 @@
 //! LLVM's packager looks for offload binaries only, in fewer places: see [`of_packager`].
 //!
 //! Rejected: everything that `container::host` rejects.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
 
@@ -29,7 +28,7 @@ use object::ObjectKind;
 use object::elf::SectionType;
 
 use crate::bytes::slice;
-use crate::code::check;
+use crate::code::elf;
 use crate::container::host::wrapper::Wrapped;
 use crate::container::host::{self, ChosenSection, Section};
 use crate::container::kpack;
@@ -184,9 +183,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
     let with_content: HashSet<_> = chosen.iter().map(|section| &section.name).collect();
     empty.retain(|name| !with_content.contains(name));
     let hidden = match nameless {
-        _ if Magic::identify(data).is_elf() => {
-            check::elf::check_names(data).err().map(|malformed| malformed.moved(base))
-        }
+        _ if Magic::identify(data).is_elf() => elf::check_names(data).err().map(|malformed| malformed.moved(base)),
         0 => None,
         // Linkers and `strip` leave references to a name table that a program no longer has.
         _ if host::has_no_names(data) => None,

@@ -9,20 +9,19 @@
 //! In a linked file the descriptor is in a section with content, and the code in an executable one, or at its
 //! end. Each symbol that the metadata names must exist. Source: User Guide for AMDGPU Backend, code object version 3
 //! and up; older versions have neither descriptors nor metadata.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
 use std::ops::Range;
 
 use object::elf::{ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
 
-use super::elf::{Metadata, MetadataForm, SymbolTable};
-use super::{charge, metadata, wrong};
 use crate::bytes::{len_u64, slice, span};
+use crate::code::elf::{Metadata, MetadataForm, SymbolTable, charge};
+use crate::code::kernels::metadata;
 use crate::container::host::elf::{File, Symbol, name_of};
 use crate::container::limits::Allowance;
 use crate::display::shown;
-use crate::error::Malformed;
+use crate::error::{Malformed, wrong};
 
 const DESCRIPTOR_LEN: u64 = 64;
 const CODE_OFFSET: u64 = 16;

@@ -11,18 +11,14 @@
 //! Instructions are not checked: no table shows that one was changed. Offsets in errors count from the start of the
 //! code object. The time is proportional to the size of the code object: tables that share bytes are read up to a
 //! limit.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod amdgpu;
-pub(crate) mod elf;
-pub(crate) mod metadata;
+mod elf;
 mod spirv;
 
-use crate::container::limits::Allowance;
 use crate::container::magic::Magic;
 use crate::container::{bitcode, ptx};
-use crate::error::Malformed;
-pub(crate) use crate::error::wrong;
+use crate::error::{Malformed, wrong};
 
 /// Leading zeros that no code object has.
 const ZEROS: [u8; 4] = [0; 4];
@@ -51,12 +47,6 @@ pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
 /// [`Malformed`].
 pub(crate) fn beginning(head: &[u8], len: u64) -> Result<(), Malformed> {
     if head.starts_with(&ZEROS) && len >= HEADER_MIN { wrong("zeros instead of a header", 0) } else { Ok(()) }
-}
-
-/// Charges bytes that a table at `offset` refers to.
-pub(crate) fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result<(), Malformed> {
-    const SHARED: &str = "tables that share their bytes, together many times the size of the file";
-    work.take(bytes).map_or_else(|| wrong(SHARED, offset), Ok)
 }
 
 #[cfg(test)]

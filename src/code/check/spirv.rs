@@ -10,12 +10,10 @@
 //! | 20 | | instructions: opcode in the lower 16 bits of the first word, length in words in the upper ones |
 //!
 //! Source: SPIR-V specification 1.6.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use super::wrong;
 use crate::bytes::len_u64;
 use crate::container::spirv::{self, HEADER_LEN};
-use crate::error::Malformed;
+use crate::error::{Malformed, wrong};
 
 pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
     let word = spirv::words(data);

@@ -1,4 +1,4 @@
-//! Kernels of code objects for AMD GPUs: the metadata in notes (`check::metadata`), and the sizes of function symbols.
+//! Kernels of code objects for AMD GPUs: the metadata in notes (`metadata.rs`), and the sizes of function symbols.
 //!
 //! The symbol of a kernel descriptor is `<function>.kd`; that of the function has the size of the code. Version 2 has
 //! metadata in YAML, which no compiler has written since LLVM 11, and is not read.
@@ -14,12 +14,11 @@ use std::collections::HashMap;
 use memchr::memmem;
 use object::elf::STT_FUNC;
 
-use super::{Argument, Kernel, KernelsFound};
+use super::{Argument, Kernel, KernelsFound, metadata};
 use crate::bytes::len_u64;
-use crate::code::check::elf::MetadataForm;
-use crate::code::check::{charge, metadata, wrong};
+use crate::code::elf::{MetadataForm, charge};
 use crate::container::host::elf::{File, name_of};
-use crate::error::{ErrorKind, Malformed};
+use crate::error::{ErrorKind, Malformed, wrong};
 use crate::messagepack::Value;
 
 const DESCRIPTOR: &[u8] = b".kd";

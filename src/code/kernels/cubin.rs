@@ -30,9 +30,9 @@ use object::elf::STT_FUNC;
 
 use super::{Argument, ArgumentLists, Kernel, KernelsFound, too_many_arguments};
 use crate::bytes::{Cursor, slice, to_u64};
-use crate::code::check::{charge, wrong};
+use crate::code::elf::charge;
 use crate::container::host::elf::{Encoding, File, Section, name_of};
-use crate::error::Malformed;
+use crate::error::{Malformed, wrong};
 
 /// The flag of a kernel in `st_other`.
 const ENTRY: u64 = 0x10;

@@ -28,11 +28,11 @@
 //! assert_eq!(spilled, ["_ZN2ns6spillsIiEEvPT_"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod amdgpu;
 mod arguments;
 mod cubin;
+pub(super) mod metadata;
 pub(crate) mod ptx;
 
 use std::sync::Arc;
@@ -40,12 +40,11 @@ use std::sync::Arc;
 use object::elf::{EM_AMDGPU, EM_CUDA};
 
 use crate::bytes::{len_u64, to_u64};
-use crate::code::check::wrong;
 use crate::container::host::elf::File;
 use crate::container::limits::{
     ARGUMENT_LISTS_MAX, ARGUMENTS_MAX, Allowance, CHECKED_MAX, KERNEL_NAMES_MAX, KERNELS_MAX,
 };
-use crate::error::{ErrorKind, Malformed};
+use crate::error::{ErrorKind, Malformed, wrong};
 pub use arguments::Argument;
 pub(crate) use arguments::ArgumentLists;
 

@@ -12,13 +12,12 @@
 //! | | `.kernarg_segment_size`: arguments, in bytes |
 //! | | `.max_flat_workgroup_size`: work-items |
 //! | | `.uses_dynamic_stack`: whether the stack may grow beyond its fixed size |
-//! | | `.args`: an array with a map for each argument, see `code::kernels` |
+//! | | `.args`: an array with a map for each argument, see `amdgpu.rs` |
 //!
 //! All of it must be valid MessagePack, and these values of the right type; other keys are skipped. Source: User Guide
 //! for AMDGPU Backend, code object versions 3 to 6.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use crate::code::kernels::Kernel;
+use super::Kernel;
 use crate::messagepack::Value;
 
 /// The fault of metadata that cannot be read.
