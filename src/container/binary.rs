@@ -15,7 +15,6 @@
 //!
 //! Rejected: a count that the bytes cannot hold, a header of more than 64 MiB, a code object outside the bytes
 //! or inside the header.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::num::NonZeroU32;
 

@@ -3,7 +3,6 @@
 //! A valid file of a few kilobytes can inflate to gigabytes, and a few bytes in a table can name the same megabytes a
 //! thousand times. The claims of a file are compared with [`Limits`], which the caller chooses, and with the constants
 //! here, which are far beyond anything that compilers write.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::bytes::len_u64;
 use crate::error::Malformed;

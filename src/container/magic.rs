@@ -2,7 +2,6 @@
 //!
 //! A format with a magic is a row of [`MAGICS`]. The others are identified by a function: ELF by its machine; COFF, PE,
 //! Mach-O and XCOFF by the `object` crate; text bundles by their first line. A text may begin with a short magic of letters.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::elf::{EM_AMDGPU, EM_CUDA, EM_NONE, Machine};
 use object::pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID;

@@ -9,7 +9,6 @@
 //! An instruction is a word with its opcode in the lower 16 bits and its length in words in the upper ones, and its
 //! operands. The header before the first one has 20 bytes; its first word sets the byte order. Source: SPIR-V
 //! specification 1.6.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::mem::replace;
 use std::ops::Range;

@@ -23,7 +23,6 @@
 //!
 //! Rejected: addresses outside of sections, images and frames that extend beyond their section, tables of 32-bit
 //! programs.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 use std::ops::Range;

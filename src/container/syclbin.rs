@@ -39,7 +39,6 @@
 //!
 //! Rejected: other versions, sizes and offsets beyond the data, metadata that share bytes. Faults of single parts are reported beside the
 //! others.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 

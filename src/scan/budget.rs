@@ -1,6 +1,5 @@
 //! Limits on the cost of a search. A file of a few kilobytes can name the same bytes repeatedly, or inflate to
 //! gigabytes when nested.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::place::{Origin, Place};
 use crate::bytes::{len_u64, to_u64};

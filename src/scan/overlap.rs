@@ -4,7 +4,6 @@
 //! No linker writes such files. Rewriting the bundles would change the bytes of the other section, or of the tables of
 //! headers. Several device code sections with exactly the same range count as one. A section without bytes in the file
 //! (`SHT_NOBITS`) shares none.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;

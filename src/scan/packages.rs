@@ -4,7 +4,6 @@
 //! They are read once, from start to end. A member that may hold device code is kept in a temporary file, unless it is
 //! small; others are read over. So the memory and the space that are needed are those of the largest member. (Of a zip file,
 //! as many large members are inflated at a time as there are processors, at most 8, and one may wait.)
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::cell::Cell;
 use std::ffi::OsStr;

@@ -1,5 +1,4 @@
 //! Selects code objects by patterns over bundle entry IDs and target IDs.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::code_object::{CodeObjectRef, KnownId};
 use crate::id::target_id::TargetId;

@@ -1,5 +1,4 @@
 //! Reads the contents of code objects that a search has found, on all processors.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};

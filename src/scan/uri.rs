@@ -14,7 +14,6 @@
 //!   entry, and, if several have the same name, which of them, counted from 1. `offset` then counts from the start of that
 //!   data;
 //! - `inflated-offset` and `inflated-size` are a range of what the compressed bundle at `offset` inflates to.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

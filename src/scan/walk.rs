@@ -1,5 +1,4 @@
 //! Walks through a file: identifies each part and searches the parts inside it.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::io::BufReader;
 use std::ops::{ControlFlow, Range};

@@ -1,5 +1,4 @@
 //! Chooses the reader of bundles by their first bytes. The form, which `-type` selects in the bundler, is detected by content here.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::found::Format;
 use crate::bytes::{Bounds, len_u64};

@@ -10,7 +10,6 @@
 //!
 //! Rejected: an object that does not parse, a name outside the string table. The symbols of bitcode that does not parse
 //! are not listed; it may only be newer than the reader.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::LittleEndian;
 use object::pe::IMAGE_WEAK_EXTERN_SEARCH_ALIAS;

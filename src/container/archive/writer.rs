@@ -10,7 +10,6 @@
 //! and zeros to an even length. Numbers are big-endian, of 4 bytes in `/` and 8 in `/SYM64/`.
 //!
 //! Rejected: an object whose symbols cannot be read, a member of 10^10 bytes or more.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
 

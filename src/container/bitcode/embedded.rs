@@ -28,7 +28,6 @@
 //! Skipped as in LLVM: nodes of another form, variables without initialiser, initialisers that are all zeros or not
 //! arrays of bytes. Rejected: a file without a module, more strings than lengths, an empty array of bytes, more objects
 //! than the limit below.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, BTreeSet};
 

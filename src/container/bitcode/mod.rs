@@ -21,7 +21,6 @@
 //! Integers are little-endian. Layout: LLVM 22.1.8.
 //!
 //! Rejected: a size that is not a multiple of four, data beyond the end.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod bitstream;
 mod embedded;

@@ -15,7 +15,6 @@
 //! Layout and order: LLVM 22.1.8.
 //!
 //! Rejected: data beyond the end, names outside the string table, modules older than LLVM 5.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::bitstream::{Block, Record};
 use super::{

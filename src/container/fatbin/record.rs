@@ -1,5 +1,4 @@
 //! The header of an entry in a fatbin, and of a code object that is compressed with others.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 

@@ -1,5 +1,4 @@
 //! Writes a fatbin again: with fewer code objects, with others compressed, or with another content of one.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
 use std::io::{Seek, SeekFrom, Write};

@@ -51,7 +51,6 @@
 //! assert_eq!(targets[0], (b"amdgcn-amd-amdhsa".to_vec(), b"gfx906".to_vec()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod read;
 #[cfg(test)]

@@ -1,5 +1,4 @@
 //! Reads offload binaries. The [parent module](super) documents the layout and what is rejected.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::fmt::Arguments;
 use std::sync::{Arc, OnceLock};

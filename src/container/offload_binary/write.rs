@@ -1,6 +1,5 @@
 //! Writes offload binaries, version 1 byte for byte as LLVM 22.1.8 does. The [parent module](super) documents the
 //! layout.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
 use std::io::{Seek, SeekFrom, Write};
