@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
             return Err(Malformed::truncated(what, self.offset, count, end));
         };
         (self.rest, self.last) = (tail, self.offset);
-        self.offset = self.offset.saturating_add(count);
+        add(&mut self.offset, count);
         Ok(head)
     }
 
@@ -148,6 +148,11 @@ pub(crate) fn shifted(range: &Range<u64>, start: u64) -> Range<u64> {
 /// The sum of some lengths.
 pub(crate) fn total(lens: impl IntoIterator<Item = u64>) -> u64 {
     lens.into_iter().fold(0, u64::saturating_add)
+}
+
+/// Adds to a sum or a position that numbers of the input decide.
+pub(crate) fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
 }
 
 /// The bytes of `data` in a range, if it has all of them.

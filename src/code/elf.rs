@@ -191,15 +191,12 @@ const NOTE_HEADER: u64 = 12;
 fn notes<'d>(notes: Notes<'d>, metadata: &mut Vec<Metadata<'d>>) -> Result {
     let Notes { data, offset, align, encoding } = notes;
     let end = len_u64(data);
-    let number = |at: u64| Some(encoding.read(slice(data, at, 4)?));
     let aligned = |at: u64| at.checked_next_multiple_of(align).unwrap_or(u64::MAX);
     let mut at = 0_u64;
-    while at < end {
+    while let Some(rest) = tail(data, at).filter(|rest| !rest.is_empty()) {
         let here = offset.saturating_add(at);
-        let (Some(name_len), Some(len), Some(kind)) =
-            (number(at), number(at.saturating_add(4)), number(at.saturating_add(8)))
-        else {
-            let rest = tail(data, at).unwrap_or_default();
+        let number = |at| slice(rest, at, 4).map(|bytes| encoding.read(bytes));
+        let (Some(name_len), Some(len), Some(kind)) = (number(0), number(4), number(8)) else {
             // Padding at the end.
             return if rest.iter().all(|&byte| byte == 0) { Ok(()) } else { wrong("a note that is cut off", here) };
         };

@@ -64,7 +64,7 @@ pub(crate) use flate2::Crc;
 #[cfg(not(feature = "zlib"))]
 pub(crate) use rawzip::Crc32 as Crc;
 
-use crate::bytes::{len_u64, to_u64};
+use crate::bytes::{add, len_u64, to_u64};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Slice, note_read};
 pub(crate) use compression::deflate;
@@ -312,7 +312,7 @@ impl Read for Decoder<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inflated.read(buffer);
         match &read {
-            Ok(count) => self.produced = self.produced.saturating_add(to_u64(*count)),
+            Ok(count) => add(&mut self.produced, to_u64(*count)),
             Err(error) if error.raw_os_error().is_none() => self.failure = Some(error.to_string()),
             Err(_) => {}
         }

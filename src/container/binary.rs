@@ -20,7 +20,7 @@ use std::num::NonZeroU32;
 
 use super::limits::{HEADER_MAX, check_entry_count};
 use super::{Container, Contents, Entry, MAGIC, Member};
-use crate::bytes::{Bounds, Cursor, len_u64};
+use crate::bytes::{Bounds, Cursor, add, len_u64, total};
 use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::piece::{Piece, sum, too_long};
@@ -109,7 +109,7 @@ impl Container for Binary {
 pub(crate) fn header_ends<'i>(ids: impl Iterator<Item = &'i [u8]>) -> impl Iterator<Item = u64> {
     let entries = len_u64(MAGIC.as_bytes()).saturating_add(COUNT_FIELD);
     ids.scan(entries, |end, id| {
-        *end = end.saturating_add(ENTRY_FIELDS).saturating_add(len_u64(id));
+        add(end, total([ENTRY_FIELDS, len_u64(id)]));
         Some(*end)
     })
 }

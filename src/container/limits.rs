@@ -4,7 +4,7 @@
 //! thousand times. The claims of a file are compared with [`Limits`], which the caller chooses, and with the constants
 //! here, which are far beyond anything that compilers write.
 
-use crate::bytes::len_u64;
+use crate::bytes::{add, len_u64};
 use crate::error::Malformed;
 
 /// The maximum number of entries in one bundle. Each takes some hundred bytes of memory.
@@ -213,7 +213,7 @@ impl EntryRoom {
 
     /// Charges one more entry and its ID.
     pub(super) fn take(&mut self, id: &[u8], offset: u64) -> Result<(), Malformed> {
-        self.entries = self.entries.saturating_add(1);
+        add(&mut self.entries, 1);
         check_entry_count(self.entries, offset)?;
         let expected = "no more than 16 MiB for all IDs of a bundle together";
         self.ids.claim("entry ID length", len_u64(id), offset, expected)

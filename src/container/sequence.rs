@@ -15,7 +15,7 @@ use super::limits::Limits;
 use super::packed::{LastInflated, Packed};
 use super::stream::{Compressed, Inflation, Recorded};
 use super::{Container, Contents, Entry, Part};
-use crate::bytes::{len_of, len_u64, part, slice, span, total};
+use crate::bytes::{add, len_of, len_u64, part, slice, span, total};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::meter::{Meter, Metered};
@@ -610,14 +610,14 @@ impl<'a> Bundles<'a> {
             let rest = self.rest(position)?;
             let block = rest.slice(0, rest.len().min(PADDING_BLOCK)).filter(|block| !block.is_empty())?;
             let Some(zeros) = block.bytes().iter().position(|&byte| byte != 0) else {
-                position = position.saturating_add(block.len());
+                add(&mut position, block.len());
                 continue;
             };
             position = position.checked_add(u64::try_from(zeros).ok()?)?;
             if !self.rest(position)?.bytes().starts_with(FILE_END) {
                 return Some(position);
             }
-            position = position.saturating_add(len_u64(FILE_END));
+            add(&mut position, len_u64(FILE_END));
         }
     }
 }

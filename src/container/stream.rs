@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::bytes::{len_u64, slice, to_u64};
+use crate::bytes::{add, len_u64, slice, to_u64};
 use crate::codec::Decoder;
 use crate::codec::hash::Hasher;
 pub use crate::codec::{Compression, Method, WINDOW_LOGS};
@@ -175,7 +175,7 @@ impl<'a> Inflater<'a> {
             self.check_end()?;
             return Ok(0);
         }
-        self.produced = self.produced.saturating_add(to_u64(count));
+        add(&mut self.produced, to_u64(count));
         if self.produced > self.source.recorded.inflated {
             return Err(self.size_error(format!("at least {}", self.produced)));
         }

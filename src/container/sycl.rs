@@ -37,7 +37,7 @@ use super::magic::{Magic, SPIR_V, elf_machine};
 use super::packed::{End, Packed};
 use super::spirv::{self, Width};
 use super::{Part, bitcode};
-use crate::bytes::{Bounds, Cursor, array, len_of, len_u64, part, span, to_u64};
+use crate::bytes::{Bounds, Cursor, add, array, len_of, len_u64, part, span, to_u64};
 use crate::codec::Codec;
 use crate::error::Malformed;
 
@@ -74,11 +74,10 @@ pub(crate) struct Image {
 /// The images in a range of an object file that is a table, each once and in file order, and the faults of the table.
 /// Offsets of faults count from `base`.
 pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>, Vec<Malformed>) {
-    let mut images = Vec::new();
-    let mut faults = Vec::new();
+    let (mut images, mut faults, bounds) = (Vec::new(), Vec::new(), Bounds { base, len: table.end });
     let Some(map) = Map::read(data, table).filter(Map::is_64) else {
         let what = "a table of device images that is not in a 64-bit program";
-        return (images, vec![Malformed::at(what, base.saturating_add(table.start))]);
+        return (images, vec![Malformed::at(what, bounds.absolute(table.start))]);
     };
     let count = len_of(table).checked_div(ENTRY_LEN).unwrap_or_default();
     for index in 0..count {
@@ -86,7 +85,7 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
         match image(data, &map, at) {
             Ok(image) => images.extend(image),
             Err(what) if faults.len() < FAULTS_MAX => {
-                faults.push(Malformed::at(what, base.saturating_add(at)));
+                faults.push(Malformed::at(what, bounds.absolute(at)));
             }
             Err(_) => {}
         }
@@ -94,7 +93,6 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
     let end = table.start.saturating_add(count.saturating_mul(ENTRY_LEN));
     let rest = part(data, end..table.end).unwrap_or_default();
     if !is_zero(rest) {
-        let bounds = Bounds { base, len: table.end };
         faults.push(bounds.truncated(end, ENTRY_LEN, "an entry of the table of device images"));
     }
     images.sort_unstable();
@@ -207,7 +205,7 @@ fn unlisted(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Part>)
     let mut position = range.start;
     while let Some(rest) = part(section, position..range.end) {
         let Some(zeros) = rest.iter().position(|&byte| byte != 0) else { break };
-        position = position.saturating_add(to_u64(zeros));
+        add(&mut position, to_u64(zeros));
         let rest = part(section, position..range.end).unwrap_or_default();
         let (len, part) = match Magic::identify(rest) {
             _ if rest.starts_with(&ZSTD) => unlisted_frame(rest, base, position),

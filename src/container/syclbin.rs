@@ -47,7 +47,7 @@ use super::offload_binary::{ImageInfo, ImageKind, OffloadBinary};
 use super::stream::Compressed;
 use super::sycl;
 use super::{Container, Contents, Entry, Part};
-use crate::bytes::{self, Bounds, Cursor, len_of, len_u64, shifted, slice, tail, to_u64};
+use crate::bytes::{self, Bounds, Cursor, add, len_of, len_u64, shifted, slice, tail, to_u64, total};
 use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::input::Slice;
@@ -153,13 +153,18 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn bounds(&self, range: &Range<u64>) -> Bounds {
-        Bounds { base: self.base.saturating_add(range.start), len: len_of(range) }
+        Bounds { base: self.at(range), len: len_of(range) }
+    }
+
+    /// The offset in the file of the start of a range.
+    fn at(&self, range: &Range<u64>) -> u64 {
+        self.base.saturating_add(range.start)
     }
 
     /// A cursor over a range, which is inside of the file.
     fn cursor(&self, range: &Range<u64>) -> Cursor<'a> {
         let rest = tail(self.data, range.start).unwrap_or_default();
-        Cursor::new(slice(rest, 0, len_of(range)).unwrap_or(rest), self.base.saturating_add(range.start))
+        Cursor::new(slice(rest, 0, len_of(range)).unwrap_or(rest), self.at(range))
     }
 
     fn has_magic(&self, image: &Range<u64>) -> Result<bool, Malformed> {
@@ -186,7 +191,7 @@ impl<'a> Reader<'a> {
         let (mut entries, mut faults, mut globals) = (Vec::new(), contents.faults, 0_u64);
         for Entry { parts, image, .. } in contents.entries {
             let (Some(info), [Part::Range(range)]) = (image, parts.as_slice()) else { continue };
-            globals = globals.saturating_add(u64::from(info.string(b"role") == Some(b"global_metadata")));
+            add(&mut globals, u64::from(info.string(b"role") == Some(b"global_metadata")));
             let part = self.part(*info, range, count, &mut modules);
             entries.extend(self.keep(&mut faults, part)?.flatten());
         }
@@ -210,7 +215,7 @@ impl<'a> Reader<'a> {
         entries: usize,
         modules: &mut AbstractModules,
     ) -> Result<Option<Entry>, Malformed> {
-        let at = self.base.saturating_add(range.start);
+        let at = self.at(range);
         if info.image_kind != ImageKind::SyclBin {
             let expected = "7, as the other entries of a SYCLBIN file";
             return Err(Malformed::value("image kind", info.image_kind.number(), at, expected));
@@ -276,8 +281,8 @@ impl<'a> Reader<'a> {
         let metadata_len = cursor.u64("the size of the metadata")?;
         let code_len = cursor.u64("the size of the code")?;
         let global = [cursor.u64("the offset of the metadata")?, cursor.u64("the size of the metadata")?];
-        let parts = u64::from(ir_modules).saturating_add(images.into());
-        let headers = u64::from(modules).saturating_add(parts).saturating_mul(PART_LEN);
+        let parts = total([ir_modules, images].map(u64::from));
+        let headers = total([parts, modules.into()]).saturating_mul(PART_LEN);
         bounds.claim(HEADER_LEN, headers, "the headers of modules and images")?;
         check_entry_count(parts, bounds.absolute(8))?;
         let metadata = bounds.claim(HEADER_LEN.saturating_add(headers), metadata_len, "the table of metadata")?;
@@ -294,7 +299,7 @@ impl<'a> Reader<'a> {
         let mut owned = 0_u64;
         for _ in 0..modules {
             let module = self.abstract_module(&mut cursor, &mut tables, [ir_modules, images]);
-            owned = owned.saturating_add(self.keep(&mut faults, module)?.unwrap_or_default());
+            add(&mut owned, self.keep(&mut faults, module)?.unwrap_or_default());
         }
         if owned != parts && faults.is_empty() {
             let expected = "as many as there are in abstract modules";
@@ -352,7 +357,7 @@ impl<'a> Reader<'a> {
 
     /// Reads property sets, which may be empty.
     fn properties(&self, range: &Range<u64>) -> Result<Recorded, Malformed> {
-        let at = self.base.saturating_add(range.start);
+        let at = self.at(range);
         let text = self.cursor(range).take(len_of(range), "the metadata of a SYCLBIN file")?;
         properties(text).map_err(|problem| Malformed::fault("SYCLBIN metadata", at, problem))
     }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::OFlags;
 
-use crate::bytes;
+use crate::bytes::{self, add};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::mapping::{self, Mapping, Watch};
 use crate::io::process;
@@ -580,6 +580,11 @@ impl<'a> Slice<'a> {
         self.slice(offset, self.len().checked_sub(offset)?)
     }
 
+    /// Where it begins in `outer`, of which it is a part.
+    pub(crate) fn start_in(self, outer: Self) -> u64 {
+        self.offset.saturating_sub(outer.offset)
+    }
+
     /// The offset in the input of a byte of this range.
     pub(crate) fn absolute(&self, offset: u64) -> u64 {
         self.offset.saturating_add(offset)
@@ -762,7 +767,7 @@ impl Read for SliceReader<'_> {
         if count == 0 {
             return Err(shrunk());
         }
-        self.position = self.position.saturating_add(bytes::to_u64(count));
+        add(&mut self.position, bytes::to_u64(count));
         note_read(bytes::to_u64(count));
         Ok(count)
     }

@@ -1,6 +1,6 @@
 //! Reports the progress of a job.
 
-use crate::bytes::len_u64;
+use crate::bytes::{add, len_u64};
 use crate::error::Result;
 use crate::io::input::Slice;
 use crate::io::piece::{self, Piece, Sink, total_len};
@@ -28,13 +28,13 @@ impl<'m> Meter<'m> {
 
     /// Adds to the number of bytes to process.
     pub(crate) fn expect(&mut self, bytes: u64) {
-        self.total = self.total.saturating_add(bytes);
+        add(&mut self.total, bytes);
     }
 
     /// Adds to the number of bytes done.
     pub(crate) fn advance(&mut self, bytes: u64) {
         let before = self.done / STEP;
-        self.done = self.done.saturating_add(bytes);
+        add(&mut self.done, bytes);
         if let Some(tell) = self.tell.as_mut().filter(|_| self.done / STEP > before) {
             tell(self.done, self.total);
         }
@@ -67,7 +67,7 @@ impl Sink for Metered<'_, '_, '_> {
             let Some(part) = slice.slice(position, len).filter(|part| !part.is_empty()) else { return Ok(()) };
             self.sink.copy(part)?;
             self.meter.advance(len);
-            position = position.saturating_add(len);
+            add(&mut position, len);
         }
     }
 }

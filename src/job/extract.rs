@@ -13,7 +13,7 @@ use super::open;
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::{Matched, Wanted};
-use crate::bytes::len_u64;
+use crate::bytes::{add, len_u64};
 use crate::code::target;
 use crate::container::Limits;
 use crate::display::{plain, shown};
@@ -612,7 +612,7 @@ impl<'j> Pending<'j> {
 
 impl Sink for Pending<'_> {
     fn write(&mut self, data: &[u8]) -> Result<()> {
-        self.extracted.code_object.size = self.extracted.code_object.size.saturating_add(len_u64(data));
+        add(&mut self.extracted.code_object.size, len_u64(data));
         self.hash.iter_mut().for_each(|hash| hash.update(data));
         if let Some(head) = &mut self.head
             && len_u64(head).saturating_add(len_u64(data)) < ContentKind::HEAD_LEN
@@ -626,7 +626,7 @@ impl Sink for Pending<'_> {
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        self.extracted.code_object.size = self.extracted.code_object.size.saturating_add(slice.len());
+        add(&mut self.extracted.code_object.size, slice.len());
         if let Some(hash) = &mut self.hash {
             slice.read_blocks(&mut |block| {
                 hash.update(block);

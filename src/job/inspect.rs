@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::NotRead;
+use crate::bytes::total;
 use crate::codec::Codec;
 use crate::container::Limits;
 use crate::container::sequence::Inflate;
@@ -13,7 +14,7 @@ use crate::display::printable_name;
 use crate::error::{Error, Result};
 use crate::io::input::Input;
 use crate::runtime::Coverage;
-use crate::scan::{BundleInfo, Checksums, CodeObject, Finding, Follow, Format, Found, Place, Scan, Split, Step};
+use crate::scan::{BundleInfo, Checksums, CodeObject, Finding, Follow, Format, Found, Place, Scan, Sizes, Split, Step};
 
 /// Lists the device code of a file, by its headers.
 #[derive(Clone, Debug, Default)]
@@ -136,8 +137,13 @@ impl InspectedBundle {
     pub fn stored(&self) -> u64 {
         match self.info.compressed {
             Some(_) => self.info.stored(),
-            None => self.code_objects.iter().map(CodeObject::stored).fold(0, u64::saturating_add),
+            None => total(self.code_objects.iter().map(CodeObject::stored)),
         }
+    }
+
+    /// The number of its code objects, their inflated size and the [stored](Self::stored) one.
+    pub fn sizes(&self) -> Sizes {
+        Sizes { code_objects: self.code_objects.len(), size: self.info.size, stored: self.stored() }
     }
 
     /// The methods by which code objects are compressed on their own.

@@ -21,7 +21,7 @@ mod share;
 mod unmatched;
 mod verify;
 
-pub use diff::{Change, CodeObjectDiff, Diff, Equal, FileDiff, GpuDiff, KernelDiff, Loss, Sizes, unversioned};
+pub use diff::{Change, CodeObjectDiff, Diff, Equal, FileDiff, GpuDiff, KernelDiff, Loss, unversioned};
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::{Inspect, Inspected, InspectedBundle, KpackReference};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};

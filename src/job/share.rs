@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::bytes::total;
 use crate::container::Entry;
 use crate::container::sequence::Bundle;
 use crate::error::{Error, Malformed, Result};
@@ -16,7 +17,7 @@ const SHARED_MAX: u64 = 16;
 /// [`Malformed`] if the limit is exceeded.
 pub(super) fn check_size(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
     let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(Entry::size);
-    let size = sizes.fold(0, u64::saturating_add);
+    let size = total(sizes);
     if size <= bundle.full_len()?.saturating_mul(SHARED_MAX) {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::bytes::len_of;
+use crate::bytes::{add, len_of};
 use crate::container::sequence::Bundle;
 use crate::error::{Result, WithPath};
 use crate::io::input::{Input, Slice, Spool};
@@ -84,7 +84,7 @@ pub(super) fn put_aside<'a>(aside: &'a Input, range: &Range<u64>) -> Result<Slic
 impl Sink for Aside {
     fn write(&mut self, data: &[u8]) -> Result<()> {
         self.spool.write_all(data).with_path(&self.path)?;
-        self.len = self.len.saturating_add(crate::bytes::len_u64(data));
+        add(&mut self.len, crate::bytes::len_u64(data));
         Ok(())
     }
 

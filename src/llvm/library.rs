@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{FileType, observe_inflated, observe_plain};
-use crate::bytes::{self, len_u64};
+use crate::bytes::{self, add, len_u64};
 use crate::container::Container;
 use crate::container::Limits;
 use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember, Sources, locate};
@@ -124,7 +124,7 @@ impl<'i> MemberNames<'i> {
 
     /// Returns the name if the total length is within the limit.
     pub(super) fn take(&mut self, name: Vec<u8>) -> Result<Vec<u8>> {
-        self.len = self.len.saturating_add(len_u64(&name));
+        add(&mut self.len, len_u64(&name));
         if self.len > self.len_max {
             let what = "length of all names of new members";
             let expected = "no more than 16 MiB beyond the archive's own";

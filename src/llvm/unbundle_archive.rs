@@ -13,7 +13,7 @@ use super::aside::{Aside, KeptAside};
 use super::file_name::FileName;
 use super::library::{Member, MemberNames, OpenArchive, write_archive};
 use super::requests::{Requests, first_unknown};
-use crate::bytes;
+use crate::bytes::{self, add};
 use crate::container::Limits;
 use crate::container::archive::{NewMember, place_of};
 use crate::container::sequence::{Bundle, Inflate};
@@ -101,13 +101,13 @@ impl UnbundleArchive {
         };
         let members = library.members()?;
         // Progress counts the bytes of the members read and of the archives written.
-        let mut total = members.iter().map(Member::size).fold(0, u64::saturating_add);
+        let mut total = bytes::total(members.iter().map(Member::size));
         let mut done = 0_u64;
         for member in members {
             member.bundles(Inflate::Whole, observer, &mut |bundle, observer| {
                 self.choose(&member, &bundle, &mut choice, observer)
             })?;
-            done = done.saturating_add(member.size());
+            add(&mut done, member.size());
             observer(Event::Progress { done, total });
         }
         let Choice { of_requests, other_host, aside, .. } = choice;
@@ -117,9 +117,8 @@ impl UnbundleArchive {
         }
         let aside = aside.into_input()?;
         let mut outputs = Vec::with_capacity(self.requests.len());
-        let size_of =
-            |chosen: &[ChosenEntry<'_>]| chosen.iter().map(|chosen| chosen.content.len()).fold(0, u64::saturating_add);
-        total = of_requests.iter().map(|chosen| size_of(chosen)).fold(total, u64::saturating_add);
+        let size_of = |chosen: &[ChosenEntry<'_>]| bytes::total(chosen.iter().map(|chosen| chosen.content.len()));
+        add(&mut total, bytes::total(of_requests.iter().map(|chosen| size_of(chosen))));
         for ((target, path), chosen) in self.requests.iter().zip(&of_requests) {
             if chosen.is_empty() && !self.allow_missing {
                 let archive = self.input.display();
@@ -134,7 +133,7 @@ impl UnbundleArchive {
             }
             let members = self.new_members(chosen, &aside, library.len())?;
             outputs.push(write_archive(path, &members, observer)?);
-            done = done.saturating_add(size_of(chosen));
+            add(&mut done, size_of(chosen));
             observer(Event::Progress { done, total });
         }
         Ok(outputs)

@@ -2,7 +2,7 @@
 //! gigabytes when nested.
 
 use super::place::{Origin, Place};
-use crate::bytes::{len_u64, to_u64};
+use crate::bytes::{len_u64, to_u64, total};
 use crate::code::ContentKind;
 use crate::container::Limits;
 use crate::container::limits::{Allowance, FOUND_MAX, FOUND_NAMES_MAX, INFLATED_MIN, SEARCHED_MAX};
@@ -104,8 +104,7 @@ impl Budget {
 
 /// The length of all IDs of a bundle, in bytes, each cut to `most`.
 pub(super) fn ids_len(bundle: &Bundle<'_>, most: usize) -> u64 {
-    let lens = bundle.entries.iter().map(|entry| len_u64(entry.id.get(..most).unwrap_or(&entry.id)));
-    lens.fold(0, u64::saturating_add)
+    total(bundle.entries.iter().map(|entry| len_u64(entry.id.get(..most).unwrap_or(&entry.id))))
 }
 
 /// The bytes that finding the targets of its code objects may read, beyond their headers: an ELF file for an Intel GPU
@@ -113,8 +112,7 @@ pub(super) fn ids_len(bundle: &Bundle<'_>, most: usize) -> u64 {
 pub(super) fn targets_len(bundle: &Bundle<'_>) -> u64 {
     let head = |index| bundle.head(index, ContentKind::HEAD_LEN);
     let is_intel = |index| head(index).is_some_and(|head| Magic::identify(head) == Magic::IntelGpu);
-    let lens = bundle.entries.iter().enumerate().filter(|(index, _)| is_intel(*index)).map(|(_, entry)| entry.size());
-    lens.fold(0, u64::saturating_add)
+    total(bundle.entries.iter().enumerate().filter(|(index, _)| is_intel(*index)).map(|(_, entry)| entry.size()))
 }
 
 /// The number of findings in a bundle: itself and its code objects.

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
 use super::found::{EntryFacts, Format, Found};
 use super::place::{Origin, Place, Step};
 use super::uri::Uri;
-use crate::bytes;
+use crate::bytes::{self, add, len_of, total};
 use crate::code::{ContentKind, target};
 use crate::codec::Codec;
 use crate::container::fatbin::{self, ImageKind};
@@ -50,13 +50,36 @@ impl BundleInfo {
     pub(super) fn new(found: &Found<'_>) -> Result<Self> {
         let Found { place, format, index, bundle, .. } = *found;
         let (range, compressed) = (bundle.range()?, bundle.compressed);
-        let size = bundle.entries.iter().map(Entry::size).fold(0, u64::saturating_add);
+        let size = total(bundle.entries.iter().map(Entry::size));
         Ok(Self { place: place.clone(), format, index, range, compressed, size })
     }
 
     /// Its stored size in bytes, with its header.
     pub fn stored(&self) -> u64 {
-        self.range.end.saturating_sub(self.range.start)
+        len_of(&self.range)
+    }
+}
+
+/// The number of some code objects, and their sizes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Sizes {
+    /// The number of code objects.
+    pub code_objects: usize,
+    /// The inflated size.
+    pub size: u64,
+    /// The stored size. A code object in a compressed bundle has a share of that by its inflated size.
+    #[cfg_attr(feature = "serde", serde(rename = "stored_size"))]
+    pub stored: u64,
+}
+
+impl AddAssign for Sizes {
+    fn add_assign(&mut self, more: Self) {
+        self.code_objects = self.code_objects.saturating_add(more.code_objects);
+        add(&mut self.size, more.size);
+        add(&mut self.stored, more.stored);
     }
 }
 
@@ -139,6 +162,11 @@ impl CodeObject {
             (None, Some(packed)) => packed.stored_len(),
             (None, None) => self.size,
         }
+    }
+
+    /// Its sizes, as those of one code object.
+    pub fn sizes(&self) -> Sizes {
+        Sizes { code_objects: 1, size: self.size, stored: self.stored() }
     }
 
     /// The URI of the code object, as [`CodeObjectRef::uri`].

@@ -324,7 +324,7 @@ impl Split<'_> {
     /// The number of code objects in the archives that the library loads.
     pub fn code_objects(&self) -> usize {
         let counts = self.archives.unwrap_or_default().iter().map(|followed| followed.code_objects);
-        counts.fold(0, usize::saturating_add)
+        counts.sum()
     }
 }
 

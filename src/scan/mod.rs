@@ -62,7 +62,7 @@ mod wide;
 
 pub(crate) use budget::Budget;
 pub(crate) use code_object::KnownId;
-pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Locator};
+pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Locator, Sizes};
 #[cfg(test)]
 pub(crate) use found::EntryFacts;
 pub use found::{Finding, Format, Found};

@@ -15,7 +15,7 @@ use super::place::Step;
 use super::sections::{self, Holds, ListedSections, Sections};
 use super::walk::{JointSections, Spot, Walk};
 use super::{BundleReader, Checksums, Wide};
-use crate::bytes::{Cursor, len_of, len_u64, slice, tail, to_u64};
+use crate::bytes::{Cursor, len_of, len_u64, slice, tail, to_u64, total};
 use crate::container::fatbin;
 use crate::container::host::wrapper::{self, Wrapped};
 use crate::container::host::{ChosenSection, elf};
@@ -74,7 +74,7 @@ impl Walk<'_, '_, '_> {
             wrapper::count(content.unwrap_or_default(), Wrapped::Bundle)
         };
         let is_complete = self.scan.checksums == Checksums::OfAll;
-        if !is_complete && wrappers.map(count).fold(0, u64::saturating_add) <= found {
+        if !is_complete && total(wrappers.map(count)) <= found {
             return Ok(());
         }
         let targets = self.targets(object, sections)?;
@@ -175,7 +175,7 @@ impl Walk<'_, '_, '_> {
         let mut position = 0_u64;
         while let Some(rest) = region.tail(position).filter(|rest| !rest.is_empty()) {
             let rest = rest.tail(rest.hole_len()).unwrap_or(rest);
-            position = rest.offset().saturating_sub(region.offset());
+            position = rest.start_in(region);
             let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(len_u64(BUNDLE)))).unwrap_or(rest);
             let mut end = position;
             for hit in hits(&finders, block.bytes()).into_iter().filter(|&hit| hit < BLOCK) {
@@ -235,7 +235,7 @@ impl Walk<'_, '_, '_> {
         let Some(len) = len else {
             // The bytes after it may be read again for the next one.
             let most = if magic == Magic::CompressedBundle { HEAD_STORED } else { HEADER_MAX };
-            self.spend(at, rest.len().min(most).saturating_add(trial.claimed().unwrap_or(0)))?;
+            self.spend(at, total([rest.len().min(most), trial.claimed().unwrap_or(0)]))?;
             return Ok(None);
         };
         match self.next_bundle(at, &mut Bundles::new(rest, container, self.scan.inflate))? {

@@ -11,7 +11,7 @@ use std::ops::Range;
 use object::{File, Object, ObjectSection};
 
 use super::sections::{self, ListedSections};
-use crate::bytes::len_u64;
+use crate::bytes::{len_u64, span};
 use crate::container::host::{ChosenSection, elf};
 use crate::container::magic::Magic;
 use crate::display::shown;
@@ -76,7 +76,7 @@ fn lying(
     let mut lying = elf::File::read(data).map_or_else(|_| Vec::new(), |elf| tables(&elf));
     for section in file.sections() {
         let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0) else { continue };
-        let (name, range) = (section.name_bytes().unwrap_or_default(), start..start.saturating_add(size));
+        let (name, range) = (section.name_bytes().unwrap_or_default(), span(start, size));
         let has_bundles = has_bundles(&range, name);
         lying.push(Lying { name, is_table: false, range, has_bundles });
     }
@@ -92,7 +92,7 @@ fn tables<'d>(file: &elf::File<'d>) -> Vec<Lying<'d>> {
         (b"the program headers", header.segments_at, len_u64(file.segments.bytes)),
     ];
     let table = |(name, start, len): (&'static [u8], u64, u64)| {
-        (len > 0).then(|| Lying { name, is_table: true, range: start..start.saturating_add(len), has_bundles: false })
+        (len > 0).then(|| Lying { name, is_table: true, range: span(start, len), has_bundles: false })
     };
     tables.into_iter().filter_map(table).collect()
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use super::place::{Place, Step};
 use super::walk::{Spot, Walk};
 use super::{Checksums, Finding, Unread};
-use crate::bytes::{len_of, len_u64, to_u64};
+use crate::bytes::{len_of, len_u64, to_u64, total};
 use crate::codec::Coding;
 use crate::container::Limits;
 use crate::container::magic::Magic;
@@ -373,17 +373,10 @@ impl Walk<'_, '_, '_> {
             if !self.skip_gap(at, image.start.saturating_sub(end), &mut reader)? {
                 return Ok(());
             }
-            let on_way = self.step(at.place, Step::Member(name.clone())).map(Place::inflated);
-            let at = at.to(on_way.as_ref().unwrap_or(at.place), source);
-            let size = len_of(&image);
-            if !self.begin_member(at, &name, size, &room)? {
-                return Ok(());
-            }
-            if on_way.is_some() {
-                let mut content = (&mut reader).take(size);
-                self.stream(at, Stream { reader: &mut content, size: Some(size), is_charged: true, is_source: false })?;
-            }
-            if !self.end_member(at, &mut reader, AKS2)? {
+            let (step, size) = (Step::Member(name), len_of(&image));
+            if !self
+                .member(at, AKS2, step, size, &mut reader, |walk, at, reader| walk.whole_member(at, size, reader))?
+            {
                 return Ok(());
             }
             end = image.end;
@@ -403,7 +396,7 @@ impl Walk<'_, '_, '_> {
 
     /// Reads over bytes between images of an AKS2 file. Returns whether what follows can be read.
     fn skip_gap(&mut self, at: Spot<'_>, len: u64, reader: &mut BoundedReader<'_, impl Read>) -> Result<bool> {
-        Ok(self.begin_member(at, b"", len, reader.room)? && self.end_member(at, reader, AKS2)?)
+        Ok(self.begin_member(at, 0, len, reader.room)? && self.end_member(at, reader, AKS2)?)
     }
 
     fn rpm(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
@@ -451,16 +444,11 @@ impl Walk<'_, '_, '_> {
                 Err(error) => return self.unreadable(at, CPIO, error),
             };
             let cpio::Header { name, size, is_file, padding } = header;
-            let on_way = self.step(at.place, step_to(&name)).map(Place::inflated);
-            let at = at.to(on_way.as_ref().unwrap_or(at.place), at.data);
-            if !self.begin_member(at, &name, size.saturating_add(padding), &room)? {
-                return Ok(());
-            }
-            let mut content = (&mut reader).take(size);
-            if is_file && on_way.is_some() {
-                self.stream(at, Stream { reader: &mut content, size: Some(size), is_charged: true, is_source: false })?;
-            }
-            if !self.end_member(at, &mut reader, CPIO)? {
+            let stored = size.saturating_add(padding);
+            let is_readable = self.member(at, CPIO, step_to(&name), stored, &mut reader, |walk, at, reader| {
+                if is_file { walk.whole_member(at, size, reader) } else { Ok(()) }
+            });
+            if !is_readable? {
                 return Ok(());
             }
         }
@@ -481,7 +469,7 @@ impl Walk<'_, '_, '_> {
             Some(first) => head(reader, 5).map(|rest| Some([&[first], rest.as_slice()].concat())),
             None => Ok(None),
         });
-        let cost = room.total.get().saturating_sub(start).saturating_add(HEADER);
+        let cost = total([room.total.get().saturating_sub(start), HEADER]);
         let Some(next) = self.readable(at, MEMBER, next)? else { return Ok(None) };
         Ok(self.spend(at, cost)?.then_some(next).flatten())
     }
@@ -505,15 +493,10 @@ impl Walk<'_, '_, '_> {
                     return self.drain(at, &mut reader);
                 }
             };
-            let on_way = self.step(at.place, step_to(&header.name)).map(Place::inflated);
-            let at = at.to(on_way.as_ref().unwrap_or(at.place), at.data);
-            if !self.begin_member(at, &header.name, tar::padded(header.stored), &room)? {
-                return Ok(());
-            }
-            if on_way.is_some() {
-                self.tar_member(at, header, &mut reader)?;
-            }
-            if !self.end_member(at, &mut reader, TAR)? {
+            let (step, padded) = (step_to(&header.name), tar::padded(header.stored));
+            let is_readable = self
+                .member(at, TAR, step, padded, &mut reader, |walk, at, reader| walk.tar_member(at, header, reader))?;
+            if !is_readable {
                 return Ok(());
             }
         }
@@ -528,8 +511,7 @@ impl Walk<'_, '_, '_> {
                 return self.tell(1, at, Finding::Unread { place: at.place, offset: 0, what: PART });
             }
             tar::MemberKind::File => {
-                let reader = &mut reader.take(left);
-                return self.stream(at, Stream { reader, size: Some(left), is_charged: true, is_source: false });
+                return self.whole_member(at, left, reader);
             }
             tar::MemberKind::Sparse(size, ranges) => (size, ranges),
             tar::MemberKind::MapInContent(size) => {
@@ -594,10 +576,39 @@ impl Walk<'_, '_, '_> {
         }
     }
 
+    /// Searches a member of an archive, of whose content and padding `stored` bytes follow, if the walk leads to it. Returns whether
+    /// the next one can be read.
+    fn member<R: Read>(
+        &mut self,
+        at: Spot<'_>,
+        what: &str,
+        step: Step,
+        stored: u64,
+        reader: &mut BoundedReader<'_, R>,
+        search: impl FnOnce(&mut Self, Spot<'_>, &mut BoundedReader<'_, R>) -> Result<()>,
+    ) -> Result<bool> {
+        let name_len = len_u64(&step.name());
+        let on_way = self.step(at.place, step).map(Place::inflated);
+        let at = at.to(on_way.as_ref().unwrap_or(at.place), at.data);
+        if !self.begin_member(at, name_len, stored, reader.room)? {
+            return Ok(false);
+        }
+        if on_way.is_some() {
+            search(self, at, reader)?;
+        }
+        self.end_member(at, reader, what)
+    }
+
+    /// Searches the content of a member, which is charged already.
+    fn whole_member(&mut self, at: Spot<'_>, size: u64, reader: &mut impl Read) -> Result<()> {
+        let reader = &mut reader.take(size);
+        self.stream(at, Stream { reader, size: Some(size), is_charged: true, is_source: false })
+    }
+
     /// Charges a member of an archive, of whose content and padding `stored` bytes follow. Returns whether it can be read.
-    fn begin_member(&mut self, at: Spot<'_>, name: &[u8], stored: u64, room: &ReadRoom) -> Result<bool> {
+    fn begin_member(&mut self, at: Spot<'_>, name_len: u64, stored: u64, room: &ReadRoom) -> Result<bool> {
         room.give_exactly(stored);
-        self.spend(at, stored.saturating_add(HEADER).saturating_add(len_u64(name)))
+        self.spend(at, total([stored, HEADER, name_len]))
     }
 
     /// Reads over the rest of a member. Returns whether the next one can be read.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::uri::{Level, Uri};
-use crate::bytes::len_u64;
+use crate::bytes::{len_u64, total};
 use crate::display::{printable, printable_name};
 use crate::error::{Error, Result, WithPath};
 
@@ -87,7 +87,7 @@ impl Place {
             Step::Member(name) | Step::Section(name) | Step::Entry(name) => len_u64(name),
             Step::Embedded(_) => 0,
         };
-        self.steps.iter().map(name).fold(0, u64::saturating_add)
+        total(self.steps.iter().map(name))
     }
 
     /// The steps from the file to the place; empty if the file itself is the place.

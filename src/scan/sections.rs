@@ -27,7 +27,7 @@ use std::collections::HashSet;
 use object::ObjectKind;
 use object::elf::SectionType;
 
-use crate::bytes::slice;
+use crate::bytes::{add, slice, span};
 use crate::code::elf;
 use crate::container::host::wrapper::Wrapped;
 use crate::container::host::{self, ChosenSection, Section};
@@ -137,7 +137,7 @@ pub(super) struct Sections {
     /// Whether the object is linked, so that its empty sections stay empty.
     pub(super) is_linked: bool,
     /// The total number of sections.
-    pub(super) count: usize,
+    pub(super) count: u64,
     /// The names of sections for bundles or offload binaries that have no content in the file.
     pub(super) empty: Vec<Vec<u8>>,
     /// All other sections with content, in the order of the section table, if they were asked for.
@@ -161,11 +161,11 @@ pub(crate) fn held(data: &[u8]) -> Result<Vec<Holds>, Malformed> {
 
 /// The sections of an object. Offsets in errors count from `base`.
 pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sections, Malformed> {
-    let (mut count, mut nameless, mut empty, mut is_linked) = (0_usize, 0_usize, Vec::new(), false);
+    let (mut count, mut nameless, mut empty, mut is_linked) = (0, 0, Vec::new(), false);
     let mut others = Vec::new();
     let chosen = host::sections(data, base, |section| {
-        count = count.saturating_add(1);
-        nameless = nameless.saturating_add(usize::from(section.name.is_err()));
+        add(&mut count, 1);
+        add(&mut nameless, section.name.is_err().into());
         is_linked = self::is_linked(section);
         let holds = holds(section);
         if holds.is_some_and(Holds::is_read) && section.range.is_none() {
@@ -175,7 +175,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
             && slice(data, start, len).is_some_and(|content| !content.is_empty())
         {
             let name = section.name.unwrap_or_default().to_vec();
-            others.push(ChosenSection { holds: Holds::Other, name, range: start..start.saturating_add(len) });
+            others.push(ChosenSection { holds: Holds::Other, name, range: span(start, len) });
         }
         Ok(holds)
     })?;

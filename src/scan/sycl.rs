@@ -25,7 +25,7 @@ use super::found::Format;
 use super::place::{Place, Step};
 use super::sections::{self, ListedSections};
 use super::walk::{Spot, Walk};
-use crate::bytes::{len_of, text};
+use crate::bytes::{len_of, span, text};
 use crate::code::{ContentKind, target};
 use crate::container::magic::Magic;
 use crate::container::sycl::{self, Image};
@@ -105,8 +105,7 @@ impl Walk<'_, '_, '_> {
     /// Reports the device images in a section of an object: those of its tables, and what is between them.
     pub(super) fn device_images(&mut self, object: Slice<'_>, section: Spot<'_>, tables: &ImageTables) -> Result<()> {
         let data = section.data;
-        let start = data.offset().saturating_sub(object.offset());
-        let end = start.saturating_add(data.len());
+        let Range { start, end } = span(data.start_in(object), data.len());
         let all = &self.read_tables(section.with(object), tables)?.images;
         let from = all.partition_point(|image| image.offset < start);
         let inside = all.iter().skip(from).take_while(|image| image.offset < end);
@@ -119,7 +118,7 @@ impl Walk<'_, '_, '_> {
     pub(super) fn image_table(&mut self, object: Spot<'_>, table: Spot<'_>, tables: &ImageTables) -> Result<()> {
         let data = object.data;
         let read = self.read_tables(table.with(data), tables)?;
-        let start = table.data.offset().saturating_sub(data.offset());
+        let start = table.data.start_in(data);
         let Some(own) = tables.tables.iter().position(|range| range.start == start) else { return Ok(()) };
         let faults = read.faults.iter().filter(|(number, _)| *number == own).map(|(_, fault)| fault.clone());
         self.faults(table, faults)?;

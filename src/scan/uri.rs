@@ -30,7 +30,7 @@ use super::found::Visit;
 use super::place::Place;
 use super::walk::Walk;
 use super::{BundleReader, CodeObjectRef, Finding, Scan};
-use crate::bytes::{len_of, text};
+use crate::bytes::{add, len_of, text};
 use crate::container::Limits;
 use crate::container::magic::Magic;
 use crate::container::sequence::{Content, Inflate};
@@ -336,7 +336,7 @@ impl StepNumbers {
             return 0;
         }
         let count = self.counts.entry(key).or_default();
-        *count = count.saturating_add(1);
+        add(count, 1);
         *count
     }
 }

@@ -14,7 +14,7 @@ use super::sycl::ImageTables;
 use super::uri::{Goal, StepNumbers};
 use super::wide::BundleReader;
 use super::{Checksums, Scan, Unread, ahead};
-use crate::bytes::len_u64;
+use crate::bytes::{add, len_u64, total};
 use crate::code::{ContentKind, target};
 use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
 use crate::container::host::wrapper::{self, Wrapped};
@@ -310,7 +310,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Reports a finding, charging `count` to the finding limit; does nothing once the limit is reached.
     pub(super) fn tell(&mut self, count: u64, at: Spot<'_>, finding: Finding<'_>) -> Result<()> {
-        self.bundles = self.bundles.saturating_add(u64::from(matches!(finding, Finding::Bundle(_))));
+        add(&mut self.bundles, u64::from(matches!(finding, Finding::Bundle(_))));
         let names = at.place.weight().saturating_mul(count).saturating_add(match &finding {
             Finding::Bundle(found) => budget::ids_len(found.bundle, ID_MAX),
             _ => 0,
@@ -470,10 +470,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         space_end: u64,
     ) -> Result<()> {
         let place = at.place;
-        let ids = place.weight().saturating_add(budget::ids_len(bundle, usize::MAX));
-        if self.spend(at, ids.saturating_add(budget::targets_len(bundle)))? {
+        let read = [place.weight(), budget::ids_len(bundle, usize::MAX), budget::targets_len(bundle)];
+        if self.spend(at, total(read))? {
             let is_in_section = format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
-            self.in_sections = self.in_sections.saturating_add(u64::from(is_in_section));
+            add(&mut self.in_sections, u64::from(is_in_section));
             let mut facts = EntryFacts::default();
             if self.reach == Reach::Everything {
                 facts.numbers = self.numbers_of(place, bundle);

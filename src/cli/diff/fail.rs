@@ -8,8 +8,9 @@ use crate::cli::conditions::{Condition, Growth};
 use crate::cli::kernels::column::spills;
 use crate::cli::kernels::report::demangled_names;
 use crate::cli::print::units::{bytes, count};
-use offload_bundle::job::{KernelDiff, Loss, Sizes};
+use offload_bundle::job::{KernelDiff, Loss};
 use offload_bundle::runtime::Served;
+use offload_bundle::scan::Sizes;
 use offload_bundle::serialized::Failure;
 
 /// The conditions that are met, with the reasons.

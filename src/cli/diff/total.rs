@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use offload_bundle::job::{Equal, GpuDiff, Loss, Sizes};
+use offload_bundle::job::{Equal, GpuDiff, Loss};
 use offload_bundle::runtime::{Coverage, Device};
 use offload_bundle::serialized::Counts;
 
@@ -32,7 +32,7 @@ impl DiffTotal {
     pub(super) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
         self.pairs += 1;
         for (gpu, more) in &diff.gpus {
-            add_gpu(self.gpus.entry(Arc::clone(gpu)).or_default(), more);
+            *self.gpus.entry(Arc::clone(gpu)).or_default() += more;
         }
         let (equal, more) = (&mut self.equal, &diff.equal);
         equal.all += more.all;
@@ -81,23 +81,9 @@ impl DiffTotal {
 
 /// The sums for several GPUs.
 pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
-    gpus.fold(GpuDiff::default(), |mut sum, gpu| {
-        add_gpu(&mut sum, gpu);
-        sum
-    })
-}
-
-fn add_gpu(gpu: &mut GpuDiff, more: &GpuDiff) {
-    let add = |sizes: &mut Sizes, more: &Sizes| {
-        sizes.code_objects += more.code_objects;
-        sizes.size = sizes.size.saturating_add(more.size);
-        sizes.stored = sizes.stored.saturating_add(more.stored);
-    };
-    add(&mut gpu.old, &more.old);
-    add(&mut gpu.new, &more.new);
-    gpu.changed += more.changed;
-    gpu.added += more.added;
-    gpu.removed += more.removed;
+    let mut sum = GpuDiff::default();
+    gpus.for_each(|gpu| sum += gpu);
+    sum
 }
 
 /// Whether a GPU has code in one of the files only.

@@ -217,8 +217,9 @@ fn draw_bar(out: &mut String, bar: &Bar, gpus: &[GpuBar<'_>], top: u64, scale: u
     let mut done = 0_u64;
     for gpu in gpus {
         let size = bar.shares.get(gpu.name).copied().unwrap_or(0);
-        let (from, to) = (part(done, scale, INNER), part(done.saturating_add(size), scale, INNER));
-        done = done.saturating_add(size);
+        let end = done.saturating_add(size);
+        let (from, to) = (part(done, scale, INNER), part(end, scale, INNER));
+        done = end;
         segment(out, gpu, size, MARGIN + from..MARGIN + to, top);
     }
 }

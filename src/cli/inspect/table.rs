@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
 use offload_bundle::container::Codec;
 use offload_bundle::display::{printable, printable_start};
 use offload_bundle::job::{Inspected, InspectedBundle};
 use offload_bundle::runtime::{Coverage, Served};
-use offload_bundle::scan::{CodeObject, ContentKind, Format, Origin as Base, Step};
+use offload_bundle::scan::{CodeObject, ContentKind, Format, Origin as Base, Sizes, Step};
 
 use super::{FileReport, sort_by_need};
 use crate::cli::files::FileOrigin;
@@ -48,9 +48,7 @@ struct Line {
     kind: Option<ContentKind>,
     /// Whether the kind of some of them is unknown.
     unsure: bool,
-    count: usize,
-    size: u64,
-    stored: u64,
+    sizes: Sizes,
     /// Whether the stored size is a share of what is compressed together.
     is_share: bool,
     /// The GPU, and in how many bundles it is served.
@@ -140,8 +138,9 @@ fn file_text(file: &FileReport, rows: TableRows, style: Style, out: &mut String)
     });
     let groups: Vec<(&[InspectedBundle], Vec<Line>)> = groups.collect();
     let scale = Scale::of(groups.iter().flat_map(|(_, lines)| lines));
-    let mut sizes = SizePair::default();
-    bundles.iter().for_each(|bundle| sizes.add(bundle));
+    let mut sizes = Sizes::default();
+    bundles.iter().for_each(|bundle| sizes += bundle.sizes());
+    let sizes = text_of(&sizes);
     let inflated = bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
     let inflated = if inflated { ", members inflated" } else { "" };
     line(out, &format!("{name}: {}, code objects {sizes}{inflated}", bytes(file.inspected.size)));
@@ -192,26 +191,11 @@ fn unread_text(file: &Inspected, out: &mut String) {
     }
 }
 
-/// The inflated and the stored size of code objects, in bytes.
-#[derive(Clone, Copy, Debug, Default)]
-struct SizePair {
-    inflated: u64,
-    stored: u64,
-}
-
-impl SizePair {
-    fn add(&mut self, bundle: &InspectedBundle) {
-        self.inflated = self.inflated.saturating_add(bundle.info.size);
-        self.stored = self.stored.saturating_add(bundle.stored());
-    }
-}
-
-impl fmt::Display for SizePair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.stored == self.inflated {
-            true => f.write_str(&bytes(self.inflated)),
-            false => write!(f, "{}, stored in {}", bytes(self.inflated), bytes(self.stored)),
-        }
+/// The inflated size of code objects, and the stored one if it is another.
+fn text_of(sizes: &Sizes) -> String {
+    match sizes.stored == sizes.size {
+        true => bytes(sizes.size),
+        false => format!("{}, stored in {}", bytes(sizes.size), bytes(sizes.stored)),
     }
 }
 
@@ -225,8 +209,8 @@ struct Scale {
 impl Scale {
     fn of<'l>(lines: impl Iterator<Item = &'l Line>) -> Self {
         lines.fold(Self { whole: 0, largest: 0 }, |scale, line| Self {
-            whole: scale.whole.saturating_add(line.stored),
-            largest: scale.largest.max(line.stored),
+            whole: scale.whole.saturating_add(line.sizes.stored),
+            largest: scale.largest.max(line.sizes.stored),
         })
     }
 }
@@ -369,16 +353,14 @@ impl Line {
         let accent = if label.ends_with(&gpu) { gpu.len() } else { 0 };
         let is_packed_with_others = || code_object.packed.as_ref().is_some_and(|packed| packed.is_shared());
         let is_share = bundle.compressed.is_some() || is_packed_with_others();
-        let (size, stored, unsure) = (code_object.size, code_object.stored(), kind.is_none());
-        Self { label, accent, kind, unsure, count: 1, size, stored, is_share, gpu, served: None }
+        let (sizes, unsure) = (code_object.sizes(), kind.is_none());
+        Self { label, accent, kind, unsure, sizes, is_share, gpu, served: None }
     }
 
     fn add(&mut self, more: &Self) {
         self.kind = self.kind.or(more.kind);
         self.unsure |= more.unsure;
-        self.count += more.count;
-        self.size = self.size.saturating_add(more.size);
-        self.stored = self.stored.saturating_add(more.stored);
+        self.sizes += more.sizes;
         self.is_share |= more.is_share;
     }
 
@@ -393,7 +375,7 @@ impl Line {
 
     fn stored_text(&self, style: Style) -> String {
         let about = if style.unicode { "≈ " } else { "~" };
-        format!("{}{}", if self.is_share { about } else { "" }, bytes(self.stored))
+        format!("{}{}", if self.is_share { about } else { "" }, bytes(self.sizes.stored))
     }
 
     fn kind(&self) -> String {
@@ -426,10 +408,17 @@ fn table<'l>(
         let kind = has_kinds.then(|| line.kind());
         let stored = is_compressed.then(|| line.stored_text(style));
         let served = has_served.then(|| line.served.as_ref().map(Served::to_string).unwrap_or_default());
-        let share = percent(line.stored, scale.whole);
-        let texts = [kind, Some(line.count.to_string()), Some(bytes(line.size)), stored, served, Some(share)];
+        let share = percent(line.sizes.stored, scale.whole);
+        let texts = [
+            kind,
+            Some(line.sizes.code_objects.to_string()),
+            Some(bytes(line.sizes.size)),
+            stored,
+            served,
+            Some(share),
+        ];
         let label = Cell::Ending { text: line.label.clone(), accent: line.accent };
-        let bar = Cell::Bar { part: line.stored, whole: scale.largest };
+        let bar = Cell::Bar { part: line.sizes.stored, whole: scale.largest };
         [label].into_iter().chain(texts.into_iter().flatten().map(Cell::Text)).chain([bar]).collect()
     };
     let rows: Vec<Vec<Cell>> = lines.into_iter().map(cells).collect();
@@ -452,7 +441,7 @@ struct Totals {
     lines: Vec<Line>,
     known: HashMap<String, usize>,
     coverage: Coverage,
-    sizes: SizePair,
+    sizes: Sizes,
     is_compressed: bool,
     /// Whether the kind of some code objects is unknown.
     is_unsure: bool,
@@ -480,7 +469,7 @@ impl Totals {
         self.coverage.merge(&file.inspected.coverage());
         let mut targets = Targets::default();
         for bundle in bundles {
-            self.sizes.add(bundle);
+            self.sizes += bundle.sizes();
             self.is_compressed |= is_compressed(bundle);
             let line = |code_object| Line::new(code_object, TableRows::Totals, &mut targets);
             bundle.code_objects.iter().map(line).for_each(|line| self.add_line(line));
@@ -503,12 +492,11 @@ impl Totals {
     fn table(&self, style: Style, out: &mut String) {
         let mut lines = self.lines.clone();
         tell_served(&mut lines, Some(&self.coverage));
-        lines.sort_by_key(|line| Reverse(line.stored));
+        lines.sort_by_key(|line| Reverse(line.sizes.stored));
         let scale = Scale::of(lines.iter());
-        let objects: usize = lines.iter().map(|line| line.count).sum();
-        let objects = count(objects, "code object", "code objects");
+        let objects = count(self.sizes.code_objects, "code object", "code objects");
         let files = count(self.files_with_bundles, "file", "files");
-        line(out, &style.paint("1", &format!("Total: {objects} in {files}, {}", self.sizes)));
+        line(out, &style.paint("1", &format!("Total: {objects} in {files}, {}", text_of(&self.sizes))));
         table(&lines, scale, ("GPU", false), self.is_compressed, style, out);
         incomplete_text(&self.coverage, out);
     }
@@ -560,9 +548,7 @@ mod tests {
             served: None,
             kind: Some(ContentKind::Elf),
             unsure: false,
-            count: 1,
-            size: 1,
-            stored: 1,
+            sizes: code_object().sizes(),
             is_share: true,
         }
     }
@@ -662,7 +648,7 @@ mod tests {
             assert!(partial.len() <= complete.len(), "{sequence:?}: {partial:?}, {complete:?}");
             let sums = |lines: &[Line]| {
                 lines.iter().fold((0, 0, 0), |(count, size, stored), line| {
-                    (count + line.count, size + line.size, stored + line.stored)
+                    (count + line.sizes.code_objects, size + line.sizes.size, stored + line.sizes.stored)
                 })
             };
             for lines in [&partial, &totals, &partial_totals] {
@@ -672,7 +658,7 @@ mod tests {
             // Sizes are always known, so empty code objects are not mixed with others.
             let empty = |lines: &[Line]| {
                 let empty = lines.iter().find(|line| line.kind == Some(ContentKind::Empty));
-                empty.map(|line| (line.kind(), line.count, line.size))
+                empty.map(|line| (line.kind(), line.sizes.code_objects, line.sizes.size))
             };
             assert_eq!(empty(&partial), empty(&complete), "{sequence:?}");
             let hides = sequence.iter().any(|&(_, is_hidden)| is_hidden);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use object::archive::Header;
 use object::read::archive::ArchiveFile;
 
-use crate::bytes;
+use crate::bytes::{self, add};
 use crate::container::limits::{Allowance, NAME_MAX};
 use crate::container::magic::Magic;
 use crate::display::shown;
@@ -119,7 +119,7 @@ fn locate<'a>(
         return Err(Error::malformed(data.path(), long_name(name, data, *position)));
     }
     if thin {
-        *position = position.saturating_add(HEADER_LEN);
+        add(position, HEADER_LEN);
         return Ok(ArchiveMember { name, location: Location::Beside(beside(data.path(), name)) });
     }
     let (offset, size) = member.file_range();

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::{NotBitcode, Result};
-use crate::bytes;
+use crate::bytes::{self, add};
 use crate::container::limits::{ABBREVIATIONS_MAX, OPERANDS_MAX};
 
 /// The bits of a file or a block, from some position on.
@@ -67,7 +67,7 @@ impl<'a> Bits<'a> {
         if width > self.remaining() {
             return Err(PAST_END);
         }
-        self.position = self.position.saturating_add(width);
+        add(&mut self.position, width);
         Ok(())
     }
 

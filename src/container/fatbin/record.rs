@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{CODECS, Image, ImageKind, PADDING};
-use crate::bytes::{Bounds, Cursor, len_u64, part, slice, span, tail};
+use crate::bytes::{Bounds, Cursor, add, len_u64, part, slice, span, tail};
 use crate::codec::Codec;
 use crate::error::Malformed;
 
@@ -98,6 +98,11 @@ impl<'a> Record<'a> {
         self.base
     }
 
+    /// The offset in the file of a byte of the header.
+    fn at(&self, position: u64) -> u64 {
+        self.base.saturating_add(position)
+    }
+
     /// The offset of a code object among those that it is compressed with.
     pub(super) fn offset_in_whole(&self) -> u64 {
         self.at_4.into()
@@ -153,7 +158,7 @@ impl<'a> Record<'a> {
         let what = "the number of code objects compressed together";
         let header_len = len_u64(self.header);
         let numbers = tail(self.header, FIXED_LEN).unwrap_or_default();
-        let mut cursor = Cursor::new(numbers, self.base.saturating_add(FIXED_LEN));
+        let mut cursor = Cursor::new(numbers, self.at(FIXED_LEN));
         let (count, len) = (cursor.u32(what)?, cursor.u32(what)?);
         if u64::from(len) != len_u64(numbers) {
             return Err(cursor.invalid("length of the records of a fatbin entry", len, "the rest of the header"));
@@ -162,7 +167,7 @@ impl<'a> Record<'a> {
         let (mut parts, mut end) = (Vec::new(), 0);
         while position < header_len {
             let rest = tail(self.header, position).unwrap_or_default();
-            let mut part = Self::fixed(rest, self.base.saturating_add(position))?;
+            let mut part = Self::fixed(rest, self.at(position))?;
             part.header = rest;
             let len = part.len_with_strings()?;
             part.header = part.within(0, len, "the strings of a fatbin entry")?;
@@ -174,7 +179,7 @@ impl<'a> Record<'a> {
             }
             end = start.saturating_add(part.stored_len);
             parts.push(part);
-            position = position.saturating_add(len);
+            add(&mut position, len);
         }
         if u32::try_from(parts.len()) == Ok(count) {
             return Ok(Some(parts));
@@ -246,6 +251,6 @@ impl<'a> Record<'a> {
 
     /// The fault of the field that is at `at` in the header.
     fn invalid(&self, what: &str, found: impl Into<u64>, at: u64, expected: &str) -> Malformed {
-        Malformed::value(what, found, self.base.saturating_add(at), expected)
+        Malformed::value(what, found, self.at(at), expected)
     }
 }

@@ -32,7 +32,7 @@
 
 use std::io::{self, Read};
 
-use crate::bytes::{digits, len_u64, slice, to_u64};
+use crate::bytes::{add, digits, len_u64, slice, to_u64};
 use crate::io::once::{self, broken, skip};
 
 /// The length of a header, and what the length of content is padded to.
@@ -234,7 +234,7 @@ pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io:
     while count(&numbers).is_none_or(|count| to_u64(numbers.len()) < count) {
         let block = read_block(reader)?;
         *left = left.checked_sub(BLOCK).ok_or_else(|| broken("the map of a sparse file is larger than it"))?;
-        read = read.saturating_add(len_u64(&block));
+        add(&mut read, len_u64(&block));
         if len_u64(&block) < BLOCK || read > MAP_MAX {
             return Err(broken("the map of a sparse file does not end, or is longer than 1 MiB"));
         }

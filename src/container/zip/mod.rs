@@ -19,7 +19,7 @@ use memchr::memmem;
 use rawzip::{CompressionMethod, ZipArchive, ZipFileHeaderRecord};
 
 use super::limits::Allowance;
-use crate::bytes::{array, len_u64, tail, to_u64};
+use crate::bytes::{array, len_u64, span, tail, to_u64, total};
 use crate::codec::{Crc, Form, checksum};
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
@@ -141,8 +141,8 @@ impl<'a> Directory<'a> {
         while let Some(entry) = entries.next_entry().map_err(broken)? {
             let name = entry.file_path().as_bytes().to_vec();
             let parts = [&name[..], entry.extra_fields().remaining_bytes(), entry.comment().as_bytes()];
-            let len = parts.iter().fold(LISTED_LEN, |len, part| len.saturating_add(len_u64(part)));
-            let listed = entry.central_directory_offset()..entry.central_directory_offset().saturating_add(len);
+            let len = total(parts.map(len_u64).into_iter().chain([LISTED_LEN]));
+            let listed = span(entry.central_directory_offset(), len);
             self.end = listed.end;
             let broken = |error: rawzip::Error| malformed(data, entry.local_header_offset(), error.to_string());
             let content = archive.get_entry(entry.wayfinder()).map_err(broken).and_then(|located| {

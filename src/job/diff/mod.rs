@@ -5,6 +5,7 @@ mod pairs;
 mod side;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use super::digest::{Digest, Digester, are_equal};
@@ -18,7 +19,7 @@ use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{self, Input, Slice};
 use crate::parallel;
 use crate::runtime::{Coverage, Device, Served};
-use crate::scan::{CodeObject, Follow, Format, Place, Selection, Step, top_member};
+use crate::scan::{CodeObject, Follow, Format, Place, Selection, Sizes, Step, top_member};
 use pairs::{IndexPair, Left};
 use side::{Object, Side, StoredBytes, digest_of};
 
@@ -104,19 +105,14 @@ pub struct GpuDiff {
     pub new: Sizes,
 }
 
-/// The number of some code objects, and their sizes in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
-#[non_exhaustive]
-pub struct Sizes {
-    /// The number of code objects.
-    pub code_objects: usize,
-    /// The inflated size.
-    pub size: u64,
-    /// The stored size. A code object in a compressed bundle has a share of that by its inflated size.
-    #[cfg_attr(feature = "serde", serde(rename = "stored_size"))]
-    pub stored: u64,
+impl AddAssign<&Self> for GpuDiff {
+    fn add_assign(&mut self, more: &Self) {
+        self.changed += more.changed;
+        self.added += more.added;
+        self.removed += more.removed;
+        self.old += more.old;
+        self.new += more.new;
+    }
 }
 
 /// How something differs between two files.
@@ -575,11 +571,11 @@ impl<'c, 'o, 'n> FileComparison<'c, 'o, 'n> {
     /// Counts the code objects of both files by GPU.
     fn count(&mut self) {
         for object in &self.old.objects {
-            self.diff.gpus.entry(Arc::clone(&object.key.gpu)).or_default().old.add(object);
+            self.diff.gpus.entry(Arc::clone(&object.key.gpu)).or_default().old += object.code_object.sizes();
         }
         let shared = self.shared.iter().filter_map(|index| self.old.objects.get(*index));
         for object in self.new.objects.iter().chain(shared) {
-            self.diff.gpus.entry(Arc::clone(&object.key.gpu)).or_default().new.add(object);
+            self.diff.gpus.entry(Arc::clone(&object.key.gpu)).or_default().new += object.code_object.sizes();
         }
     }
 
@@ -653,14 +649,6 @@ fn lost_from(gpus: Vec<(Device, Served)>, now: &HashMap<String, Served>) -> Vec<
         (device, old, new)
     };
     gpus.into_iter().map(with_now).filter(|(_, old, new)| old.serving > 0 && new.serving == 0).collect()
-}
-
-impl Sizes {
-    fn add(&mut self, object: &Object<'_>) {
-        self.code_objects += 1;
-        self.size = self.size.saturating_add(object.code_object.size);
-        self.stored = self.stored.saturating_add(object.code_object.stored());
-    }
 }
 
 /// The ranges of code objects that are in the same bundle.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::open;
 use super::recompress::{Recompress, Replacing, rewrite_with};
 use super::rewrite::changed;
-use crate::bytes::{len_of, len_u64};
+use crate::bytes::{len_of, len_u64, shifted, span};
 use crate::code::check;
 use crate::codec::Compression;
 use crate::container::archive::is_debian_package;
@@ -266,9 +266,8 @@ impl Target {
         let is_packed = packed.is_some();
         let Some(range) = code_object.range().or(packed) else { return Ok(None) };
         let base = if code_object.is_compressed() { 0 } else { bundle.start };
-        let absolute = |part: &Range<u64>| base.saturating_add(part.start)..base.saturating_add(part.end);
         let ranges = entries.iter().flat_map(|entry| &entry.parts).filter_map(|part| match part {
-            Part::Range(range) if !range.is_empty() => Some(absolute(range)),
+            Part::Range(range) if !range.is_empty() => Some(shifted(range, base)),
             _ => None,
         });
         let ranges: Vec<Range<u64>> = ranges.collect();
@@ -346,10 +345,11 @@ impl Target {
             Format::Fatbin => false,
             _ => new.len() == size && !self.is_packed(),
         };
-        let end = self.range.start.saturating_add(new.len()).max(self.range.end);
-        let zeros = len_of(&(self.range.start..end)).saturating_sub(new.len());
+        let start = span(self.range.start, new.len()).end;
+        let end = start.max(self.range.end);
+        let zeros = len_of(&(start..end));
         let new_size = || vec![Piece::Bytes(new.len().to_le_bytes().to_vec())];
-        let size = size_at.map(|at| (at..at.saturating_add(8), new_size()));
+        let size = size_at.map(|at| (span(at, 8), new_size()));
         let content = (self.range.start..end, vec![Piece::Input(new), Piece::Zeros(zeros)]);
         fits.then(|| size.into_iter().chain([content]).collect())
     }

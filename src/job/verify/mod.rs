@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::open;
-use crate::bytes::len_u64;
+use crate::bytes::{add, len_u64, total};
 use crate::code::{check, target};
 use crate::codec::Codec;
 use crate::container::packed::LastInflated;
@@ -297,7 +297,7 @@ impl Verified {
     /// Whether another fault of `len` bytes can be listed, in addition to `listed` faults. The first one always is,
     /// however long the names of its place are.
     fn takes(&mut self, listed: usize, place: &Place, len: u64) -> bool {
-        self.listed_bytes = self.listed_bytes.saturating_add(place.weight()).saturating_add(len);
+        add(&mut self.listed_bytes, total([place.weight(), len]));
         listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES)
     }
 
@@ -562,7 +562,7 @@ fn not_compressed(found: &Found<'_>, most: u64) -> Result<Option<BrokenRule>> {
         let is_container = || matches!(entry.kind(), Some(ContentKind::Bundle | ContentKind::FatBinary));
         if entry.packed().is_none() && !is_container() {
             plain += 1;
-            size = size.saturating_add(entry.size());
+            add(&mut size, entry.size());
         }
     }
     // Entries may share bytes.
