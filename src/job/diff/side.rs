@@ -1,5 +1,5 @@
 //! One of the two files of a comparison: its code objects, and how their bytes are read.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::super::digest::{Digest, Digester};
 use super::super::unmatched::Matches;
-use super::{Diff, NameKey, library_name, unversioned};
+use super::comparison::{NameKey, library_name};
+use super::{Diff, unversioned};
 use crate::bytes::len_u64;
 use crate::codec::Codec;
 use crate::container::magic::Magic;
@@ -77,7 +78,7 @@ impl Object<'_> {
 /// A file, or nothing if there is none to compare with.
 #[derive(Debug)]
 pub(super) struct Side<'i> {
-    input: Option<&'i Input>,
+    pub(super) input: Option<&'i Input>,
     pub(super) objects: Vec<Object<'i>>,
     /// The libraries, by name, and the GPUs that their bundles serve, whether or not their code is selected.
     pub(super) libraries: HashMap<Vec<u8>, (Place, Coverage)>,
@@ -137,11 +138,6 @@ impl<'i> Side<'i> {
     /// The place and the entry ID of a code object.
     pub(super) fn group(&self, index: usize) -> Option<(usize, usize)> {
         self.key(index).map(|key| (key.place, key.id))
-    }
-
-    /// Whether there is a file.
-    pub(super) fn is_there(&self) -> bool {
-        self.input.is_some()
     }
 
     fn bundle(&mut self, job: &Diff, digester: &Digester, input: &'i Input, found: &Found<'_>) -> Result<()> {
