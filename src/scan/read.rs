@@ -20,7 +20,8 @@ use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::{Input, Slice};
 use crate::parallel;
 
-/// How often the bytes of a bundle may be read as code objects, which may share them.
+/// How often the bytes of a bundle may be read as code objects, which may share them. Hosts of fat objects share bytes with their
+/// bundle.
 const SHARED_MAX: u64 = 4;
 
 /// What was read of a code object, by its index among those that were asked for; or an error, with its place.
@@ -43,11 +44,17 @@ impl Shared {
     /// # Errors
     /// That the code objects overlap too much.
     pub(crate) fn take(&mut self, code_object: &CodeObjectRef<'_>, input: &Input) -> Result<()> {
+        if self.has_room_for(code_object) {
+            return Ok(());
+        }
         let offset = self.offset;
-        self.left.take(code_object.size()).ok_or_else(|| {
-            let text = format!("code objects of the bundle at offset {offset} overlap too much; not all were read");
-            Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, offset, text))
-        })
+        let text = format!("code objects of the bundle at offset {offset} overlap too much; not all were read");
+        Err(Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, offset, text)))
+    }
+
+    /// Takes a code object of the bundle, if the code objects do not overlap too much.
+    pub(crate) fn has_room_for(&mut self, code_object: &CodeObjectRef<'_>) -> bool {
+        self.left.take(code_object.size()).is_some()
     }
 }
 

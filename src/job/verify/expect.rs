@@ -1,5 +1,5 @@
 //! Checks that bundles serve the GPUs that they are expected to serve.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::cell::{LazyCell, OnceCell};
 use std::collections::{BTreeSet, HashMap};

@@ -3,7 +3,7 @@
 //! The rules are those by which ROCm's loader finds a code object: it takes the archives whose names fit, of those the
 //! ones that claim the target ID of the device, with all or some of its features, and asks each for the binary key with
 //! the index of the wrapper. Before August 2026 it asked only the first.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
