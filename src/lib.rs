@@ -199,7 +199,7 @@
 //! | `serde` | code objects, differences of them, and the reports of [`job::Inspect`] and [`job::Verify`] are serialized with the fields of the JSON reports |
 //! | `cli` | the executable, with the packages that only it needs |
 //! | `launchers` | executables under the names of LLVM's tools, for Python wheels |
-#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::indexing_slicing))]
 
 mod bytes;
 mod code;

@@ -2,7 +2,7 @@
 //!
 //! `rmp` decodes markers, lengths and numbers. The extent of a value is found without recursion, so the depth of nesting
 //! is limited by the data alone. Source: the MessagePack specification.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use rmp::Marker;
 use rmp::decode::{read_array_len, read_int, read_map_len, read_marker, read_str_len};

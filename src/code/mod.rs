@@ -1,7 +1,7 @@
 //! Code objects by themselves: their kind, their target, whether they are intact, and their kernels.
 //!
 //! Nothing here knows containers around a code object, or files.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub(crate) mod check;
 pub(crate) mod elf;

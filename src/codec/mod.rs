@@ -9,7 +9,7 @@
 //!
 //! Decoders find what is broken in the data, and refuse zstd windows that its inflated size does not need. Recorded sizes are for
 //! their callers to check. Without the feature of a method, an error names the feature.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 #![cfg_attr(
     not(all(feature = "bzip2", feature = "lz4", feature = "xz", feature = "zlib", feature = "zstd")),
     allow(

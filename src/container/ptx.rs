@@ -10,7 +10,6 @@
 //!
 //! Source: PTX ISA 9.0.
 #![allow(clippy::arithmetic_side_effects, reason = "positions in bytes that are in memory")]
-#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use memchr::{memchr, memmem};
 

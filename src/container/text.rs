@@ -16,7 +16,6 @@
 //! entry that holds end lines of other entries, because both would swallow the entries that follow. Content that would
 //! not come back as it was is not written.
 #![allow(clippy::arithmetic_side_effects, reason = "positions in bytes that are in memory")]
-#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::collections::HashMap;
 

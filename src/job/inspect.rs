@@ -1,5 +1,5 @@
 //! Lists the device code of a file.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
 use std::path::PathBuf;

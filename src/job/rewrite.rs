@@ -4,7 +4,7 @@
 //! where that can. After new bytes, the rest of the file follows directly ([`skip_until`](Rewriter::skip_until)), as in a
 //! file of bundles or a zip file, or stays at its offset behind a hole ([`leave_room`](Rewriter::leave_room)), as in
 //! programs, whose code has addresses.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 use std::slice;

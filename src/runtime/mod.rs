@@ -18,7 +18,6 @@
 //! assert_eq!(served.to_string(), "4 of 4");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 mod code;
 mod coverage;

@@ -85,14 +85,13 @@ impl AddAssign for Sizes {
 
 /// The address of a code object in a file, unique in a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Locator<'c> {
+pub(crate) struct Locator<'c> {
     /// The place of its bundle.
-    pub place: &'c Place,
+    pub(super) place: &'c Place,
     /// The index of the bundle among those at the place.
-    pub bundle: usize,
+    pub(super) bundle: usize,
     /// The index of the code object in the bundle.
-    pub entry: usize,
+    pub(super) entry: usize,
 }
 
 /// What a search knows of a code object, kept after the search. [`Scan::read`](super::Scan::read) reads its content.
@@ -122,7 +121,7 @@ pub struct CodeObject {
 
 impl CodeObject {
     /// The address in the file.
-    pub fn locator(&self) -> Locator<'_> {
+    pub(crate) fn locator(&self) -> Locator<'_> {
         Locator { place: &self.bundle.place, bundle: self.bundle.index, entry: self.entry }
     }
 
@@ -361,14 +360,6 @@ impl<'f> CodeObjectRef<'f> {
         Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
     }
 
-    /// The range of its bundle, counted from the [origin](Place::origin) of its place.
-    ///
-    /// # Errors
-    /// Those of [`Bundle::stored_len`].
-    pub fn bundle_range(&self) -> Result<Range<u64>> {
-        self.bundle.range()
-    }
-
     /// Returns whether its bytes are bytes of the searched file.
     pub fn is_in_file(&self) -> bool {
         matches!(self.place.origin(), Origin::File(_))
@@ -456,15 +447,6 @@ impl<'f> CodeObjectRef<'f> {
         self.bundle.in_place(self.index)
     }
 
-    /// The code object as a slice of the searched bytes, which the caller passes again. Unlike other borrowed bytes,
-    /// the slice outlives the visit. None if the code object is compressed, has to be restored, or lies in a separate
-    /// file of a thin archive.
-    pub fn slice_of<'a>(&self, searched: &'a [u8]) -> Option<&'a [u8]> {
-        let is_inside = matches!(self.place.origin(), Origin::File(file) if file == self.place.file());
-        let range = self.range().filter(|_| is_inside && self.bundle.compressed.is_none())?;
-        bytes::slice(searched, range.start, range.end.checked_sub(range.start)?)
-    }
-
     /// The URI, as [`Place::uri`]; none if the bytes are not contiguous, if the searched bytes are not from a file, or if the
     /// code object is compressed with others and was not inflated.
     ///
@@ -473,7 +455,7 @@ impl<'f> CodeObjectRef<'f> {
     pub fn uri(&self) -> Result<Option<Uri>> {
         match self.packed() {
             Some(packed) => packed_uri(self.place, packed, self.id(), self.number()),
-            None => uri(self.place, self.bundle.compressed.map(|_| self.bundle_range()).transpose()?, self.range()),
+            None => uri(self.place, self.bundle.compressed.map(|_| self.bundle.range()).transpose()?, self.range()),
         }
     }
 

@@ -173,7 +173,7 @@ impl<'f> Found<'f> {
     }
 
     /// The address of an entry.
-    pub fn locator(&self, entry: usize) -> Locator<'f> {
+    pub(crate) fn locator(&self, entry: usize) -> Locator<'f> {
         Locator { place: self.place, bundle: self.index, entry }
     }
 }

@@ -111,10 +111,7 @@ fn scan(what: &str, data: &[u8], inflate: Inflate, deep: bool) {
                     let (_, _, _) = (code_object.kind(), code_object.recorded_target(), code_object.uri().unwrap());
                     if code_object.is_in_file() && found.bundle.compressed.is_none() {
                         let range = code_object.range().unwrap_or_default();
-                        assert!(
-                            range.end <= len && code_object.bundle_range().unwrap().end <= len,
-                            "{what}: {range:?}"
-                        );
+                        assert!(range.end <= len && found.bundle.range().unwrap().end <= len, "{what}: {range:?}");
                         if let Some(slice) = code_object.in_place() {
                             assert_eq!((slice.offset(), slice.len()), (range.start, code_object.size()), "{what}");
                         }

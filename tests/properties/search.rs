@@ -268,7 +268,7 @@ impl Check<'_> {
         [place.member(), place.section()].into_iter().flatten().for_each(|name| harmless(&name));
         for code_object in found.code_objects() {
             harmless(&code_object.shown_id());
-            let (range, around) = (code_object.range(), code_object.bundle_range().unwrap());
+            let (range, around) = (code_object.range(), found.bundle.range().unwrap());
             assert!(!code_object.is_in_file() || around.end <= len, "{around:?} lies behind the file");
             let Some(range) = range else {
                 assert!(code_object.in_place().is_none());

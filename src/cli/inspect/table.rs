@@ -541,6 +541,8 @@ mod tests {
     use super::*;
 
     fn row(label: &str, accent: usize) -> Line {
+        let mut sizes = Sizes::default();
+        (sizes.code_objects, sizes.size, sizes.stored) = (1, 1, 1);
         Line {
             label: label.into(),
             accent,
@@ -548,7 +550,7 @@ mod tests {
             served: None,
             kind: Some(ContentKind::Elf),
             unsure: false,
-            sizes: code_object().sizes(),
+            sizes,
             is_share: true,
         }
     }
