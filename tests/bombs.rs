@@ -581,6 +581,19 @@ fn wheels_whose_record_claims_much() {
         .fails("exceeds the limit of 1048576");
 }
 
+#[test]
+fn static_libraries_whose_index_claims_much() {
+    let bundle = formats::binary(&[(GFX906, &[7; 5000])], 1);
+    let object = Elf::OBJECT.write(&[Section::new(".hip_fatbin", &bundle)]);
+    for (name, index) in [("/", vec![0xff; 64]), ("/SYM64/", vec![0xff; 64]), ("__.SYMDEF", vec![0xff; 64])] {
+        let members = [archive_header(name, index.len()).into_bytes(), index, archive(&[("a", &object)])[8..].to_vec()];
+        Bomb::new("an index that claims 2^32 members", &["recompress", "in", "-o", "out"])
+            .file("in", [b"!<arch>\n", &members.concat()[..]].concat())
+            .memory(50 * MB)
+            .fails("the index of the archive needs");
+    }
+}
+
 /// What `recompress` leaves: bundles with holes after them, which are zeros in a wheel. They take no memory again.
 #[test]
 fn holes_in_members_take_no_memory() {

@@ -8,6 +8,7 @@ mod libraries;
 mod oracle;
 mod recompress;
 mod replace;
+mod static_libraries;
 mod tools;
 mod wrappers;
 

@@ -95,6 +95,7 @@ replayed!(
     replace,
     roundtrip,
     search,
+    static_library,
     sycl,
     syclbin,
     text,

@@ -20,6 +20,7 @@ mod recompress;
 mod runtime;
 pub mod schema;
 mod shorter;
+mod static_libraries;
 mod syclbin;
 mod table;
 mod verify;

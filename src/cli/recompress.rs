@@ -209,7 +209,7 @@ fn note_of(Missed { device, bundles, targets, .. }: &Missed) -> String {
 
 /// The result in one line.
 fn summary(result: &Recompressed) -> String {
-    let Recompressed { bundles, unchanged, dropped, before, after, holes, shortened, zip, .. } = *result;
+    let Recompressed { bundles, unchanged, dropped, before, after, holes, shortened, emptied, zip, .. } = *result;
     let mut text = format!("{}: {} before, {} now", count(bundles, "bundle", "bundles"), bytes(before), bytes(after));
     if dropped > 0 {
         text.push_str(&format!("; {} left out", count(dropped, "code object", "code objects")));
@@ -224,7 +224,7 @@ fn summary(result: &Recompressed) -> String {
     } else if holes > 0 {
         text.push_str(&format!("; the file has the size that it had, {} of it a hole", bytes(holes)));
     }
-    if let Some(RecompressedZip { members, kept, emptied, before, after, .. }) = zip {
+    if let Some(RecompressedZip { members, kept, before, after, .. }) = zip {
         let members = count(members, "member", "members");
         text.push_str(&format!("; {members} changed; zip file: {} before, {} now", bytes(before), bytes(after)));
         if kept > 0 {
@@ -232,9 +232,9 @@ fn summary(result: &Recompressed) -> String {
             let kept = count(kept, "member", "members");
             text.push_str(&format!("; {kept} would not have become smaller and stayed {as_before}"));
         }
-        if emptied > 0 {
-            text.push_str(&format!("; {} left without device code", count(emptied, "member", "members")));
-        }
+    }
+    if emptied > 0 {
+        text.push_str(&format!("; {} left without device code", count(emptied, "member", "members")));
     }
     text
 }

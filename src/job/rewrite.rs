@@ -9,10 +9,11 @@
 use std::ops::Range;
 use std::slice;
 
+use crate::bytes::len_of;
 use crate::error::Result;
 use crate::io::input::Slice;
 use crate::io::output::Output;
-use crate::io::piece::{Change, Piece, Sink, emit, sum};
+use crate::io::piece::{Change, Piece, Sink, emit, sum, total_len};
 
 /// The smallest number of zeros that become a hole.
 const HOLE_MIN: u64 = 64 << 10;
@@ -109,6 +110,14 @@ impl<'d> Rewriter<'d> {
         self.take_back()?;
         Ok((self.output, self.holes))
     }
+}
+
+/// The length of a file with some changes.
+pub(super) fn changed_len(old: Slice<'_>, changes: &[Change<'_>]) -> u64 {
+    let (gone, added) = changes.iter().fold((0_u64, 0_u64), |(gone, added), (old, new)| {
+        (gone.saturating_add(len_of(old)), added.saturating_add(total_len(new).unwrap_or(u64::MAX)))
+    });
+    old.len().saturating_sub(gone).saturating_add(added)
 }
 
 /// Writes a file with some changes, which are in the order of the file.

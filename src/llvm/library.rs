@@ -54,7 +54,7 @@ impl OpenArchive {
         Archive::read(self.archive.as_slice())?
             .members_before_padding()
             .map(|member| {
-                let ArchiveMember { name, location } = member?;
+                let ArchiveMember { name, location, .. } = member?;
                 let content = match location {
                     Location::Inside(slice) => slice,
                     Location::Beside(_) => beside.next().ok_or_else(Error::no_archive)?.as_slice(),

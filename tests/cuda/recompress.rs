@@ -26,15 +26,15 @@ const RUNS: &[Run] = &[
     (&["--drop=sm_75,compute_75", "--none"], |row| !row.arch.ends_with("_75")),
 ];
 
-/// The inputs with entries for all architectures of the patterns. `recompress` refuses archives and files for Windows.
+/// The inputs with entries for all architectures of the patterns. `recompress` refuses files for Windows.
 fn is_rewritten(input: &Input) -> bool {
     let has = |arch: &str| input.rows.iter().any(|row| row.arch == arch);
-    let one_file = ![".a", ".whl", ".bin", ".obj", ".dll"].iter().any(|end| input.name.ends_with(end));
+    let one_file = ![".whl", ".bin", ".obj", ".dll"].iter().any(|end| input.name.ends_with(end));
     input.oracle && one_file && ["sm_75", "sm_90", "sm_90a", "sm_121", "compute_75"].into_iter().all(has)
 }
 
 /// What `recompress` writes; nothing if another method or plain code needs more room than a fatbin has in its section.
-fn recompressed(args: &[&str], input: &Input) -> Result<Option<Input>, String> {
+pub fn recompressed(args: &[&str], input: &Input) -> Result<Option<Input>, String> {
     let args = [&["recompress", "-o", "out"], args, &[&input.name]].concat();
     let outcome = tool(&args, &[(&input.name, &input.data)]);
     let message = outcome.stderr_text();

@@ -235,6 +235,7 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
         Section::new(".nv_fatbin", &fatbins),
         Section::new(".data", &[7; 300]),
     ]);
+    let object = Elf::OBJECT.write(&[Section::new(".nv_fatbin", &fatbins), Section::new(".data", &[7; 300])]);
     let wheel = zip(&[
         Zipped::new("a-1.dist-info/RECORD", DEFLATED, b"a-1.dist-info/RECORD,,\n"),
         Zipped::new("a/lib.so", DEFLATED, &library),
@@ -265,6 +266,12 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
         run("recompress a library", &["recompress", "-o", "out"], &["out"]),
         run("make a library plain", &["recompress", "--none", "--drop", "gfx906", "-o", "out"], &[]),
         Scenario::new("recompress bundles", &["recompress", "input", "-o", "out"], &[("input", &section)], &["out"]),
+        Scenario::new(
+            "recompress a static library",
+            &["recompress", "input", "-o", "out"],
+            &[("input", &archive(&[("a.o", &object), ("b", b"text"), ("c.o", &object)]))],
+            &["out"],
+        ),
         Scenario::new("recompress a wheel", &["recompress", "input", "-o", "out"], &[("input", &wheel)], &["out"]),
         replacing("replace a code object in place", &section, 100),
         replacing("replace a code object by a longer one", &section, 30_000),

@@ -233,7 +233,7 @@ fn note(name: &[u8], kind: u32, content: &[u8]) -> Vec<u8> {
 /// A code object with a note.
 pub fn with_note(name: &[u8], kind: u32, content: &[u8]) -> Vec<u8> {
     let note = note(name, kind, content);
-    let section = Section { name: ".note", kind: 7, content: &note, align: 4, address: 0 };
+    let section = Section::new(".note", &note).notes().aligned(4);
     Elf::amdgpu(0x3f).write(&[section])
 }
 

@@ -4,7 +4,7 @@ use crate::machine::memory_directory;
 use std::fs;
 
 use super::*;
-use crate::properties::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, zip};
+use crate::properties::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, thin_archive, zip};
 use crate::reference::formats;
 use crate::reference::harness::find;
 
@@ -175,23 +175,25 @@ fn every_kind_of_member_is_what_it_would_be_alone() {
     };
     let (one, packed) = (bundle(1), formats::compressed(2, 0, &bundle(2)));
     let lib = library(&bundle(3));
+    let object = Elf::OBJECT.write(&[Section::new(".hip_fatbin", &bundle(4)).aligned(4096)]);
+    let static_library = archive(&[("a", &object), ("b", b"text")]);
     let kept = [
         &b"text"[..],
         b"",
         &coff(&[(".text", b"x")]),
-        &archive(&[("a", &one)]),
+        &thin_archive(&[("a", 3)]),
         &zip(&[Zipped::new("a", STORED, &one)]),
     ];
     for method in [STORED, DEFLATED, ZSTD] {
-        let rewritten = [("one.hipfb", &one), ("dir/packed.co", &packed), ("lib.so", &lib)];
+        let rewritten = [("one.hipfb", &one), ("dir/packed.co", &packed), ("lib.so", &lib), ("lib.a", &static_library)];
         let mut members: Vec<_> = rewritten.iter().map(|(name, data)| Zipped::new(name, method, data)).collect();
         members.extend(kept.iter().map(|data| Zipped::new("kept", method, data)));
         let data = zip(&members);
         let (new, said) = small(&data, &[]);
         // With zstd, a plain bundle is as small as a compressed one.
         let stays = |name: &str| method == ZSTD && name == "one.hipfb";
-        let told = if method == ZSTD { "2 members changed; " } else { "3 members changed; " };
-        assert!(said.starts_with("3 bundles: ") && said.contains(told), "{said}");
+        let told = if method == ZSTD { "3 members changed; " } else { "4 members changed; " };
+        assert!(said.starts_with("4 bundles: ") && said.contains(told), "{method}: {said}");
         assert!(new.len() <= data.len(), "{} bytes, not {}", new.len(), data.len());
         let (before, after) = (contents(&data), contents(&new));
         for ((name, old), (new_name, new)) in before.iter().zip(&after) {

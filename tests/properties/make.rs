@@ -20,11 +20,13 @@ pub struct Section<'s> {
     pub align: usize,
     /// Where it is in memory; zero if it is not.
     pub address: usize,
+    /// The numbers of other sections, and the length of an entry, for tables.
+    pub table: [usize; 3],
 }
 
 impl<'s> Section<'s> {
     pub fn new(name: &'s str, content: &'s [u8]) -> Self {
-        Self { name, kind: SHT_PROGBITS, content, align: 16, address: 0 }
+        Self { name, kind: SHT_PROGBITS, content, align: 16, address: 0, table: [0; 3] }
     }
 
     pub fn aligned(self, align: usize) -> Self {
@@ -41,6 +43,11 @@ impl<'s> Section<'s> {
 
     pub fn notes(self) -> Self {
         Self { kind: SHT_NOTE, ..self }
+    }
+
+    /// A table of this type: with the number of a section that it refers to, another number, and the length of an entry.
+    pub fn table(self, kind: u32, link: usize, info: usize, entry_len: usize) -> Self {
+        Self { kind, table: [link, info, entry_len], align: 8, ..self }
     }
 
     /// Only the size of the content is recorded.
@@ -76,18 +83,20 @@ impl Elf {
         data[48..52].copy_from_slice(&self.flags.to_le_bytes());
         data[52..64].copy_from_slice(&[64, 0, 56, 0, 0, 0, 64, 0, 0, 0, 0, 0]);
         let (mut names, mut headers) = (vec![0_u8], vec![0_u8; 64]);
-        let names_section = Section { name: ".shstrtab", kind: 3, content: &[], align: 1, address: 0 };
+        let names_section = Section { kind: 3, align: 1, ..Section::new(".shstrtab", &[]) };
         for section in sections.iter().chain([&names_section]) {
             let name_at = names.len();
             names.extend(section.name.as_bytes());
             names.push(0);
-            let content = if section.kind == 3 { &names } else { section.content };
+            let content = if section.name == ".shstrtab" { &names } else { section.content };
             data.resize(data.len().next_multiple_of(section.align), 0);
             headers.extend([number(name_at, 4), section.kind.to_le_bytes().to_vec()].concat());
             let flags = if section.address == 0 { 0 } else { 2 };
             headers.extend([number(flags, 8), number(section.address, 8)].concat());
-            headers.extend([number(data.len(), 8), number(content.len(), 8), vec![0; 8]].concat());
-            headers.extend([number(section.align, 8), vec![0; 8]].concat());
+            let [link, info, entry_len] = section.table;
+            headers
+                .extend([number(data.len(), 8), number(content.len(), 8), number(link, 4), number(info, 4)].concat());
+            headers.extend([number(section.align, 8), number(entry_len, 8)].concat());
             if section.kind != SHT_NOBITS {
                 data.extend(content);
             }

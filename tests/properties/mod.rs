@@ -37,6 +37,7 @@ mod room;
 mod roundtrip;
 mod search;
 mod sources;
+mod static_libraries;
 mod sycl;
 mod syclbin;
 pub mod syclbins;
@@ -66,6 +67,7 @@ pub use recompress::recompress;
 pub use replace::replace;
 pub use roundtrip::roundtrip;
 pub use search::search;
+pub use static_libraries::static_library;
 pub use sycl::sycl;
 pub use syclbin::syclbin;
 pub use text::text;
@@ -81,7 +83,7 @@ fn said(error: &Error) -> String {
 }
 
 /// All properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 27] = [
+pub const ALL: [(&str, Property); 28] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -104,6 +106,7 @@ pub const ALL: [(&str, Property); 27] = [
     ("replace", replace),
     ("roundtrip", roundtrip),
     ("search", search),
+    ("static_library", static_library),
     ("sycl", sycl),
     ("syclbin", syclbin),
     ("text", text),

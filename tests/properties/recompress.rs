@@ -16,6 +16,7 @@ use super::room::Room;
 use super::said;
 use super::search::{LIMITS, search_with};
 use super::sources::Sources;
+use super::static_libraries;
 use super::wheels;
 
 /// The maximum number of compared bytes of code objects.
@@ -30,7 +31,8 @@ const INFLATED_MAX: usize = 8 << 20;
 /// in between.
 ///
 /// A program keeps its length, each bundle its offset, and zeros follow it up to its old end. Every byte outside of
-/// bundles is unchanged. In a wheel, the bytes become the same. Nothing becomes larger, unless it is made plain.
+/// bundles is unchanged. In a relocatable object, all sections but those of bundles, symbols and relocations keep their bytes, and
+/// what leads to a bundle leads to it. In a wheel, the bytes become the same. Nothing becomes larger, unless it is made plain.
 pub fn recompress(data: &[u8]) {
     let digest = digest(data);
     let mut choices = Choices::new(&digest);
@@ -57,6 +59,9 @@ pub fn recompress(data: &[u8]) {
         return wheels::as_it_is(data, &change);
     }
     wheels::as_a_member(data, &change);
+    if data.starts_with(b"!<arch>\n") {
+        return static_libraries::as_it_is(data, &change);
+    }
     let Some((output, result)) = change.run(&room) else { return };
     let (before, after) = (Held::of(data, &|code_object| change.keeps(code_object)), Held::of(&output, &|_| true));
     let is_program = data.starts_with(b"\x7fELF");
@@ -76,7 +81,9 @@ pub fn recompress(data: &[u8]) {
         );
     }
     assert!(after.bundles.len() == result.bundles && after.stored() == result.after, "what there is");
-    if is_program {
+    if is_program && data[16..18] == [1, 0] {
+        static_libraries::is_followed(data, &output);
+    } else if is_program {
         program(data, &output, &before, &after);
     } else {
         assert!(output.ends_with(before.trailing(data)), "what follows the bundles is lost");

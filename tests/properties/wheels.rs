@@ -100,7 +100,7 @@ fn is_larger(before: &[u8], after: &[u8], result: &Recompressed, change: &Change
 }
 
 /// The steps to each code object, its ID, and its bytes if they can be read.
-fn code_objects(data: &[u8]) -> Vec<(String, String, Option<Vec<u8>>)> {
+pub(super) fn code_objects(data: &[u8]) -> Vec<(String, String, Option<Vec<u8>>)> {
     let (mut objects, mut left) = (Vec::new(), COMPARED_MAX);
     let look = &mut |found: &Found<'_>| {
         for code_object in found.code_objects() {

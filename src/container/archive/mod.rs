@@ -22,6 +22,7 @@
 //! Rejected: bytes that are not an archive, a header that does not parse, an incomplete member.
 
 mod reader;
+mod rewrite;
 mod sources;
 pub(crate) mod symbols;
 mod writer;

@@ -19,15 +19,15 @@ use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 
 /// The length of the magic, the shortest possible archive.
-const MAGIC_LEN: u64 = 8;
+pub(super) const MAGIC_LEN: u64 = 8;
 
 /// The length of a member's header.
-const HEADER_LEN: u64 = 60;
+pub(super) const HEADER_LEN: u64 = 60;
 
 /// An archive in an input.
 pub struct Archive<'a> {
-    data: Slice<'a>,
-    file: ArchiveFile<'a>,
+    pub(super) data: Slice<'a>,
+    pub(super) file: ArchiveFile<'a>,
     /// The end of the index and the names.
     first: u64,
 }
@@ -39,6 +39,8 @@ pub struct ArchiveMember<'a> {
     pub name: &'a [u8],
     /// The location of its content.
     pub location: Location<'a>,
+    /// The offset of its header in the archive.
+    pub(crate) header: u64,
 }
 
 /// The location of a member's content.
@@ -119,17 +121,20 @@ fn locate<'a>(
         return Err(Error::malformed(data.path(), long_name(name, data, *position)));
     }
     if thin {
+        let header = *position;
         add(position, HEADER_LEN);
-        return Ok(ArchiveMember { name, location: Location::Beside(beside(data.path(), name)) });
+        return Ok(ArchiveMember { name, location: Location::Beside(beside(data.path(), name)), header });
     }
     let (offset, size) = member.file_range();
+    let before = member.header().and_then(|header| name_len(&header.name)).unwrap_or(0).saturating_add(HEADER_LEN);
+    let header = offset.saturating_sub(before);
     *position = offset.saturating_add(size);
     let content = data.claim(offset, size, format_args!("the archive member '{}'", shown(name)));
     let content = content.with_path(data.path())?;
     // AIX archives locate members by a table, which may give all of them the same offset.
     let expected = "together with the others no more than the archive holds";
     room.claim("size of a member", size, content.offset(), expected).with_path(data.path())?;
-    Ok(ArchiveMember { name, location: Location::Inside(content) })
+    Ok(ArchiveMember { name, location: Location::Inside(content), header })
 }
 
 /// What LLVM refuses in the header of a member, where the crate `object` stops reading at a space.
@@ -147,8 +152,13 @@ fn fault_in(header: &Header) -> Option<&'static str> {
 
 const BAD_SIZE: &str = "Invalid archive member size";
 
+/// The length of a name that lies before the content of a member, by the start of its header.
+pub(super) fn name_len(header: &[u8]) -> Option<u64> {
+    size_in(header.strip_prefix(b"#1/")?.get(..13)?)
+}
+
 /// The size in a member's header: decimal digits, then spaces.
-fn size_in(field: &[u8]) -> Option<u64> {
+pub(super) fn size_in(field: &[u8]) -> Option<u64> {
     let end = field.iter().rposition(|&byte| byte != b' ')?;
     bytes::digits(field.get(..=end)?, 10)
 }

@@ -31,7 +31,7 @@ const MEMBER_FIELDS: &str = "0           0     0     644";
 const INDEX_FIELDS: &str = "0           0     0     0";
 
 /// The largest size that fits a header.
-const SIZE_MAX: u64 = 9_999_999_999;
+pub(super) const SIZE_MAX: u64 = 9_999_999_999;
 
 /// A member to write.
 #[derive(Clone, Debug)]

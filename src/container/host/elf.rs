@@ -6,6 +6,7 @@
 //! | program header | type (4); in 64 bits the flags (4); offset\*, address\*, physical address\*, size in the file\*, in memory\*; in 32 bits the flags (4); alignment\* |
 //! | section header | name, type (4); flags\*, address\*, offset\*, size\*; link, info (4); alignment\*, length of entries\* |
 //! | symbol | name (4); in 32 bits value, size (4); info, other (1), number of its section (2); in 64 bits value, size (8) |
+//! | relocation with an addend | offset\*, symbol and type\*, addend\*; the number of the symbol is in the upper 32 bits, or in 32 bits in the upper 24 |
 //!
 //! Numbers that do not fit the file header are in the first section header: its size is the number of sections from 0xff00
 //! on, its link the number of the names' section, its info the number of program headers. Layout: System V ABI, generic part.
@@ -72,6 +73,11 @@ impl Encoding {
             Endianness::Little => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte),
             Endianness::Big => out.iter_mut().rev().zip(bytes).for_each(|(out, byte)| *out = byte),
         }
+    }
+
+    /// A sum of addresses, which wraps around.
+    pub(crate) fn truncated(self, sum: u64) -> u64 {
+        if self.word == 8 { sum } else { sum & u64::from(u32::MAX) }
     }
 
     /// The length of a record in bytes.
@@ -292,6 +298,28 @@ impl Record for Symbol {
 impl Symbol {
     pub(crate) fn is(&self, kind: SymbolType) -> bool {
         self.info & 0xf == u64::from(kind.0)
+    }
+}
+
+/// A relocation with an addend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Relocation {
+    pub(crate) offset: u64,
+    /// Its symbol and its type.
+    info: u64,
+    pub(crate) addend: u64,
+}
+
+impl Record for Relocation {
+    fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)> {
+        [(&mut self.offset, word), (&mut self.info, word), (&mut self.addend, word)]
+    }
+}
+
+impl Relocation {
+    /// The number of its symbol, except on MIPS.
+    pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
+        self.info >> if encoding.word == 8 { 32 } else { 8 }
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub(crate) mod elf;
 pub(crate) mod gaps;
+pub(crate) mod relocatable;
 pub(crate) mod wrapper;
 
 use std::ops::Range;

@@ -1,7 +1,9 @@
 //! Makes bundles smaller, by compressing them again or by removing the code for some GPUs.
 
+mod archive;
 mod choice;
 mod kernels;
+mod object;
 mod record;
 mod unsupported;
 mod wheel;
@@ -10,14 +12,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use super::digest::are_equal;
 use super::open;
-use super::rewrite::{Rewriter, changed};
+use super::rewrite::{Rewriter, changed, changed_len};
 use super::share::check_size;
 use crate::bytes::len_of;
 use crate::codec::{Codec, Compression};
+use crate::container::archive::is_debian_package;
 use crate::container::binary::Binary;
 use crate::container::fatbin::{self, Fatbin, Packing};
 use crate::container::host::gaps;
+use crate::container::host::relocatable::Relocatable;
 use crate::container::magic::Magic;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::text::Text;
@@ -41,7 +46,7 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// Compresses the bundles of a file again, and removes code objects.
 ///
 /// The file holds one bundle or several in a row, or CUDA fatbins in a row, or is an ELF file with any of these in its
-/// sections.
+/// sections, or an archive or a zip file of such files.
 ///
 /// # Form
 ///
@@ -61,9 +66,11 @@ const ALIGNMENT_MAX: u64 = 4096;
 ///
 /// # Location
 ///
-/// In an ELF file each bundle keeps its address, since the program contains it. The pages that it no longer needs are taken
-/// out of programs and libraries, and what follows moves in the file, unless [`keep_offsets`](Self::keep_offsets) is set. Elsewhere, if it
-/// is set, and if other data follows the program, all stays at its offset, and the space becomes a hole in the file. A bundle whose form does not fit before the data that
+/// In a program or library each bundle keeps its address, since the program contains it. The pages that it no longer needs are taken
+/// out, and what follows moves in the file, unless [`keep_offsets`](Self::keep_offsets) is set. If it
+/// is set, and if other data follows the program, all stays at its offset, and the space becomes a hole in the file. In a relocatable
+/// object, sections become shorter or longer, and symbols and relocations follow, unless it is laid out as no assembler does; one that
+/// leads into the middle of a bundle is an error. A bundle whose form does not fit before the data that
 /// follows is an error. So is a section that shares bytes with bundles, because neither can be rewritten without the
 /// other.
 ///
@@ -121,8 +128,10 @@ pub struct Recompressed {
     pub after: u64,
     /// The number of bytes of the file that became holes. In a zip file there are none.
     pub holes: u64,
-    /// The number of bytes by which ELF programs and libraries became shorter.
+    /// The number of bytes by which ELF files and archives became shorter.
     pub shortened: u64,
+    /// The number of members of archives and zip files in which no code object for a device is left.
+    pub emptied: usize,
     /// The numbers of a zip file; none of another file.
     pub zip: Option<RecompressedZip>,
     /// What GPUs that are named in [`Recompress::keep`] would have used, and was removed.
@@ -141,8 +150,6 @@ pub struct RecompressedZip {
     pub members: usize,
     /// The number of members left unchanged because they would not have become smaller.
     pub kept: usize,
-    /// The number of members in which no code object for a device is left.
-    pub emptied: usize,
     /// The size of the zip file before, in bytes.
     pub before: u64,
     /// The size of the zip file after, in bytes.
@@ -316,6 +323,12 @@ impl Span {
         let done = self.start.saturating_add(scaled(done, len, self.len));
         observer(Event::Progress { done, total: self.of });
     }
+
+    /// That of a range of the data, which has `len` bytes.
+    fn part(self, range: &Range<u64>, len: u64) -> Self {
+        let start = self.start.saturating_add(scaled(range.start, len, self.len));
+        Self { start, len: scaled(len_of(range), len, self.len), ..self }
+    }
 }
 
 /// The part of `total` that `done` is of `len`.
@@ -362,6 +375,14 @@ struct Rewritten {
     is_emptied: bool,
 }
 
+/// A rewritten member.
+struct MemberRewrite {
+    /// The new contents; none if it is unchanged.
+    new: Option<Input>,
+    result: Recompressed,
+    is_emptied: bool,
+}
+
 impl<'j> Recompression<'j> {
     /// A recompression of a file of `len` bytes.
     fn new(job: &'j Recompress, len: u64) -> Self {
@@ -382,7 +403,8 @@ impl<'j> Recompression<'j> {
             // The sections of an ELF file stay where they are, and so does a zip file after it.
             magic if !magic.is_elf() && is_zip(data) => Err(zip_after_other_data(data)),
             _ => {
-                let Rewritten { output, result, .. } = self.rewrite(data, output, observer)?;
+                let Rewritten { output, result, .. } =
+                    self.rewrite(data, &Place::of_file(data.path()), output, observer)?;
                 self.result.add(&result);
                 Ok(output)
             }
@@ -395,8 +417,40 @@ impl<'j> Recompression<'j> {
         dropped > 0 || is_converted || self.replacing.is_some()
     }
 
-    /// Rewrites a file, from its first byte on, to `output`.
-    fn rewrite(&mut self, data: Slice<'_>, output: Output, observer: &mut Observer<'_>) -> Result<Rewritten> {
+    /// Rewrites a member of an archive or a zip file, at a place.
+    fn rewrite_member(&mut self, old: &Input, place: &Place, observer: &mut Observer<'_>) -> Result<MemberRewrite> {
+        let refused = self.refusals.listed.len();
+        let rewritten = self.rewrite(old.as_slice(), place, Output::aside()?, observer);
+        self.refusals.place(refused, place);
+        let Rewritten { output, result, is_emptied } = rewritten.map_err(|error| error.at(place))?;
+        let new = if result.bundles > 0 { Some(output.into_input(old.path())?) } else { None };
+        let is_same = new.as_ref().map(|new| are_equal(new.as_slice(), old.as_slice()).with_path(old.path()));
+        let new = if is_same.transpose()? == Some(true) { None } else { new };
+        Ok(MemberRewrite { new, result, is_emptied })
+    }
+
+    /// Rewrites a file at a place, from its first byte on, to `output`.
+    fn rewrite(
+        &mut self,
+        data: Slice<'_>,
+        place: &Place,
+        output: Output,
+        observer: &mut Observer<'_>,
+    ) -> Result<Rewritten> {
+        if Magic::identify(data.bytes()) == Magic::Archive
+            && self.replacing.is_none()
+            && !is_debian_package(data.bytes())
+        {
+            return archive::rewrite(self, data, place, output, observer);
+        }
+        let may_move = !self.job.keep_offsets && self.replacing.is_none();
+        if let Some(object) = Relocatable::read(data.bytes()).filter(|_| may_move) {
+            let sections = bundle_sections(data)?;
+            if !sections.is_empty() && object.can_change(sections.iter().map(|section| section.offset()..section.end()))
+            {
+                return object::rewrite(self, data, (&object, sections), output, observer);
+            }
+        }
         if self.job.keep_offsets || !gaps::may_close(data.bytes()) {
             return Ok(self.rewrite_at_offsets(data, output, observer)?.0);
         }
@@ -416,12 +470,8 @@ impl<'j> Recompression<'j> {
             changes.iter().any(|(old, new)| new.is_empty() && hole.start <= old.start && old.end <= hole.end)
         };
         let closed = holes.iter().filter(is_closed).map(len_of).fold(0, u64::saturating_add);
-        let (gone, added) = changes.iter().fold((0, 0), |(gone, added), (old, new)| {
-            (len_of(old).saturating_add(gone), total_len(new).unwrap_or(0).saturating_add(added))
-        });
-        let len = made.len().saturating_sub(gone).saturating_add(added);
         rewritten.result.holes = rewritten.result.holes.saturating_sub(closed);
-        rewritten.result.shortened = data.len().saturating_sub(len);
+        rewritten.result.shortened = data.len().saturating_sub(changed_len(made.as_slice(), &changes));
         rewritten.output = changed(made.as_slice(), &changes, output)?;
         Ok(rewritten)
     }
@@ -437,7 +487,7 @@ impl<'j> Recompression<'j> {
         let mut work = FileRewrite { run: self, data, to, result: Recompressed::default(), left: 0 };
         match Magic::identify(data.bytes()).is_elf() {
             true => work.program(observer)?,
-            false => work.sequence(observer)?,
+            false => drop(work.sequence(data, observer)?),
         }
         work.finish()
     }
@@ -480,6 +530,7 @@ impl Recompressed {
         self.after += other.after;
         self.holes += other.holes;
         self.shortened += other.shortened;
+        self.emptied += other.emptied;
     }
 }
 
@@ -495,20 +546,23 @@ struct FileRewrite<'r, 'j> {
 }
 
 impl FileRewrite<'_, '_> {
-    /// Rewrites bundles in a row, which move together.
-    fn sequence(&mut self, observer: &mut Observer<'_>) -> Result<()> {
-        let container = container_of(self.data);
-        let mut bundles = Bundles::new(self.data, container, Inflate::Whole).with_limits(self.run.job.limits);
+    /// Rewrites bundles in a row, which move together. Returns where each was and is now, counted from the start of the row.
+    fn sequence(&mut self, row: Slice<'_>, observer: &mut Observer<'_>) -> Result<Vec<(Range<u64>, Range<u64>)>> {
+        let (mut moved, start) = (Vec::new(), self.to.written());
+        let mut bundles = Bundles::new(row, container_of(row), Inflate::Whole).with_limits(self.run.job.limits);
         while let Some(bundle) = bundles.next().transpose()? {
             if self.is_fat_object(&bundle)? {
                 break;
             }
-            let padding = first_aligned_as(bundle.offset, self.to.written()).saturating_sub(self.to.written());
-            self.to.write(&[Piece::Zeros(padding)])?;
+            let (old, position) = (bundle.range()?, self.to.written().saturating_sub(start));
+            let old = old.start.saturating_sub(row.offset())..old.end.saturating_sub(row.offset());
+            let new = first_aligned_as(old.start, position);
+            self.to.write(&[Piece::Zeros(new.saturating_sub(position))])?;
             self.to.skip_until(bundle.offset);
             self.bundle_or_refusal(&bundle, None, observer)?;
+            moved.push((old, new..self.to.written().saturating_sub(start)));
         }
-        Ok(())
+        Ok(moved)
     }
 
     /// Rewrites the sections of a program, in which each bundle stays at its offset.
@@ -731,12 +785,23 @@ impl FileRewrite<'_, '_> {
         Ok((dropped > 0).then_some(kept))
     }
 
+    /// Whether all code objects for devices were removed.
+    fn is_emptied(&self) -> bool {
+        self.result.dropped > 0 && self.left == 0
+    }
+
     /// Ends the file.
     fn finish(self) -> Result<(Rewritten, Vec<Range<u64>>)> {
-        let is_emptied = self.result.dropped > 0 && self.left == 0;
+        let is_emptied = self.is_emptied();
         let (output, holes) = if self.result.bundles > 0 { self.to.finish()? } else { (self.to.output, Vec::new()) };
         Ok((Rewritten { output, result: self.result, is_emptied }, holes))
     }
+}
+
+/// Whether a member of this kind may hold bundles that can be rewritten.
+fn may_hold_bundles(magic: Magic) -> bool {
+    let is_bundle = matches!(magic, Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::FatBinary);
+    is_bundle || magic == Magic::Elf
 }
 
 /// The container of the bundles that data begins with.

@@ -12,11 +12,10 @@ use crate::scan::sections::{Holds, held};
 const TEXT_HEAD: u64 = 4096;
 
 const UNPACK: &str = "unpack it and recompress the libraries in it, then pack them again";
-const TAKE_OUT: &str = "take its members out and recompress those that are bundles";
 const LINK: &str = "link it first; recompress the library or program";
 const COMPRESS_IMAGES: &str = "compress its device images when it is linked: icpx --offload-compress";
 const PACK: &str = "pack it with --compress instead: see 'package --help'";
-const SUPPORTED: &str = "recompress takes bundles and fatbins, ELF files with them in their sections, and zip files of these; inspect shows what a file holds";
+const SUPPORTED: &str = "recompress takes bundles and fatbins, ELF files with them in their sections, and static libraries and zip files of these; inspect shows what a file holds";
 
 const ELF: &str = "ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin";
 const CODE_OBJECT: &str = "code object without a bundle around it";
@@ -24,9 +23,10 @@ const CODE_OBJECT: &str = "code object without a bundle around it";
 /// The error for a file without a bundle that can be rewritten.
 pub(super) fn refusal(data: Slice<'_>) -> Error {
     let (name, hint) = describe(data.bytes());
-    let reason = name.map_or("cannot recompress: not a bundle, an ELF file or a zip file".to_owned(), |name| {
-        format!("{}: not supported", with_article(name))
-    });
+    let reason = name
+        .map_or("cannot recompress: not a bundle, an ELF file, an archive or a zip file".to_owned(), |name| {
+            format!("{}: not supported", with_article(name))
+        });
     Error::refused(ErrorKind::Unsupported, data.path(), None, reason).with_hint(hint)
 }
 
@@ -43,7 +43,7 @@ fn describe(data: &[u8]) -> (Option<&'static str>, &'static str) {
         magic if magic.is_gpu_elf() => (CODE_OBJECT, PACK),
         Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe => return describe_by_sections(magic, data),
         Magic::Archive if is_debian_package(data) => ("Debian package", UNPACK),
-        Magic::Archive => ("ar archive", TAKE_OUT),
+        Magic::Archive => ("archive in which no member can be recompressed", SUPPORTED),
         Magic::Zip => ("zip file in which no member can be recompressed", SUPPORTED),
         Magic::Unknown if is_text(slice(data, 0, TEXT_HEAD).unwrap_or(data)) => ("text file", SUPPORTED),
         magic => return (magic.name(), if magic.is_package() { UNPACK } else { SUPPORTED }),

@@ -12,8 +12,9 @@ use std::path::Path;
 use rawzip::Crc32;
 use sha2::{Digest, Sha256};
 
+use super::archive::is_archive;
 use super::record::{self, Sum};
-use super::{RecompressedZip, Recompression, Rewriter, Rewritten, Span};
+use super::{MemberRewrite, RecompressedZip, Recompression, Rewriter, Span, may_hold_bundles};
 use crate::bytes::text;
 use crate::codec::{Form, Method};
 use crate::container::magic::Magic;
@@ -25,7 +26,6 @@ use crate::io::input::{Input, Slice, Spool};
 use crate::io::once;
 use crate::io::output::Output;
 use crate::io::piece::Piece;
-use crate::job::digest::are_equal;
 use crate::scan::{HEAD, Place, Step, exceeded};
 
 /// The maximum size of a `RECORD` in bytes. That of a wheel with 15,000 files has 1.5 MB.
@@ -138,31 +138,28 @@ impl ZipRewrite<'_, '_, '_> {
     fn member(&mut self, member: &Member<'_>, are_needed: bool, observer: &mut Observer<'_>) -> Result<Option<Sum>> {
         let content = &member.content;
         let head = member.with_place(head_of(content))?;
-        if !may_hold_bundles(Magic::identify(&head)) || self.stays(member) {
+        let may_hold_bundles = may_hold_bundles(Magic::identify(&head)) || is_archive(&head);
+        if !may_hold_bundles || self.stays(member) {
             return are_needed.then(|| member.sum()).transpose();
         }
         self.charge(content).map_err(|error| error.at(&member.place))?;
         // The errors get their place here.
-        let name = Path::new("");
-        let input = member.with_place(content.reader().and_then(|reader| Input::spool(name, reader)))?;
-        let refused = self.run.refusals.listed.len();
-        let rewritten = self.run.rewrite(input.as_slice(), Output::aside()?, observer);
-        self.run.refusals.place(refused, &member.place);
-        let Rewritten { output, result, is_emptied } = rewritten.map_err(|error| error.at(&member.place))?;
-        let new = if result.bundles > 0 { output.into_input(name)? } else { Input::from_bytes("", Vec::new()) };
-        let is_same = new.is_empty() || are_equal(new.as_slice(), input.as_slice()).with_path(name)?;
-        let packed = if is_same { None } else { Some(PackedChange::of(member.content.form, new.as_slice())?) };
+        let old = member.with_place(content.reader().and_then(|reader| Input::spool(Path::new(""), reader)))?;
+        let MemberRewrite { new, result, is_emptied } = self.run.rewrite_member(&old, &member.place, observer)?;
+        let is_same = new.is_none();
+        let packed = new.as_ref().map(|new| PackedChange::of(member.content.form, new.as_slice())).transpose()?;
         // A stored file with a hole in it has its old length, and compresses better with the whole zip file.
         let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
-        let fits = |packed: &PackedChange| packed.contents.stored <= len_max || self.run.must_change(result.dropped);
-        let Some(packed) = packed.filter(fits) else {
+        let must_change = self.run.must_change(result.dropped);
+        let fits = |packed: &PackedChange| packed.contents.stored <= len_max || must_change;
+        let (Some(packed), Some(new)) = (packed.filter(fits), new) else {
             self.result.kept += usize::from(!is_same);
             self.run.result.add(&if is_same { result } else { result.unchanged() });
-            return member.with_place(are_needed.then(|| sum_of(input.as_slice().reader())).transpose());
+            return member.with_place(are_needed.then(|| sum_of(old.as_slice().reader())).transpose());
         };
         self.run.result.add(&result);
         self.result.members += 1;
-        self.result.emptied += usize::from(is_emptied);
+        self.run.result.emptied += usize::from(is_emptied);
         self.replace(member, new.as_slice(), packed).map(Some)
     }
 
@@ -311,12 +308,6 @@ fn sum_of(mut reader: impl io::Read) -> io::Result<Sum> {
     let mut sha256 = Sha256::new();
     let size = io::copy(&mut reader, &mut sha256)?;
     Ok(Sum { hash: record::hash_text(&sha256.finalize()), size })
-}
-
-/// Whether a file of this kind may hold bundles that can be rewritten.
-fn may_hold_bundles(magic: Magic) -> bool {
-    let is_bundle = matches!(magic, Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::FatBinary);
-    is_bundle || magic == Magic::Elf
 }
 
 /// New contents, compressed as a member.

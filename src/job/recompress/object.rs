@@ -1,0 +1,44 @@
+//! Recompresses the sections of a relocatable object, in which all that follows moves.
+
+use std::ops::Range;
+
+use super::{FileRewrite, Recompressed, Recompression, Rewriter, Rewritten, changed, changed_len};
+use crate::container::host::relocatable::{NewContent, Relocatable};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Observer;
+use crate::io::input::Slice;
+use crate::io::output::Output;
+
+/// Recompresses the `sections` of an object.
+pub(super) fn rewrite(
+    run: &mut Recompression<'_>,
+    data: Slice<'_>,
+    (object, sections): (&Relocatable<'_>, Vec<Slice<'_>>),
+    output: Output,
+    observer: &mut Observer<'_>,
+) -> Result<Rewritten> {
+    let to = Rewriter::new(data, Output::aside()?);
+    let mut work = FileRewrite { run, data, to, result: Recompressed::default(), left: 0 };
+    let mut written = Vec::new();
+    for section in sections {
+        let old = section.offset()..section.end();
+        work.to.skip_until(old.start);
+        let start = work.to.written();
+        let moved = work.sequence(section, observer)?;
+        work.to.copy_until(old.end)?;
+        written.push((old, start..work.to.written(), moved));
+    }
+    let is_emptied = work.is_emptied();
+    let FileRewrite { to, mut result, .. } = work;
+    let made = to.output.into_input(data.path())?;
+    let content = |(old, new, moved): (Range<u64>, Range<u64>, _)| {
+        Ok(NewContent { old, new: made.as_slice().claimed(&new)?, moved })
+    };
+    let contents = written.into_iter().map(content).collect::<Result<Vec<_>>>()?;
+    let changes = object.changes(&contents).map_err(|reason| {
+        let reason = format!("cannot rewrite the bundles: {reason}");
+        Error::refused(ErrorKind::Unsupported, data.path(), None, reason)
+    })?;
+    result.shortened = data.len().saturating_sub(changed_len(data, &changes));
+    Ok(Rewritten { output: changed(data, &changes, output)?, result, is_emptied })
+}
