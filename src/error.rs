@@ -15,6 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Kinds of errors, classified by how a caller can react.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The operating system refused to open, read, write or replace a file. [`Error::io_error`] has its reason.

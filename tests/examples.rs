@@ -1,6 +1,6 @@
 //! Runs the examples of the documents. The ```` ```sh ```` blocks of a document are one shell session, from top to
-//! bottom, on a plain Debian with the packages that the document names; a ```` ```text ```` block directly after one is
-//! its output. `BLESS=1` rewrites the `text` blocks.
+//! bottom, on a plain Debian with the packages that the document names; a ```` ```python ```` block is a program of its
+//! own. A ```` ```text ```` block directly after one is its output. `BLESS=1` rewrites the `text` blocks.
 //!
 //! One command is replaced: `cargo`, which would build for minutes. Instead, a script installs the executable under
 //! test in the directory that `cargo install` uses, and fails if its arguments differ from those in the README.
@@ -21,6 +21,7 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("librocrand.so.1", LIBRARY, "librocrand1"),
     ("jq", "/usr/bin/jq", "jq"),
     ("llvm-ar-22", "/usr/bin/llvm-ar-22", "llvm-22"),
+    ("llvm-objdump-22", "/usr/bin/llvm-objdump-22", "llvm-22"),
     ("llvm-readelf-22", "/usr/bin/llvm-readelf-22", "llvm-22"),
     ("clang-22", "/usr/bin/clang-22", "clang-22"),
     ("clang-22", "/usr/bin/ld.lld-22", "lld-22"),
@@ -31,11 +32,12 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ("cmake", "/usr/bin/make", "make"),
 ];
 
-/// A `sh` block of a document.
+/// A `sh` or `python` block of a document.
 #[derive(Debug, PartialEq, Eq)]
 struct Example {
     /// The lines between its fences, counted from 0.
     script: Range<usize>,
+    is_python: bool,
     /// The lines of its output, if the document shows it.
     output: Option<Range<usize>>,
 }
@@ -60,7 +62,11 @@ impl Document {
     }
 
     fn scripts(&self) -> Vec<String> {
-        self.examples.iter().map(|example| self.text(&example.script)).collect()
+        let script = |example: &Example| match example.is_python {
+            true => format!("python3 - <<'END OF PROGRAM'\n{}END OF PROGRAM\n", self.text(&example.script)),
+            false => self.text(&example.script),
+        };
+        self.examples.iter().map(script).collect()
     }
 
     /// The number of consecutive examples from the start that can run on this machine.
@@ -115,11 +121,14 @@ fn examples(lines: &[String]) -> Vec<Example> {
             (Some(block), None) => open = Some(block),
             (Some((language, start)), Some(_)) => {
                 match (language, examples.last_mut()) {
-                    ("sh", _) => examples.push(Example { script: start..number, output: None }),
+                    ("sh" | "python", _) => {
+                        let is_python = language == "python";
+                        examples.push(Example { script: start..number, is_python, output: None });
+                    }
                     ("text", Some(last)) if after_script => last.output = Some(start..number),
                     _ => {}
                 }
-                after_script = language == "sh";
+                after_script = ["sh", "python"].contains(&language);
             }
         }
     }
@@ -176,6 +185,8 @@ fn session(scripts: &[String]) -> Vec<String> {
         .env("PATH", format!("{}/.cargo/bin:/usr/local/bin:/usr/bin:/bin", home.path().display()))
         .env("LC_ALL", "C.UTF-8")
         .env("TMPDIR", home.path())
+        .env("PYTHONPATH", root().join("packaging/python"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&run.stdout).into_owned();
@@ -213,22 +224,34 @@ fn the_examples_of_the_readme_run() {
     check(Document::read("README.md"), &[]);
 }
 
+#[test]
+fn the_types_of_python_are_those_of_the_schemas() {
+    let run = Command::new("python3").arg(root().join("packaging/python/generate.py")).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let path = root().join("packaging/python/offload_bundle/reports.py");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, &run.stdout).unwrap();
+    }
+    assert!(fs::read(&path).unwrap() == run.stdout, "{}: BLESS=1 writes it again", path.display());
+}
+
 /// The other pages continue where installation ends.
 #[test]
 fn the_examples_of_the_pages_run() {
     let install = Document::read("docs/install.md");
     let installed = install.scripts();
     check(install, &[]);
-    for page in ["docs/guide.md", "docs/clang.md", "docs/build-engineers.md"] {
+    for page in ["docs/guide.md", "docs/clang.md", "docs/build-engineers.md", "docs/python.md"] {
         check(Document::read(page), &installed);
     }
 }
 
 #[test]
 fn blocks_are_found_with_what_they_print() {
-    let text =
-        "a\n```sh\nx\ny\n```\n\n```text\nout\n```\nb\n```text\nother\n```\n```sh\nz\n```\nc\n\n```text\nd\n```\n";
+    let text = "a\n```sh\nx\ny\n```\n\n```text\nout\n```\nb\n```text\nother\n```\n```sh\nz\n```\nc\n\n```text\nd\n```\n\
+        ```python\np\n```\n\n```text\ne\n```\n";
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    let expected = [Example { script: 2..4, output: Some(7..8) }, Example { script: 14..15, output: None }];
+    let expected = [(2..4, false, Some(7..8)), (14..15, false, None), (22..23, true, Some(26..27))]
+        .map(|(script, is_python, output)| Example { script, is_python, output });
     assert_eq!(examples(&lines), expected);
 }

@@ -16,6 +16,7 @@ pub mod kernels;
 mod pages;
 mod progress;
 mod ptx;
+mod python;
 mod recompress;
 mod runtime;
 pub mod schema;

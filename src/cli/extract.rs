@@ -18,6 +18,7 @@ use super::files::{self, FileOrigin, FollowOption, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::json;
+use super::print::problem::Problem;
 use super::print::stdout::{text_to_stdout, to_stdout};
 use super::subcommand::{Options, usage_error};
 use super::suggest;
@@ -109,7 +110,7 @@ impl Options for ExtractOptions {
         (extract.limits, extract.follow, extract.devices) = (self.search.limits(), follow, devices);
         (extract.deep, extract.sha256) = (self.search.deep, self.json);
         let extracted = extract.run(&mut |event| match event {
-            Event::LeftOut { error } => problems.push(error.to_string()),
+            Event::LeftOut { error } => problems.push(error.into()),
             event => console.event(event),
         });
         let told = extracted.map_err(anyhow::Error::new).and_then(|extracted| match self.json {
@@ -133,8 +134,8 @@ impl ExtractOptions {
 }
 
 /// The files to search. Directories and files in them that cannot be read are added to `problems`.
-fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<String>) -> Vec<Source> {
-    let sound = files.into_iter().filter_map(|file| file.map_err(|error| problems.push(error.to_string())).ok());
+fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<Problem>) -> Vec<Source> {
+    let sound = files.into_iter().filter_map(|file| file.map_err(|error| problems.push(error.into())).ok());
     let source = |WorkFile { path, origin }| match origin {
         FileOrigin::Named => Source::named(path),
         FileOrigin::InDirectory(directory) => Source::found(path, &directory),

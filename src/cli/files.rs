@@ -14,6 +14,7 @@ use offload_bundle::scan::{Follow, Uri};
 use walkdir::WalkDir;
 
 use super::llvm::options::MAX_SIZE_HELP;
+use super::print::problem::Problem;
 use super::print::stdout::to_stdout;
 use super::values;
 
@@ -153,7 +154,7 @@ fn has_only_directories(path: &Path) -> bool {
 }
 
 /// What could not be read, in the order of the files; complete after the last one.
-pub(super) type Problems = RefCell<Vec<String>>;
+pub(super) type Problems = RefCell<Vec<Problem>>;
 
 /// Whether several of the files are pipes, which may be the same one under several names.
 pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
@@ -168,14 +169,14 @@ pub(super) fn report<I: Send, T: Send>(
     in_turn: bool,
     work: impl Fn(I) -> Result<T, Error> + Sync,
     weight: impl Fn(&T) -> usize + Sync,
-    mut note: impl FnMut(&mut T, &mut Vec<String>),
+    mut note: impl FnMut(&mut T, &mut Vec<Problem>),
     problems: &Problems,
     print: impl FnOnce(&mut dyn Iterator<Item = T>, &mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let consume = |results: &mut dyn Iterator<Item = Result<T, Error>>| {
         let mut results = results.filter_map(|result| {
             let mut problems = problems.borrow_mut();
-            let mut result = result.map_err(|error| problems.push(error.to_string())).ok()?;
+            let mut result = result.map_err(|error| problems.push(error.into())).ok()?;
             note(&mut result, &mut problems);
             Some(result)
         });

@@ -33,6 +33,7 @@ use llvm::parse::{Parsed, parse};
 use memchr::memmem;
 use offload_bundle::{Error, ErrorKind};
 use print::console::{Console, Noted};
+use print::problem::Problem;
 use print::stdout::{print, reader_is_gone};
 use program::Program;
 use subcommand::{Catalogue, PROGRAM, SHORT, Subcommand, USAGE};
@@ -137,7 +138,7 @@ fn finish<T>(
         Ok(finish) => done(finish),
         Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            console.error(&error.to_string());
+            console.problems(&[error.downcast_ref::<Error>().map_or_else(|| error.to_string().into(), Problem::from)]);
             if let Some(Noted { note, .. }) = error.downcast_ref() {
                 console.note(note);
             }

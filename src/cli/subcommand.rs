@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgMatches, Command, Parser};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Parser};
 use memchr::memmem;
 use offload_bundle::display::printable;
 
 use super::CATALOGUE;
 use super::llvm::options::Tool;
-use super::print::console::Console;
+use super::print::console::{Console, MessageFormat};
 use super::program::Program;
 use super::suggest;
 
@@ -26,6 +26,14 @@ pub(super) const SHORT: &str = "offload-bundle";
 pub(super) trait Options: Parser {
     /// Runs the subcommand. An error ends with status 1. [`ExitCode::FAILURE`] means that the reason has been printed already.
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode>;
+}
+
+/// The option of every subcommand.
+#[derive(Clone, Copy, Debug, Args)]
+struct MessageOption {
+    /// Form of the messages on standard error.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", hide_short_help = true)]
+    message_format: MessageFormat,
 }
 
 /// A subcommand.
@@ -87,7 +95,7 @@ impl Subcommand {
     /// The definition of its command line.
     pub(super) fn command(self) -> Command {
         let (about, after) = self.texts.split_at(self.texts.find("Examples:").unwrap_or_default());
-        let command = (self.command)().name(self.name).after_help(after.trim_end());
+        let command = MessageOption::augment_args((self.command)()).name(self.name).after_help(after.trim_end());
         if about.is_empty() { command } else { command.long_about(unwrapped(about)) }
     }
 
@@ -106,7 +114,13 @@ impl Subcommand {
         let mut command = self.named(&program(console));
         let argv = with_two_dashes(&command, argv);
         match command.try_get_matches_from_mut(&argv) {
-            Ok(matches) => ((self.run)(&matches, console), missing_gpu(&command, &matches)),
+            Ok(matches) => {
+                let run = MessageOption::from_arg_matches(&matches).map_err(anyhow::Error::new).and_then(|option| {
+                    console.set_format(option.message_format);
+                    (self.run)(&matches, console)
+                });
+                (run, missing_gpu(&command, &matches))
+            }
             Err(error) => (Ok(usage_error(&with_better_tip(error, &argv))), None),
         }
     }

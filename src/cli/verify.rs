@@ -19,6 +19,7 @@ use super::files::{self, FileOrigin, Problems, SearchOptions, WorkFile};
 use super::gpus::Gpus;
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
+use super::print::problem::Problem;
 use super::print::units::{Kinds, count};
 use super::subcommand::Options;
 use super::suggest;
@@ -100,7 +101,7 @@ impl Outcome {
         let faults = std::mem::take(&mut self.kpack).faults();
         self.total.faults += faults.len();
         let unserved = std::mem::take(&mut self.unserved).into_iter().filter(|_| !self.total.is_none());
-        problems.borrow_mut().extend(unserved.map(|gpu| format!("no code in any file serves {gpu}")));
+        problems.borrow_mut().extend(unserved.map(|gpu| format!("no code in any file serves {gpu}").into()));
         faults
     }
 }
@@ -131,7 +132,7 @@ impl Options for VerifyOptions {
         let weight = |(_, verified): &CheckedFile| 1 + verified.faults.len() + verified.unread.len();
         let is_tree = self.files.iter().any(|path| path.is_dir());
         let (problems, outcome) = (Problems::default(), RefCell::new(Outcome::new(verify.expect.as_ref())));
-        let note = |checked: &mut CheckedFile, _: &mut Vec<String>| outcome.borrow_mut().add(checked);
+        let note = |checked: &mut CheckedFile, _: &mut Vec<Problem>| outcome.borrow_mut().add(checked);
         let files = self.search.files(&self.files);
         let in_turn = files::has_pipes(&files);
         let written = files::report(files, in_turn, check, weight, note, &problems, |checked, out| {

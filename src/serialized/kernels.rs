@@ -7,7 +7,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::code_object::Location;
+use super::code_object::{Location, UriOf};
 use super::{Report, shown};
 use crate::code::kernels::Kernel;
 use crate::scan::CodeObject;
@@ -42,6 +42,8 @@ pub struct KernelRow<'r> {
     target_id: &'r str,
     #[serde(flatten)]
     name: KernelName<'r>,
+    /// The URI of the code object, as in the report of `inspect`.
+    uri: UriOf<'r>,
     #[serde(flatten)]
     numbers: &'r Kernel,
 }
@@ -50,7 +52,8 @@ impl<'r> KernelRow<'r> {
     /// A kernel with its GPU and its names, as they are shown.
     pub fn new(code_object: &'r CodeObject, gpu: &'r str, names: (&'r str, String), numbers: &'r Kernel) -> Self {
         let path = shown(code_object.bundle.place.file());
-        Self { path, location: Location::of(code_object), target_id: gpu, name: KernelName::of(names), numbers }
+        let (location, uri) = (Location::of(code_object), UriOf(code_object));
+        Self { path, location, target_id: gpu, name: KernelName::of(names), uri, numbers }
     }
 }
 

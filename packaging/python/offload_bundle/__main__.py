@@ -6,7 +6,7 @@ import sys
 from . import find
 
 
-def main():
+def main() -> None:
     try:
         executable = find()
     except FileNotFoundError as error:

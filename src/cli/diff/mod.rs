@@ -23,6 +23,7 @@ use super::conditions::Condition;
 use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
+use super::print::problem::Problem;
 use super::print::svg::ensure_apart;
 use super::print::table::ColorOption;
 use super::subcommand::Options;
@@ -117,8 +118,8 @@ impl Options for DiffOptions {
         };
         let weight = |compared: &Compared| compared.rows.len() + compared.diff.code_objects.len() + 1;
         let (total, mut found) = (RefCell::new(DiffTotal::default()), Matches::default());
-        let note = |compared: &mut Compared, problems: &mut Vec<String>| {
-            problems.extend(compared.diff.problems.drain(..).map(|error| error.to_string()));
+        let note = |compared: &mut Compared, problems: &mut Vec<Problem>| {
+            problems.extend(compared.diff.problems.drain(..).map(Problem::from));
             total.borrow_mut().add(compared);
             found.add(std::mem::take(&mut compared.diff.matches));
         };
@@ -127,7 +128,8 @@ impl Options for DiffOptions {
             false => table::write([old, new], compared, &total, is_tree, top, self.color.style(), out),
         });
         let (problems, total) = (problems.into_inner(), total.into_inner());
-        let failures: Vec<String> = fail::failures(&self.fail_on, &total).iter().map(ToString::to_string).collect();
+        let failures: Vec<Problem> =
+            fail::failures(&self.fail_on, &total).iter().map(|failure| failure.to_string().into()).collect();
         let status = console.problems(&[problems.as_slice(), &failures].concat());
         let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, svg::draw(&total).as_bytes()));
         written?;

@@ -10,6 +10,7 @@ use offload_bundle::job::unversioned;
 use offload_bundle::{Error, Result};
 
 use crate::cli::files::WorkFile;
+use crate::cli::print::problem::Problem;
 
 /// Two files that are compared; only one of them, if the other directory has no counterpart.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl FilePair {
 pub(super) fn pairs(
     [old, new]: [&Path; 2],
     [of_old, of_new]: [Vec<Result<WorkFile, Error>>; 2],
-    problems: &mut Vec<String>,
+    problems: &mut Vec<Problem>,
 ) -> Vec<FilePair> {
     if !old.is_dir() {
         let first = |files: Vec<Result<WorkFile, Error>>| files.into_iter().flatten().next();
@@ -42,7 +43,7 @@ pub(super) fn pairs(
         for file in files {
             match file {
                 Ok(file) => drop(set.insert(file.path.strip_prefix(root).unwrap_or(&file.path).to_owned(), file)),
-                Err(error) => problems.push(error.to_string()),
+                Err(error) => problems.push(error.into()),
             }
         }
         set

@@ -9,15 +9,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use offload_bundle::Result;
 use offload_bundle::io::write_file;
 use offload_bundle::job::{Inspect, Inspected};
 use offload_bundle::runtime::{Device, Served};
 use offload_bundle::serialized::InspectReport;
-use offload_bundle::{Error, Result};
 
 use super::files::{self, FileOrigin, FollowOption, Problems, SearchOptions, WorkFile};
 use super::print::console::Console;
 use super::print::json::{self, Each};
+use super::print::problem::Problem;
 use super::print::svg::ensure_apart;
 use super::print::table::ColorOption;
 use super::subcommand::Options;
@@ -87,8 +88,8 @@ impl Options for InspectOptions {
             let file = file?;
             Ok(FileReport { inspected: job.run(&file.open(job.limits)?)?, origin: file.origin })
         };
-        let note = |report: &mut FileReport, problems: &mut Vec<String>| {
-            problems.extend(report.inspected.problems.iter().map(Error::to_string));
+        let note = |report: &mut FileReport, problems: &mut Vec<Problem>| {
+            problems.extend(report.inspected.problems.iter().map(Problem::from));
             if self.svg.is_some() {
                 chart.add(&report.inspected);
             }

@@ -22,6 +22,7 @@ use super::conditions::Condition;
 use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
+use super::print::problem::Problem;
 use super::print::table::ColorOption;
 use super::print::units::Kinds;
 use super::subcommand::Options;
@@ -110,8 +111,8 @@ impl Options for KernelsOptions {
         let (problems, others) = (Problems::default(), RefCell::new(Kinds::default()));
         let failing = RefCell::new(Failing::default());
         let (mut found, mut named) = (Matches::default(), Named::default());
-        let note = |file: &mut FileKernels, problems: &mut Vec<String>| {
-            problems.extend(file.problems.drain(..).map(|error| error.to_string()));
+        let note = |file: &mut FileKernels, problems: &mut Vec<Problem>| {
+            problems.extend(file.problems.drain(..).map(Problem::from));
             file.others.iter().for_each(|(kind, more)| others.borrow_mut().add(kind, *more));
             failing.borrow_mut().add(std::mem::take(&mut file.failing));
             found.add(std::mem::take(&mut file.matches));
@@ -132,7 +133,8 @@ impl Options for KernelsOptions {
             }
         });
         let problems = problems.into_inner();
-        let failures: Vec<String> = failing.into_inner().failures().iter().map(ToString::to_string).collect();
+        let failures: Vec<Problem> =
+            failing.into_inner().failures().iter().map(|failure| failure.to_string().into()).collect();
         let status = console.problems(&[problems.as_slice(), &failures].concat());
         written?;
         patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !problems.is_empty())?;

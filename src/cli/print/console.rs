@@ -5,18 +5,47 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
+use clap::ValueEnum;
 use offload_bundle::Event;
 use offload_bundle::container::compressed::Deflation;
 use offload_bundle::container::stream::Inflation;
 use offload_bundle::display::printable_start;
 use offload_bundle::id::Compatibility;
+use serde::Serialize;
 
+use super::json;
+use super::problem::{Facts, Problem};
 use super::progress;
 use super::units::grouped;
 use crate::cli::program::Program;
 
-const WARNING: &str = "warning: ";
-const WARNING_COLOR: &str = "\x1b[0;1;35m";
+const WARNING: Level = Level { name: "warning", color: "\x1b[0;1;35m" };
+
+/// The kind of a message.
+#[derive(Clone, Copy)]
+struct Level {
+    name: &'static str,
+    color: &'static str,
+}
+
+/// The form of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MessageFormat {
+    /// Sentences
+    #[default]
+    Text,
+    /// A JSON object in each line: level, message and, of an error in a file, kind, path, place and offset
+    Json,
+}
+
+/// A message for programs.
+#[derive(Serialize)]
+struct Message<'m> {
+    level: &'static str,
+    message: &'m str,
+    #[serde(flatten)]
+    facts: Option<&'m Facts>,
+}
 
 /// An error with LLVM's text, and a note with the details that LLVM omits.
 #[derive(Debug, thiserror::Error)]
@@ -34,12 +63,13 @@ pub(crate) struct Console {
     terminal: bool,
     color: bool,
     verbose: bool,
+    format: MessageFormat,
 }
 
 impl Console {
     pub(crate) fn new(name: &OsStr) -> Self {
         let (name, terminal) = (name.as_bytes().to_vec(), progress::is_terminal());
-        Self { name, terminal, color: terminal, verbose: false }
+        Self { name, terminal, color: terminal, verbose: false, format: MessageFormat::Text }
     }
 
     /// The name of the program, as typed, without its directory.
@@ -57,38 +87,50 @@ impl Console {
         self.verbose = verbose;
     }
 
+    /// Sets the form of messages.
+    pub(crate) fn set_format(&mut self, format: MessageFormat) {
+        self.format = format;
+    }
+
     pub(crate) fn error(&self, text: &str) {
-        self.tagged(&self.name, "error: ", "\x1b[0;1;31m", text);
+        self.problem(text, None);
+    }
+
+    fn problem(&self, text: &str, facts: Option<&Facts>) {
+        self.tagged(&self.name, Level { name: "error", color: "\x1b[0;1;31m" }, text, facts);
     }
 
     /// Prints what could not be done. Returns the exit status.
-    pub(crate) fn problems(&self, problems: &[String]) -> ExitCode {
-        problems.iter().for_each(|problem| self.error(problem));
+    pub(crate) fn problems(&self, problems: &[Problem]) -> ExitCode {
+        problems.iter().for_each(|problem| self.problem(&problem.text, problem.facts.as_ref()));
         if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
     pub(crate) fn warning(&self, text: &str) {
-        self.tagged(&self.name, WARNING, WARNING_COLOR, text);
+        self.tagged(&self.name, WARNING, text, None);
     }
 
     /// Prints details of an error.
     pub(crate) fn note(&self, text: &str) {
-        self.tagged(&self.name, "note: ", "\x1b[0;1;30m", text);
+        self.tagged(&self.name, Level { name: "note", color: "\x1b[0;1;30m" }, text, None);
     }
 
     /// Prints a way to fix an error.
     pub(crate) fn hint(&self, text: &str) {
-        self.tagged(b"", "hint: ", "\x1b[0;1;36m", text);
+        self.tagged(b"", Level { name: "hint", color: "\x1b[0;1;36m" }, text, None);
     }
 
     /// Prints a warning that LLVM prints without the program's name.
     pub(crate) fn unnamed_warning(&self, text: &str) {
-        self.tagged(b"", WARNING, WARNING_COLOR, text);
+        self.tagged(b"", WARNING, text, None);
     }
 
     /// Prints a line without name and tag.
     pub(crate) fn line(&self, text: &str) {
-        write(&[text.as_bytes(), b"\n"]);
+        match self.format {
+            MessageFormat::Text => write(&[text.as_bytes(), b"\n"]),
+            MessageFormat::Json => write_message("info", text, None),
+        }
     }
 
     pub(crate) fn event(&self, event: Event<'_>) {
@@ -130,12 +172,20 @@ impl Console {
         }
     }
 
-    fn tagged(&self, name: &[u8], tag: &str, color: &str, text: &str) {
+    fn tagged(&self, name: &[u8], level: Level, text: &str, facts: Option<&Facts>) {
+        if self.format == MessageFormat::Json {
+            return write_message(level.name, text, facts);
+        }
+        let Level { name: tag, color } = level;
         let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
         let colon = if name.is_empty() { "" } else { ": " };
-        let text = [colon, color, tag, reset, &visible(text), "\n"].concat();
+        let text = [colon, color, tag, ": ", reset, &visible(text), "\n"].concat();
         write(&[name, text.as_bytes()]);
     }
+}
+
+fn write_message(level: &'static str, message: &str, facts: Option<&Facts>) {
+    write(&[json::line(&Message { level, message, facts }).as_bytes(), b"\n"]);
 }
 
 /// Escapes a text, which may quote names from a file, for terminals.

@@ -21,6 +21,14 @@ fn write_value(document: &impl Serialize, out: &mut dyn Write) -> anyhow::Result
     Ok(out.write_all(b"\n")?)
 }
 
+/// A value in one line, without the end of the line.
+pub(super) fn line(value: &impl Serialize) -> String {
+    let mut line = Vec::new();
+    // Writing to memory does not fail, nor do values whose keys are names of fields.
+    drop(serde_json::to_writer(Escaping(&mut line), value));
+    String::from_utf8_lossy(&line).into_owned()
+}
+
 /// A value that is computed when it is serialized.
 pub(in crate::cli) struct Late<F>(pub(in crate::cli) F);
 

@@ -2,6 +2,7 @@
 
 pub(super) mod console;
 pub(super) mod json;
+pub(super) mod problem;
 pub(super) mod progress;
 pub(super) mod stdout;
 pub(super) mod svg;

@@ -1,0 +1,223 @@
+"""The functions: command lines, and what comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, BinaryIO, Optional, TypeVar, Union
+
+from . import reports
+from ._decode import Report, decode
+from ._executable import find
+
+Input = Union[str, "os.PathLike[str]", BinaryIO, bytes]
+"""A file to read: its path, a binary file, or its bytes."""
+
+Names = Union[str, Iterable[str]]
+"""Patterns or names of GPUs: one, several, or a list with commas."""
+
+R = TypeVar("R", bound=Report)
+
+
+class Error(Exception):
+    """What could not be done, as a sentence."""
+
+    kind: str
+    """`io`, `malformed`, `unsupported`, `limit`, `not_found`, `ambiguous`, `conflict`, `usage`, ...: `ErrorKind` of the library in Rust."""
+    path: Optional[str]
+    """The file at fault, if there is one."""
+    place: Optional[str]
+    """The part of the file, if only that is at fault: members and sections."""
+    offset: Optional[int]
+    """The offset of the fault, in bytes."""
+    report: Optional[Report]
+    """What could be read nevertheless."""
+
+    def __init__(self, message: str, kind: str, path: Optional[str], place: Optional[str], offset: Optional[int]):
+        super().__init__(message)
+        self.kind, self.path, self.place, self.offset, self.report = kind, path, place, offset, None
+
+
+class _Directory:
+    """A directory that is removed when nothing refers to this object any more."""
+
+    def __init__(self) -> None:
+        self.name = tempfile.mkdtemp(prefix="offload-bundle-")
+        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class CodeObject(reports.Written):
+    """A code object that was extracted."""
+
+    directory: _Directory = field(repr=False, compare=False)
+
+    def read(self) -> bytes:
+        """Its content."""
+        return Path(self.file).read_bytes()
+
+
+def inspect(*files: Input, recursive: bool = False, deep: bool = False, inflate: bool = False) -> reports.InspectReport:
+    """The code objects in files, and in directories of files."""
+    return _report(reports.InspectReport, "inspect", files, {"recursive": recursive, "deep": deep, "inflate": inflate})
+
+
+def kernels(
+    *files: Input,
+    target: Names = (),
+    name: Optional[str] = None,
+    arguments: bool = False,
+    hostcall: bool = False,
+    fail_on: Names = (),
+    recursive: bool = False,
+    deep: bool = False,
+    allow_none: bool = False,
+) -> reports.KernelsReport:
+    """The kernels in files, with their registers, memory and code size. `status` of the report is 1 if a condition of
+    `fail_on` is met (`failures`)."""
+    options = {
+        "target": target, "name": name, "arguments": arguments, "hostcall": hostcall, "fail-on": fail_on,
+        "recursive": recursive, "deep": deep, "allow-none": allow_none,
+    }
+    return _report(reports.KernelsReport, "kernels", files, options)
+
+
+def verify(
+    *files: Input,
+    expect: Names = (),
+    expect_exactly: Names = (),
+    expect_any: Names = (),
+    compressed: Union[bool, int] = False,
+    recursive: bool = False,
+    deep: bool = False,
+    allow_none: bool = False,
+) -> reports.VerifyReport:
+    """Checks files. `ok` of the report says whether they are sound and serve the GPUs that are expected; the faults are in
+    `files` and `faults`."""
+    options = {
+        "expect": expect, "expect-exactly": expect_exactly, "expect-any": expect_any, "compressed": compressed,
+        "recursive": recursive, "deep": deep, "allow-none": allow_none,
+    }
+    return _report(reports.VerifyReport, "verify", files, options)
+
+
+def diff(
+    old: Input, new: Input, *, target: Names = (), fail_on: Names = (), recursive: bool = False, deep: bool = False
+) -> reports.DiffReport:
+    """What changed between two files or directories. `status` of the report is 1 if a condition of `fail_on` is met."""
+    options = {"target": target, "fail-on": fail_on, "recursive": recursive, "deep": deep}
+    return _report(reports.DiffReport, "diff", [old, new], options)
+
+
+def extract(
+    *files: Input, target: Names = (), as_runtime: bool = False, recursive: bool = False, deep: bool = False
+) -> Iterator[CodeObject]:
+    """The code objects in files for some targets, or all of them. They are extracted into a directory for temporary files,
+    which is removed when none of them is used any more."""
+    directory = _Directory()
+    options = {
+        "target": target, "as-runtime": as_runtime, "recursive": recursive, "deep": deep, "output": directory.name,
+    }
+    report = _report(reports.ExtractReport, "extract", files, options)
+    values = [{known.name: getattr(written, known.name) for known in fields(written)} for written in report.code_objects]
+    return iter([CodeObject(**value, directory=directory) for value in values])
+
+
+def recompress(
+    file: Union[str, "os.PathLike[str]"],
+    output: Union[str, "os.PathLike[str]"],
+    *,
+    keep: Names = (),
+    keep_for: Names = (),
+    keep_kernels: Optional[Union[str, "os.PathLike[str]"]] = None,
+    drop: Names = (),
+    level: Optional[int] = None,
+    none: bool = False,
+    allow_unused: bool = False,
+) -> str:
+    """Writes a file with smaller bundles, or with those for some GPUs alone. Returns what was done, in words. `output` may be
+    the same file."""
+    options = {
+        "output": os.fspath(output), "keep": keep, "keep-for": keep_for, "drop": drop, "level": level, "none": none,
+        "keep-kernels": None if keep_kernels is None else os.fspath(keep_kernels), "allow-unused": allow_unused,
+    }
+    _, messages = _run("recompress", [file], options)
+    return "\n".join(message["message"] for message in messages if message["level"] != "error")
+
+
+def _report(of_type: type[R], subcommand: str, files: Sequence[Input], options: dict[str, Any]) -> R:
+    """Runs a subcommand with `--json`. A file that cannot be read is an error, which has the report of the others."""
+    run, messages = _run(subcommand, files, {**options, "json": True}, raises=False)
+    error = _error(messages)
+    if not run.stdout:
+        raise error or _unknown(run, messages)
+    report = decode(of_type, json.loads(run.stdout))
+    object.__setattr__(report, "status", run.returncode)
+    if error is not None:
+        error.report = report
+        raise error
+    return report
+
+
+def _run(
+    subcommand: str, files: Sequence[Input], options: dict[str, Any], raises: bool = True
+) -> tuple[subprocess.CompletedProcess[bytes], list[dict[str, Any]]]:
+    """Runs a subcommand. Returns what it printed, and its messages."""
+    paths: list[str] = []
+    data = b""
+    for file in files:
+        if isinstance(file, (str, os.PathLike)):
+            paths.append(os.fspath(file))
+            continue
+        if "-" in paths:
+            raise TypeError("only one input can be a file or bytes; the others have to be paths")
+        paths.append("-")
+        data = file if isinstance(file, bytes) else file.read()
+    words = [word for name, value in options.items() for word in _option(name, value)]
+    command = [find(), subcommand, "--message-format=json", *words, "--", *paths]
+    run = subprocess.run(command, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    messages = [_message(line) for line in run.stderr.decode("utf-8", "replace").splitlines()]
+    if run.returncode not in (0, 1) or (raises and run.returncode != 0):
+        raise _error(messages) or _unknown(run, messages)
+    return run, messages
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """The words of an option: none for one that was not given."""
+    if value is None or value is False or value == ():
+        return []
+    if value is True:
+        return [f"--{name}"]
+    if isinstance(value, (str, int)):
+        return [f"--{name}={value}"]
+    return [f"--{name}={','.join(value)}"]
+
+
+def _message(line: str) -> dict[str, Any]:
+    """A message; what does not have their form, as errors of command lines, as one of its own."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        message = None
+    return message if isinstance(message, dict) else {"level": "", "message": line}
+
+
+def _error(messages: list[dict[str, Any]]) -> Optional[Error]:
+    """The first error in a file."""
+    for message in messages:
+        if message["level"] == "error" and "kind" in message:
+            return Error(message["message"], message["kind"], message["path"], message["place"], message["offset"])
+    return None
+
+
+def _unknown(run: subprocess.CompletedProcess[bytes], messages: list[dict[str, Any]]) -> Error:
+    """The error of a program that failed for another reason."""
+    text = "\n".join(message["message"] for message in messages) or f"exit status {run.returncode}"
+    return Error(text.removeprefix("error: "), "usage" if run.returncode == 2 else "other", None, None, None)

@@ -1,0 +1,50 @@
+//! What could not be done: a sentence for people, and for programs what the library knows of it.
+
+use offload_bundle::{Error, ErrorKind};
+use serde::{Serialize, Serializer};
+
+/// What could not be done, in words. In a report it is these words alone.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Problem {
+    pub(super) text: String,
+    pub(super) facts: Option<Facts>,
+}
+
+/// What is known of an error beside its text.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Facts {
+    kind: ErrorKind,
+    path: Option<String>,
+    place: Option<String>,
+    offset: Option<u64>,
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        let facts = Facts {
+            kind: error.kind(),
+            path: error.file().map(|path| path.to_string_lossy().into_owned()),
+            place: error.place().map(str::to_owned),
+            offset: error.offset(),
+        };
+        Self { text: error.to_string(), facts: Some(facts) }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self { text, facts: None }
+    }
+}
+
+impl Serialize for Problem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}

@@ -1,0 +1,91 @@
+"""Tests of the Python package `offload_bundle`, from the top of the repository."""
+
+import io
+import os
+import tempfile
+from dataclasses import replace
+
+import offload_bundle
+from offload_bundle import Error, reports
+from offload_bundle._decode import decode
+
+BUNDLE = "fixtures/binary/llvm22-plain.bundle"
+FATBIN = "fixtures/fatbin/plain.fatbin"
+CUT = "fixtures/hostile/cut-in-header.bundle"
+
+
+def raised(call, *arguments, **options) -> Error:
+    try:
+        call(*arguments, **options)
+    except Error as error:
+        return error
+    raise AssertionError(f"{call.__name__} raised nothing")
+
+
+def targets(report: reports.InspectReport) -> list:
+    return [code.target_id for file in report.files for code in file.code_objects]
+
+
+assert targets(offload_bundle.inspect(BUNDLE, FATBIN)) == [
+    None, "gfx906", "gfx90a:sramecc+:xnack-", "compute_90", "sm_80", "sm_90",
+]
+with open(BUNDLE, "rb") as file:
+    data = file.read()
+for given in [data, io.BytesIO(data), open(BUNDLE, "rb")]:
+    report = offload_bundle.inspect(given)
+    assert report.ok and [file.path for file in report.files] == ["-"], report
+    if not isinstance(given, bytes):
+        given.close()
+try:
+    offload_bundle.inspect(data, data)
+    raise AssertionError("two inputs of bytes")
+except TypeError:
+    pass
+
+# What cannot be read raises an error, which has the rest.
+error = raised(offload_bundle.inspect, "missing", FATBIN)
+assert (error.kind, error.path, error.offset) == ("io", "missing", None), error
+assert isinstance(error.report, reports.InspectReport) and len(error.report.files) == 1 and not error.report.ok
+error = raised(offload_bundle.inspect, CUT)
+assert (error.kind, error.path, error.offset) == ("malformed", CUT, 24) and "entry count" in str(error)
+assert raised(offload_bundle.kernels, BUNDLE, fail_on="nothing known").kind == "usage"
+assert raised(offload_bundle.extract, BUNDLE, target="gfx9999").kind == "not_found"
+# A name that looks like an option is a file.
+assert raised(offload_bundle.inspect, "--each").path == "--each"
+
+# Faults are no errors.
+report = offload_bundle.verify(BUNDLE, expect=["gfx906", "gfx1100"])
+assert not report.ok and [fault.gpu for file in report.files for fault in file.faults] == ["gfx1100"]
+assert offload_bundle.verify(BUNDLE, expect="gfx906").ok
+assert not offload_bundle.verify(BUNDLE, compressed=8).ok and offload_bundle.verify(BUNDLE, compressed=True).ok
+
+# The directory of what was extracted is removed with the last code object.
+codes = list(offload_bundle.extract(BUNDLE, target=["gfx906", "gfx90a*"]))
+assert [code.target_id for code in codes] == ["gfx906", "gfx90a:sramecc+:xnack-"]
+assert codes[0].read() == b"code object for gfx906" and codes[0].size == len(codes[0].read())
+path = codes[1].file
+codes = [replace(codes[0])]
+assert os.path.exists(path) and codes[0].read()
+codes.clear()
+assert not os.path.exists(os.path.dirname(path))
+
+with tempfile.TemporaryDirectory() as directory:
+    smaller = os.path.join(directory, "smaller")
+    assert "1 code object left out" in offload_bundle.recompress(BUNDLE, smaller, keep="gfx906")
+    assert targets(offload_bundle.inspect(smaller)) == [None, "gfx906"]
+    report = offload_bundle.diff(BUNDLE, smaller)
+    assert (report.summary.code_objects.removed, report.ok) == (1, True)
+    report = offload_bundle.diff(BUNDLE, smaller, fail_on="lost-gpu")
+    assert not report.ok and [failure.condition for failure in report.failures] == ["lost-gpu"]
+    error = raised(offload_bundle.recompress, "missing", smaller)
+    assert (error.kind, error.path) == ("io", "missing") and targets(offload_bundle.inspect(smaller))
+
+# Each kernel leads to its code object.
+kernels = offload_bundle.kernels("fixtures/kernels", arguments=True).kernels
+assert kernels, "no kernels"
+for kernel in kernels:
+    [code] = offload_bundle.extract(kernel.uri)
+    assert code.read()
+
+# Fields that a later release may add are left out.
+assert decode(reports.Failure, {"condition": "size", "reason": "x", "more": 1}) == reports.Failure("size", "x")
