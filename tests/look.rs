@@ -14,6 +14,7 @@ mod hostile;
 mod inspect;
 pub mod kernels;
 mod pages;
+mod pe;
 mod progress;
 mod ptx;
 mod python;

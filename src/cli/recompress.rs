@@ -54,13 +54,16 @@ pub(super) struct RecompressOptions {
     #[arg(
         long, conflicts_with_all = ["level", "window", "cuda_method"],
         long_help = "Write plain bundles, and plain cubins in CUDA fatbins, whose PTX stays as it is. This undoes an earlier \
-            `recompress` of plain bundles that dropped nothing: an ELF file is restored byte for byte, and so is a file of bundles \
+            `recompress` of plain bundles that dropped nothing: an ELF or PE file is restored byte for byte, and so is a file of bundles \
             that are aligned as compilers align them, to a power of two up to 4096."
     )]
     none: bool,
-    /// Leave everything in ELF files at its offset; the space saved becomes a hole, and the file keeps its length.
+    /// Leave everything in ELF and PE files at its offset; the space saved becomes a hole, and the file keeps its length.
     #[arg(long)]
     keep_offsets: bool,
+    /// Remove the signature of PE files that are rewritten; without this, a signed one is an error.
+    #[arg(long)]
+    drop_signature: bool,
     #[command(flatten)]
     size: SizeOption,
     #[arg(
@@ -124,6 +127,7 @@ impl Options for RecompressOptions {
             CudaMethod::Zstd => Codec::Zstd,
         });
         recompress.keep_offsets = self.keep_offsets;
+        recompress.drop_signature = self.drop_signature;
         recompress.limits = self.size.limits();
         let result = recompress.run(&mut |event| console.event(event))?;
         console.line(&summary(&result));

@@ -1,8 +1,8 @@
-//! Finds the sections of an ELF file whose bundles are to be rewritten, and refuses those that share bytes with other
+//! Finds the sections of an ELF or PE file whose bundles are to be rewritten, and refuses those that share bytes with other
 //! sections.
 //!
 //! No linker writes such files. Rewriting the bundles would change the bytes of the other section, or of the tables of
-//! headers. Several device code sections with exactly the same range count as one. A section without bytes in the file
+//! headers, symbols or the signature. Several device code sections with exactly the same range count as one. A section without bytes in the file
 //! (`SHT_NOBITS`) shares none.
 
 use std::collections::{BTreeMap, HashSet};
@@ -12,7 +12,8 @@ use object::{File, Object, ObjectSection};
 
 use super::sections::{self, ListedSections};
 use crate::bytes::{len_u64, span};
-use crate::container::host::{ChosenSection, elf};
+use crate::container::host::gaps::pe;
+use crate::container::host::{self, ChosenSection, elf};
 use crate::container::magic::Magic;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
@@ -33,10 +34,10 @@ impl Lying<'_> {
     }
 }
 
-/// The sections of an ELF file that begin with a bundle or a fatbin, in the order of their offsets, each range once.
+/// The sections of an ELF or PE file that begin with a bundle or a fatbin, in the order of their offsets, each range once.
 ///
 /// # Errors
-/// [`ErrorKind::Unsupported`] if one of them shares bytes with another section or with a table of headers,
+/// [`ErrorKind::Unsupported`] if one of them shares bytes with another section or with a table,
 /// [`ErrorKind::Malformed`] if the sections cannot be read.
 pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     // This call limits the total length of the names.
@@ -73,28 +74,28 @@ fn lying(
 ) -> Result<Vec<Lying<'_>>, Malformed> {
     let broken = |error: object::read::Error| Malformed::at(error.to_string(), base);
     let file = File::parse(data).map_err(broken)?;
-    let mut lying = elf::File::read(data).map_or_else(|_| Vec::new(), |elf| tables(&elf));
+    let tables = elf::File::read(data).map_or_else(|_| pe::tables(data), |elf| tables(&elf));
+    let table = |(name, range)| Lying { name, is_table: true, range, has_bundles: false };
+    let mut lying: Vec<_> = tables.into_iter().map(table).collect();
     for section in file.sections() {
-        let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0) else { continue };
-        let (name, range) = (section.name_bytes().unwrap_or_default(), span(start, size));
+        let Some((start, size)) = host::file_range(&file, &section).filter(|(_, size)| *size > 0) else { continue };
+        let name = section.name_bytes().unwrap_or_default();
+        let range = sections::without_padding(data, span(start, size));
         let has_bundles = has_bundles(&range, name);
         lying.push(Lying { name, is_table: false, range, has_bundles });
     }
     Ok(lying)
 }
 
-/// The locations of an ELF file's headers.
-fn tables<'d>(file: &elf::File<'d>) -> Vec<Lying<'d>> {
+/// The locations of an ELF file's headers, each with its description.
+fn tables(file: &elf::File<'_>) -> Vec<(&'static [u8], Range<u64>)> {
     let header = &file.header;
     let tables = [
         (&b"the file header"[..], 0, header.len),
         (b"the section headers", header.sections_at, len_u64(file.sections.bytes)),
         (b"the program headers", header.segments_at, len_u64(file.segments.bytes)),
     ];
-    let table = |(name, start, len): (&'static [u8], u64, u64)| {
-        (len > 0).then(|| Lying { name, is_table: true, range: span(start, len), has_bundles: false })
-    };
-    tables.into_iter().filter_map(table).collect()
+    tables.into_iter().filter(|(_, _, len)| *len > 0).map(|(name, start, len)| (name, span(start, len))).collect()
 }
 
 /// The name of the first section in file order that has bundles and shares bytes, what it shares them with, and the

@@ -23,11 +23,12 @@
 //! Rejected: everything that `container::host` rejects.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use object::ObjectKind;
 use object::elf::SectionType;
 
-use crate::bytes::{add, slice, span};
+use crate::bytes::{add, part, slice, span, tail, to_u64};
 use crate::code::elf;
 use crate::container::host::wrapper::Wrapped;
 use crate::container::host::{self, ChosenSection, Section};
@@ -163,7 +164,7 @@ pub(crate) fn held(data: &[u8]) -> Result<Vec<Holds>, Malformed> {
 pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sections, Malformed> {
     let (mut count, mut nameless, mut empty, mut is_linked) = (0, 0, Vec::new(), false);
     let mut others = Vec::new();
-    let chosen = host::sections(data, base, |section| {
+    let mut chosen = host::sections(data, base, |section| {
         add(&mut count, 1);
         add(&mut nameless, section.name.is_err().into());
         is_linked = self::is_linked(section);
@@ -179,6 +180,9 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         }
         Ok(holds)
     })?;
+    for section in chosen.iter_mut().filter(|section| section.holds.is_read()) {
+        section.range = without_padding(data, std::mem::take(&mut section.range));
+    }
     // Beside the parts of a section that `recompress` split, the old one is left without content.
     let with_content: HashSet<_> = chosen.iter().map(|section| &section.name).collect();
     empty.retain(|name| !with_content.contains(name));
@@ -190,6 +194,18 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         _ => Some(Malformed::at(format!("the names of {nameless} sections cannot be read"), base)),
     };
     Ok(Sections { chosen, is_linked, count, empty, others, hidden })
+}
+
+/// A section without the zeros before a container: parts into which `recompress` split the section of a PE file begin at pages.
+pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
+    const PAGE: usize = 4096;
+    let content = part(data, range.clone()).filter(|_| Magic::identify(data) == Magic::Pe).unwrap_or_default();
+    let zeros = to_u64(content.iter().take(PAGE).take_while(|&&byte| byte == 0).count());
+    let rest = tail(content, zeros);
+    match rest.map(Magic::identify) {
+        Some(magic) if magic.is_container() => range.start.saturating_add(zeros)..range.end,
+        _ => range,
+    }
 }
 
 fn holds(section: &Section<'_>) -> Option<Holds> {

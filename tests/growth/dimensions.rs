@@ -485,7 +485,8 @@ fn outside() -> Vec<Dimension> {
         [formats::MAGIC, b"CCOB\x7fELF", &offload::write(1, &[image(0)])[..4], fatbins::MAGIC, b"text"].concat();
     let registered = |count: usize| {
         let bundles: Vec<Vec<u8>> = (0..count).map(|number| binary(&[id(number)])).collect();
-        let mut address = 8192;
+        // In the section after the wrappers.
+        let mut address = 4096 + u64::try_from((24 * count).next_multiple_of(4096)).unwrap();
         let wrapper = |bundle: &Vec<u8>| {
             let fields = [0x1_4849_5046, address, 0].map(u64::to_le_bytes).concat();
             address += u64::try_from(bundle.len()).unwrap();

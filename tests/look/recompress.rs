@@ -563,7 +563,7 @@ fn files_without_bundles_are_refused() {
     let object = [(".text", &b"x"[..]), (fat.as_str(), b"code")];
     let sections: Vec<Section<'_>> = object.iter().map(|(name, content)| Section::new(name, content)).collect();
     let fat_bundle = formats::compressed(2, 1, &Elf::OBJECT.write(&sections));
-    const OTHER: &str = "cannot recompress: not a bundle, an ELF file, an archive or a zip file";
+    const OTHER: &str = "cannot recompress: not a bundle, an ELF or PE file, an archive or a zip file";
     const THIN: &str = "cannot recompress a thin archive, whose members are separate files";
     let debian = b"!<arch>\ndebian-binary   0           0     0     100644  4         `\n2.0\n".to_vec();
     let tar = [&[0; 257][..], b"ustar\x0000", &[0; 249]].concat();
@@ -579,7 +579,11 @@ fn files_without_bundles_are_refused() {
             "recompress takes bundles",
         ),
         (coff(&[(".text", b"x")]), "a COFF object", "recompress takes bundles"),
-        (pe(&[(".hip_fat", &large())]), "a PE file", "recompress takes bundles"),
+        (
+            pe(&[(".text", b"x")]),
+            "a PE file without a bundle in .hip_fat or a fatbin in .nv_fatb or __nv_rel",
+            "recompress takes bundles",
+        ),
         (coff(&object), "a fat object", "link it first"),
         (Elf::OBJECT.write(&sections), "a fat object", "link it first"),
         (fat_bundle, "a fat object", "link it first"),

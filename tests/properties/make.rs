@@ -135,28 +135,32 @@ pub fn coff(sections: &[(&str, &[u8])]) -> Vec<u8> {
     [data, contents, names].concat()
 }
 
-/// A PE library for x86-64 with these sections, whose names have at most 8 characters.
+/// A PE library for x86-64 with these sections, whose names have at most 8 characters. They lie at
+/// multiples of 4096, one after another.
 pub fn pe(sections: &[(&str, &[u8])]) -> Vec<u8> {
     let headers = (0x40 + 4 + 20 + 240 + 40 * sections.len()).next_multiple_of(512);
+    let stored: Vec<usize> = sections.iter().map(|(_, content)| content.len().next_multiple_of(512)).collect();
     let mut data = b"MZ".to_vec();
     data.resize(0x3c, 0);
     data.extend(number(0x40, 4));
     data.extend(b"PE\0\0\x64\x86");
     data.extend([number(sections.len(), 2), vec![0; 12], number(240, 2), number(0x2022, 2)].concat());
-    let mut optional = vec![0; 240];
-    optional[..2].copy_from_slice(&[0x0b, 2]);
-    optional[32..40].copy_from_slice(&[number(4096, 4), number(512, 4)].concat());
-    optional[108..112].copy_from_slice(&number(16, 4));
-    data.extend(optional);
+    let (optional, mut address) = (data.len(), 4096);
+    data.resize(optional + 240, 0);
     let mut contents = Vec::new();
-    for (index, (name, content)) in sections.iter().enumerate() {
+    for ((name, content), stored) in sections.iter().zip(&stored) {
         let mut short = name.as_bytes().to_vec();
         short.resize(8, 0);
-        let stored = content.len().next_multiple_of(512);
-        data.extend([short, number(content.len(), 4), number(4096 * (index + 1), 4)].concat());
-        data.extend([number(stored, 4), number(headers + contents.len(), 4), vec![0; 12], vec![0; 4]].concat());
+        data.extend([short, number(content.len(), 4), number(address, 4), number(*stored, 4)].concat());
+        data.extend([number(headers + contents.len(), 4), vec![0; 12], number(0x4000_0040, 4)].concat());
+        address += content.len().max(1).next_multiple_of(4096);
         contents.extend(*content);
         contents.resize(contents.len().next_multiple_of(512), 0);
+    }
+    let fields = [(8, stored.iter().sum()), (32, 4096), (36, 512), (56, address), (60, headers), (108, 16)];
+    data[optional..optional + 2].copy_from_slice(&[0x0b, 2]);
+    for (at, field) in fields {
+        data[optional + at..optional + at + 4].copy_from_slice(&number(field, 4));
     }
     data.resize(headers, 0);
     [data, contents].concat()

@@ -31,8 +31,9 @@ const INFLATED_MAX: usize = 8 << 20;
 /// in between.
 ///
 /// A program keeps its length, each bundle its offset, and zeros follow it up to its old end. Every byte outside of
-/// bundles is unchanged. In a relocatable object, all sections but those of bundles, symbols and relocations keep their bytes, and
-/// what leads to a bundle leads to it. In a wheel, the bytes become the same. Nothing becomes larger, unless it is made plain.
+/// bundles is unchanged. The same holds for addresses in a PE file, which may become shorter. In a relocatable object, all sections but
+/// those of bundles, symbols and relocations keep their bytes, and what leads to a bundle leads to it. In a wheel, the bytes become the
+/// same. Nothing becomes larger, unless it is made plain.
 pub fn recompress(data: &[u8]) {
     let digest = digest(data);
     let mut choices = Choices::new(&digest);
@@ -64,7 +65,8 @@ pub fn recompress(data: &[u8]) {
     }
     let Some((output, result)) = change.run(&room) else { return };
     let (before, after) = (Held::of(data, &|code_object| change.keeps(code_object)), Held::of(&output, &|_| true));
-    let is_program = data.starts_with(b"\x7fELF");
+    let is_pe = data.starts_with(b"MZ");
+    let is_program = is_pe || data.starts_with(b"\x7fELF");
     if is_program && overlap(&before.bundles) {
         assert_eq!(output.len(), data.len());
         return;
@@ -81,10 +83,12 @@ pub fn recompress(data: &[u8]) {
         );
     }
     assert!(after.bundles.len() == result.bundles && after.stored() == result.after, "what there is");
-    if is_program && data[16..18] == [1, 0] {
+    if is_pe {
+        pe(data, &output, &before, &after);
+    } else if is_program && data[16..18] == [1, 0] {
         static_libraries::is_followed(data, &output);
     } else if is_program {
-        program(data, &output, &before, &after);
+        program(data, &output, &before.bundles, &after.bundles);
     } else {
         assert!(output.ends_with(before.trailing(data)), "what follows the bundles is lost");
         let is_larger = change.compression.is_some() && result.dropped == 0 && output.len() > data.len();
@@ -157,14 +161,76 @@ fn compare(before: &[Fault], after: &[Fault]) {
     }
 }
 
+/// Checks what is loaded from a PE file: all bytes outside of bundles, and the addresses of bundles.
+fn pe(data: &[u8], output: &[u8], before: &Held, after: &Held) {
+    assert!(output.len() <= data.len(), "it has become longer");
+    let (Some((old, old_memory)), Some((new, new_memory))) = (loaded_sections(data), loaded_sections(output)) else {
+        return;
+    };
+    let bundles = |sections: &[Loaded], held: &Held| {
+        let address = |range: &Range<u64>| {
+            let section = sections.iter().find(|section| section.stored.contains(&range.start))?;
+            let start = section.address + range.start - section.stored.start;
+            Some(start..start + range.end - range.start)
+        };
+        held.bundles.iter().map(address).collect::<Option<Vec<_>>>().expect("a bundle that is not loaded")
+    };
+    program(&old_memory, &new_memory, &bundles(&old, before), &bundles(&new, after));
+}
+
+/// A section of a PE file.
+struct Loaded {
+    address: u64,
+    /// Its range in the file.
+    stored: Range<u64>,
+}
+
+/// The sections of a PE file, and what is in memory from the first one on; none if sections share addresses, or if that is
+/// too much.
+fn loaded_sections(data: &[u8]) -> Option<(Vec<Loaded>, Vec<u8>)> {
+    let (mut sections, mut memory) = (Vec::new(), Vec::new());
+    let (table, debug) = pe_headers(data)?;
+    for header in data.get(table)?.chunks_exact(40) {
+        let field = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().unwrap());
+        let [size, address, stored, offset] = [8, 12, 16, 20].map(field);
+        let [size, address, offset] = [size, address, offset].map(|number| usize::try_from(number).unwrap());
+        if address < memory.len() || address + size > COMPARED_MAX {
+            return None;
+        }
+        memory.resize(address, 0);
+        let stored = size.min(usize::try_from(stored).unwrap());
+        memory.extend(data.get(offset..offset + stored)?);
+        memory.resize(address + size, 0);
+        let offset = u64::try_from(offset).unwrap();
+        let stored = offset..offset + u64::try_from(stored).unwrap();
+        sections.push(Loaded { address: u64::try_from(address).unwrap(), stored });
+    }
+    // Debug data has its offset in memory too.
+    let list = memory.get_mut(debug).unwrap_or_default();
+    list.chunks_exact_mut(28).for_each(|entry| entry[24..].fill(0));
+    Some((sections, memory))
+}
+
+/// The range of the section headers of a PE file, and that of the list of debug data in memory.
+fn pe_headers(data: &[u8]) -> Option<(Range<usize>, Range<usize>)> {
+    let number = |at: usize, width: usize| {
+        let mut number = [0; 8];
+        number[..width].copy_from_slice(data.get(at..at + width)?);
+        usize::try_from(u64::from_le_bytes(number)).ok()
+    };
+    let coff = number(60, 4)? + 4;
+    let optional = coff + 20;
+    let directories = optional + if number(optional, 2)? == 0x10b { 96 } else { 112 };
+    let [address, size] = [0, 4].map(|at| number(directories + 6 * 8 + at, 4));
+    let start = optional + number(coff + 16, 2)?;
+    Some((start..start + 40 * number(coff + 2, 2)?, address?..address? + size?))
+}
+
 /// Checks the unchanged parts of a program: all bytes outside of bundles, and the offsets of bundles.
-fn program(data: &[u8], output: &[u8], before: &Held, after: &Held) {
+fn program(data: &[u8], output: &[u8], before: &[Range<u64>], after: &[Range<u64>]) {
     assert_eq!(output.len(), data.len());
-    assert!(
-        after.bundles.iter().all(|new| before.bundles.iter().any(|old| old.start == new.start)),
-        "a bundle has moved"
-    );
-    let touched: Vec<&Range<u64>> = before.bundles.iter().chain(&after.bundles).collect();
+    assert!(after.iter().all(|new| before.iter().any(|old| old.start == new.start)), "a bundle has moved");
+    let touched: Vec<&Range<u64>> = before.iter().chain(after).collect();
     let mut position = 0;
     for (at, (old, new)) in (0_u64..).zip(data.iter().zip(output)) {
         if at < position {
@@ -176,8 +242,7 @@ fn program(data: &[u8], output: &[u8], before: &Held, after: &Held) {
         }
     }
     for (at, byte) in (0_u64..).zip(output) {
-        let is_left = before.bundles.iter().any(|range| range.contains(&at))
-            && !after.bundles.iter().any(|range| range.contains(&at));
+        let is_left = before.iter().any(|range| range.contains(&at)) && !after.iter().any(|range| range.contains(&at));
         assert!(!is_left || *byte == 0, "the byte at {at} is left of a bundle");
     }
 }

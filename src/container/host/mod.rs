@@ -106,13 +106,7 @@ pub(crate) fn sections<H>(
     let (mut chosen, mut size) = (Vec::new(), 0_u64);
     let mut names = Allowance::times(NAMES_SHARED_MAX, data);
     let file = parse(data, base)?;
-    let pe_headers = match &file {
-        File::Pe32(file) => Some(file.section_table()),
-        File::Pe64(file) => Some(file.section_table()),
-        _ => None,
-    };
     for section in file.sections() {
-        let pe_header = pe_headers.and_then(|headers| headers.section(section.index()).ok());
         let section = Section {
             name: section.name_bytes(),
             section_type: match section.flags() {
@@ -120,7 +114,7 @@ pub(crate) fn sections<H>(
                 _ => None,
             },
             object: file.kind(),
-            range: pe_header.map_or_else(|| section.file_range(), pe_range),
+            range: file_range(&file, &section),
         };
         let name = section.name.unwrap_or_default();
         names.take(len_u64(name)).ok_or_else(|| Malformed::at(NAMES_TOO_LONG, base))?;
@@ -137,6 +131,16 @@ pub(crate) fn sections<H>(
         return Err(Malformed::value(what, size, base, "together no more than twice the object's"));
     }
     Ok(chosen)
+}
+
+/// The offset and size of the content of a section in the file; none without content.
+pub(crate) fn file_range(file: &File<'_>, section: &object::Section<'_, '_>) -> Option<(u64, u64)> {
+    let table = match file {
+        File::Pe32(file) => file.section_table(),
+        File::Pe64(file) => file.section_table(),
+        _ => return section.file_range(),
+    };
+    table.section(section.index()).map_or_else(|_| section.file_range(), pe_range)
 }
 
 /// The range of a PE section. Linkers round the size in the file up; llvm-objcopy does not set the size in memory.

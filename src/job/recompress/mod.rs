@@ -21,7 +21,7 @@ use crate::codec::{Codec, Compression};
 use crate::container::archive::is_debian_package;
 use crate::container::binary::Binary;
 use crate::container::fatbin::{self, Fatbin, Packing};
-use crate::container::host::gaps;
+use crate::container::host::gaps::{elf, pe};
 use crate::container::host::relocatable::Relocatable;
 use crate::container::magic::Magic;
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
@@ -32,7 +32,7 @@ use crate::event::{Event, Observer};
 use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Output};
-use crate::io::piece::{Piece, total_len};
+use crate::io::piece::{Change, Piece, total_len};
 use crate::runtime::Device;
 use crate::scan::{Budget, Format, Place, Selection, Wide, bundle_sections, is_zip};
 use choice::{Choice, Chosen};
@@ -45,7 +45,7 @@ const ALIGNMENT_MAX: u64 = 4096;
 
 /// Compresses the bundles of a file again, and removes code objects.
 ///
-/// The file holds one bundle or several in a row, or CUDA fatbins in a row, or is an ELF file with any of these in its
+/// The file holds one bundle or several in a row, or CUDA fatbins in a row, or is an ELF or PE file with any of these in its
 /// sections, or an archive or a zip file of such files.
 ///
 /// # Form
@@ -82,7 +82,12 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// byte if nothing was removed and each bundle begins as near to the previous one as some power of two up to 4096
 /// allows: directly after it without padding, or at the start of a page. In other files, two things are lost: padding
 /// between bundles that no such alignment requires, and the compression of bundles that were compressed before. An ELF
-/// file of plain bundles is always restored: pages that were taken out come back.
+/// file of plain bundles is always restored: pages that were taken out come back. So is a PE file, unless it was signed or had a
+/// wrong checksum.
+///
+/// # Signatures
+///
+/// A PE file with bundles that is signed is an error, or loses its signature if [`drop_signature`](Self::drop_signature) is set.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Recompress {
@@ -104,8 +109,10 @@ pub struct Recompress {
     pub keep_kernels: Option<KernelNames>,
     /// The code objects to remove.
     pub drop: Option<Selection>,
-    /// Whether all stays at its offset in ELF programs and libraries, which then do not become shorter.
+    /// Whether all stays at its offset in ELF and PE programs and libraries, which then do not become shorter.
     pub keep_offsets: bool,
+    /// Whether PE files lose their signature, which would not be right any more.
+    pub drop_signature: bool,
     /// Limits on the inflated size of compressed bundles.
     pub limits: Limits,
 }
@@ -128,7 +135,7 @@ pub struct Recompressed {
     pub after: u64,
     /// The number of bytes of the file that became holes. In a zip file there are none.
     pub holes: u64,
-    /// The number of bytes by which ELF files and archives became shorter.
+    /// The number of bytes by which ELF and PE files and archives became shorter.
     pub shortened: u64,
     /// The number of members of archives and zip files in which no code object for a device is left.
     pub emptied: usize,
@@ -170,6 +177,7 @@ impl Recompress {
             keep_kernels: None,
             drop: None,
             keep_offsets: false,
+            drop_signature: false,
             limits: Limits::default(),
         }
     }
@@ -180,7 +188,7 @@ impl Recompress {
     /// Any [`Error`]; the output is then unchanged. Its kind is [`NotFound`](ErrorKind::NotFound) if a pattern of `keep` or
     /// all of `drop` match nothing, or if no code object for a device is left, and [`Limit`](ErrorKind::Limit) if a bundle
     /// does not fit at its offset. It is [`Unsupported`](ErrorKind::Unsupported) if the file holds nothing to compress, if
-    /// sections overlap, if the end of a bundle would be lost, or if a bundle loses code objects and has an ID that cannot
+    /// sections overlap, if it is signed, if the end of a bundle would be lost, or if a bundle loses code objects and has an ID that cannot
     /// be written or is a text bundle that holds other data too.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
@@ -190,7 +198,7 @@ impl Recompress {
         let finished = written.and_then(|output| Ok((output, run.finish(input.as_slice())?)));
         let (mut output, result) = input.vouch_for(finished)?;
         // As linkers do with programs and libraries.
-        if magic.is_elf() && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
+        if is_program(magic) && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
             output.make_executable()?;
         }
         output::commit(vec![output])?;
@@ -400,8 +408,8 @@ impl<'j> Recompression<'j> {
     fn rewrite_file(&mut self, data: Slice<'_>, output: Output, observer: &mut Observer<'_>) -> Result<Output> {
         match Magic::identify(data.bytes()) {
             Magic::Zip => wheel::rewrite(self, data, output, observer),
-            // The sections of an ELF file stay where they are, and so does a zip file after it.
-            magic if !magic.is_elf() && is_zip(data) => Err(zip_after_other_data(data)),
+            // The sections of a program stay where they are, and so does a zip file after it.
+            magic if !is_program(magic) && is_zip(data) => Err(zip_after_other_data(data)),
             _ => {
                 let Rewritten { output, result, .. } =
                     self.rewrite(data, &Place::of_file(data.path()), output, observer)?;
@@ -451,24 +459,53 @@ impl<'j> Recompression<'j> {
                 return object::rewrite(self, data, (&object, sections), output, observer);
             }
         }
-        if self.job.keep_offsets || !gaps::may_close(data.bytes()) {
-            return Ok(self.rewrite_at_offsets(data, output, observer)?.0);
+        match Magic::identify(data.bytes()) {
+            Magic::Pe => self.rewrite_pe(data, output, observer),
+            _ if self.job.keep_offsets || !elf::may_close(data.bytes()) => {
+                Ok(self.rewrite_at_offsets(data, output, observer)?.0)
+            }
+            _ => {
+                let close =
+                    |made: Slice<'_>, holes: &[Range<u64>]| Ok(elf::close(made.bytes(), holes).unwrap_or_default());
+                self.rewrite_opened(data, elf::open, close, output, observer)
+            }
         }
-        let path = data.path();
-        // What the bundles no longer needed, they may need again.
-        let opened =
-            gaps::open(data.bytes()).map(|changes| changed(data, &changes, Output::aside()?)?.into_input(path));
-        let opened = opened.transpose()?;
+    }
+
+    /// Rewrites a PE file, without its signature if that is wanted.
+    fn rewrite_pe(&mut self, data: Slice<'_>, output: Output, observer: &mut Observer<'_>) -> Result<Rewritten> {
+        let unsigned = if self.job.drop_signature { aside(data, pe::unsigned(data.bytes()))? } else { None };
+        let old = unsigned.as_ref().map_or(data, Input::as_slice);
+        let may_close = !self.job.keep_offsets && pe::may_close(old.bytes());
+        let open = |data: &[u8]| pe::open(data).filter(|_| may_close);
+        let close = |made: Slice<'_>, holes: &[Range<u64>]| pe::close(made, if may_close { holes } else { &[] });
+        let mut rewritten = self.rewrite_opened(old, open, close, output, observer)?;
+        if rewritten.result.bundles > 0 {
+            rewritten.result.shortened += data.len().saturating_sub(old.len());
+        }
+        Ok(rewritten)
+    }
+
+    /// Rewrites a program after what the bundles no longer needed has come back, since they may need it again. Then what they do
+    /// not need is taken out.
+    fn rewrite_opened(
+        &mut self,
+        data: Slice<'_>,
+        open: impl FnOnce(&[u8]) -> Option<Vec<Change<'static>>>,
+        close: impl FnOnce(Slice<'_>, &[Range<u64>]) -> Result<Vec<Change<'static>>>,
+        output: Output,
+        observer: &mut Observer<'_>,
+    ) -> Result<Rewritten> {
+        let opened = aside(data, open(data.bytes()))?;
         let old = opened.as_ref().map_or(data, Input::as_slice);
         let (mut rewritten, holes) = self.rewrite_at_offsets(old, Output::aside()?, observer)?;
         if rewritten.result.bundles == 0 {
             return Ok(Rewritten { output, ..rewritten });
         }
-        let made = rewritten.output.into_input(path)?;
-        let changes = gaps::close(made.bytes(), &holes).unwrap_or_default();
-        let is_closed = |hole: &&Range<u64>| {
-            changes.iter().any(|(old, new)| new.is_empty() && hole.start <= old.start && old.end <= hole.end)
-        };
+        let made = rewritten.output.into_input(data.path())?;
+        let changes = close(made.as_slice(), &holes)?;
+        let is_closed =
+            |hole: &&Range<u64>| changes.iter().any(|(old, new)| new.is_empty() && hole.contains(&old.start));
         let closed = holes.iter().filter(is_closed).map(len_of).fold(0, u64::saturating_add);
         rewritten.result.holes = rewritten.result.holes.saturating_sub(closed);
         rewritten.result.shortened = data.len().saturating_sub(changed_len(made.as_slice(), &changes));
@@ -476,7 +513,7 @@ impl<'j> Recompression<'j> {
         Ok(rewritten)
     }
 
-    /// Rewrites a file. In an ELF file, all that follows a bundle stays at its offset, behind a hole. Returns the holes too.
+    /// Rewrites a file. In a program, all that follows a bundle stays at its offset, behind a hole. Returns the holes too.
     fn rewrite_at_offsets(
         &mut self,
         data: Slice<'_>,
@@ -485,7 +522,7 @@ impl<'j> Recompression<'j> {
     ) -> Result<(Rewritten, Vec<Range<u64>>)> {
         let to = Rewriter::new(data, output);
         let mut work = FileRewrite { run: self, data, to, result: Recompressed::default(), left: 0 };
-        match Magic::identify(data.bytes()).is_elf() {
+        match is_program(Magic::identify(data.bytes())) {
             true => work.program(observer)?,
             false => drop(work.sequence(data, observer)?),
         }
@@ -498,7 +535,7 @@ impl<'j> Recompression<'j> {
             return Err(error);
         }
         if self.result.bundles == 0 {
-            if Magic::identify(data.bytes()).is_elf() && is_zip(data) {
+            if is_program(Magic::identify(data.bytes())) && is_zip(data) {
                 return Err(zip_after_other_data(data));
             }
             return Err(unsupported::refusal(data));
@@ -507,6 +544,17 @@ impl<'j> Recompression<'j> {
         self.choice.finish(data.path(), &mut result)?;
         Ok(result)
     }
+}
+
+/// Whether a file has sections, in which bundles stay at their offsets.
+fn is_program(magic: Magic) -> bool {
+    magic.is_elf() || magic == Magic::Pe
+}
+
+/// A temporary file with some changes; none if there are none.
+fn aside(data: Slice<'_>, changes: Option<Vec<Change<'_>>>) -> Result<Option<Input>> {
+    let changed = |changes: Vec<_>| changed(data, &changes, Output::aside()?)?.into_input(data.path());
+    changes.map(changed).transpose()
 }
 
 fn zip_after_other_data(data: Slice<'_>) -> Error {
@@ -567,7 +615,13 @@ impl FileRewrite<'_, '_> {
 
     /// Rewrites the sections of a program, in which each bundle stays at its offset.
     fn program(&mut self, observer: &mut Observer<'_>) -> Result<()> {
-        for section in bundle_sections(self.data)? {
+        let sections = bundle_sections(self.data)?;
+        if !sections.is_empty()
+            && let Some(signature) = pe::signature(self.data.bytes())
+        {
+            return Err(self.signed(&signature));
+        }
+        for section in sections {
             let end = section.offset().saturating_add(section.len());
             let mut bundles =
                 Bundles::new(section, container_of(section), Inflate::Whole).with_limits(self.run.job.limits);
@@ -583,6 +637,14 @@ impl FileRewrite<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    fn signed(&self, signature: &Range<u64>) -> Error {
+        let (reason, hint) = match self.run.job.drop_signature {
+            false => ("it is signed", "recompress --drop-signature removes the signature; sign the new file again"),
+            true => ("its signature is not the last part of it", "remove the signature first: signtool remove /s"),
+        };
+        Error::refused(ErrorKind::Unsupported, self.data.path(), signature.start, reason).with_hint(hint)
     }
 
     /// Whether the bundle is a fat object, which this job rejects: linkers need it as an object, and a rewritten one
@@ -801,7 +863,7 @@ impl FileRewrite<'_, '_> {
 /// Whether a member of this kind may hold bundles that can be rewritten.
 fn may_hold_bundles(magic: Magic) -> bool {
     let is_bundle = matches!(magic, Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::FatBinary);
-    is_bundle || magic == Magic::Elf
+    is_bundle || is_program(magic)
 }
 
 /// The container of the bundles that data begins with.

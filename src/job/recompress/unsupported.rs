@@ -15,16 +15,17 @@ const UNPACK: &str = "unpack it and recompress the libraries in it, then pack th
 const LINK: &str = "link it first; recompress the library or program";
 const COMPRESS_IMAGES: &str = "compress its device images when it is linked: icpx --offload-compress";
 const PACK: &str = "pack it with --compress instead: see 'package --help'";
-const SUPPORTED: &str = "recompress takes bundles and fatbins, ELF files with them in their sections, and static libraries and zip files of these; inspect shows what a file holds";
+const SUPPORTED: &str = "recompress takes bundles and fatbins, ELF and PE files with them in their sections, and static libraries and zip files of these; inspect shows what a file holds";
 
 const ELF: &str = "ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin";
+const PE: &str = "PE file without a bundle in .hip_fat or a fatbin in .nv_fatb or __nv_rel";
 const CODE_OBJECT: &str = "code object without a bundle around it";
 
 /// The error for a file without a bundle that can be rewritten.
 pub(super) fn refusal(data: Slice<'_>) -> Error {
     let (name, hint) = describe(data.bytes());
     let reason = name
-        .map_or("cannot recompress: not a bundle, an ELF file, an archive or a zip file".to_owned(), |name| {
+        .map_or("cannot recompress: not a bundle, an ELF or PE file, an archive or a zip file".to_owned(), |name| {
             format!("{}: not supported", with_article(name))
         });
     Error::refused(ErrorKind::Unsupported, data.path(), None, reason).with_hint(hint)
@@ -61,6 +62,7 @@ fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'s
         // Any data may begin like a COFF object.
         Magic::Coff if held.is_err() => (None, SUPPORTED),
         Magic::Elf | Magic::BrokenElf => (Some(ELF), SUPPORTED),
+        Magic::Pe => (Some(PE), SUPPORTED),
         magic => (magic.name(), SUPPORTED),
     }
 }

@@ -21,7 +21,6 @@
 //!
 //! Only little-endian ELF files of 64 bits are changed, which all hosts of GPUs are, and only gaps that lie in one segment and
 //! one section alone. System V ABI, chapters 4 and 5, has the fields.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -31,9 +30,10 @@ use object::elf::{
     PT_PHDR, SHF_ALLOC, SHF_EXECINSTR, SHN_LORESERVE, SHT_DYNSYM, SHT_NOBITS, SHT_PROGBITS, SHT_SYMTAB,
 };
 
-use super::elf::{Encoding, Header, Record, Section, Segment, Symbol, Table};
+use super::{Moves, change, in_order};
 use crate::bytes::{len_of, len_u64, slice, tail, to_u64, total};
 use crate::container::fatbin;
+use crate::container::host::elf::{Encoding, Header, Record, Section, Segment, Symbol, Table};
 use crate::io::piece::{Change, Piece};
 
 const ENCODING: Encoding = Encoding::LITTLE_64;
@@ -202,18 +202,6 @@ pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
     in_order(changes)
 }
 
-/// The changes in the order of the file; none if two of them share bytes.
-fn in_order(mut changes: Vec<Change<'static>>) -> Option<Vec<Change<'static>>> {
-    changes.sort_by_key(|(range, _)| range.start);
-    let is_apart = |pair: &[Change<'_>]| matches!(pair, [one, other] if one.0.end <= other.0.start);
-    changes.windows(2).all(is_apart).then_some(changes)
-}
-
-/// New bytes for as many old ones.
-fn change(start: u64, new: Vec<u8>) -> Option<Change<'static>> {
-    Some((start..start.checked_add(len_u64(&new))?, vec![Piece::Bytes(new)]))
-}
-
 fn is_loaded(segment: &Segment) -> bool {
     segment.is(PT_LOAD)
 }
@@ -240,25 +228,6 @@ fn table_len(segments: &[Segment]) -> u64 {
 /// Where a section ends in memory.
 fn end_of(section: &Section) -> Option<u64> {
     section.address.checked_add(section.size)
-}
-
-/// Where the bytes of a file go: the ranges that are replaced, in the order of the file, each with its new length.
-#[derive(Default)]
-struct Moves(Vec<(Range<u64>, u64)>);
-
-impl Moves {
-    fn add(&mut self, range: Range<u64>, len: u64) {
-        let at = self.0.partition_point(|(before, _)| before.start <= range.start);
-        self.0.insert(at, (range, len));
-    }
-
-    /// The new offset of what was at an offset. What was inside of a range goes to its start.
-    fn moved(&self, old: u64) -> u64 {
-        let before = self.0.iter().take_while(|(range, _)| range.start <= old);
-        before.fold(old, |new, (range, len)| {
-            new.saturating_sub(range.end.min(old).saturating_sub(range.start)).saturating_add(*len)
-        })
-    }
 }
 
 /// Pages of a gap that are taken out of the file.

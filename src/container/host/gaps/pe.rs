@@ -1,0 +1,604 @@
+//! Gaps of PE programs and libraries, and what else of them depends on their bytes: signature and checksum.
+//!
+//! [`close`] takes whole pages of gaps out of the file and changes no address:
+//!
+//! - A section is split where a gap ends. The part before it has fewer bytes in the file than in memory, which loaders fill with
+//!   zeros, and the part after it has a section header of its own, with the same name. A gap at the end of a section needs none.
+//! - New section headers take the room after the old ones. If that is not enough, the headers grow, up to the first section.
+//! - What follows moves by whole pages. So do the offsets of it: those of sections, of debug data, and of the symbol table.
+//!
+//! [`open`] undoes this, if [`close`] would make the same file again. So the headers of a file grow only if they had just the length
+//! that their sections need; others stay as long as they were, and never get that length.
+//!
+//! | at | field |
+//! |---|---|
+//! | 60 | offset of the magic `PE\0\0`, which the COFF header follows |
+//! | COFF header + 2 (2 bytes) | number of sections |
+//! | + 8, + 12 | offset of the symbol table, number of symbols, which have 18 bytes; the length of their names follows |
+//! | + 16 (2 bytes) | length of the optional header, which begins at + 20; section headers follow it |
+//! | optional header + 0 (2 bytes) | 0x10b for 32 bits, 0x20b for 64 bits |
+//! | + 8 | bytes of initialized data in the file |
+//! | + 32, + 36 | alignment of sections in memory, in the file |
+//! | + 60, + 64 | length of all headers; checksum, 0 for none |
+//! | + 96, for 64 bits + 112 | directories, after their number: address and size of each; of the signature (4) offset and size; of the list of debug data (6) |
+//! | section header | name (8 bytes); size in memory, address; size in the file, offset; 16 bytes that stay as they are |
+//! | debug data | 28 bytes: size at 16, offset at 24 |
+//!
+//! Layout: Microsoft's "PE Format" of 2025. Windows takes no more than 96 sections, whose addresses follow each other.
+//!
+//! Only files are made shorter whose sections are aligned to pages, and do not share bytes; files with symbols only at the ends
+//! of sections, because each symbol has the number of its section.
+
+use std::ops::Range;
+
+use super::{Moves, change, in_order};
+use crate::bytes::{array, len_of, len_u64, part, slice, span, tail, to_u64, total};
+use crate::container::magic::Magic;
+use crate::error::Result;
+use crate::io::input::Slice;
+use crate::io::piece::{Change, Piece, Sink, emit};
+
+const COFF_LEN: u64 = 20;
+const SECTION_LEN: u64 = 40;
+const SYMBOL_LEN: u64 = 18;
+const DEBUG_LEN: u64 = 28;
+
+/// Offsets in the COFF header.
+const SECTION_COUNT: u64 = 2;
+const SYMBOLS: u64 = 8;
+const SYMBOL_COUNT: u64 = 12;
+const OPTIONAL_LEN: u64 = 16;
+
+/// Offsets in the optional header.
+const DATA_LEN: u64 = 8;
+const SECTION_ALIGNMENT: u64 = 32;
+const FILE_ALIGNMENT: u64 = 36;
+const HEADERS_LEN: u64 = 60;
+const CHECKSUM: u64 = 64;
+
+/// Indices of directories.
+const SIGNATURE: u64 = 4;
+const DEBUG: u64 = 6;
+const DIRECTORIES_MAX: u64 = 16;
+
+/// The longest headers that are changed, in bytes. They end before the first section, which mostly has the address 4096.
+const HEADERS_MAX: u64 = 64 << 10;
+
+/// The largest number of sections that Windows takes.
+const SECTIONS_MAX: usize = 96;
+
+/// The size of a page, in bytes.
+const PAGE: u64 = 4096;
+
+/// The smallest alignment of sections in a file, in bytes.
+const FILE_ALIGNMENT_MIN: u64 = 512;
+
+/// The range of the signature of a PE file, which may lie anywhere; none if it is not signed.
+pub(crate) fn signature(data: &[u8]) -> Option<Range<u64>> {
+    let (offset, size) = Image::read(data)?.directory(SIGNATURE)?;
+    Some(span(offset, size)).filter(|range| !range.is_empty())
+}
+
+/// The changes that remove the signature; none if anything but zeros follows it, or if it shares bytes with anything.
+pub(crate) fn unsigned(data: &[u8]) -> Option<Vec<Change<'static>>> {
+    let (image, range) = (Image::read(data)?, signature(data)?);
+    let is_last = image.end(data)? <= range.start && is_zero(tail(data, range.end)?);
+    let directory = image.directories.checked_add(SIGNATURE.checked_mul(8)?)?;
+    is_last.then_some(vec![change(directory, vec![0; 8])?, (range.start..len_u64(data), Vec::new())])
+}
+
+/// Whether [`close`] can take bytes out of a file. Data after all that the headers know of may be found by its offset.
+pub(crate) fn may_close(data: &[u8]) -> bool {
+    let image = Image::read(data).filter(|image| image.can_move(data));
+    let after =
+        image.filter(|image| image.directory(SIGNATURE).is_none()).and_then(|image| tail(data, image.end(data)?));
+    after.is_some_and(is_zero)
+}
+
+/// The changes that take whole pages of some gaps, which hold zeros, out of a file, if any can be taken out. The checksum is
+/// made right anyway.
+pub(crate) fn close(data: Slice<'_>, gaps: &[Range<u64>]) -> Result<Vec<Change<'static>>> {
+    let Some(image) = Image::read(data.bytes()) else { return Ok(Vec::new()) };
+    let (mut headers, mut changes) =
+        image.without(data.bytes(), gaps).unwrap_or_else(|| (image.headers.clone(), Vec::new()));
+    let at = image.optional.saturating_add(CHECKSUM);
+    let range = 0..len_u64(&image.headers);
+    if number(&headers, at).is_some_and(|checksum| checksum > 0) {
+        put(&mut headers, at, &[0; 4]);
+        changes.insert(0, (range.clone(), vec![Piece::Bytes(headers.clone())]));
+        let checksum = Checksum::of(data, &changes)?;
+        put(&mut headers, at, &checksum.to_le_bytes());
+        changes.remove(0);
+    }
+    changes.insert(0, (range, vec![Piece::Bytes(headers)]));
+    Ok(changes)
+}
+
+/// The changes that give a file the bytes back that [`close`] took out of it; none if it took none.
+pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
+    let closed = Image::read(data).filter(|image| image.can_move(data))?;
+    let Joined { mut sections, mut cuts, mut moves } = closed.joined(data)?;
+    let inserted = moves.0.clone();
+    let len = if closed.is_fitting() { closed.aligned(closed.table_end(sections.len())?)? } else { closed.len };
+    moves.add(len..closed.len, 0);
+    for (index, section) in sections.iter_mut().enumerate().filter(|(_, section)| section.size > 0) {
+        section.offset = moves.moved(section.offset);
+        for cut in cuts.iter_mut().filter(|cut| cut.section == index) {
+            let [start, end] = [cut.range.start, cut.range.end].map(|into| into.checked_add(section.offset));
+            cut.range = start?..end?;
+        }
+    }
+    let data_len = number(&closed.headers, closed.optional.checked_add(DATA_LEN)?)?;
+    let data_len = data_len.checked_add(total(cuts.iter().map(|cut| len_of(&cut.range))))?;
+    let headers = closed.headers_with(&sections, len, &moves, data_len)?;
+    let (again, _) = Image::read(&headers)?.closed(&cuts)?;
+    if cuts.is_empty() || again != closed.headers {
+        return None;
+    }
+    let mut changes = closed.debug_changes(data, &moves)?;
+    changes.extend(inserted.into_iter().map(|(range, len)| (range, vec![Piece::Zeros(len)])));
+    changes.push((0..closed.len, vec![Piece::Bytes(headers)]));
+    in_order(changes)
+}
+
+/// The tables of a PE file, each with its description.
+pub(crate) fn tables(data: &[u8]) -> Vec<(&'static [u8], Range<u64>)> {
+    let Some(image) = Image::read(data) else { return Vec::new() };
+    let headers = image.table_end(image.sections.len()).map(|end| (&b"the headers"[..], 0..end));
+    let symbols = image.symbols(data).map(|range| (&b"the symbol table"[..], range));
+    let signature = signature(data).map(|range| (&b"the signature"[..], range));
+    [headers, symbols, signature].into_iter().flatten().filter(|(_, range)| !range.is_empty()).collect()
+}
+
+fn is_zero(data: &[u8]) -> bool {
+    data.iter().all(|&byte| byte == 0)
+}
+
+/// A number of four bytes.
+fn number(data: &[u8], at: u64) -> Option<u64> {
+    array(data, at).map(u32::from_le_bytes).map(u64::from)
+}
+
+/// A number of two bytes.
+fn short(data: &[u8], at: u64) -> Option<u64> {
+    array(data, at).map(u16::from_le_bytes).map(u64::from)
+}
+
+/// Four bytes for a number.
+fn four(number: u64) -> Option<[u8; 4]> {
+    u32::try_from(number).ok().map(u32::to_le_bytes)
+}
+
+/// Writes over some bytes.
+fn put(data: &mut [u8], at: u64, new: &[u8]) -> Option<()> {
+    let start = usize::try_from(at).ok()?;
+    data.get_mut(start..start.checked_add(new.len())?)?.copy_from_slice(new);
+    Some(())
+}
+
+/// A section header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Section {
+    name: [u8; 8],
+    /// The size in memory.
+    memory: u64,
+    address: u64,
+    /// The size in the file.
+    size: u64,
+    offset: u64,
+    rest: [u8; 16],
+}
+
+impl Section {
+    fn read(header: &[u8]) -> Option<Self> {
+        Some(Self {
+            name: array(header, 0)?,
+            memory: number(header, 8)?,
+            address: number(header, 12)?,
+            size: number(header, 16)?,
+            offset: number(header, 20)?,
+            rest: array(header, 24)?,
+        })
+    }
+
+    fn write(&self) -> Option<Vec<u8>> {
+        let numbers = [self.memory, self.address, self.size, self.offset];
+        let numbers = numbers.into_iter().map(four).collect::<Option<Vec<_>>>()?;
+        Some([&self.name[..], &numbers.concat(), &self.rest].concat())
+    }
+
+    /// The range of its bytes in the file.
+    fn range(&self) -> Range<u64> {
+        span(self.offset, self.size)
+    }
+
+    /// Whether it begins with bundles or fatbins.
+    fn has_bundles(&self, data: &[u8]) -> bool {
+        let magic = tail(data, self.offset).map(Magic::identify);
+        magic.is_some_and(|magic| matches!(magic, Magic::Bundle | Magic::CompressedBundle | Magic::FatBinary))
+    }
+}
+
+/// Pages of a gap that are taken out of the file.
+struct Cut {
+    /// The index of their section.
+    section: usize,
+    range: Range<u64>,
+    /// Whether the section goes on after them, in a part of its own.
+    is_split: bool,
+}
+
+/// The sections of a file to which their bytes come back.
+#[derive(Default)]
+struct Joined {
+    /// At their old offsets.
+    sections: Vec<Section>,
+    /// The bytes that come back, as offsets in the section.
+    cuts: Vec<Cut>,
+    /// Where they come back.
+    moves: Moves,
+}
+
+impl Joined {
+    /// Inserts bytes after a part of the last section, which has its bytes up to `end` then.
+    fn insert(&mut self, part: &Section, end: u64, is_split: bool) -> Option<()> {
+        let section = self.sections.len().checked_sub(1)?;
+        let joined = self.sections.get_mut(section)?;
+        let at = part.range().end;
+        self.moves.add(at..at, end.checked_sub(joined.size)?);
+        self.cuts.push(Cut { section, range: joined.size..end, is_split });
+        joined.size = end;
+        Some(())
+    }
+}
+
+/// The headers of a file.
+struct Image {
+    /// All up to the first section, or just up to the last section header.
+    headers: Vec<u8>,
+    /// The recorded length of all headers.
+    len: u64,
+    /// Where the headers begin.
+    coff: u64,
+    optional: u64,
+    directories: u64,
+    directory_count: u64,
+    table: u64,
+    section_alignment: u64,
+    file_alignment: u64,
+    sections: Vec<Section>,
+}
+
+impl Image {
+    fn read(data: &[u8]) -> Option<Self> {
+        let magic_at = number(data, 60).filter(|_| data.starts_with(b"MZ"))?;
+        let coff = magic_at.checked_add(4).filter(|_| slice(data, magic_at, 4) == Some(b"PE\0\0"))?;
+        let optional = coff.checked_add(COFF_LEN)?;
+        let directories = match short(data, optional)? {
+            0x10b => optional.checked_add(96)?,
+            0x20b => optional.checked_add(112)?,
+            _ => return None,
+        };
+        let table = optional.checked_add(short(data, coff.checked_add(OPTIONAL_LEN)?)?)?;
+        let there = table.checked_sub(directories)?.checked_div(8)?;
+        let directory_count = number(data, directories.checked_sub(4)?)?.min(DIRECTORIES_MAX).min(there);
+        let section_count = short(data, coff.checked_add(SECTION_COUNT)?)?;
+        let table_len = section_count.checked_mul(SECTION_LEN)?;
+        let sections = slice(data, table, table_len)?.chunks_exact(usize::try_from(SECTION_LEN).ok()?);
+        let len = number(data, optional.checked_add(HEADERS_LEN)?)?;
+        let table_end = table.checked_add(table_len)?;
+        let is_short = len <= HEADERS_MAX.min(len_u64(data)) && len >= table_end;
+        Some(Self {
+            headers: slice(data, 0, if is_short { len } else { table_end })?.to_vec(),
+            len,
+            coff,
+            optional,
+            directories,
+            directory_count,
+            table,
+            section_alignment: number(data, optional.checked_add(SECTION_ALIGNMENT)?)?,
+            file_alignment: number(data, optional.checked_add(FILE_ALIGNMENT)?)?,
+            sections: sections.map(Section::read).collect::<Option<_>>()?,
+        })
+    }
+
+    /// Where a table of this number of section headers ends.
+    fn table_end(&self, count: usize) -> Option<u64> {
+        self.table.checked_add(to_u64(count).checked_mul(SECTION_LEN)?)
+    }
+
+    /// The first offset from `offset` on at which sections may begin.
+    fn aligned(&self, offset: u64) -> Option<u64> {
+        offset.checked_next_multiple_of(self.file_alignment)
+    }
+
+    /// Whether the headers are just as long as these sections need.
+    fn is_fitting(&self) -> bool {
+        self.table_end(self.sections.len()).and_then(|end| self.aligned(end)) == Some(self.len)
+    }
+
+    /// A directory: an address or, for the signature, an offset; and a size. None if there is none.
+    fn directory(&self, index: u64) -> Option<(u64, u64)> {
+        let at = self.directories.checked_add(index.checked_mul(8)?).filter(|_| index < self.directory_count)?;
+        let directory = (number(&self.headers, at)?, number(&self.headers, at.checked_add(4)?)?);
+        Some(directory).filter(|&(start, size)| start > 0 && size > 0)
+    }
+
+    /// Whether sections can be split and moved.
+    fn can_move(&self, data: &[u8]) -> bool {
+        let is_aligned = |number: u64, alignment: u64| number.checked_rem(alignment) == Some(0);
+        let alignments = [(self.section_alignment, PAGE), (self.file_alignment, FILE_ALIGNMENT_MIN)];
+        let are_sound = alignments.iter().all(|&(alignment, least)| alignment.is_power_of_two() && alignment >= least)
+            && self.file_alignment <= self.section_alignment
+            && len_u64(&self.headers) == self.len
+            && is_aligned(self.len, self.file_alignment);
+        let (mut address, mut ranges) = (self.len, Vec::new());
+        for section in &self.sections {
+            let Range { start, end } = section.range();
+            let lies_well = start >= self.len && is_aligned(start, self.file_alignment) && end <= len_u64(data);
+            let has_numbers = section.rest.iter().take(12).any(|&byte| byte != 0);
+            if section.address < address
+                || !is_aligned(section.address, self.section_alignment)
+                || has_numbers
+                || section.size > 0 && !lies_well
+            {
+                return false;
+            }
+            address = section.address.saturating_add(section.memory.max(1));
+            ranges.extend((section.size > 0).then_some(start..end));
+        }
+        ranges.sort_unstable_by_key(|range| range.start);
+        are_sound && ranges.is_sorted_by(|one, next| one.end <= next.start)
+    }
+
+    /// The range of the symbol table with its names, which is empty if there is none.
+    fn symbols(&self, data: &[u8]) -> Option<Range<u64>> {
+        let field = |offset: u64| number(&self.headers, self.coff.checked_add(offset)?);
+        let start = field(SYMBOLS)?;
+        if start == 0 {
+            return Some(0..0);
+        }
+        let names = start.checked_add(field(SYMBOL_COUNT)?.checked_mul(SYMBOL_LEN)?)?;
+        Some(start..names.checked_add(number(data, names).unwrap_or(0))?)
+    }
+
+    /// The offset of the list of debug data, and the list; none if it is not in the file.
+    fn debug_list<'d>(&self, data: &'d [u8]) -> Option<(u64, &'d [u8])> {
+        let Some((address, size)) = self.directory(DEBUG) else { return Some((0, &[])) };
+        let is_inside = |section: &&Section| {
+            let into = address.checked_sub(section.address);
+            into.and_then(|into| into.checked_add(size)).is_some_and(|end| end <= section.size)
+        };
+        let section = self.sections.iter().find(is_inside)?;
+        let offset = address.checked_sub(section.address)?.checked_add(section.offset)?;
+        Some((offset, slice(data, offset, size)?))
+    }
+
+    /// The ranges in the file to which other fields than those of sections lead: debug data and symbols.
+    fn others(&self, data: &[u8]) -> Option<Vec<Range<u64>>> {
+        let (_, list) = self.debug_list(data)?;
+        let entries = list.chunks_exact(usize::try_from(DEBUG_LEN).ok()?);
+        let ranges = entries.filter_map(|entry| Some(span(number(entry, 24)?, number(entry, 16)?)));
+        Some(ranges.filter(|range| range.start > 0).chain([self.symbols(data)?]).collect())
+    }
+
+    /// The first offset after all headers, sections, symbols and debug data.
+    fn end(&self, data: &[u8]) -> Option<u64> {
+        let sections = self.sections.iter().map(Section::range).filter(|range| !range.is_empty());
+        let ends = sections.chain(self.others(data)?).map(|range| range.end);
+        Some(ends.fold(self.len.max(len_u64(&self.headers)), u64::max))
+    }
+
+    /// The changes of the list of debug data, if all moves.
+    fn debug_changes(&self, data: &[u8], moves: &Moves) -> Option<Vec<Change<'static>>> {
+        let (offset, list) = self.debug_list(data)?;
+        let mut new = list.to_vec();
+        for entry in new.chunks_exact_mut(usize::try_from(DEBUG_LEN).ok()?) {
+            if let Some(old) = number(entry, 24).filter(|&old| old > 0) {
+                put(entry, 24, &four(moves.moved(old))?)?;
+            }
+        }
+        if new == list { Some(Vec::new()) } else { Some(vec![change(offset, new)?]) }
+    }
+
+    /// The headers without some gaps, and all other changes; none if nothing can be taken out.
+    fn without(&self, data: &[u8], gaps: &[Range<u64>]) -> Option<(Vec<u8>, Vec<Change<'static>>)> {
+        let cuts = self.cuts(data, gaps).filter(|_| self.can_move(data))?;
+        let saved = total(cuts.iter().map(|cut| len_of(&cut.range)));
+        let (headers, moves) = self.closed(&cuts)?;
+        let mut changes = self.debug_changes(data, &moves)?;
+        changes.extend(cuts.into_iter().map(|cut| (cut.range, Vec::new())));
+        let changes = in_order(changes)?;
+        (saved > len_u64(&headers).saturating_sub(self.len)).then_some((headers, changes))
+    }
+
+    /// The pages of gaps that can be taken out, in the order of the file: the largest, as far as there is room for section headers.
+    fn cuts(&self, data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<Cut>> {
+        let others = self.others(data)?;
+        let is_free = |Cut { range, .. }: &Cut| {
+            let is_apart =
+                |other: &Range<u64>| other.start >= range.end || other.end <= range.start && other.start < range.start;
+            others.iter().all(is_apart)
+        };
+        let mut cuts: Vec<Cut> = gaps.iter().filter_map(|gap| self.cut(data, gap)).filter(is_free).collect();
+        cuts.sort_by_key(|cut| (cut.is_split, std::cmp::Reverse(len_of(&cut.range))));
+        let ends = cuts.iter().take_while(|cut| !cut.is_split).count();
+        cuts.truncate(ends.saturating_add(self.room()?));
+        cuts.sort_by_key(|cut| cut.range.start);
+        Some(cuts)
+    }
+
+    /// Pages of a gap, if it lies in one section.
+    fn cut(&self, data: &[u8], gap: &Range<u64>) -> Option<Cut> {
+        let used = |section: &Section| span(section.offset, section.size.min(section.memory));
+        let holds = |(_, section): &(usize, &Section)| used(section).start < gap.start && gap.end <= used(section).end;
+        let (index, section) = self.sections.iter().enumerate().find(holds)?;
+        let page = |into: u64| into.checked_next_multiple_of(self.section_alignment);
+        let start = section.offset.checked_add(page(gap.start.checked_sub(section.offset)?)?)?;
+        let rest = gap.end..section.range().end;
+        let is_last = rest.start == used(section).end && self.aligned(section.memory)? == section.size;
+        if is_last && part(data, rest.clone()).is_some_and(is_zero) {
+            return (start < rest.end).then_some(Cut { section: index, range: start..rest.end, is_split: false });
+        }
+        let into = gap.end.checked_sub(section.offset)?;
+        let end = gap.end.checked_sub(into.checked_rem(self.section_alignment)?)?;
+        (start < end && end < used(section).end).then_some(Cut { section: index, range: start..end, is_split: true })
+    }
+
+    /// The number of section headers for which there is room.
+    fn room(&self) -> Option<usize> {
+        let end = self.table_end(self.sections.len())?;
+        let symbols = number(&self.headers, self.coff.checked_add(SYMBOL_COUNT)?)?;
+        let zeros = tail(&self.headers, end)?.iter().take_while(|&&byte| byte == 0).count();
+        let used = Some(end.checked_add(to_u64(zeros))?).filter(|&used| used < self.len || !self.is_fitting());
+        // Some directories lie in the headers.
+        let directories = (0..self.directory_count).filter(|&index| index != SIGNATURE);
+        let directories = directories.filter_map(|index| self.directory(index)).map(|(start, _)| start);
+        let first = self.sections.first().map_or(self.len, |section| section.address);
+        let limit = directories.filter(|start| *start >= end).chain(used).fold(first, u64::min);
+        let most = limit.checked_sub(end)?.checked_div(SECTION_LEN).filter(|_| symbols == 0).unwrap_or(0);
+        let mut most = usize::try_from(most).ok()?.min(SECTIONS_MAX.saturating_sub(self.sections.len()));
+        let fits = |count: usize| {
+            let end = self.table_end(self.sections.len().checked_add(count)?)?;
+            Some(self.is_fitting() || self.aligned(end)? != self.len)
+        };
+        while most > 0 && !fits(most)? {
+            most = most.saturating_sub(1);
+        }
+        Some(most)
+    }
+
+    /// The headers without some pages, and where all else goes.
+    fn closed(&self, cuts: &[Cut]) -> Option<(Vec<u8>, Moves)> {
+        let mut sections = Vec::new();
+        for (index, section) in self.sections.iter().enumerate() {
+            let mut last = section.clone();
+            for Cut { range, is_split, .. } in cuts.iter().filter(|cut| cut.section == index) {
+                let mut rest = last.clone();
+                last.size = range.start.checked_sub(last.offset)?;
+                if *is_split {
+                    let taken = range.end.checked_sub(last.offset)?;
+                    last.memory = taken;
+                    rest.address = rest.address.checked_add(taken)?;
+                    rest.memory = rest.memory.checked_sub(taken)?;
+                    rest.offset = range.end;
+                    rest.size = rest.size.checked_sub(taken)?;
+                    sections.push(std::mem::replace(&mut last, rest));
+                }
+            }
+            sections.push(last);
+        }
+        let end = self.table_end(sections.len())?;
+        let len = if self.is_fitting() { self.aligned(end)? } else { self.len };
+        let mut moves = Moves::default();
+        moves.add(self.len..self.len, len.checked_sub(self.len)?);
+        cuts.iter().for_each(|cut| moves.add(cut.range.clone(), 0));
+        for section in sections.iter_mut().filter(|section| section.size > 0) {
+            section.offset = moves.moved(section.offset);
+        }
+        let data_len = number(&self.headers, self.optional.checked_add(DATA_LEN)?)?;
+        let data_len = data_len.checked_sub(total(cuts.iter().map(|cut| len_of(&cut.range))))?;
+        Some((self.headers_with(&sections, len, &moves, data_len)?, moves))
+    }
+
+    /// The headers with other sections, of another length.
+    fn headers_with(&self, sections: &[Section], len: u64, moves: &Moves, data_len: u64) -> Option<Vec<u8>> {
+        let (mut headers, end) = (self.headers.clone(), self.table_end(sections.len())?);
+        let old_table = vec![0; usize::try_from(self.table_end(self.sections.len())?.checked_sub(self.table)?).ok()?];
+        put(&mut headers, self.table, &old_table)?;
+        headers.resize(usize::try_from(len).ok().filter(|_| end <= len)?, 0);
+        let table = sections.iter().map(Section::write).collect::<Option<Vec<_>>>()?;
+        put(&mut headers, self.table, &table.concat())?;
+        let count = u16::try_from(sections.len()).ok()?;
+        put(&mut headers, self.coff.checked_add(SECTION_COUNT)?, &count.to_le_bytes())?;
+        let symbols = self.coff.checked_add(SYMBOLS)?;
+        if let Some(old) = number(&headers, symbols).filter(|&old| old > 0) {
+            put(&mut headers, symbols, &four(moves.moved(old))?)?;
+        }
+        for (at, new) in [(DATA_LEN, data_len), (HEADERS_LEN, len)] {
+            put(&mut headers, self.optional.checked_add(at)?, &four(new)?)?;
+        }
+        Some(headers)
+    }
+
+    /// The sections without parts, as they were before [`close`].
+    fn joined(&self, data: &[u8]) -> Option<Joined> {
+        let mut joined = Joined::default();
+        let mut last: Option<&Section> = None;
+        for section in self.sections.iter().map(Some).chain([None]) {
+            let first = joined.sections.last().filter(|first| first.size > 0 && first.has_bundles(data));
+            if let Some((first, last)) = first.zip(last).map(|(first, last)| (first.clone(), last)) {
+                let is_part = |next: &&Section| {
+                    (next.name, next.rest, next.offset) == (last.name, last.rest, last.range().end)
+                        && last.address.checked_add(last.memory) == Some(next.address)
+                        && last.size < last.memory
+                        && next.size > 0
+                };
+                if let Some(next) = section.filter(is_part) {
+                    joined.insert(last, next.address.checked_sub(first.address)?, true)?;
+                    let whole = joined.sections.last_mut()?;
+                    whole.size = whole.size.checked_add(next.size)?;
+                    whole.memory = whole.memory.checked_add(next.memory)?;
+                } else {
+                    let end = self.aligned(first.memory)?;
+                    if first.size < end {
+                        joined.insert(last, end, false)?;
+                    }
+                    joined.sections.extend(section.cloned());
+                }
+            } else {
+                joined.sections.extend(section.cloned());
+            }
+            last = section;
+        }
+        Some(joined)
+    }
+}
+
+/// The checksum of a PE file, in which it is 0 itself: the sum of all numbers of two bytes, of which the carry is added, and the
+/// length.
+#[derive(Default)]
+struct Checksum {
+    sum: u64,
+    len: u64,
+}
+
+impl Checksum {
+    /// That of a file with some changes.
+    fn of(data: Slice<'_>, changes: &[Change<'_>]) -> Result<u32> {
+        let (mut checksum, mut read) = (Self::default(), 0);
+        for (range, new) in changes {
+            checksum.copy(data.claimed(&(read..range.start))?)?;
+            emit(new, &mut checksum)?;
+            read = range.end;
+        }
+        checksum.copy(data.claimed(&(read..data.len()))?)?;
+        Ok(checksum.value())
+    }
+
+    fn value(&self) -> u32 {
+        let mut sum = self.sum;
+        while sum > u64::from(u16::MAX) {
+            sum = (sum >> 16).saturating_add(sum & u64::from(u16::MAX));
+        }
+        u32::try_from(sum.saturating_add(self.len) & u64::from(u32::MAX)).unwrap_or(0)
+    }
+}
+
+impl Sink for Checksum {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        let is_odd = self.len & 1 == 1;
+        let (first, rest) = data.split_at(usize::from(is_odd).min(data.len()));
+        let high = |byte: &u8| u64::from(*byte) << 8;
+        let (pairs, last) = rest.as_chunks();
+        let pairs = pairs.iter().map(|&pair| u64::from(u16::from_le_bytes(pair)));
+        let all = pairs.chain(first.iter().map(high)).chain(last.iter().map(|&byte| byte.into()));
+        self.sum = all.fold(self.sum, u64::saturating_add);
+        self.len = self.len.saturating_add(len_u64(data));
+        Ok(())
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        slice.read_blocks(&mut |block| self.write(block))
+    }
+}
