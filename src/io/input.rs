@@ -631,10 +631,16 @@ impl<'a> Slice<'a> {
     /// The number of bytes at the start of the range that lie in a hole of the file, and are zero.
     pub(crate) fn hole_len(&self) -> u64 {
         // To ask the system takes longer than to look, and most padding is short. No file system has smaller blocks.
-        if bytes::slice(self.data, 0, 512).is_none_or(|block| block.iter().any(|&byte| byte != 0)) {
+        if bytes::slice(self.data, 0, 512).is_none_or(|block| !is_zero(block)) {
             return 0;
         }
-        let data_at = self.file().and_then(|file| next_data(file, self.offset));
+        // In tmpfs, a page of a hole becomes data when it is looked at.
+        let page_end = self.offset.saturating_add(512).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
+        let looked_at = page_end.saturating_sub(self.offset).min(self.len());
+        if !bytes::slice(self.data, 0, looked_at).is_some_and(is_zero) {
+            return 0;
+        }
+        let data_at = self.file().and_then(|file| next_data(file, self.offset.saturating_add(looked_at)));
         data_at.map_or(0, |at| at.saturating_sub(self.offset).min(self.len()))
     }
 
@@ -702,6 +708,10 @@ impl<'a> Slice<'a> {
 /// The result of a job on some inputs, or an error if one of them has changed.
 pub(crate) fn vouch_for<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made: Result<T>) -> Result<T> {
     inputs.into_iter().try_for_each(Input::ensure_unchanged).and(made)
+}
+
+fn is_zero(block: &[u8]) -> bool {
+    block.iter().all(|&byte| byte == 0)
 }
 
 /// The next offset with data in the file; none if unknown.

@@ -13,7 +13,7 @@ use crate::properties::aks2s;
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images::{self, Image, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
-use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
+use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, pe, thin_archive, zip};
 use crate::properties::packages;
 use crate::properties::syclbins;
 
@@ -236,6 +236,7 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
         Section::new(".data", &[7; 300]),
     ]);
     let object = Elf::OBJECT.write(&[Section::new(".nv_fatbin", &fatbins), Section::new(".data", &[7; 300])]);
+    let windows = [pe(&[(".nv_fatb", &fatbins), (".data", &[7; 300])]), vec![0; 100]].concat();
     let wheel = zip(&[
         Zipped::new("a-1.dist-info/RECORD", DEFLATED, b"a-1.dist-info/RECORD,,\n"),
         Zipped::new("a/lib.so", DEFLATED, &library),
@@ -270,6 +271,12 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
             "recompress a static library",
             &["recompress", "input", "-o", "out"],
             &[("input", &archive(&[("a.o", &object), ("b", b"text"), ("c.o", &object)]))],
+            &["out"],
+        ),
+        Scenario::new(
+            "recompress a PE library",
+            &["recompress", "input", "-o", "out"],
+            &[("input", &windows)],
             &["out"],
         ),
         Scenario::new("recompress a wheel", &["recompress", "input", "-o", "out"], &[("input", &wheel)], &["out"]),

@@ -321,6 +321,79 @@ fn linked(dir: &Path) -> Vec<&'static str> {
     names
 }
 
+/// A program that prints, as hexadecimal numbers, what `answer` of a library gives, and a hash of each page that is loaded of it.
+const LOADER: &str = r#"
+typedef unsigned long long hash_t;
+typedef unsigned char byte_t;
+__declspec(dllimport) byte_t *LoadLibraryA(const char *);
+__declspec(dllimport) void *GetProcAddress(void *, const char *);
+__declspec(dllimport) void ExitProcess(unsigned);
+__declspec(dllimport) char *GetCommandLineA(void);
+__declspec(dllimport) void *GetStdHandle(unsigned);
+__declspec(dllimport) int WriteFile(void *, const void *, unsigned, unsigned *, void *);
+static void print(hash_t number) {
+  char text[17];
+  unsigned count;
+  for (int at = 0; at < 16; ++at) text[at] = "0123456789abcdef"[number >> (60 - 4 * at) & 15];
+  text[16] = '\n';
+  WriteFile(GetStdHandle(-11), text, 17, &count, 0);
+}
+void start(void) {
+  char *name = GetCommandLineA();
+  while (*name && *name != ' ') ++name;
+  while (*name == ' ') ++name;
+  byte_t *base = LoadLibraryA(name);
+  if (!base) ExitProcess(3);
+  print(((int (*)(void))GetProcAddress(base, "answer"))());
+  unsigned size = *(unsigned *)(base + *(unsigned *)(base + 60) + 24 + 56);
+  for (byte_t *page = base + 4096; page < base + size; page += 4096) {
+    hash_t hash = 14695981039346656037ull;
+    for (int at = 0; at < 4096; ++at) hash = (hash ^ page[at]) * 1099511628211ull;
+    print(hash);
+  }
+  ExitProcess(0);
+}
+"#;
+
+/// Wine loads the same bytes from a library that is shorter as from one with holes.
+#[test]
+fn wine_loads_what_became_shorter() {
+    const TEST: &str = "libraries in wine";
+    let Some(wine) = ["/usr/lib/wine/wine64", "/usr/bin/wine64"].into_iter().find(|wine| Path::new(wine).exists())
+    else {
+        return skip(TEST, "wine is not installed");
+    };
+    let Some(bin) = crate::machine::llvm(TEST, &["clang", "lld-link", "llvm-dlltool"]) else { return };
+    let dir = memory_directory();
+    linked(dir.path());
+    let names = "LoadLibraryA GetProcAddress ExitProcess GetCommandLineA GetStdHandle WriteFile".replace(' ', "\n");
+    fs::write(dir.path().join("kernel32.def"), format!("LIBRARY KERNEL32.dll\nEXPORTS\n{names}\n")).unwrap();
+    fs::write(dir.path().join("loader.c"), LOADER).unwrap();
+    for (tool, words) in [
+        ("llvm-dlltool", &["-m", "i386:x86-64", "-d", "kernel32.def", "-l", "kernel32.lib"][..]),
+        ("clang", &["--target=x86_64-pc-windows-msvc", "-O1", "-ffreestanding", "-c", "loader.c", "-o", "loader.obj"]),
+        ("lld-link", &["/entry:start", "/subsystem:console", "/nodefaultlib", "loader.obj", "kernel32.lib"]),
+    ] {
+        must(Command::new(bin.join(tool)).args(words).current_dir(dir.path()));
+    }
+    let loaded = |name: &str| {
+        let mut command = Command::new(wine);
+        command.args(["loader.exe", name]).env("WINEPREFIX", dir.path().join("wine")).env("WINEDEBUG", "-all");
+        String::from_utf8(must(command.current_dir(dir.path())).stdout).unwrap()
+    };
+    let before = loaded("lld.dll");
+    assert!(before.starts_with("000000000000002a\n"), "{before}");
+    for args in [&["--level=1"][..], &["--none", "--keep=gfx90a,sm_90"]] {
+        let recompressed = |to: &str, more: &[&str]| {
+            let line = [&["recompress", "lld.dll", "-o", to], args, more].concat();
+            assert_eq!(text(&tool_in(dir.path(), &line)).0, 0);
+            loaded(to)
+        };
+        let [small, hole] = [recompressed("small.dll", &[]), recompressed("hole.dll", &["--keep-offsets"])];
+        assert!(small == hole && small.lines().count() == before.lines().count(), "{args:?}");
+    }
+}
+
 /// What a tool prints about a file, without the lines that differ because the file is shorter.
 fn described(dir: &Path, name: &str) -> String {
     if !exists_in_path("x86_64-w64-mingw32-objdump") {

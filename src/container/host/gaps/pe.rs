@@ -67,6 +67,9 @@ const HEADERS_MAX: u64 = 64 << 10;
 /// The largest number of sections that Windows takes.
 const SECTIONS_MAX: usize = 96;
 
+/// The longest list of debug data that is read, in bytes. Compilers write fewer than ten entries.
+const DEBUG_LIST_MAX: u64 = 100 * DEBUG_LEN;
+
 /// The size of a page, in bytes.
 const PAGE: u64 = 4096;
 
@@ -331,6 +334,7 @@ impl Image {
         let are_sound = alignments.iter().all(|&(alignment, least)| alignment.is_power_of_two() && alignment >= least)
             && self.file_alignment <= self.section_alignment
             && len_u64(&self.headers) == self.len
+            && self.sections.len() <= SECTIONS_MAX
             && is_aligned(self.len, self.file_alignment);
         let (mut address, mut ranges) = (self.len, Vec::new());
         for section in &self.sections {
@@ -362,14 +366,14 @@ impl Image {
         Some(start..names.checked_add(number(data, names).unwrap_or(0))?)
     }
 
-    /// The offset of the list of debug data, and the list; none if it is not in the file.
+    /// The offset of the list of debug data, and the list; none if it is not in the file, or too long.
     fn debug_list<'d>(&self, data: &'d [u8]) -> Option<(u64, &'d [u8])> {
         let Some((address, size)) = self.directory(DEBUG) else { return Some((0, &[])) };
         let is_inside = |section: &&Section| {
             let into = address.checked_sub(section.address);
             into.and_then(|into| into.checked_add(size)).is_some_and(|end| end <= section.size)
         };
-        let section = self.sections.iter().find(is_inside)?;
+        let section = self.sections.iter().find(is_inside).filter(|_| size <= DEBUG_LIST_MAX)?;
         let offset = address.checked_sub(section.address)?.checked_add(section.offset)?;
         Some((offset, slice(data, offset, size)?))
     }
