@@ -54,6 +54,15 @@ pub(super) struct ExtractOptions {
             .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
     )]
     kind: Vec<OffloadKind>,
+    /// Extract only code objects that define this kernel.
+    #[arg(
+        long,
+        value_name = "NAME",
+        long_help = "Extract only code objects that define this kernel or global variable, PTX too. The name is mangled or not, as `kernels` \
+            prints it; a name may have the wildcards * ? and [...], unless it ends with a parenthesis, and must match the whole name. \
+            May be repeated: each must be defined, and what defines any of them is extracted."
+    )]
+    kernel: Vec<String>,
     #[command(flatten)]
     comparison: ExactOption,
     /// Extract what the runtimes of the target GPUs load, from each bundle.
@@ -108,6 +117,9 @@ impl Options for ExtractOptions {
         }
         let mut extract = Extract::new(inputs, selection, destination);
         (extract.limits, extract.follow, extract.devices) = (self.search.limits(), follow, devices);
+        if !self.kernel.is_empty() {
+            extract.kernels = Some(patterns::kernel_names(&self.kernel.join("\n"))?);
+        }
         (extract.deep, extract.sha256) = (self.search.deep, self.json);
         let extracted = extract.run(&mut |event| match event {
             Event::LeftOut { error } => problems.push(error.into()),

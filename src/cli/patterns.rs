@@ -1,10 +1,14 @@
 //! Options that select code objects by patterns over bundle entry IDs and target IDs.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
+use anyhow::ensure;
 use clap::Args;
-use offload_bundle::job::Matches;
+use offload_bundle::job::{KernelNames, Matches};
 use offload_bundle::scan::{Comparison, Pattern, Selection};
+
+use super::kernels::demangle::Demangler;
 
 /// How patterns match targets.
 pub(super) const MATCHING: &str = "A target ID matches all code objects that can run on it: gfx90a:xnack+ also matches gfx90a, which \
@@ -60,4 +64,12 @@ pub(super) fn ensure_match(
 ) -> offload_bundle::Result<()> {
     let is_accepted = allow_none || (has_problems && !found.has_code());
     if is_accepted { Ok(()) } else { found.ensure_all(selection, files) }
+}
+
+/// Parses names of kernels, one in each line.
+pub(super) fn kernel_names(list: &str) -> anyhow::Result<KernelNames> {
+    static DEMANGLER: LazyLock<Demangler> = LazyLock::new(Demangler::default);
+    let names = KernelNames::parse(list, |name| DEMANGLER.demangled(name));
+    ensure!(!names.names().is_empty(), "it names no kernel");
+    Ok(names)
 }

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::LazyLock;
 
 use anyhow::ensure;
 use clap::{Parser, ValueEnum};
@@ -16,7 +15,6 @@ use offload_bundle::scan::Pattern;
 
 use super::files::SizeOption;
 use super::gpus::Gpus;
-use super::kernels::demangle::Demangler;
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::units::{bytes, count};
@@ -177,13 +175,10 @@ const NAMES_MAX: u64 = 64 << 20;
 
 /// Reads the value of `--keep-kernels`.
 fn kernel_names(path: &str) -> anyhow::Result<KernelNames> {
-    static DEMANGLER: LazyLock<Demangler> = LazyLock::new(Demangler::default);
     let mut list = String::new();
     let len = File::open(path)?.take(NAMES_MAX + 1).read_to_string(&mut list)?;
     ensure!(u64::try_from(len)? <= NAMES_MAX, "it is longer than 64 MiB");
-    let names = KernelNames::parse(&list, |name| DEMANGLER.demangled(name));
-    ensure!(!names.names().is_empty(), "it names no kernel");
-    Ok(names)
+    patterns::kernel_names(&list)
 }
 
 /// What was left out, a line for each GPU.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::kernel_names::KernelNames;
 use super::kernels::in_order;
 use super::open;
 use super::present::Present;
@@ -55,6 +56,8 @@ pub struct Extract {
     pub selection: Selection,
     /// GPUs: if there are any, only code objects are extracted that their runtimes load for them.
     pub devices: Vec<Device>,
+    /// Names of kernels: if there are any, only code objects are extracted that define one of them, or a variable of this name.
+    pub kernels: Option<KernelNames>,
     /// How the kpack archives of split libraries are found; none if they are not searched.
     pub follow: Option<Arc<Follow>>,
     /// The destination.
@@ -129,8 +132,8 @@ pub struct Extracted {
 impl Extract {
     /// Extracts the code objects of the inputs that match the selection to the destination.
     pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
-        let (devices, follow, limits) = (Vec::new(), None, Limits::default());
-        Self { inputs, selection, devices, follow, destination, limits, deep: false, sha256: false }
+        let (devices, kernels, follow, limits) = (Vec::new(), None, None, Limits::default());
+        Self { inputs, selection, devices, kernels, follow, destination, limits, deep: false, sha256: false }
     }
 
     fn wanted(&self) -> Wanted<'_> {
@@ -169,6 +172,36 @@ impl Extract {
             }
         }
         work.finish()
+    }
+
+    /// The positions of the code objects that match the selection and define a kernel that is asked for, if any is, by a search
+    /// of its own: how many there are has to be known before the first is written. Names that are defined are added to `used`.
+    fn defining(&self, scan: &Scan, input: &Input, used: &mut HashSet<usize>) -> Result<Option<HashSet<usize>>> {
+        let Some(names) = &self.kernels else { return Ok(None) };
+        let (mut all, mut first) = (Vec::new(), 0);
+        scan.run_until(input, &mut |finding| {
+            if let Finding::Bundle(found) = finding {
+                let info = found.info()?;
+                let selected = found.code_objects().filter(|code_object| self.selection.takes(code_object));
+                all.extend(selected.map(|code_object| (first + code_object.index(), code_object.known(&info))));
+                first += found.bundle.entries.len();
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let wanted: Vec<&CodeObject> = all.iter().map(|(_, code_object)| code_object).collect();
+        let mut defining = HashSet::new();
+        // What cannot be read defines nothing.
+        let meant =
+            |_: &CodeObject, code: Slice<'_>| Ok(names.in_code(code.bytes()).ok().flatten().unwrap_or_default());
+        scan.read(input, &wanted, meant, Vec::len, &mut |read| {
+            for (index, meant) in read {
+                let meant = meant.unwrap_or_default();
+                defining.extend(all.get(index).filter(|_| !meant.is_empty()).map(|(position, _)| *position));
+                used.extend(meant);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(Some(defining))
     }
 
     /// The directories that must be created, innermost first.
@@ -218,6 +251,8 @@ struct ExtractedPart<'j> {
     /// What the code objects are for.
     present: Present,
     matched: Matched,
+    /// The indices of the [names](Extract::kernels) of kernels that are defined.
+    used: HashSet<usize>,
     /// The number of code objects that match the selection.
     taken: usize,
     /// The matches, if only one may match.
@@ -232,6 +267,7 @@ impl<'j> ExtractedPart<'j> {
     fn add(&mut self, part: Self, done: Vec<Pending<'j>>) {
         self.present.add(part.present);
         self.matched.add(part.matched);
+        self.used.extend(part.used);
         self.taken += part.taken;
         self.rivals.extend(part.rivals);
         self.second = self.second.take().or(part.second);
@@ -267,7 +303,8 @@ impl<'j> Extraction<'j> {
         let (checksums, follow) = (Checksums::OfFound, follow.clone());
         let scan = Scan { checksums, deep: *deep, limits: *limits, follow, ..Scan::default() };
         let loader = (!devices.is_empty()).then(|| Loader::new(devices));
-        let mut file = FileSearch { input, name, loader, code_objects: 0, part };
+        let defining = self.job.defining(&scan, input, &mut part.used)?;
+        let mut file = FileSearch { input, name, loader, defining, code_objects: 0, part };
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
         let extract = |together: Together<'_, Stem, CodeObject>| extract(job, &inputs, together);
         let (mut done, mut failed) = (Vec::new(), None);
@@ -363,6 +400,9 @@ impl<'j> Extraction<'j> {
         if !part.matched.takes(self.job.wanted(), &id, file.loader.as_ref().map(|_| devices.as_slice())) {
             return;
         }
+        if file.defining.as_ref().is_some_and(|defining| !defining.contains(&position)) {
+            return;
+        }
         part.taken += 1;
         if self.job.destination.is_standard_output() {
             part.rivals.push(id);
@@ -405,6 +445,9 @@ impl<'j> Extraction<'j> {
         let has_left_out = self.left_out.is_some();
         let LeftOut { taken: left_out, matched: elsewhere } = self.left_out.unwrap_or_default();
         let (unmatched, only_left_out) = self.all.matched.unmatched(self.job.wanted(), &elsewhere);
+        if let (Some(names), Some(first), true) = (&self.job.kernels, self.job.inputs.first(), unmatched.is_empty()) {
+            names.ensure_used(&self.all.used, &first.path)?;
+        }
         if self.all.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
             let present = self.all.present.into_shown();
             if let Some(error) = self.apart.filter(|_| self.all.done.is_empty()) {
@@ -505,6 +548,8 @@ struct FileSearch<'f, 'j> {
     name: &'f Path,
     /// Chooses what runtimes load, if GPUs are asked for.
     loader: Option<Loader>,
+    /// The positions of the code objects with a kernel that is asked for, if any is.
+    defining: Option<HashSet<usize>>,
     /// The number of code objects so far.
     code_objects: usize,
     part: &'f mut ExtractedPart<'j>,

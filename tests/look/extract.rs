@@ -1095,3 +1095,60 @@ fn a_large_compressed_bundle_is_inflated_once() {
         packed.len()
     );
 }
+
+/// In every form of file, a kernel leads to the code objects in whose rows it is, and to no others.
+#[test]
+fn a_kernel_leads_to_the_code_objects_that_define_it() {
+    let (first, second) = (kernels::bundle(), kernels::changed_bundle());
+    let packed = formats::compressed(3, 1, &second);
+    let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &second).aligned(4096)]);
+    let files = [
+        ("bundle", first.clone()),
+        ("row", [&first[..], &vec![0; 4096 - first.len() % 4096], &packed].concat()),
+        ("lib.a", archive(&[("x.o", &library), ("y", &packed)])),
+        ("in.whl", zip(&[Zipped::new("lib.so", DEFLATED, &library), Zipped::new("b", STORED, &first)])),
+    ];
+    for (name, data) in &files {
+        let file = [(*name, &data[..])];
+        let document = kernels::kernels_of(&tool(&["kernels", "--json", name], &file).stdout);
+        let rows = document["kernels"].as_array().unwrap();
+        let names: BTreeSet<&str> = rows.iter().map(|row| row["mangled_name"].as_str().unwrap()).collect();
+        assert!(names.len() > 2, "{name}: {names:?}");
+        for kernel in names {
+            let is_it = |row: &&Value| row["mangled_name"].as_str() == Some(kernel);
+            let expected: Vec<&Value> = rows.iter().filter(is_it).map(|row| &row["uri"]).collect();
+            let demangled = rows.iter().find(is_it).unwrap()["name"].as_str().unwrap();
+            for spelling in [kernel, demangled] {
+                let outcome = tool(&["extract", name, "-n", "--json", "--kernel", spelling], &file);
+                assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{name} {spelling}");
+                let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+                let written = document["code_objects"].as_array().unwrap().iter().map(|row| &row["uri"]);
+                // Each run is in a directory of its own.
+                let tail = |uri: &Value| uri.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+                let expected: Vec<String> = expected.iter().map(|uri| tail(uri)).collect();
+                assert_eq!(written.map(tail).collect::<Vec<_>>(), expected, "{name} {spelling}");
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_narrow_what_targets_and_runtimes_choose() {
+    let data = kernels::bundle();
+    let names = |args: &[&str]| extract(args, &data).into_keys().collect::<Vec<_>>();
+    let fill = ["--kernel", "fill(float*, int)"];
+    let one = names(&fill);
+    assert!(matches!(&one[..], [name] if name.contains("gfx90a")), "{one:?}");
+    assert_eq!(names(&[&fill[..], &["-t", "gfx90a:xnack-"]].concat()), one);
+    assert_eq!(names(&[&fill[..], &["-t", "gfx90a:xnack-", "--as-runtime"]].concat()), one);
+    for (args, text) in [
+        (vec!["--kernel", "nothing"], "no code object defines a kernel 'nothing'"),
+        ([&fill[..], &["--kernel", "nothing"]].concat(), "no code object defines a kernel 'nothing'"),
+        ([&fill[..], &["-t", "sm_80"]].concat(), "no code object defines a kernel 'fill(float*, int)'"),
+        ([&fill[..], &["-t", "gfx1030"]].concat(), "no code object matches 'gfx1030'"),
+    ] {
+        let outcome = tool(&[&["extract", "in"][..], &args].concat(), &[("in", &data)]);
+        assert!(outcome.status == 1 && outcome.stderr_text().contains(text), "{args:?}: {}", outcome.stderr_text());
+        assert_eq!(written(&outcome, &["in"]).len(), 0);
+    }
+}

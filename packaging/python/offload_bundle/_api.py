@@ -117,13 +117,18 @@ def diff(
 
 
 def extract(
-    *files: Input, target: Names = (), as_runtime: bool = False, recursive: bool = False, deep: bool = False
+    *files: Input,
+    target: Names = (),
+    kernel: Optional[str] = None,
+    as_runtime: bool = False,
+    recursive: bool = False,
+    deep: bool = False,
 ) -> Iterator[CodeObject]:
-    """The code objects in files for some targets, or all of them. They are extracted into a directory for temporary files,
+    """The code objects in files for some targets, with a kernel, or all of them. They are extracted into a directory for temporary files,
     which is removed when none of them is used any more."""
     directory = _Directory()
     options = {
-        "target": target, "as-runtime": as_runtime, "recursive": recursive, "deep": deep, "output": directory.name,
+        "target": target, "kernel": kernel, "as-runtime": as_runtime, "recursive": recursive, "deep": deep, "output": directory.name,
     }
     report = _report(reports.ExtractReport, "extract", files, options)
     values = [{known.name: getattr(written, known.name) for known in fields(written)} for written in report.code_objects]

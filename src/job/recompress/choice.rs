@@ -9,7 +9,6 @@ use crate::container::Entry;
 use crate::container::fatbin::ImageKind;
 use crate::container::packed::LastInflated;
 use crate::container::sequence::{Bundle, Content};
-use crate::display::shown;
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::present::Present;
 use crate::job::share::check_size;
@@ -199,13 +198,8 @@ impl<'j> Choice<'j> {
         if !unmatched.is_empty() {
             return Err(Error::no_match(&[path.to_owned()], &unmatched, &self.present.into_shown()));
         }
-        if let Some(names) = self.job.keep_kernels.as_ref().filter(|names| !names.allow_unused) {
-            let unused = names.names().iter().enumerate().filter(|(index, _)| !self.launched.contains(index));
-            let unused: Vec<String> = unused.map(|(_, name)| format!("'{}'", shown(name.as_bytes()))).collect();
-            if !unused.is_empty() {
-                let reason = format!("no code object defines a kernel {}", list(&unused));
-                return Err(Error::refused(ErrorKind::NotFound, path, None, reason));
-            }
+        if let Some(names) = &self.job.keep_kernels {
+            names.ensure_used(&self.launched, path)?;
         }
         if !self.removed.is_empty() && self.left == 0 {
             return Err(Error::refused(ErrorKind::NotFound, path, None, "no device code would be left"));
@@ -214,16 +208,6 @@ impl<'j> Choice<'j> {
         result.removed = self.removed;
         result.unlaunched = self.unlaunched;
         Ok(())
-    }
-}
-
-/// The first of some names, and how many there are more.
-fn list(names: &[String]) -> String {
-    const LISTED_MAX: usize = 5;
-    let listed = names.get(..LISTED_MAX).unwrap_or(names).join(" or ");
-    match names.len().saturating_sub(LISTED_MAX) {
-        0 => listed,
-        more => format!("{listed} or {more} more"),
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod archive;
 mod choice;
-mod kernels;
 mod object;
 mod record;
 mod unsupported;
@@ -13,6 +12,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::digest::are_equal;
+use super::kernel_names::KernelNames;
 use super::open;
 use super::rewrite::{Rewriter, changed, changed_len};
 use super::share::check_size;
@@ -38,7 +38,6 @@ use crate::scan::{Budget, Format, Place, Selection, Wide, bundle_sections, is_zi
 use choice::{Choice, Chosen};
 
 pub use choice::{Missed, Removed};
-pub use kernels::{Demangle, KernelNames};
 
 /// The largest alignment that is kept: the size of a memory page.
 const ALIGNMENT_MAX: u64 = 4096;

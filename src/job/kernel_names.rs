@@ -1,13 +1,15 @@
-//! The kernels that a recompression keeps, by their names.
+//! Names of kernels, which choose code objects.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use object::{Object as _, ObjectSymbol as _};
 
 use crate::bytes;
 use crate::code::ContentKind;
 use crate::code::kernels::{self, ptx};
-use crate::error::Malformed;
+use crate::display::shown;
+use crate::error::{Error, ErrorKind, Malformed, Result};
 
 /// Names of kernels, as programs or profilers list them, and of global variables that programs copy to or from. White space in them does not count, nor does `.kd` or `[clone .kd]` at
 /// their end, which AMD's tools add.
@@ -53,6 +55,17 @@ impl KernelNames {
         &self.names
     }
 
+    /// The error that a file has no kernel of some names, unless these are [allowed](Self::allow_unused).
+    pub(super) fn ensure_used(&self, used: &HashSet<usize>, path: &Path) -> Result<()> {
+        let unused = self.names.iter().enumerate().filter(|(index, _)| !used.contains(index) && !self.allow_unused);
+        let unused: Vec<String> = unused.map(|(_, name)| format!("'{}'", shown(name.as_bytes()))).collect();
+        if unused.is_empty() {
+            return Ok(());
+        }
+        let reason = format!("no code object defines a kernel {}", list(&unused));
+        Err(Error::refused(ErrorKind::NotFound, path, None, reason))
+    }
+
     /// The indices of the names that mean a kernel.
     fn meaning(&self, kernel: &[u8]) -> Vec<usize> {
         let mangled = bytes::text_lossy(kernel);
@@ -90,6 +103,16 @@ fn variables(code: &[u8]) -> Vec<&[u8]> {
     all.filter_map(|symbol| symbol.name_bytes().ok()).collect()
 }
 
+/// The first of some names, and how many there are more.
+fn list(names: &[String]) -> String {
+    const LISTED_MAX: usize = 5;
+    let listed = names.get(..LISTED_MAX).unwrap_or(names).join(" or ");
+    match names.len().saturating_sub(LISTED_MAX) {
+        0 => listed,
+        more => format!("{listed} or {more} more"),
+    }
+}
+
 /// A name without what tools write in different ways.
 fn plain(name: &str) -> String {
     let name = name.trim_end();
@@ -107,7 +130,7 @@ mod tests {
 
     #[test]
     fn each_name_is_demangled_once() {
-        let code = include_bytes!("../../../fixtures/kernels/llvm22-gfx90a.elf");
+        let code = include_bytes!("../../fixtures/kernels/llvm22-gfx90a.elf");
         let demangle = |name: &[u8]| {
             DEMANGLED.with_borrow_mut(|names| names.push(name.to_vec()));
             None
