@@ -304,6 +304,11 @@ fn extract_takes_what_a_runtime_would() {
     let expected = "./in-0-hipv4-amdgcn-amd-amdhsa--gfx11-generic.txt\n./in-1-hipv4-amdgcn-amd-amdhsa--gfx1152.txt\n\
                     ./in-2-hipv4-amdgcn-amd-amdhsa--amdgcnspirv.txt\n";
     assert_eq!((status, text.as_str()), (0, expected));
+    // A generic target stands for its processors, of which one has code of its own.
+    let (status, text) = names(&["--target", "gfx11-generic", "--as-runtime"]);
+    let expected = "./in-0-hipv4-amdgcn-amd-amdhsa--gfx11-generic.txt\n./in-1-hipv4-amdgcn-amd-amdhsa--gfx1152.txt\n\
+                    ./in-1-hipv4-amdgcn-amd-amdhsa--gfx11-generic.txt\n./in-2-hipv4-amdgcn-amd-amdhsa--amdgcnspirv.txt\n";
+    assert_eq!((status, text.as_str()), (0, expected));
     let (status, text) = names(&["--target", "gfx1152,sm_80", "--as-runtime"]);
     assert!(status == 1 && text.contains("'sm_80'") && !text.contains("'gfx1152'"), "{text}");
     for target in ["gfx*", "gfx9*", "hip-amdgcn-amd-amdhsa--gfx906"] {

@@ -1,5 +1,6 @@
 //! `inspect`: lists the code objects in files, with targets and sizes.
 
+mod lines;
 mod svg;
 mod table;
 
@@ -22,8 +23,9 @@ use super::print::problem::Problem;
 use super::print::svg::ensure_apart;
 use super::print::table::ColorOption;
 use super::subcommand::Options;
+use lines::TableRows;
 use svg::Chart;
-use table::{InspectTables, TableRows};
+use table::InspectTables;
 
 /// List the GPU code objects in files, and their sizes
 #[derive(Clone, Debug, Parser)]
