@@ -110,17 +110,16 @@ impl Options for ExtractOptions {
         }
         selection.kinds.clone_from(&self.kind);
         let files = self.search.files(&self.files);
-        let follow = self.kpack.follow(&files::paths(&files));
+        let scan = self.search.scan(self.kpack.follow(&files::paths(&files)));
         let inputs = sources(files, &mut problems);
         if inputs.is_empty() && !problems.is_empty() {
             return Ok(console.problems(&problems));
         }
         let mut extract = Extract::new(inputs, selection, destination);
-        (extract.limits, extract.follow, extract.devices) = (self.search.limits(), follow, devices);
+        (extract.scan, extract.devices, extract.sha256) = (scan, devices, self.json);
         if !self.kernel.is_empty() {
             extract.kernels = Some(patterns::kernel_names(&self.kernel.join("\n"))?);
         }
-        (extract.deep, extract.sha256) = (self.search.deep, self.json);
         let extracted = extract.run(&mut |event| match event {
             Event::LeftOut { error } => problems.push(error.into()),
             event => console.event(event),

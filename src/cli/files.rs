@@ -10,7 +10,7 @@ use offload_bundle::Error;
 use offload_bundle::container::Limits;
 use offload_bundle::io::{Accept, Input};
 use offload_bundle::parallel;
-use offload_bundle::scan::{Follow, Uri};
+use offload_bundle::scan::{Follow, Scan, Uri};
 use walkdir::WalkDir;
 
 use super::llvm::options::MAX_SIZE_HELP;
@@ -95,8 +95,11 @@ pub(super) struct SearchOptions {
 }
 
 impl SearchOptions {
-    pub(super) fn limits(&self) -> Limits {
-        self.size.limits()
+    /// The search, which may follow libraries to their kpack archives.
+    pub(super) fn scan(&self, follow: Option<Arc<Follow>>) -> Scan {
+        let mut scan = Scan::default();
+        (scan.deep, scan.limits, scan.follow) = (self.deep, self.size.limits(), follow);
+        scan
     }
 
     /// The files that are named, and those in the directories that are named. A file or directory that cannot be read is

@@ -119,14 +119,12 @@ impl VerifyOptions {
 impl Options for VerifyOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let mut verify = Verify::default();
-        verify.follow = Some(Arc::new(Follow::from_environment()));
-        verify.limits = self.search.limits();
-        verify.deep = self.search.deep;
+        verify.scan = self.search.scan(Some(Arc::new(Follow::from_environment())));
         verify.expect = self.expect();
         verify.plain_max = self.compressed;
         let check = |file: Result<WorkFile>| {
             let file = file?;
-            let verified = verify.check(&file.open(verify.limits)?)?;
+            let verified = verify.check(&file.open(verify.scan.limits)?)?;
             Ok((file, verified))
         };
         let weight = |(_, verified): &CheckedFile| 1 + verified.faults.len() + verified.unread.len();

@@ -16,7 +16,7 @@ use super::share::check_size;
 use super::unmatched::{Matched, Wanted};
 use crate::bytes::{add, len_u64};
 use crate::code::target;
-use crate::container::Limits;
+use crate::container::sequence::Inflate;
 use crate::display::{plain, shown};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Observer};
@@ -26,8 +26,8 @@ use crate::io::output::{self, Manner, Output};
 use crate::io::piece::Sink;
 use crate::runtime::{Device, Loaded, Loader};
 use crate::scan::{
-    Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Follow, Found, KnownId, Pattern, Place,
-    ReadList, Reading, Scan, Selection, Split, Together, Uri,
+    Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Found, KnownId, Pattern, Place, ReadList,
+    Reading, Scan, Selection, Split, Together, Uri,
 };
 
 /// The name of standard output.
@@ -58,14 +58,10 @@ pub struct Extract {
     pub devices: Vec<Device>,
     /// Names of kernels: if there are any, only code objects are extracted that define one of them, or a variable of this name.
     pub kernels: Option<KernelNames>,
-    /// How the kpack archives of split libraries are found; none if they are not searched.
-    pub follow: Option<Arc<Follow>>,
     /// The destination.
     pub destination: Destination,
-    /// Limits on the inflated size of compressed containers.
-    pub limits: Limits,
-    /// Whether all bytes are searched, as by [`Scan::deep`].
-    pub deep: bool,
+    /// The search. How much it inflates and which checksums it compares is up to the job.
+    pub scan: Scan,
     /// Whether [`Extracted::sha256`] is computed, also for [`Destination::Nowhere`].
     pub sha256: bool,
 }
@@ -132,8 +128,8 @@ pub struct Extracted {
 impl Extract {
     /// Extracts the code objects of the inputs that match the selection to the destination.
     pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
-        let (devices, kernels, follow, limits) = (Vec::new(), None, None, Limits::default());
-        Self { inputs, selection, devices, kernels, follow, destination, limits, deep: false, sha256: false }
+        let (devices, kernels, scan) = (Vec::new(), None, Scan::default());
+        Self { inputs, selection, devices, kernels, destination, scan, sha256: false }
     }
 
     fn wanted(&self) -> Wanted<'_> {
@@ -161,8 +157,8 @@ impl Extract {
             let mut part = ExtractedPart::default();
             let is_optional = source.if_broken == IfBroken::LeaveOut;
             let (accept, max) =
-                if is_optional { (Accept::Regular, None) } else { (Accept::Finite, self.limits.streamed) };
-            let opened = Uri::open(&source.path, self.limits, |path| open(path, accept, max));
+                if is_optional { (Accept::Regular, None) } else { (Accept::Finite, self.scan.limits.streamed) };
+            let opened = Uri::open(&source.path, self.scan.limits, |path| open(path, accept, max));
             match opened.and_then(|input| work.file(&input, &source.name, &mut part)) {
                 Err(error) if is_optional && is_of_input(&error, &source.path) => {
                     work.leave_out(part);
@@ -299,9 +295,8 @@ impl<'j> Extraction<'j> {
     /// Extracts from a file. What it finds is added to `part`.
     fn file(&mut self, input: &Input, name: &Path, part: &mut ExtractedPart<'j>) -> Result<Vec<Pending<'j>>> {
         self.names.changes.clear();
-        let Extract { deep, limits, follow, devices, .. } = self.job;
-        let (checksums, follow) = (Checksums::OfFound, follow.clone());
-        let scan = Scan { checksums, deep: *deep, limits: *limits, follow, ..Scan::default() };
+        let Extract { scan, devices, .. } = self.job;
+        let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
         let loader = (!devices.is_empty()).then(|| Loader::new(devices));
         let defining = self.job.defining(&scan, input, &mut part.used)?;
         let mut file = FileSearch { input, name, loader, defining, code_objects: 0, part };

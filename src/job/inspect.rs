@@ -8,24 +8,19 @@ use std::sync::Arc;
 use super::NotRead;
 use crate::bytes::total;
 use crate::codec::Codec;
-use crate::container::Limits;
 use crate::container::sequence::Inflate;
 use crate::display::printable_name;
 use crate::error::{Error, Result};
 use crate::io::input::Input;
 use crate::runtime::Coverage;
-use crate::scan::{BundleInfo, Checksums, CodeObject, Finding, Follow, Format, Found, Place, Scan, Sizes, Split, Step};
+use crate::scan::{BundleInfo, Checksums, CodeObject, Finding, Format, Found, Place, Scan, Sizes, Split, Step};
 
 /// Lists the device code of a file, by its headers.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Inspect {
-    /// How the kpack archives of split libraries are found; none if they are not searched.
-    pub follow: Option<Arc<Follow>>,
-    /// Limits on the inflated size of compressed containers.
-    pub limits: Limits,
-    /// Whether all bytes are searched, as by [`Scan::deep`].
-    pub deep: bool,
+    /// The search. How much it inflates and which checksums it compares is up to the job.
+    pub scan: Scan,
     /// Whether everything is inflated, and all checksums are compared.
     pub inflate: bool,
 }
@@ -85,7 +80,7 @@ impl Inspect {
             true => (Inflate::Whole, Checksums::OfAll),
             false => (Inflate::Headers, Checksums::None),
         };
-        let scan = Scan { inflate, checksums, deep: self.deep, limits: self.limits, follow: self.follow.clone() };
+        let scan = Scan { inflate, checksums, ..self.scan.clone() };
         let mut inspected = Inspected { path: input.path().to_owned(), size: input.len(), ..Inspected::default() };
         match scan.run(input, &mut |finding| inspected.add(finding)) {
             Ok(()) => inspected.problems.extend(input.ensure_unchanged().err()),

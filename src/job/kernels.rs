@@ -8,7 +8,6 @@ use super::unmatched::Matches;
 use crate::bytes::{self, len_u64, to_u64};
 use crate::code::kernels::{self, ArgumentLists, Kernel};
 use crate::code::target;
-use crate::container::Limits;
 use crate::container::limits::{
     Allowance, FILE_ARGUMENT_LISTS_MAX, FILE_ARGUMENTS_MAX, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX,
 };
@@ -17,8 +16,8 @@ use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::Input;
 use crate::scan::{
-    self, Checksums, CodeObject, ContentKind, Finding, Follow, Found, Origin, Place, ReadList, Reading, Scan,
-    Selection, Shared, Together, contents, weight_of,
+    self, Checksums, CodeObject, ContentKind, Finding, Found, Origin, Place, ReadList, Reading, Scan, Selection,
+    Shared, Together, contents, weight_of,
 };
 
 /// Lists the kernels of all device code in a file.
@@ -30,12 +29,8 @@ use crate::scan::{
 pub struct ListKernels {
     /// The code objects whose kernels are listed.
     pub selection: Selection,
-    /// How the kpack archives of split libraries are found; none if they are not searched.
-    pub follow: Option<Arc<Follow>>,
-    /// Limits on the inflated size of compressed containers.
-    pub limits: Limits,
-    /// Whether all bytes are searched, as by [`Scan::deep`].
-    pub deep: bool,
+    /// The search. How much it inflates and which checksums it compares is up to the job.
+    pub scan: Scan,
     /// Whether the [arguments](Kernel::arguments) of kernels are read. Equal lists of a file share memory.
     pub arguments: bool,
 }
@@ -73,7 +68,7 @@ impl ListKernels {
     /// # Errors
     /// [`ErrorKind::Io`] if the file cannot be read, or has changed. What is broken in it is a problem in the list.
     pub fn run(&self, input: &Input) -> Result<KernelList> {
-        let first = if self.deep { Ok(None) } else { self.search(input, Inflate::Headers) };
+        let first = if self.scan.deep { Ok(None) } else { self.search(input, Inflate::Headers) };
         let listed = first.and_then(|list| match list {
             None => self.search(input, Inflate::Whole).map(Option::unwrap_or_default),
             list => Ok(list.unwrap_or_default()),
@@ -85,8 +80,7 @@ impl ListKernels {
     /// are inflated at a time. The latter returns none for a file that needs the former: what is inside a compressed bundle,
     /// beside code objects, only the search itself finds.
     fn search(&self, input: &Input, inflate: Inflate) -> Result<Option<KernelList>> {
-        let (checksums, follow) = (Checksums::None, self.follow.clone());
-        let scan = Scan { inflate, checksums, deep: self.deep, limits: self.limits, follow };
+        let scan = Scan { inflate, checksums: Checksums::None, ..self.scan.clone() };
         let mut search = Search::new(self, input, inflate);
         let reader = if self.arguments { kernels::with_arguments } else { kernels::of };
         let read = |together: Together<'_, usize, Arc<CodeObject>>| {

@@ -40,7 +40,7 @@ fn run(old: Option<&[u8]>, new: Option<&[u8]>) -> FileDiff {
 
 fn job() -> Diff {
     let mut job = Diff::default();
-    job.limits = LIMITS;
+    job.scan.limits = LIMITS;
     job
 }
 

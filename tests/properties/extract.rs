@@ -85,7 +85,7 @@ pub(super) fn job(room: &Room, selection: &Selection, destination: Destination) 
     let selection = selection.clone();
     let input = Source::named(room.input());
     let mut job = Extract::new(vec![input], selection, destination);
-    (job.limits, job.sha256) = (LIMITS, true);
+    (job.scan.limits, job.sha256) = (LIMITS, true);
     job.run(&mut |_| {}).map_err(|error| said(&error))
 }
 

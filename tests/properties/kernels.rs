@@ -36,7 +36,7 @@ fn listed(data: &[u8]) {
     let room = Room::with(data);
     let input = offload_bundle::io::Input::read(&room.input()).unwrap();
     let mut job = ListKernels::default();
-    job.limits = LIMITS;
+    job.scan.limits = LIMITS;
     job.arguments = true;
     let list = || {
         let list = job.run(&input).unwrap();

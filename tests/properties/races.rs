@@ -75,7 +75,7 @@ fn read(room: &Room) {
         drop(super::unbundle::run(room, file_type, &others(), Missing::Allowed));
     }
     let mut verify = Verify::default();
-    verify.limits = LIMITS;
+    verify.scan.limits = LIMITS;
     drop(verify.run(&room.input()));
     let extracted = super::extract::job(room, &super::extract::all(), Destination::Directory(room.path("new")));
     assert_eq!(extracted.is_ok(), room.path("new").exists(), "{extracted:?}");

@@ -96,7 +96,7 @@ pub fn recompress(data: &[u8]) {
     }
 
     let mut sound = Verify::default();
-    sound.limits.inflated = LIMITS.inflated;
+    sound.scan.limits.inflated = LIMITS.inflated;
     let faults = |room: &Room| sound.run(&room.input()).unwrap().faults;
     let faults_before = faults(&room);
     room.write("in", &output);

@@ -144,7 +144,7 @@ fn run(room: &Room, object: &Object, new: &[u8], output: &str, force: bool) -> R
 
 fn faults(room: &Room, name: &str) -> Vec<Fault> {
     let mut verify = Verify::default();
-    verify.limits = LIMITS;
+    verify.scan.limits = LIMITS;
     verify.run(&room.path(name)).unwrap().faults
 }
 

@@ -39,7 +39,7 @@ pub fn verify(data: &[u8]) {
 
 fn run(path: &Path) -> Verified {
     let mut verify = Verify::default();
-    verify.limits = LIMITS;
+    verify.scan.limits = LIMITS;
     verify.run(path).unwrap()
 }
 

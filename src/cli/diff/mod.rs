@@ -103,14 +103,13 @@ impl Options for DiffOptions {
         let mut job = Diff::default();
         job.selection = self.comparison.selection(&self.target);
         let paths = sets.each_ref().map(|set| files::paths(set)).concat();
-        job.follow = self.kpack.follow(&paths);
-        (job.limits, job.deep) = (self.search.limits(), self.search.deep);
+        job.scan = self.search.scan(self.kpack.follow(&paths));
         job.trust_hashes = self.trust_hashes;
         let problems = Problems::default();
         let pairs = sets::pairs([old.as_path(), new.as_path()], sets, &mut problems.borrow_mut());
         let is_tree = old.is_dir();
         let compare = |pair: FilePair| -> Result<Compared> {
-            let open = |file: &Option<WorkFile>| file.as_ref().map(|file| file.open(job.limits)).transpose();
+            let open = |file: &Option<WorkFile>| file.as_ref().map(|file| file.open(job.scan.limits)).transpose();
             let (old, new) = (open(&pair.old)?, open(&pair.new)?);
             let mut diff = job.run(old.as_ref(), new.as_ref())?;
             let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top, is_json);

@@ -80,15 +80,15 @@ fn sort_by_need(gpus: &mut [(Device, Served)]) {
 impl Options for InspectOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let mut job = Inspect::default();
-        (job.deep, job.inflate, job.limits) = (self.search.deep, self.inflate, self.search.limits());
+        job.inflate = self.inflate;
         ensure_apart(self.svg.as_deref(), self.files.iter())?;
         let (problems, mut chart) = (Problems::default(), Chart::default());
         let files = self.search.files(&self.files);
-        job.follow = self.kpack.follow(&files::paths(&files));
+        job.scan = self.search.scan(self.kpack.follow(&files::paths(&files)));
         let in_turn = files::has_pipes(&files);
         let inspect = |file: Result<WorkFile>| {
             let file = file?;
-            Ok(FileReport { inspected: job.run(&file.open(job.limits)?)?, origin: file.origin })
+            Ok(FileReport { inspected: job.run(&file.open(job.scan.limits)?)?, origin: file.origin })
         };
         let note = |report: &mut FileReport, problems: &mut Vec<Problem>| {
             problems.extend(report.inspected.problems.iter().map(Problem::from));

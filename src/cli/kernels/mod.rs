@@ -93,14 +93,13 @@ impl Options for KernelsOptions {
         let (is_one_file, paths) = (files.len() == 1, files::paths(&files));
         let mut job = ListKernels::default();
         job.selection = self.comparison.selection(&self.target);
-        job.follow = self.kpack.follow(&paths);
-        (job.limits, job.deep) = (self.search.limits(), self.search.deep);
+        job.scan = self.search.scan(self.kpack.follow(&paths));
         job.arguments = self.arguments;
         let order = self.sort.map(|key| KernelOrder { key, most: self.top.unwrap_or(usize::MAX) });
         let (name, hostcall, fail_on) = (self.name.as_ref(), self.hostcall, self.fail_on.as_slice());
         let list = |file: Result<WorkFile>| {
             let file = file?;
-            let list = job.run(&file.open(job.limits)?)?;
+            let list = job.run(&file.open(job.scan.limits)?)?;
             FileKernels::new(list, Wanted { name, hostcall, fail_on, order })
         };
         let grouping = match (order, is_one_file) {

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use super::digest::Digester;
 use super::unmatched::Matches;
 use crate::code::kernels::Kernel;
-use crate::container::Limits;
 use crate::container::magic::Magic;
 use crate::container::zip::{self, ZipContent, ZipMember};
 use crate::error::{Error, Result};
 use crate::io::input::{self, Input};
 use crate::runtime::{Coverage, Served};
-use crate::scan::{CodeObject, Follow, Selection, Sizes};
+use crate::scan::{CodeObject, Scan, Selection, Sizes};
 use comparison::FileComparison;
 use pairs::Both;
 use side::Side;
@@ -33,12 +32,8 @@ use side::Side;
 pub struct Diff {
     /// The code objects that are compared.
     pub selection: Selection,
-    /// How the kpack archives of split libraries are found; none if they are not searched.
-    pub follow: Option<Arc<Follow>>,
-    /// Limits on the inflated size of compressed containers.
-    pub limits: Limits,
-    /// Whether all bytes are searched, as by [`Scan::deep`](crate::scan::Scan::deep).
-    pub deep: bool,
+    /// The search. How much it inflates and which checksums it compares is up to the job.
+    pub scan: Scan,
     /// Whether compressed bundles that record the same hash and size, and members of zip files with the same checksum and
     /// size, are equal without being read. This is fast, and wrong of broken files.
     pub trust_hashes: bool,

@@ -108,7 +108,7 @@ impl<'i> Side<'i> {
             is_searched(member)
         };
         let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
-        job.scan(checksums).run_in_members(input.as_slice(), &is_searched, &mut |finding| {
+        job.scan_with(checksums).run_in_members(input.as_slice(), &is_searched, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => side.bundle(job, digester, input, &found)?,
                 Finding::Split { place, split } => side.library(place, Format::Bundle).add_split(place, &split),
@@ -174,7 +174,7 @@ impl<'i> Side<'i> {
         let Some(input) = self.input.filter(|_| !wanted.is_empty()) else { return Ok(()) };
         let object = |index: &usize| Some((*index, &*self.objects.get(*index)?.code_object));
         let (indices, wanted): (Vec<usize>, Vec<&CodeObject>) = wanted.iter().filter_map(object).unzip();
-        job.scan(Checksums::None).read(input, &wanted, read, weight, &mut |results| {
+        job.scan_with(Checksums::None).read(input, &wanted, read, weight, &mut |results| {
             results.into_iter().for_each(|(at, read)| take(indices.get(at).copied().unwrap_or(usize::MAX), read));
             ControlFlow::Continue(())
         })
@@ -182,9 +182,8 @@ impl<'i> Side<'i> {
 }
 
 impl Diff {
-    fn scan(&self, checksums: Checksums) -> Scan {
-        let (inflate, follow) = (Inflate::Headers, self.follow.clone());
-        Scan { inflate, checksums, deep: self.deep, limits: self.limits, follow }
+    fn scan_with(&self, checksums: Checksums) -> Scan {
+        Scan { inflate: Inflate::Headers, checksums, ..self.scan.clone() }
     }
 }
 

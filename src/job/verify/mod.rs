@@ -14,12 +14,11 @@ use std::sync::Arc;
 
 use super::open;
 use crate::bytes::{add, len_u64, total};
-use crate::container::Limits;
 use crate::container::sequence::Inflate;
 use crate::display::short_name;
 use crate::error::{Error, Result};
 use crate::io::input::{Accept, Input};
-use crate::scan::{Checksums, Finding, Follow, Format, Found, Place, Scan, Unread, is_zip};
+use crate::scan::{Checksums, Finding, Format, Found, Place, Scan, Unread, is_zip};
 use expect::ExpectComparison;
 
 /// Verifies all device code in a file.
@@ -33,12 +32,8 @@ use expect::ExpectComparison;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verify {
-    /// How the kpack archives of split libraries are found; none if libraries are not compared with them.
-    pub follow: Option<Arc<Follow>>,
-    /// Limits on the inflated size of compressed containers.
-    pub limits: Limits,
-    /// Whether all bytes are searched, as by [`Scan::deep`].
-    pub deep: bool,
+    /// The search. How much it inflates and which checksums it compares is up to the job.
+    pub scan: Scan,
     /// The GPUs that every bundle has to serve.
     pub expect: Option<Expect>,
     /// The most bytes of plain code, if it is a fault to have more: in a bundle, a CUDA fatbin or an offload binary. Text
@@ -205,7 +200,7 @@ impl Verify {
     /// # Errors
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file cannot be read. A fault in its contents is a [`Fault`].
     pub fn run(&self, path: &Path) -> Result<Verified> {
-        self.check(&open(path, Accept::Finite, self.limits.streamed)?)
+        self.check(&open(path, Accept::Finite, self.scan.limits.streamed)?)
     }
 
     /// Checks an open file.
@@ -214,9 +209,8 @@ impl Verify {
     /// As [`run`](Self::run).
     pub fn check(&self, input: &Input) -> Result<Verified> {
         let mut verified = Verified { path: input.path().to_owned(), ..Verified::default() };
-        let (inflate, checksums, deep, limits) = (Inflate::Whole, Checksums::OfAll, self.deep, self.limits);
-        let follow = self.follow.as_ref().map(|follow| Arc::new(follow.tables_only()));
-        let scan = Scan { inflate, checksums, deep, limits, follow };
+        let mut scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..self.scan.clone() };
+        scan.follow = scan.follow.map(|follow| Arc::new(follow.tables_only()));
         let mut comparison = self.expect.as_ref().map(|expect| ExpectComparison::new(expect, input));
         let is_zip = is_zip(input.as_slice());
         let scanned = scan.run(input, &mut |finding| {
