@@ -9,7 +9,7 @@ use super::super::digest::{Digest, Digester, are_equal};
 use super::super::kernels::{ListRoom, kernels_of};
 use super::pairs::{Both, IndexPair, Left, Of};
 use super::side::{Object, Side, StoredBytes, digest_of};
-use super::{CodeObjectDiff, Diff, FileDiff, KernelDiff, Loss, unversioned};
+use super::{Change, CodeObjectDiff, Diff, FileDiff, KernelDiff, Loss, unversioned};
 use crate::code::kernels::{self, Kernel};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
@@ -114,6 +114,10 @@ impl<'c> FileComparison<'c> {
         Self { job, digester, sides, left, shared_members: HashSet::new(), shared: Vec::new(), diff }
     }
 
+    fn object(&self, of: Of, index: usize) -> Option<&Object<'c>> {
+        self.sides.of(of).objects.get(index)
+    }
+
     /// Pairs code objects that are equal.
     fn are_equal(&mut self, pairs: &[IndexPair]) {
         self.diff.equal.all += pairs.len();
@@ -146,7 +150,7 @@ impl<'c> FileComparison<'c> {
         let ranges = |(at, with): IndexPair| Some((bundles.old.get(at)?.clone(), bundles.new.get(with)?.clone()));
         let objects = pairs.into_iter().filter_map(ranges).flat_map(|(old, new)| old.zip(new));
         // What the headers of the bundles record is not believed against the entries.
-        let id_and_size = |of: Of, index: usize| self.sides.of(of).objects.get(index).map(|it| (it.key.id, it.size()));
+        let id_and_size = |of: Of, index: usize| self.object(of, index).map(|it| (it.key.id, it.size()));
         let is_same = |(old, new): &IndexPair| id_and_size(Of::Old, *old) == id_and_size(Of::New, *new);
         let objects: Vec<IndexPair> = objects.filter(is_same).collect();
         self.diff.equal.by_hash = objects.len();
@@ -157,7 +161,7 @@ impl<'c> FileComparison<'c> {
     /// inflated later, unless hashes are trusted: equal bytes may be broken.
     pub(super) fn stored_bytes(&mut self) -> Result<()> {
         let key = |of: Of, index: usize| {
-            let object = self.sides.of(of).objects.get(index)?;
+            let object = self.object(of, index)?;
             if object.form().is_some() && !self.job.trust_hashes {
                 return None;
             }
@@ -169,7 +173,7 @@ impl<'c> FileComparison<'c> {
             Some((object.key.place, object.key.id, object.code_object.size, object.form(), len, digest))
         };
         let pairs = self.left.alike(key);
-        let stored = |of: Of, index: usize| Some(self.sides.of(of).objects.get(index)?.stored);
+        let stored = |of: Of, index: usize| Some(self.object(of, index)?.stored);
         let slices = |(old, new): IndexPair| match (stored(Of::Old, old)?, stored(Of::New, new)?) {
             (StoredBytes::Here(old), StoredBytes::Here(new)) => Some((old, new)),
             _ => None,
@@ -188,7 +192,7 @@ impl<'c> FileComparison<'c> {
     /// everything that is compressed.
     pub(super) fn digests(&mut self) -> Result<()> {
         let sizes = |of: Of| {
-            let objects = self.left.in_file(of).filter_map(|index| self.sides.of(of).objects.get(index));
+            let objects = self.left.in_file(of).filter_map(|index| self.object(of, index));
             objects.map(|object| (Arc::clone(&object.key.gpu), object.size())).collect::<HashSet<_>>()
         };
         let (old, old_errors) = self.read_digests(Of::Old, &sizes(Of::New))?;
@@ -382,22 +386,22 @@ impl FileComparison<'_> {
 
     fn list_code_objects(&mut self, changed: &[IndexPair]) {
         let with: HashMap<usize, usize> = changed.iter().copied().collect();
-        let (old_objects, new_objects) = (&self.sides.old.objects, &self.sides.new.objects);
-        for (index, old) in self.left.in_file(Of::Old).filter_map(|index| Some((index, old_objects.get(index)?))) {
-            let new = with.get(&index).and_then(|new| new_objects.get(*new)).map(|new| Arc::clone(&new.code_object));
-            let gpu = self.diff.gpus.entry(Arc::clone(&old.key.gpu)).or_default();
-            let count = if new.is_some() { &mut gpu.changed } else { &mut gpu.removed };
-            *count += 1;
-            let (gpu, old) = (Arc::clone(&old.key.gpu), Some(Arc::clone(&old.code_object)));
-            self.diff.code_objects.push(CodeObjectDiff { gpu, old, new });
-        }
         let is_changed: HashSet<usize> = changed.iter().map(|(_, new)| *new).collect();
-        let added = self.left.in_file(Of::New).filter(|index| !is_changed.contains(index));
-        for new in added.filter_map(|index| new_objects.get(index)) {
-            let gpu = self.diff.gpus.entry(Arc::clone(&new.key.gpu)).or_default();
-            gpu.added += 1;
-            let (gpu, new) = (Arc::clone(&new.key.gpu), Some(Arc::clone(&new.code_object)));
-            self.diff.code_objects.push(CodeObjectDiff { gpu, old: None, new });
+        let of_old = self.left.in_file(Of::Old).map(|old| (Some(old), with.get(&old).copied()));
+        let added = self.left.in_file(Of::New).filter(|new| !is_changed.contains(new)).map(|new| (None, Some(new)));
+        for (old, new) in of_old.chain(added) {
+            let old = old.and_then(|old| self.sides.old.objects.get(old));
+            let new = new.and_then(|new| self.sides.new.objects.get(new));
+            let Some(gpu) = old.or(new).map(|object| Arc::clone(&object.key.gpu)) else { continue };
+            let [old, new] = [old, new].map(|object| object.map(|object| Arc::clone(&object.code_object)));
+            let diff = CodeObjectDiff { gpu, old, new };
+            let numbers = self.diff.gpus.entry(Arc::clone(&diff.gpu)).or_default();
+            *match diff.change() {
+                Change::Changed => &mut numbers.changed,
+                Change::Added => &mut numbers.added,
+                Change::Removed => &mut numbers.removed,
+            } += 1;
+            self.diff.code_objects.push(diff);
         }
     }
 
