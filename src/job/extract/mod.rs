@@ -1,12 +1,12 @@
 //! Extracts code objects from any file.
 
-use std::collections::{HashMap, HashSet};
-use std::mem;
+mod names;
+mod pending;
+
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use sha2::{Digest, Sha256};
 
 use super::kernel_names::KernelNames;
 use super::kernels::in_order;
@@ -14,33 +14,23 @@ use super::open;
 use super::present::Present;
 use super::share::check_size;
 use super::unmatched::{Matched, Wanted};
-use crate::bytes::{add, len_u64};
-use crate::code::target;
 use crate::container::sequence::Inflate;
-use crate::display::{plain, shown};
+use crate::display::shown;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Observer};
 use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
-use crate::io::output::{self, Manner, Output};
-use crate::io::piece::Sink;
+use crate::io::output;
 use crate::runtime::{Device, Loaded, Loader};
 use crate::scan::{
     Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Found, KnownId, Pattern, Place, ReadList,
     Reading, Scan, Selection, Split, Together, Uri,
 };
+use names::FileNames;
+use pending::Pending;
 
 /// The name of standard output.
 const STANDARD_OUTPUT: &str = "-";
-
-/// The maximum length of a generated file name without extension and number, in bytes: below the limit of file systems.
-const NAME_MAX: usize = 240;
-
-/// The maximum length of an entry ID in such a name, in bytes. The IDs that compilers write are shorter.
-const ID_MAX: usize = 96;
-
-/// The maximum length of the name of a source file in such a name, in bytes.
-const SOURCE_MAX: usize = 64;
 
 /// Extracts the code objects of some files that match a selection, each into a separate file.
 ///
@@ -294,7 +284,7 @@ impl<'j> Extraction<'j> {
 
     /// Extracts from a file. What it finds is added to `part`.
     fn file(&mut self, input: &Input, name: &Path, part: &mut ExtractedPart<'j>) -> Result<Vec<Pending<'j>>> {
-        self.names.changes.clear();
+        self.names.keep();
         let Extract { scan, devices, .. } = self.job;
         let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
         let loader = (!devices.is_empty()).then(|| Loader::new(devices));
@@ -460,73 +450,6 @@ impl<'j> Extraction<'j> {
     }
 }
 
-/// The names of new files without their extensions, unique even on case-insensitive file systems.
-#[derive(Default)]
-struct FileNames {
-    /// The assigned names in lower case, each with the number of the last file that would have had it.
-    numbers: HashMap<String, u64>,
-    /// The changed entries of `numbers` with their previous values, for undoing.
-    changes: Vec<(String, Option<u64>)>,
-}
-
-impl FileNames {
-    /// Assigns a new name.
-    fn stem(&mut self, input: &Path, code_object: &CodeObject) -> String {
-        let name = name_of(input, code_object);
-        let key = name.to_ascii_lowercase();
-        let Some(mut number) = self.numbers.get(&key).copied() else {
-            self.set(key, 1);
-            return name;
-        };
-        loop {
-            number += 1;
-            let stem = format!("{name}-{number}");
-            let small = stem.to_ascii_lowercase();
-            if !self.numbers.contains_key(&small) {
-                self.set(key, number);
-                self.set(small, 1);
-                return stem;
-            }
-        }
-    }
-
-    fn set(&mut self, name: String, number: u64) {
-        let before = self.numbers.insert(name.clone(), number);
-        self.changes.push((name, before));
-    }
-
-    /// Undoes all changes.
-    fn undo(&mut self) {
-        for (name, before) in self.changes.drain(..).rev() {
-            match before {
-                Some(number) => self.numbers.insert(name, number),
-                None => self.numbers.remove(&name),
-            };
-        }
-    }
-}
-
-/// The file name for a code object, which several code objects may share. Parts that are too long are shortened: to the
-/// beginning of the entry ID, and to the ends of the names of the input and the member. Each of these two names gets at
-/// least half of the space for both.
-fn name_of(input: &Path, code_object: &CodeObject) -> String {
-    let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
-    let id = plain(&code_object.id);
-    let id = id.get(..ID_MAX.min(id.len())).unwrap_or_default();
-    let rest = match &code_object.source {
-        Some(source) => format!("{}-{}-{id}", code_object.bundle.index, end(&plain(source.as_bytes()), SOURCE_MAX)),
-        None => format!("{}-{id}", code_object.bundle.index),
-    };
-    let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
-    let members = code_object.bundle.place.member().map(|member| plain(member.as_bytes()));
-    let members_len = members.as_ref().map_or(0, String::len);
-    let input = end(&plain(input.as_os_str().as_encoded_bytes()), room.saturating_sub(members_len).max(room / 2));
-    let members = members.map(|members| end(&members, room.saturating_sub(input.len())));
-    let name = [Some(input), members, Some(rest)].into_iter().flatten().collect::<Vec<_>>().join("-");
-    // Directories of archives are called `.kpack`, but what is extracted from them is not to be hidden.
-    name.strip_prefix('.').map_or_else(|| name.clone(), |rest| format!("_{rest}"))
-}
-
 /// Whether an error is about an input. Other errors are about an output or the request.
 fn is_of_input(error: &Error, input: &Path) -> bool {
     match error.kind() {
@@ -579,105 +502,6 @@ fn extract<'j>(
 /// An error in a bundle with its place; one of an output has none.
 fn with_place(error: Error, place: &Place) -> Error {
     if error.fault().is_some() { error.at(place) } else { error }
-}
-
-/// A code object being written to a file. The first bytes of the code object determine the name of the file.
-struct Pending<'j> {
-    destination: &'j Destination,
-    stem: String,
-    /// The first bytes, until the file is open.
-    head: Option<Vec<u8>>,
-    /// The expected size in bytes.
-    expected: u64,
-    /// The results so far.
-    extracted: Extracted,
-    /// The hash of the bytes so far, if it is asked for.
-    hash: Option<Sha256>,
-    output: Option<Output>,
-}
-
-impl<'j> Pending<'j> {
-    fn new(job: &'j Extract, stem: String, mut code_object: CodeObject) -> Self {
-        // The size is that of what is written.
-        let expected = mem::take(&mut code_object.size);
-        let extracted = Extracted { path: PathBuf::new(), sha256: None, code_object };
-        let (destination, head, hash) = (&job.destination, Some(Vec::new()), job.sha256.then(Sha256::new));
-        Self { destination, stem, head, expected, extracted, hash, output: None }
-    }
-
-    /// Ends the file, which must not be one of the `inputs`.
-    fn finish(mut self, inputs: &HashSet<PathBuf>) -> Result<Self> {
-        self.start(&[])?;
-        self.extracted.sha256 = self.hash.take().map(|hash| hash.finalize().into());
-        let path = &self.extracted.path;
-        match path.canonicalize() {
-            Ok(existing) if inputs.contains(&existing) => Err(Error::overwrites_input(path)),
-            _ => Ok(self),
-        }
-    }
-
-    /// Opens the file, whose name the first bytes determine: those kept so far, and `next`.
-    fn start(&mut self, next: &[u8]) -> Result<()> {
-        let Some(kept) = self.head.take() else { return Ok(()) };
-        let known = [&kept, next].concat();
-        let head = crate::bytes::slice(&known, 0, ContentKind::HEAD_LEN).unwrap_or(&known);
-        let kind = ContentKind::of(head);
-        let path = self.destination.file(&self.stem, kind);
-        if let (Destination::Directory(_), Some(directory)) = (self.destination, path.parent()) {
-            output::create_directory(directory)?;
-        }
-        if !matches!(self.destination, Destination::Nowhere(_)) {
-            let mut output = Output::stage_as(&path, Manner::Generated)?;
-            output.write(&kept)?;
-            self.output = Some(output);
-        }
-        // Of an inflated code object, they are only known now.
-        let code_object = &mut self.extracted.code_object;
-        code_object.kind = Some(kind);
-        code_object.recorded_target =
-            code_object.recorded_target.take().or_else(|| Some(target::target_id(head)?.into()));
-        self.extracted.path = path;
-        Ok(())
-    }
-
-    /// Releases the buffer once everything is written: thousands of outputs may wait for the last one.
-    fn complete(&mut self) -> Result<()> {
-        if self.extracted.code_object.size < self.expected {
-            Ok(())
-        } else {
-            self.output.as_mut().map_or(Ok(()), Output::complete)
-        }
-    }
-}
-
-impl Sink for Pending<'_> {
-    fn write(&mut self, data: &[u8]) -> Result<()> {
-        add(&mut self.extracted.code_object.size, len_u64(data));
-        self.hash.iter_mut().for_each(|hash| hash.update(data));
-        if let Some(head) = &mut self.head
-            && len_u64(head).saturating_add(len_u64(data)) < ContentKind::HEAD_LEN
-        {
-            head.extend_from_slice(data);
-            return Ok(());
-        }
-        self.start(data)?;
-        self.output.as_mut().map_or(Ok(()), |output| output.write(data))?;
-        self.complete()
-    }
-
-    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        add(&mut self.extracted.code_object.size, slice.len());
-        if let Some(hash) = &mut self.hash {
-            slice.read_blocks(&mut |block| {
-                hash.update(block);
-                Ok(())
-            })?;
-        }
-        let head = slice.slice(0, slice.len().min(ContentKind::HEAD_LEN)).map_or(&[][..], |head| head.bytes());
-        self.start(head)?;
-        self.output.as_mut().map_or(Ok(()), |output| output.copy(slice))?;
-        self.complete()
-    }
 }
 
 #[cfg(test)]
