@@ -7,17 +7,18 @@ mod code_object;
 mod diff;
 mod kernels;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod verify;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
-use crate::job::{Extracted, Inspected, KpackReference, NotRead};
+use crate::job::{Extracted, Inspected, KpackReference, NotRead, Rule};
 use crate::runtime::{Device, Served};
 use crate::scan::{CodeObject, Place};
 pub(crate) use code_object::arguments;
@@ -48,10 +49,23 @@ macro_rules! serialized_as {
 }
 use serialized_as;
 
-serialized_as!(Inspected => File, KpackReference => Reference, NotRead => Unread);
+serialized_as!(Inspected => File, KpackReference => Reference, NotRead => Unread, Place => Inside);
 
 fn shown(path: &Path) -> Cow<'_, str> {
     path.to_string_lossy()
+}
+
+pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    shown(path).serialize(serializer)
+}
+
+pub(crate) fn rule<S: Serializer>(rule: &Rule, serializer: S) -> Result<S::Ok, S::Error> {
+    rule.name().serialize(serializer)
+}
+
+/// The sum of some numbers.
+pub(crate) fn sum<S: Serializer>(of: &BTreeMap<&str, usize>, serializer: S) -> Result<S::Ok, S::Error> {
+    of.values().sum::<usize>().serialize(serializer)
 }
 
 /// A report, with what all have.

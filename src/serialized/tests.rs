@@ -48,7 +48,7 @@ pub(super) fn presences(_: &mut SchemaGenerator) -> Schema {
     names(&["lost", "gained", "replaced", "in both"])
 }
 
-pub(super) fn rules(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn rules(_: &mut SchemaGenerator) -> Schema {
     use Rule::*;
     let of_bundles = [Readable, Trailing, EntryId, Feature, Duplicate, Conflict, Overlap, Target];
     let others = [Rule::CodeObject, Loadable, Kpack, Expected, Unexpected, Compressed];

@@ -44,37 +44,51 @@ pub struct Verify {
 
 /// The contents of a file, and its faults.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
+#[cfg_attr(all(test, feature = "serde"), schemars(rename = "VerifiedFile", description = "A file."))]
 #[non_exhaustive]
 pub struct Verified {
-    /// The path, as the caller gave it.
+    /// The path as named on the command line, or as found in a directory. Bytes that are not UTF-8 are replaced by U+FFFD, so such a path
+    /// cannot be opened.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serialized::path"))]
     pub path: PathBuf,
-    /// The number of checked bundles.
+    /// The number of bundles that were checked: bundles, text bundles, fat objects and offload binaries.
     pub bundles: usize,
-    /// The number of checked code objects, in bundles and outside.
+    /// The number of code objects that were checked, including host code and empty ones.
     pub code_objects: usize,
-    /// The number of checked code objects outside bundles.
+    /// The number of code objects without a bundle.
     pub without_bundle: usize,
-    /// The number of entries for devices that are text or empty, in bundles that hold nothing else for devices.
+    /// The number of code objects for devices that are empty or text, in bundles that have nothing else for devices, such as bundles of
+    /// assembly. Next to other code objects, they are faults.
     pub without_code: usize,
-    /// The listed parts that were recognised but not read, in file order. They contain, or may contain, device code.
-    pub unread: Vec<NotRead>,
-    /// The number of further parts that were not read, by the [name](Unread::name) of their format. At most 10,000 are
-    /// listed for a file.
-    pub more_unread: BTreeMap<&'static str, usize>,
-    /// The listed faults, in file order.
+    /// The faults in file order, at most 10,000 of a file.
     pub faults: Vec<Fault>,
-    /// The number of faults that are not listed. At most 10,000 are listed for a file.
+    /// The number of faults that are not listed.
     pub more_faults: usize,
-    /// The number of references to kpack archives, in which the device code of a split library is.
+    /// Parts that are recognised but not read, in file order, at most 10,000 of a file.
+    pub unread: Vec<NotRead>,
+    /// The number of parts that are recognised but neither read nor listed, by the [name](Unread::name) of their format.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serialized::sum"))]
+    #[cfg_attr(
+        all(test, feature = "serde"),
+        schemars(with = "usize", description = "The number of parts that are recognised but neither read nor listed.")
+    )]
+    pub more_unread: BTreeMap<&'static str, usize>,
+    /// The number of references to kpack archives with the device code of split ROCm libraries.
     pub kpack_references: usize,
     /// The names of the [expected](Verify::expect) GPUs that some code of the file serves.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub served: Vec<String>,
     /// Whether every library has code for each expected GPU in some of its bundles: what
     /// [`Extent::Libraries`] asks.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub is_served_by_libraries: bool,
     /// What can only be checked together with other files.
+    #[cfg_attr(feature = "serde", serde(skip))]
     kpack: kpack_tree::KpackFacts,
     /// The size of the listed faults, in bytes.
+    #[cfg_attr(feature = "serde", serde(skip))]
     listed_bytes: u64,
 }
 
@@ -91,21 +105,43 @@ pub struct NotRead {
 
 /// A fault.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Fault {
-    /// The place.
-    pub place: Place,
-    /// The index of the bundle at the place, from 0; `None` if the fault is not in a bundle.
-    pub bundle: Option<usize>,
-    /// The offset in bytes, relative to the origin of the place.
-    pub offset: Option<u64>,
     /// The broken rule.
+    ///
+    /// `readable`: headers, ranges, sizes and hashes agree with the data, and wrappers point at fatbins, bundles or references to kpack
+    /// archives. `trailing`: there is only padding between bundles, after them, and after packages. `entry-id`: every bundle entry ID is
+    /// valid. `feature`: a processor has the features that its target ID sets. `duplicate`: no two entries of a bundle have the same ID.
+    /// `conflict`: a feature is set in all entries for a processor, or in none. `overlap`: code objects do not overlap. `target`: an ELF
+    /// file for a GPU is built for the target in its entry ID. `code-object`: headers, tables, symbols and notes of ELF files, SPIR-V and
+    /// bitcode are in bounds and agree, PTX is complete, and next to code no entry for a device is empty or text; offsets in `text` count
+    /// from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them. `kpack`: the kpack archives
+    /// of a split library have code for all of its wrappers or for none of them, for each target ID that they claim, and only code that is
+    /// claimed and loaded. `expected`: with `--expect`, every bundle serves every GPU of the vendors for which it has entries, where
+    /// offload binaries at one place are one bundle for each source file; with `--expect-any`, every library serves it with any of its
+    /// bundles. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a
+    /// bundle, fatbin or offload binary has at most that many bytes of plain code.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serialized::rule"))]
+    #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::serialized::tests::rules"))]
     pub rule: Rule,
-    /// A description of the fault.
+    /// The place.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub place: Place,
+    /// The number of the bundle among those at the same place (path, member, section), counted from 0. Null if the fault is not in a
+    /// bundle.
+    pub bundle: Option<usize>,
+    /// The offset of the bundle or, for `trailing`, of the bytes that do not belong there: from the start of the file, or from the start of
+    /// the innermost inflated data, such as a deflated member of a zip file. Null if `bundle` is, except for `trailing`, and after a
+    /// package that is compressed as a whole.
+    pub offset: Option<u64>,
+    /// The fault, as a sentence for people.
     pub text: String,
-    /// The GPU that is not served, or for which there is code that is not expected.
+    /// For `expected`, the GPU that the bundle or the library does not serve; for `unexpected`, the GPU for which it has code. Null for
+    /// other rules.
     pub gpu: Option<String>,
-    /// The name of the bundle's source file, safe to print on a terminal, if a GPU is not served or not expected.
+    /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records it. Otherwise null.
     pub source: Option<String>,
 }
 
