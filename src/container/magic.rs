@@ -77,8 +77,13 @@ pub(crate) enum Magic {
 
 /// A format that is recognised but not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
 pub struct Unread {
+    /// The format, for people, such as `7-Zip archive`.
+    #[cfg_attr(feature = "serde", serde(rename = "what"))]
     name: &'static str,
+    /// Whether it certainly contains device code. A compressed archive, for example, may contain anything.
     is_device_code: bool,
 }
 

@@ -49,7 +49,7 @@ macro_rules! serialized_as {
 }
 use serialized_as;
 
-serialized_as!(Inspected => File, KpackReference => Reference, NotRead => Unread, Place => Inside);
+serialized_as!(Inspected => File, KpackReference => Reference, Place => Inside);
 
 fn shown(path: &Path) -> Cow<'_, str> {
     path.to_string_lossy()
@@ -211,26 +211,6 @@ struct ServedGpu {
     gpu: String,
     #[serde(flatten)]
     served: Served,
-}
-
-/// A part that is recognised but not read.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-struct Unread {
-    #[serde(flatten)]
-    inside: Inside,
-    /// Its offset from the start of the file, or from the start of the innermost inflated data, such as a deflated member of a zip file.
-    offset: u64,
-    /// The format, for people, such as `7-Zip archive`.
-    what: &'static str,
-    /// Whether it certainly contains device code. A compressed archive, for example, may contain anything.
-    is_device_code: bool,
-}
-
-impl Unread {
-    fn of(NotRead { place, offset, what }: &NotRead) -> Self {
-        Self { inside: Inside::of(place), offset: *offset, what: what.name(), is_device_code: what.is_device_code() }
-    }
 }
 
 /// A reference of a split ROCm library to the kpack archives with its device code.

@@ -92,14 +92,18 @@ pub struct Verified {
     listed_bytes: u64,
 }
 
-/// A part that was recognised but not read.
+/// A part that is recognised but not read.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema), schemars(rename = "Unread"))]
 pub struct NotRead {
     /// The place.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub place: Place,
-    /// The offset in bytes, relative to the origin of the place.
+    /// Its offset from the start of the file, or from the start of the innermost inflated data, such as a deflated member of a zip file.
     pub offset: u64,
     /// The format.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub what: Unread,
 }
 
