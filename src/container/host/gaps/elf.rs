@@ -665,6 +665,7 @@ impl<'d> Program<'d> {
 mod tests {
     use object::elf::{Machine, ProgramType, SectionType};
 
+    use super::super::changed;
     use super::*;
 
     /// The alignment of memory in some samples, in bytes.
@@ -795,23 +796,6 @@ mod tests {
             put(symbols + index * 24, &ENCODING.encode(&[symbol]));
         }
         Sample { data, gaps, is_program }
-    }
-
-    fn changed(data: &[u8], changes: &[Change<'_>]) -> Vec<u8> {
-        let (mut new, mut at) = (Vec::new(), 0);
-        for (range, pieces) in changes {
-            new.extend_from_slice(&data[at..usize::try_from(range.start).unwrap()]);
-            for piece in pieces {
-                match piece {
-                    Piece::Bytes(bytes) => new.extend_from_slice(bytes),
-                    Piece::Zeros(len) => new.resize(new.len() + usize::try_from(*len).unwrap(), 0),
-                    Piece::Input(_) => unreachable!(),
-                }
-            }
-            at = usize::try_from(range.end).unwrap();
-        }
-        new.extend_from_slice(&data[at..]);
-        new
     }
 
     /// What the program headers load: runs of addresses, and their bytes.

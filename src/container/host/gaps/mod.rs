@@ -39,3 +39,22 @@ impl Moves {
         })
     }
 }
+
+/// A file with some changes.
+#[cfg(test)]
+fn changed(data: &[u8], changes: &[Change<'_>]) -> Vec<u8> {
+    let (mut new, mut at) = (Vec::new(), 0);
+    for (range, pieces) in changes {
+        new.extend_from_slice(&data[at..usize::try_from(range.start).unwrap()]);
+        for piece in pieces {
+            match piece {
+                Piece::Bytes(bytes) => new.extend_from_slice(bytes),
+                Piece::Zeros(len) => new.resize(new.len() + usize::try_from(*len).unwrap(), 0),
+                Piece::Input(_) => unreachable!(),
+            }
+        }
+        at = usize::try_from(range.end).unwrap();
+    }
+    new.extend_from_slice(&data[at..]);
+    new
+}

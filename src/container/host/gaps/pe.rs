@@ -606,3 +606,99 @@ impl Sink for Checksum {
         slice.read_blocks(&mut |block| self.write(block))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::changed;
+    use super::*;
+    use crate::container::fatbin;
+    use crate::io::input::Input;
+
+    const TABLE: u64 = 0x40 + 4 + COFF_LEN + 240;
+
+    /// A library with headers of some length, whose section of device code has gaps of two pages each, and with a checksum that
+    /// may be none.
+    fn library(headers: u64, gaps: u64, checksum: u64) -> (Vec<u8>, Vec<Range<u64>>) {
+        let code = (1 + 3 * gaps) * PAGE;
+        let mut data = vec![0; usize::try_from(headers + code + 512).unwrap()];
+        let mut put = |at: u64, new: &[u8]| super::put(&mut data, at, new).unwrap();
+        let optional = 0x44 + COFF_LEN;
+        let section = |name: &[u8; 8], memory: u64, address: u64, size: u64, offset: u64| {
+            Section { name: *name, memory, address, size, offset, rest: [0; 16] }.write().unwrap()
+        };
+        put(0, b"MZ");
+        put(60, &[0x40]);
+        put(0x40, b"PE\0\0\x64\x86\x02");
+        put(0x44 + OPTIONAL_LEN, &[240]);
+        put(optional, &[0x0b, 2]);
+        let fields = [(DATA_LEN, code + 512), (SECTION_ALIGNMENT, PAGE), (FILE_ALIGNMENT, 512), (HEADERS_LEN, headers)];
+        for (at, field) in fields.into_iter().chain([(CHECKSUM, checksum)]) {
+            put(optional + at, &four(field).unwrap());
+        }
+        put(TABLE, &section(b".nv_fatb", code - 100, PAGE, code, headers));
+        put(TABLE + SECTION_LEN, &section(b".data\0\0\0", 300, PAGE + code, 512, headers + code));
+        put(headers, &fatbin::MAGIC);
+        put(headers + code, b"data");
+        let gaps = (0..gaps).map(|gap| headers + gap * 3 * PAGE + 50..headers + (gap + 1) * 3 * PAGE - 8);
+        let gaps: Vec<_> = gaps.inspect(|gap| put(gap.end, b"code")).collect();
+        (data, gaps)
+    }
+
+    /// What is loaded: addresses and bytes of sections, without the zeros at their ends.
+    fn memory(data: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        let mut memory: Vec<(u64, Vec<u8>)> = Vec::new();
+        for section in Image::read(data).unwrap().sections {
+            let bytes = part(data, section.range()).unwrap();
+            match memory.last_mut() {
+                Some((start, before)) if section.name == *b".nv_fatb" => {
+                    before.resize(usize::try_from(section.address - *start).unwrap(), 0);
+                    before.extend(bytes);
+                }
+                _ => memory.push((section.address, bytes.to_vec())),
+            }
+        }
+        memory.iter_mut().for_each(|(_, bytes)| bytes.truncate(bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1));
+        memory
+    }
+
+    #[test]
+    fn headers_of_any_length_have_room_and_come_back() {
+        for headers in (1..=8).map(|number| number * 512) {
+            for count in (1..if cfg!(miri) { 5 } else { 110 }).step_by(3) {
+                let (data, gaps) = library(headers, count, 1 - headers / 512 % 2);
+                let closed = Input::from_bytes("in", data.clone());
+                let small = changed(&data, &close(closed.as_slice(), &gaps).unwrap());
+                let image = Image::read(&small).unwrap();
+                let what = format!("{headers} bytes of headers, {count} gaps, {} sections", image.sections.len());
+                assert!(small.len() < data.len() && memory(&small) == memory(&data), "{what}");
+                assert!(image.sections.len() <= SECTIONS_MAX && image.len <= PAGE, "{what}");
+                // All gaps as far as there is room up to the first section, or up to the end of headers that do not grow.
+                let is_fitting = headers == 512;
+                let end = if is_fitting { PAGE } else { headers - 512 };
+                let room = (end - TABLE) / SECTION_LEN;
+                assert_eq!(to_u64(image.sections.len()), room.min(96).min(2 + count).max(2), "{what}");
+                let back = open(&small).map(|changes| {
+                    let opened = Input::from_bytes("in", changed(&small, &changes));
+                    changed(opened.bytes(), &close(opened.as_slice(), &[]).unwrap())
+                });
+                let all = Input::from_bytes("in", data);
+                let expected = changed(all.bytes(), &close(all.as_slice(), &[]).unwrap());
+                assert!(back.unwrap_or(small) == expected, "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_checksum_is_that_of_its_parts() {
+        let sum = |parts: &[&[u8]]| {
+            let mut checksum = Checksum::default();
+            parts.iter().for_each(|part| checksum.write(part).unwrap());
+            checksum.value()
+        };
+        assert_eq!(sum(&[&[1, 2, 3]]), 0x201 + 3 + 3);
+        assert_eq!(sum(&[&[0xff, 0xff, 2]]), 2 + 3);
+        for parts in [&[&[1][..], &[2, 3]][..], &[&[1, 2], &[3]], &[&[], &[1], &[], &[2], &[3]]] {
+            assert_eq!(sum(parts), sum(&[&[1, 2, 3]]));
+        }
+    }
+}
