@@ -69,7 +69,7 @@ pub use found::{Finding, Format, Found};
 pub(crate) use kpack::target_in;
 pub use kpack::{Follow, Followed, Split};
 pub(crate) use outside::sources;
-pub(crate) use overlap::bundle_sections;
+pub(crate) use overlap::{bundle_sections, movable_sections};
 pub(crate) use packages::{HEAD, exceeded};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub use place::{Origin, Place, Step};

@@ -34,19 +34,34 @@ impl Lying<'_> {
     }
 }
 
+/// What sections begin with in which bundles stay at their offsets.
+const BUNDLES: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary];
+
+/// The same of objects in which they may move. Readers look for offload binaries directly one after another.
+const MOVABLE: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary, Magic::OffloadBinary];
+
 /// The sections of an ELF or PE file that begin with a bundle or a fatbin, in the order of their offsets, each range once.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] if one of them shares bytes with another section or with a table,
 /// [`ErrorKind::Malformed`] if the sections cannot be read.
 pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
+    sections_with(data, BUNDLES)
+}
+
+/// The same of an object in which bundles may move, and those that begin with an offload binary.
+pub(crate) fn movable_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
+    sections_with(data, MOVABLE)
+}
+
+fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>> {
     // This call limits the total length of the names.
     let device = sections::read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
     // The section table may be in any order.
     let mut runs = BTreeMap::new();
     for ChosenSection { range, .. } in device.iter().filter(|section| section.holds.is_read()) {
         let run = data.claimed(range)?;
-        if matches!(Magic::identify(run.bytes()), Magic::Bundle | Magic::CompressedBundle | Magic::FatBinary) {
+        if magics.contains(&Magic::identify(run.bytes())) {
             runs.insert((range.start, range.end), run);
         }
     }

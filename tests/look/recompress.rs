@@ -603,7 +603,7 @@ fn files_without_bundles_are_refused() {
         (fixture("bitcode/llvm22-link.bc"), "an LLVM bitcode file", "recompress takes bundles"),
         (Elf::amdgpu(0x3f).write(&[]), "a code object without a bundle around it", "pack it with --compress"),
         (
-            fixture("offload/llvm22-embedded.o"),
+            Elf::LIBRARY.write(&[Section::new(".llvm.offloading", &fixture("offload/v2.offload"))]),
             "an ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin",
             "recompress takes bundles",
         ),

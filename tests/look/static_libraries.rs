@@ -114,6 +114,40 @@ fn linkers_make_the_same_of_smaller_objects_and_libraries() {
     }
 }
 
+/// Stubs for more functions of HIP's runtime, which clang's linker wrapper calls.
+const MORE: &str =
+    "void __hipRegisterManagedVar() {}\nvoid __hipRegisterSurface() {}\nvoid __hipRegisterTexture() {}\n";
+
+#[test]
+fn the_linker_wrapper_takes_what_is_kept_of_offload_binaries() {
+    let Some(built) = Built::new("offload binaries after recompress", "--offload-new-driver") else { return };
+    fs::write(built.at("more.c"), MORE).unwrap();
+    let options = ["-nogpulib", "-nogpuinc", "-fPIC", "-O1", "--offload-arch=gfx906,gfx90a", "-fgpu-rdc", "-DNAME=one"];
+    let hip = [&["-x", "hip", "source.hip", "--offload-new-driver"][..], &options, &["-cuid=x", "-c", "-o", "rdc.o"]];
+    built.run("clang", &hip.concat());
+    built.run("clang", &["-c", "runtime.c", "-o", "runtime.o"]);
+    built.run("clang", &["-c", "more.c", "-o", "more.o"]);
+    built.run("llvm-ar", &["rcs", "rdc.a", "rdc.o"]);
+    let link = |name: &str| {
+        let more = ["more.o", "runtime.o", "-shared", "-nogpulib", "-fuse-ld=lld", "-o", "library"];
+        built.run(
+            "clang",
+            &[&["--offload-link", "-Wl,--whole-archive", name, "-Wl,--no-whole-archive"][..], &more].concat(),
+        );
+        extracted(&built.at("library"), &["--target=gfx906"])
+    };
+    let expected = link("rdc.o");
+    assert_eq!(expected.len(), 1);
+    for name in ["rdc.o", "rdc.a"] {
+        let said = built.recompress(name, "small", &["--keep=gfx906"]);
+        assert!(said.contains("1 code object left out; the file is "), "{said}");
+        let (_, listed, _) = text(&tool_in(built.dir.path(), &["inspect", "small"]));
+        assert!(listed.contains("gfx906") && !listed.contains("gfx90a"), "{listed}");
+        fs::rename(built.at("small"), built.at(&format!("small-{name}"))).unwrap();
+        assert!(link(&format!("small-{name}")) == expected, "{name}");
+    }
+}
+
 #[test]
 fn members_and_the_index_of_a_library_stay() {
     let Some(built) = Built::new("the index of a smaller library", "--no-offload-new-driver") else { return };

@@ -64,7 +64,12 @@ pub fn recompress(data: &[u8]) {
         return static_libraries::as_it_is(data, &change);
     }
     let Some((output, result)) = change.run(&room) else { return };
-    let (before, after) = (Held::of(data, &|code_object| change.keeps(code_object)), Held::of(&output, &|_| true));
+    let keeps = |code_object: &CodeObjectRef<'_>| change.keeps(code_object);
+    // They are rewritten where sections can move.
+    let is_object = data.starts_with(b"\x7fELF") && data[16..18] == [1, 0];
+    let with_offload_binaries = is_object && Held::of(data, &keeps, false).bundles.len() != result.bundles;
+    let (before, after) =
+        (Held::of(data, &keeps, with_offload_binaries), Held::of(&output, &|_| true, with_offload_binaries));
     let is_pe = data.starts_with(b"MZ");
     let is_program = is_pe || data.starts_with(b"\x7fELF");
     if is_program && overlap(&before.bundles) {
@@ -82,11 +87,12 @@ pub fn recompress(data: &[u8]) {
             "runtimes load other code than before"
         );
     }
-    assert!(after.bundles.len() == result.bundles && after.stored() == result.after, "what there is");
+    let is_all = after.bundles.len() == result.bundles || with_offload_binaries && result.dropped > 0;
+    assert!(is_all && after.stored() == result.after, "what there is");
     if is_pe {
         assert!(change.compression.is_none() || output.len() <= data.len(), "larger than before");
         pe(data, &output, &before, &after);
-    } else if is_program && data[16..18] == [1, 0] {
+    } else if is_object {
         static_libraries::is_followed(data, &output);
     } else if is_program {
         program(data, &output, &before.bundles, &after.bundles);
@@ -120,7 +126,7 @@ pub fn recompress(data: &[u8]) {
         assert!(is_program || after.must_stay_compressed || is_unread, "cannot be made plain");
         return;
     };
-    let plain = Held::of(&plain, &|_| true);
+    let plain = Held::of(&plain, &|_| true, with_offload_binaries);
     assert!(is_program || plain.contents == after.contents, "other code objects when plain");
     assert!(plain.compressed <= usize::from(is_program) * after.compressed, "compressed when plain");
 }
@@ -318,7 +324,7 @@ struct Held {
 }
 
 impl Held {
-    fn of(data: &[u8], keeps: &dyn Fn(&CodeObjectRef<'_>) -> bool) -> Self {
+    fn of(data: &[u8], keeps: &dyn Fn(&CodeObjectRef<'_>) -> bool, with_offload_binaries: bool) -> Self {
         let mut held = Self::default();
         let mut left = COMPARED_MAX;
         let look = &mut |found: &Found<'_>| {
@@ -326,7 +332,7 @@ impl Held {
             let is_compressed = data.get(start..).is_some_and(|data| data.starts_with(b"CCOB"));
             let is_own = match found.place.steps() {
                 [] => is_compressed || matches!(found.format, Format::Bundle | Format::TextBundle | Format::Fatbin),
-                [Step::Section(_)] => is_compressed || found.format != Format::OffloadBinary,
+                [Step::Section(_)] => is_compressed || with_offload_binaries || found.format != Format::OffloadBinary,
                 _ => false,
             };
             let range = found.bundle.range().unwrap();

@@ -3,9 +3,10 @@
 use object::read::archive::{ArchiveFile, ArchiveMember};
 use object::read::elf::{FileHeader as _, Rela as _, SectionHeader as _, Sym as _};
 use object::{LittleEndian, elf};
+use offload_bundle::container::offload_binary::{ImageInfo, NewImage, Version, plan};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
-use offload_bundle::io::Input;
+use offload_bundle::io::{Input, write_to};
 use offload_bundle::scan::{Found, Pattern, Selection};
 
 use super::choices::Choices;
@@ -21,7 +22,7 @@ use super::wheels::code_objects;
 const IDS: [&str; 3] =
     ["host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx906", "hip-amdgcn-amd-amdhsa--gfx90a"];
 
-/// Bytes decide on relocatable objects with bundles and fatbins, in an archive of one of the dialects, and on what is kept of them.
+/// Bytes decide on relocatable objects with bundles, fatbins and offload binaries, in an archive of one of the dialects, and on what is kept of them.
 ///
 /// Each object becomes what it becomes alone. In it, everything but device code, symbols and relocations has the same bytes and the same
 /// alignment. Each symbol and each relocation leads to the same bundle, and symbols have its size; one that leads into the middle of a bundle is an error.
@@ -214,11 +215,33 @@ impl Made {
             Section::new(".symtab", &symbols).table(2, 8, 1, 24),
             Section::new(".strtab", &[0]).table(3, 0, 0, 0).aligned(1),
         ];
+        let offload_binaries = offload_binaries(choices);
+        sections.push(Section::new(".llvm.offloading", &offload_binaries).offloading().aligned(8));
         if choices.below(3) == 2 {
             sections.push(Section::new(".note", &[1; 5]).aligned(1));
         }
         Self { data: Elf::OBJECT.write(&sections), is_wrong }
     }
+}
+
+/// Offload binaries in a row, with images for two GPUs.
+fn offload_binaries(choices: &mut Choices<'_>) -> Vec<u8> {
+    let version = choices.pick(&[Version::V1, Version::V2]);
+    let contents: Vec<Vec<u8>> = (0..choices.below(4)).map(|_| choices.take(30).to_vec()).collect();
+    let image = |(number, content): (usize, &Vec<u8>)| {
+        let arch = if number % 2 == 0 { "gfx906" } else { "gfx90a" };
+        let strings = [("triple", "amdgcn-amd-amdhsa"), ("arch", arch)];
+        let strings = strings.map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).to_vec();
+        let info = ImageInfo { kind_number: 4, strings, ..ImageInfo::default() };
+        (info, content.clone())
+    };
+    let images: Vec<(ImageInfo, Vec<u8>)> = contents.iter().enumerate().map(image).collect();
+    let images = images.iter().map(|(info, content)| NewImage { info: info.clone(), content: content.into() });
+    let mut data = Vec::new();
+    for pieces in images.collect::<Vec<_>>().chunks(2).map(|images| plan(version, images).unwrap()) {
+        write_to(&pieces, &mut data).unwrap();
+    }
+    data
 }
 
 /// A symbol: type, section, value and size.

@@ -16,7 +16,7 @@ use super::kernel_names::KernelNames;
 use super::open;
 use super::rewrite::{Rewriter, changed, changed_len};
 use super::share::check_size;
-use crate::bytes::len_of;
+use crate::bytes::{len_of, tail};
 use crate::codec::{Codec, Compression};
 use crate::container::archive::is_debian_package;
 use crate::container::binary::Binary;
@@ -24,6 +24,7 @@ use crate::container::fatbin::{self, Fatbin, Packing};
 use crate::container::host::gaps::{elf, pe};
 use crate::container::host::relocatable::Relocatable;
 use crate::container::magic::Magic;
+use crate::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::text::Text;
 use crate::container::{Container, Entry, Limits, Member, Part, compressed};
@@ -34,7 +35,7 @@ use crate::io::meter::Meter;
 use crate::io::output::{self, Output};
 use crate::io::piece::{Change, Piece, total_len};
 use crate::runtime::Device;
-use crate::scan::{Budget, Format, Place, Selection, Wide, bundle_sections, is_zip};
+use crate::scan::{Budget, Format, Place, Selection, Wide, bundle_sections, is_zip, movable_sections};
 use choice::{Choice, Chosen};
 
 pub use choice::{Missed, Removed};
@@ -452,7 +453,7 @@ impl<'j> Recompression<'j> {
         }
         let may_move = !self.job.keep_offsets && self.replacing.is_none();
         if let Some(object) = Relocatable::read(data.bytes()).filter(|_| may_move) {
-            let sections = bundle_sections(data)?;
+            let sections = movable_sections(data)?;
             if !sections.is_empty() && object.can_change(sections.iter().map(|section| section.offset()..section.end()))
             {
                 return object::rewrite(self, data, (&object, sections), output, observer);
@@ -521,9 +522,11 @@ impl<'j> Recompression<'j> {
     ) -> Result<(Rewritten, Vec<Range<u64>>)> {
         let to = Rewriter::new(data, output);
         let mut work = FileRewrite { run: self, data, to, result: Recompressed::default(), left: 0 };
-        match is_program(Magic::identify(data.bytes())) {
-            true => work.program(observer)?,
-            false => drop(work.sequence(data, observer)?),
+        match Magic::identify(data.bytes()) {
+            magic if is_program(magic) => work.program(observer)?,
+            // `package --compress` writes these again.
+            Magic::OffloadBinary => {}
+            _ => drop(work.sequence(data, observer)?),
         }
         work.finish()
     }
@@ -603,7 +606,7 @@ impl FileRewrite<'_, '_> {
             }
             let (old, position) = (bundle.range()?, self.to.written().saturating_sub(start));
             let old = old.start.saturating_sub(row.offset())..old.end.saturating_sub(row.offset());
-            let new = first_aligned_as(old.start, position);
+            let new = if self.is_offload_binary(&bundle) { position } else { first_aligned_as(old.start, position) };
             self.to.write(&[Piece::Zeros(new.saturating_sub(position))])?;
             self.to.skip_until(bundle.offset);
             self.bundle_or_refusal(&bundle, None, observer)?;
@@ -649,8 +652,12 @@ impl FileRewrite<'_, '_> {
     /// Whether the bundle is a fat object, which this job rejects: linkers need it as an object, and a rewritten one
     /// would no longer be one.
     fn is_fat_object(&self, bundle: &Bundle<'_>) -> Result<bool> {
-        let is_fatbin = Magic::identify(bundle.beginning()) == Magic::FatBinary;
-        Ok(!is_fatbin && Wide::form_of(bundle).with_path(self.data.path())? == Format::FatObject)
+        let is_other = Magic::identify(bundle.beginning()) == Magic::FatBinary || self.is_offload_binary(bundle);
+        Ok(!is_other && Wide::form_of(bundle).with_path(self.data.path())? == Format::FatObject)
+    }
+
+    fn is_offload_binary(&self, bundle: &Bundle<'_>) -> bool {
+        tail(self.data.bytes(), bundle.offset).is_some_and(|data| Magic::identify(data) == Magic::OffloadBinary)
     }
 
     /// Rewrites a bundle, or keeps it and notes why it cannot be written without compression.
@@ -683,6 +690,9 @@ impl FileRewrite<'_, '_> {
         if Magic::identify(bundle.beginning()) == Magic::FatBinary {
             self.note_replaced(false);
             return self.fatbin(bundle, new, room);
+        }
+        if self.is_offload_binary(bundle) {
+            return self.offload_binary(bundle, room);
         }
         let kept = if new.is_some() { Some((0..bundle.entries.len()).collect()) } else { self.kept(bundle)? };
         let mut contents = kept.map(|kept: Vec<usize>| contents(path, bundle, &kept)).transpose()?;
@@ -736,6 +746,31 @@ impl FileRewrite<'_, '_> {
         let is_same = kept.is_none() && len == before && !bundle.entries.is_empty();
         let would_grow = is_same && packing != Packing::Plain;
         self.count(bundle, len, would_grow, room)
+    }
+
+    /// Rewrites an offload binary, from which images may be removed. Without images nothing is left of it.
+    fn offload_binary(&mut self, bundle: &Bundle<'_>, room: Option<u64>) -> Result<()> {
+        // The images of a SYCLBIN file are parts of one another.
+        let is_one = bundle
+            .entries
+            .iter()
+            .filter_map(|entry| entry.image.as_ref())
+            .any(|info| info.image_kind == ImageKind::SyclBin);
+        let kept = if is_one { None } else { self.kept(bundle)? };
+        let Some(kept) = kept else {
+            self.to.write(&[Piece::Input(self.data.claimed(&bundle.range()?)?)])?;
+            return self.count(bundle, bundle.stored_len()?, false, room);
+        };
+        check_size(self.data.path(), bundle, kept.iter().copied())?;
+        let contents = kept.iter().map(|&index| bundle.content(index)).collect::<Result<Vec<_>>>()?;
+        let infos = kept.iter().map(|&index| bundle.entries.get(index)?.image.as_deref().cloned());
+        let images = infos
+            .zip(&contents)
+            .map(|(info, content)| NewImage { info: info.unwrap_or_default(), content: content.as_slice() });
+        let version = if bundle.compressed.is_some() { Version::V3 } else { Version::V2 };
+        let pieces = offload_binary::plan(version, &images.collect::<Vec<_>>())?;
+        self.to.write(&pieces)?;
+        self.count(bundle, total_len(&pieces)?, false, room)
     }
 
     /// Fails if a bundle that must stay at its offset needs more than `room` bytes.
@@ -867,7 +902,11 @@ fn may_hold_bundles(magic: Magic) -> bool {
 
 /// The container of the bundles that data begins with.
 fn container_of(data: Slice<'_>) -> &'static dyn Container {
-    if Magic::identify(data.bytes()) == Magic::FatBinary { &Fatbin } else { &Wide }
+    match Magic::identify(data.bytes()) {
+        Magic::FatBinary => &Fatbin,
+        Magic::OffloadBinary => &OffloadBinary { version: Version::V1, hip_number: HipNumber::Current },
+        _ => &Wide,
+    }
 }
 
 /// Fails if the end of a text bundle would be lost: unless it is compressed, it ends only at the end of the file.
