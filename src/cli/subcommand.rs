@@ -28,7 +28,7 @@ pub(super) trait Options: Parser {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode>;
 }
 
-/// The option of every subcommand.
+// The option of every subcommand. As a documentation comment, it would replace their descriptions.
 #[derive(Clone, Copy, Debug, Args)]
 struct MessageOption {
     /// Form of the messages on standard error.
