@@ -2,7 +2,6 @@
 """Writes `offload_bundle/reports.py`, the types of the JSON reports, from the schemas in `docs/`: `generate.py > FILE`."""
 
 import json
-import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,11 @@ Made from the JSON schemas by `packaging/python/generate.py`: change these, not 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Optional
 
 from ._decode import Report
 '''
-SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+SCALARS = {"string": "str", "integer": "int", "boolean": "bool", "null": "None"}
 
 
 def main() -> None:
@@ -74,20 +73,17 @@ def type_of(schema: dict[str, Any]) -> str:
         return union([type_of({**schema, "type": part}) for part in schema["type"]])
     if schema.get("type") == "array":
         return f"list[{type_of(schema['items'])}]"
-    if schema.get("type") == "object":
-        return f"dict[str, {type_of(schema['additionalProperties'])}]" if "properties" not in schema else "Any"
-    return SCALARS.get(schema.get("type", ""), "str" if "enum" in schema else "Any")
+    return "str" if "enum" in schema else SCALARS[schema["type"]]
 
 
 def union(types: list[str]) -> str:
     types = sorted(set(types), key=types.index)
-    some = [name for name in types if name != "None"]
-    of_type = some[0] if len(some) == 1 else "Any"
+    [of_type] = [name for name in types if name != "None"]
     return of_type if "None" not in types else optional(of_type)
 
 
 def optional(of_type: str) -> str:
-    return of_type if re.match(r"Optional\[|Any$", of_type) else f"Optional[{of_type}]"
+    return of_type if of_type.startswith("Optional[") else f"Optional[{of_type}]"
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use offload_bundle::Error;
 use offload_bundle::Event;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
-use offload_bundle::job::{Destination, Extract, Extracted, Source};
+use offload_bundle::job::{Destination, Extract, Extracted, KernelNames, Source};
 use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::ExtractReport;
 
@@ -60,7 +60,9 @@ pub(super) struct ExtractOptions {
         value_name = "NAME",
         long_help = "Extract only code objects that define this kernel or global variable, PTX too. The name is mangled or not, as `kernels` \
             prints it; a name may have the wildcards * ? and [...], unless it ends with a parenthesis, and must match the whole name. \
-            May be repeated: each must be defined, and what defines any of them is extracted."
+            May be repeated: each must be defined, and what defines any of them is extracted. Code whose kernels are not known \
+            (SPIR-V, bitcode, AMD's code object version 2) is not.",
+        value_parser = NonEmptyStringValueParser::new()
     )]
     kernel: Vec<String>,
     #[command(flatten)]
@@ -118,7 +120,8 @@ impl Options for ExtractOptions {
         let mut extract = Extract::new(inputs, selection, destination);
         (extract.scan, extract.devices, extract.sha256) = (scan, devices, self.json);
         if !self.kernel.is_empty() {
-            extract.kernels = Some(patterns::kernel_names(&self.kernel.join("\n"))?);
+            let names = self.kernel.iter().map(String::as_str);
+            extract.kernels = Some(KernelNames::new(names, patterns::demangled));
         }
         let extracted = extract.run(&mut |event| match event {
             Event::LeftOut { error } => problems.push(error.into()),

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use anyhow::ensure;
 use clap::Args;
-use offload_bundle::job::{KernelNames, Matches};
+use offload_bundle::job::Matches;
 use offload_bundle::scan::{Comparison, Pattern, Selection};
 
 use super::kernels::demangle::Demangler;
@@ -66,10 +65,8 @@ pub(super) fn ensure_match(
     if is_accepted { Ok(()) } else { found.ensure_all(selection, files) }
 }
 
-/// Parses names of kernels, one in each line.
-pub(super) fn kernel_names(list: &str) -> anyhow::Result<KernelNames> {
+/// The C++ name of a kernel that was named in an option.
+pub(super) fn demangled(name: &[u8]) -> Option<String> {
     static DEMANGLER: LazyLock<Demangler> = LazyLock::new(Demangler::default);
-    let names = KernelNames::parse(list, |name| DEMANGLER.demangled(name));
-    ensure!(!names.names().is_empty(), "it names no kernel");
-    Ok(names)
+    DEMANGLER.demangled(name)
 }

@@ -178,7 +178,9 @@ fn kernel_names(path: &str) -> anyhow::Result<KernelNames> {
     let mut list = String::new();
     let len = File::open(path)?.take(NAMES_MAX + 1).read_to_string(&mut list)?;
     ensure!(u64::try_from(len)? <= NAMES_MAX, "it is longer than 64 MiB");
-    patterns::kernel_names(&list)
+    let names = KernelNames::parse(&list, patterns::demangled);
+    ensure!(!names.names().is_empty(), "it names no kernel");
+    Ok(names)
 }
 
 /// What was left out, a line for each GPU.

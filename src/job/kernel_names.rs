@@ -29,14 +29,19 @@ pub struct KernelNames {
 pub type Demangle = fn(&[u8]) -> Option<String>;
 
 impl KernelNames {
-    /// Reads a list with a name in each line. A name is mangled, or it is what `demangle` makes of it; with the wildcards `*`, `?` and `[...]`, it
-    /// stands for all kernels whose whole name matches. In a name that ends with a parenthesis, as the signature of a function
-    /// does, they stand for themselves. Empty lines, and those that begin with `#`, are passed over.
+    /// Reads a list with a name in each line, as of [`new`](Self::new). Empty lines, and those that begin with `#`, are passed over.
     pub fn parse(list: &str, demangle: Demangle) -> Self {
+        let lines = list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        Self::new(lines, demangle)
+    }
+
+    /// Some names. A name is mangled, or it is what `demangle` makes of it; with the wildcards `*`, `?` and `[...]`, it
+    /// stands for all kernels whose whole name matches. In a name that ends with a parenthesis, as the signature of a function
+    /// does, they stand for themselves.
+    pub fn new<'n>(typed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
         let mut all =
             Self { names: Vec::new(), by_name: HashMap::new(), patterns: Vec::new(), demangle, allow_unused: false };
-        let lines = list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        for line in lines {
+        for line in typed {
             let (name, index) = (plain(line), all.names.len());
             if all.by_name.contains_key(&name) {
                 continue;
@@ -55,15 +60,18 @@ impl KernelNames {
         &self.names
     }
 
-    /// The error that a file has no kernel of some names, unless these are [allowed](Self::allow_unused).
-    pub(super) fn ensure_used(&self, used: &HashSet<usize>, path: &Path) -> Result<()> {
+    /// The error that some files have no kernel of some names, unless these are [allowed](Self::allow_unused).
+    pub(super) fn ensure_used(&self, used: &HashSet<usize>, files: &[&Path]) -> Result<()> {
         let unused = self.names.iter().enumerate().filter(|(index, _)| !used.contains(index) && !self.allow_unused);
         let unused: Vec<String> = unused.map(|(_, name)| format!("'{}'", shown(name.as_bytes()))).collect();
         if unused.is_empty() {
             return Ok(());
         }
         let reason = format!("no code object defines a kernel {}", list(&unused));
-        Err(Error::refused(ErrorKind::NotFound, path, None, reason))
+        Err(match files {
+            [file] => Error::refused(ErrorKind::NotFound, *file, None, reason),
+            files => Error::new(ErrorKind::NotFound, format!("{reason} in {} files", files.len())),
+        })
     }
 
     /// The indices of the names that mean a kernel.
@@ -78,8 +86,8 @@ impl KernelNames {
         indices
     }
 
-    /// The indices of the names that mean kernels or variables of a code object; none if it is not known to have any kernels.
-    pub(super) fn in_code(&self, code: &[u8]) -> Result<Option<Vec<usize>>, Malformed> {
+    /// The indices of the names that mean kernels or variables of a code object, and whether it is known to have kernels.
+    pub(super) fn in_code(&self, code: &[u8]) -> Result<(Vec<usize>, bool), Malformed> {
         let kernels = kernels::of(code)?;
         let mut names: HashSet<&[u8]> = match ContentKind::of(code) {
             ContentKind::Ptx => ptx::names(code).collect(),
@@ -89,7 +97,7 @@ impl KernelNames {
         // The symbol of a kernel's descriptor is a variable too.
         names.extend(variables(code).into_iter().map(|name| name.strip_suffix(b".kd").unwrap_or(name)));
         let meant = names.into_iter().flat_map(|name| self.meaning(name)).collect();
-        Ok(has_kernels.then_some(meant))
+        Ok((meant, has_kernels))
     }
 }
 
@@ -136,7 +144,7 @@ mod tests {
             None
         };
         let names = KernelNames::parse("_ZN2ns6spillsIiEEvPT_.kd", demangle);
-        assert_eq!(names.in_code(code).unwrap(), Some(vec![0]));
+        assert_eq!(names.in_code(code).unwrap(), (vec![0], true));
         let mut demangled = DEMANGLED.take();
         demangled.sort_unstable();
         let mut kernels: Vec<_> = kernels::of(code).unwrap().iter().map(|kernel| kernel.name.to_vec()).collect();

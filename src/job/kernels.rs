@@ -249,9 +249,15 @@ pub(super) fn in_order<T>(mut items: Vec<(usize, T)>) -> Vec<T> {
 pub(super) type ReadKernels = fn(&[u8]) -> Result<Vec<Kernel>, Malformed>;
 
 pub(super) fn kernels_of(code_object: &CodeObject, code: &[u8], read: ReadKernels) -> Result<Vec<Kernel>> {
-    read(code).map_err(|malformed| {
+    of_kernels(code_object, read(code))
+}
+
+/// What was read of the kernels of a code object, with its place.
+pub(super) fn of_kernels<T>(code_object: &CodeObject, read: Result<T, Malformed>) -> Result<T> {
+    read.map_err(|malformed| {
         let text = format!("the kernels of '{}' cannot be read: {malformed}", shown(&code_object.id));
-        let malformed = Malformed::other(malformed.kind(), malformed.offset(), text);
+        // The offset in the text counts from the code object.
+        let malformed = Malformed::other(malformed.kind(), None, text);
         let place = &code_object.bundle.place;
         Error::malformed(place.file(), malformed).at(place)
     })

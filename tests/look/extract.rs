@@ -1144,6 +1144,10 @@ fn kernels_narrow_what_targets_and_runtimes_choose() {
     for (args, text) in [
         (vec!["--kernel", "nothing"], "no code object defines a kernel 'nothing'"),
         ([&fill[..], &["--kernel", "nothing"]].concat(), "no code object defines a kernel 'nothing'"),
+        (
+            vec!["--kernel", "fill*", "--kernel", "_Z3fooPfi", "-t", "gfx90a:xnack-", "--as-runtime"],
+            "no code object defines a kernel '_Z3fooPfi'",
+        ),
         ([&fill[..], &["-t", "sm_80"]].concat(), "no code object defines a kernel 'fill(float*, int)'"),
         ([&fill[..], &["-t", "gfx1030"]].concat(), "no code object matches 'gfx1030'"),
     ] {
@@ -1151,4 +1155,15 @@ fn kernels_narrow_what_targets_and_runtimes_choose() {
         assert!(outcome.status == 1 && outcome.stderr_text().contains(text), "{args:?}: {}", outcome.stderr_text());
         assert_eq!(written(&outcome, &["in"]).len(), 0);
     }
+    // Code whose kernels cannot be read may define it.
+    let mut damaged = fixture("kernels/llvm22-gfx90a.elf");
+    let note = memchr::memmem::find(&damaged, b"amdhsa.kernels").unwrap() + 14;
+    damaged[note] = 0xc1;
+    let ids = ["hip-amdgcn-amd-amdhsa--gfx90a:xnack-", "hip-amdgcn-amd-amdhsa--gfx90a:xnack+"];
+    let code = fixture("kernels/llvm22-gfx90a.elf");
+    let data = formats::binary(&[(HOST, b""), (ids[0], &code), (ids[1], &damaged)], 64);
+    let outcome = tool(&[&["extract", "in"], &fill[..]].concat(), &[("in", &data)]);
+    let text = "the kernels of 'hip-amdgcn-amd-amdhsa--gfx90a:xnack+' cannot be read";
+    assert!(outcome.status == 1 && outcome.stderr_text().contains(text), "{}", outcome.stderr_text());
+    assert_eq!(extract(&[&fill[..], &["-t", "gfx90a:xnack-"]].concat(), &data).len(), 1);
 }

@@ -2,6 +2,8 @@
 
 import io
 import os
+import pickle
+import shutil
 import tempfile
 from dataclasses import replace
 
@@ -53,6 +55,35 @@ assert raised(offload_bundle.extract, BUNDLE, target="gfx9999").kind == "not_fou
 # A name that looks like an option is a file.
 assert raised(offload_bundle.inspect, "--each").path == "--each"
 
+# Errors reach another process, as of a pool. Names end no lines of messages.
+copy = pickle.loads(pickle.dumps(error))
+assert (str(copy), copy.kind, copy.path) == (str(error), error.kind, error.path)
+with tempfile.TemporaryDirectory() as directory:
+    odd = os.path.join(directory, "a\u2028b\x85c")
+    shutil.copy(CUT, odd)
+    error = raised(offload_bundle.inspect, odd)
+    assert (error.kind, error.path) == ("malformed", odd), error
+    # What is sound in a directory is extracted.
+    shutil.copy(BUNDLE, directory)
+    error = raised(offload_bundle.extract, directory)
+    assert error.kind == "malformed" and [code.size for code in error.report.code_objects] == [22, 75]
+    assert error.report.code_objects[0].read() == b"code object for gfx906"
+    # A dash is the name of a file.
+    here = os.getcwd()
+    os.chdir(directory)
+    shutil.copy("llvm22-plain.bundle", "-")
+    assert len(targets(offload_bundle.inspect("-"))) == 3
+    offload_bundle.recompress("llvm22-plain.bundle", "-", keep="gfx906")
+    assert len(targets(offload_bundle.inspect("-"))) == 2
+    os.chdir(here)
+for wrong in [None, 1, [BUNDLE], io.StringIO("text")]:
+    try:
+        offload_bundle.inspect(wrong)
+        raise AssertionError(f"{wrong!r} is an input")
+    except TypeError:
+        pass
+assert len(targets(offload_bundle.inspect(BUNDLE))) == len(list(offload_bundle.extract(BUNDLE, target=[]))) + 1
+
 # Faults are no errors.
 report = offload_bundle.verify(BUNDLE, expect=["gfx906", "gfx1100"])
 assert not report.ok and [fault.gpu for file in report.files for fault in file.faults] == ["gfx1100"]
@@ -86,6 +117,7 @@ assert kernels, "no kernels"
 for kernel in kernels:
     [code] = offload_bundle.extract(kernel.uri)
     assert code.read()
+    assert code.uri in [found.uri for found in offload_bundle.extract("fixtures/kernels", kernel=[kernel.name, "fill*"])]
 
 # Fields that a later release may add are left out.
 assert decode(reports.Failure, {"condition": "size", "reason": "x", "more": 1}) == reports.Failure("size", "x")

@@ -27,10 +27,11 @@ R = TypeVar("R", bound=Report)
 
 
 class Error(Exception):
-    """What could not be done, as a sentence."""
+    """A file could not be read, or a command failed. Its text is the message of the command line."""
 
     kind: str
-    """`io`, `malformed`, `unsupported`, `limit`, `not_found`, `ambiguous`, `conflict`, `usage`, ...: `ErrorKind` of the library in Rust."""
+    """`io`, `referred`, `temporary`, `malformed`, `unsupported`, `limit`, `not_found`, `ambiguous`, `conflict`, `usage` or `internal`,
+    as in the library in Rust; `other` if the program gave none."""
     path: Optional[str]
     """The file at fault, if there is one."""
     place: Optional[str]
@@ -38,11 +39,15 @@ class Error(Exception):
     offset: Optional[int]
     """The offset of the fault, in bytes."""
     report: Optional[Report]
-    """What could be read nevertheless."""
+    """The report on what could be read, if there is one."""
 
     def __init__(self, message: str, kind: str, path: Optional[str], place: Optional[str], offset: Optional[int]):
-        super().__init__(message)
+        # All arguments, so that an error can be copied to another process.
+        super().__init__(message, kind, path, place, offset)
         self.kind, self.path, self.place, self.offset, self.report = kind, path, place, offset, None
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class _Directory:
@@ -119,7 +124,7 @@ def diff(
 def extract(
     *files: Input,
     target: Names = (),
-    kernel: Optional[str] = None,
+    kernel: Names = (),
     as_runtime: bool = False,
     recursive: bool = False,
     deep: bool = False,
@@ -127,12 +132,20 @@ def extract(
     """The code objects in files for some targets, with a kernel, or all of them. They are extracted into a directory for temporary files,
     which is removed when none of them is used any more."""
     directory = _Directory()
+    # Names of kernels may have commas.
+    named = [kernel] if isinstance(kernel, str) else list(kernel)
     options = {
-        "target": target, "kernel": kernel, "as-runtime": as_runtime, "recursive": recursive, "deep": deep, "output": directory.name,
+        "target": target, "kernel": _Each(named), "as-runtime": as_runtime, "recursive": recursive, "deep": deep, "output": directory.name,
     }
-    report = _report(reports.ExtractReport, "extract", files, options)
-    values = [{known.name: getattr(written, known.name) for known in fields(written)} for written in report.code_objects]
-    return iter([CodeObject(**value, directory=directory) for value in values])
+    def owned(written: reports.Written) -> CodeObject:
+        return CodeObject(**{known.name: getattr(written, known.name) for known in fields(written)}, directory=directory)
+
+    try:
+        return map(owned, _report(reports.ExtractReport, "extract", files, options).code_objects)
+    except Error as error:
+        if isinstance(error.report, reports.ExtractReport):
+            error.report.code_objects[:] = map(owned, error.report.code_objects)
+        raise
 
 
 def recompress(
@@ -150,7 +163,7 @@ def recompress(
     """Writes a file with smaller bundles, or with those for some GPUs alone. Returns what was done, in words. `output` may be
     the same file."""
     options = {
-        "output": os.fspath(output), "keep": keep, "keep-for": keep_for, "drop": drop, "level": level, "none": none,
+        "output": _path(output), "keep": keep, "keep-for": keep_for, "drop": drop, "level": level, "none": none,
         "keep-kernels": None if keep_kernels is None else os.fspath(keep_kernels), "allow-unused": allow_unused,
     }
     _, messages = _run("recompress", [file], options)
@@ -163,7 +176,11 @@ def _report(of_type: type[R], subcommand: str, files: Sequence[Input], options: 
     error = _error(messages)
     if not run.stdout:
         raise error or _unknown(run, messages)
-    report = decode(of_type, json.loads(run.stdout))
+    try:
+        report = decode(of_type, json.loads(run.stdout))
+    except ValueError:
+        # The program failed in the middle of it.
+        raise error or _unknown(run, messages) from None
     object.__setattr__(report, "status", run.returncode)
     if error is not None:
         error.report = report
@@ -179,30 +196,47 @@ def _run(
     data = b""
     for file in files:
         if isinstance(file, (str, os.PathLike)):
-            paths.append(os.fspath(file))
+            paths.append(_path(file))
             continue
         if "-" in paths:
             raise TypeError("only one input can be a file or bytes; the others have to be paths")
         paths.append("-")
-        data = file if isinstance(file, bytes) else file.read()
+        content = file if isinstance(file, bytes) else file.read() if hasattr(file, "read") else file
+        if not isinstance(content, bytes):
+            raise TypeError(f"an input is a path, a binary file or bytes, not {type(file).__name__}")
+        data = content
     words = [word for name, value in options.items() for word in _option(name, value)]
     command = [find(), subcommand, "--message-format=json", *words, "--", *paths]
     run = subprocess.run(command, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    messages = [_message(line) for line in run.stderr.decode("utf-8", "replace").splitlines()]
+    # Bytes end lines only where the program does.
+    messages = [_message(line.decode("utf-8", "replace")) for line in run.stderr.splitlines()]
     if run.returncode not in (0, 1) or (raises and run.returncode != 0):
         raise _error(messages) or _unknown(run, messages)
     return run, messages
 
 
+def _path(path: Union[str, "os.PathLike[str]"]) -> str:
+    """A path as a file of this name, also if that is what the program takes for its standard streams."""
+    named = os.fspath(path)
+    return "./-" if named == "-" else named
+
+
+class _Each(list[str]):
+    """Values of an option that is repeated for each."""
+
+
 def _option(name: str, value: Any) -> list[str]:
-    """The words of an option: none for one that was not given."""
-    if value is None or value is False or value == ():
+    """The arguments for an option; empty if it is unset."""
+    if value is None or value is False:
         return []
     if value is True:
         return [f"--{name}"]
     if isinstance(value, (str, int)):
         return [f"--{name}={value}"]
-    return [f"--{name}={','.join(value)}"]
+    values = list(value)
+    if isinstance(value, _Each):
+        return [f"--{name}={each}" for each in values]
+    return [f"--{name}={','.join(values)}"] if values else []
 
 
 def _message(line: str) -> dict[str, Any]:
@@ -225,4 +259,6 @@ def _error(messages: list[dict[str, Any]]) -> Optional[Error]:
 def _unknown(run: subprocess.CompletedProcess[bytes], messages: list[dict[str, Any]]) -> Error:
     """The error of a program that failed for another reason."""
     text = "\n".join(message["message"] for message in messages) or f"exit status {run.returncode}"
+    # What follows an error in arguments is about the command line.
+    text = text.split("\n\n")[0]
     return Error(text.removeprefix("error: "), "usage" if run.returncode == 2 else "other", None, None, None)

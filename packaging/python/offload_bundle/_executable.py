@@ -18,11 +18,11 @@ def find() -> str:
     candidates = [os.path.normpath(path) for path in _recorded(beside)]
     # `pip install --target` moves files after it recorded them; an editable install has its record elsewhere.
     candidates.append(os.path.join(beside, "bin", _NAME))
-    candidates.append(os.path.join(sysconfig.get_path("scripts"), _NAME))
+    # Elsewhere, the long name may be that of LLVM's tool.
+    candidates.append(os.path.join(sysconfig.get_path("scripts"), "offload-bundle"))
     for path in candidates:
         if os.access(path, os.X_OK):
             return path
-    # Not under the long name, which is also that of LLVM's tool.
     found = shutil.which("offload-bundle")
     if found is not None:
         return found

@@ -6,7 +6,7 @@ Made from the JSON schemas by `packaging/python/generate.py`: change these, not 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Optional
 
 from ._decode import Report
 
@@ -34,7 +34,7 @@ class CodeObject:
     """The bundle entry ID as recorded; for a code object without a bundle, triple and target ID. Control characters, and
     all bytes of an ID that is not UTF-8, are escaped as in C.
     """
-    image_kind: Optional[str]
+    image_kind: str
     """The kind of the content, by its first bytes. Null if too little of a compressed bundle was inflated (`--inflate`
     inflates all of it).
     """
@@ -42,7 +42,7 @@ class CodeObject:
     """The offset of the code object from the start of the inflated bundle or, in a fatbin, of the data that is
     compressed together. Null if it is not compressed, or in several pieces.
     """
-    kind: Optional[str]
+    kind: str
     """The offload kind in the entry ID. Null if the ID is not valid, and for a code object without a bundle."""
     member: Optional[str]
     """The member of an archive, zip file or package; names of nested members are joined by slashes. For code in a kpack
@@ -223,7 +223,7 @@ class Written:
     """The file that was written or, with `--dry-run`, would be written. Bytes that are not UTF-8, which the name of the
     directory may have, are replaced by U+FFFD.
     """
-    image_kind: Optional[str]
+    image_kind: str
     """The kind of the content, by its first bytes. Null if too little of a compressed bundle was inflated (`--inflate`
     inflates all of it).
     """
@@ -231,7 +231,7 @@ class Written:
     """The offset of the code object from the start of the inflated bundle or, in a fatbin, of the data that is
     compressed together. Null if it is not compressed, or in several pieces.
     """
-    kind: Optional[str]
+    kind: str
     """The offload kind in the entry ID. Null if the ID is not valid, and for a code object without a bundle."""
     member: Optional[str]
     """The member of an archive, zip file or package; names of nested members are joined by slashes. For code in a kpack

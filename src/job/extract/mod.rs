@@ -3,13 +3,13 @@
 mod names;
 mod pending;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::kernel_names::KernelNames;
-use super::kernels::in_order;
+use super::kernels::{in_order, of_kernels};
 use super::open;
 use super::present::Present;
 use super::share::check_size;
@@ -18,13 +18,13 @@ use crate::container::sequence::Inflate;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, Observer};
-use crate::io::input::{Accept, Input, Slice};
+use crate::io::input::{Accept, Input};
 use crate::io::meter::Meter;
 use crate::io::output;
 use crate::runtime::{Device, Loaded, Loader};
 use crate::scan::{
     Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Found, KnownId, Pattern, Place, ReadList,
-    Reading, Scan, Selection, Split, Together, Uri,
+    Reading, Scan, Selection, Split, Together, Uri, contents, weight_of,
 };
 use names::FileNames;
 use pending::Pending;
@@ -160,34 +160,39 @@ impl Extract {
         work.finish()
     }
 
-    /// The positions of the code objects that match the selection and define a kernel that is asked for, if any is, by a search
-    /// of its own: how many there are has to be known before the first is written. Names that are defined are added to `used`.
-    fn defining(&self, scan: &Scan, input: &Input, used: &mut HashSet<usize>) -> Result<Option<HashSet<usize>>> {
+    /// The positions of the code objects that match the selection and define kernels that are asked for, if any are, with the
+    /// indices of their names. This is a search of its own: how many there are has to be known before the first is written.
+    fn defining(&self, scan: &Scan, input: &Input) -> Result<Option<HashMap<usize, Vec<usize>>>> {
         let Some(names) = &self.kernels else { return Ok(None) };
-        let (mut all, mut first) = (Vec::new(), 0);
-        scan.run_until(input, &mut |finding| {
-            if let Finding::Bundle(found) = finding {
-                let info = found.info()?;
-                let selected = found.code_objects().filter(|code_object| self.selection.takes(code_object));
-                all.extend(selected.map(|code_object| (first + code_object.index(), code_object.known(&info))));
-                first += found.bundle.entries.len();
+        let (mut defining, mut failed, mut first) = (HashMap::new(), None, 0);
+        let meant = |together: Together<'_, usize, CodeObject>| {
+            contents(together, |code_object, code| {
+                of_kernels(code_object, names.in_code(code.bytes())).map(|(meant, _)| meant)
+            })
+        };
+        scan.run_and_read(input, &meant, &|read| weight_of(read, Vec::len), &mut |step| {
+            match step {
+                Reading::Found(Finding::Bundle(found), reads) => {
+                    let info = found.info()?;
+                    for code_object in found.code_objects().filter(|code_object| self.selection.takes(code_object)) {
+                        reads.add(Some(&found), (first + code_object.index(), code_object.known(&info)));
+                    }
+                    first += found.bundle.entries.len();
+                }
+                Reading::Found(..) | Reading::End(..) => {}
+                Reading::Read(read) => {
+                    for ((position, _), meant) in read {
+                        match meant {
+                            Ok(meant) if meant.is_empty() => {}
+                            Ok(meant) => drop(defining.insert(position, meant)),
+                            Err(error) => failed = failed.take().or(Some(error)),
+                        }
+                    }
+                }
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        let wanted: Vec<&CodeObject> = all.iter().map(|(_, code_object)| code_object).collect();
-        let mut defining = HashSet::new();
-        // What cannot be read defines nothing.
-        let meant =
-            |_: &CodeObject, code: Slice<'_>| Ok(names.in_code(code.bytes()).ok().flatten().unwrap_or_default());
-        scan.read(input, &wanted, meant, Vec::len, &mut |read| {
-            for (index, meant) in read {
-                let meant = meant.unwrap_or_default();
-                defining.extend(all.get(index).filter(|_| !meant.is_empty()).map(|(position, _)| *position));
-                used.extend(meant);
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok(Some(defining))
+        failed.map_or(Ok(Some(defining)), Err)
     }
 
     /// The directories that must be created, innermost first.
@@ -288,7 +293,7 @@ impl<'j> Extraction<'j> {
         let Extract { scan, devices, .. } = self.job;
         let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
         let loader = (!devices.is_empty()).then(|| Loader::new(devices));
-        let defining = self.job.defining(&scan, input, &mut part.used)?;
+        let defining = self.job.defining(&scan, input)?;
         let mut file = FileSearch { input, name, loader, defining, code_objects: 0, part };
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
         let extract = |together: Together<'_, Stem, CodeObject>| extract(job, &inputs, together);
@@ -385,8 +390,9 @@ impl<'j> Extraction<'j> {
         if !part.matched.takes(self.job.wanted(), &id, file.loader.as_ref().map(|_| devices.as_slice())) {
             return;
         }
-        if file.defining.as_ref().is_some_and(|defining| !defining.contains(&position)) {
-            return;
+        if let Some(defining) = &file.defining {
+            let Some(meant) = defining.get(&position) else { return };
+            part.used.extend(meant);
         }
         part.taken += 1;
         if self.job.destination.is_standard_output() {
@@ -430,8 +436,8 @@ impl<'j> Extraction<'j> {
         let has_left_out = self.left_out.is_some();
         let LeftOut { taken: left_out, matched: elsewhere } = self.left_out.unwrap_or_default();
         let (unmatched, only_left_out) = self.all.matched.unmatched(self.job.wanted(), &elsewhere);
-        if let (Some(names), Some(first), true) = (&self.job.kernels, self.job.inputs.first(), unmatched.is_empty()) {
-            names.ensure_used(&self.all.used, &first.path)?;
+        if let Some(names) = self.job.kernels.as_ref().filter(|_| unmatched.is_empty()) {
+            names.ensure_used(&self.all.used, &self.job.inputs.iter().map(|input| &*input.path).collect::<Vec<_>>())?;
         }
         if self.all.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
             let present = self.all.present.into_shown();
@@ -466,8 +472,8 @@ struct FileSearch<'f, 'j> {
     name: &'f Path,
     /// Chooses what runtimes load, if GPUs are asked for.
     loader: Option<Loader>,
-    /// The positions of the code objects with a kernel that is asked for, if any is.
-    defining: Option<HashSet<usize>>,
+    /// The code objects with kernels that are asked for, if any are, by their positions.
+    defining: Option<HashMap<usize, Vec<usize>>>,
     /// The number of code objects so far.
     code_objects: usize,
     part: &'f mut ExtractedPart<'j>,

@@ -163,7 +163,7 @@ impl<'j> Choice<'j> {
     fn is_launched<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
         let Some(names) = &self.job.keep_kernels else { return true };
         let Ok(content) = content() else { return true };
-        let Ok(Some(launched)) = names.in_code(content.as_slice().bytes()) else { return true };
+        let Ok((launched, true)) = names.in_code(content.as_slice().bytes()) else { return true };
         self.launched.extend(&launched);
         !launched.is_empty()
     }
@@ -199,7 +199,7 @@ impl<'j> Choice<'j> {
             return Err(Error::no_match(&[path.to_owned()], &unmatched, &self.present.into_shown()));
         }
         if let Some(names) = &self.job.keep_kernels {
-            names.ensure_used(&self.launched, path)?;
+            names.ensure_used(&self.launched, &[path])?;
         }
         if !self.removed.is_empty() && self.left == 0 {
             return Err(Error::refused(ErrorKind::NotFound, path, None, "no device code would be left"));
