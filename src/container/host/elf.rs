@@ -18,8 +18,8 @@
 use std::marker::PhantomData;
 
 use object::elf::{
-    EM_CUDA, FileHeader32, FileHeader64, FileType, Machine, PT_NULL, ProgramType, SHT_NOBITS, SHT_NULL, SectionType,
-    SymbolType,
+    EM_CUDA, ET_REL, FileHeader32, FileHeader64, FileType, Machine, PT_NULL, ProgramType, SHT_NOBITS, SHT_NULL,
+    SectionType, SymbolType,
 };
 use object::read::elf::FileHeader;
 use object::{Endianness, pod};
@@ -179,6 +179,11 @@ impl Header {
         FileType(u16::try_from(self.kind).unwrap_or_default())
     }
 
+    /// Whether it is that of an object, not of a linked file.
+    pub(crate) fn is_relocatable(&self) -> bool {
+        self.kind() == ET_REL
+    }
+
     pub(crate) fn machine(&self) -> Machine {
         Machine(u16::try_from(self.machine).unwrap_or_default())
     }
@@ -320,6 +325,31 @@ impl Relocation {
     /// The number of its symbol, except on MIPS.
     pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
         self.info >> if encoding.word == 8 { 32 } else { 8 }
+    }
+
+    /// Its type, except on MIPS.
+    pub(crate) fn kind(&self, encoding: Encoding) -> u64 {
+        self.info & if encoding.word == 8 { 0xffff_ffff } else { 0xff }
+    }
+}
+
+/// A relocation whose addend is in the bytes that it changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ShortRelocation {
+    offset: u64,
+    info: u64,
+}
+
+impl Record for ShortRelocation {
+    fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)> {
+        [(&mut self.offset, word), (&mut self.info, word)]
+    }
+}
+
+impl ShortRelocation {
+    /// The number of its symbol, except on MIPS.
+    pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
+        Relocation { offset: self.offset, info: self.info, addend: 0 }.symbol(encoding)
     }
 }
 

@@ -5,59 +5,103 @@
 //! into the section follows: the offsets of sections and of their headers, symbols in it, and the addends of relocations
 //! that refer to it.
 //!
-//! Left as they are, so that the caller has to keep all offsets: linked files, objects with program headers, with
-//! sections that share bytes, or with other data than zeros between sections or after the last one; and objects whose
-//! relocations have another form than `SHT_RELA`. Rejected: symbols and relocations that lead into the middle of what
+//! [`Relocatable::read`] returns none, and the caller keeps all offsets, for linked files, objects with program headers, with
+//! sections that share bytes, or with other data than zeros between sections or after the last one. Relocations to what changes
+//! have to be of the form `SHT_RELA`. Rejected: symbols and relocations that lead into the middle of what
 //! changed, and relocations inside of it. Layout: System V ABI, chapter 4.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
-use object::elf::{EM_MIPS, ET_REL, SHN_LORESERVE, SHT_CREL, SHT_REL, SHT_RELA, SHT_SYMTAB};
+use object::elf::{EM_MIPS, EM_X86_64, SHN_LORESERVE, SHT_CREL, SHT_REL, SHT_RELA, SHT_SYMTAB};
 
-use super::elf::{File, Header, Record, Relocation, Section, Symbol, Table, name_of};
+use super::elf::{File, Header, Record, Relocation, Section, ShortRelocation, Symbol, Table, name_of};
 use crate::bytes::{len_of, len_u64, part, slice, tail, to_u64};
 use crate::display::shown;
 use crate::io::input::Slice;
 use crate::io::piece::{Change, Piece};
 
-/// How far before a symbol a relocation may lead that is meant for it: instructions count from their end.
+/// How far before its target a relocation of an instruction may lead: those of x86 count from their end.
 const BIAS_MAX: u64 = 16;
+
+/// The types of relocations of x86-64 that are not of instructions, and lead to their target itself: `R_X86_64_64`, `_32`, `_32S`.
+const DIRECT: [u64; 3] = [1, 10, 11];
+
+/// A bundle of a section that gets other contents. Offsets count from the start of the section.
+pub(crate) struct MovedBundle {
+    pub(crate) before: Range<u64>,
+    pub(crate) now: Range<u64>,
+    /// Whether it has the same bytes.
+    pub(crate) is_same: bool,
+}
 
 /// A section with other contents.
 pub(crate) struct NewContent<'p> {
     /// The range of the section in the old file.
     pub(crate) old: Range<u64>,
     pub(crate) new: Slice<'p>,
-    /// Where its bundles were and where they are, in their order, counted from the start of the section. What follows one has
-    /// moved with its end.
-    pub(crate) moved: Vec<(Range<u64>, Range<u64>)>,
+    /// Its bundles, in their order.
+    pub(crate) moved: Vec<MovedBundle>,
 }
 
 impl NewContent<'_> {
-    /// The new offset of what begins at an offset of the section: a bundle, what directly follows one, or what follows the
-    /// last one.
+    /// The new offset of what begins at an offset of the section: a bundle, what directly follows one, what follows the
+    /// last one, or a part of a bundle with the same bytes.
     fn start_at(&self, old: u64) -> Option<u64> {
-        let bundles = self.moved.partition_point(|(bundle, _)| bundle.start <= old);
-        let Some((before, now)) = bundles.checked_sub(1).and_then(|last| self.moved.get(last)) else {
+        let bundles = self.moved.partition_point(|bundle| bundle.before.start <= old);
+        let Some(bundle) = bundles.checked_sub(1).and_then(|last| self.moved.get(last)) else {
             return Some(old);
         };
+        let MovedBundle { before, now, .. } = bundle;
         let is_between = bundles < self.moved.len() && old > before.end;
-        if old == before.start { Some(now.start) } else { self.after(before, now, old).filter(|_| !is_between) }
+        match bundle.inside(old) {
+            Some(new) => Some(new),
+            None if old == before.start => Some(now.start),
+            None => self.after(before, now, old).filter(|_| !is_between),
+        }
+    }
+
+    /// The new offset of what a relocation leads to that may be meant for up to `bias` bytes after it. None if it leads into the
+    /// middle of a bundle, or if what is meant would be at different distances.
+    fn target_at(&self, old: u64, bias: u64) -> Option<u64> {
+        let first = self.moved.partition_point(|bundle| bundle.before.start <= old);
+        let near = |at: u64| at > old && at <= old.saturating_add(bias);
+        let starts = self.moved.iter().skip(first).take_while(|bundle| near(bundle.before.start));
+        let starts = starts.map(|bundle| (bundle.before.start, bundle.now.start));
+        // Where the next one begins, that is meant.
+        let ends = first
+            .checked_sub(1)
+            .and_then(|last| self.moved.get(last))
+            .map(|bundle| (bundle.before.end, bundle.now.end));
+        let next = self.moved.get(first).map(|bundle| bundle.before.start);
+        let ends = ends.filter(|(end, _)| near(*end) && next != Some(*end));
+        let ahead = starts.chain(ends).map(|(before, now)| now.checked_add(old)?.checked_sub(before));
+        let mut meant = self.start_at(old).map(Some).into_iter().chain(ahead);
+        let target = meant.next()??;
+        meant.all(|other| other == Some(target)).then_some(target)
     }
 
     /// The new offset of the end of what ends at an offset of the section: with a bundle, or after one.
     fn end_at(&self, old: u64) -> Option<u64> {
-        let bundles = self.moved.partition_point(|(bundle, _)| bundle.start < old);
-        let Some((before, now)) = bundles.checked_sub(1).and_then(|last| self.moved.get(last)) else {
+        let bundles = self.moved.partition_point(|bundle| bundle.before.start < old);
+        let Some(bundle) = bundles.checked_sub(1).and_then(|last| self.moved.get(last)) else {
             return Some(old);
         };
-        let next = self.moved.get(bundles).map_or_else(|| self.new.len(), |(_, next)| next.start);
-        self.after(before, now, old).map(|end| end.min(next))
+        let next = self.moved.get(bundles).map_or_else(|| self.new.len(), |next| next.now.start);
+        bundle.inside(old).or_else(|| self.after(&bundle.before, &bundle.now, old).map(|end| end.min(next)))
     }
 
     fn after(&self, before: &Range<u64>, now: &Range<u64>, old: u64) -> Option<u64> {
         let distance = old.checked_sub(before.end).filter(|_| old <= len_of(&self.old))?;
         now.end.checked_add(distance)
+    }
+}
+
+impl MovedBundle {
+    /// The new offset of a part of a bundle with the same bytes.
+    fn inside(&self, old: u64) -> Option<u64> {
+        let distance = old.checked_sub(self.before.start).filter(|_| self.is_same && old < self.before.end)?;
+        self.now.start.checked_add(distance)
     }
 }
 
@@ -81,7 +125,7 @@ impl<'d> Relocatable<'d> {
     /// The object in `data`; none if not all that these headers describe can move.
     pub(crate) fn read(data: &'d [u8]) -> Option<Self> {
         let file = File::read(data).ok()?;
-        let is_known = file.header.kind() == ET_REL && file.segments.is_empty() && file.header.machine() != EM_MIPS;
+        let is_known = file.header.is_relocatable() && file.segments.is_empty() && file.header.machine() != EM_MIPS;
         let sections: Vec<Section> = file.sections.iter().collect();
         let object = Self { items: items(&file, &sections)?, file, sections };
         (is_known && !object.sections.is_empty()).then_some(object)
@@ -96,9 +140,29 @@ impl<'d> Relocatable<'d> {
     }
 
     /// Whether sections with these ranges can get other contents.
-    pub(crate) fn can_change(&self, mut ranges: impl Iterator<Item = Range<u64>>) -> bool {
-        let is_other = |section: &Section| section.is(SHT_CREL) || section.is(SHT_REL);
-        ranges.all(|range| self.index_of(&range).is_some()) && !self.sections.iter().any(is_other)
+    pub(crate) fn can_change(&self, ranges: impl Iterator<Item = Range<u64>>) -> bool {
+        let Some(changing) = ranges.map(|range| self.index_of(&range)).collect::<Option<HashSet<usize>>>() else {
+            return false;
+        };
+        let is_followed = |section: &Section| match () {
+            () if section.is(SHT_CREL) => false,
+            () if section.is(SHT_REL) => !self.leads_into(section, &changing),
+            () => true,
+        };
+        self.sections.iter().all(is_followed)
+    }
+
+    /// Whether relocations without addends are in some sections, or lead to them.
+    fn leads_into(&self, section: &Section, changing: &HashSet<usize>) -> bool {
+        let is_changing = |number: u64| usize::try_from(number).is_ok_and(|index| changing.contains(&index));
+        let symbols = usize::try_from(section.link).ok().and_then(|index| self.sections.get(index));
+        let symbols = symbols.map(|section| self.table::<Symbol>(section));
+        let section_of = |relocation: ShortRelocation| {
+            let number = usize::try_from(relocation.symbol(self.file.encoding)).ok()?;
+            Some(symbols.as_ref()?.get(number)?.section)
+        };
+        is_changing(section.info)
+            || self.table::<ShortRelocation>(section).iter().filter_map(section_of).any(is_changing)
     }
 
     /// The changes that give sections other contents. The error says what cannot follow.
@@ -201,7 +265,7 @@ impl<'d> Relocatable<'d> {
         if !table.is_empty()
             && of(section.info).is_some_and(|target| by_section.get(target).is_some_and(Option::is_some))
         {
-            return Err(format!("section '{}' has relocations in them", self.name(section)));
+            return Err(format!("they have relocations, in '{}'", self.name(section)));
         }
         let symbols = of(section.link).and_then(|index| self.sections.get(index));
         let symbols = symbols.map(|section| self.table::<Symbol>(section));
@@ -211,11 +275,18 @@ impl<'d> Relocatable<'d> {
             let Some(symbol) = symbol else { continue };
             let Some(content) = content_of(&symbol, by_section) else { continue };
             let target = encoding.truncated(symbol.value.wrapping_add(relocation.addend));
-            let is_biased = encoding.truncated(relocation.addend.wrapping_neg()) <= BIAS_MAX;
-            match (content.start_at(symbol.value), content.start_at(target)) {
+            let is_direct = self.file.header.machine() != EM_X86_64 || DIRECT.contains(&relocation.kind(encoding));
+            let bias = if is_direct { 0 } else { BIAS_MAX };
+            let is_biased = encoding.truncated(relocation.addend.wrapping_neg()) <= bias;
+            match (content.start_at(symbol.value), content.target_at(target, bias)) {
                 (Some(_), _) if is_biased => continue,
                 (Some(start), Some(target)) => relocation.addend = encoding.truncated(target.wrapping_sub(start)),
-                _ => return Err(format!("section '{}' leads into the middle of one", self.name(section))),
+                _ => {
+                    let name = self.name(section);
+                    return Err(format!(
+                        "a relocation in '{name}' leads into the middle of one, or not clearly to one"
+                    ));
+                }
             }
             self.put(&mut new, table.bytes, number, relocation);
         }
@@ -293,5 +364,43 @@ fn moved(old: u64, gap: u64, alignment: u64, new_end: u64) -> Option<u64> {
     match aligned.filter(|more| more.is_multiple_of(alignment)) {
         Some(more) => first(new_end)?.checked_add(more),
         None => new_end.checked_add(gap),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A section of three bundles, of which the last one keeps its bytes.
+    fn moved() -> Vec<MovedBundle> {
+        [(0..100, 0..50, false), (104..200, 52..90, false), (4096..5000, 4096..5000, true)]
+            .map(|(before, now, is_same)| MovedBundle { before, now, is_same })
+            .into()
+    }
+
+    #[test]
+    fn relocations_lead_to_what_they_are_meant_for() {
+        let data = [0; 5000];
+        let content = NewContent { old: 0..5100, new: (&data[..]).into(), moved: moved() };
+        for (old, bias, new) in [
+            (0, 0, Some(0)),
+            (100, 0, Some(50)),
+            (104, 0, Some(52)),
+            (96, 0, None),
+            (150, 0, None),
+            (300, 0, None),
+            // Of an instruction: the next bundle, or the end of the last one that changes.
+            (4092, BIAS_MAX, Some(4092)),
+            (196, BIAS_MAX, Some(86)),
+            (150, BIAS_MAX, None),
+            // The end of one bundle, or the start of the next one, which are at another distance now.
+            (100, BIAS_MAX, None),
+            (96, BIAS_MAX, None),
+            // Inside of what has the same bytes.
+            (4100, 0, Some(4100)),
+            (4100, BIAS_MAX, Some(4100)),
+        ] {
+            assert_eq!(content.target_at(old, bias), new, "{old} {bias}");
+        }
     }
 }

@@ -21,6 +21,7 @@ use crate::codec::{Codec, Compression};
 use crate::container::archive::is_debian_package;
 use crate::container::binary::Binary;
 use crate::container::fatbin::{self, Fatbin, Packing};
+use crate::container::host::elf::Header;
 use crate::container::host::gaps::{elf, pe};
 use crate::container::host::relocatable::Relocatable;
 use crate::container::magic::Magic;
@@ -69,7 +70,7 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// In a program or library each bundle keeps its address, since the program contains it. The pages that it no longer needs are taken
 /// out, and what follows moves in the file, unless [`keep_offsets`](Self::keep_offsets) is set. If it
 /// is set, and if other data follows the program, all stays at its offset, and the space becomes a hole in the file. In a relocatable
-/// object, sections become shorter or longer, and symbols and relocations follow, unless it is laid out as no assembler does; one that
+/// object, sections become shorter or longer, and symbols and relocations follow, unless other data than sections has to move; one that
 /// leads into the middle of a bundle is an error. A bundle whose form does not fit before the data that
 /// follows is an error. So is a section that shares bytes with bundles, because neither can be rewritten without the
 /// other.
@@ -459,6 +460,7 @@ impl<'j> Recompression<'j> {
                 return object::rewrite(self, data, (&object, sections), output, observer);
             }
         }
+        self.ensure_images_can_go(data)?;
         match Magic::identify(data.bytes()) {
             Magic::Pe => self.rewrite_pe(data, output, observer),
             _ if self.job.keep_offsets || !elf::may_close(data.bytes()) => {
@@ -470,6 +472,29 @@ impl<'j> Recompression<'j> {
                 self.rewrite_opened(data, elf::open, close, output, observer)
             }
         }
+    }
+
+    /// Fails for an ELF object whose offload binaries have to stay although images are to be removed.
+    fn ensure_images_can_go(&self, data: Slice<'_>) -> Result<()> {
+        let Recompress { keep, keep_for, keep_kernels, drop, .. } = self.job;
+        let removes = keep.is_some() || !keep_for.is_empty() || keep_kernels.is_some() || drop.is_some();
+        if !removes
+            || self.replacing.is_some()
+            || !Header::read(data.bytes()).is_some_and(|header| header.is_relocatable())
+        {
+            return Ok(());
+        }
+        let is_offload = |section: &Slice<'_>| Magic::identify(section.bytes()) == Magic::OffloadBinary;
+        if !movable_sections(data)?.iter().any(is_offload) {
+            return Ok(());
+        }
+        let reason = match self.job.keep_offsets {
+            true => "images cannot be removed from offload binaries at their offsets: leave out --keep-offsets",
+            false => {
+                "images cannot be removed from its offload binaries: other data or relocations of the object cannot follow"
+            }
+        };
+        Err(Error::refused(ErrorKind::Unsupported, data.path(), None, reason))
     }
 
     /// Rewrites a PE file, without its signature if that is wanted.

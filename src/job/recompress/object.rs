@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{FileRewrite, Recompressed, Recompression, Rewriter, Rewritten, changed, changed_len};
-use crate::container::host::relocatable::{NewContent, Relocatable};
+use crate::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::io::input::Slice;
@@ -31,8 +31,13 @@ pub(super) fn rewrite(
     let is_emptied = work.is_emptied();
     let FileRewrite { to, mut result, .. } = work;
     let made = to.output.into_input(data.path())?;
-    let content = |(old, new, moved): (Range<u64>, Range<u64>, _)| {
-        Ok(NewContent { old, new: made.as_slice().claimed(&new)?, moved })
+    let content = |(old, new, moved): (Range<u64>, Range<u64>, Vec<(Range<u64>, Range<u64>)>)| {
+        let (was, new) = (data.claimed(&old)?, made.as_slice().claimed(&new)?);
+        let bundle = |(before, now): (Range<u64>, Range<u64>)| {
+            let is_same = was.claimed(&before)?.bytes() == new.claimed(&now)?.bytes();
+            Ok(MovedBundle { before, now, is_same })
+        };
+        Ok(NewContent { old, new, moved: moved.into_iter().map(bundle).collect::<Result<_>>()? })
     };
     let contents = written.into_iter().map(content).collect::<Result<Vec<_>>>()?;
     let changes = object.changes(&contents).map_err(|reason| {
