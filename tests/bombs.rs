@@ -640,19 +640,29 @@ fn gaps_that_are_claimed_again_and_again() {
 fn pe_files_that_claim_to_have_been_longer() {
     let bundle = formats::binary(&[(GFX906, &[1; 3000])], 1);
     let table = 0x44 + 20 + 240;
-    let mut much = make::pe(&[(".hip_fat", &bundle)]);
-    much[table + 8..table + 12].copy_from_slice(&0xe000_0000_u32.to_le_bytes());
+    let much = |after: &[u8]| {
+        let mut content = [&bundle, after].concat();
+        content.resize(4096, 0);
+        let mut data = make::pe(&[(".hip_fat", &content)]);
+        data[table + 8..table + 12].copy_from_slice(&0xe000_0000_u32.to_le_bytes());
+        data
+    };
+    let (empty, followed) = (much(b""), much(b"data"));
     let parts: Vec<(&str, &[u8])> = (0..60_000).map(|_| (".hip_fat", &b""[..])).collect();
     let mut many = make::pe(&parts);
     let (at, count) = (many.len(), 60_000);
-    many.extend(bundle);
+    many.extend(&bundle);
     many.resize((at + 4096) + 512, 0);
     for (number, header) in (0..count).zip(many[table..].chunks_exact_mut(40)) {
         let fields = [4096, 4096 * (number + 1_000), 0, u32::try_from(at).unwrap()].map(u32::to_le_bytes).concat();
         header[8..24].copy_from_slice(&fields);
     }
     many[table + 16..table + 20].copy_from_slice(&3500_u32.to_le_bytes());
-    for (name, data) in [("a PE file that was 3.7 GB long", much), ("60,000 parts of a PE section", many)] {
+    for (name, data) in [
+        ("a PE file that was 3.7 GB long", empty),
+        ("a PE file of 3.7 GB with other data", followed),
+        ("60,000 parts of a PE section", many),
+    ] {
         for line in [&["recompress", "in", "-o", "out"][..], &["recompress", "--none", "in", "-o", "out"]] {
             Bomb::new(name, line).file("in", data.clone()).memory(100 * MB).ends();
         }

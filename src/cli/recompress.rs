@@ -59,7 +59,7 @@ pub(super) struct RecompressOptions {
     /// Leave everything in ELF and PE files at its offset; the space saved becomes a hole, and the file keeps its length.
     #[arg(long)]
     keep_offsets: bool,
-    /// Remove the signature of PE files that are rewritten; without this, a signed one is an error.
+    /// Remove the signature from PE files that are rewritten; otherwise a signed PE file is an error.
     #[arg(long)]
     drop_signature: bool,
     #[command(flatten)]
@@ -210,7 +210,8 @@ fn note_of(Missed { device, bundles, targets, .. }: &Missed) -> String {
 
 /// The result in one line.
 fn summary(result: &Recompressed) -> String {
-    let Recompressed { bundles, unchanged, dropped, before, after, holes, shortened, emptied, zip, .. } = *result;
+    let Recompressed { bundles, unchanged, dropped, before, after, holes, shortened, lengthened, emptied, zip, .. } =
+        *result;
     let mut text = format!("{}: {} before, {} now", count(bundles, "bundle", "bundles"), bytes(before), bytes(after));
     if dropped > 0 {
         text.push_str(&format!("; {} left out", count(dropped, "code object", "code objects")));
@@ -223,7 +224,8 @@ fn summary(result: &Recompressed) -> String {
     if shortened > 0 && zip.is_none() {
         text.push_str(&format!("; the file is {} shorter", bytes(shortened)));
     } else if holes > 0 {
-        text.push_str(&format!("; the file has the size that it had, {} of it a hole", bytes(holes)));
+        let size = if lengthened > 0 { "is longer" } else { "has the size that it had" };
+        text.push_str(&format!("; the file {size}, {} of it a hole", bytes(holes)));
     }
     if let Some(RecompressedZip { members, kept, before, after, .. }) = zip {
         let members = count(members, "member", "members");

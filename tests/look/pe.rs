@@ -186,14 +186,105 @@ fn a_signature_is_kept_or_removed() {
     }
     for broken in [&[&signed[..], b"data"].concat(), &signed[..signed.len() - 1]] {
         let said = refused(&["--drop-signature"], broken);
-        assert!(said.contains("its signature is not the last part of it"), "{said}");
+        assert!(said.contains("cannot remove its signature: other data may follow it"), "{said}");
     }
+    // The bundles need more than the signature did.
+    let mut longer = shortened();
+    let len = longer.len();
+    put(&mut longer, SIGNATURE, len);
+    put(&mut longer, SIGNATURE + 4, 64);
+    longer.extend([7; 64]);
+    let (new, said) = recompress(&["--drop-signature", "--none"], &longer);
+    assert!(new.len() > longer.len() && !said.contains("shorter") && !said.contains("that it had"), "{said}");
     // Other files may be signed.
     let other = [pe(&[(".text", b"code")]), vec![7; 64]].concat();
     let archive = zip(&[Zipped::new("a.dll", 8, &signed), Zipped::new("b.dll", 8, &other)]);
     assert!(refused(&[], &archive).contains("a.dll"));
     let (written, _) = recompress(&["--drop-signature"], &archive);
     assert!(written.len() < archive.len() && extracted(&written) == extracted(&archive));
+}
+
+/// The offset of the header of the first section in what [`pe`] makes.
+const TABLE: usize = 0x44 + 20 + 240;
+
+/// A library of one section with a bundle, which is longer in memory, and of another section.
+fn longer_in_memory(content: &[u8], memory: usize) -> Vec<u8> {
+    let mut data = pe(&[(".hip_fat", content), (".data", b"some data")]);
+    put(&mut data, TABLE + 8, memory);
+    put(&mut data, TABLE + 40 + 12, 0x1000_0000);
+    data
+}
+
+/// Linkers leave out zeros at the end of a section too, and other data may lie before them.
+#[test]
+fn pe_files_that_were_never_shortened_do_not_become_longer() {
+    let bundle = bundle(&mut harness::Random::new(4));
+    let of_pages = |after: &[u8]| {
+        let mut content = [&bundle, after].concat();
+        content.resize(content.len().next_multiple_of(4096), 0);
+        content
+    };
+    let (unaligned, with_data) = (of_pages(&[0; 8]), of_pages(b"data"));
+    for (what, content) in [("part of a page", &unaligned), ("other data", &with_data)] {
+        let mut data = longer_in_memory(content, 32 << 20);
+        if what == "part of a page" {
+            put(&mut data, TABLE + 16, content.len() - 8);
+        }
+        for args in [&["--none"][..], &[]] {
+            let (new, said) = recompress(args, &data);
+            assert!(new.len() <= data.len(), "{what}: {said}");
+            let next = section(&new, usize::from(new[SECTION_COUNT]) - 1);
+            assert!(next.offset.is_multiple_of(512) && new[next.offset..].starts_with(b"some data"), "{what}: {said}");
+            assert!(!args.is_empty() || said.contains(" shorter\n"), "{said}");
+            assert!(args.is_empty() || new == data, "{what}: {said}");
+        }
+    }
+}
+
+/// Three bundles in a library, each of which becomes small, without what may need other room.
+fn shortened() -> Vec<u8> {
+    let mut row = Vec::new();
+    for code in 1..4 {
+        row.resize(usize::next_multiple_of(row.len(), 4096), 0);
+        row.extend(formats::binary(&[(HOST, b""), (GFX906, &[code; 30_000])], 4096));
+    }
+    let small = recompress(&[], &pe(&[(".hip_fat", &row), (".data", b"some data")])).0;
+    assert_eq!(small[SECTION_COUNT], 4);
+    small
+}
+
+#[test]
+fn parts_of_a_pe_section_stay_apart_if_another_tool_changed_them() {
+    let small = shortened();
+    let mut symbols = small.clone();
+    put(&mut symbols, SYMBOLS, small.len());
+    put(&mut symbols, SYMBOLS + 4, 1);
+    symbols.extend([vec![0; 18], number(4, 4)].concat());
+    assert_eq!(recompress(&[], &symbols).0[SECTION_COUNT], 4);
+    assert!(refused(&["--none"], &symbols).contains("has room for only"));
+    // Loaders take the size in the file then.
+    let mut without_size = small;
+    put(&mut without_size, TABLE + 40 + 8, 0);
+    let new = recompress(&[], &without_size).0;
+    assert_eq!(extracted(&new).len(), 3);
+    assert!(extracted(&new) == extracted(&without_size));
+}
+
+/// Sections that are aligned to more than a page keep their parts: search finds parts only in their first page.
+#[test]
+fn pe_files_of_larger_alignment_keep_their_length() {
+    let mut row = Vec::new();
+    for code in 1..4 {
+        row.resize(usize::next_multiple_of(row.len(), 4096), 0);
+        row.extend(formats::binary(&[(HOST, b""), (GFX906, &vec![code; 150_000])], 4096));
+    }
+    let mut data = pe(&[(".hip_fat", &row), (".data", b"some data")]);
+    put(&mut data, 0x44 + 20 + 32, 0x1_0000);
+    put(&mut data, TABLE + 12, 0x1_0000);
+    put(&mut data, TABLE + 40 + 12, 0x100_0000);
+    let (new, said) = recompress(&[], &data);
+    assert!(new.len() == data.len() && said.contains(" a hole\n"), "{said}");
+    assert!(extracted(&new) == extracted(&data));
 }
 
 /// What follows a program may be found by its offset, so all stays at its offset.

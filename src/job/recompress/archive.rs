@@ -61,7 +61,8 @@ pub(super) fn rewrite(
         to.skip_until(range.end);
     }
     run.span = all;
-    (result.holes, result.shortened) = (0, data.len().saturating_sub(to.moved(data.len())));
+    result.holes = 0;
+    result.note_len(data.len(), to.moved(data.len()));
     if result.bundles == 0 {
         return Ok(Rewritten { output: to.output, result, is_emptied: false });
     }

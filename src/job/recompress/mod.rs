@@ -138,6 +138,8 @@ pub struct Recompressed {
     pub holes: u64,
     /// The number of bytes by which ELF and PE files and archives became shorter.
     pub shortened: u64,
+    /// The number of bytes by which ELF and PE files and archives became longer.
+    pub lengthened: u64,
     /// The number of members of archives and zip files in which no code object for a device is left.
     pub emptied: usize,
     /// The numbers of a zip file; none of another file.
@@ -469,7 +471,7 @@ impl<'j> Recompression<'j> {
             _ => {
                 let close =
                     |made: Slice<'_>, holes: &[Range<u64>]| Ok(elf::close(made.bytes(), holes).unwrap_or_default());
-                self.rewrite_opened(data, elf::open, close, output, observer)
+                self.rewrite_opened(data, data.len(), elf::open, close, output, observer)
             }
         }
     }
@@ -502,20 +504,36 @@ impl<'j> Recompression<'j> {
         let unsigned = if self.job.drop_signature { aside(data, pe::unsigned(data.bytes()))? } else { None };
         let old = unsigned.as_ref().map_or(data, Input::as_slice);
         let may_close = !self.job.keep_offsets && pe::may_close(old.bytes());
-        let open = |data: &[u8]| pe::open(data).filter(|_| may_close);
+        let ends = if may_close { self.ends_of_rows(old)? } else { Vec::new() };
+        let open = |data: &[u8]| pe::open(data, &ends).filter(|_| may_close);
         let close = |made: Slice<'_>, holes: &[Range<u64>]| pe::close(made, if may_close { holes } else { &[] });
-        let mut rewritten = self.rewrite_opened(old, open, close, output, observer)?;
-        if rewritten.result.bundles > 0 {
-            rewritten.result.shortened += data.len().saturating_sub(old.len());
-        }
-        Ok(rewritten)
+        self.rewrite_opened(old, data.len(), open, close, output, observer)
     }
 
-    /// Rewrites a program after what the bundles no longer needed has come back, since they may need it again. Then what they do
-    /// not need is taken out.
+    /// The ends of sections that hold nothing but bundles, and zeros after them.
+    fn ends_of_rows(&self, data: Slice<'_>) -> Result<Vec<u64>> {
+        let is_row = |section: &Slice<'_>| {
+            let bundles = Bundles::new(*section, container_of(*section), Inflate::Headers);
+            let mut bundles = bundles.with_limits(self.job.limits);
+            let is_rewritten = |bundle| matches!(is_fat_object(data, &bundle), Ok(false));
+            let mut is_row = false;
+            for bundle in bundles.by_ref() {
+                is_row = bundle.is_ok_and(is_rewritten);
+                if !is_row {
+                    return false;
+                }
+            }
+            is_row && bundles.stopped_at().is_none()
+        };
+        Ok(bundle_sections(data)?.into_iter().filter(is_row).map(|section| section.end()).collect())
+    }
+
+    /// Rewrites a program, of a file that had `len` bytes, after what the bundles no longer needed has come back, since they may need
+    /// it again. Then what they do not need is taken out.
     fn rewrite_opened(
         &mut self,
         data: Slice<'_>,
+        len: u64,
         open: impl FnOnce(&[u8]) -> Option<Vec<Change<'static>>>,
         close: impl FnOnce(Slice<'_>, &[Range<u64>]) -> Result<Vec<Change<'static>>>,
         output: Output,
@@ -533,7 +551,7 @@ impl<'j> Recompression<'j> {
             |hole: &&Range<u64>| changes.iter().any(|(old, new)| new.is_empty() && hole.contains(&old.start));
         let closed = holes.iter().filter(is_closed).map(len_of).fold(0, u64::saturating_add);
         rewritten.result.holes = rewritten.result.holes.saturating_sub(closed);
-        rewritten.result.shortened = data.len().saturating_sub(changed_len(made.as_slice(), &changes));
+        rewritten.result.note_len(len, changed_len(made.as_slice(), &changes));
         rewritten.output = changed(made.as_slice(), &changes, output)?;
         Ok(rewritten)
     }
@@ -584,6 +602,17 @@ fn aside(data: Slice<'_>, changes: Option<Vec<Change<'_>>>) -> Result<Option<Inp
     changes.map(changed).transpose()
 }
 
+/// Whether a bundle of the data is a fat object, which this job rejects: linkers need it as an object, and a rewritten one would
+/// no longer be one.
+fn is_fat_object(data: Slice<'_>, bundle: &Bundle<'_>) -> Result<bool> {
+    let is_other = Magic::identify(bundle.beginning()) == Magic::FatBinary || is_offload_binary(data, bundle);
+    Ok(!is_other && Wide::form_of(bundle).with_path(data.path())? == Format::FatObject)
+}
+
+fn is_offload_binary(data: Slice<'_>, bundle: &Bundle<'_>) -> bool {
+    tail(data.bytes(), bundle.offset).is_some_and(|data| Magic::identify(data) == Magic::OffloadBinary)
+}
+
 fn zip_after_other_data(data: Slice<'_>) -> Error {
     let reason = "it is a zip file after other data; recompress the zip file alone, then put that data before it";
     Error::refused(ErrorKind::Unsupported, data.path(), None, reason)
@@ -592,7 +621,12 @@ fn zip_after_other_data(data: Slice<'_>) -> Error {
 impl Recompressed {
     /// The numbers of a file that stays as it was.
     fn unchanged(self) -> Self {
-        Self { after: self.before, unchanged: 0, packed: 0, holes: 0, shortened: 0, ..self }
+        Self { after: self.before, unchanged: 0, packed: 0, holes: 0, shortened: 0, lengthened: 0, ..self }
+    }
+
+    /// Notes the lengths of the file before and after.
+    fn note_len(&mut self, before: u64, after: u64) {
+        (self.shortened, self.lengthened) = (before.saturating_sub(after), after.saturating_sub(before));
     }
 
     /// Adds the numbers of another file.
@@ -605,6 +639,7 @@ impl Recompressed {
         self.after += other.after;
         self.holes += other.holes;
         self.shortened += other.shortened;
+        self.lengthened += other.lengthened;
         self.emptied += other.emptied;
     }
 }
@@ -626,12 +661,13 @@ impl FileRewrite<'_, '_> {
         let (mut moved, start) = (Vec::new(), self.to.written());
         let mut bundles = Bundles::new(row, container_of(row), Inflate::Whole).with_limits(self.run.job.limits);
         while let Some(bundle) = bundles.next().transpose()? {
-            if self.is_fat_object(&bundle)? {
+            if is_fat_object(self.data, &bundle)? {
                 break;
             }
             let (old, position) = (bundle.range()?, self.to.written().saturating_sub(start));
             let old = old.start.saturating_sub(row.offset())..old.end.saturating_sub(row.offset());
-            let new = if self.is_offload_binary(&bundle) { position } else { first_aligned_as(old.start, position) };
+            let new =
+                if is_offload_binary(self.data, &bundle) { position } else { first_aligned_as(old.start, position) };
             self.to.write(&[Piece::Zeros(new.saturating_sub(position))])?;
             self.to.skip_until(bundle.offset);
             self.bundle_or_refusal(&bundle, None, observer)?;
@@ -654,7 +690,7 @@ impl FileRewrite<'_, '_> {
                 Bundles::new(section, container_of(section), Inflate::Whole).with_limits(self.run.job.limits);
             let mut next = bundles.next().transpose()?;
             while let Some(bundle) = next {
-                if self.is_fat_object(&bundle)? {
+                if is_fat_object(self.data, &bundle)? {
                     break;
                 }
                 next = bundles.next().transpose()?;
@@ -667,22 +703,15 @@ impl FileRewrite<'_, '_> {
     }
 
     fn signed(&self, signature: &Range<u64>) -> Error {
-        let (reason, hint) = match self.run.job.drop_signature {
-            false => ("it is signed", "recompress --drop-signature removes the signature; sign the new file again"),
-            true => ("its signature is not the last part of it", "remove the signature first: signtool remove /s"),
+        let remove = "remove the signature first: signtool remove /s";
+        let (reason, hint) = match (self.run.job.drop_signature, &self.run.replacing) {
+            (true, _) => ("cannot remove its signature: other data may follow it", remove),
+            (false, Some(_)) => ("it is signed", remove),
+            (false, None) => {
+                ("it is signed", "recompress --drop-signature removes the signature; sign the new file again")
+            }
         };
         Error::refused(ErrorKind::Unsupported, self.data.path(), signature.start, reason).with_hint(hint)
-    }
-
-    /// Whether the bundle is a fat object, which this job rejects: linkers need it as an object, and a rewritten one
-    /// would no longer be one.
-    fn is_fat_object(&self, bundle: &Bundle<'_>) -> Result<bool> {
-        let is_other = Magic::identify(bundle.beginning()) == Magic::FatBinary || self.is_offload_binary(bundle);
-        Ok(!is_other && Wide::form_of(bundle).with_path(self.data.path())? == Format::FatObject)
-    }
-
-    fn is_offload_binary(&self, bundle: &Bundle<'_>) -> bool {
-        tail(self.data.bytes(), bundle.offset).is_some_and(|data| Magic::identify(data) == Magic::OffloadBinary)
     }
 
     /// Rewrites a bundle, or keeps it and notes why it cannot be written without compression.
@@ -716,7 +745,7 @@ impl FileRewrite<'_, '_> {
             self.note_replaced(false);
             return self.fatbin(bundle, new, room);
         }
-        if self.is_offload_binary(bundle) {
+        if is_offload_binary(self.data, bundle) {
             return self.offload_binary(bundle, room);
         }
         let kept = if new.is_some() { Some((0..bundle.entries.len()).collect()) } else { self.kept(bundle)? };

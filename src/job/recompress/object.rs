@@ -44,6 +44,6 @@ pub(super) fn rewrite(
         let reason = format!("cannot rewrite the bundles: {reason}");
         Error::refused(ErrorKind::Unsupported, data.path(), None, reason)
     })?;
-    result.shortened = data.len().saturating_sub(changed_len(data, &changes));
+    result.note_len(data.len(), changed_len(data, &changes));
     Ok(Rewritten { output: changed(data, &changes, output)?, result, is_emptied })
 }

@@ -7,8 +7,8 @@
 //! - New section headers take the room after the old ones. If that is not enough, the headers grow, up to the first section.
 //! - What follows moves by whole pages. So do the offsets of it: those of sections, of debug data, and of the symbol table.
 //!
-//! [`open`] undoes this, if [`close`] would make the same file again. So the headers of a file grow only if they had just the length
-//! that their sections need; others stay as long as they were, and never get that length.
+//! [`open`] undoes this, if [`close`] would make the same file again. Headers grow only if they have the minimum length for their
+//! sections. Longer headers keep their length, and `room` never lets them reach the minimum. `open` can thus tell which case it was.
 //!
 //! | at | field |
 //! |---|---|
@@ -26,14 +26,13 @@
 //!
 //! Layout: Microsoft's "PE Format" of 2025. Windows takes no more than 96 sections, whose addresses follow each other.
 //!
-//! Only files are made shorter whose sections are aligned to pages, and do not share bytes; files with symbols only at the ends
+//! Only files are made shorter whose sections are aligned to pages, not to more, and do not share bytes; files with symbols only at the ends
 //! of sections, because each symbol has the number of its section.
 
 use std::ops::Range;
 
 use super::{Moves, change, in_order};
 use crate::bytes::{array, len_of, len_u64, part, slice, span, tail, to_u64, total};
-use crate::container::magic::Magic;
 use crate::error::Result;
 use crate::io::input::Slice;
 use crate::io::piece::{Change, Piece, Sink, emit};
@@ -78,13 +77,13 @@ const FILE_ALIGNMENT_MIN: u64 = 512;
 
 /// The range of the signature of a PE file, which may lie anywhere; none if it is not signed.
 pub(crate) fn signature(data: &[u8]) -> Option<Range<u64>> {
-    let (offset, size) = Image::read(data)?.directory(SIGNATURE)?;
-    Some(span(offset, size)).filter(|range| !range.is_empty())
+    Image::read(data)?.signature()
 }
 
 /// The changes that remove the signature; none if anything but zeros follows it, or if it shares bytes with anything.
 pub(crate) fn unsigned(data: &[u8]) -> Option<Vec<Change<'static>>> {
-    let (image, range) = (Image::read(data)?, signature(data)?);
+    let image = Image::read(data)?;
+    let range = image.signature()?;
     let is_last = image.end(data)? <= range.start && is_zero(tail(data, range.end)?);
     let directory = image.directories.checked_add(SIGNATURE.checked_mul(8)?)?;
     is_last.then_some(vec![change(directory, vec![0; 8])?, (range.start..len_u64(data), Vec::new())])
@@ -93,8 +92,7 @@ pub(crate) fn unsigned(data: &[u8]) -> Option<Vec<Change<'static>>> {
 /// Whether [`close`] can take bytes out of a file. Data after all that the headers know of may be found by its offset.
 pub(crate) fn may_close(data: &[u8]) -> bool {
     let image = Image::read(data).filter(|image| image.can_move(data));
-    let after =
-        image.filter(|image| image.directory(SIGNATURE).is_none()).and_then(|image| tail(data, image.end(data)?));
+    let after = image.filter(|image| image.signature().is_none()).and_then(|image| tail(data, image.end(data)?));
     after.is_some_and(is_zero)
 }
 
@@ -117,10 +115,11 @@ pub(crate) fn close(data: Slice<'_>, gaps: &[Range<u64>]) -> Result<Vec<Change<'
     Ok(changes)
 }
 
-/// The changes that give a file the bytes back that [`close`] took out of it; none if it took none.
-pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
+/// The changes that give a file the bytes back that [`close`] took out of it; none if it took none. Gaps were only where a section
+/// ends now with zeros after bundles: at one of `ends`.
+pub(crate) fn open(data: &[u8], ends: &[u64]) -> Option<Vec<Change<'static>>> {
     let closed = Image::read(data).filter(|image| image.can_move(data))?;
-    let Joined { mut sections, mut cuts, mut moves } = closed.joined(data)?;
+    let Joined { mut sections, mut cuts, mut moves } = closed.joined(ends)?;
     let inserted = moves.0.clone();
     let len = if closed.is_fitting() { closed.aligned(closed.table_end(sections.len())?)? } else { closed.len };
     moves.add(len..closed.len, 0);
@@ -134,8 +133,14 @@ pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
     let data_len = number(&closed.headers, closed.optional.checked_add(DATA_LEN)?)?;
     let data_len = data_len.checked_add(total(cuts.iter().map(|cut| len_of(&cut.range))))?;
     let headers = closed.headers_with(&sections, len, &moves, data_len)?;
-    let (again, _) = Image::read(&headers)?.closed(&cuts)?;
-    if cuts.is_empty() || again != closed.headers {
+    let opened = Image::read(&headers)?;
+    let (again, _) = opened.closed(&cuts)?;
+    let others = closed.others(data)?.into_iter().map(|other| span(moves.moved(other.start), len_of(&other)));
+    let others: Vec<_> = others.collect();
+    let is_right = again == closed.headers
+        && cuts.iter().filter(|cut| cut.is_split).count() <= opened.room()?
+        && cuts.iter().all(|cut| cut.is_apart_from(&others));
+    if cuts.is_empty() || !is_right {
         return None;
     }
     let mut changes = closed.debug_changes(data, &moves)?;
@@ -149,7 +154,7 @@ pub(crate) fn tables(data: &[u8]) -> Vec<(&'static [u8], Range<u64>)> {
     let Some(image) = Image::read(data) else { return Vec::new() };
     let headers = image.table_end(image.sections.len()).map(|end| (&b"the headers"[..], 0..end));
     let symbols = image.symbols(data).map(|range| (&b"the symbol table"[..], range));
-    let signature = signature(data).map(|range| (&b"the signature"[..], range));
+    let signature = image.signature().map(|range| (&b"the signature"[..], range));
     [headers, symbols, signature].into_iter().flatten().filter(|(_, range)| !range.is_empty()).collect()
 }
 
@@ -214,12 +219,6 @@ impl Section {
     fn range(&self) -> Range<u64> {
         span(self.offset, self.size)
     }
-
-    /// Whether it begins with bundles or fatbins.
-    fn has_bundles(&self, data: &[u8]) -> bool {
-        let magic = tail(data, self.offset).map(Magic::identify);
-        magic.is_some_and(|magic| matches!(magic, Magic::Bundle | Magic::CompressedBundle | Magic::FatBinary))
-    }
 }
 
 /// Pages of a gap that are taken out of the file.
@@ -229,6 +228,14 @@ struct Cut {
     range: Range<u64>,
     /// Whether the section goes on after them, in a part of its own.
     is_split: bool,
+}
+
+impl Cut {
+    /// Whether it lies in none of some other ranges, and none begins where it does.
+    fn is_apart_from(&self, others: &[Range<u64>]) -> bool {
+        let Range { start, end } = self.range;
+        others.iter().all(|other| other.start >= end || other.end <= start && other.start < start)
+    }
 }
 
 /// The sections of a file to which their bytes come back.
@@ -327,12 +334,16 @@ impl Image {
         Some(directory).filter(|&(start, size)| start > 0 && size > 0)
     }
 
+    fn signature(&self) -> Option<Range<u64>> {
+        self.directory(SIGNATURE).map(|(offset, size)| span(offset, size))
+    }
+
     /// Whether sections can be split and moved.
     fn can_move(&self, data: &[u8]) -> bool {
         let is_aligned = |number: u64, alignment: u64| number.checked_rem(alignment) == Some(0);
-        let alignments = [(self.section_alignment, PAGE), (self.file_alignment, FILE_ALIGNMENT_MIN)];
-        let are_sound = alignments.iter().all(|&(alignment, least)| alignment.is_power_of_two() && alignment >= least)
-            && self.file_alignment <= self.section_alignment
+        let are_sound = self.section_alignment == PAGE
+            && self.file_alignment.is_power_of_two()
+            && (FILE_ALIGNMENT_MIN..=PAGE).contains(&self.file_alignment)
             && len_u64(&self.headers) == self.len
             && self.sections.len() <= SECTIONS_MAX
             && is_aligned(self.len, self.file_alignment);
@@ -342,7 +353,7 @@ impl Image {
             let lies_well = start >= self.len && is_aligned(start, self.file_alignment) && end <= len_u64(data);
             let has_numbers = section.rest.iter().take(12).any(|&byte| byte != 0);
             if section.address < address
-                || !is_aligned(section.address, self.section_alignment)
+                || !is_aligned(section.address, PAGE)
                 || has_numbers
                 || section.size > 0 && !lies_well
             {
@@ -419,12 +430,8 @@ impl Image {
     /// The pages of gaps that can be taken out, in the order of the file: the largest, as far as there is room for section headers.
     fn cuts(&self, data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<Cut>> {
         let others = self.others(data)?;
-        let is_free = |Cut { range, .. }: &Cut| {
-            let is_apart =
-                |other: &Range<u64>| other.start >= range.end || other.end <= range.start && other.start < range.start;
-            others.iter().all(is_apart)
-        };
-        let mut cuts: Vec<Cut> = gaps.iter().filter_map(|gap| self.cut(data, gap)).filter(is_free).collect();
+        let cuts = gaps.iter().filter_map(|gap| self.cut(data, gap));
+        let mut cuts: Vec<Cut> = cuts.filter(|cut| cut.is_apart_from(&others)).collect();
         cuts.sort_by_key(|cut| (cut.is_split, std::cmp::Reverse(len_of(&cut.range))));
         let ends = cuts.iter().take_while(|cut| !cut.is_split).count();
         cuts.truncate(ends.saturating_add(self.room()?));
@@ -437,15 +444,16 @@ impl Image {
         let used = |section: &Section| span(section.offset, section.size.min(section.memory));
         let holds = |(_, section): &(usize, &Section)| used(section).start < gap.start && gap.end <= used(section).end;
         let (index, section) = self.sections.iter().enumerate().find(holds)?;
-        let page = |into: u64| into.checked_next_multiple_of(self.section_alignment);
+        let aligned = self.aligned(section.memory).filter(|&aligned| section.size <= aligned)?;
+        let page = |into: u64| into.checked_next_multiple_of(PAGE);
         let start = section.offset.checked_add(page(gap.start.checked_sub(section.offset)?)?)?;
         let rest = gap.end..section.range().end;
-        let is_last = rest.start == used(section).end && self.aligned(section.memory)? == section.size;
+        let is_last = rest.start == used(section).end && aligned == section.size;
         if is_last && part(data, rest.clone()).is_some_and(is_zero) {
             return (start < rest.end).then_some(Cut { section: index, range: start..rest.end, is_split: false });
         }
         let into = gap.end.checked_sub(section.offset)?;
-        let end = gap.end.checked_sub(into.checked_rem(self.section_alignment)?)?;
+        let end = gap.end.checked_sub(into.checked_rem(PAGE)?)?;
         (start < end && end < used(section).end).then_some(Cut { section: index, range: start..end, is_split: true })
     }
 
@@ -525,18 +533,21 @@ impl Image {
         Some(headers)
     }
 
-    /// The sections without parts, as they were before [`close`].
-    fn joined(&self, data: &[u8]) -> Option<Joined> {
+    /// The sections without parts, as they were before [`close`] took pages out at some of the `ends`.
+    fn joined(&self, ends: &[u64]) -> Option<Joined> {
         let mut joined = Joined::default();
         let mut last: Option<&Section> = None;
+        let is_before_gap = |part: &&Section| {
+            let is_whole_pages = part.size > 0 && part.size.is_multiple_of(PAGE);
+            is_whole_pages && part.size < part.memory && ends.contains(&part.range().end)
+        };
         for section in self.sections.iter().map(Some).chain([None]) {
-            let first = joined.sections.last().filter(|first| first.size > 0 && first.has_bundles(data));
-            if let Some((first, last)) = first.zip(last).map(|(first, last)| (first.clone(), last)) {
+            if let Some((first, last)) = joined.sections.last().cloned().zip(last.filter(is_before_gap)) {
                 let is_part = |next: &&Section| {
                     (next.name, next.rest, next.offset) == (last.name, last.rest, last.range().end)
                         && last.address.checked_add(last.memory) == Some(next.address)
-                        && last.size < last.memory
                         && next.size > 0
+                        && self.aligned(next.memory).is_some_and(|aligned| next.size <= aligned)
                 };
                 if let Some(next) = section.filter(is_part) {
                     joined.insert(last, next.address.checked_sub(first.address)?, true)?;
@@ -544,10 +555,7 @@ impl Image {
                     whole.size = whole.size.checked_add(next.size)?;
                     whole.memory = whole.memory.checked_add(next.memory)?;
                 } else {
-                    let end = self.aligned(first.memory)?;
-                    if first.size < end {
-                        joined.insert(last, end, false)?;
-                    }
+                    joined.insert(last, self.aligned(first.memory)?, false)?;
                     joined.sections.extend(section.cloned());
                 }
             } else {
@@ -611,7 +619,6 @@ impl Sink for Checksum {
 mod tests {
     use super::super::changed;
     use super::*;
-    use crate::container::fatbin;
     use crate::io::input::Input;
 
     const TABLE: u64 = 0x40 + 4 + COFF_LEN + 240;
@@ -637,7 +644,7 @@ mod tests {
         }
         put(TABLE, &section(b".nv_fatb", code - 100, PAGE, code, headers));
         put(TABLE + SECTION_LEN, &section(b".data\0\0\0", 300, PAGE + code, 512, headers + code));
-        put(headers, &fatbin::MAGIC);
+        put(headers, b"fatbin");
         put(headers + code, b"data");
         let gaps = (0..gaps).map(|gap| headers + gap * 3 * PAGE + 50..headers + (gap + 1) * 3 * PAGE - 8);
         let gaps: Vec<_> = gaps.inspect(|gap| put(gap.end, b"code")).collect();
@@ -661,6 +668,12 @@ mod tests {
         memory
     }
 
+    /// The ends of all sections of device code.
+    fn ends(image: &Image) -> Vec<u64> {
+        let all = image.sections.iter().filter(|section| section.name == *b".nv_fatb");
+        all.map(|section| section.range().end).collect()
+    }
+
     #[test]
     fn headers_of_any_length_have_room_and_come_back() {
         for headers in (1..=8).map(|number| number * 512) {
@@ -677,7 +690,7 @@ mod tests {
                 let end = if is_fitting { PAGE } else { headers - 512 };
                 let room = (end - TABLE) / SECTION_LEN;
                 assert_eq!(to_u64(image.sections.len()), room.min(96).min(2 + count).max(2), "{what}");
-                let back = open(&small).map(|changes| {
+                let back = open(&small, &ends(&image)).map(|changes| {
                     let opened = Input::from_bytes("in", changed(&small, &changes));
                     changed(opened.bytes(), &close(opened.as_slice(), &[]).unwrap())
                 });
