@@ -655,9 +655,12 @@ struct FileRewrite<'r, 'j> {
     left: usize,
 }
 
+/// Where each bundle of a row was and is now, counted from the start of the row.
+type Moved = Vec<(Range<u64>, Range<u64>)>;
+
 impl FileRewrite<'_, '_> {
-    /// Rewrites bundles in a row, which move together. Returns where each was and is now, counted from the start of the row.
-    fn sequence(&mut self, row: Slice<'_>, observer: &mut Observer<'_>) -> Result<Vec<(Range<u64>, Range<u64>)>> {
+    /// Rewrites bundles in a row, which move together.
+    fn sequence(&mut self, row: Slice<'_>, observer: &mut Observer<'_>) -> Result<Moved> {
         let (mut moved, start) = (Vec::new(), self.to.written());
         let mut bundles = Bundles::new(row, container_of(row), Inflate::Whole).with_limits(self.run.job.limits);
         while let Some(bundle) = bundles.next().transpose()? {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{FileRewrite, Recompressed, Recompression, Rewriter, Rewritten, changed, changed_len};
+use super::{FileRewrite, Moved, Recompressed, Recompression, Rewriter, Rewritten, changed, changed_len};
 use crate::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
@@ -31,7 +31,7 @@ pub(super) fn rewrite(
     let is_emptied = work.is_emptied();
     let FileRewrite { to, mut result, .. } = work;
     let made = to.output.into_input(data.path())?;
-    let content = |(old, new, moved): (Range<u64>, Range<u64>, Vec<(Range<u64>, Range<u64>)>)| {
+    let content = |(old, new, moved): (Range<u64>, Range<u64>, Moved)| {
         let (was, new) = (data.claimed(&old)?, made.as_slice().claimed(&new)?);
         let bundle = |(before, now): (Range<u64>, Range<u64>)| {
             let is_same = was.claimed(&before)?.bytes() == new.claimed(&now)?.bytes();
