@@ -95,7 +95,7 @@ fn noted(error: Error, input: Option<&Path>) -> anyhow::Error {
     let text = match (error.io_error(), error.fault()) {
         (Some(reason), _) if error.kind() == ErrorKind::Io => {
             // A file whose name is empty is named by neither LLVM nor `Error::file`.
-            if error.file().is_some_and(|file| Some(file) == input || file == "-") {
+            if error.file().is_some_and(|file| Some(file) == input || file.as_os_str() == "-") {
                 return error.into();
             }
             OsText(reason).to_string()
