@@ -473,7 +473,11 @@ fn what_is_listed_of_kernels_is_bounded() {
     // 5,000 entries of the same code object, and 5,000 symbols with the same name.
     let ids: Vec<String> = (0..5000).map(|number| format!("{GFX906}{number}")).collect();
     let object = code_objects::amd(&[Kernel::named(&"k".repeat(1_000_000))]);
-    run("5,000 entries of one code object", &[], of_one_content(&ids, &object)).reports("overlap too much");
+    let shared = of_one_content(&ids, &object);
+    Bomb::new("5,000 entries of one code object, one kernel", &["extract", "-n", "in", "--kernel=k*"])
+        .file("in", shared.clone())
+        .fails("expected no more than 16 times the bundle");
+    run("5,000 entries of one code object", &[], shared).reports("overlap too much");
     let mut cubin = code_objects::cubin(&vec![Kernel::named("k"); 5000]);
     let name = cubin.windows(3).position(|window| window == b"\0k\0").unwrap() + 1;
     cubin[name..name + 9000].iter_mut().step_by(2).for_each(|byte| *byte = b'k');

@@ -173,9 +173,15 @@ impl Extract {
         scan.run_and_read(input, &meant, &|read| weight_of(read, Vec::len), &mut |step| {
             match step {
                 Reading::Found(Finding::Bundle(found), reads) => {
-                    let info = found.info()?;
-                    for code_object in found.code_objects().filter(|code_object| self.selection.takes(code_object)) {
-                        reads.add(Some(&found), (first + code_object.index(), code_object.known(&info)));
+                    let selected = found.code_objects().filter(|code_object| self.selection.takes(code_object));
+                    let selected: Vec<_> = selected.collect();
+                    if !selected.is_empty() {
+                        check_size(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
+                            .map_err(|error| with_place(error, found.place))?;
+                        let info = found.info()?;
+                        for code_object in selected {
+                            reads.add(Some(&found), (first + code_object.index(), code_object.known(&info)));
+                        }
                     }
                     first += found.bundle.entries.len();
                 }
