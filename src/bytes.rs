@@ -160,6 +160,11 @@ pub(crate) fn part(data: &[u8], range: Range<u64>) -> Option<&[u8]> {
     slice(data, range.start, len_of(&range))
 }
 
+/// Whether all bytes are zeros.
+pub(crate) fn is_zero(data: &[u8]) -> bool {
+    data.iter().all(|&byte| byte == 0)
+}
+
 /// `len` bytes of `data` from `start`, if it has that many.
 pub(crate) fn slice(data: &[u8], start: u64, len: u64) -> Option<&[u8]> {
     tail(data, start)?.get(..usize::try_from(len).ok()?)

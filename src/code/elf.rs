@@ -10,7 +10,7 @@ use object::elf::{
     EM_CUDA, PT_NOTE, SHN_LORESERVE, SHN_XINDEX, SHT_DYNSYM, SHT_NOTE, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
 };
 
-use crate::bytes::{Bounds, len_u64, slice, tail, to_u64};
+use crate::bytes::{Bounds, is_zero, len_u64, slice, tail, to_u64};
 use crate::container::host::elf::{EM_INTELGT, Encoding, File, Header, Section, Symbol, Table};
 use crate::container::limits::Allowance;
 use crate::error::{Malformed, wrong};
@@ -198,7 +198,7 @@ fn notes<'d>(notes: Notes<'d>, metadata: &mut Vec<Metadata<'d>>) -> Result {
         let number = |at| slice(rest, at, 4).map(|bytes| encoding.read(bytes));
         let (Some(name_len), Some(len), Some(kind)) = (number(0), number(4), number(8)) else {
             // Padding at the end.
-            return if rest.iter().all(|&byte| byte == 0) { Ok(()) } else { wrong("a note that is cut off", here) };
+            return if is_zero(rest) { Ok(()) } else { wrong("a note that is cut off", here) };
         };
         let name_at = at.saturating_add(NOTE_HEADER);
         let content_at = aligned(name_at.saturating_add(name_len));

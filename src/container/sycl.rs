@@ -37,7 +37,7 @@ use super::magic::{Magic, SPIR_V, elf_machine};
 use super::packed::{End, Packed};
 use super::spirv::{self, Width};
 use super::{Part, bitcode};
-use crate::bytes::{Bounds, Cursor, add, array, len_of, len_u64, part, span, to_u64};
+use crate::bytes::{Bounds, Cursor, add, array, is_zero, len_of, len_u64, part, span, to_u64};
 use crate::codec::Codec;
 use crate::error::Malformed;
 
@@ -234,10 +234,6 @@ fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<P
         Some(Frame { len, inflated: Some(inflated) }) => StoredImage::frame(offset, len, inflated).part,
     };
     (frame.map(|frame| frame.len), Some(part))
-}
-
-fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| byte == 0)
 }
 
 /// The length of some bytes without the zeros at their end.

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::OFlags;
 
-use crate::bytes::{self, add};
+use crate::bytes::{self, add, is_zero};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::mapping::{self, Mapping, Watch};
 use crate::io::process;
@@ -487,7 +487,7 @@ impl Spool {
 /// Writes data to a new file, with holes for long runs of zeros. Readers skip holes, so those of libraries that were
 /// recompressed take no memory.
 fn write_sparsely(file: &mut File, data: &[u8]) -> io::Result<()> {
-    data.chunks(SPARSE).try_for_each(|block| match block.iter().all(|&byte| byte == 0) {
+    data.chunks(SPARSE).try_for_each(|block| match is_zero(block) {
         true => file.seek_relative(i64::try_from(block.len()).map_err(io::Error::other)?),
         false => io::Write::write_all(file, block),
     })
@@ -708,10 +708,6 @@ impl<'a> Slice<'a> {
 /// The result of a job on some inputs, or an error if one of them has changed.
 pub(crate) fn vouch_for<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made: Result<T>) -> Result<T> {
     inputs.into_iter().try_for_each(Input::ensure_unchanged).and(made)
-}
-
-fn is_zero(block: &[u8]) -> bool {
-    block.iter().all(|&byte| byte == 0)
 }
 
 /// The next offset with data in the file; none if unknown.

@@ -18,7 +18,7 @@ use object::pe::{ImageFileHeader, ImageSectionHeader};
 use object::read::coff::CoffFile;
 use object::{File, LittleEndian, Object, ObjectKind, ObjectSection, SectionFlags};
 
-use crate::bytes::{Bounds, array, len_u64, slice};
+use crate::bytes::{Bounds, array, is_zero, len_u64, slice};
 use crate::container::limits::{Allowance, NAMES_SHARED_MAX};
 use crate::container::magic::is_coff_object;
 use crate::display::shown;
@@ -31,7 +31,7 @@ const NAMES_TOO_LONG: &str = "the names of its sections are together longer than
 pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
     let is_name = |name: &[u8]| {
         let (text, padding) = name.split_at(name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
-        !text.is_empty() && text.iter().all(u8::is_ascii_graphic) && padding.iter().all(|&byte| byte == 0)
+        !text.is_empty() && text.iter().all(u8::is_ascii_graphic) && is_zero(padding)
     };
     slice(data, 2, 2).is_some_and(|sections| sections != [0, 0])
         && slice(data, 16, 2) == Some(&[0, 0])

@@ -16,7 +16,7 @@ use std::ops::Range;
 use object::elf::{EM_MIPS, EM_X86_64, SHN_LORESERVE, SHT_CREL, SHT_REL, SHT_RELA, SHT_SYMTAB};
 
 use super::elf::{File, Header, Record, Relocation, Section, ShortRelocation, Symbol, Table, name_of};
-use crate::bytes::{len_of, len_u64, part, slice, tail, to_u64};
+use crate::bytes::{is_zero, len_of, len_u64, part, slice, tail, to_u64};
 use crate::display::shown;
 use crate::io::input::Slice;
 use crate::io::piece::{Change, Piece};
@@ -350,10 +350,6 @@ fn items(file: &File<'_>, sections: &[Section]) -> Option<Vec<Item>> {
     }
     tail(file.data, end).filter(|rest| is_zero(rest))?;
     Some(items)
-}
-
-fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| byte == 0)
 }
 
 /// The new offset of what was at the offset `old`, `gap` bytes after what stands before it, which ends at `new_end` now. Its

@@ -35,7 +35,7 @@ use object::{
     SymbolKind,
 };
 
-use crate::bytes::{Cursor, array, part, slice, tail, to_u64};
+use crate::bytes::{Cursor, array, is_zero, part, slice, tail, to_u64};
 use crate::container::kpack::REFERENCE_SECTIONS;
 use crate::container::magic::Magic;
 use crate::error::{Malformed, wrong};
@@ -85,7 +85,7 @@ fn starts(section: &[u8]) -> impl Iterator<Item = u64> {
         loop {
             let start = next;
             let rest = tail(section, start).filter(|rest| !rest.is_empty())?;
-            let is_padding = slice(rest, 0, ALIGNMENT).unwrap_or(rest).iter().all(|&byte| byte == 0);
+            let is_padding = is_zero(slice(rest, 0, ALIGNMENT).unwrap_or(rest));
             next = start.saturating_add(if is_padding { ALIGNMENT } else { WRAPPER_LEN });
             if !is_padding {
                 return Some(start);

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::Range;
 
-use crate::bytes::{Bounds, len_of, len_u64, slice, total};
+use crate::bytes::{Bounds, is_zero, len_of, len_u64, slice, total};
 use crate::container::limits::NAME_MAX;
 use crate::container::{MAGIC, Part};
 use crate::error::{ErrorKind, Malformed};
@@ -139,7 +139,7 @@ pub(super) fn begins_with(fat: &[u8], runs: &[Run], host: &View<'_>, contents: &
         let fits = match run {
             Run::Host(range) => host.get(range.start, len).is_some_and(|expected| same(actual, &expected)),
             Run::Bytes(data) => actual == data.as_slice(),
-            Run::Zeros(_) => actual.iter().all(|&byte| byte == 0),
+            Run::Zeros(_) => is_zero(actual),
             Run::Content(index) => len == 0 || contents.get(*index).is_some_and(|range| range.start == position),
         };
         if !fits {

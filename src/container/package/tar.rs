@@ -32,7 +32,7 @@
 
 use std::io::{self, Read};
 
-use crate::bytes::{add, digits, len_u64, slice, to_u64};
+use crate::bytes::{add, digits, is_zero, len_u64, slice, to_u64};
 use crate::io::once::{self, broken, skip};
 
 /// The length of a header, and what the length of content is padded to.
@@ -118,7 +118,7 @@ fn read(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMember> 
     let (mut attributes, mut has_attributes) = (Attributes::default(), false);
     loop {
         let block = read_block(reader)?;
-        let is_zero = block.iter().all(|&byte| byte == 0);
+        let is_zero = is_zero(&block);
         match len_u64(&block) {
             _ if has_attributes && is_zero => return Err(io::ErrorKind::UnexpectedEof.into()),
             0 => return Ok(NextMember::End { has_trailing: false }),

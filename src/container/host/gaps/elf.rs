@@ -31,7 +31,7 @@ use object::elf::{
 };
 
 use super::{Moves, change, in_order};
-use crate::bytes::{len_of, len_u64, slice, tail, to_u64, total};
+use crate::bytes::{is_zero, len_of, len_u64, slice, tail, to_u64, total};
 use crate::container::fatbin;
 use crate::container::host::elf::{Encoding, Header, Record, Section, Segment, Symbol, Table};
 use crate::io::piece::{Change, Piece};
@@ -77,7 +77,7 @@ const SYMBOL_SECTION: u64 = 6;
 /// zip files and AppImages are.
 pub(crate) fn may_close(data: &[u8]) -> bool {
     let after = Program::read(data).and_then(|program| tail(data, program.end()?));
-    after.is_some_and(|after| after.iter().all(|&byte| byte == 0))
+    after.is_some_and(is_zero)
 }
 
 /// The changes that take whole pages of some gaps, which hold zeros, out of a file; none if nothing can be taken out.

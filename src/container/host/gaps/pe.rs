@@ -32,7 +32,7 @@
 use std::ops::Range;
 
 use super::{Moves, change, in_order};
-use crate::bytes::{array, len_of, len_u64, part, slice, span, tail, to_u64, total};
+use crate::bytes::{array, is_zero, len_of, len_u64, part, slice, span, tail, to_u64, total};
 use crate::error::Result;
 use crate::io::input::Slice;
 use crate::io::piece::{Change, Piece, Sink, emit};
@@ -119,7 +119,7 @@ pub(crate) fn close(data: Slice<'_>, gaps: &[Range<u64>]) -> Result<Vec<Change<'
 /// ends now with zeros after bundles: at one of `ends`.
 pub(crate) fn open(data: &[u8], ends: &[u64]) -> Option<Vec<Change<'static>>> {
     let closed = Image::read(data).filter(|image| image.can_move(data))?;
-    let Joined { mut sections, mut cuts, mut moves } = closed.joined(ends)?;
+    let Joined { mut sections, mut cuts, mut moves } = closed.joined(ends).filter(|joined| !joined.cuts.is_empty())?;
     let inserted = moves.0.clone();
     let len = if closed.is_fitting() { closed.aligned(closed.table_end(sections.len())?)? } else { closed.len };
     moves.add(len..closed.len, 0);
@@ -140,7 +140,7 @@ pub(crate) fn open(data: &[u8], ends: &[u64]) -> Option<Vec<Change<'static>>> {
     let is_right = again == closed.headers
         && cuts.iter().filter(|cut| cut.is_split).count() <= opened.room()?
         && cuts.iter().all(|cut| cut.is_apart_from(&others));
-    if cuts.is_empty() || !is_right {
+    if !is_right {
         return None;
     }
     let mut changes = closed.debug_changes(data, &moves)?;
@@ -156,10 +156,6 @@ pub(crate) fn tables(data: &[u8]) -> Vec<(&'static [u8], Range<u64>)> {
     let symbols = image.symbols(data).map(|range| (&b"the symbol table"[..], range));
     let signature = image.signature().map(|range| (&b"the signature"[..], range));
     [headers, symbols, signature].into_iter().flatten().filter(|(_, range)| !range.is_empty()).collect()
-}
-
-fn is_zero(data: &[u8]) -> bool {
-    data.iter().all(|&byte| byte == 0)
 }
 
 /// A number of four bytes.
