@@ -199,7 +199,8 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
 /// A section without the zeros before a container: parts into which `recompress` split the section of a PE file begin at pages.
 pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
     const PAGE: usize = 4096;
-    let content = part(data, range.clone()).filter(|_| Magic::identify(data) == Magic::Pe).unwrap_or_default();
+    let is_padded = |content: &&[u8]| content.first() == Some(&0) && Magic::identify(data) == Magic::Pe;
+    let content = part(data, range.clone()).filter(is_padded).unwrap_or_default();
     let zeros = to_u64(content.iter().take(PAGE).take_while(|&&byte| byte == 0).count());
     let rest = tail(content, zeros);
     match rest.map(Magic::identify) {

@@ -26,7 +26,7 @@ impl BundleReader {
     pub(super) const FAT_OBJECT: Self = Self { container: &FatObject, format_of: |_| Ok(Format::FatObject) };
 
     /// Of offload binaries as LLVM reads them.
-    pub(super) const PACKAGER: Self = Self {
+    pub(crate) const PACKAGER: Self = Self {
         container: &OffloadBinary { version: Version::V1, hip_number: HipNumber::Current },
         format_of: |_| Ok(Format::OffloadBinary),
     };

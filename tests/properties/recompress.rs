@@ -287,7 +287,7 @@ impl Change {
     }
 
     /// The written file, which must be the same in two runs; none after an error.
-    fn run(&self, room: &Room) -> Option<(Vec<u8>, Recompressed)> {
+    pub(super) fn run(&self, room: &Room) -> Option<(Vec<u8>, Recompressed)> {
         let (output, result) = self.run_once(room);
         assert!(self.run_once(room) == (output.clone(), result.clone()), "recompressed twice");
         output.zip(result.ok())

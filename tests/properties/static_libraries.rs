@@ -16,7 +16,7 @@ use super::make::{Elf, Section, number};
 use super::recompress::Change;
 use super::room::Room;
 use super::search::search_with;
-use super::wheels::code_objects;
+use super::wheels::{code_objects, is_searched_as_before};
 
 /// The IDs of the entries of bundles.
 const IDS: [&str; 3] =
@@ -78,17 +78,10 @@ pub fn static_library(data: &[u8]) {
 
 /// If any archive is recompressed, a search finds the same code objects in the same members, whose headers and symbols stay.
 pub(super) fn as_it_is(data: &[u8], change: &Change) {
-    let room = Room::with(data);
-    let change = Change { compression: change.compression, ..Change::default() };
-    let (output, result) = change.run_once(&room);
-    assert!(change.run_once(&room) == (output.clone(), result), "recompressed twice");
-    let Some(output) = output else { return };
-    assert!(change.compression.is_none() || output.len() <= data.len(), "larger than before");
-    follows(data, &output);
-    assert!(code_objects(data) == code_objects(&output), "other code objects than before");
-    room.write("in", &output);
-    let again = change.run_once(&room).0.unwrap();
-    assert!(again == output || again.len() < output.len(), "done again, it is changed");
+    is_searched_as_before(data, change, |output, _, change| {
+        assert!(change.compression.is_none() || output.len() <= data.len(), "larger than before");
+        follows(data, output);
+    });
 }
 
 /// What is in a relocatable object beside its device code is the same as before, and in the same order; if its bundles are known,

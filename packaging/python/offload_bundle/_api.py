@@ -166,13 +166,15 @@ def recompress(
         "output": _path(output), "keep": keep, "keep-for": keep_for, "drop": drop, "level": level, "none": none,
         "keep-kernels": None if keep_kernels is None else os.fspath(keep_kernels), "allow-unused": allow_unused,
     }
-    _, messages = _run("recompress", [file], options)
+    run, messages = _run("recompress", [file], options)
+    if run.returncode != 0:
+        raise _error(messages) or _unknown(run, messages)
     return "\n".join(message["message"] for message in messages if message["level"] != "error")
 
 
 def _report(of_type: type[R], subcommand: str, files: Sequence[Input], options: dict[str, Any]) -> R:
     """Runs a subcommand with `--json`. A file that cannot be read is an error, which has the report of the others."""
-    run, messages = _run(subcommand, files, {**options, "json": True}, raises=False)
+    run, messages = _run(subcommand, files, {**options, "json": True})
     error = _error(messages)
     if not run.stdout:
         raise error or _unknown(run, messages)
@@ -189,7 +191,7 @@ def _report(of_type: type[R], subcommand: str, files: Sequence[Input], options: 
 
 
 def _run(
-    subcommand: str, files: Sequence[Input], options: dict[str, Any], raises: bool = True
+    subcommand: str, files: Sequence[Input], options: dict[str, Any]
 ) -> tuple[subprocess.CompletedProcess[bytes], list[dict[str, Any]]]:
     """Runs a subcommand. Returns what it printed, and its messages."""
     paths: list[str] = []
@@ -210,7 +212,7 @@ def _run(
     run = subprocess.run(command, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     # Bytes end lines only where the program does.
     messages = [_message(line.decode("utf-8", "replace")) for line in run.stderr.splitlines()]
-    if run.returncode not in (0, 1) or (raises and run.returncode != 0):
+    if run.returncode not in (0, 1):
         raise _error(messages) or _unknown(run, messages)
     return run, messages
 

@@ -25,7 +25,7 @@ use crate::container::host::elf::Header;
 use crate::container::host::gaps::{elf, pe};
 use crate::container::host::relocatable::Relocatable;
 use crate::container::magic::Magic;
-use crate::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
+use crate::container::offload_binary::{self, ImageKind, NewImage, Version};
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::text::Text;
 use crate::container::{Container, Entry, Limits, Member, Part, compressed};
@@ -36,7 +36,7 @@ use crate::io::meter::Meter;
 use crate::io::output::{self, Output};
 use crate::io::piece::{Change, Piece, total_len};
 use crate::runtime::Device;
-use crate::scan::{Budget, Format, Place, Selection, Wide, bundle_sections, is_zip, movable_sections};
+use crate::scan::{Budget, BundleReader, Format, Place, Selection, Wide, bundle_sections, is_zip, movable_sections};
 use choice::{Choice, Chosen};
 
 pub use choice::{Missed, Removed};
@@ -454,15 +454,9 @@ impl<'j> Recompression<'j> {
         {
             return archive::rewrite(self, data, place, output, observer);
         }
-        let may_move = !self.job.keep_offsets && self.replacing.is_none();
-        if let Some(object) = Relocatable::read(data.bytes()).filter(|_| may_move) {
-            let sections = movable_sections(data)?;
-            if !sections.is_empty() && object.can_change(sections.iter().map(|section| section.offset()..section.end()))
-            {
-                return object::rewrite(self, data, (&object, sections), output, observer);
-            }
+        if let Some((object, sections)) = self.movable(data)? {
+            return object::rewrite(self, data, (&object, sections), output, observer);
         }
-        self.ensure_images_can_go(data)?;
         match Magic::identify(data.bytes()) {
             Magic::Pe => self.rewrite_pe(data, output, observer),
             _ if self.job.keep_offsets || !elf::may_close(data.bytes()) => {
@@ -476,19 +470,29 @@ impl<'j> Recompression<'j> {
         }
     }
 
-    /// Fails for an ELF object whose offload binaries have to stay although images are to be removed.
-    fn ensure_images_can_go(&self, data: Slice<'_>) -> Result<()> {
+    /// An ELF object in which sections with bundles and offload binaries can move, and these sections; none for all other files.
+    ///
+    /// # Errors
+    /// Images are to be removed, and offload binaries of the object cannot move.
+    fn movable<'d>(&self, data: Slice<'d>) -> Result<Option<(Relocatable<'d>, Vec<Slice<'d>>)>> {
+        let is_object = Header::read(data.bytes()).is_some_and(|header| header.is_relocatable());
+        if !is_object || self.replacing.is_some() {
+            return Ok(None);
+        }
+        let object = if self.job.keep_offsets { None } else { Relocatable::read(data.bytes()) };
         let Recompress { keep, keep_for, keep_kernels, drop, .. } = self.job;
         let removes = keep.is_some() || !keep_for.is_empty() || keep_kernels.is_some() || drop.is_some();
-        if !removes
-            || self.replacing.is_some()
-            || !Header::read(data.bytes()).is_some_and(|header| header.is_relocatable())
-        {
-            return Ok(());
+        if object.is_none() && !removes {
+            return Ok(None);
+        }
+        let sections = movable_sections(data)?;
+        let ranges = || sections.iter().map(|section| section.offset()..section.end());
+        if let Some(object) = object.filter(|object| !sections.is_empty() && object.can_change(ranges())) {
+            return Ok(Some((object, sections)));
         }
         let is_offload = |section: &Slice<'_>| Magic::identify(section.bytes()) == Magic::OffloadBinary;
-        if !movable_sections(data)?.iter().any(is_offload) {
-            return Ok(());
+        if !removes || !sections.iter().any(is_offload) {
+            return Ok(None);
         }
         let reason = match self.job.keep_offsets {
             true => "images cannot be removed from offload binaries at their offsets: leave out --keep-offsets",
@@ -505,7 +509,7 @@ impl<'j> Recompression<'j> {
         let old = unsigned.as_ref().map_or(data, Input::as_slice);
         let may_close = !self.job.keep_offsets && pe::may_close(old.bytes());
         let ends = if may_close { self.ends_of_rows(old)? } else { Vec::new() };
-        let open = |data: &[u8]| pe::open(data, &ends).filter(|_| may_close);
+        let open = |data: &[u8]| pe::open(data, &ends);
         let close = |made: Slice<'_>, holes: &[Range<u64>]| pe::close(made, if may_close { holes } else { &[] });
         self.rewrite_opened(old, data.len(), open, close, output, observer)
     }
@@ -961,7 +965,7 @@ fn may_hold_bundles(magic: Magic) -> bool {
 fn container_of(data: Slice<'_>) -> &'static dyn Container {
     match Magic::identify(data.bytes()) {
         Magic::FatBinary => &Fatbin,
-        Magic::OffloadBinary => &OffloadBinary { version: Version::V1, hip_number: HipNumber::Current },
+        Magic::OffloadBinary => BundleReader::PACKAGER.container,
         _ => &Wide,
     }
 }
