@@ -175,8 +175,8 @@ impl JsonSchema for UriOf<'_> {
         "Uri".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        tests::uri()
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        tests::uri(generator)
     }
 }
 

@@ -7,7 +7,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::code_object::{Location, UriOf};
+use super::code_object::Location;
+#[cfg(test)]
+use super::tests;
 use super::{Report, shown};
 use crate::code::kernels::Kernel;
 use crate::scan::CodeObject;
@@ -43,16 +45,22 @@ pub struct KernelRow<'r> {
     #[serde(flatten)]
     name: KernelName<'r>,
     /// The URI of the code object, as in the report of `inspect`.
-    uri: UriOf<'r>,
+    #[cfg_attr(test, schemars(schema_with = "tests::uri"))]
+    uri: Option<&'r str>,
     #[serde(flatten)]
     numbers: &'r Kernel,
 }
 
 impl<'r> KernelRow<'r> {
-    /// A kernel with its GPU and its names, as they are shown.
-    pub fn new(code_object: &'r CodeObject, gpu: &'r str, names: (&'r str, String), numbers: &'r Kernel) -> Self {
-        let path = shown(code_object.bundle.place.file());
-        let (location, uri) = (Location::of(code_object), UriOf(code_object));
+    /// A kernel with its GPU and its names, as they are shown, and with the [URI](CodeObject::uri) of its code object.
+    pub fn new(
+        code_object: &'r CodeObject,
+        uri: Option<&'r str>,
+        gpu: &'r str,
+        names: (&'r str, String),
+        numbers: &'r Kernel,
+    ) -> Self {
+        let (path, location) = (shown(code_object.bundle.place.file()), Location::of(code_object));
         Self { path, location, target_id: gpu, name: KernelName::of(names), uri, numbers }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn rules(_: &mut SchemaGenerator) -> Schema {
     names(&of_bundles.into_iter().chain(others).map(Rule::name).collect::<Vec<_>>())
 }
 
-pub(super) fn uri() -> Schema {
+pub(super) fn uri(_: &mut SchemaGenerator) -> Schema {
     let inflated = "(&inflated-offset=[0-9]+&inflated-size=[0-9]+)?";
     let pattern = format!("^file://[^#]*#(member=[^&]*&)*offset=[0-9]+&size=[0-9]+{inflated}$");
     json_schema!({ "type": ["string", "null"], "pattern": pattern })

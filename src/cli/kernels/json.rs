@@ -2,8 +2,11 @@
 
 use std::cell::RefCell;
 use std::io::Write;
+use std::sync::Arc;
 
+use offload_bundle::scan::CodeObject;
 use offload_bundle::serialized::{KernelRow, KernelsReport, OtherCode};
+use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
 use super::fail::Failing;
@@ -12,11 +15,32 @@ use crate::cli::files::Problems;
 use crate::cli::print::json::{self, Each, Late};
 use crate::cli::print::units::Kinds;
 
-impl Serialize for Row {
+/// A kernel with the URI of its code object, or why that cannot be told.
+struct RowWithUri {
+    row: Row,
+    uri: offload_bundle::Result<Option<Arc<str>>>,
+}
+
+impl Serialize for RowWithUri {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { code_object, gpu, name, kernel } = self;
-        KernelRow::new(code_object, gpu, (name, mangled(&kernel.name)), kernel).serialize(serializer)
+        let Row { code_object, gpu, name, kernel } = &self.row;
+        let uri = self.uri.as_ref().map_err(S::Error::custom)?.as_deref();
+        KernelRow::new(code_object, uri, gpu, (name, mangled(&kernel.name)), kernel).serialize(serializer)
     }
+}
+
+/// Adds the URIs, each once for the kernels of a code object that follow each other.
+fn with_uris(rows: impl Iterator<Item = Row>) -> impl Iterator<Item = RowWithUri> {
+    let mut last: Option<(Arc<CodeObject>, Option<Arc<str>>)> = None;
+    rows.map(move |row| {
+        let known = last.as_ref().filter(|(code_object, _)| Arc::ptr_eq(code_object, &row.code_object));
+        let uri = match known {
+            Some((_, uri)) => Ok(uri.clone()),
+            None => row.code_object.uri().map(|uri| uri.map(|uri| uri.to_string().into())),
+        };
+        last = uri.as_ref().ok().map(|uri| (Arc::clone(&row.code_object), uri.clone()));
+        RowWithUri { row, uri }
+    })
 }
 
 /// Writes the document, each file as soon as its kernels are available. The rest is complete only after the last one.
@@ -27,7 +51,7 @@ pub(super) fn write(
     problems: &Problems,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let (kernels, failures) = (Each::new(files.flatten()), Late(|| failing.borrow().failures()));
+    let (kernels, failures) = (Each::new(with_uris(files.flatten())), Late(|| failing.borrow().failures()));
     let other = |(image_kind, code_objects)| OtherCode { image_kind, code_objects };
     let others = Late(|| others.borrow().iter().map(other).collect::<Vec<_>>());
     json::write(KernelsReport { kernels, others, failures }, problems, out)
