@@ -19,6 +19,7 @@ mod progress;
 mod ptx;
 mod python;
 mod recompress;
+mod report;
 mod runtime;
 pub mod schema;
 mod shorter;

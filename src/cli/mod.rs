@@ -15,10 +15,12 @@ mod llvm;
 mod man;
 mod overview;
 mod patterns;
+mod picture;
 mod print;
 mod program;
 mod recompress;
 mod replace;
+mod report;
 mod subcommand;
 mod suggest;
 mod values;
@@ -49,6 +51,7 @@ const CATALOGUE: &Catalogue = &Catalogue {
         Subcommand::of::<verify::VerifyOptions>("verify", include_str!("help/verify.txt")),
         Subcommand::of::<recompress::RecompressOptions>("recompress", include_str!("help/recompress.txt")),
         Subcommand::of::<replace::ReplaceOptions>("replace", include_str!("help/replace.txt")),
+        Subcommand::of::<report::ReportOptions>("report", include_str!("help/report.txt")),
         Subcommand::of::<completions::CompletionsOptions>("completions", include_str!("help/completions.txt")),
         Subcommand::of::<man::ManOptions>("man", include_str!("help/man.txt")),
         Subcommand::of::<overview::HelpOptions>("help", include_str!("help/help.txt")),

@@ -53,7 +53,7 @@ pub(super) struct Catalogue {
     /// LLVM's tools. The first one serves every name that does not select another tool.
     pub(super) tools: [&'static Tool; 3],
     /// Our own subcommands.
-    pub(super) subcommands: [Subcommand; 10],
+    pub(super) subcommands: [Subcommand; 11],
 }
 
 impl Catalogue {

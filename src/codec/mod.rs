@@ -169,15 +169,16 @@ impl Codec {
         }
     }
 
-    /// Compresses some bytes. LZ4 has one level; that of zstd is clamped to [`Method::levels`].
+    /// Compresses some bytes. LZ4 has one level; those of others are clamped to [`Method::levels`].
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] for other methods, and for one that was left out when the library was
+    /// [`ErrorKind::Usage`] for unknown methods, and for one that was left out when the library was
     /// built; [`ErrorKind::Io`] with the path `name` if the encoder fails.
-    pub(crate) fn compress(self, data: &[u8], level: i32, name: &Path) -> Result<Vec<u8>> {
+    pub fn compress(self, data: &[u8], level: i32, name: &Path) -> Result<Vec<u8>> {
         note_read(len_u64(data));
         match self {
-            Self::Zlib | Self::Unknown => Err(Error::usage("code objects are compressed one by one with LZ4 or zstd")),
+            Self::Unknown => Err(Error::usage("the method of compression is not known")),
+            Self::Zlib => Form::Zlib.write(level, Vec::new(), name, |out| out.write_all(data).with_path(name)),
             Self::Lz4 => with!("lz4", "LZ4", {
                 let mode = lz4::block::CompressionMode::HIGHCOMPRESSION(LZ4_LEVEL);
                 lz4::block::compress(data, Some(mode), false).with_path(name)

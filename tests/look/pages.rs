@@ -8,8 +8,19 @@ use super::*;
 use crate::machine::{loud, memory_directory, skip};
 use crate::reference::formats;
 
-const SUBCOMMANDS: [&str; 10] =
-    ["inspect", "extract", "kernels", "diff", "verify", "recompress", "replace", "completions", "man", "help"];
+const SUBCOMMANDS: [&str; 11] = [
+    "inspect",
+    "extract",
+    "kernels",
+    "diff",
+    "verify",
+    "recompress",
+    "replace",
+    "report",
+    "completions",
+    "man",
+    "help",
+];
 /// The names of the executable that have subcommands.
 const NAMES: [&str; 2] = ["clang-offload-bundler", "offload-bundle"];
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
@@ -143,8 +154,7 @@ const TRIED: [&str; 3] = ["bash", "fish", "zsh"];
 
 #[test]
 fn shells_offer_what_may_stand_there() {
-    let commands =
-        "completions diff extract extract-bundle-entry help inspect kernels man package recompress replace verify";
+    let commands = "completions diff extract extract-bundle-entry help inspect kernels man package recompress replace report verify";
     let here = "kernels.hipfb libk.so sub";
     for shell in TRIED.into_iter().filter_map(Shell::new) {
         let expected = [

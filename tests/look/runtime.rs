@@ -286,9 +286,9 @@ fn the_picture_names_every_gpu_with_its_bundles() {
     let (_, served) = picture.split_once("Bundles that serve each GPU").unwrap();
     for (number, gpu) in gpus.iter().enumerate() {
         let (_, row) = served.split_once(&format!(">{gpu}</text>")).unwrap();
-        let numbers = if number < 7 { ">3 of 3</text>" } else { ">1 of 3</text>" };
-        let end = row.find(" of ").unwrap() + " of 3</text>".len();
-        assert!(row[..end].ends_with(numbers), "{gpu}: {row}");
+        let (row, _) = row.split_once("</text>").unwrap();
+        let (numbers, color) = if number < 7 { ("3 of 3", "#0072b2") } else { ("1 of 3", "#d1242f") };
+        assert!(row.ends_with(&format!(">{numbers}")) && row.contains(&format!("fill=\"{color}\"")), "{gpu}: {row}");
     }
     assert!(served.contains("3 bundles; 7 GPUs are served by all of them"), "{served}");
 }

@@ -403,22 +403,27 @@ fn the_picture_is_well_formed_and_holds_the_totals() {
         "3.50 MB, 53.8 %",
         "3.00 MB, 46.2 %",
         "a&amp;b&lt;c&gt;.so",
-        "4.00 MB, 4 code objects",
         "b&quot;'.so",
-        "2.50 MB, 4 code objects",
-        "gfx90a: 3.00 MB",
+        "8 code objects for 4 targets in 2 libraries",
+        "gfx90a: 3.00 MB (46.2 %), 1 code object; a&amp;b&lt;c&gt;.so",
     ] {
         assert!(texts.contains(&wanted), "{wanted}: {texts:#?}");
     }
-    // The lengths of bars are proportional to their values.
-    let width = |hint: &str| {
-        let at = elements.iter().position(|(_, text)| text == hint).unwrap_or_else(|| panic!("no {hint}: {texts:#?}"));
+    // Areas are proportional to sizes.
+    let area = |hint: &str| {
+        let at = elements
+            .iter()
+            .position(|(_, text)| text.starts_with(hint))
+            .unwrap_or_else(|| panic!("no {hint}: {texts:#?}"));
         let (tag, _) = &elements[at - 1];
-        let rest = tag.split("width=\"").nth(1).unwrap_or_else(|| panic!("{tag}"));
-        rest.split('"').next().unwrap().parse::<i64>().unwrap()
+        let number = |name: &str| {
+            let rest = tag.split(&format!(" {name}=\"")).nth(1).unwrap_or_else(|| panic!("{tag}"));
+            rest.split('"').next().unwrap().parse::<i64>().unwrap()
+        };
+        (number("width") + 2) * (number("height") + 2)
     };
-    let (long, short) = (width("gfx90a: 3.00 MB"), width("gfx906: 1.00 MB"));
-    assert!((long - 3 * short).abs() <= 6 && long + short > 500, "{long} {short}");
+    let (large, small) = (area("gfx90a: 3.00 MB"), area("gfx906: 1.00 MB"));
+    assert!((large - 3 * small).abs() <= large / 50 && large + small > 200_000, "{large} {small}");
     // A chart without findings is valid too, and a chart of many files has a limited length.
     let outcome = tool(&["inspect", "--svg=out.svg", "none"], &files);
     assert_eq!(outcome.status, 0);
@@ -427,8 +432,12 @@ fn the_picture_is_well_formed_and_holds_the_totals() {
     let given: Vec<(&str, &[u8])> = many.iter().map(|name| (name.as_str(), a.as_slice())).collect();
     let outcome = tool(&["inspect", "-r", ".", "--svg=out.svg"], &given);
     let elements = self::elements(&String::from_utf8(outcome.files["out.svg"].clone()).unwrap());
-    let bars = elements.iter().filter(|(_, text)| text.ends_with(".so") || text == "20 more files").count();
-    assert_eq!(bars, 41);
+    let names = elements
+        .iter()
+        .filter(|(_, text)| !text.contains(": ") && text.ends_with(".so") || text == "20 more libraries")
+        .count();
+    // The map names 40 and the rest, the matrix 30.
+    assert_eq!(names, 41 + 30);
     // A chart that cannot be written.
     let outcome = tool(&["inspect", "--svg=no/where.svg", "a&b<c>.so"], &files);
     assert_eq!(outcome.status, 1);

@@ -293,7 +293,7 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     ["--color", "-color", "-stats", "-time-passes"].into_iter().any(unknown)
 }
 
-const SUBCOMMANDS: &str = "inspect, extract, kernels, diff, verify, recompress, replace, completions, man, help, package, extract-bundle-entry";
+const SUBCOMMANDS: &str = "inspect, extract, kernels, diff, verify, recompress, replace, report, completions, man, help, package, extract-bundle-entry";
 
 /// Our outcome without what explains the subcommands, if that is in an allowed place: a list at the end of a help text, or
 /// a line at the end of the messages for a command line that is empty, only requests help, or begins with a word.

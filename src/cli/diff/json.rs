@@ -35,15 +35,21 @@ pub(super) fn write(
     json::write(DiffReport { old, new, files, total, failures }, problems, out)
 }
 
+impl Compared {
+    /// The kernels that differ.
+    pub(in crate::cli) fn kernels(&self) -> impl Iterator<Item = KernelChange<'_>> {
+        self.rows.iter().map(|(kernel, name)| KernelChange::new(kernel, (name, mangled(&kernel.name))))
+    }
+}
+
 impl Serialize for Compared {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         fn path(file: &Option<WorkFile>) -> Option<&Path> {
             file.as_ref().map(|file| file.path.as_path())
         }
-        let Self { pair, diff, rows } = self;
-        let kernels = rows.iter().map(|(kernel, name)| KernelChange::new(kernel, (name, mangled(&kernel.name))));
+        let Self { pair, diff, .. } = self;
         let files = [path(&pair.old), path(&pair.new)];
-        ComparedFile::new(&pair.path, files, &diff.code_objects, kernels.collect()).serialize(serializer)
+        ComparedFile::new(&pair.path, files, &diff.code_objects, self.kernels().collect()).serialize(serializer)
     }
 }
 

@@ -3,16 +3,14 @@
 mod fail;
 mod json;
 mod kernel;
-mod sets;
-mod svg;
+pub(super) mod sets;
 mod table;
-mod total;
+pub(super) mod total;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use clap::Parser;
 use offload_bundle::Result;
 use offload_bundle::io::write_file;
@@ -22,9 +20,9 @@ use offload_bundle::scan::Pattern;
 use super::conditions::Condition;
 use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
+use super::picture::{changes, ensure_apart};
 use super::print::console::Console;
 use super::print::problem::Problem;
-use super::print::svg::ensure_apart;
 use super::print::table::ColorOption;
 use super::subcommand::Options;
 use kernel::KernelRows;
@@ -80,26 +78,36 @@ pub(super) struct DiffOptions {
 const TOP: usize = 20;
 
 /// A pair of files, and their differences.
-struct Compared {
+pub(super) struct Compared {
     pair: FilePair,
-    diff: FileDiff,
+    pub(super) diff: FileDiff,
     rows: KernelRows,
+}
+
+impl Compared {
+    /// Compares a pair. Keeps at most `top` kernels, with names if `is_named`.
+    pub(super) fn new(job: &Diff, pair: FilePair, top: usize, is_named: bool) -> Result<Self> {
+        let open = |file: &Option<WorkFile>| file.as_ref().map(|file| file.open(job.scan.limits)).transpose();
+        let (old, new) = (open(&pair.old)?, open(&pair.new)?);
+        let mut diff = job.run(old.as_ref(), new.as_ref())?;
+        let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top, is_named);
+        Ok(Self { pair, diff, rows })
+    }
+
+    /// The number of its findings.
+    pub(super) fn weight(&self) -> usize {
+        self.rows.len() + self.diff.code_objects.len() + 1
+    }
 }
 
 impl Options for DiffOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let Self { old, new, .. } = self;
-        if old.as_os_str() == "-" && new.as_os_str() == "-" {
-            bail!("'-' and '-': the standard input can be only one of the two");
-        }
-        if old.exists() && new.exists() && old.is_dir() != new.is_dir() {
-            bail!("'{}' and '{}': cannot compare a directory with a file", old.display(), new.display());
-        }
         let is_json = self.json;
         let top = self.top.unwrap_or(if is_json { usize::MAX } else { TOP });
-        let sets = [old, new].map(|path| self.search.files_at(path));
+        let sets = sets::files(&self.search, [old, new])?;
         let inputs = sets.iter().flatten().filter_map(|file| file.as_ref().ok().map(|file| file.path.as_path()));
-        ensure_apart(self.svg.as_deref(), inputs.chain([old.as_path(), new.as_path()]))?;
+        ensure_apart(("--svg", self.svg.as_deref()), inputs.chain([old.as_path(), new.as_path()]))?;
         let mut job = Diff::default();
         job.selection = self.comparison.selection(&self.target);
         let paths = sets.each_ref().map(|set| files::paths(set)).concat();
@@ -108,29 +116,23 @@ impl Options for DiffOptions {
         let problems = Problems::default();
         let pairs = sets::pairs([old.as_path(), new.as_path()], sets, &mut problems.borrow_mut());
         let is_tree = old.is_dir();
-        let compare = |pair: FilePair| -> Result<Compared> {
-            let open = |file: &Option<WorkFile>| file.as_ref().map(|file| file.open(job.scan.limits)).transpose();
-            let (old, new) = (open(&pair.old)?, open(&pair.new)?);
-            let mut diff = job.run(old.as_ref(), new.as_ref())?;
-            let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top, is_json);
-            Ok(Compared { pair, diff, rows })
-        };
-        let weight = |compared: &Compared| compared.rows.len() + compared.diff.code_objects.len() + 1;
+        let compare = |pair| Compared::new(&job, pair, top, is_json);
         let (total, mut found) = (RefCell::new(DiffTotal::default()), Matches::default());
         let note = |compared: &mut Compared, problems: &mut Vec<Problem>| {
             problems.extend(compared.diff.problems.drain(..).map(Problem::from));
             total.borrow_mut().add(compared);
             found.add(std::mem::take(&mut compared.diff.matches));
         };
-        let written = files::report(pairs, false, compare, weight, note, &problems, |compared, out| match is_json {
-            true => json::write([old, new], compared, &total, &self.fail_on, &problems, out),
-            false => table::write([old, new], compared, &total, is_tree, top, self.color.style(), out),
-        });
+        let written =
+            files::report(pairs, false, compare, Compared::weight, note, &problems, |compared, out| match is_json {
+                true => json::write([old, new], compared, &total, &self.fail_on, &problems, out),
+                false => table::write([old, new], compared, &total, is_tree, top, self.color.style(), out),
+            });
         let (problems, total) = (problems.into_inner(), total.into_inner());
         let failures: Vec<Problem> =
             fail::failures(&self.fail_on, &total).iter().map(|failure| failure.to_string().into()).collect();
         let status = console.problems(&[problems.as_slice(), &failures].concat());
-        let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, svg::draw(&total).as_bytes()));
+        let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, changes::picture(&total).as_bytes()));
         written?;
         drawn?;
         patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !problems.is_empty())?;

@@ -5,16 +5,20 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use offload_bundle::display::printable;
 use offload_bundle::job::unversioned;
 use offload_bundle::{Error, Result};
 
-use crate::cli::files::WorkFile;
+use crate::cli::files::{SearchOptions, WorkFile};
 use crate::cli::print::problem::Problem;
+
+/// The files of a path; an error for each that could not be listed.
+type Files = Vec<Result<WorkFile, Error>>;
 
 /// Two files that are compared; only one of them, if the other directory has no counterpart.
 #[derive(Debug)]
-pub(super) struct FilePair {
+pub(in crate::cli) struct FilePair {
     /// The path below the directories, or that of the file; in the new one unless it is only in the old one.
     pub(super) path: PathBuf,
     pub(super) old: Option<WorkFile>,
@@ -28,17 +32,28 @@ impl FilePair {
     }
 }
 
+/// The files of two paths, which are two files or two directories.
+pub(in crate::cli) fn files(search: &SearchOptions, [old, new]: [&PathBuf; 2]) -> anyhow::Result<[Files; 2]> {
+    if old.as_os_str() == "-" && new.as_os_str() == "-" {
+        bail!("'-' and '-': the standard input can be only one of the two");
+    }
+    if old.exists() && new.exists() && old.is_dir() != new.is_dir() {
+        bail!("'{}' and '{}': cannot compare a directory with a file", old.display(), new.display());
+    }
+    Ok([old, new].map(|path| search.files_at(path)))
+}
+
 /// Pairs the files of two paths, in the order of their names. What could not be listed is a problem.
-pub(super) fn pairs(
+pub(in crate::cli) fn pairs(
     [old, new]: [&Path; 2],
-    [of_old, of_new]: [Vec<Result<WorkFile, Error>>; 2],
+    [of_old, of_new]: [Files; 2],
     problems: &mut Vec<Problem>,
 ) -> Vec<FilePair> {
     if !old.is_dir() {
-        let first = |files: Vec<Result<WorkFile, Error>>| files.into_iter().flatten().next();
+        let first = |files: Files| files.into_iter().flatten().next();
         return vec![FilePair { path: new.to_owned(), old: first(of_old), new: first(of_new) }];
     }
-    let mut below = |root: &Path, files: Vec<Result<WorkFile, Error>>| {
+    let mut below = |root: &Path, files: Files| {
         let mut set = BTreeMap::new();
         for file in files {
             match file {

@@ -12,11 +12,11 @@ use super::kernel::{Spills, add_spills};
 
 /// The differences of all files.
 #[derive(Debug, Default)]
-pub(super) struct DiffTotal {
+pub(in crate::cli) struct DiffTotal {
     /// The number of pairs that were compared.
     pub(super) pairs: usize,
     /// The code objects of each GPU: their numbers and sizes.
-    pub(super) gpus: BTreeMap<Arc<str>, GpuDiff>,
+    pub(in crate::cli) gpus: BTreeMap<Arc<str>, GpuDiff>,
     pub(super) equal: Equal,
     /// The kernels in code objects that differ.
     pub(super) kernels: Counts,
@@ -29,7 +29,7 @@ pub(super) struct DiffTotal {
 }
 
 impl DiffTotal {
-    pub(super) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
+    pub(in crate::cli) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
         self.pairs += 1;
         for (gpu, more) in &diff.gpus {
             *self.gpus.entry(Arc::clone(gpu)).or_default() += more;
@@ -74,7 +74,7 @@ impl DiffTotal {
     }
 
     /// All code objects.
-    pub(super) fn all(&self) -> GpuDiff {
+    pub(in crate::cli) fn all(&self) -> GpuDiff {
         sum(self.gpus.values())
     }
 }

@@ -1,7 +1,6 @@
 //! `inspect`: lists the code objects in files, with targets and sizes.
 
 mod lines;
-mod svg;
 mod table;
 
 use std::cmp::Reverse;
@@ -17,14 +16,13 @@ use offload_bundle::runtime::{Device, Served};
 use offload_bundle::serialized::InspectReport;
 
 use super::files::{self, FileOrigin, FollowOption, Problems, SearchOptions, WorkFile};
+use super::picture::{Libraries, ensure_apart, picture};
 use super::print::console::Console;
 use super::print::json::{self, Each};
 use super::print::problem::Problem;
-use super::print::svg::ensure_apart;
 use super::print::table::ColorOption;
 use super::subcommand::Options;
 use lines::TableRows;
-use svg::Chart;
 use table::InspectTables;
 
 /// List the GPU code objects in files, and their sizes
@@ -81,8 +79,8 @@ impl Options for InspectOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let mut job = Inspect::default();
         job.inflate = self.inflate;
-        ensure_apart(self.svg.as_deref(), self.files.iter())?;
-        let (problems, mut chart) = (Problems::default(), Chart::default());
+        ensure_apart(("--svg", self.svg.as_deref()), self.files.iter())?;
+        let (problems, mut libraries) = (Problems::default(), Libraries::default());
         let files = self.search.files(&self.files);
         job.scan = self.search.scan(self.kpack.follow(&files::paths(&files)));
         let in_turn = files::has_pipes(&files);
@@ -93,14 +91,14 @@ impl Options for InspectOptions {
         let note = |report: &mut FileReport, problems: &mut Vec<Problem>| {
             problems.extend(report.inspected.problems.iter().map(Problem::from));
             if self.svg.is_some() {
-                chart.add(&report.inspected);
+                libraries.add(&report.inspected);
             }
         };
         let written = files::report(files, in_turn, inspect, FileReport::weight, note, &problems, |reports, out| {
             self.print(reports, &problems, out)
         });
         let status = console.problems(&problems.into_inner());
-        let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, chart.draw().as_bytes()));
+        let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, picture(&libraries).as_bytes()));
         written?;
         drawn?;
         Ok(status)

@@ -16,7 +16,7 @@ use crate::cli::print::json::{self, Each, Late};
 use crate::cli::print::units::Kinds;
 
 /// A kernel with the URI of its code object, or why that cannot be told.
-struct RowWithUri {
+pub(in crate::cli) struct RowWithUri {
     row: Row,
     uri: offload_bundle::Result<Option<Arc<str>>>,
 }
@@ -30,7 +30,7 @@ impl Serialize for RowWithUri {
 }
 
 /// Adds the URIs, each once for the kernels of a code object that follow each other.
-fn with_uris(rows: impl Iterator<Item = Row>) -> impl Iterator<Item = RowWithUri> {
+pub(in crate::cli) fn with_uris(rows: impl Iterator<Item = Row>) -> impl Iterator<Item = RowWithUri> {
     let mut last: Option<(Arc<CodeObject>, Option<Arc<str>>)> = None;
     rows.map(move |row| {
         let known = last.as_ref().filter(|(code_object, _)| Arc::ptr_eq(code_object, &row.code_object));

@@ -23,7 +23,7 @@ const NAMES_AT_A_TIME: usize = 256;
 
 /// A kernel of a code object.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(in crate::cli) struct Row {
     pub(super) code_object: Arc<CodeObject>,
     /// The target ID, or else the triple or the ID of the entry; safe to print on a terminal.
     pub(super) gpu: Arc<str>,
@@ -34,24 +34,24 @@ pub(super) struct Row {
 
 /// The kernels of a file that are asked for.
 #[derive(Debug)]
-pub(super) struct FileKernels {
-    pub(super) rows: Vec<Row>,
+pub(in crate::cli) struct FileKernels {
+    pub(in crate::cli) rows: Vec<Row>,
     /// The numbers of code objects that have no kernels yet, by kind.
-    pub(super) others: BTreeMap<&'static str, usize>,
+    pub(in crate::cli) others: BTreeMap<&'static str, usize>,
     pub(super) matches: Matches,
     pub(super) named: Named,
-    pub(super) problems: Vec<Error>,
+    pub(in crate::cli) problems: Vec<Error>,
     pub(super) failing: Failing,
 }
 
 /// The kernels that a report is about.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted<'o> {
-    pub(super) name: Option<&'o Name>,
+pub(in crate::cli) struct Wanted<'o> {
+    pub(in crate::cli) name: Option<&'o Name>,
     /// Whether only those that need calls of the host are listed.
-    pub(super) hostcall: bool,
-    pub(super) fail_on: &'o [Condition],
-    pub(super) order: Option<KernelOrder>,
+    pub(in crate::cli) hostcall: bool,
+    pub(in crate::cli) fail_on: &'o [Condition],
+    pub(in crate::cli) order: Option<KernelOrder>,
 }
 
 /// Whether a filter by name selects a kernel, and if not, the first names that there are.
@@ -137,7 +137,7 @@ impl Name {
 
 /// The order of all kernels, and how many of them are listed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct KernelOrder {
+pub(in crate::cli) struct KernelOrder {
     pub(super) key: SortKey,
     pub(super) most: usize,
 }
@@ -169,7 +169,7 @@ impl FileKernels {
     ///
     /// # Errors
     /// Those of the URI of a code object, whose kernel meets a condition.
-    pub(super) fn new(list: KernelList, wanted: Wanted<'_>) -> offload_bundle::Result<Self> {
+    pub(in crate::cli) fn new(list: KernelList, wanted: Wanted<'_>) -> offload_bundle::Result<Self> {
         let Wanted { name, hostcall, fail_on, order } = wanted;
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
         let names = demangled_names(kernels.map(|kernel| &kernel.name), name);

@@ -150,9 +150,9 @@ mod tests {
             let text = help(by_category, hidden);
             let block = text.split_once("\nSubcommands that LLVM's tool does not have:\n\n  inspect ").unwrap().1;
             let lines: Vec<&str> = block.lines().collect();
-            assert!(lines.iter().take(12).skip(1).all(|line| line.find(" - ") == lines[1].find(" - ")), "{block}");
-            assert!(lines[11].starts_with("  extract-bundle-entry ") && lines[11].contains(" - Copy the"), "{block}");
-            assert_eq!(lines[12..], ["", "Help of a subcommand: foo help SUBCOMMAND"]);
+            assert!(lines.iter().take(13).skip(1).all(|line| line.find(" - ") == lines[1].find(" - ")), "{block}");
+            assert!(lines[12].starts_with("  extract-bundle-entry ") && lines[12].contains(" - Copy the"), "{block}");
+            assert_eq!(lines[13..], ["", "Help of a subcommand: foo help SUBCOMMAND"]);
             assert!(!help_of(packager::TOOL, by_category, hidden).contains("Subcommands"));
         }
     }

@@ -19,6 +19,13 @@ pub(super) struct Facts {
     offset: Option<u64>,
 }
 
+impl Problem {
+    /// The words.
+    pub(in crate::cli) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 impl From<&Error> for Problem {
     fn from(error: &Error) -> Self {
         let facts = Facts {

@@ -1,0 +1,130 @@
+//! `report`: a page for a browser with the sizes, the GPUs and the kernels in files, and with what changed.
+
+mod columns;
+mod page;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::ensure;
+use clap::Parser;
+use offload_bundle::Result;
+use offload_bundle::io::write_file;
+use offload_bundle::job::{Diff, Inspect, Inspected, ListKernels};
+
+use super::diff::total::DiffTotal;
+use super::diff::{Compared, sets};
+use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
+use super::kernels::json::with_uris;
+use super::kernels::report::{FileKernels, Wanted};
+use super::picture::ensure_apart;
+use super::print::console::Console;
+use super::print::problem::Problem;
+use super::subcommand::Options;
+use columns::Columns;
+use page::{Changes, Page};
+
+/// Write a page for a browser: sizes, GPUs and kernels
+#[derive(Clone, Debug, Parser)]
+pub(super) struct ReportOptions {
+    /// Files to read, and directories of such files.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Page to write, such as report.html; - writes to standard output.
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Compare two files, directories or wheels: OLD NEW. The page is about NEW, and shows what changed.
+    #[arg(long)]
+    diff: bool,
+    #[command(flatten)]
+    search: SearchOptions,
+    #[command(flatten)]
+    kpack: FollowOption,
+}
+
+impl Options for ReportOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        ensure_apart(("-o", Some(&self.output)), self.files.iter())?;
+        let problems = Problems::default();
+        let mut page = Page::default();
+        let shown = match (self.diff, self.files.as_slice()) {
+            (false, files) => files,
+            (true, [old, new]) => {
+                page.changes = Some(self.compare([old, new], &problems)?);
+                std::slice::from_ref(new)
+            }
+            (true, files) => {
+                ensure!(files.len() == 2, "--diff compares two files: OLD NEW");
+                files
+            }
+        };
+        self.read(shown, &mut page, &problems)?;
+        let (mut problems, mut known) = (problems.into_inner(), HashSet::new());
+        problems.retain(|problem| known.insert(problem.text().to_owned()));
+        let status = console.problems(&problems);
+        write_file(&self.output, page.html(shown, &problems)?.as_bytes())?;
+        Ok(status)
+    }
+}
+
+impl ReportOptions {
+    /// Reads the code objects and kernels of files.
+    fn read(&self, paths: &[PathBuf], page: &mut Page, problems: &Problems) -> anyhow::Result<()> {
+        let files = self.search.files(paths);
+        ensure_apart(("-o", Some(&self.output)), files::paths(&files).iter())?;
+        let (mut inspect, mut kernels) = (Inspect::default(), ListKernels::default());
+        inspect.scan = self.search.scan(self.kpack.follow(&files::paths(&files)));
+        kernels.scan = inspect.scan.clone();
+        let read = |file: Result<WorkFile>| -> Result<(Inspected, FileKernels)> {
+            let input = file?.open(inspect.scan.limits)?;
+            let inspected = inspect.run(&input)?;
+            let wanted = Wanted { name: None, hostcall: false, fail_on: &[], order: None };
+            Ok((inspected, FileKernels::new(kernels.run(&input)?, wanted)?))
+        };
+        let mut others = 0;
+        let note = |(inspected, kernels): &mut (Inspected, FileKernels), problems: &mut Vec<Problem>| {
+            problems.extend(inspected.problems.iter().chain(&kernels.problems).map(Problem::from));
+            others += kernels.others.values().sum::<usize>();
+        };
+        let in_turn = files::has_pipes(&files);
+        let weight = |(inspected, kernels): &(Inspected, FileKernels)| inspected.bundles.len() + kernels.rows.len() + 1;
+        files::report(files, in_turn, read, weight, note, problems, |files, _| {
+            for (inspected, kernels) in files {
+                page.libraries.add(&inspected);
+                with_uris(kernels.rows.into_iter()).try_for_each(|row| page.kernels.add(&row, is_shown))?;
+            }
+            Ok(())
+        })?;
+        page.others = others;
+        Ok(())
+    }
+
+    /// Compares two files or directories.
+    fn compare(&self, paths: [&PathBuf; 2], problems: &Problems) -> anyhow::Result<Changes> {
+        let sets = sets::files(&self.search, paths)?;
+        let files = sets.each_ref().map(|set| files::paths(set)).concat();
+        ensure_apart(("-o", Some(&self.output)), files.iter())?;
+        let mut job = Diff::default();
+        job.scan = self.search.scan(self.kpack.follow(&files));
+        let pairs = sets::pairs(paths.map(PathBuf::as_path), sets, &mut problems.borrow_mut());
+        let (mut total, mut kernels) = (DiffTotal::default(), Columns::default());
+        let compare = |pair| Compared::new(&job, pair, usize::MAX, true);
+        let note = |compared: &mut Compared, problems: &mut Vec<Problem>| {
+            problems.extend(compared.diff.problems.drain(..).map(Problem::from));
+            total.add(compared);
+        };
+        files::report(pairs, false, compare, Compared::weight, note, problems, |compared, _| {
+            for pair in compared {
+                pair.kernels().try_for_each(|row| kernels.add(&row, is_shown))?;
+            }
+            Ok(())
+        })?;
+        Ok(Changes { total, kernels })
+    }
+}
+
+/// Whether a field of a kernel is in the page.
+fn is_shown(field: &str) -> bool {
+    !matches!(field, "constant_bank" | "bundle" | "origin")
+}
