@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::id::IdError;
+use crate::io::sys;
 
 /// The result type of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -574,6 +575,9 @@ pub struct OsText<'a>(pub &'a io::Error);
 
 impl fmt::Display for OsText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = sys::text(self.0) {
+            return f.write_str(text);
+        }
         let text = self.0.to_string();
         f.write_str(text.split_once(" (os error").map_or(text.as_str(), |(head, _)| head))
     }

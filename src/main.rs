@@ -3,5 +3,5 @@
 mod cli;
 
 fn main() -> std::process::ExitCode {
-    cli::run(std::env::args_os().collect())
+    cli::run(offload_bundle::io::sys::arguments())
 }

@@ -3,7 +3,6 @@
 //! Follows the path rules of LLVM 22.1.8, where `//name` is a network root.
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
 /// The program's name.
 pub(super) struct Program<'a> {
@@ -22,7 +21,7 @@ impl<'a> Program<'a> {
 
     /// Derives the names from `argv[0]`.
     pub(super) fn new(typed: &'a OsStr) -> Program<'a> {
-        let typed = typed.as_bytes();
+        let typed = typed.as_encoded_bytes();
         Program { typed, name: file_name(typed) }
     }
 }

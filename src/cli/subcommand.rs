@@ -1,7 +1,6 @@
 //! The subcommands that LLVM's tools do not have. Their command lines are plain `clap`.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -145,7 +144,9 @@ pub(super) fn hint(program: &OsStr, words: &[OsString]) -> Option<String> {
     let nearest = match words {
         [] => None,
         [word] if ["-h", "--h"].map(OsStr::new).contains(&word.as_os_str()) => None,
-        [word, ..] if word.as_bytes().first().is_some_and(|first| !b"-@".contains(first)) => suggest::subcommand(word),
+        [word, ..] if word.as_encoded_bytes().first().is_some_and(|first| !b"-@".contains(first)) => {
+            suggest::subcommand(word)
+        }
         _ => return None,
     };
     let meant = nearest.map_or(String::new(), |name| format!("did you mean '{name}'? "));
@@ -212,9 +213,12 @@ fn with_better_tip(mut error: clap::Error, argv: &[OsString]) -> clap::Error {
 
 /// Whether a word combines several short options, including this one.
 fn is_group_with(word: &OsStr, option: &str) -> bool {
-    let is_group = word.len() > 2 && word.as_bytes().starts_with(b"-") && !word.as_bytes().starts_with(b"--");
+    let is_group =
+        word.len() > 2 && word.as_encoded_bytes().starts_with(b"-") && !word.as_encoded_bytes().starts_with(b"--");
     is_group
-        && option.strip_prefix('-').is_some_and(|letter| memmem::find(word.as_bytes(), letter.as_bytes()).is_some())
+        && option
+            .strip_prefix('-')
+            .is_some_and(|letter| memmem::find(word.as_encoded_bytes(), letter.as_bytes()).is_some())
 }
 
 /// The exit status for an invalid command line.

@@ -9,20 +9,17 @@
 //! valid then, so [`Input::ensure_unchanged`] is called before a job puts its outputs in place or reports its errors.
 
 use std::fmt::Display;
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, BufReader, IsTerminal, Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::OFlags;
-
 use crate::bytes::{self, add, is_zero};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
-use crate::io::mapping::{self, Mapping, Watch};
+use crate::io::mapping::{Mapping, Watch};
 use crate::io::process;
+use crate::io::sys::{self, Stat};
 
 /// The maximum size of a pipe, a device or an inflated bundle that is kept in memory, in bytes.
 pub(crate) const MEMORY_MAX: u64 = 16 << 20;
@@ -96,10 +93,6 @@ pub(crate) fn note_read(bytes: u64) {
 /// Memory is released after reads of this many bytes.
 const LOOKED_AT_MAX: u64 = 32 << 20;
 
-/// The number of bytes that the kernel copies at a time, so that they are counted as they are copied.
-#[cfg(target_os = "linux")]
-const COPIED_AT_A_TIME: u64 = 256 << 20;
-
 /// The cost of reading a header, in bytes: it brings 64 KiB or more around it into memory.
 const LOOK: u64 = 256 << 10;
 
@@ -118,12 +111,8 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            file: (metadata.dev(), metadata.ino()),
-            len: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        }
+    fn of(found: &Stat) -> Self {
+        Self { file: found.identity(), len: found.len(), modified: found.modified() }
     }
 }
 
@@ -168,15 +157,13 @@ impl Input {
         if accept == Accept::Regular {
             return Self::open_regular(path, access);
         }
+        if sys::is_null(path) {
+            return Ok(Self::from_bytes(path, Vec::new()));
+        }
         let file = open_file(path)?;
-        if accept == Accept::Finite {
-            let kind = file.metadata().with_path(path)?;
-            let is_device = kind.file_type().is_char_device() || kind.file_type().is_block_device();
-            let is_null = || Path::new("/dev/null").metadata().is_ok_and(|null| null.rdev() == kind.rdev());
-            if is_device && !file.is_terminal() && !is_null() {
-                let reason = "is a device and may be endless; copy the data to a regular file first";
-                return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
-            }
+        if accept == Accept::Finite && Stat::of(&file).with_path(path)?.may_be_endless(&file) {
+            let reason = "is a device and may be endless; copy the data to a regular file first";
+            return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
         }
         let is_inherited = path.as_os_str() == "-";
         let opened =
@@ -188,7 +175,7 @@ impl Input {
         let opened = process::open(|| open_if_regular(path)).with_path(path)?;
         let reason = "not a regular file; members of thin archives and files in directories must be";
         let file = opened.ok_or_else(|| Error::refused(ErrorKind::Unsupported, path, None, reason))?;
-        let opened = match file.metadata().with_path(path)?.len() {
+        let opened = match Stat::of(&file).with_path(path)?.len() {
             0 => (Storage::Memory(Vec::new()), None),
             _ => Storage::of_file(file, Some(ATTRIBUTE_MAX), access).with_path(path)?,
         };
@@ -217,7 +204,7 @@ impl Input {
     }
 
     fn of_storage(name: impl Into<PathBuf>, storage: Storage) -> Self {
-        let faults = mapping::faults_of_temporaries();
+        let faults = sys::faults_of_temporaries();
         let access = Access::Copied;
         Self { path: name.into(), storage, access, opened: None, faults, looked_at: AtomicU64::new(0) }
     }
@@ -281,10 +268,8 @@ impl Input {
         let change = match (self.opened, now) {
             (Some(then), Some(now)) if now.len < then.len => shrunk(),
             (Some(then), Some(now)) if now != then => changed(),
-            _ if faulted => rustix::io::Errno::IO.into(),
-            _ if self.faults != mapping::faults_of_temporaries() => {
-                io::Error::other("a temporary file could not be read")
-            }
+            _ if faulted => sys::unreadable(),
+            _ if self.faults != sys::faults_of_temporaries() => io::Error::other("a temporary file could not be read"),
             _ => return Ok(()),
         };
         Err(Error::io(&self.path, change))
@@ -292,7 +277,7 @@ impl Input {
 
     /// The permissions of the regular file that was opened.
     pub(crate) fn mode(&self) -> Option<u32> {
-        self.opened.and_then(|_| self.file()?.metadata().ok()).map(|metadata| metadata.mode())
+        self.opened.and_then(|_| Stat::of(self.file()?).ok()).map(|found| found.mode())
     }
 
     /// The current state of the regular file. If it is closed, the path is used; none if that now leads to a different
@@ -300,10 +285,8 @@ impl Input {
     fn stamp(&self) -> io::Result<Option<Stamp>> {
         let Some(opened) = self.opened else { return Ok(None) };
         match self.file() {
-            Some(file) => Ok(Some(Stamp::of(&file.metadata()?))),
-            None => {
-                Ok(self.path.metadata().ok().map(|metadata| Stamp::of(&metadata)).filter(|now| now.file == opened.file))
-            }
+            Some(file) => Ok(Some(Stamp::of(&Stat::of(file)?))),
+            None => Ok(Stat::at(&self.path).ok().map(|found| Stamp::of(&found)).filter(|now| now.file == opened.file)),
         }
     }
 
@@ -324,25 +307,18 @@ fn open_file(path: &Path) -> Result<File> {
     let is_standard_input = path.as_os_str() == "-";
     let open = || match open_if_regular(path)? {
         Some(file) => Ok(file),
-        None => File::open(path),
+        None => sys::open(path),
     };
-    process::open(|| if is_standard_input { standard_input() } else { open() }).with_path(path)
+    process::open(|| if is_standard_input { sys::standard_input() } else { open() }).with_path(path)
 }
 
-/// Opens a regular file. Never blocks: neither on a pipe that takes the name meanwhile, nor on data that a file does
-/// not have yet (`/proc/kmsg`).
+/// Opens a regular file, and never blocks.
 fn open_if_regular(path: &Path) -> io::Result<Option<File>> {
-    if !path.metadata()?.is_file() {
+    if !Stat::at(path)?.is_file() {
         return Ok(None);
     }
-    let at_once = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let flags = i32::try_from(at_once.bits()).unwrap_or_default();
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        // Another process, such as a file server, holds a lease on the file and releases it.
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => File::open(path),
-        opened => opened,
-    }?;
-    Ok(file.metadata()?.is_file().then_some(file))
+    let file = sys::open_at_once(path)?;
+    Ok(Stat::of(&file)?.is_file().then_some(file))
 }
 
 impl Storage {
@@ -356,7 +332,7 @@ impl Storage {
     /// Reads standard input from its current position and leaves it at its end: a process may inherit a regular file
     /// that was partly read, and standard input may be an input twice.
     fn of_inherited(mut file: File, max: Option<u64>, access: Access) -> io::Result<(Self, Option<Stamp>)> {
-        if !file.metadata()?.is_file() {
+        if !Stat::of(&file)?.is_file() {
             return Self::of_file(file, max, access);
         }
         if file.stream_position()? != 0 {
@@ -371,9 +347,9 @@ impl Storage {
     }
 
     fn of_file(mut file: File, max: Option<u64>, access: Access) -> io::Result<(Self, Option<Stamp>)> {
-        let metadata = file.metadata()?;
+        let metadata = Stat::of(&file)?;
         if metadata.is_dir() {
-            return Err(rustix::io::Errno::ISDIR.into());
+            return Err(sys::is_a_directory());
         }
         if !metadata.is_file() {
             return Ok((Self::spool_within(file, max.unwrap_or(u64::MAX))?, None));
@@ -386,7 +362,7 @@ impl Storage {
         if access == Access::Copied {
             let storage = Self::spool(&file, MEMORY_MAX)?;
             // So the copy is of one state of the file, as far as can be detected.
-            return if Stamp::of(&file.metadata()?) == opened { Ok((storage, None)) } else { Err(changed()) };
+            return if Stamp::of(&Stat::of(&file)?) == opened { Ok((storage, None)) } else { Err(changed()) };
         }
         // One run of bytes can take at most half of the address space.
         let len = isize::try_from(opened.len).ok().and_then(|len| usize::try_from(len).ok()).ok_or_else(|| {
@@ -401,7 +377,7 @@ impl Storage {
             Err(_) => {
                 file.rewind()?;
                 // A file that takes no disk space may claim any length: that of /proc/kcore is 2^47.
-                let is_made_up = metadata.blocks() == 0;
+                let is_made_up = metadata.takes_no_space();
                 Self::spool_within(file, if is_made_up { max.unwrap_or(UNSIZED_MAX) } else { u64::MAX })?
             }
         };
@@ -640,7 +616,7 @@ impl<'a> Slice<'a> {
         if !bytes::slice(self.data, 0, looked_at).is_some_and(is_zero) {
             return 0;
         }
-        let data_at = self.file().and_then(|file| next_data(file, self.offset.saturating_add(looked_at)));
+        let data_at = self.file().and_then(|file| sys::next_data(file, self.offset.saturating_add(looked_at)));
         data_at.map_or(0, |at| at.saturating_sub(self.offset).min(self.len()))
     }
 
@@ -668,70 +644,23 @@ impl<'a> Slice<'a> {
         let copy_error = |source| Error::copy(self.path(), to_path, source);
         let mut to_file = to;
         if let Some(from) = self.file() {
-            let copied = self.copy_in_kernel(from, to);
+            let copied = sys::copy_in_kernel(from, self.offset..self.end(), to, note_read);
             let rest = self.tail(copied).filter(|rest| !rest.is_empty());
             return rest.map_or(Ok(()), |rest| {
                 rest.read_blocks(&mut |block| io::Write::write_all(&mut to_file, block).map_err(copy_error))
             });
         }
-        io::Write::write_all(&mut to_file, self.data).map_err(|error| match error.raw_os_error() {
+        io::Write::write_all(&mut to_file, self.data).map_err(|error| match sys::is_fault(&error) {
             // When the system reads the mapping for us, there is no signal.
-            Some(fault) if fault == rustix::io::Errno::FAULT.raw_os_error() => Error::io(self.path(), shrunk()),
-            _ => copy_error(error),
+            true => Error::io(self.path(), shrunk()),
+            false => copy_error(error),
         })
-    }
-
-    /// Copies as much as the kernel can copy between the two files. Returns the number of bytes.
-    #[cfg(target_os = "linux")]
-    fn copy_in_kernel(&self, from: &File, to: &File) -> u64 {
-        use rustix::io::Errno;
-        let mut position = self.offset;
-        let end = self.end();
-        while position < end {
-            let left = usize::try_from(end.saturating_sub(position).min(COPIED_AT_A_TIME)).unwrap_or(usize::MAX);
-            match rustix::fs::copy_file_range(from, Some(&mut position), to, None, left) {
-                Ok(copied @ 1..) => note_read(bytes::to_u64(copied)),
-                Err(Errno::INTR) => {}
-                // The kernel cannot copy between all file systems. A disk error shows when the data is read or written.
-                Ok(0) | Err(_) => break,
-            }
-        }
-        position.saturating_sub(self.offset)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn copy_in_kernel(&self, _: &File, _: &File) -> u64 {
-        0
     }
 }
 
 /// The result of a job on some inputs, or an error if one of them has changed.
 pub(crate) fn vouch_for<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made: Result<T>) -> Result<T> {
     inputs.into_iter().try_for_each(Input::ensure_unchanged).and(made)
-}
-
-/// The next offset with data in the file; none if unknown.
-#[cfg(target_os = "linux")]
-fn next_data(file: &File, offset: u64) -> Option<u64> {
-    use rustix::fs::{SeekFrom, seek};
-    let next = match seek(file, SeekFrom::Data(offset)) {
-        Ok(at) => Some(at),
-        // No data up to the end of the file.
-        Err(rustix::io::Errno::NXIO) => Some(u64::MAX),
-        Err(_) => None,
-    };
-    // Other processes share the position of standard input, which stays at its end.
-    seek(file, SeekFrom::End(0)).ok()?;
-    next
-}
-
-#[cfg(not(target_os = "linux"))]
-fn next_data(_: &File, _: u64) -> Option<u64> {
-    None
-}
-
-fn standard_input() -> io::Result<File> {
-    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
 fn shrunk() -> io::Error {
@@ -782,7 +711,7 @@ impl Read for SliceReader<'_> {
 /// Retries on interruption, which decoders treat as an error.
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     loop {
-        match file.read_at(buffer, offset) {
+        match sys::read_at(file, buffer, offset) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             read => return read,
         }
@@ -791,6 +720,8 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
     use crate::testing::map;
 

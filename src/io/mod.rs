@@ -10,10 +10,10 @@
 //! | `staging` | unnamed temporary files, and giving them a name |
 //! | `meter` | the progress of a job |
 //! | `process` | state of the process: signals, the limit on open files |
-//! | `mapping`, `live` | mapped files, and the table of them that a signal handler reads |
+//! | `mapping` | mapped files |
+//! | `sys` | what differs between systems |
 
 pub(crate) mod input;
-mod live;
 pub(crate) mod mapping;
 pub(crate) mod meter;
 pub(crate) mod once;
@@ -21,6 +21,8 @@ pub(crate) mod output;
 pub(crate) mod piece;
 pub(crate) mod process;
 pub(crate) mod staging;
+#[doc(hidden)]
+pub mod sys;
 
 pub use input::{Accept, Input, Slice, bytes_read};
 // For the executable of this package.

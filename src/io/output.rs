@@ -11,17 +11,16 @@
 //! one.
 
 use std::collections::HashSet;
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::io::input::{Input, Slice, Spool};
 use crate::io::piece::{Sink, Writer};
 use crate::io::process;
-use crate::io::staging::{self, Legacy, Placed, Staged, Temporary, copy_all, directory_of, take_over};
+use crate::io::staging::{self, Legacy, Placed, Staged, Temporary, copy_all, directory_of};
+use crate::io::sys::{self, Stat, check_link, exchange, open_existing, take_over};
 
 /// Ranges up to this length in bytes are gathered in memory rather than copied by a system call each.
 const SMALL: u64 = 64 << 10;
@@ -162,9 +161,7 @@ impl Output {
     /// Grants execute permission wherever read permission is granted. A replaced file keeps its mode.
     pub(crate) fn make_executable(&mut self) -> Result<()> {
         if let OutputPlace::Name { over: Over::Nothing, staged, .. } = &self.place {
-            let mode = staged.file.metadata().with_path(&self.path)?.mode();
-            let readers = (mode & 0o444) >> 2;
-            staged.file.set_permissions(Permissions::from_mode(mode | readers)).with_path(&self.path)?;
+            sys::make_executable(&staged.file).with_path(&self.path)?;
         }
         Ok(())
     }
@@ -265,7 +262,7 @@ pub fn write_file(path: &Path, data: &[u8]) -> Result<()> {
 pub fn create_directory(path: &Path) -> Result<()> {
     let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
     std::fs::create_dir_all(path)
-        .map_err(|error| if is_taken(&error) { rustix::io::Errno::NOTDIR.into() } else { error })
+        .map_err(|error| if is_taken(&error) { sys::not_a_directory() } else { error })
         .with_path(path)
 }
 
@@ -273,7 +270,7 @@ pub fn create_directory(path: &Path) -> Result<()> {
 #[derive(PartialEq, Eq, Hash)]
 enum OutputIdentity {
     Name(PathBuf),
-    Inode(u64, u64),
+    File((u64, u64)),
 }
 
 impl Output {
@@ -285,9 +282,9 @@ impl Output {
                 Ok(Some(OutputIdentity::Name(directory_of(target).canonicalize()?.join(name))))
             }
             OutputPlace::Into { destination, .. } => {
-                let metadata = destination.metadata()?;
-                let named = metadata.is_file() && self.path.as_os_str() != "-";
-                Ok(named.then_some(OutputIdentity::Inode(metadata.dev(), metadata.ino())))
+                let found = Stat::of(destination)?;
+                let named = found.is_file() && self.path.as_os_str() != "-";
+                Ok(named.then_some(OutputIdentity::File(found.identity())))
             }
             OutputPlace::Nowhere(_) => Ok(None),
         }
@@ -332,12 +329,13 @@ fn put(staged: Staged, target: PathBuf) -> io::Result<Done> {
 
 fn replace(staged: Staged, target: PathBuf, over: Over, old: Old) -> io::Result<Done> {
     let beside = staged.put_beside(&target)?;
-    if old == Old::Kept && exchange(beside.path(), &target).is_ok() {
+    let is_exchanged = old == Old::Kept || !sys::REPLACES_MAPPED_FILES;
+    if is_exchanged && exchange(beside.path(), &target).is_ok() {
         let is_directory = beside.path().symlink_metadata().is_ok_and(|old| old.is_dir());
         let done = Done::Exchanged { target, old: beside };
         if is_directory {
             done.undo();
-            return Err(rustix::io::Errno::ISDIR.into());
+            return Err(sys::is_a_directory());
         }
         return Ok(done);
     }
@@ -346,28 +344,16 @@ fn replace(staged: Staged, target: PathBuf, over: Over, old: Old) -> io::Result<
         // A file may be writable although its name cannot be taken: in a sticky directory, or as a mount point.
         Err((beside, error)) if over == Over::Rewritten => {
             let Some(seen) = existing(&target)? else { return Err(error) };
-            let Some(destination) = open_existing(&target, &seen, true)? else { return Err(error) };
+            let Some(destination) = process::open(|| open_existing(&target, &seen, true))? else { return Err(error) };
             pour(&File::open(beside.path())?, destination)
         }
         Err((_, error)) => Err(error),
     }
 }
 
-/// Exchanges two names atomically. Not every file system supports this; the caller has a fallback.
-#[cfg(target_os = "linux")]
-fn exchange(a: &Path, b: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    Ok(renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn exchange(_: &Path, _: &Path) -> io::Result<()> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
-}
-
 /// Writes into an existing destination. The old content of a regular file is kept until the end of the commit.
 fn pour(staged: &File, destination: File) -> io::Result<Done> {
-    if !destination.metadata()?.is_file() {
+    if !Stat::of(&destination)?.is_file() {
         return append(staged, destination);
     }
     let old = process::open(tempfile::tempfile)?;
@@ -406,9 +392,12 @@ fn stage(path: &Path, manner: Manner) -> io::Result<OutputPlace> {
 /// None if another program replaced or removed the file meanwhile.
 fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<OutputPlace>> {
     if path.as_os_str() == "-" {
-        let stdout = process::open(|| std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned())?;
+        let destination = process::open(sys::standard_output)?;
         let staged = process::open(tempfile::tempfile)?;
-        return Ok(Some(OutputPlace::Into { staged, destination: File::from(stdout) }));
+        return Ok(Some(OutputPlace::Into { staged, destination }));
+    }
+    if sys::is_null(path) {
+        return process::open(tempfile::tempfile).map(|file| Some(OutputPlace::Nowhere(file)));
     }
     let replaces_links = matches!(manner, Manner::Replace | Manner::Generated);
     let target = match resolve(path) {
@@ -420,22 +409,26 @@ fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<OutputPlace>> {
         Err(error) => return Err(error),
     };
     match existing(&target)? {
-        Some(old) if old.is_dir() => Err(rustix::io::Errno::ISDIR.into()),
+        Some(old) if old.is_dir() => Err(sys::is_a_directory()),
         Some(old) if !old.is_file() && !old.is_symlink() && manner != Manner::Generated => stage_into(&target),
         _ if replaces_links => stage_replacing(path.to_owned()).map(Some),
-        None if target.as_os_str().as_bytes().ends_with(b"/") => Err(rustix::io::Errno::ISDIR.into()),
+        None if ends_with_separator(&target) => Err(sys::is_a_directory()),
         None => stage_new(target, manner).map(Some),
         Some(old) => stage_rewriting(target, &old, manner),
     }
 }
 
 /// The metadata of the path itself, without following a link; `None` if nothing has the name.
-fn existing(path: &Path) -> io::Result<Option<Metadata>> {
-    match path.symlink_metadata() {
+fn existing(path: &Path) -> io::Result<Option<Stat>> {
+    match Stat::at_link(path) {
         Ok(old) => Ok(Some(old)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn ends_with_separator(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()))
 }
 
 /// The destination of an output path.
@@ -452,60 +445,18 @@ fn resolve(path: &Path) -> io::Result<Target> {
         if path.starts_with("/proc") || path.starts_with("/dev/fd") {
             return Ok(Target::Descriptor);
         }
-        match path.read_link() {
-            Ok(target) => {
-                check_link(&path)?;
-                path = path.parent().unwrap_or(Path::new("")).join(target);
-            }
-            // Not a link, or nothing. Other errors do not tell whether it is a link, and a file would be replaced.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(Target::Path(path)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Target::Path(path)),
-            Err(error) => return Err(error),
-        }
+        let Some(target) = sys::read_link(&path)? else { return Ok(Target::Path(path)) };
+        check_link(&path)?;
+        path = path.parent().unwrap_or(Path::new("")).join(target);
     }
-    Err(rustix::io::Errno::LOOP.into())
-}
-
-/// Refuses the links that Linux refuses to follow with `fs.protected_symlinks`, which does not apply to [`resolve`].
-fn check_link(link: &Path) -> io::Result<()> {
-    let owner = link.symlink_metadata()?.uid();
-    let directory = directory_of(link).metadata()?;
-    if is_trap(owner, rustix::process::geteuid().as_raw(), (directory.uid(), directory.mode())) {
-        return Err(rustix::io::Errno::ACCESS.into());
-    }
-    Ok(())
-}
-
-/// Whether a link may be a trap: it belongs to neither the user nor the directory's owner, and the directory is sticky
-/// and writable by everyone, as `/tmp` is. The directory is given as its owner and mode.
-fn is_trap(owner: u32, user: u32, (directory, mode): (u32, u32)) -> bool {
-    const STICKY_AND_WRITABLE_BY_ALL: u32 = 0o1002;
-    let is_shared = mode & STICKY_AND_WRITABLE_BY_ALL == STICKY_AND_WRITABLE_BY_ALL;
-    is_shared && owner != user && owner != directory
-}
-
-/// Opens the existing file that was `seen` at a resolved path; returns none if the path now leads to another file.
-/// `O_CREAT` lets the system refuse another user's file in a directory such as `/tmp` (`fs.protected_regular`). A link
-/// that appeared there meanwhile is not followed.
-fn open_existing(target: &Path, seen: &Metadata, read: bool) -> io::Result<Option<File>> {
-    let mut options = OpenOptions::new();
-    options.read(read).write(true).create(true).truncate(false).mode(0o000).custom_flags(libc::O_NOFOLLOW);
-    let file = process::open(|| options.open(target))?;
-    let opened = file.metadata()?;
-    // A new file may reuse the inode of a removed one, but only files created here have no permissions.
-    let is_created = opened.mode() & 0o7777 == 0 && opened.len() == 0 && opened.mode() != seen.mode();
-    if is_created {
-        std::fs::remove_file(target)?;
-    }
-    let is_seen = (opened.dev(), opened.ino()) == (seen.dev(), seen.ino());
-    Ok((is_seen && !is_created).then_some(file))
+    Err(sys::too_many_links())
 }
 
 fn stage_into(path: &Path) -> io::Result<Option<OutputPlace>> {
     // Only a regular file has an old content to read; opening a pipe for reading would keep it open.
-    let is_file = path.metadata()?.is_file();
+    let is_file = Stat::at(path)?.is_file();
     let destination = match existing(path)? {
-        Some(old) if !old.is_symlink() => open_existing(path, &old, is_file)?,
+        Some(old) if !old.is_symlink() => process::open(|| open_existing(path, &old, is_file))?,
         _ => Some(process::open(|| OpenOptions::new().read(is_file).write(true).open(path))?),
     };
     let Some(destination) = destination else { return Ok(None) };
@@ -519,8 +470,8 @@ fn stage_new(target: PathBuf, manner: Manner) -> io::Result<OutputPlace> {
 }
 
 /// Stages a file that replaces a writable one.
-fn stage_rewriting(target: PathBuf, seen: &Metadata, manner: Manner) -> io::Result<Option<OutputPlace>> {
-    let Some(old) = open_existing(&target, seen, false)? else { return Ok(None) };
+fn stage_rewriting(target: PathBuf, seen: &Stat, manner: Manner) -> io::Result<Option<OutputPlace>> {
+    let Some(old) = process::open(|| open_existing(&target, seen, false))? else { return Ok(None) };
     let staged = Staged::create(&target, manner.mode());
     if let Manner::WithMode(_) = manner {
         let staged = staged?;
@@ -538,12 +489,11 @@ fn stage_replacing(target: PathBuf) -> io::Result<OutputPlace> {
     let Some(old) = existing(&target)? else { return stage_new(target, Manner::Replace) };
     let staged = Staged::create(&target, staging::MODE)?;
     if old.is_file() {
-        let open =
-            |write: bool| OpenOptions::new().read(!write).write(write).custom_flags(libc::O_NOFOLLOW).open(&target);
+        let open = |write: bool| sys::open_unless_link(&target, write);
         match process::open(|| open(false).or_else(|_| open(true))) {
             Ok(old) => take_over(&staged.file, &old, Legacy::Access)?,
             // Its access control list cannot be read.
-            Err(_) => staged.file.set_permissions(Permissions::from_mode(0o600))?,
+            Err(_) => sys::make_private(&staged.file)?,
         }
     }
     Ok(OutputPlace::Name { staged, target, over: Over::Replaced })
@@ -562,7 +512,7 @@ impl Manner {
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
     use crate::testing::say;
@@ -776,24 +726,6 @@ mod tests {
         std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
         write(&path, b"new").unwrap();
         assert_eq!((path.metadata().unwrap().uid(), path.metadata().unwrap().gid()), (65534, 65534));
-    }
-
-    #[test]
-    fn only_links_of_others_in_shared_directories_are_traps() {
-        let (me, dave, root) = (1000, 1001, 0);
-        for (owner, user, directory, trap) in [
-            (dave, me, (root, 0o41777), true),
-            (dave, root, (root, 0o41777), true),
-            (me, root, (root, 0o41777), true),
-            (me, me, (root, 0o41777), false),
-            (root, me, (root, 0o41777), false),
-            (dave, me, (dave, 0o41777), false),
-            (dave, me, (root, 0o40777), false),
-            (dave, me, (root, 0o41775), false),
-            (dave, me, (root, 0o40755), false),
-        ] {
-            assert_eq!(is_trap(owner, user, directory), trap, "{owner} {user} {directory:?}");
-        }
     }
 
     #[test]

@@ -7,10 +7,7 @@ use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-use crate::io::mapping;
+use crate::io::sys;
 
 static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 
@@ -27,26 +24,18 @@ static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 /// This cannot be undone.
 pub fn hand_over() {
     HANDED_OVER.store(true, Ordering::Relaxed);
-    mapping::take_signals();
+    sys::take_signals();
 }
 
 /// Opens a file; if too many are open, raises the limit and tries again. Inputs and outputs stay open until the job
 /// ends, and there may be thousands of them: more than the initial limit of 1024, and far fewer than the maximum.
 pub(crate) fn open<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     match open() {
-        Err(error)
-            if HANDED_OVER.load(Ordering::Relaxed) && error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) =>
-        {
+        Err(error) if HANDED_OVER.load(Ordering::Relaxed) && sys::is_too_many_files(&error) => {
             static RAISED: Once = Once::new();
-            RAISED.call_once(allow_many_files);
+            RAISED.call_once(sys::allow_many_files);
             open()
         }
         opened => opened,
     }
-}
-
-fn allow_many_files() {
-    let limit = getrlimit(Resource::Nofile);
-    // If the limit cannot be raised, opening the file reports the error.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

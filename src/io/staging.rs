@@ -6,14 +6,14 @@
 //! after that.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::io::{mapping, process};
+use crate::io::process;
+use crate::io::sys::{self, link, unnamed};
 
 /// The permissions of a new file, before the umask is applied.
 pub(crate) const MODE: u32 = 0o666;
@@ -50,7 +50,7 @@ impl Staged {
         if self.name.is_none() && link(&self.file, target).is_ok() {
             // If closing fails, the file is incomplete and its name is removed.
             let name = Temporary(target.to_owned());
-            mapping::close(self.file)?;
+            sys::close(self.file)?;
             name.keep();
             return Ok(Placed::InPlace);
         }
@@ -72,7 +72,7 @@ impl Staged {
                 }
             },
         };
-        mapping::close(file)?;
+        sys::close(file)?;
         Ok(name)
     }
 }
@@ -106,7 +106,7 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.0.as_os_str().is_empty() {
             // The job has failed, or the new file is in place; either way, an error here cannot be handled.
-            drop(std::fs::remove_file(&self.0));
+            drop(sys::remove(&self.0));
         }
     }
 }
@@ -126,165 +126,14 @@ pub(crate) enum Legacy {
     Access,
 }
 
-/// Applies owner, permissions and extended attributes of an old file to the new, still empty one.
-///
-/// # Errors
-/// If one of them cannot be applied.
-pub(crate) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<()> {
-    let (new, was) = (file.metadata()?, old.metadata()?);
-    let owner = |metadata: &Metadata| (metadata.uid(), metadata.gid());
-    let is_same_owner = owner(&new) == owner(&was);
-    let mode = match legacy {
-        Legacy::Everything => {
-            if !is_same_owner {
-                std::os::unix::fs::fchown(file, Some(was.uid()), Some(was.gid()))?;
-            }
-            attributes::take_over(file, old, legacy)?;
-            was.mode() & 0o7777
-        }
-        Legacy::Access if is_same_owner => {
-            attributes::take_over(file, old, legacy)?;
-            new.mode() & was.mode() & 0o777
-        }
-        Legacy::Access => new.mode() & was.mode() & for_another_owner(&new, &was, attributes::has_list(old)?),
-    };
-    // Owner and access control list have changed the permissions.
-    if file.metadata()?.mode() & 0o7777 != mode {
-        file.set_permissions(Permissions::from_mode(mode))?;
-    }
-    // Truncating the old file would have cleared its set-user-ID bit.
-    file.set_len(0)
-}
-
-/// The permissions that keep their meaning under another owner: those of another group only if everybody has them, and
-/// only the owner's under an access control list, which names other users.
-fn for_another_owner(new: &Metadata, was: &Metadata, has_list: bool) -> u32 {
-    match has_list {
-        true => 0o700,
-        false if new.gid() == was.gid() => 0o777,
-        false => 0o707 | (was.mode() & 0o007) << 3,
-    }
-}
-
-/// Extended attributes, among them access control lists.
-#[cfg(target_os = "linux")]
-mod attributes {
-    use std::ffi::{CStr, CString};
-    use std::fs::File;
-    use std::io;
-
-    use rustix::buffer::spare_capacity;
-    use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
-    use rustix::io::Errno;
-
-    use super::Legacy;
-
-    /// The maximum size of the list of names, and of a value, in bytes.
-    const MAX: usize = 64 << 10;
-
-    /// The attributes that the system removes or updates when a file is written.
-    const OF_THE_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"security.evm"];
-
-    /// Gives a new file the attributes of an old one, and no other access control list.
-    pub(super) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<()> {
-        let is_kept = |name: &CStr| match legacy {
-            Legacy::Everything => !OF_THE_CONTENT.contains(&name),
-            Legacy::Access => is_list(name),
-        };
-        let names = names(old)?;
-        for name in self::names(file)?.iter().filter(|name| is_list(name) && !names.contains(name)) {
-            fremovexattr(file, name)?;
-        }
-        for name in names.iter().filter(|name| is_kept(name)) {
-            let value = value(old, name)?;
-            if self::value(file, name).ok().as_ref() != Some(&value) {
-                fsetxattr(file, name, &value, XattrFlags::empty())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a file has an access control list.
-    pub(super) fn has_list(file: &File) -> io::Result<bool> {
-        Ok(names(file)?.iter().any(|name| is_list(name)))
-    }
-
-    fn is_list(name: &CStr) -> bool {
-        name.to_bytes().starts_with(b"system.")
-    }
-
-    fn names(file: &File) -> io::Result<Vec<CString>> {
-        let mut list = Vec::with_capacity(MAX);
-        match flistxattr(file, spare_capacity(&mut list)) {
-            Ok(_) | Err(Errno::NOTSUP) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let names = list.split_inclusive(|&byte| byte == 0);
-        Ok(names.filter_map(|name| CString::from_vec_with_nul(name.into()).ok()).collect())
-    }
-
-    fn value(file: &File, name: &CStr) -> io::Result<Vec<u8>> {
-        let mut value = Vec::with_capacity(MAX);
-        fgetxattr(file, name, spare_capacity(&mut value))?;
-        Ok(value)
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod attributes {
-    //! Not supported: extended attributes are only kept on Linux.
-
-    pub(super) fn take_over(_: &std::fs::File, _: &std::fs::File, _: super::Legacy) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    pub(super) fn has_list(_: &std::fs::File) -> std::io::Result<bool> {
-        Ok(false)
-    }
-}
-
-#[cfg(target_os = "linux")]
-fn unnamed(directory: &Path, mode: u32) -> io::Result<File> {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(File::from(rustix::fs::open(directory, flags, Mode::from_raw_mode(mode))?))
-}
-
-/// Gives an unnamed file a name that is free.
-#[cfg(target_os = "linux")]
-fn link(file: &File, name: &Path) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-
-    use rustix::fs::{AtFlags, CWD, linkat};
-    use rustix::io::Errno;
-    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
-    match linkat(CWD, itself, CWD, name, AtFlags::SYMLINK_FOLLOW) {
-        // For systems without /proc. Only newer kernels allow this to everyone.
-        Err(Errno::NOENT) => Ok(linkat(file, "", CWD, name, AtFlags::EMPTY_PATH)?),
-        linked => Ok(linked?),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn unnamed(_: &Path, _: u32) -> io::Result<File> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn link(_: &File, _: &Path) -> io::Result<()> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
-}
-
 fn named(target: &Path, mode: u32) -> io::Result<(File, Temporary)> {
-    under_new_name(target, |name| {
-        process::open(|| OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(name))
-    })
+    under_new_name(target, |name| process::open(|| sys::create_new(name, mode)))
 }
 
 /// A named copy of an unnamed file, for file systems that cannot name it.
 fn copy_named(file: &File, target: &Path) -> io::Result<(File, Temporary)> {
     let (copy, name) = named(target, MODE)?;
-    take_over(&copy, file, Legacy::Everything)?;
+    sys::take_over(&copy, file, Legacy::Everything)?;
     copy_all(file, &copy)?;
     Ok((copy, name))
 }
@@ -388,7 +237,7 @@ mod tests {
         let unnamed = staged(&target, b"abc");
         unnamed.file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
         let (copy, name) = copy_named(&unnamed.file, &target).unwrap();
-        assert_eq!(copy.metadata().unwrap().mode() & 0o777, 0o640);
+        assert_eq!(sys::Stat::of(&copy).unwrap().mode() & 0o777, 0o640);
         name.rename(&target).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"abc");
     }

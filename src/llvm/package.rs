@@ -1,6 +1,5 @@
 //! Packages device images into offload binaries.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::file_name::FileName;
@@ -104,7 +103,7 @@ fn image_kind(path: &Path, content: &[u8]) -> ImageKind {
     if Magic::identify(content) == Magic::Bitcode {
         return ImageKind::Bitcode;
     }
-    let extension = FileName::of(path.as_os_str().as_bytes()).extension;
+    let extension = FileName::of(path.as_os_str().as_encoded_bytes()).extension;
     ImageKind::from_extension(extension.strip_prefix(b".").unwrap_or_default())
 }
 

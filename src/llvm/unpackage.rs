@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Range;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::aside::{Aside, put_aside};
@@ -23,6 +22,7 @@ use crate::id::OffloadKind;
 use crate::io::input::{Accept, Input, Slice};
 use crate::io::meter::Meter;
 use crate::io::output::{self, Manner, Output};
+use crate::io::sys::{self, Stat};
 use crate::job::open;
 use crate::job::present::Present;
 use crate::scan::{Budget, Finding, Found, Scan};
@@ -121,7 +121,7 @@ impl Unpackage {
         }))?;
         let names = run.finish(&input, &sources)?;
         if self.requests.is_empty() {
-            let mut lines = names.iter().map(|name| [b"Extracted: ", name.as_bytes(), b"\n"].concat());
+            let mut lines = names.iter().map(|name| [b"Extracted: ", name.as_encoded_bytes(), b"\n"].concat());
             lines.try_for_each(|line| out.write_all(&line)).map_err(|error| Error::io("-", error))?;
         }
         Ok(())
@@ -282,7 +282,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
     fn stage_by_name(&mut self, request: usize, image: &ImageInfo, content: Slice<'_>) -> Result<()> {
         let Some(served) = self.served.get_mut(request) else { return Err(Error::internal("no such request")) };
         let name = loop {
-            let name = generated_name(self.job.input.as_os_str().as_bytes(), image, served.named);
+            let name = generated_name(self.job.input.as_os_str().as_encoded_bytes(), image, served.named);
             served.named += 1;
             match self.taken.get(&name) {
                 None => break name,
@@ -340,7 +340,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
 
 /// Whether writing to a path replaces an earlier output at that path, rather than appending to it.
 fn is_replaced(path: &Path) -> bool {
-    path.as_os_str() != "-" && path.metadata().map_or(true, |metadata| metadata.is_file())
+    path.as_os_str() != "-" && !sys::is_null(path) && Stat::at(path).map_or(true, |found| found.is_file())
 }
 
 impl Unpackage {
@@ -348,7 +348,7 @@ impl Unpackage {
     /// cannot lead out of a directory, and contains no character that would end it early.
     fn member_name(&self, member: Option<&[u8]>) -> Vec<u8> {
         let Some(member) = member else {
-            let path = self.input.as_os_str().as_bytes();
+            let path = self.input.as_os_str().as_encoded_bytes();
             return if path == b"-" { b"<stdin>".to_vec() } else { path.to_vec() };
         };
         let mut components = member.split(|&byte| byte == b'/');
@@ -371,7 +371,7 @@ fn generated_name(input: &[u8], image: &ImageInfo, number: usize) -> OsString {
         name.extend([b"-", image.arch()].concat());
     }
     name.extend(format!(".{number}.{}", image.image_kind.extension()).into_bytes());
-    OsString::from_vec(harmless(&name, Slashes::Replace))
+    sys::os_string(harmless(&name, Slashes::Replace))
 }
 
 /// Describes an image as a request would.
@@ -413,7 +413,7 @@ mod tests {
             assert_eq!(generated_name(input.as_bytes(), &target(triple, arch), 7), expected);
         }
         let bytes = generated_name(b"in", &target(b"\xff/\n\x9b", b""), 0);
-        assert_eq!(bytes.as_bytes(), b"in-\xff___.0.o");
+        assert_eq!(bytes.as_encoded_bytes(), b"in-\xff___.0.o");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::{env, iter};
 use crate::container::limits::Allowance;
 use crate::error::Result;
 use crate::io::input::MEMORY_MAX;
+use crate::io::sys;
 use crate::parallel::{self, THREADS_MAX, WEIGHT_MAX};
 
 /// The size from which on it pays to inflate something on another thread, in bytes.
@@ -54,6 +55,5 @@ fn have_room(mut sizes: Vec<u64>) -> bool {
     // Each thread has one, one waits, and one is searched.
     let largest = sizes.iter().rev().take(THREADS_MAX.saturating_add(2));
     let needed = largest.fold(0_u64, |sum, size| sum.saturating_add(*size)).saturating_mul(2);
-    let free = |space: rustix::fs::StatVfs| space.f_bavail.saturating_mul(space.f_frsize);
-    needed == 0 || rustix::fs::statvfs(env::temp_dir()).is_ok_and(|space| free(space) >= needed)
+    needed == 0 || sys::free_space(&env::temp_dir()).is_some_and(|free| free >= needed)
 }

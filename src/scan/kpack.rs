@@ -9,14 +9,9 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::env;
-use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-
-use rustix::fs::{Dir, Mode, OFlags, open};
 
 use super::found::{Finding, Format};
 use super::place::{Place, Step};
@@ -27,6 +22,7 @@ use crate::container::host::wrapper;
 use crate::container::kpack::{KpackArchive, PLACEHOLDER, Reference, SPIR_V, WrappedBinary, target_of};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
+use crate::io::sys::{self, Stat};
 
 /// The maximum number of entries of a directory that are compared with a reference.
 const ENTRIES_MAX: usize = 100_000;
@@ -52,12 +48,14 @@ pub struct Follow {
 
 impl Follow {
     /// The archives that ROCm's loader would find in this process: `ROCM_KPACK_PATH` has those that replace the
-    /// references, `ROCM_KPACK_PATH_PREFIX` those that are searched before, both separated by colons.
+    /// references, `ROCM_KPACK_PATH_PREFIX` those that are searched before, both separated by colons, on
+    /// Windows by semicolons.
     pub fn from_environment() -> Self {
         let paths = |name| {
             let value = env::var_os(name).unwrap_or_default();
-            let parts = value.as_bytes().split(|&byte| byte == b':').filter(|part| !part.is_empty());
-            parts.map(|part| OsStr::from_bytes(part).into()).collect()
+            let parts =
+                value.as_encoded_bytes().split(|&byte| byte == sys::PATH_SEPARATOR).filter(|part| !part.is_empty());
+            parts.map(|part| sys::os_str(part).into_owned().into()).collect()
         };
         let (instead, before) = (paths("ROCM_KPACK_PATH"), paths("ROCM_KPACK_PATH_PREFIX"));
         Self { instead, before, ..Self::default() }
@@ -77,7 +75,7 @@ impl Follow {
     /// Whether ROCm's loader would load nothing from archives in this process, because `ROCM_KPACK_DISABLE` is set.
     pub fn is_disabled() -> bool {
         let value = env::var_os("ROCM_KPACK_DISABLE").unwrap_or_default();
-        !matches!(value.as_bytes().first(), None | Some(b'0'))
+        !matches!(value.as_encoded_bytes().first(), None | Some(b'0'))
     }
 
     /// The archives for a library, each once, in the order of the search, and the errors of the places that cannot be
@@ -116,7 +114,7 @@ impl Archives {
     /// Adds the archives that the reference of a library names.
     fn add_all(&mut self, library: &Path, reference: &Reference) {
         for path in &reference.search_paths {
-            let path = library.with_file_name("").join(OsStr::from_bytes(path));
+            let path = library.with_file_name("").join(&*sys::os_str(path));
             match around(&path) {
                 None => self.add(&path),
                 Some((before, after)) => match fitting(before, after) {
@@ -129,9 +127,9 @@ impl Archives {
 
     /// Adds a path if it leads to a regular file.
     fn add(&mut self, path: &Path) {
-        match path.canonicalize().and_then(|path| Ok((path.metadata()?, path))) {
-            Ok((metadata, path)) => {
-                if metadata.is_file() && self.seen.insert((metadata.dev(), metadata.ino())) {
+        match path.canonicalize().and_then(|path| Ok((Stat::at(&path)?, path))) {
+            Ok((found, path)) => {
+                if found.is_file() && self.seen.insert(found.identity()) {
                     self.paths.push(path);
                 }
             }
@@ -150,10 +148,9 @@ fn is_missing(error: &io::Error) -> bool {
 fn fitting(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
     let (directory, prefix) = before.split_at(memchr::memrchr(b'/', before).map_or(0, |slash| slash.saturating_add(1)));
     let (suffix, below) = after.split_at(memchr::memchr(b'/', after).unwrap_or(after.len()));
-    let directory = Path::new(OsStr::from_bytes(directory));
-    // Not by the standard library, which panics if a directory cannot be closed.
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let entries = match open(directory, flags, Mode::empty()).and_then(Dir::new).map_err(io::Error::from) {
+    let directory = sys::os_str(directory);
+    let directory = Path::new(&*directory);
+    let entries = match sys::names_in(directory) {
         Ok(entries) => entries,
         Err(error) if is_missing(&error) => return Ok(Vec::new()),
         Err(error) => return Err(Error::io(directory, error)),
@@ -164,11 +161,11 @@ fn fitting(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
             let reason = format!("has more than {ENTRIES_MAX} files, among which kpack archives are not searched");
             return Err(Error::refused(ErrorKind::Limit, directory, None, reason));
         }
-        let name = entry.map_err(|error| Error::io(directory, error.into()))?.file_name().to_bytes().to_vec();
+        let name = entry.map_err(|error| Error::io(directory, error))?;
         if let Some(target) = target_between(&name, prefix, suffix) {
             let mut parts = target.split(|&byte| byte == b':').map(<[u8]>::to_vec);
             let (processor, features) = (parts.next(), parts.collect::<Vec<_>>());
-            let path = directory.join(OsString::from_vec([&name, below].concat()));
+            let path = directory.join(sys::os_string([&name, below].concat()));
             paths.push((processor, Reverse(features.len()), features, path));
         }
     }
@@ -178,7 +175,7 @@ fn fitting(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
 
 /// The parts of a pattern before and after its first placeholder, if it has one.
 fn around(pattern: &Path) -> Option<(&[u8], &[u8])> {
-    let pattern = pattern.as_os_str().as_bytes();
+    let pattern = pattern.as_os_str().as_encoded_bytes();
     let (before, after) = pattern.split_at_checked(memchr::memmem::find(pattern, PLACEHOLDER)?)?;
     Some((before, after.strip_prefix(PLACEHOLDER)?))
 }
@@ -190,7 +187,7 @@ fn target_between<'n>(name: &'n [u8], before: &[u8], after: &[u8]) -> Option<&'n
 /// The target ID that a path has where `pattern` has the placeholder.
 pub(crate) fn target_in<'p>(path: &'p Path, pattern: &Path) -> Option<&'p [u8]> {
     let (before, after) = around(pattern)?;
-    target_between(path.as_os_str().as_bytes(), before, after)
+    target_between(path.as_os_str().as_encoded_bytes(), before, after)
 }
 
 /// Whether a part of a file name looks like a target ID.

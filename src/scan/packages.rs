@@ -6,10 +6,8 @@
 //! as many large members are inflated at a time as there are processors, at most 8, and one may wait.)
 
 use std::cell::Cell;
-use std::ffi::OsStr;
 use std::io::{self, BufReader, Cursor, Read};
 use std::mem;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::place::{Place, Step};
@@ -23,6 +21,7 @@ use crate::container::package::{aks2, cpio, rpm, tar};
 use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::{Input, Slice};
 use crate::io::once::{self, head};
+use crate::io::sys;
 
 /// The number of bytes that identify what is read.
 pub(crate) const HEAD: u64 = 4096;
@@ -216,8 +215,8 @@ pub(crate) fn exceeded(source: Slice<'_>, limits: Limits, size: u64) -> Error {
 
 /// The name of what is inflated from a file or member: without its extension, as the tools do that compressed it.
 fn name_of_inflated(place: &Place) -> Vec<u8> {
-    let name = place.innermost_member().map_or(place.file().as_os_str(), OsStr::from_bytes);
-    Path::new(name).file_stem().unwrap_or(name).as_bytes().to_vec()
+    let name = place.innermost_member().map_or(place.file().as_os_str().into(), sys::os_str);
+    Path::new(&*name).file_stem().unwrap_or(&name).as_encoded_bytes().to_vec()
 }
 
 impl Walk<'_, '_, '_> {

@@ -20,7 +20,6 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::{ControlFlow, Range};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -37,6 +36,7 @@ use crate::container::sequence::{Content, Inflate};
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::io::input::{Input, Slice};
+use crate::io::sys;
 
 /// The first characters of a URI.
 const SCHEME: &[u8] = b"file://";
@@ -89,7 +89,7 @@ impl Uri {
     /// URIs do.
     pub(super) fn of_path(path: &Path) -> Option<Result<Self>> {
         let uri = path.as_os_str();
-        let is_uri = [SCHEME, MEMORY].into_iter().any(|scheme| uri.as_bytes().starts_with(scheme));
+        let is_uri = [SCHEME, MEMORY].into_iter().any(|scheme| uri.as_encoded_bytes().starts_with(scheme));
         (is_uri && !path.exists()).then(|| Self::parse(uri))
     }
 
@@ -149,7 +149,7 @@ impl Uri {
     /// # Errors
     /// an [`Error`] of the kind [`Usage`](ErrorKind::Usage) for anything else.
     pub fn parse(uri: &OsStr) -> Result<Self> {
-        Self::read(uri.as_bytes()).map_err(|reason| Error::usage(&format!("'{}': {reason}", uri.display())))
+        Self::read(uri.as_encoded_bytes()).map_err(|reason| Error::usage(&format!("'{}': {reason}", uri.display())))
     }
 
     fn read(uri: &[u8]) -> Result<Self, String> {
@@ -158,7 +158,7 @@ impl Uri {
             false => "not a URI of a code object, which begins with 'file://'".to_owned(),
         })?;
         let mut parts = rest.splitn(2, |byte| b"#?".contains(byte));
-        let path = PathBuf::from(OsStr::from_bytes(&decoded(parts.next().unwrap_or_default())));
+        let path = PathBuf::from(sys::os_str(&decoded(parts.next().unwrap_or_default())).into_owned());
         if path.as_os_str().is_empty() {
             return Err("the URI names no file".to_owned());
         }
@@ -352,7 +352,7 @@ impl Level {
 
 impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "file://{}", percent_encode(self.path.as_os_str().as_bytes(), ESCAPED))?;
+        write!(f, "file://{}", percent_encode(self.path.as_os_str().as_encoded_bytes(), ESCAPED))?;
         let mut separator = '#';
         let mut next = || std::mem::replace(&mut separator, '&');
         for Level { name, number } in &self.way {

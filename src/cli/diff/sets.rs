@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use offload_bundle::display::printable;
+use offload_bundle::io::sys;
 use offload_bundle::job::unversioned;
 use offload_bundle::{Error, Result};
 
@@ -110,5 +110,5 @@ fn package(path: &Path) -> PathBuf {
 
 /// A path without the version of a library.
 fn stem(path: &Path) -> PathBuf {
-    OsStr::from_bytes(unversioned(path.as_os_str().as_bytes())).into()
+    sys::os_str(unversioned(path.as_os_str().as_encoded_bytes())).into_owned().into()
 }

@@ -1,13 +1,13 @@
 //! LLVM 23's `llvm-extract-bundle-entry`, which copies the code objects that URIs name.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure};
 use clap::ArgMatches;
 use offload_bundle::io::Accept;
+use offload_bundle::io::sys;
 use offload_bundle::llvm::ExtractUris;
 use offload_bundle::scan::Uri;
 
@@ -62,7 +62,7 @@ fn execute(_: &Program<'_>, matches: &ArgMatches, _: &mut Console) -> anyhow::Re
             ensure!(!io::stdin().is_terminal(), "no URI is given; --help describes them");
             let input = open(Path::new("-"), Accept::Finite, limits.streamed)?;
             let lines = input.bytes().split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
-            let uris = lines.filter(|line| !line.is_empty()).map(|line| Uri::parse(OsStr::from_bytes(line)));
+            let uris = lines.filter(|line| !line.is_empty()).map(|line| Uri::parse(&sys::os_str(line)));
             uris.collect::<Result<Vec<_>, _>>()?
         }
         words => words.iter().map(|word| Uri::parse(word)).collect::<Result<Vec<_>, _>>()?,

@@ -7,11 +7,11 @@
 //! typed.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::options::{Action, Row, Tool, ValueKind};
 use crate::cli::program::Program;
 use crate::cli::suggest::nearest;
+use offload_bundle::io::sys;
 
 /// The result of parsing a command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(in crate::cli) enum Verdict {
 pub(in crate::cli) fn read(tool: &Tool, program: &Program<'_>, words: &[OsString]) -> Verdict {
     let missing = tool.rows.iter().filter(|row| row.required).collect();
     let mut reader = Reader { tool, program, complaints: Vec::new(), settings: Vec::new(), missing, positionals: 0 };
-    let mut words = words.iter().map(|word| word.as_bytes());
+    let mut words = words.iter().map(|word| word.as_encoded_bytes());
     let mut options_ended = false;
     while let Some(word) = words.next() {
         let Some(name) = option_name(word).filter(|_| !options_ended) else {
@@ -134,7 +134,7 @@ impl Reader<'_> {
 
     fn set(&mut self, name: &str, value: &[u8]) {
         let word = [b"--", name.as_bytes(), b"=", value].concat();
-        self.settings.push(OsString::from_vec(word));
+        self.settings.push(sys::os_string(word));
     }
 
     fn complain(&mut self, row: &Row, message: &[&[u8]]) {

@@ -1,11 +1,10 @@
 //! `-###`: prints the command lines with which LLVM 22.1.8 would run llvm-objcopy. Nothing here runs llvm-objcopy.
 
 use std::ffi::OsString;
-use std::fs::Metadata;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+
+use offload_bundle::io::sys::Stat;
 
 const NAME: &str = "llvm-objcopy";
 
@@ -19,15 +18,14 @@ pub(in crate::cli) fn print(arguments: &[OsString]) {
 fn command_line(arguments: &[OsString]) -> Vec<u8> {
     let program = find().map_or(OsString::from(NAME), PathBuf::into_os_string);
     let words = std::iter::once(&program).chain(arguments);
-    words.map(|word| [b"\"", word.as_bytes(), b"\""].concat()).collect::<Vec<_>>().join(&b' ')
+    words.map(|word| [b"\"", word.as_encoded_bytes(), b"\""].concat()).collect::<Vec<_>>().join(&b' ')
 }
 
 fn find() -> Option<PathBuf> {
     let beside = std::env::current_exe().ok().map(|executable| executable.with_file_name(NAME));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let in_path = std::env::split_paths(&path).map(|directory| directory.join(NAME));
-    let is_executable = |metadata: Metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
-    beside.into_iter().chain(in_path).find(|candidate| candidate.metadata().is_ok_and(is_executable))
+    beside.into_iter().chain(in_path).find(|candidate| Stat::at(candidate).is_ok_and(|found| found.is_executable()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! Names, value names, help texts and the order of the suggestion candidates are those of LLVM 22.1.8's tools.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -204,7 +203,7 @@ impl Row {
 
 /// A parser that uses `read`. Invalid values are reported before `clap` sees them.
 fn read_by<T: Clone + Send + Sync + 'static>(read: fn(&[u8]) -> Option<T>) -> impl TypedValueParser<Value = T> {
-    OsStringValueParser::new().try_map(move |typed: OsString| read(typed.as_bytes()).ok_or("invalid value"))
+    OsStringValueParser::new().try_map(move |typed: OsString| read(typed.as_encoded_bytes()).ok_or("invalid value"))
 }
 
 impl ValueKind {

@@ -1,7 +1,6 @@
 //! Parses `argv`: expands response files, applies LLVM's grammar, then uses `clap`.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 
 use clap::ArgMatches;
 
@@ -63,7 +62,7 @@ pub(in crate::cli) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
 fn without_options(tool: &Tool, typed: &OsStr) -> Vec<u8> {
     let Some(missing) = tool.without_options else { return Vec::new() };
     let colon = if typed.is_empty() { "" } else { ": " };
-    [typed.as_bytes(), colon.as_bytes(), b"error: ", missing.as_bytes(), b"\n"].concat()
+    [typed.as_encoded_bytes(), colon.as_bytes(), b"error: ", missing.as_bytes(), b"\n"].concat()
 }
 
 fn refused(stderr: Vec<u8>) -> Parsed {
@@ -72,13 +71,15 @@ fn refused(stderr: Vec<u8>) -> Parsed {
 
 #[cfg(test)]
 mod tests {
+    use offload_bundle::io::sys;
+
     use super::*;
     use crate::cli::llvm::bundler::{RawArgs, TOOL};
     use crate::cli::llvm::packager;
 
     fn parsed(words: &[&[u8]]) -> Parsed {
         let argv = [&[b"foo".as_slice()], words].concat();
-        parse(TOOL, argv.into_iter().map(|word| OsStr::from_bytes(word).to_owned()).collect())
+        parse(TOOL, argv.into_iter().map(|word| sys::os_string(word.to_vec())).collect())
     }
 
     fn raw(words: &[&[u8]]) -> RawArgs {
@@ -185,8 +186,8 @@ mod tests {
     #[test]
     fn values_need_not_be_text() {
         let raw = raw(&[b"-type=o", b"-input=\xff\xfe", b"-targets=\xff,\x80"]);
-        assert_eq!(raw.input, [OsStr::from_bytes(b"\xff\xfe")]);
-        assert_eq!(raw.targets, [OsStr::from_bytes(b"\xff"), OsStr::from_bytes(b"\x80")]);
+        assert_eq!(raw.input, [&*sys::os_str(b"\xff\xfe")]);
+        assert_eq!(raw.targets, [&*sys::os_str(b"\xff"), &*sys::os_str(b"\x80")]);
     }
 
     #[test]

@@ -3,14 +3,13 @@
 //! Follows LLVM 22.1.8 on a POSIX host: GNU quoting, nested files (relative names always start from the current
 //! directory), byte order marks, and a missing file left as an ordinary argument.
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::ffi::OsString;
 use std::io::{self, Read};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
+use std::path::{MAIN_SEPARATOR_STR, Path};
 use std::vec;
 
 use offload_bundle::error::OsText;
+use offload_bundle::io::sys::{self, Stat};
 
 use crate::cli::program::is_network_root;
 
@@ -33,7 +32,7 @@ struct OpenFile {
 
 /// Replaces every `@file`, including one in `argv[0]`. The error is the line to print, without its newline.
 pub(in crate::cli) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
-    if !argv.iter().any(|word| word.as_bytes().starts_with(b"@")) {
+    if !argv.iter().any(|word| word.as_encoded_bytes().starts_with(b"@")) {
         return Ok(argv);
     }
     let mut expanded = Vec::new();
@@ -47,7 +46,7 @@ pub(in crate::cli) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u
             }
             continue;
         };
-        let opened = match word.as_bytes().strip_prefix(b"@") {
+        let opened = match word.as_encoded_bytes().strip_prefix(b"@") {
             Some(name) => open_file(name, &open, &mut left)?,
             None => None,
         };
@@ -61,16 +60,16 @@ pub(in crate::cli) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u
 /// Reads the response file `name`; none if the file does not exist. `left` is the remaining size for nested files.
 fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<OpenFile>, Vec<u8>> {
     let path = absolute(name)?;
-    let metadata = match fs::metadata(OsStr::from_bytes(&path)) {
-        Ok(metadata) => metadata,
+    let found = match Stat::at(Path::new(&*sys::os_str(&path))) {
+        Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(cannot_open(&path, &error)),
     };
-    let identity = (metadata.dev(), metadata.ino());
+    let identity = found.identity();
     if let Some(outer) = open.iter().find(|file| file.identity == identity) {
         return Err([b"recursive expansion of: '", outer.path.as_slice(), b"'"].concat());
     }
-    let content = read(&path, &metadata).map_err(|error| cannot_open(&path, &error))?;
+    let content = read(&path, &found).map_err(|error| cannot_open(&path, &error))?;
     if !open.is_empty() {
         let len = u64::try_from(content.len()).unwrap_or(u64::MAX).max(NESTED_COST);
         let reason = format!("': files named in response files may hold no more than {NESTED_MAX} bytes together");
@@ -81,11 +80,11 @@ fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<Op
 }
 
 /// Reads the content of a file. A regular file is read up to its recorded size, which is 0 under `/proc`.
-fn read(path: &[u8], metadata: &fs::Metadata) -> io::Result<Vec<u8>> {
-    let limit = if metadata.is_file() { metadata.len() } else { STREAM_MAX.saturating_add(1) };
+fn read(path: &[u8], found: &Stat) -> io::Result<Vec<u8>> {
+    let limit = if found.is_file() { found.len() } else { STREAM_MAX.saturating_add(1) };
     let mut content = Vec::new();
-    fs::File::open(OsStr::from_bytes(path))?.take(limit).read_to_end(&mut content)?;
-    let is_too_long = !metadata.is_file() && u64::try_from(content.len()).is_ok_and(|len| len > STREAM_MAX);
+    sys::open(Path::new(&*sys::os_str(path)))?.take(limit).read_to_end(&mut content)?;
+    let is_too_long = !found.is_file() && u64::try_from(content.len()).is_ok_and(|len| len > STREAM_MAX);
     if is_too_long { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(content) }
 }
 
@@ -96,13 +95,13 @@ fn cannot_open(path: &[u8], error: &io::Error) -> Vec<u8> {
 
 /// The absolute path of the file, as messages show it.
 fn absolute(name: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
-    if name.starts_with(b"/") && !is_network_root(name) {
+    if Path::new(&*sys::os_str(name)).is_absolute() && !is_network_root(name) {
         return Ok(name.to_vec());
     }
     let refused = |_| [b"cannot get absolute path for: ", name].concat();
-    let mut path = current_directory().map_err(refused)?.into_vec();
+    let mut path = current_directory().map_err(refused)?.into_encoded_bytes();
     if !name.is_empty() && !name.starts_with(b"/") && !path.ends_with(b"/") {
-        path.push(b'/');
+        path.extend_from_slice(MAIN_SEPARATOR_STR.as_bytes());
     }
     path.extend_from_slice(name);
     Ok(path)
@@ -110,10 +109,10 @@ fn absolute(name: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
 
 /// The directory as the shell names it if that name is still valid, otherwise as the system does.
 fn current_directory() -> io::Result<OsString> {
-    let claimed = std::env::var_os("PWD").filter(|path| path.as_bytes().starts_with(b"/"));
+    let claimed = std::env::var_os("PWD").filter(|path| Path::new(path).is_absolute());
     if let Some(path) = claimed
-        && let (Ok(there), Ok(here)) = (fs::metadata(&path), fs::metadata("."))
-        && (there.dev(), there.ino()) == (here.dev(), here.ino())
+        && let (Ok(there), Ok(here)) = (Stat::at(Path::new(&path)), Stat::at(Path::new(".")))
+        && there.identity() == here.identity()
     {
         return Ok(path);
     }
@@ -166,12 +165,14 @@ fn finish(word: &mut Vec<u8>, words: &mut Vec<OsString>) {
         if let Some(end) = word.iter().position(|&byte| byte == 0) {
             word.truncate(end);
         }
-        words.push(OsString::from_vec(word));
+        words.push(sys::os_string(word));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn words(content: &[u8]) -> Vec<String> {

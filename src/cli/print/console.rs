@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -11,6 +10,7 @@ use offload_bundle::container::compressed::Deflation;
 use offload_bundle::container::stream::Inflation;
 use offload_bundle::display::printable_start;
 use offload_bundle::id::Compatibility;
+use offload_bundle::io::sys;
 use serde::Serialize;
 
 use super::json;
@@ -68,13 +68,13 @@ pub(crate) struct Console {
 
 impl Console {
     pub(crate) fn new(name: &OsStr) -> Self {
-        let (name, terminal) = (name.as_bytes().to_vec(), progress::is_terminal());
+        let (name, terminal) = (name.as_encoded_bytes().to_vec(), progress::is_terminal());
         Self { name, terminal, color: terminal, verbose: false, format: MessageFormat::Text }
     }
 
     /// The name of the program, as typed, without its directory.
     pub(crate) fn program(&self) -> String {
-        String::from_utf8_lossy(Program::new(OsStr::from_bytes(&self.name)).name).into_owned()
+        String::from_utf8_lossy(Program::new(&sys::os_str(&self.name)).name).into_owned()
     }
 
     /// Sets whether messages are coloured; `None` colours them on a terminal.

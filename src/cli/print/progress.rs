@@ -1,15 +1,13 @@
 //! Shows on a terminal that long work goes on: one line, which a thread draws again and again, and which makes way for all
 //! other output.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
+use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use offload_bundle::io::bytes_read;
+use offload_bundle::io::sys::{self, Stat};
 
 /// The delay before the line appears.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -34,14 +32,14 @@ pub(in crate::cli) struct Line {
 
 /// Whether standard error is a terminal that understands escape sequences.
 pub(in crate::cli) fn is_terminal() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+    sys::takes_escapes()
 }
 
 /// Shows progress from now on, if standard error is a terminal. If standard output is a pipe, its reader may use the same
 /// terminal, as pagers do, so nothing is shown.
 pub(in crate::cli) fn start() {
-    let stdout = io::stdout().as_fd().try_clone_to_owned().and_then(|stdout| File::from(stdout).metadata());
-    if !is_terminal() || stdout.is_ok_and(|stdout| stdout.file_type().is_fifo()) {
+    let stdout = sys::standard_output().and_then(|stdout| Stat::of(&stdout));
+    if !is_terminal() || stdout.is_ok_and(|stdout| stdout.is_pipe()) {
         return;
     }
     let started = Instant::now();

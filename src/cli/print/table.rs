@@ -6,6 +6,7 @@ use clap::{Args, ColorChoice};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::units::per_mille;
+use offload_bundle::io::sys;
 
 /// The capabilities of the output.
 #[derive(Clone, Copy, Debug)]
@@ -99,8 +100,7 @@ fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
 /// The width of the terminal at standard output; `COLUMNS` overrides it, as in other tools.
 fn columns() -> Option<usize> {
     let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let asked = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
-    typed.filter(|columns| *columns > 0).or_else(asked).filter(|columns| *columns > 0)
+    typed.filter(|columns| *columns > 0).or_else(sys::columns).filter(|columns| *columns > 0)
 }
 
 /// The width to which names are shortened before columns with numbers are left out.

@@ -4,8 +4,6 @@
 //! Rejected: data that is not an archive, headers that do not parse, members that end after the archive or are together
 //! larger than it, names of more than 4096 bytes.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use object::archive::Header;
@@ -17,6 +15,7 @@ use crate::container::magic::Magic;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
+use crate::io::sys;
 
 /// The length of the magic, the shortest possible archive.
 pub(super) const MAGIC_LEN: u64 = 8;
@@ -198,7 +197,7 @@ fn broken(data: Slice<'_>, position: u64, error: &str) -> Error {
 
 /// The path of a member's file: names are relative to the archive.
 fn beside(archive: &Path, name: &[u8]) -> PathBuf {
-    let path = archive.parent().unwrap_or(Path::new("")).join(OsStr::from_bytes(name));
+    let path = archive.parent().unwrap_or(Path::new("")).join(&*sys::os_str(name));
     // A lone `-` would mean the standard input.
     if path.as_os_str() == "-" { PathBuf::from("./-") } else { path }
 }

@@ -1,15 +1,13 @@
 //! Opens the files that thin archives name, with care: an archive may name itself, or any file of the machine.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::container::limits::{Allowance, FILES_MAX, NESTED_FILES_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::input::{Input, Slice};
+use crate::io::sys::{self, Stat};
 
 /// The identity of a file, whatever its name: device and inode.
 type FileIdentity = (u64, u64);
@@ -90,7 +88,7 @@ impl<'a> Sources<'a> {
 
 /// The identity of the file that a path leads to.
 fn identity_of(path: &Path) -> Option<FileIdentity> {
-    path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    Stat::at(path).ok().map(|found| found.identity())
 }
 
 /// The identity of an input; `-` is the standard input.
@@ -98,8 +96,8 @@ fn identity_of_input(path: &Path) -> Option<FileIdentity> {
     if path.as_os_str() != "-" {
         return identity_of(path);
     }
-    let file = File::from(io::stdin().as_fd().try_clone_to_owned().ok()?);
-    file.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    let found = sys::standard_input().and_then(|file| Stat::of(&file));
+    found.ok().map(|found| found.identity())
 }
 
 #[cfg(test)]

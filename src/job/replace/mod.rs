@@ -24,6 +24,7 @@ use crate::io::input::{Accept, Input, Slice, vouch_for};
 use crate::io::meter::{Meter, emit};
 use crate::io::output::{self, Output};
 use crate::io::piece::{Change, Piece};
+use crate::io::sys::{self, Stat};
 use crate::scan::{BundleInfo, CodeObject, CodeObjectRef, Format, Found, Scan, Step, Uri, bundle_sections, is_zip};
 use nature::Nature;
 use unchanged::Survey;
@@ -169,7 +170,7 @@ impl Replace {
         if is_debian_package(head) || Magic::identify(head) == Magic::Rpm {
             return refused("packages record checksums of their files".to_owned());
         }
-        let is_regular = self.output.metadata().map_or(true, |file| file.is_file());
+        let is_regular = !sys::is_null(&self.output) && Stat::at(&self.output).map_or(true, |file| file.is_file());
         if self.output == self.uri.path() && !is_regular {
             return refused(
                 "it cannot be written back, as it is not in a regular file; -o names another output".to_owned(),

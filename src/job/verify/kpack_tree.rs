@@ -6,8 +6,6 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::{Fault, Rule, Verified};
@@ -15,6 +13,7 @@ use crate::bytes;
 use crate::container::kpack::{KpackArchive, Reference, target_of};
 use crate::display::shown;
 use crate::id::processors;
+use crate::io::sys;
 use crate::scan::{Place, Split, Step, target_in};
 
 /// The maximum number of target IDs for which the archives of a library are compared with one another.
@@ -93,7 +92,7 @@ impl KpackFacts {
     pub(super) fn add_archive(&mut self, place: &Place, is_zip: bool, archive: &KpackArchive) {
         let (path, table) = match place.steps() {
             [] => (place.file().canonicalize().unwrap_or_else(|_| place.file().to_owned()), None),
-            [Step::Member(name)] if is_zip => (normal(path_of(name)), Some(Table::new(archive))),
+            [Step::Member(name)] if is_zip => (normal(&path_of(name)), Some(Table::new(archive))),
             _ => return,
         };
         self.archives.push(FoundArchive { place: place.clone(), path, table });
@@ -170,7 +169,7 @@ impl KpackTree {
 
     /// The members of zip files that a library in a zip file refers to.
     fn members_for(&self, library: &SplitLibrary) -> Vec<(&FoundArchive, &Table)> {
-        let directory = normal(path_of(&library.name)).with_file_name("");
+        let directory = normal(&path_of(&library.name)).with_file_name("");
         let paths = library.reference.search_paths.iter();
         let patterns: Vec<PathBuf> = paths.map(|path| normal(&directory.join(path_of(path)))).collect();
         let fits = |path: &Path| patterns.iter().any(|pattern| pattern == path || target_in(path, pattern).is_some());
@@ -249,9 +248,9 @@ pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String
     }
     let path = match place.steps() {
         [.., Step::Member(name)] => path_of(name),
-        _ => place.file(),
+        _ => place.file().to_owned(),
     };
-    let name = path.file_name().unwrap_or_default().as_bytes();
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     let target = name.strip_suffix(b".kpack").and_then(|stem| stem.rsplit(|&byte| byte == b'_').next());
     // Families of GPUs have names too, such as `gfx94X-dcgpu`.
     let is_known = |target: &[u8]| {
@@ -289,8 +288,8 @@ fn listed(items: impl Iterator<Item = String>) -> Option<String> {
     Some(first.join(", ") + &more)
 }
 
-fn path_of(name: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(name))
+fn path_of(name: &[u8]) -> PathBuf {
+    sys::os_str(name).into_owned().into()
 }
 
 /// The path of a member of a wheel after installation, without `.` and `..`.
@@ -305,7 +304,7 @@ fn normal(path: &Path) -> PathBuf {
     }
     // A directory `<wheel>.data/platlib` is installed where the wheel is.
     let mut parts = normal.iter();
-    let is_data = parts.next().is_some_and(|first| first.as_bytes().ends_with(b".data"));
+    let is_data = parts.next().is_some_and(|first| first.as_encoded_bytes().ends_with(b".data"));
     match parts.next().filter(|_| is_data) {
         Some(scheme) if scheme == "purelib" || scheme == "platlib" => parts.as_path().to_owned(),
         _ => normal,

@@ -3,11 +3,11 @@
 //! As in LLVM 22.1.8, a value ends at a comma and a key at its first `=`. The values of a repeated key are joined with
 //! commas. `file` and `kind` have a meaning; all other keys become part of the image's strings.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use offload_bundle::id::OffloadKind;
+use offload_bundle::io::sys;
 use offload_bundle::llvm::{Filter, ImageFiles, ImageRequest};
 
 use super::dense_map;
@@ -26,7 +26,7 @@ impl<'t> Arguments<'t> {
     /// Parses the value of one `--image`.
     pub(super) fn parse(typed: &'t OsStr) -> Self {
         let mut pairs: Vec<(&[u8], Value)> = Vec::new();
-        for argument in typed.as_bytes().split(|&byte| byte == b',') {
+        for argument in typed.as_encoded_bytes().split(|&byte| byte == b',') {
             let mut halves = argument.splitn(2, |&byte| byte == b'=');
             let (key, value) = (halves.next().unwrap_or_default(), halves.next());
             match pairs.iter_mut().find(|(known, _)| *known == key) {
@@ -76,7 +76,7 @@ impl<'t> Arguments<'t> {
 }
 
 fn path(name: &[u8]) -> PathBuf {
-    OsString::from_vec(name.to_vec()).into()
+    sys::os_string(name.to_vec()).into()
 }
 
 /// The offload kind, if LLVM's tool knows the name; any other name means no kind.
