@@ -7,17 +7,19 @@ use clap::Args;
 use offload_bundle::job::Matches;
 use offload_bundle::scan::{Comparison, Pattern, Selection};
 
+use super::gpus;
 use super::kernels::demangle::Demangler;
 
 /// How patterns match targets.
 pub(super) const MATCHING: &str = "A target ID matches all code objects that can run on it: gfx90a:xnack+ also matches gfx90a, which \
-    runs with any xnack setting. Without features, it matches every code object for that processor.";
+    runs with any xnack setting. Without features, it matches every code object for that processor. The name of a product (MI300X, RTX 5090) \
+    stands for its processor.";
 
 /// Reads a pattern of a comma list.
 pub(super) fn pattern(text: &str) -> Result<Pattern, String> {
     match text.trim() {
         "" => Err("a name is missing; a list has commas and no spaces: gfx90a,gfx942".to_owned()),
-        text => Pattern::parse(text).map_err(|error| error.reason().to_owned()),
+        text => Pattern::parse(&gpus::target_of(text)).map_err(|error| error.reason().to_owned()),
     }
 }
 

@@ -26,8 +26,7 @@ const METHOD: Method = Method::Zstd;
 
 const PATTERNS: &str = "The patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list, as for `extract --target`.";
 const KEEP: &str = "Keep only host code, PTX and what matches any of the patterns";
-const KEEP_FOR: &str =
-    "Keep only host code and what runtimes can take on any of these GPUs (sm_89), or on those of a list in a file";
+const KEEP_FOR: &str = "Keep only host code and what runtimes can take on any of these GPUs (sm_89, RTX 4090), or on those of a list in a file";
 const DROP: &str = "Drop what matches any of the patterns";
 
 /// Make bundles smaller: compress them, and drop GPUs

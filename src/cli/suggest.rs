@@ -10,9 +10,11 @@ use std::ffi::{OsStr, OsString};
 use offload_bundle::Error;
 use offload_bundle::display::printable;
 use offload_bundle::id::processors::{self, ProcessorKind};
-use offload_bundle::runtime::Device;
+use offload_bundle::id::products;
+use offload_bundle::runtime::{Device, DeviceError};
 
 use super::CATALOGUE;
+use super::gpus::target_of;
 use super::llvm::options::{Category, Row};
 
 /// The option nearest to `typed` (without its dashes), in the form to type.
@@ -88,8 +90,10 @@ pub(super) fn for_no_match(error: &Error) -> Option<String> {
             others.join(", ")
         ));
     }
-    let meant: Vec<(&String, String)> =
-        targets.iter().filter_map(|target| Some((target, gpu(target, present())?))).collect();
+    let meant: Vec<(&String, String)> = targets
+        .iter()
+        .filter_map(|target| Some((target, gpu(target, present()).or_else(|| product(target))?)))
+        .collect();
     match meant.as_slice() {
         [] => None,
         [(_, meant)] if targets.len() == 1 => Some(format!("did you mean {meant}?")),
@@ -106,19 +110,50 @@ pub(super) fn known_gpu(typed: &str) -> Option<String> {
     gpu(typed, gpus.map(|known| known.name))
 }
 
-/// Whether it is the name of a known GPU, in letters of any case.
+/// The products whose names are the nearest to a misspelled one.
+fn product(typed: &str) -> Option<String> {
+    if target_of(typed) != typed {
+        return None;
+    }
+    gpu(typed, products::all().flat_map(|(_, names)| names.iter().copied()))
+}
+
+/// Whether it is the name of a known GPU or product, in letters of any case.
 pub(super) fn is_gpu(name: &str) -> bool {
     let name = name.trim_end_matches(',').split(',').next_back().unwrap_or_default();
     let processor = name.split(':').next().unwrap_or_default().to_ascii_lowercase();
-    processor.starts_with(['g', 's']) && processors::find(&processor).is_some()
+    let is_processor = processor.starts_with(['g', 's']) && processors::find(&processor).is_some();
+    is_processor || products::processor(name).is_some()
 }
 
-/// The GPUs in a list; the error suggests one for the first word that is not a GPU.
+/// The GPUs in a list, separated as in [`Device::parse_list`], except that names of products have spaces; the error suggests one for
+/// the first that is not a GPU.
 pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
-    Device::parse_list(list).map_err(|error| match known_gpu(error.text()) {
-        Some(meant) => format!("'{}' is not the name of a GPU; did you mean {meant}?", printable(error.text())),
+    let mut devices = Vec::new();
+    for name in list.split([',', ';', '\n']).map(str::trim) {
+        let named = Device::parse_list(&target_of(name)).map_err(|error| not_a_gpu(name, &error))?;
+        let new = named.into_iter().filter(|device| !devices.contains(device)).collect::<Vec<_>>();
+        devices.extend(new);
+    }
+    Ok(devices)
+}
+
+/// Says what is wrong in `name`, and what it may mean.
+fn not_a_gpu(name: &str, error: &DeviceError) -> String {
+    let instead = |name: &str, meant| format!("'{}' is not the name of a GPU; did you mean {meant}?", printable(name));
+    if let Some(meant) = known_gpu(error.text()) {
+        return instead(error.text(), meant);
+    }
+    if products::all().any(|(processor, _)| processor == error.text()) {
+        return format!(
+            "'{name}' is {}, an Intel GPU; what runs there is known for GPUs of AMD and NVIDIA",
+            error.text()
+        );
+    }
+    match product(name) {
+        Some(meant) => instead(name, meant),
         None => format!("{}; inspect lists the GPUs that a file has code for", printable(&error.to_string())),
-    })
+    }
 }
 
 /// The names among `known`, quoted, that a misspelled target may mean: those that differ in case and separators only, else
@@ -130,7 +165,7 @@ fn gpu<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> 
     if processors::find(processor).is_some() || processor.len() < 3 || typed.contains(['*', '?', '[']) {
         return None;
     }
-    let plain = |name: &str| name.to_ascii_lowercase().replace(['_', '-', '.', ' '], "");
+    let plain = products::plain;
     let letters = |name: &str| {
         let mut letters = name.as_bytes().to_vec();
         letters.sort_unstable();

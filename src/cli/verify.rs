@@ -35,7 +35,7 @@ pub(super) struct VerifyOptions {
     /// Succeed even if no device code was read, for trees in which none is expected.
     #[arg(long)]
     allow_none: bool,
-    /// GPUs that every bundle has to serve: a comma list, or a file of names.
+    /// GPUs that every bundle has to serve (gfx90a, MI300X): a comma list, or a file of names.
     #[arg(long, value_name = "GPUS", value_parser = Gpus::parse)]
     expect: Option<Gpus>,
     /// The same, and no code may be there that none of them needs.

@@ -50,6 +50,7 @@ mod arm;
 mod kind;
 mod normalize;
 pub mod processors;
+pub mod products;
 pub mod target_id;
 pub mod triple;
 mod triple_tables;

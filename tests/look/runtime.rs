@@ -66,6 +66,40 @@ fn each_gap_is_a_line() {
     assert_eq!(expecting(&["--expect", "gfx906,sm_90"], &both).0, 1);
 }
 
+#[test]
+fn options_take_the_names_of_products_for_their_gpus() {
+    let hip = library(&[&["gfx906", "gfx90a:xnack-"]]);
+    let cuda = fatbins::fatbin(&[80, 90].map(|sm| fatbins::entry(&fatbins::Code::cubin(sm, 4))));
+    let both = zip(&[Zipped::new("hip.so", STORED, &hip), Zipped::new("cuda.fatbin", STORED, &cuda)]);
+    let run = |args: &[&str]| tool(args, &[("in", &both)]);
+    for (products, gpus) in [
+        ("Radeon VII,NVIDIA A100", "gfx906,sm_80"),
+        ("mi250x:xnack-", "gfx90a:xnack-"),
+        ("RTX 3090, H100", "sm_86,sm_90"),
+    ] {
+        for args in [
+            &["verify", "in", "--expect"][..],
+            &["recompress", "in", "-o", "out", "--keep-for"],
+            &["extract", "in", "-o", "out", "--as-runtime", "--target"],
+        ] {
+            let [named, known] = [products, gpus].map(|gpus| run(&[args, &[gpus]].concat()));
+            assert_eq!((named.status, named.stderr_text()), (0, known.stderr_text()), "{args:?} {products}");
+            assert_eq!((named.stdout, named.files), (known.stdout, known.files), "{args:?} {products}");
+        }
+    }
+    let extracted = run(&["extract", "in", "-n", "--target", "H100,Radeon Pro VII"]);
+    let names = String::from_utf8(extracted.stdout.clone()).unwrap();
+    assert_eq!((extracted.status, names.lines().count()), (0, 2), "{names}{}", extracted.stderr_text());
+    for (args, hint) in [
+        (&["extract", "in", "--target", "RTX 5095"][..], "did you mean 'GeForce RTX 5090'?"),
+        (&["extract", "in", "H100"], "'H100' is the name of a GPU: --target"),
+        (&["verify", "in", "--expect", "A1000"], "did you mean 'A100'?"),
+    ] {
+        let outcome = run(args);
+        assert!(outcome.status != 0 && outcome.stderr_text().contains(hint), "{}", outcome.stderr_text());
+    }
+}
+
 /// An object with offload binaries, each with an image of a kind for an architecture.
 fn offloading(images: &[(u16, &str)]) -> Vec<u8> {
     let write = |(kind, arch): &(u16, &str)| {

@@ -87,6 +87,7 @@ fn tables_stay_as_they_are() {
     holds("inflate", &["--inflate", "packed"], &[UTF_8]);
     holds("all", &["."], &[UTF_8]);
     holds("summary", &["--summary", "."], &[UTF_8]);
+    holds("gpus", &["--gpus", "."], &[UTF_8]);
     holds("named", &["one", "none", "packed"], &[UTF_8]);
     holds("ascii", &["in.whl"], &[("LC_ALL", "C")]);
     holds("colour", &["--color=always", "in.whl"], &[UTF_8]);
@@ -108,6 +109,7 @@ fn no_table_is_left_over() {
             "inflate",
             "all",
             "summary",
+            "gpus",
             "named",
             "ascii",
             "colour",
@@ -178,15 +180,20 @@ fn tables_fit_the_terminal() {
     let rows =
         |printed: &str| printed.lines().filter(|line| line.starts_with("    ")).map(str::to_owned).collect::<Vec<_>>();
     let widest = |printed: &str| rows(printed).iter().map(|line| line.chars().count()).max().unwrap();
-    for args in [&["inspect", "."][..], &["inspect", "--each", "."], &["inspect", "--summary", "."]] {
-        let wide = on_a_terminal(300, &[], args, dir.path());
+    for args in [
+        &["inspect", "."][..],
+        &["inspect", "--each", "."],
+        &["inspect", "--summary", "."],
+        &["inspect", "--gpus", "."],
+    ] {
+        let wide = on_a_terminal(500, &[], args, dir.path());
         for width in [100, 80, 60, 40] {
             let printed = on_a_terminal(width, &[], args, dir.path());
             assert!(widest(&printed) <= width.into(), "{width}: {printed}");
             assert_eq!(printed.lines().count(), wide.lines().count(), "{printed}");
-            assert_eq!(on_a_terminal(300, &[("COLUMNS", &width.to_string())], args, dir.path()), printed);
+            assert_eq!(on_a_terminal(500, &[("COLUMNS", &width.to_string())], args, dir.path()), printed);
         }
-        assert!(on_a_terminal(100, &[], args, dir.path()).contains('█'));
+        assert_eq!(on_a_terminal(100, &[], args, dir.path()).contains('█'), !args.contains(&"--gpus"));
         assert!(!on_a_terminal(40, &[], args, dir.path()).contains('█'));
         // If the width is unknown, or the output is not a terminal, nothing is omitted.
         assert_eq!(on_a_terminal(0, &[("COLUMNS", "wide")], args, dir.path()), wide);

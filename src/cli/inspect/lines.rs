@@ -7,6 +7,7 @@ use offload_bundle::job::InspectedBundle;
 use offload_bundle::runtime::{Coverage, Served};
 use offload_bundle::scan::{CodeObject, ContentKind, Format, Sizes};
 
+use crate::cli::gpus::products_of;
 use crate::cli::print::table::{BAR, Cell, Column, Fit, Style, Table};
 use crate::cli::print::units::{bytes, percent};
 
@@ -19,6 +20,8 @@ pub(super) enum TableRows {
     Each,
     /// All code objects for the same GPU in all files. Only totals are printed.
     Totals,
+    /// The same, in the order of generations and with the products.
+    Gpus,
 }
 
 /// The narrowest label; other columns are left out before labels get narrower.
@@ -119,7 +122,7 @@ impl Line {
         let (bundle, kind) = (&code_object.bundle, code_object.kind);
         let id = printable_start(&code_object.shown_id(), LABEL_MAX);
         let label = match rows {
-            TableRows::Grouped | TableRows::Totals => id,
+            TableRows::Grouped | TableRows::Totals | TableRows::Gpus => id,
             TableRows::Each => match bundle.place.steps().last().filter(|_| bundle.format == Format::Kpack) {
                 Some(key) => format!("{key}  {id}"),
                 None => format!("{:>5}  {id}", bundle.index),
@@ -199,6 +202,25 @@ pub(super) fn table<'l>(
     };
     let rows: Vec<Vec<Cell>> = lines.into_iter().map(cells).collect();
     table.lines(|| rows.iter(), style).for_each(|text| line(out, &text));
+}
+
+/// Adds a table of GPUs with the products that they are sold as.
+pub(super) fn gpu_table(lines: &[Line], style: Style, out: &mut String) {
+    let columns = vec![
+        Column { width: TITLE_MIN, ..Column::label("GPU") },
+        Column { fit: Fit::LeftOut(1), ..Column::number("COUNT") },
+        Column { fit: Fit::LeftOut(2), ..Column::number("SIZE") },
+        Column::number("SERVED"),
+        Column::name("PRODUCTS"),
+    ];
+    let cells = |line: &Line| {
+        let numbers = [line.sizes.code_objects.to_string(), bytes(line.sizes.size)];
+        let served = line.served.as_ref().map(Served::to_string).unwrap_or_default();
+        let texts = numbers.into_iter().chain([served, products_of(&line.gpu)]).map(Cell::Text);
+        std::iter::once(Cell::Bold(line.label.clone())).chain(texts).collect::<Vec<_>>()
+    };
+    let rows: Vec<Vec<Cell>> = lines.iter().map(cells).collect();
+    Table { indent: 4, columns }.lines(|| rows.iter(), style).for_each(|text| line(out, &text));
 }
 
 /// Adds a line without trailing spaces.

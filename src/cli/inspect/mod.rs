@@ -41,6 +41,9 @@ pub(super) struct InspectOptions {
     /// Print only the totals for each GPU, and the numbers of files without readable device code.
     #[arg(long, conflicts_with_all = ["each", "json"])]
     summary: bool,
+    /// List the GPUs that the files have code for, by generation, with the names of products.
+    #[arg(long, conflicts_with_all = ["each", "json", "summary"])]
+    gpus: bool,
     /// Inflate compressed bundles completely, to detect image kinds and nested bundles.
     #[arg(long)]
     inflate: bool,
@@ -117,9 +120,10 @@ impl InspectOptions {
             let files = Each::new(reports.map(|report| report.inspected));
             return json::write(InspectReport { files }, problems, out);
         }
-        let rows = match (self.each, self.summary) {
-            (true, _) => TableRows::Each,
-            (_, true) => TableRows::Totals,
+        let rows = match self {
+            Self { each: true, .. } => TableRows::Each,
+            Self { summary: true, .. } => TableRows::Totals,
+            Self { gpus: true, .. } => TableRows::Gpus,
             _ => TableRows::Grouped,
         };
         let mut tables = InspectTables::new(rows, self.color.style());

@@ -10,9 +10,10 @@ use offload_bundle::job::{Inspected, InspectedBundle};
 use offload_bundle::runtime::Coverage;
 use offload_bundle::scan::{Format, Origin as Base, Sizes, Step};
 
-use super::lines::{LABEL_MAX, Line, Scale, TableRows, Targets, line, lines, table, tell_served};
+use super::lines::{LABEL_MAX, Line, Scale, TableRows, Targets, gpu_table, line, lines, table, tell_served};
 use super::{FileReport, sort_by_need};
 use crate::cli::files::FileOrigin;
+use crate::cli::gpus::generation;
 use crate::cli::print::table::Style;
 use crate::cli::print::units::{Kinds, bytes, count};
 
@@ -39,23 +40,27 @@ impl InspectTables {
             || file.origin == FileOrigin::Named
             || file.inspected.unread.iter().any(|row| row.what.is_device_code())
             || !file.inspected.references.is_empty();
-        if self.rows != TableRows::Totals && is_told {
+        if !self.has_only_totals() && is_told {
             file_text(file, self.rows, self.style, &mut out);
         }
         self.is_silent &= out.is_empty();
         out
     }
 
+    fn has_only_totals(&self) -> bool {
+        matches!(self.rows, TableRows::Totals | TableRows::Gpus)
+    }
+
     /// The text for all files.
     pub(super) fn end(&self) -> String {
         let Self { rows, style, totals, is_silent } = self;
         let mut out = String::new();
-        if *rows == TableRows::Totals {
-            totals.summary(*style, &mut out);
+        if self.has_only_totals() {
+            totals.summary(*rows, *style, &mut out);
             return out;
         }
         if totals.groups > 1 {
-            totals.table(*style, &mut out);
+            totals.table(*rows, *style, &mut out);
         }
         if totals.is_unsure {
             line(&mut out, "?: not inflated; use --inflate to see the kind");
@@ -229,7 +234,7 @@ fn incomplete_text(coverage: &Coverage, out: &mut String) {
     let mut listed: Vec<String> =
         incomplete.iter().take(INCOMPLETE_MAX).map(|(gpu, served)| format!("{gpu} ({served})")).collect();
     let more = incomplete.len().saturating_sub(INCOMPLETE_MAX);
-    listed.extend((more > 0).then(|| format!("{more} more")));
+    listed.extend((more > 0).then(|| format!("{more} more (--gpus lists all)")));
     if !listed.is_empty() {
         line(out, &format!("  not served by all bundles: {}", printable(&listed.join(", "))));
     }
@@ -297,24 +302,32 @@ impl Totals {
         }
     }
 
-    /// Adds the table, one line for each GPU, largest first.
-    fn table(&self, style: Style, out: &mut String) {
+    /// Adds the table, one line for each GPU, largest first, unless `rows` are GPUs by generation.
+    fn table(&self, rows: TableRows, style: Style, out: &mut String) {
         let mut lines = self.lines.clone();
         tell_served(&mut lines, Some(&self.coverage));
-        lines.sort_by_key(|line| Reverse(line.sizes.stored));
+        if rows == TableRows::Gpus {
+            lines.retain(|line| line.gpu != "host");
+            lines.sort_by_cached_key(|line| generation(&line.gpu));
+        } else {
+            lines.sort_by_key(|line| Reverse(line.sizes.stored));
+        }
         let scale = Scale::of(lines.iter());
         let objects = count(self.sizes.code_objects, "code object", "code objects");
         let files = count(self.files_with_bundles, "file", "files");
         line(out, &style.paint("1", &format!("Total: {objects} in {files}, {}", text_of(&self.sizes))));
+        if rows == TableRows::Gpus {
+            return gpu_table(&lines, style, out);
+        }
         table(&lines, scale, ("GPU", false), self.is_compressed, style, out);
         incomplete_text(&self.coverage, out);
     }
 
     /// Adds the table, and the numbers of files without device code, files without anything readable, and files with
     /// unread parts.
-    fn summary(&self, style: Style, out: &mut String) {
+    fn summary(&self, rows: TableRows, style: Style, out: &mut String) {
         if self.files_with_bundles > 0 {
-            self.table(style, out);
+            self.table(rows, style, out);
         }
         let is_empty = self.files_with_bundles == 0
             && self.files_broken == 0
