@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use super::{FileRewrite, Moved, Recompressed, Recompression, Rewriter, Rewritten, changed, changed_len};
+use super::super::rewrite::{Rewriter, changed, changed_len};
+use super::Recompressed;
+use super::bundles::{FileRewrite, Moved};
+use super::file::{Recompression, Rewritten};
 use crate::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;

@@ -12,9 +12,12 @@ use std::path::Path;
 use rawzip::Crc32;
 use sha2::{Digest, Sha256};
 
+use super::super::rewrite::Rewriter;
+use super::RecompressedZip;
 use super::archive::is_archive;
+use super::file::{MemberRewrite, Recompression, may_hold_bundles};
 use super::record::{self, Sum};
-use super::{MemberRewrite, RecompressedZip, Recompression, Rewriter, Span, may_hold_bundles};
+use super::span::Span;
 use crate::bytes::text;
 use crate::codec::{Form, Method};
 use crate::container::magic::Magic;
