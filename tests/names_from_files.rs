@@ -265,9 +265,11 @@ fn what_our_own_subcommands_find_is_shown_and_never_obeyed() {
             let run = lab.run("clang-offload-bundler", args);
             assert!(!run.stdout.is_empty(), "{args:?} on {name:?}: {}", run.stderr);
         }
-        assert_eq!(lab.bundler(&["inspect", ".", "--svg", "out"]).status, Some(0), "{name:?}");
-        let picture = fs::read(lab.outer.path().join("inner/out")).unwrap();
-        assert!(is_harmless(&picture), "{name:?}: {}", picture.escape_ascii());
+        for args in [["report", ".", "-o", "out"], ["inspect", ".", "--svg", "out"]] {
+            assert_eq!(lab.bundler(&args).status, Some(0), "{args:?} on {name:?}");
+            let picture = fs::read(lab.outer.path().join("inner/out")).unwrap();
+            assert!(is_harmless(&picture), "{args:?} on {name:?}: {}", picture.escape_ascii());
+        }
         // The list of available targets if nothing matches, and the names of written files.
         assert_eq!(lab.bundler(&["extract", "in", "--target", "gfx1030"]).status, Some(1), "{name:?}");
         assert_eq!(lab.bundler(&["extract", "in"]).written.len(), 2, "{name:?}");

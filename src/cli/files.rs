@@ -15,6 +15,7 @@ use walkdir::WalkDir;
 
 use super::llvm::options::MAX_SIZE_HELP;
 use super::print::problem::Problem;
+use super::print::progress;
 use super::print::stdout::to_stdout;
 use super::values;
 
@@ -120,6 +121,7 @@ impl SearchOptions {
             true => directory(path, depth, &mut files),
             false => files.push(Ok(WorkFile { path: path.to_owned(), origin: FileOrigin::Named })),
         }
+        progress::expect(files.iter().flatten().map(|file| file.path.as_path()));
         files
     }
 }

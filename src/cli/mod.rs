@@ -76,7 +76,7 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
         argv.get_mut(1).filter(|word| *word == "-V").into_iter().for_each(|word| *word = "--version".into());
     }
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
-    print::progress::start();
+    print::progress::start("");
     let (matches, called) = match parse(tool, argv) {
         Parsed::Exit { stdout, stderr, hint, status } => {
             let status = print(&stdout, &stderr, status);
@@ -103,7 +103,7 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
 fn run_subcommand(subcommand: Subcommand, argv: Vec<OsString>) -> ExitCode {
     let argv = without_subcommand(argv, subcommand.name);
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
-    print::progress::start();
+    print::progress::start(subcommand.name);
     let (executed, usage_hint) = subcommand.run(&argv, &mut console);
     let status = finish(&console, executed, hint, |status| status);
     usage_hint.iter().for_each(|hint| console.hint(hint));

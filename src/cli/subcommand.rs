@@ -12,6 +12,7 @@ use offload_bundle::display::printable;
 use super::CATALOGUE;
 use super::llvm::options::Tool;
 use super::print::console::{Console, MessageFormat};
+use super::print::progress;
 use super::program::Program;
 use super::suggest;
 
@@ -27,12 +28,15 @@ pub(super) trait Options: Parser {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode>;
 }
 
-// The option of every subcommand. As a documentation comment, it would replace their descriptions.
+// The options of every subcommand. As a documentation comment, it would replace their descriptions.
 #[derive(Clone, Copy, Debug, Args)]
-struct MessageOption {
+struct MessageOptions {
     /// Form of the messages on standard error.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", hide_short_help = true)]
     message_format: MessageFormat,
+    /// Show no progress. Without it, work of more than a second shows on a terminal how far it is.
+    #[arg(long, hide_short_help = true)]
+    quiet: bool,
 }
 
 /// A subcommand.
@@ -94,7 +98,7 @@ impl Subcommand {
     /// The definition of its command line.
     pub(super) fn command(self) -> Command {
         let (about, after) = self.texts.split_at(self.texts.find("Examples:").unwrap_or_default());
-        let command = MessageOption::augment_args((self.command)()).name(self.name).after_help(after.trim_end());
+        let command = MessageOptions::augment_args((self.command)()).name(self.name).after_help(after.trim_end());
         if about.is_empty() { command } else { command.long_about(unwrapped(about)) }
     }
 
@@ -114,8 +118,11 @@ impl Subcommand {
         let argv = with_two_dashes(&command, argv);
         match command.try_get_matches_from_mut(&argv) {
             Ok(matches) => {
-                let run = MessageOption::from_arg_matches(&matches).map_err(anyhow::Error::new).and_then(|option| {
-                    console.set_format(option.message_format);
+                let run = MessageOptions::from_arg_matches(&matches).map_err(anyhow::Error::new).and_then(|options| {
+                    console.set_format(options.message_format);
+                    if options.quiet {
+                        progress::end();
+                    }
                     (self.run)(&matches, console)
                 });
                 (run, missing_gpu(&command, &matches))

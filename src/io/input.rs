@@ -74,6 +74,14 @@ pub struct Input {
     faults: usize,
     /// The memory taken by the places that jobs have read and left, in bytes.
     looked_at: AtomicU64,
+    progress: FileProgress,
+}
+
+/// How much of a regular file jobs have read, of its length; nothing of other inputs.
+#[derive(Debug, Default)]
+struct FileProgress {
+    read: AtomicU64,
+    len: u64,
 }
 
 /// The number of bytes that this process has read of its inputs so far.
@@ -88,6 +96,30 @@ pub fn bytes_read() -> u64 {
 /// Adds to the number of bytes read.
 pub(crate) fn note_read(bytes: u64) {
     READ.fetch_add(bytes, Ordering::Relaxed);
+}
+
+/// The number of bytes that this process has done of the regular files that it has opened.
+static DONE: AtomicU64 = AtomicU64::new(0);
+
+/// The number of bytes that all jobs of this process have done of the regular files that they have opened: of an open file those that
+/// were read, but not more than its length, and all of a file that is closed. A program that knows which files it opens can show how
+/// much is left.
+pub fn bytes_done() -> u64 {
+    DONE.load(Ordering::Relaxed)
+}
+
+impl FileProgress {
+    fn note(&self, bytes: u64) {
+        let before = self.read.fetch_add(bytes, Ordering::Relaxed);
+        let after = before.saturating_add(bytes).min(self.len);
+        DONE.fetch_add(after.saturating_sub(before), Ordering::Relaxed);
+    }
+}
+
+impl Drop for FileProgress {
+    fn drop(&mut self) {
+        self.note(self.len);
+    }
 }
 
 /// Memory is released after reads of this many bytes.
@@ -183,7 +215,8 @@ impl Input {
     }
 
     fn of_opened(path: &Path, (storage, opened): (Storage, Option<Stamp>), access: Access) -> Self {
-        Self { opened, access, ..Self::of_storage(path, storage) }
+        let progress = FileProgress { len: opened.map_or(0, |opened| opened.len), read: AtomicU64::new(0) };
+        Self { opened, access, progress, ..Self::of_storage(path, storage) }
     }
 
     /// An input over bytes in memory, called `name` in errors.
@@ -205,8 +238,8 @@ impl Input {
 
     fn of_storage(name: impl Into<PathBuf>, storage: Storage) -> Self {
         let faults = sys::faults_of_temporaries();
-        let access = Access::Copied;
-        Self { path: name.into(), storage, access, opened: None, faults, looked_at: AtomicU64::new(0) }
+        let (access, progress) = (Access::Copied, FileProgress::default());
+        Self { path: name.into(), storage, access, opened: None, faults, looked_at: AtomicU64::new(0), progress }
     }
 
     /// The path as the caller gave it.
@@ -598,9 +631,15 @@ impl<'a> Slice<'a> {
         self.input.inspect(|input| input.looked_at(LOOK));
     }
 
+    /// Counts bytes of the range that were read.
+    fn note_read(&self, bytes: u64) {
+        note_read(bytes);
+        self.input.inspect(|input| input.progress.note(bytes));
+    }
+
     /// Marks a range as read, all of which may be in memory.
     pub(crate) fn looked_through(&self) {
-        note_read(self.len());
+        self.note_read(self.len());
         self.input.inspect(|input| input.looked_at(self.len().max(LOOK)));
     }
 
@@ -644,7 +683,7 @@ impl<'a> Slice<'a> {
         let copy_error = |source| Error::copy(self.path(), to_path, source);
         let mut to_file = to;
         if let Some(from) = self.file() {
-            let copied = sys::copy_in_kernel(from, self.offset..self.end(), to, note_read);
+            let copied = sys::copy_in_kernel(from, self.offset..self.end(), to, &|bytes| self.note_read(bytes));
             let rest = self.tail(copied).filter(|rest| !rest.is_empty());
             return rest.map_or(Ok(()), |rest| {
                 rest.read_blocks(&mut |block| io::Write::write_all(&mut to_file, block).map_err(copy_error))
@@ -703,7 +742,7 @@ impl Read for SliceReader<'_> {
             return Err(shrunk());
         }
         add(&mut self.position, bytes::to_u64(count));
-        note_read(bytes::to_u64(count));
+        self.slice.note_read(bytes::to_u64(count));
         Ok(count)
     }
 }

@@ -84,7 +84,11 @@ impl ListKernels {
         let mut search = Search::new(self, input, inflate);
         let reader = if self.arguments { kernels::with_arguments } else { kernels::of };
         let read = |together: Together<'_, usize, Arc<CodeObject>>| {
-            contents(together, |code_object, code| ListedCode::read(code_object, code.bytes(), reader))
+            contents(together, |code_object, code| {
+                let read = ListedCode::read(code_object, code.bytes(), reader);
+                code.looked_through();
+                read
+            })
         };
         scan.run_and_read(input, &read, &|read| weight_of(read, ListedCode::weight), &mut |step| {
             match step {

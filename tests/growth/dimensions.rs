@@ -41,6 +41,7 @@ const OWN: &[&str] = &[
     "inspect in",
     "inspect --inflate --json in",
     "inspect --svg out in",
+    "report -o out in",
     "verify --json --expect-exactly gfx906,sm_80 --compressed=0 in",
     "inspect --deep --json in",
     "extract -n -t gfx906 --as-runtime in",

@@ -85,6 +85,9 @@ fn nothing_is_written_over_an_input_or_for_a_wrong_command_line() {
         assert!(outcome.stderr_text().contains(text), "{args:?}: {}", outcome.stderr_text());
         assert!(outcome.files["in"] == data && outcome.files["other"] == data && outcome.files.len() == 2, "{args:?}");
     }
+    // An earlier page may be replaced.
+    let outcome = tool(&["report", ".", "-o", "page"], &[("in", &data), ("page", b"<!DOCTYPE html>")]);
+    assert!(outcome.status == 0 && outcome.files["page"].ends_with(b"</html>\n"), "{}", outcome.stderr_text());
     let outcome = tool(&["report", "in", "-o", "-"], &[("in", &data)]);
     assert!(outcome.status == 0 && outcome.stdout.ends_with(b"</html>\n"));
 }

@@ -69,10 +69,15 @@ impl Options for ReportOptions {
 }
 
 impl ReportOptions {
+    /// Fails if the page would overwrite one of the files that were found, unless it is an earlier page.
+    fn ensure_apart(&self, files: &[PathBuf]) -> anyhow::Result<()> {
+        ensure_apart(("-o", Some(&self.output)), files.iter().filter(|_| !page::is_page(&self.output)))
+    }
+
     /// Reads the code objects and kernels of files.
     fn read(&self, paths: &[PathBuf], page: &mut Page, problems: &Problems) -> anyhow::Result<()> {
         let files = self.search.files(paths);
-        ensure_apart(("-o", Some(&self.output)), files::paths(&files).iter())?;
+        self.ensure_apart(&files::paths(&files))?;
         let (mut inspect, mut kernels) = (Inspect::default(), ListKernels::default());
         inspect.scan = self.search.scan(self.kpack.follow(&files::paths(&files)));
         kernels.scan = inspect.scan.clone();
@@ -104,7 +109,7 @@ impl ReportOptions {
     fn compare(&self, paths: [&PathBuf; 2], problems: &Problems) -> anyhow::Result<Changes> {
         let sets = sets::files(&self.search, paths)?;
         let files = sets.each_ref().map(|set| files::paths(set)).concat();
-        ensure_apart(("-o", Some(&self.output)), files.iter())?;
+        self.ensure_apart(&files)?;
         let mut job = Diff::default();
         job.scan = self.search.scan(self.kpack.follow(&files));
         let pairs = sets::pairs(paths.map(PathBuf::as_path), sets, &mut problems.borrow_mut());

@@ -277,7 +277,16 @@ pub fn standard_output() -> io::Result<File> {
 
 /// The width of the terminal at standard output.
 pub fn columns() -> Option<usize> {
-    let window = console::screen_buffer_info(HandleRef::stdout()).ok()?.window_rect();
+    columns_of(HandleRef::stdout())
+}
+
+/// The width of the terminal at standard error.
+pub fn error_columns() -> Option<usize> {
+    columns_of(HandleRef::stderr())
+}
+
+fn columns_of(terminal: HandleRef) -> Option<usize> {
+    let window = console::screen_buffer_info(terminal).ok()?.window_rect();
     usize::try_from(i32::from(window.right) - i32::from(window.left) + 1).ok()
 }
 
@@ -402,7 +411,7 @@ pub(crate) fn close(file: File) -> io::Result<()> {
 }
 
 /// The system does not copy between open files.
-pub(crate) fn copy_in_kernel(_: &File, _: Range<u64>, _: &File, _: fn(u64)) -> u64 {
+pub(crate) fn copy_in_kernel(_: &File, _: Range<u64>, _: &File, _: &dyn Fn(u64)) -> u64 {
     0
 }
 

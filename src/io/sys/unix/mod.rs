@@ -246,6 +246,12 @@ pub fn columns() -> Option<usize> {
     rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col))
 }
 
+/// The width of the terminal at standard error.
+#[cfg(feature = "cli")]
+pub fn error_columns() -> Option<usize> {
+    rustix::termios::tcgetwinsize(io::stderr()).ok().map(|size| usize::from(size.ws_col))
+}
+
 /// Whether standard error is a terminal that understands escape sequences.
 pub fn takes_escapes() -> bool {
     io::stderr().is_terminal() && env::var_os("TERM").is_some_and(|term| term != "dumb")
@@ -371,7 +377,7 @@ pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Resul
 
 /// Copies as much of a range as the kernel can copy between two files, and counts it. Returns the number of bytes.
 #[cfg(target_os = "linux")]
-pub(crate) fn copy_in_kernel(from: &File, range: Range<u64>, to: &File, count: fn(u64)) -> u64 {
+pub(crate) fn copy_in_kernel(from: &File, range: Range<u64>, to: &File, count: &dyn Fn(u64)) -> u64 {
     let Range { start, end } = range;
     let mut position = start;
     while position < end {
@@ -387,7 +393,7 @@ pub(crate) fn copy_in_kernel(from: &File, range: Range<u64>, to: &File, count: f
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn copy_in_kernel(_: &File, _: Range<u64>, _: &File, _: fn(u64)) -> u64 {
+pub(crate) fn copy_in_kernel(_: &File, _: Range<u64>, _: &File, _: &dyn Fn(u64)) -> u64 {
     0
 }
 
