@@ -7,6 +7,7 @@ use offload_bundle::job::{Inspected, InspectedBundle};
 use offload_bundle::runtime::{Coverage, Device, Served};
 use offload_bundle::scan::Sizes;
 
+use crate::cli::gpus::generation;
 use crate::cli::print::units::{bytes, count};
 
 /// The number of libraries that are shown; the others share one place.
@@ -115,7 +116,7 @@ impl Libraries {
     /// compare.
     pub(super) fn served(&self) -> Option<Vec<(Device, Served)>> {
         let mut gpus = self.coverage.gpus()?;
-        gpus.sort_by_cached_key(|(gpu, _)| order(gpu.name()));
+        gpus.sort_by_cached_key(|(gpu, _)| generation(gpu.name()));
         Some(gpus)
     }
 }
@@ -170,27 +171,4 @@ fn merge(into: &mut Shares, shares: &Shares) {
 /// The stored size of all GPUs.
 pub(super) fn total(shares: &Shares) -> u64 {
     shares.values().map(|sizes| sizes.stored).fold(0, u64::saturating_add)
-}
-
-/// A key that sorts the names of a vendor's GPUs by generation: letters, then a number, which is hexadecimal for AMD GPUs.
-fn order(name: &str) -> (String, usize, String) {
-    let (letters, rest) = name.split_at(name.find(|c: char| c.is_ascii_digit()).unwrap_or(name.len()));
-    let radix = if letters == "gfx" { 16 } else { 10 };
-    let len = rest.find(|c: char| !c.is_digit(radix)).unwrap_or(rest.len());
-    (letters.to_owned(), len, rest.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gpus_are_in_the_order_of_their_generations() {
-        let mut gpus =
-            ["sm_100", "gfx1100", "sm_90a", "gfx90a:xnack+", "sm_90", "gfx906", "compute_90", "gfx11-generic"];
-        gpus.sort_by_cached_key(|gpu| order(gpu));
-        let expected =
-            ["compute_90", "gfx11-generic", "gfx906", "gfx90a:xnack+", "gfx1100", "sm_90", "sm_90a", "sm_100"];
-        assert_eq!(gpus, expected);
-    }
 }
