@@ -87,6 +87,8 @@ fn tables_stay_as_they_are() {
     holds("inflate", &["--inflate", "packed"], &[UTF_8]);
     holds("all", &["."], &[UTF_8]);
     holds("summary", &["--summary", "."], &[UTF_8]);
+    holds("matrix", &["--matrix", "."], &[UTF_8]);
+    holds("each-uri", &["--each", "--uri", "many", "in.whl"], &[UTF_8]);
     holds("gpus", &["--gpus", "."], &[UTF_8]);
     holds("named", &["one", "none", "packed"], &[UTF_8]);
     holds("ascii", &["in.whl"], &[("LC_ALL", "C")]);
@@ -110,6 +112,8 @@ fn no_table_is_left_over() {
             "all",
             "summary",
             "gpus",
+            "matrix",
+            "each-uri",
             "named",
             "ascii",
             "colour",
@@ -236,6 +240,75 @@ fn tables_of_kernels_fit_the_terminal_too() {
     assert!(piped.contains("  a/rather/deep/directory/old.so  ") && !piped.contains('…'), "{piped}");
     let painted = text(&tool_in(dir.path(), &[&sorted[..], &["--color=always"]].concat())).1;
     assert!(painted.starts_with("\x1b[2m  GPU") && painted.contains("\x1b[1mgfx90a:xnack-\x1b[0m"), "{painted}");
+}
+
+#[test]
+fn a_package_of_many_libraries_begins_with_its_totals() {
+    let bundle = files().swap_remove(0).1;
+    let printed = |libraries: usize| {
+        let names: Vec<String> = (0..libraries).map(|number| format!("{number}.hipfb")).collect();
+        let members: Vec<Zipped> = names.iter().map(|name| Zipped::new(name, 0, &bundle)).collect();
+        String::from_utf8(tool(&["inspect", "in.whl"], &[("in.whl", &zip(&members))]).stdout).unwrap()
+    };
+    for (libraries, is_first) in [(2, false), (5, false), (6, true), (20, true)] {
+        let printed = printed(libraries);
+        assert_eq!(printed.matches("Total: ").count(), 1, "{printed}");
+        let at = printed.lines().position(|line| line.starts_with("Total: "));
+        assert_eq!(at == Some(1), is_first, "{printed}");
+        assert_eq!(printed.matches(".hipfb: 1 bundle").count(), libraries, "{printed}");
+    }
+}
+
+#[test]
+fn the_matrix_has_all_libraries_and_gpus_in_as_many_tables_as_fit() {
+    let dir = memory_directory();
+    for (name, data) in files().into_iter().filter(|(name, _)| *name != "broken") {
+        fs::write(dir.path().join(name), data).unwrap();
+    }
+    let args = ["inspect", "--matrix", "."];
+    let cells = |width| {
+        let printed = on_a_terminal(width, &[], &args, dir.path());
+        let tables = printed.split("\n\n").filter(|table| table.starts_with("LIBRARY"));
+        let mut cells: Vec<(String, usize)> = Vec::new();
+        for table in tables {
+            let mut lines = table.lines();
+            let gpus: Vec<&str> = lines.next().unwrap().split_whitespace().skip(1).collect();
+            cells.extend(gpus.iter().map(|gpu| ((*gpu).to_owned(), lines.clone().count())));
+            assert!(table.lines().all(|line| line.chars().count() <= width.into()), "{width}: {table}");
+        }
+        cells
+    };
+    let whole = cells(500);
+    assert!(whole.len() > 10 && whole.iter().all(|(_, rows)| *rows == whole[0].1));
+    for width in [60, 80, 120] {
+        assert_eq!(cells(width), whole, "{width}");
+    }
+}
+
+#[test]
+fn uris_in_tables_are_those_of_the_json_report() {
+    let dir = memory_directory();
+    for (name, data) in files() {
+        fs::write(dir.path().join(name), data).unwrap();
+    }
+    for (args, files, rows) in [
+        (&["inspect", "--each"][..], &["one", "many", "in.whl", "cuda", "lib.so"][..], "code_objects"),
+        (&["kernels"], &["kernels", "kernels.new"], "kernels"),
+    ] {
+        for file in files {
+            let table = text(&tool_in(dir.path(), &[args, &["--uri", file]].concat())).1;
+            let json: Value = serde_json::from_slice(&tool_in(dir.path(), &[args[0], "--json", file]).stdout).unwrap();
+            let all = json["files"][0][rows].as_array().or(json[rows].as_array()).unwrap();
+            let uris: Vec<&str> = all.iter().filter_map(|row| row["uri"].as_str()).collect();
+            let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            let shown = table.lines().map(words).filter(|words| words.iter().any(|word| word.starts_with("file://")));
+            let shown: Vec<Vec<String>> = shown.collect();
+            assert!(!uris.is_empty() && shown.len() == uris.len(), "{table}");
+            for (words, uri) in shown.iter().zip(&uris) {
+                assert!(words.iter().any(|word| word == uri), "{table}{uri}");
+            }
+        }
+    }
 }
 
 #[test]

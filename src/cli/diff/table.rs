@@ -15,7 +15,7 @@ use super::kernel::KernelRows;
 use super::total::{DiffTotal, Presence, sum};
 use super::{Compared, FilePair};
 use crate::cli::kernels;
-use crate::cli::kernels::table::{Listed, either};
+use crate::cli::kernels::table::{Listed, Where, either};
 use crate::cli::print::table::{Cell, Column, Fit, Style, Table};
 use crate::cli::print::units::{bytes, count, grouped, percent};
 
@@ -192,7 +192,8 @@ impl Report<'_> {
         let first = rows.iter().next().map(|(kernel, _)| place(kernel));
         let is_elsewhere = |kernel| first.as_ref().is_some_and(|first| !is_like(first, &place(kernel)));
         let has_places = rows.iter().any(|(kernel, _)| is_elsewhere(kernel));
-        kernels::table::table(|| rows.iter().map(listed), has_places, None, (4, self.style), self.out)
+        let place_column = if has_places { Where::File } else { Where::Nowhere };
+        kernels::table::table(|| rows.iter().map(listed), place_column, None, (4, self.style), self.out)
     }
 }
 

@@ -18,10 +18,18 @@ pub(super) enum TableRows {
     Grouped,
     /// One code object.
     Each,
+    /// One code object, with its URI.
+    EachWithUri,
     /// All code objects for the same GPU in all files. Only totals are printed.
     Totals,
     /// The same, in the order of generations and with the products.
     Gpus,
+}
+
+impl TableRows {
+    pub(super) fn is_each(self) -> bool {
+        matches!(self, Self::Each | Self::EachWithUri)
+    }
 }
 
 /// The narrowest label; other columns are left out before labels get narrower.
@@ -52,6 +60,7 @@ pub(super) struct Line {
     /// The GPU, and in how many bundles it is served.
     pub(super) gpu: String,
     served: Option<Served>,
+    uri: Option<String>,
 }
 
 /// The sizes that shares and bars are relative to.
@@ -81,8 +90,7 @@ fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableR
     let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (id, line) in code_objects {
         let same_id = known.entry(id).or_default();
-        let takes =
-            |index: &&usize| rows != TableRows::Each && lines.get(**index).is_some_and(|other| other.takes(&line));
+        let takes = |index: &&usize| !rows.is_each() && lines.get(**index).is_some_and(|other| other.takes(&line));
         match same_id.iter().find(takes).and_then(|&index| lines.get_mut(index)) {
             Some(same) => same.add(&line),
             None => {
@@ -123,17 +131,21 @@ impl Line {
         let id = printable_start(&code_object.shown_id(), LABEL_MAX);
         let label = match rows {
             TableRows::Grouped | TableRows::Totals | TableRows::Gpus => id,
-            TableRows::Each => match bundle.place.steps().last().filter(|_| bundle.format == Format::Kpack) {
-                Some(key) => format!("{key}  {id}"),
-                None => format!("{:>5}  {id}", bundle.index),
-            },
+            TableRows::Each | TableRows::EachWithUri => {
+                match bundle.place.steps().last().filter(|_| bundle.format == Format::Kpack) {
+                    Some(key) => format!("{key}  {id}"),
+                    None => format!("{:>5}  {id}", bundle.index),
+                }
+            }
         };
         let gpu = targets.of(code_object);
         let accent = if label.ends_with(&gpu) { gpu.len() } else { 0 };
         let is_packed_with_others = || code_object.packed.as_ref().is_some_and(|packed| packed.is_shared());
         let is_share = bundle.compressed.is_some() || is_packed_with_others();
         let (sizes, unsure) = (code_object.sizes(), kind.is_none());
-        Self { label, accent, kind, unsure, sizes, is_share, gpu, served: None }
+        let uri = || code_object.uri().ok().flatten().map_or_else(|| "-".to_owned(), |uri| uri.to_string());
+        let uri = (rows == TableRows::EachWithUri).then(uri);
+        Self { label, accent, kind, unsure, sizes, is_share, gpu, served: None, uri }
     }
 
     pub(super) fn add(&mut self, more: &Self) {
@@ -180,8 +192,9 @@ pub(super) fn table<'l>(
     let size = Column { gap: 1, width: 9, fit: Fit::Stays, ..Column::number("SIZE") };
     let served = has_served.then(|| Column::number("SERVED"));
     let share = Column { gap: 1, width: 7, fit: Fit::Stays, ..Column::number("SHARE") };
-    let bar = Column { fit: Fit::Bar, width: BAR, ..Column::label("") };
-    let columns = [Some(label), kind, Some(count), Some(size), stored, served, Some(share), Some(bar)];
+    let has_uris = lines.clone().into_iter().any(|line| line.uri.is_some());
+    let last = if has_uris { Column::label("URI") } else { Column { fit: Fit::Bar, width: BAR, ..Column::label("") } };
+    let columns = [Some(label), kind, Some(count), Some(size), stored, served, Some(share), Some(last)];
     let table = Table { indent: 4, columns: columns.into_iter().flatten().collect() };
     let cells = |line: &Line| {
         let kind = has_kinds.then(|| line.kind());
@@ -197,8 +210,9 @@ pub(super) fn table<'l>(
             Some(share),
         ];
         let label = Cell::Ending { text: line.label.clone(), accent: line.accent };
-        let bar = Cell::Bar { part: line.sizes.stored, whole: scale.largest };
-        [label].into_iter().chain(texts.into_iter().flatten().map(Cell::Text)).chain([bar]).collect()
+        let bar = || Cell::Bar { part: line.sizes.stored, whole: scale.largest };
+        let last = line.uri.clone().map_or_else(bar, Cell::Text);
+        [label].into_iter().chain(texts.into_iter().flatten().map(Cell::Text)).chain([last]).collect()
     };
     let rows: Vec<Vec<Cell>> = lines.into_iter().map(cells).collect();
     table.lines(|| rows.iter(), style).for_each(|text| line(out, &text));
@@ -245,6 +259,7 @@ mod tests {
             accent,
             gpu: String::new(),
             served: None,
+            uri: None,
             kind: Some(ContentKind::Elf),
             unsure: false,
             sizes,

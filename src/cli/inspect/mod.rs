@@ -1,6 +1,7 @@
 //! `inspect`: lists the code objects in files, with targets and sizes.
 
 mod lines;
+mod matrix;
 mod table;
 
 use std::cmp::Reverse;
@@ -20,6 +21,7 @@ use super::picture::{Libraries, ensure_apart, picture};
 use super::print::console::Console;
 use super::print::json::{self, Each};
 use super::print::problem::Problem;
+use super::print::stdout::text_to_stdout;
 use super::print::table::ColorOption;
 use super::subcommand::Options;
 use lines::TableRows;
@@ -44,6 +46,12 @@ pub(super) struct InspectOptions {
     /// List the GPUs that the files have code for, by generation, with the names of products.
     #[arg(long, conflicts_with_all = ["each", "json", "summary"])]
     gpus: bool,
+    /// Print a table of libraries and GPUs, with the gaps.
+    #[arg(long, conflicts_with_all = ["each", "json", "summary", "gpus"])]
+    matrix: bool,
+    /// With --each, print the URI of each code object: the file, the members in it and the range of bytes.
+    #[arg(long, requires = "each")]
+    uri: bool,
     /// Inflate compressed bundles completely, to detect image kinds and nested bundles.
     #[arg(long)]
     inflate: bool,
@@ -83,7 +91,7 @@ impl Options for InspectOptions {
         let mut job = Inspect::default();
         job.inflate = self.inflate;
         ensure_apart(("--svg", self.svg.as_deref()), self.files.iter())?;
-        let (problems, mut libraries) = (Problems::default(), Libraries::default());
+        let (problems, mut libraries) = (Problems::default(), self.libraries());
         let files = self.search.files(&self.files);
         job.scan = self.search.scan(self.kpack.follow(&files::paths(&files)));
         let in_turn = files::has_pipes(&files);
@@ -93,22 +101,32 @@ impl Options for InspectOptions {
         };
         let note = |report: &mut FileReport, problems: &mut Vec<Problem>| {
             problems.extend(report.inspected.problems.iter().map(Problem::from));
-            if self.svg.is_some() {
+            if self.svg.is_some() || self.matrix {
                 libraries.add(&report.inspected);
             }
         };
         let written = files::report(files, in_turn, inspect, FileReport::weight, note, &problems, |reports, out| {
             self.print(reports, &problems, out)
         });
+        let shown = written.and_then(|()| match self.matrix {
+            true => text_to_stdout(matrix::matrix(&libraries, self.color.style()).as_bytes()),
+            false => Ok(()),
+        });
         let status = console.problems(&problems.into_inner());
         let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, picture(&libraries).as_bytes()));
-        written?;
+        shown?;
         drawn?;
         Ok(status)
     }
 }
 
 impl InspectOptions {
+    /// For the matrix, all libraries, unless a hostile file has very many; as many as a picture shows otherwise.
+    fn libraries(&self) -> Libraries {
+        const MATRIX_MAX: usize = 10_000;
+        if self.matrix { Libraries::of_the_largest(MATRIX_MAX) } else { Libraries::default() }
+    }
+
     /// Prints the report of each file as soon as it is available.
     fn print(
         &self,
@@ -120,7 +138,12 @@ impl InspectOptions {
             let files = Each::new(reports.map(|report| report.inspected));
             return json::write(InspectReport { files }, problems, out);
         }
+        if self.matrix {
+            reports.for_each(drop);
+            return Ok(());
+        }
         let rows = match self {
+            Self { each: true, uri: true, .. } => TableRows::EachWithUri,
             Self { each: true, .. } => TableRows::Each,
             Self { summary: true, .. } => TableRows::Totals,
             Self { gpus: true, .. } => TableRows::Gpus,

@@ -59,7 +59,7 @@ impl InspectTables {
             totals.summary(*rows, *style, &mut out);
             return out;
         }
-        if totals.groups > 1 {
+        if totals.groups > 1 && !(totals.files == 1 && is_summed_first(*rows, totals.groups)) {
             totals.table(*rows, *style, &mut out);
         }
         if totals.is_unsure {
@@ -98,7 +98,7 @@ fn file_text(file: &FileReport, rows: TableRows, style: Style, out: &mut String)
     let groups = groups(bundles).map(|group| {
         let coverage = group.first().and_then(|first| file.inspected.coverage_beside(&first.info));
         let mut lines = lines(group, rows);
-        tell_served(&mut lines, coverage.filter(|_| rows != TableRows::Each));
+        tell_served(&mut lines, coverage.filter(|_| !rows.is_each()));
         (group, lines)
     });
     let groups: Vec<(&[InspectedBundle], Vec<Line>)> = groups.collect();
@@ -109,6 +109,11 @@ fn file_text(file: &FileReport, rows: TableRows, style: Style, out: &mut String)
     let inflated = bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
     let inflated = if inflated { ", members inflated" } else { "" };
     line(out, &format!("{name}: {}, code objects {sizes}{inflated}", bytes(file.inspected.size)));
+    if is_summed_first(rows, groups.len()) {
+        let mut totals = Totals::default();
+        totals.add(file);
+        totals.table(rows, style, out);
+    }
     for (bundles, lines) in &groups {
         line(out, &format!("  {}", style.paint("36", &heading(bundles))));
         table(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), style, out);
@@ -119,6 +124,12 @@ fn file_text(file: &FileReport, rows: TableRows, style: Style, out: &mut String)
         incomplete_text(&file.inspected.coverage(), out);
     }
     out.push('\n');
+}
+
+/// Whether the totals of a file are before its tables, where these are too many to be read.
+fn is_summed_first(rows: TableRows, groups: usize) -> bool {
+    const GROUPS_MAX: usize = 5;
+    rows == TableRows::Grouped && groups > GROUPS_MAX
 }
 
 /// The longest list of search paths, in characters.

@@ -80,6 +80,9 @@ pub(super) struct KernelsOptions {
     /// Succeed even if --target or --name matches nothing.
     #[arg(long)]
     allow_none: bool,
+    /// Print the URI of the code object of each kernel, which `extract` takes as a file.
+    #[arg(long, conflicts_with = "json")]
+    uri: bool,
     /// Print a JSON document, described by docs/kernels.schema.json.
     #[arg(long)]
     json: bool,
@@ -128,7 +131,7 @@ impl Options for KernelsOptions {
             };
             match self.json {
                 true => json::write(rows, &others, &failing, &problems, out),
-                false => table::write(rows, grouping, self.sort, self.color.style(), &others, out),
+                false => table::write(rows, (grouping, self.uri), self.sort, self.color.style(), &others, out),
             }
         });
         let problems = problems.into_inner();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use offload_bundle::job::Change;
 use offload_bundle::kernels::Kernel;
-use offload_bundle::scan::{BundleInfo, CodeObject};
+use offload_bundle::scan::CodeObject;
 
 use super::column::{FLAGS, FlagColumn, NUMBERS, NumberColumn, SortKey};
 use super::report::Row;
@@ -25,10 +25,21 @@ pub(super) enum Grouping {
     None,
 }
 
+/// The column of a table of kernels that says where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Where {
+    /// None.
+    Nowhere,
+    /// The file and the members in it.
+    File,
+    /// The URI of the code object.
+    Uri,
+}
+
 /// Writes the rows of each file as soon as they are available.
 pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<Row>>,
-    grouping: Grouping,
+    (grouping, has_uris): (Grouping, bool),
     key: Option<SortKey>,
     style: Style,
     others: &RefCell<Kinds>,
@@ -44,15 +55,20 @@ pub(super) fn write(
                 rows.first().is_some_and(|first| first.code_object.bundle.place != row.code_object.bundle.place)
             }),
         };
+        let place_column = match has_places {
+            _ if has_uris => Where::Uri,
+            true => Where::File,
+            false => Where::Nowhere,
+        };
         let written = match grouping {
             Grouping::Column | Grouping::None => {
-                table(|| rows.iter().map(Listed::of), has_places, key, (2, style), out)
+                table(|| rows.iter().map(Listed::of), place_column, key, (2, style), out)
             }
             Grouping::ByPlace => {
                 rows.chunk_by(|a, b| a.code_object.bundle.place == b.code_object.bundle.place).try_for_each(|rows| {
                     let place = rows.first().map(place).unwrap_or_default();
                     writeln!(out, "{}: {}", style.paint("1", &place), summary(rows))?;
-                    table(|| rows.iter().map(Listed::of), has_places, key, (2, style), out)
+                    table(|| rows.iter().map(Listed::of), place_column, key, (2, style), out)
                 })
             }
         };
@@ -128,7 +144,7 @@ pub(in crate::cli) fn either<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(
 /// left out; the column `kept` stays however narrow the terminal is.
 pub(in crate::cli) fn table<'r, I: Iterator<Item = Listed<'r>>>(
     rows: impl Fn() -> I,
-    has_places: bool,
+    place_column: Where,
     kept: Option<SortKey>,
     (indent, style): (usize, Style),
     out: &mut dyn Write,
@@ -143,20 +159,35 @@ pub(in crate::cli) fn table<'r, I: Iterator<Item = Listed<'r>>>(
     let changes = |flag: &&FlagColumn| rows().any(|row| matches!(row.flags(flag), (was, is) if was != is));
     let numbers: Vec<_> = NUMBERS.iter().filter(differs).collect();
     let flags: Vec<_> = FLAGS.iter().filter(changes).collect();
-    let place = |row: &Listed<'_>| (Arc::as_ptr(&row.code_object.bundle), row.code_object.bundle.place.to_string());
-    let places: HashMap<*const BundleInfo, String> = rows().filter(|_| has_places).map(|row| place(&row)).collect();
-    let start = common_start(places.values().map(String::as_str), style);
+    let key = |row: &Listed<'_>| match place_column {
+        Where::Uri => std::ptr::from_ref(row.code_object).addr(),
+        Where::File | Where::Nowhere => Arc::as_ptr(&row.code_object.bundle).addr(),
+    };
+    let mut places: HashMap<usize, String> = HashMap::new();
+    for row in rows().filter(|_| place_column != Where::Nowhere) {
+        places.entry(key(&row)).or_insert_with(|| match place_column {
+            Where::Uri => row.code_object.uri().ok().flatten().map_or_else(|| "-".to_owned(), |uri| uri.to_string()),
+            Where::File | Where::Nowhere => row.code_object.bundle.place.to_string(),
+        });
+    }
+    let is_file = place_column == Where::File;
+    let start = common_start(places.values().map(String::as_str).filter(|_| is_file), style);
     let number = |column: &&NumberColumn| {
         let is_kept = matches!(kept, Some(SortKey::Numbers(first, _)) if first.title == column.title);
         let column = Column::number(column.title);
         if is_kept { Column { fit: Fit::Stays, ..column } } else { column }
     };
     let columns = numbers.iter().map(number).chain(flags.iter().map(|flag| flag.column()));
-    let names = has_places.then(|| Column::name("FILE")).into_iter().chain([Column::name("KERNEL")]);
+    let place = match place_column {
+        Where::Nowhere => None,
+        Where::File => Some(Column::name("FILE")),
+        Where::Uri => Some(Column::label("URI")),
+    };
+    let names = place.into_iter().chain([Column::name("KERNEL")]);
     let table =
         Table { indent, columns: ["GPU", ""].map(Column::label).into_iter().chain(columns).chain(names).collect() };
     let cells = |row: Listed<'r>| {
-        let place = places.get(&Arc::as_ptr(&row.code_object.bundle));
+        let place = places.get(&key(&row));
         let place = place.map(|place| place.get(start..).unwrap_or(place).to_owned());
         let numbers = numbers.iter().map(|column| row.number(column)).chain(flags.iter().map(|flag| row.flag(flag)));
         let texts = [row.change().to_owned()].into_iter().chain(numbers).chain(place).chain([row.name.to_owned()]);

@@ -30,8 +30,9 @@ pub(in crate::cli) struct Library {
 }
 
 /// The libraries of several files, the largest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::cli) struct Libraries {
+    most: usize,
     largest: Vec<Library>,
     /// The others, and their number.
     rest: Library,
@@ -39,7 +40,19 @@ pub(in crate::cli) struct Libraries {
     coverage: Coverage,
 }
 
+impl Default for Libraries {
+    /// As many as a picture shows.
+    fn default() -> Self {
+        Self::of_the_largest(LIBRARIES_MAX)
+    }
+}
+
 impl Libraries {
+    /// Shows at most this number of libraries by themselves.
+    pub(in crate::cli) fn of_the_largest(most: usize) -> Self {
+        Self { most, largest: Vec::new(), rest: Library::default(), others: 0, coverage: Coverage::default() }
+    }
+
     pub(in crate::cli) fn add(&mut self, file: &Inspected) {
         self.coverage.merge(&file.coverage());
         let mut by_member: BTreeMap<Option<String>, Vec<&InspectedBundle>> = BTreeMap::new();
@@ -55,7 +68,7 @@ impl Libraries {
     fn add_library(&mut self, library: Library) {
         let index = self.largest.partition_point(|other| other.stored >= library.stored);
         self.largest.insert(index, library);
-        if self.largest.len() > LIBRARIES_MAX {
+        if self.largest.len() > self.most {
             self.largest.pop().into_iter().for_each(|smallest| self.add_to_rest(&smallest));
         }
     }
@@ -112,9 +125,9 @@ impl Libraries {
         self.coverage.bundles() > 1
     }
 
-    /// The GPUs that bundles have code for, those of one vendor from the oldest to the newest. None if there are too many bundles to
+    /// The GPUs that bundles have code for, by generation. None if there are too many bundles to
     /// compare.
-    pub(super) fn served(&self) -> Option<Vec<(Device, Served)>> {
+    pub(in crate::cli) fn served(&self) -> Option<Vec<(Device, Served)>> {
         let mut gpus = self.coverage.gpus()?;
         gpus.sort_by_cached_key(|(gpu, _)| generation(gpu.name()));
         Some(gpus)
@@ -153,7 +166,7 @@ impl Library {
     }
 
     /// In how many of its bundles each of these GPUs is served; none if it has no bundles, or too many to compare.
-    pub(super) fn served(&self, gpus: &[Device]) -> Option<Vec<Served>> {
+    pub(in crate::cli) fn served(&self, gpus: &[Device]) -> Option<Vec<Served>> {
         (self.coverage.bundles() > 0).then(|| self.coverage.of_each(gpus)).flatten()
     }
 }

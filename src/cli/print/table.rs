@@ -1,5 +1,6 @@
 //! Tables on a terminal and elsewhere: colours, columns, and what fits into the width.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal};
 
 use clap::{Args, ColorChoice};
@@ -126,7 +127,7 @@ pub(in crate::cli) enum Fit {
 /// A column of a table.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Column {
-    pub(in crate::cli) title: &'static str,
+    pub(in crate::cli) title: Cow<'static, str>,
     pub(in crate::cli) is_left_aligned: bool,
     pub(in crate::cli) fit: Fit,
     /// The least width, until the table is laid out; then the width, which is 0 if the column is left out.
@@ -138,22 +139,22 @@ pub(in crate::cli) struct Column {
 }
 
 impl Column {
-    const fn new(title: &'static str, is_left_aligned: bool, fit: Fit) -> Self {
-        Self { title, is_left_aligned, fit, width: 0, gap: 2, is_zero: true }
+    fn new(title: impl Into<Cow<'static, str>>, is_left_aligned: bool, fit: Fit) -> Self {
+        Self { title: title.into(), is_left_aligned, fit, width: 0, gap: 2, is_zero: true }
     }
 
     /// A column of words, which stays.
-    pub(in crate::cli) const fn label(title: &'static str) -> Self {
+    pub(in crate::cli) fn label(title: impl Into<Cow<'static, str>>) -> Self {
         Self::new(title, true, Fit::Stays)
     }
 
     /// A column of names, which are shortened.
-    pub(in crate::cli) const fn name(title: &'static str) -> Self {
+    pub(in crate::cli) fn name(title: impl Into<Cow<'static, str>>) -> Self {
         Self::new(title, true, Fit::Shortened(NAME_MIN))
     }
 
     /// A column of numbers, which may be left out.
-    pub(in crate::cli) const fn number(title: &'static str) -> Self {
+    pub(in crate::cli) fn number(title: impl Into<Cow<'static, str>>) -> Self {
         Self::new(title, false, Fit::LeftOut(0))
     }
 
@@ -230,7 +231,7 @@ impl Table {
         style: Style,
     ) -> impl Iterator<Item = String> {
         for column in &mut self.columns {
-            column.width = column.width.max(columns_of(column.title));
+            column.width = column.width.max(columns_of(&column.title));
         }
         for row in rows() {
             for (column, cell) in self.columns.iter_mut().zip(row.as_ref()) {
@@ -241,7 +242,8 @@ impl Table {
         if let Some(most) = style.width {
             self.fit(most);
         }
-        let titles: Vec<Cell> = self.columns.iter().map(|column| Cell::Text(column.title.to_owned())).collect();
+        let titles: Vec<Cell> =
+            self.columns.iter().map(|column| Cell::Text(column.title.clone().into_owned())).collect();
         let titles = style.paint("2", &self.line(&titles, style));
         std::iter::once(titles).chain(rows().map(move |row| self.line(row.as_ref(), style)))
     }

@@ -1,0 +1,63 @@
+//! The table of `inspect --matrix`: in how many bundles of each library each GPU is served.
+
+use offload_bundle::display::printable;
+use offload_bundle::runtime::{Device, Served};
+
+use super::lines::line;
+use crate::cli::picture::Libraries;
+use crate::cli::print::table::{Cell, Column, Fit, Style, Table};
+
+/// The number of GPUs that are shown; hostile files can name any number.
+const GPUS_MAX: usize = 200;
+
+/// The room for the names of libraries where a terminal is too narrow for all GPUs, which then take several tables.
+const NAME: usize = 32;
+
+/// The table, or why there is none.
+pub(super) fn matrix(libraries: &Libraries, style: Style) -> String {
+    let mut out = String::new();
+    let Some(mut all) = libraries.served() else {
+        line(&mut out, "too many GPUs and bundles to tell which bundles serve which GPU");
+        return out;
+    };
+    let more = all.split_off(all.len().min(GPUS_MAX)).len();
+    let (gpus, served): (Vec<Device>, Vec<Served>) = all.into_iter().unzip();
+    if gpus.is_empty() {
+        line(&mut out, "no bundles with code for GPUs");
+        return out;
+    }
+    let mut rows: Vec<(String, Vec<Served>)> =
+        libraries.iter().filter_map(|library| Some((printable(&library.name), library.served(&gpus)?))).collect();
+    if rows.len() > 1 {
+        rows.push(("all".to_owned(), served));
+    }
+    let widest = gpus.iter().map(|gpu| gpu.name().len()).max().unwrap_or_default();
+    let in_a_table = style.width.map_or(gpus.len(), |width| (width.saturating_sub(NAME) / (widest + 2)).max(1));
+    for (index, gpus) in gpus.chunks(in_a_table).enumerate() {
+        let titles = gpus.iter().map(|gpu| Column { fit: Fit::Stays, ..Column::number(gpu.name().to_owned()) });
+        let table = Table { indent: 0, columns: [Column::name("LIBRARY")].into_iter().chain(titles).collect() };
+        let cells = |(library, served): &(String, Vec<Served>)| -> Vec<Cell> {
+            let served = served.iter().skip(index * in_a_table).take(gpus.len());
+            [Cell::Text(library.clone())].into_iter().chain(served.map(cell)).collect()
+        };
+        table.lines(|| rows.iter().map(cells), style).for_each(|text| line(&mut out, &text));
+        out.push('\n');
+    }
+    if more > 0 {
+        line(&mut out, &format!("GPUs not shown: {more}"));
+    }
+    line(
+        &mut out,
+        "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor",
+    );
+    out
+}
+
+fn cell(served: &Served) -> Cell {
+    match served {
+        Served { bundles: 0, .. } => Cell::Text(String::new()),
+        served if served.is_complete() => Cell::Text("all".to_owned()),
+        Served { serving: 0, .. } => Cell::Bold("-".to_owned()),
+        Served { serving, bundles, .. } => Cell::Bold(format!("{serving}/{bundles}")),
+    }
+}
