@@ -51,6 +51,8 @@ struct Case {
     differs: Option<String>,
     /// The reason why the program does not match the golden transcript yet, although the transcript is right.
     fault: Option<String>,
+    /// What in the case only Unix has.
+    unix: Option<String>,
 }
 
 /// A step of a test file.
@@ -82,8 +84,13 @@ fn transcripts_are_golden() {
     let bless = std::env::var_os("BLESS").is_some();
     let names = names_of_the_executable().unwrap();
     let subject = Subject { directory: names.path().to_owned(), sort_lists: false };
-    let cases = cases().unwrap();
+    let mut cases = cases().unwrap();
     assert!(!cases.is_empty(), "no case in {CASES}");
+    if is_for_windows() {
+        let all = cases.len();
+        cases.retain(|case| case.unix.is_none());
+        loud(&format!("tests/cli: {} of {all} cases in wine, the others are about Unix", cases.len()));
+    }
     let failures = share_out(cases, |cases| {
         let failures = cases.filter_map(|case| Some((check(&case, &subject, bless).err()?, case.path)));
         failures.map(|(error, path)| format!("--- {}\n{error:#}\n", path.display())).collect::<String>()
@@ -127,6 +134,11 @@ fn executable() -> PathBuf {
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler")), PathBuf::from)
 }
 
+/// Whether the executable is one of Windows, which runs in wine.
+fn is_for_windows() -> bool {
+    executable().extension().is_some_and(|extension| extension == "exe")
+}
+
 /// A directory with the executable under the names of its tools: as links or, for another machine, as scripts.
 fn names_of_the_executable() -> Result<tempfile::TempDir> {
     let directory = memory_directory();
@@ -147,6 +159,10 @@ fn names_of_the_executable() -> Result<tempfile::TempDir> {
 fn emulating(emulator: &str) -> String {
     let name = "case $0 in /*) name=${0##*/} ;; *) name=$0 ;; esac";
     let executable = executable();
+    if is_for_windows() {
+        let name = format!("{name}\nexport OFFLOAD_BUNDLE_CALLED_AS=\"$name\" LC_ALL=C.UTF-8");
+        return format!("#!/bin/sh\n{name}\nexec {emulator} {} \"$@\"\n", executable.display());
+    }
     format!("#!/bin/sh\n{name}\nexec {emulator} -0 \"$name\" {} \"$@\"\n", executable.display())
 }
 
@@ -357,7 +373,7 @@ fn parse(path: &Path) -> Result<Case> {
         None => (text.trim_end(), None),
     };
     let (path, steps) = (path.to_owned(), Vec::new());
-    let mut case = Case { path, source: source.to_owned(), golden, steps, differs: None, fault: None };
+    let mut case = Case { path, source: source.to_owned(), golden, steps, differs: None, fault: None, unix: None };
     let mut lines = source.lines();
     let described = source.starts_with("# ") && directive(source.lines().next().unwrap_or_default()).is_none();
     ensure!(described, "the first line must say what the case shows");
@@ -387,6 +403,11 @@ fn parse(path: &Path) -> Result<Case> {
             "DIFFERS" => {
                 ensure!(!value.is_empty(), "DIFFERS needs a reason");
                 case.differs = Some(value);
+                continue;
+            }
+            "UNIX" => {
+                ensure!(!value.is_empty(), "UNIX needs a reason");
+                case.unix = Some(value);
                 continue;
             }
             "FAULT" => {

@@ -3,6 +3,7 @@
 //! Follows the path rules of LLVM 22.1.8, where `//name` is a network root.
 
 use std::ffi::OsStr;
+use std::path::is_separator;
 
 /// The program's name.
 pub(super) struct Program<'a> {
@@ -37,11 +38,12 @@ fn file_name(path: &[u8]) -> &[u8] {
         return path;
     }
     let mut trimmed = path;
-    while let Some(shorter) = trimmed.strip_suffix(b"/") {
+    let is_separator = |&byte: &u8| is_separator(byte.into());
+    while let Some((_, shorter)) = trimmed.split_last().filter(|(last, _)| is_separator(last)) {
         trimmed = shorter;
     }
     if trimmed.len() == path.len() {
-        return path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+        return path.rsplit(is_separator).next().unwrap_or(path);
     }
     if trimmed.is_empty() || is_network_root(trimmed) { b"/" } else { b"." }
 }

@@ -371,7 +371,7 @@ fn generated_name(input: &[u8], image: &ImageInfo, number: usize) -> OsString {
         name.extend([b"-", image.arch()].concat());
     }
     name.extend(format!(".{number}.{}", image.image_kind.extension()).into_bytes());
-    sys::os_string(harmless(&name, Slashes::Replace))
+    sys::new_name(harmless(&name, Slashes::Replace))
 }
 
 /// Describes an image as a request would.

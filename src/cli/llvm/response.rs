@@ -1,6 +1,6 @@
 //! Expands response files: an argument `@file` is replaced with the arguments in that file.
 //!
-//! Follows LLVM 22.1.8 on a POSIX host: GNU quoting, nested files (relative names always start from the current
+//! Follows LLVM 22.1.8: GNU quoting, on Windows that of Windows, nested files (relative names always start from the current
 //! directory), byte order marks, and a missing file left as an ordinary argument.
 
 use std::ffi::OsString;
@@ -75,6 +75,7 @@ fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<Op
         let reason = format!("': files named in response files may hold no more than {NESTED_MAX} bytes together");
         *left = left.checked_sub(len).ok_or_else(|| [b"cannot expand '", &*path, reason.as_bytes()].concat())?;
     }
+    let tokenize = if sys::HAS_WINDOWS_QUOTING { tokenize_on_windows } else { tokenize };
     let words = tokenize(&decode(content)?).into_iter();
     Ok(Some(OpenFile { path, identity, words }))
 }
@@ -158,6 +159,41 @@ fn tokenize(content: &[u8]) -> Vec<OsString> {
     words
 }
 
+/// Splits at white space, by the rules of Windows: double quotes preserve white space, two of them between quotes are one,
+/// and backslashes only count before a double quote, where two are one and the last of an odd number keeps the quote.
+fn tokenize_on_windows(content: &[u8]) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut is_quoted = false;
+    let mut rest = content;
+    loop {
+        let backslashes = rest.iter().take_while(|&&byte| byte == b'\\').count();
+        let (run, after) = rest.split_at_checked(backslashes).unwrap_or_default();
+        let is_before_quote = after.starts_with(b"\"");
+        let kept = if is_before_quote { backslashes / 2 } else { backslashes };
+        if backslashes > 0 {
+            word.get_or_insert_default().extend(run.iter().take(kept));
+        }
+        let Some((&byte, behind)) = after.split_first() else { break };
+        rest = behind;
+        match byte {
+            b'"' if backslashes % 2 == 1 => word.get_or_insert_default().push(byte),
+            b'"' if is_quoted && behind.starts_with(b"\"") => {
+                word.get_or_insert_default().push(byte);
+                rest = behind.get(1..).unwrap_or_default();
+            }
+            b'"' => {
+                is_quoted = !is_quoted;
+                word.get_or_insert_default();
+            }
+            b' ' | b'\t' | b'\r' | b'\n' | 0 if !is_quoted => words.extend(word.take().map(sys::os_string)),
+            _ => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word.take().map(sys::os_string));
+    words
+}
+
 /// Ends a word. An empty word is dropped; a word with a zero byte ends there, like a C string.
 fn finish(word: &mut Vec<u8>, words: &mut Vec<OsString>) {
     if !word.is_empty() {
@@ -200,6 +236,18 @@ mod tests {
         assert_eq!(words(b"a\\\nb"), ["a\nb"]);
         assert_eq!(words(b"\"unterminated x"), ["unterminated x"]);
         assert_eq!(words(b"i\\"), ["i\\"]);
+    }
+
+    #[test]
+    fn on_windows_backslashes_only_count_before_quotes() {
+        let words = |content: &[u8]| -> Vec<String> {
+            tokenize_on_windows(content).into_iter().map(|word| word.into_string().unwrap()).collect()
+        };
+        assert_eq!(words(br#"-input=C:\a\b.o  "C:\a b" x"#), [r"-input=C:\a\b.o", r"C:\a b", "x"]);
+        assert_eq!(words(b"a\\\\b c\\\"d \\\\\"e f\" 'g h'"), ["a\\\\b", "c\"d", "\\e f", "'g", "h'"]);
+        assert_eq!(words(b"\"\" a\"b\"\"c\" \"d"), ["", "ab\"c", "d"]);
+        assert_eq!(words(b" \r\n\t"), [""; 0]);
+        assert_eq!(words(b"a\\"), ["a\\"]);
     }
 
     #[test]

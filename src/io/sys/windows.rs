@@ -56,6 +56,21 @@ pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
+/// A generated name of a file: `_` replaces what no name has here, follows a dot or space at the end, and precedes the name of
+/// a device.
+pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
+    const DEVICES: [&str; 6] = ["AUX", "CON", "CONIN$", "CONOUT$", "NUL", "PRN"];
+    const NUMBERED: [&str; 2] = ["COM", "LPT"];
+    let mut name = String::from_utf8_lossy(&bytes).replace(['<', '>', ':', '"', '/', '\\', '|', '?', '*'], "_");
+    if name.ends_with(['.', ' ']) {
+        name.push('_');
+    }
+    let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
+    let number = NUMBERED.iter().find_map(|device| stem.strip_prefix(device));
+    let is_numbered = number.is_some_and(|number| number.chars().count() == 1 && !number.contains(char::is_alphabetic));
+    if is_numbered || DEVICES.contains(&&*stem) { format!("_{name}").into() } else { name.into() }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     File,
@@ -80,14 +95,18 @@ impl Stat {
     /// # Errors
     /// If the system does not say.
     pub fn of(opened: &File) -> io::Result<Self> {
-        let kind = file::typ(opened)?;
-        if !kind.is_disk() {
-            let kind = if kind.is_pipe() { Kind::Pipe } else { Kind::Device };
-            return Ok(Self { kind, len: 0, identity: (0, 0), modified: 0 });
+        const DIRECTORY: u64 = 16;
+        let stream = |kind| Ok(Self { kind, len: 0, identity: (0, 0), modified: 0 });
+        match file::typ(opened)? {
+            kind if kind.is_pipe() => return stream(Kind::Pipe),
+            kind if !kind.is_disk() => return stream(Kind::Device),
+            _ => {}
         }
-        let found = file::information(opened)?;
+        // wine does not describe a file at standard input, which can be read to its end.
+        let Ok(found) = file::information(opened) else { return stream(Kind::Pipe) };
+        let is_directory = found.file_attributes() & DIRECTORY != 0;
         Ok(Self {
-            kind: if opened.metadata()?.is_dir() { Kind::Directory } else { Kind::File },
+            kind: if is_directory { Kind::Directory } else { Kind::File },
             len: found.file_size(),
             identity: (found.volume_serial_number(), found.file_index()),
             modified: found.last_write_time().and_then(|time| i64::try_from(time).ok()).unwrap_or_default(),

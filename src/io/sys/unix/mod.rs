@@ -52,6 +52,11 @@ pub fn os_string(bytes: Vec<u8>) -> OsString {
     OsString::from_vec(bytes)
 }
 
+/// The same for a generated name of a file, which is one on every system.
+pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
+    os_string(bytes)
+}
+
 /// What the system knows of a file.
 #[derive(Clone, Debug)]
 pub struct Stat(Metadata);
