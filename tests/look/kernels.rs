@@ -578,3 +578,63 @@ fn numbers_are_those_of_readelf_for_all_kernels_of_librocrand() {
     }
     assert!(left.is_empty() && gpus.len() > 5, "{} of {}", left.len(), gpus.len());
 }
+
+/// Runs `kernels --disassemble` where only these programs are in the `PATH`; each is a link to another one.
+fn disassembled(args: &[&str], data: &[u8], programs: &[(&str, &Path)]) -> (i32, String, String) {
+    let dir = memory_directory();
+    let bin = dir.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    for (name, program) in programs {
+        std::os::unix::fs::symlink(program, bin.join(name)).unwrap();
+    }
+    fs::write(dir.path().join("in"), data).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["kernels", "in", "--disassemble"]).args(args).current_dir(dir.path()).env("PATH", &bin);
+    text(&command.env("ROCM_PATH", "none").env("CUDA_HOME", "none").output().unwrap())
+}
+
+#[test]
+fn a_kernel_is_disassembled_in_any_file() {
+    let Some(objdump) = llvm("kernels --disassemble", "llvm-objdump") else { return };
+    let code = fixture("kernels/llvm22-gfx90a.elf");
+    let bundle = formats::binary(&[(HOST, b""), (GFX90A, &code)], 64);
+    let wheel = zip(&[Zipped::new("lib.so", DEFLATED, &Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &bundle)]))]);
+    for data in [&code, &bundle, &wheel] {
+        let (status, printed, errors) = disassembled(&["plain"], data, &[("llvm-objdump", &objdump)]);
+        assert_eq!((status, errors.as_str()), (0, ""));
+        let head = printed.lines().next().unwrap();
+        assert!(
+            head.starts_with("# in") && head.ends_with("bin/llvm-objdump -d --disassemble-symbols=plain"),
+            "{head}"
+        );
+        assert!(printed.contains("<plain>:") && printed.contains("s_endpgm"), "{printed}");
+        assert!(!printed.contains("fill"), "{printed}");
+    }
+}
+
+#[test]
+fn the_disassembler_is_the_first_that_is_found_and_fits_the_code() {
+    let (echo, no) = (Path::new("/bin/echo"), Path::new("/bin/false"));
+    let data = bundle();
+    let every = [("llvm-objdump-19", no), ("llvm-objdump-22", echo), ("nvdisasm", echo)];
+    let (status, printed, errors) = disassembled(&["f*"], &data, &every);
+    assert_eq!((status, errors.as_str()), (0, ""));
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines.len(), 4, "{printed}");
+    for (lines, arguments) in
+        lines.chunks(2).zip(["llvm-objdump-22 -d --disassemble-symbols=_Z4fillPfi", "nvdisasm -c"])
+    {
+        assert!(lines[0].starts_with("# in, ") && lines[0].ends_with(arguments), "{printed}");
+        assert!(lines[1].starts_with(&arguments[arguments.find(' ').unwrap() + 1..]), "{printed}");
+    }
+    for (args, programs, error) in [
+        (&["fill*"][..], &[("nvdisasm", echo)][..], "llvm-objdump was not found; it is in the package llvm"),
+        (&["foo*"], &[("llvm-objdump", echo)], "nvdisasm was not found; it is in the package cuda-nvdisasm"),
+        (&["fill*"], &[("llvm-objdump", no)], "llvm-objdump' failed, with exit status: 1"),
+        (&["nothing"], &[("llvm-objdump", echo)], "no kernel matches 'nothing'"),
+    ] {
+        let (status, _, errors) = disassembled(args, &data, programs);
+        assert!(status == 1 && errors.contains(error), "{errors}");
+    }
+    assert_eq!(disassembled(&["fill*", "--json"], &data, &every).0, 2);
+}

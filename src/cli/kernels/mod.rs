@@ -2,6 +2,7 @@
 
 pub(super) mod column;
 pub(super) mod demangle;
+mod disassemble;
 mod fail;
 pub(super) mod json;
 pub(super) mod report;
@@ -55,6 +56,15 @@ pub(super) struct KernelsOptions {
             match the whole name."
     )]
     name: Option<report::Name>,
+    /// Print the instructions of kernels instead, selected as by --name, with llvm-objdump or nvdisasm.
+    #[arg(
+        long, value_name = "PATTERN", value_parser = report::Name::parse,
+        conflicts_with_all = ["name", "sort", "json", "uri", "fail_on"],
+        long_help = "Print the instructions of kernels instead, selected as by --name. For AMD GPUs, this runs llvm-objdump, the first of \
+            llvm-objdump and llvm-objdump-N in the PATH, and that in $ROCM_PATH or /opt/rocm; for NVIDIA GPUs, nvdisasm, in the PATH or in \
+            $CUDA_HOME, which prints all kernels of a cubin. A line before the instructions says which program it was."
+    )]
+    disassemble: Option<report::Name>,
     /// List only kernels that need calls of the host, such as those of `printf`.
     #[arg(
         long,
@@ -99,11 +109,16 @@ impl Options for KernelsOptions {
         job.scan = self.search.scan(self.kpack.follow(&paths));
         job.arguments = self.arguments;
         let order = self.sort.map(|key| KernelOrder { key, most: self.top.unwrap_or(usize::MAX) });
-        let (name, hostcall, fail_on) = (self.name.as_ref(), self.hostcall, self.fail_on.as_slice());
+        let (name, hostcall, fail_on) = (self.name(), self.hostcall, self.fail_on.as_slice());
         let list = |file: Result<WorkFile>| {
             let file = file?;
-            let list = job.run(&file.open(job.scan.limits)?)?;
-            FileKernels::new(list, Wanted { name, hostcall, fail_on, order })
+            let input = file.open(job.scan.limits)?;
+            let mut kernels = FileKernels::new(job.run(&input)?, Wanted { name, hostcall, fail_on, order })?;
+            if self.disassemble.is_some() {
+                kernels.contents = disassemble::contents(&kernels.rows, &job.scan, &input)?;
+                input.ensure_unchanged()?;
+            }
+            Ok(kernels)
         };
         let grouping = match (order, is_one_file) {
             (None, _) => Grouping::ByPlace,
@@ -123,6 +138,12 @@ impl Options for KernelsOptions {
         let weight = |file: &FileKernels| file.rows.len() + 1;
         let in_turn = files::has_pipes(&files);
         let written = files::report(files, in_turn, list, weight, note, &problems, |files, out| {
+            if self.disassemble.is_some() {
+                for file in files {
+                    disassemble::write(&file.rows, &file.contents, out)?;
+                }
+                return Ok(());
+            }
             let mut rows = files.map(|file| file.rows);
             let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
             let rows: &mut dyn Iterator<Item = Vec<report::Row>> = match &mut sorted {
@@ -140,11 +161,18 @@ impl Options for KernelsOptions {
         let status = console.problems(&[problems.as_slice(), &failures].concat());
         written?;
         patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !problems.is_empty())?;
-        if let Some(name) = &self.name
+        if let Some(name) = self.name()
             && !(named.has_match || self.allow_none || (named.present.is_empty() && !problems.is_empty()))
         {
             bail!(named.no_match(name.typed(), &paths));
         }
         Ok(status)
+    }
+}
+
+impl KernelsOptions {
+    /// The filter by name.
+    fn name(&self) -> Option<&report::Name> {
+        self.name.as_ref().or(self.disassemble.as_ref())
     }
 }

@@ -12,6 +12,7 @@ use offload_bundle::{Error, parallel};
 
 use super::column::SortKey;
 use super::demangle::Demangler;
+use super::disassemble::Contents;
 use super::fail::Failing;
 use crate::cli::conditions::Condition;
 
@@ -42,6 +43,8 @@ pub(in crate::cli) struct FileKernels {
     pub(super) named: Named,
     pub(in crate::cli) problems: Vec<Error>,
     pub(super) failing: Failing,
+    /// The bytes of the code objects, if they are disassembled.
+    pub(super) contents: Contents,
 }
 
 /// The kernels that a report is about.
@@ -187,7 +190,15 @@ impl FileKernels {
         if let Some(order) = order {
             order.keep(&mut rows);
         }
-        Ok(Self { rows, others: list.others, matches: list.matches, named, problems: list.problems, failing })
+        Ok(Self {
+            rows,
+            others: list.others,
+            matches: list.matches,
+            named,
+            problems: list.problems,
+            failing,
+            contents: Contents::new(),
+        })
     }
 }
 
