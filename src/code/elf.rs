@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::fmt::Display;
 
 use object::elf::{
-    EM_CUDA, PT_NOTE, SHN_LORESERVE, SHN_XINDEX, SHT_DYNSYM, SHT_NOTE, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX,
+    EM_AMDGPU, EM_CUDA, PT_NOTE, SHN_LORESERVE, SHN_XINDEX, SHT_DYNSYM, SHT_NOTE, SHT_STRTAB, SHT_SYMTAB,
+    SHT_SYMTAB_SHNDX,
 };
 
 use crate::bytes::{Bounds, is_zero, len_u64, slice, tail, to_u64};
@@ -129,7 +130,8 @@ impl<'d> File<'d> {
     /// Reads all notes and returns those with the metadata of AMD GPUs.
     pub(super) fn notes(&self, work: &mut Allowance) -> Result<Vec<Metadata<'d>>> {
         let mut metadata = Vec::new();
-        if [EM_CUDA, EM_INTELGT].contains(&self.header.machine()) {
+        let machine = self.header.machine();
+        if [EM_CUDA, EM_INTELGT].contains(&machine) {
             return Ok(metadata);
         }
         let segments = self.segments.iter().filter(|segment| segment.is(PT_NOTE));
@@ -143,7 +145,8 @@ impl<'d> File<'d> {
         for (offset, len, align) in places {
             charge(work, len, offset)?;
             let data = self.bytes(offset, len, "the notes")?;
-            let align = if align == 8 { 8 } else { 4 };
+            // The finalizer of HSAIL, whose code is in ROCm's runtime, aligned sections to 8 and the notes in them to 4.
+            let align = if align == 8 && machine != EM_AMDGPU { 8 } else { 4 };
             notes(Notes { data, offset, align, encoding: self.encoding }, &mut metadata)?;
         }
         Ok(metadata)

@@ -64,43 +64,51 @@ pub(crate) fn sources(data: &[u8]) -> HashMap<u64, String> {
 }
 
 impl Walk<'_, '_, '_> {
-    /// Reads the bundles outside of the usual sections of an object to which its wrappers point. `found` is the number of
-    /// bundles in its sections.
-    pub(super) fn registered(&mut self, object: Spot<'_>, sections: &Sections, found: u64) -> Result<()> {
+    /// Searches sections of an object that are not made for device code: those of data, and those into which its wrappers
+    /// point. `found` is the number of bundles in its sections for them; images of `tables` were found already.
+    pub(super) fn other_sections(
+        &mut self,
+        object: Spot<'_>,
+        sections: Sections,
+        tables: &JointSections<'_>,
+        found: u64,
+    ) -> Result<()> {
         let data = object.data;
+        let targets = if self.may_lack(data, &sections, found) { self.targets(object, &sections)? } else { Vec::new() };
+        let mut others = match targets.is_empty() {
+            true => sections.others,
+            false => sections::read(data.bytes(), data.offset(), ListedSections::All).with_path(data.path())?.others,
+        };
+        others.sort_by_key(|section| (section.range.start, section.range.end));
+        let (images, mut position) = (tables.images.elsewhere(), 0_u64);
+        for ChosenSection { holds, name, range } in others {
+            let range = range.start.max(position)..range.end;
+            let target = targets.get(targets.partition_point(|&target| target < range.start));
+            if range.is_empty() || (holds != Holds::Data && target.is_none_or(|&target| target >= range.end)) {
+                continue;
+            }
+            let Some(place) = self.step(object.place, Step::Section(name)) else { continue };
+            let (at, mut index) = (object.to(&place, data), 0);
+            position = range.start;
+            let first = images.partition_point(|image| image.start < range.start);
+            for image in images.iter().skip(first).take_while(|image| image.start < range.end) {
+                self.by_content(at, position..image.start, &mut index, &targets)?;
+                position = position.max(image.end);
+            }
+            self.by_content(at, position..range.end, &mut index, &targets)?;
+            position = position.max(range.end);
+        }
+        Ok(())
+    }
+
+    /// Whether wrappers of an object may point at bundles outside of its sections for bundles, which have `found` of them.
+    fn may_lack(&self, data: Slice<'_>, sections: &Sections, found: u64) -> bool {
         let wrappers = sections.chosen.iter().filter(|section| section.holds == Holds::Wrappers(Wrapped::Bundle));
         let count = |section: &ChosenSection<Holds>| {
             let content = data.range(&section.range).map(|section| section.bytes());
             wrapper::count(content.unwrap_or_default(), Wrapped::Bundle)
         };
-        let is_complete = self.scan.checksums == Checksums::OfAll;
-        if !is_complete && total(wrappers.map(count)) <= found {
-            return Ok(());
-        }
-        let targets = self.targets(object, sections)?;
-        if targets.is_empty() {
-            return Ok(());
-        }
-        let mut all = sections::read(data.bytes(), data.offset(), ListedSections::All).with_path(data.path())?.others;
-        all.sort_by_key(|section| section.range.start);
-        let (mut end, mut last, mut index) = (0, None, 0_usize);
-        for target in targets {
-            let before = all.partition_point(|section| section.range.start <= target).checked_sub(1);
-            let around = before.filter(|&number| all.get(number).is_some_and(|section| target < section.range.end));
-            let Some((number, section)) = around.and_then(|number| Some((number, all.get(number)?))) else { continue };
-            if target < end {
-                continue;
-            }
-            index = if last == Some(number) { index } else { 0 };
-            last = Some(number);
-            let Some(place) = self.step(object.place, Step::Section(section.name.clone())) else { continue };
-            let rest = data.claimed(&(target..section.range.end))?;
-            if let Some(len) = self.container_at(object.to(&place, rest), index, Lead::Wrapper)? {
-                end = target.saturating_add(len);
-                index = index.saturating_add(1);
-            }
-        }
-        Ok(())
+        self.scan.checksums == Checksums::OfAll || total(wrappers.map(count)) > found
     }
 
     /// The offsets in an object, in order, to which its wrappers of bundles point.
@@ -139,7 +147,7 @@ impl Walk<'_, '_, '_> {
                 Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => {
                     magic.is_some_and(Magic::is_container)
                 }
-                Holds::Wrappers(_) | Holds::KpackReference | Holds::ImageTable | Holds::Other => false,
+                Holds::Wrappers(_) | Holds::KpackReference | Holds::ImageTable | Holds::Data | Holds::Other => false,
             };
             let unread = (!is_read).then(|| self.step(object.place, Step::Section(section.name))).flatten();
             if let Some(place) = unread {

@@ -14,6 +14,7 @@
 //! | `.rocm_kpack_ref`; `.kpackrf` in PE | reference of a split ROCm library to kpack archives with its device code |
 //! | `.hipFatBinSegment`; `.hipFatB` in PE | wrappers of bundles, which are checked, and followed into other sections; in a split library, they hold indices |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
+//! | `.rodata`, `.lrodata`, `.data`; `.rdata` in PE, of linked files | data of a program, searched for code objects and containers of them |
 //!
 //! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2026.2; rocm-kpack of February 2026; public documents for MetaX,
 //! Moore Threads, Enflame and Cray, of whose files there are no samples.
@@ -56,6 +57,8 @@ pub(crate) enum Holds {
     DeviceImages,
     /// A table of device images of DPC++.
     ImageTable,
+    /// Data of a program, which may have device code anywhere in it.
+    Data,
     /// Anything else.
     Other,
 }
@@ -77,7 +80,7 @@ enum Header {
 const CUT_NAME: &str = ".llvm.of";
 
 /// The known sections and their content. The first matching row applies.
-const SECTIONS: [(Header, Holds); 27] = [
+const SECTIONS: [(Header, Holds); 31] = [
     (Header::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
     (Header::Is(".hip_fatbin"), Holds::Containers),
     (Header::Is(".hip_fat"), Holds::Containers),
@@ -105,6 +108,10 @@ const SECTIONS: [(Header, Holds); 27] = [
     (Header::Is(".hipFatB"), Holds::Wrappers(Wrapped::Bundle)),
     (Header::Is(kpack::REFERENCE_SECTIONS[0]), Holds::KpackReference),
     (Header::Is(kpack::REFERENCE_SECTIONS[1]), Holds::KpackReference),
+    (Header::IsLinked(".rodata"), Holds::Data),
+    (Header::IsLinked(".lrodata"), Holds::Data),
+    (Header::IsLinked(".rdata"), Holds::Data),
+    (Header::IsLinked(".data"), Holds::Data),
 ];
 
 impl Holds {
@@ -133,7 +140,7 @@ fn is_linked(section: &Section<'_>) -> bool {
 
 /// The sections of an object that matter to a search.
 pub(super) struct Sections {
-    /// The sections that hold device code, in file order.
+    /// The sections that are made for device code, in file order.
     pub(super) chosen: Vec<ChosenSection<Holds>>,
     /// Whether the object is linked, so that its empty sections stay empty.
     pub(super) is_linked: bool,
@@ -141,7 +148,8 @@ pub(super) struct Sections {
     pub(super) count: u64,
     /// The names of sections for bundles or offload binaries that have no content in the file.
     pub(super) empty: Vec<Vec<u8>>,
-    /// All other sections with content, in the order of the section table, if they were asked for.
+    /// Sections of data with content, in the order of the section table, and all others with content, if they were asked
+    /// for. A fault in their headers does not matter.
     pub(super) others: Vec<ChosenSection<Holds>>,
     /// Why some sections cannot be identified.
     pub(super) hidden: Option<Malformed>,
@@ -150,7 +158,7 @@ pub(super) struct Sections {
 /// The sections to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListedSections {
-    /// Those that hold device code.
+    /// Those that are made for device code, and those of data.
     Known,
     All,
 }
@@ -172,13 +180,18 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         if holds.is_some_and(Holds::is_read) && section.range.is_none() {
             empty.push(section.name.unwrap_or_default().to_vec());
         }
-        if let (ListedSections::All, None, Some((start, len))) = (listed, holds, section.range)
+        let other = match holds {
+            None if listed == ListedSections::All => Holds::Other,
+            Some(Holds::Data) => Holds::Data,
+            _ => return Ok(holds),
+        };
+        if let Some((start, len)) = section.range
             && slice(data, start, len).is_some_and(|content| !content.is_empty())
         {
             let name = section.name.unwrap_or_default().to_vec();
-            others.push(ChosenSection { holds: Holds::Other, name, range: span(start, len) });
+            others.push(ChosenSection { holds: other, name, range: span(start, len) });
         }
-        Ok(holds)
+        Ok(None)
     })?;
     for section in chosen.iter_mut().filter(|section| section.holds.is_read()) {
         section.range = without_padding(data, std::mem::take(&mut section.range));

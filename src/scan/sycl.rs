@@ -75,6 +75,13 @@ impl ImageTables {
         Self { tables: tables.collect(), sections, read: OnceCell::new() }
     }
 
+    /// The ranges of the images that tables have in other sections, in order, once these were read.
+    pub(super) fn elsewhere(&self) -> Vec<Range<u64>> {
+        let images = self.read.get().into_iter().flat_map(|read| &read.images);
+        let elsewhere = images.filter(|image| !self.is_in_section(image.offset));
+        elsewhere.map(|image| span(image.offset, image.size)).collect()
+    }
+
     /// Whether an offset in the object is in a section with device images.
     fn is_in_section(&self, offset: u64) -> bool {
         let before = self.sections.partition_point(|range| range.start <= offset).checked_sub(1);

@@ -633,7 +633,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         for section in &sections.chosen {
             self.section(at, section, &tables)?;
         }
-        self.registered(at, &sections, self.in_sections.saturating_sub(before))
+        self.other_sections(at, sections, &tables, self.in_sections.saturating_sub(before))
     }
 
     /// Searches a section of an object, which may be read together with its `tables`.
@@ -648,7 +648,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let Some(place) = self.step(object.place, Step::Section(name.clone())) else { return Ok(()) };
         let at = object.to(&place, data);
         match *holds {
-            Holds::FatObject | Holds::Other => Ok(()),
+            Holds::FatObject | Holds::Data | Holds::Other => Ok(()),
             Holds::KpackReference => self.split(object.place, at, tables.hip_wrappers),
             Holds::DeviceImages => self.device_images(object.data, at, &tables.images),
             Holds::ImageTable => self.image_table(object, at, &tables.images),

@@ -202,6 +202,59 @@ fn every_place_is_searched() {
     }
 }
 
+/// The findings in a file without `--deep`, which must have no faults.
+fn by_default(name: &str, data: &[u8]) -> Vec<(String, String)> {
+    let outcome = tool(&["inspect", "--json", name], &[(name, data)]);
+    assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{name}");
+    told(&json_of(&outcome)).into_iter().map(|(place, container, ..)| (place, container)).collect()
+}
+
+#[test]
+fn data_of_linked_files_is_searched_by_default() {
+    let kinds = ["code object", "code object", "fatbin"];
+    let fatbin = fatbins::fatbin(&[fatbins::entry(&fatbins::Code::cubin(90, 7))]);
+    let planted = [&b"text\0\0\0"[..], &gpu_elf(), &[0; 9], &fatbins::cubin(90, 7), &fatbin, b"end"].concat();
+    let usual = formats::binary(&[(GFX906, &gpu_elf())], 8);
+    let elf = |name: &str, elf: Elf, content: &[u8]| {
+        elf.write(&[Section::new(name, content), Section::new(".hip_fatbin", &usual)])
+    };
+    for (section, is_searched) in
+        [(".rodata", true), (".lrodata", true), (".data", true), (".text", false), (".rodata.str1.1", false)]
+    {
+        let place = format!(":{section}");
+        let expected: Vec<_> = kinds.iter().map(|kind| (place.clone(), (*kind).to_owned())).collect();
+        let expected = if is_searched { expected } else { Vec::new() };
+        let usual = vec![(":.hip_fatbin".to_owned(), "bundle".to_owned())];
+        let library = elf(section, Elf::LIBRARY, &planted);
+        assert_eq!(by_default("library.so", &library), [usual.clone(), expected].concat(), "{section}");
+        assert_eq!(by_default("object.o", &elf(section, Elf::OBJECT, &planted)), usual, "{section}");
+    }
+    for decoy in decoys() {
+        assert_eq!(by_default("library.so", &Elf::LIBRARY.write(&[Section::new(".data", &decoy)])), []);
+    }
+    let data = pe(&[(".rdata", &planted), (".data", &planted), (".text", &planted)]);
+    let places: Vec<_> = by_default("library.dll", &data).into_iter().map(|row| row.0).collect();
+    assert_eq!(places, [[":.rdata"; 3], [":.data"; 3]].concat());
+}
+
+/// What lies in several sections, or in a bundle that a wrapper registers, is found once, and broken headers of sections
+/// of data are not faults.
+#[test]
+fn code_in_data_is_found_once() {
+    let nested = formats::binary(&[(GFX906, &gpu_elf())], 8);
+    let wrapper = [&[0x46, 0x50, 0x49, 0x48, 1, 0, 0, 0], &8192_u64.to_le_bytes()[..], &[0; 8]].concat();
+    let registered = pe(&[(".hipFatB", &wrapper), (".rdata", &[&nested[..], &gpu_elf()].concat())]);
+    let rdata = |kind: &str| (":.rdata".to_owned(), kind.to_owned());
+    assert_eq!(by_default("library.dll", &registered), [rdata("bundle"), rdata("code object")]);
+
+    let mut twice = Elf::LIBRARY.write(&[Section::new(".rodata", &gpu_elf()), Section::new(".data", b"")]);
+    let [first, second] = [1, 2].map(|section: usize| twice.len() - 64 * (4 - section) + 24);
+    twice.copy_within(first..first + 16, second);
+    assert_eq!(by_default("library.so", &twice), [(":.rodata".to_owned(), "code object".to_owned())]);
+    twice[second + 8..second + 16].fill(0x7f);
+    assert_eq!(by_default("library.so", &twice), [(":.rodata".to_owned(), "code object".to_owned())]);
+}
+
 /// Programs mention what they look for.
 #[test]
 fn programs_that_mention_the_magics_hold_no_device_code() {
@@ -295,14 +348,15 @@ fn wrappers_lead_to_bundles_in_any_section() {
         };
         let expected = |places: &[&str], faults| (places.iter().map(|&place| place.to_owned()).collect(), faults);
         assert_eq!(run(&["packed", "usual", "first"]), expected(&both, 0), "{commands:?}");
-        // In the usual section alone, nothing else is looked for.
-        assert_eq!(run(&["usual"]), expected(&both[..1], 0), "{commands:?}");
+        // Data of what is linked is searched without a wrapper.
+        let found = if commands.len() > 1 { &both } else { &both[..1] };
+        assert_eq!(run(&["usual"]), expected(found, 0), "{commands:?}");
         let wrong = ["packed + 8", "first", "other", "first", "usual + 24"];
-        assert_eq!(run(&wrong), expected(&both[..2], 3), "{commands:?}");
+        assert_eq!(run(&wrong), expected(&both, 3), "{commands:?}");
     }
     // Another object has it.
     assert_eq!(registered(&assembly(false, &["elsewhere", "first"]), &all[0].1), {
-        (vec![":.hip_fatbin".to_owned(), ":.rodata".to_owned()], 0)
+        (vec![":.hip_fatbin".to_owned(), ":.rodata".to_owned(), ":.rodata".to_owned()], 0)
     });
     loud(&format!("wrappers of bundles: {} ways to link", all.len()));
 }

@@ -237,6 +237,15 @@ pub fn with_note(name: &[u8], kind: u32, content: &[u8]) -> Vec<u8> {
     Elf::amdgpu(0x3f).write(&[section])
 }
 
+/// The finalizer of HSAIL wrote such code, which is in ROCm's runtime.
+#[test]
+fn notes_of_amd_gpus_are_aligned_to_four_whatever_their_section_says() {
+    let notes = [note(b"AMD\0", 3, &[1; 26]), note(b"AMD\0", 4, &[1; 41]), note(b"AMD\0", 5, &[1; 26])].concat();
+    let data = Elf::amdgpu(0).write(&[Section::new(".note", &notes).notes().aligned(8)]);
+    let outcome = tool(&["verify", "in"], &[("in", &data)]);
+    assert_eq!(outcome.status, 0, "{}", String::from_utf8_lossy(&outcome.stdout));
+}
+
 #[test]
 fn broken_code_objects_are_problems_and_the_rest_is_listed() {
     let yaml = with_note(b"AMD\0", 10, b"---\nVersion: [ 1, 0 ]\nKernels:\n  - Name: old\n...\n");

@@ -92,6 +92,10 @@ fn an_image_in_another_section_is_found_through_the_table() {
         assert_eq!(extracted(&[], &data), [(id.to_owned(), spirv(9, 7))]);
         assert!(out(&run(&["verify"], &data)).ends_with("nothing wrong\n"));
     }
+    // It is not found again as data of the program.
+    let cubin = crate::properties::fatbins::cubin(90, 7);
+    let data = Program::new(&[(".rodata", &[Image::new(b"text").unlisted(), Image::new(&cubin)])]).write();
+    assert_eq!(extracted(&[], &data).into_iter().map(|(_, content)| content).collect::<Vec<_>>(), [cubin]);
     // Code for the host is a table of addresses.
     let data = Program::new(&[(".data.rel.ro", &[Image::new(&[0x10, 0x32, 0, 0, 0, 0, 0, 0])])]).write();
     let printed = out(&run(&["inspect"], &data));
