@@ -1,7 +1,5 @@
 //! Tests of `report`: the page as text, and what it does in a browser.
 
-use std::time::{Duration, Instant};
-
 use super::*;
 use crate::machine::{memory_directory, skip_unless};
 use crate::properties::code_objects::{Kernel, amd};
@@ -79,6 +77,9 @@ fn nothing_is_written_over_an_input_or_for_a_wrong_command_line() {
         (&["report", "--diff", "in", "-o", "out"], "--diff compares two files: OLD NEW"),
         (&["report", "--diff", "in", ".", "-o", "out"], "cannot compare a directory with a file"),
         (&["report", "in", "-o", "no/out"], "'no/out'"),
+        (&["report", "missing", "-o", "in"], "'missing': No such file"),
+        (&["report", "--diff", "in", "-", "-o", "out"], "'-': --diff reads the new file twice"),
+        (&["inspect", ".", "--svg", "in"], "--svg would overwrite this input"),
     ] {
         let outcome = tool(args, &[("in", &data), ("other", &data)]);
         assert_eq!(outcome.status, 1, "{args:?}");
@@ -88,6 +89,19 @@ fn nothing_is_written_over_an_input_or_for_a_wrong_command_line() {
     // An earlier page may be replaced.
     let outcome = tool(&["report", ".", "-o", "page"], &[("in", &data), ("page", b"<!DOCTYPE html>")]);
     assert!(outcome.status == 0 && outcome.files["page"].ends_with(b"</html>\n"), "{}", outcome.stderr_text());
+    // Files that are named lead to archives.
+    for args in [
+        &["report", "in", "-o", "kpack"][..],
+        &["inspect", "in", "--svg", "kpack"],
+        &["diff", "in", "in", "--svg", "kpack"],
+    ] {
+        let outcome = tool(args, &[("in", &data), ("kpack", b"KPAK and more")]);
+        assert!(
+            outcome.status == 1 && outcome.stderr_text().contains("would overwrite this kpack archive"),
+            "{args:?}"
+        );
+        assert_eq!(outcome.files["kpack"], b"KPAK and more");
+    }
     let outcome = tool(&["report", "in", "-o", "-"], &[("in", &data)]);
     assert!(outcome.status == 0 && outcome.stdout.ends_with(b"</html>\n"));
 }
@@ -210,10 +224,18 @@ fn a_browser_shows_what_changed() {
     assert_eq!(rows.len(), 12, "{out:#?}");
     assert!(rows.iter().any(|row| row.starts_with("add(float*, int)|changed|gfx906|8 → 16|")), "{out:#?}");
     assert!(rows.iter().any(|row| row.starts_with("new()|added|gfx90a|– → 5|")), "{out:#?}");
+    // All that differ were removed.
+    let new = library(&[kernel(HOSTILE, 64, 0)]);
+    let (_, page, _) = super::report::page(&[("old.so", &old), ("new.so", &new)], &["--diff", "old.so", "new.so"]);
+    let out = scripted(&browser, &page, "out.push(all('[data-table=changes] tbody tr')[1].textContent)");
+    assert!(
+        out[0].as_str().is_some_and(|row| row.contains("add(float*, int)removed") && row.contains("8 → –")),
+        "{out:#?}"
+    );
 }
 
 #[test]
-fn a_browser_opens_88137_kernels_within_two_seconds() {
+fn a_browser_draws_what_can_be_seen_of_88137_kernels() {
     let Some(browser) = browser("report of 88,137 kernels in a browser") else { return };
     let kernels: Vec<Kernel> = (0..29_379)
         .map(|number| {
@@ -225,15 +247,6 @@ fn a_browser_opens_88137_kernels_within_two_seconds() {
     let (status, page, said) = page(&[("in.so", &data)], &["in.so"]);
     assert_eq!((status, said.as_str()), (0, ""));
     assert!(page.len() < 2_000_000, "{}", page.len());
-    let time = |page: &str| {
-        let started = Instant::now();
-        assert!(opened(&browser, page).contains("88,137 kernels"));
-        started.elapsed()
-    };
-    // The start of a browser takes a second or more, which is no part of it; other tests run at the same time.
-    let start = (0..3).map(|_| time("<p>88,137 kernels")).min().unwrap();
-    let least = (0..3).map(|_| time(&page)).min().unwrap();
-    assert!(least.saturating_sub(start) < Duration::from_secs(2), "{start:?} {least:?}");
     let out = scripted(
         &browser,
         &page,

@@ -90,9 +90,7 @@ impl Report<'_> {
             }
             _ => writeln!(self.out, "{title}: code objects: {changed}, {} equal", grouped(total.equal.all))?,
         }
-        for (presence, what) in [(Presence::Lost, "GPUs lost"), (Presence::Gained, "GPUs gained")] {
-            let gpus: Vec<&str> =
-                total.gpus.keys().map(|name| &**name).filter(|name| self.is(name, presence)).collect();
+        for (what, gpus) in total.lost_and_gained() {
             if !gpus.is_empty() {
                 writeln!(self.out, "  {what}: {}", gpus.join(", "))?;
             }

@@ -73,6 +73,15 @@ impl DiffTotal {
         presences
     }
 
+    /// The GPUs that only the old files have code for, and those that only the new ones have.
+    pub(in crate::cli) fn lost_and_gained(&self) -> [(&'static str, Vec<&str>); 2] {
+        let presences = self.presences();
+        let of = |presence| {
+            self.gpus.keys().map(|name| &**name).filter(|name| presences.get(name) == Some(&presence)).collect()
+        };
+        [("GPUs lost", of(Presence::Lost)), ("GPUs gained", of(Presence::Gained))]
+    }
+
     /// All code objects.
     pub(in crate::cli) fn all(&self) -> GpuDiff {
         sum(self.gpus.values())

@@ -90,9 +90,9 @@ impl Options for InspectOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let mut job = Inspect::default();
         job.inflate = self.inflate;
-        ensure_apart(("--svg", self.svg.as_deref()), self.files.iter())?;
         let (problems, mut libraries) = (Problems::default(), self.libraries());
         let files = self.search.files(&self.files);
+        ensure_apart(("--svg", self.svg.as_deref()), files::paths(&files).iter())?;
         job.scan = self.search.scan(self.kpack.follow(&files::paths(&files)));
         let in_turn = files::has_pipes(&files);
         let inspect = |file: Result<WorkFile>| {

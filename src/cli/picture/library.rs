@@ -97,7 +97,7 @@ impl Libraries {
     }
 
     /// The sum of all sizes.
-    pub(super) fn stored(&self) -> u64 {
+    pub(in crate::cli) fn stored(&self) -> u64 {
         self.iter().map(|library| library.stored).fold(0, u64::saturating_add)
     }
 

@@ -52,7 +52,7 @@ impl<'p> Matrix<'p> {
             count(complete, "GPU is", "GPUs are")
         );
         if more > 0 {
-            let _ = write!(facts, "; {} not shown", count(more, "library without gaps is", "more libraries are"));
+            let _ = write!(facts, "; {} not shown", count(more, "more library is", "more libraries are"));
         }
         if more_gpus > 0 {
             let _ = write!(facts, "; {} not shown", count(more_gpus, "more GPU is", "more GPUs are"));
@@ -91,7 +91,7 @@ impl<'p> Matrix<'p> {
         }
         for (gpu, served) in self.rows() {
             let Rect { x, y, .. } = canvas.take(ROW);
-            let name = shortened(gpu.name(), NAME + 20);
+            let name = shortened(gpu.name(), NAME - 8);
             canvas.text(x, y + 16, r#"font-weight="600""#, &name);
             for ((index, served), (library, _)) in (0..).zip(served).zip(&self.columns) {
                 let x = x + NAME + index * cell;

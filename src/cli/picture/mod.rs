@@ -8,9 +8,12 @@ mod matrix;
 mod treemap;
 
 use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::bail;
+use offload_bundle::container::kpack;
 use offload_bundle::display::printable;
 
 pub(super) use library::{Libraries, sections};
@@ -29,17 +32,27 @@ pub(super) fn picture(libraries: &Libraries) -> String {
     canvas.file()
 }
 
-/// Fails if the picture would overwrite one of the inputs.
+/// Fails if the output would overwrite one of the inputs, or a kpack archive, to which an input may lead.
 pub(super) fn ensure_apart<P: AsRef<Path>>(
     (option, output): (&str, Option<&Path>),
     mut inputs: impl Iterator<Item = P>,
 ) -> anyhow::Result<()> {
     let canonical = output.and_then(|path| path.canonicalize().ok()).filter(|path| path.is_file());
-    let is_same = |path: &P| canonical.is_some() && path.as_ref().canonicalize().ok() == canonical;
-    match inputs.find(is_same) {
-        Some(path) => bail!("'{}': {option} would overwrite this input", path.as_ref().display()),
+    // Standard input may come from the file.
+    let opened = |path: &Path| if path == Path::new("-") { "/dev/stdin".into() } else { path.to_owned() };
+    let is_same = |path: &P| canonical.is_some() && opened(path.as_ref()).canonicalize().ok() == canonical;
+    if let Some(path) = inputs.find(is_same) {
+        bail!("'{}': {option} would overwrite this input", path.as_ref().display());
+    }
+    match canonical.filter(|path| is_kpack(path)) {
+        Some(path) => bail!("'{}': {option} would overwrite this kpack archive", path.display()),
         None => Ok(()),
     }
+}
+
+fn is_kpack(path: &Path) -> bool {
+    let mut magic = kpack::MAGIC.map(|_| 0);
+    File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == kpack::MAGIC
 }
 
 /// The width of a file with a picture, in pixels, and the margin around the picture.

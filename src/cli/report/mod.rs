@@ -4,7 +4,7 @@ mod columns;
 mod page;
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::ensure;
@@ -51,6 +51,12 @@ impl Options for ReportOptions {
         let shown = match (self.diff, self.files.as_slice()) {
             (false, files) => files,
             (true, [old, new]) => {
+                let is_read_once = new == Path::new("-") || new.exists() && !new.is_file() && !new.is_dir();
+                ensure!(
+                    !is_read_once,
+                    "'{}': --diff reads the new file twice: write it to a file first",
+                    new.display()
+                );
                 page.changes = Some(self.compare([old, new], &problems)?);
                 std::slice::from_ref(new)
             }
@@ -63,6 +69,9 @@ impl Options for ReportOptions {
         let (mut problems, mut known) = (problems.into_inner(), HashSet::new());
         problems.retain(|problem| known.insert(problem.text().to_owned()));
         let status = console.problems(&problems);
+        if page.files == 0 && !problems.is_empty() {
+            return Ok(status);
+        }
         write_file(&self.output, page.html(shown, &problems)?.as_bytes())?;
         Ok(status)
     }
@@ -96,6 +105,7 @@ impl ReportOptions {
         let weight = |(inspected, kernels): &(Inspected, FileKernels)| inspected.bundles.len() + kernels.rows.len() + 1;
         files::report(files, in_turn, read, weight, note, problems, |files, _| {
             for (inspected, kernels) in files {
+                page.files += 1;
                 page.libraries.add(&inspected);
                 with_uris(kernels.rows.into_iter()).try_for_each(|row| page.kernels.add(&row, is_shown))?;
             }

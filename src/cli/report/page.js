@@ -2,7 +2,7 @@
 // The tables of kernels. Their data are columns of different values, with the index of the value in each row, so that sorting
 // compares indices, and a search looks at every name once.
 
-const ROW = 29; // The height of a row, as in the styles.
+const ROW = 28; // The height of a row, as in the styles.
 const SPARE = 12; // Rows that are drawn before and after those that can be seen.
 
 // Title, field, and what the title stands for.
@@ -76,7 +76,7 @@ const natural = new Intl.Collator("en", { numeric: true });
 const kernels = (count) => `${format.format(count)} ${count === 1 ? "kernel" : "kernels"}`;
 
 /** The columns of a table: title, fields, explanation, width in pixels, whether it is a number, and what a row shows. */
-function columnsOf(fields, isDiff) {
+function columnsOf(fields, isDiff, rows) {
   const has = (name) => fields[name] && !fields[name].isEmpty;
   const columns = [{ title: "Kernel", field: "name", about: "Name", width: 0 }];
   if (isDiff) columns.push({ title: "Change", field: "change", about: "In both files, or in one", width: 100 });
@@ -86,6 +86,7 @@ function columnsOf(fields, isDiff) {
   for (const [title, field, about] of NUMBERS) {
     const used = isDiff ? [`new.${field}`, `old.${field}`] : [field];
     if (!used.some(has)) continue;
+    fields[used[0]] ??= new Field({ values: [null], rows: new Uint32Array(rows) }); // Of kernels that were all removed.
     columns.push({ title, field: used[0], old: used[1], about, width: isDiff ? 124 : title.length > 4 ? 88 : field === "code_size" ? 84 : 66, isNumber: true });
   }
   return columns.filter(({ field }) => fields[field]);
@@ -96,7 +97,7 @@ class Table {
     this.fields = {};
     for (const [name, column] of Object.entries(data.columns)) this.fields[name] = new Field(column);
     this.count = data.rows;
-    this.columns = columnsOf(this.fields, isDiff);
+    this.columns = columnsOf(this.fields, isDiff, this.count);
     this.order = Uint32Array.from({ length: this.count }, (_, row) => row);
     this.rows = this.order;
     this.sorted = null;
@@ -106,8 +107,10 @@ class Table {
   }
 
   build(place) {
-    this.search = element("input", { type: "search", spellcheck: "false", autocomplete: "off" });
-    const filters = element("div", { class: "filters", role: "search" }, element("label", {}, "Search names", this.search));
+    const isLast = !place.dataset.table.startsWith("changes"); // Its search has a key.
+    this.search = element("input", { type: "search", spellcheck: "false", autocomplete: "off", ...(isLast && { "aria-keyshortcuts": "/" }) });
+    const label = element("label", {}, isLast ? "Search names (key: /)" : "Search names", this.search);
+    const filters = element("div", { class: "filters", role: "search" }, label);
     this.choices = this.columns
       .filter(({ field, isNumber }) => !isNumber && field !== "name" && this.fields[field].values.length > 1)
       .map((column) => this.choice(column, filters));
@@ -129,9 +132,25 @@ class Table {
       timer = setTimeout(() => this.filter(), 80);
     });
     this.view.addEventListener("scroll", () => requestAnimationFrame(() => this.draw()));
+    this.view.addEventListener("keydown", (event) => this.move(event));
     this.body.addEventListener("click", ({ target }) => {
       if (target.dataset.row) details(this, Number(target.dataset.row));
     });
+  }
+
+  /** Moves the focus to another row. The table is one stop of the tab key. */
+  move(event) {
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15, Home: -Infinity, End: Infinity };
+    const step = steps[event.key];
+    if (step === undefined || event.ctrlKey || event.altKey || event.metaKey || this.head.contains(event.target)) return;
+    event.preventDefault();
+    const { row } = event.target.dataset;
+    const from = row === undefined ? Math.floor(this.view.scrollTop / ROW) - 1 : this.rows.indexOf(Number(row));
+    const at = Math.max(0, Math.min(this.rows.length - 1, from + step));
+    const room = this.view.clientHeight - this.head.offsetHeight - ROW;
+    this.view.scrollTop = Math.max(Math.min(this.view.scrollTop, at * ROW), at * ROW - room);
+    this.draw();
+    this.body.querySelector(`[data-row="${this.rows[at]}"]`)?.focus({ preventScroll: true });
   }
 
   /** A list of the values of a column, of which one can be chosen. */
@@ -208,13 +227,12 @@ class Table {
   draw() {
     const first = Math.max(0, Math.floor(this.view.scrollTop / ROW) - SPARE);
     const end = Math.min(this.rows.length, first + Math.ceil(this.view.clientHeight / ROW) + 2 * SPARE);
-    const start = first - (first % 2);
-    if (this.drawn === `${start} ${end}`) return;
-    this.drawn = `${start} ${end}`;
+    if (this.drawn === `${first} ${end}`) return;
+    this.drawn = `${first} ${end}`;
     const focused = document.activeElement?.closest("tbody") === this.body ? document.activeElement.dataset.row : undefined;
     const rows = [];
-    for (let at = start; at < end; at++) rows.push(this.row(this.rows[at], at));
-    this.body.replaceChildren(this.blank(start), ...rows, this.blank(this.rows.length - end));
+    for (let at = first; at < end; at++) rows.push(this.row(this.rows[at], at));
+    this.body.replaceChildren(this.blank(first), ...rows, this.blank(this.rows.length - end));
     if (focused !== undefined) {
       (this.body.querySelector(`[data-row="${focused}"]`) ?? this.view).focus({ preventScroll: true });
     }
@@ -232,7 +250,7 @@ class Table {
   cell({ field, old, isNumber, text = shown }, row) {
     const value = this.fields[field].at(row);
     if (field === "name") {
-      const button = element("button", { type: "button", title: value, "data-row": row }, value);
+      const button = element("button", { type: "button", tabindex: -1, title: value, "data-row": row }, value);
       return element("td", {}, button);
     }
     if (!isNumber) return element("td", { title: shown(value) }, shown(text(value)));
@@ -276,7 +294,8 @@ load().then((data) => {
   for (const place of document.querySelectorAll("[data-table]")) {
     const name = place.dataset.table;
     if (!data[name] || data[name].rows === 0) {
-      place.append(element("p", {}, "No kernels."));
+      const text = name === "changes" ? "No kernel differs in code objects that both have." : "No kernels.";
+      place.append(element("p", {}, text));
       continue;
     }
     tables[name] = new Table(place, data[name], name === "changes");

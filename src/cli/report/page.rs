@@ -36,6 +36,8 @@ const SIZES_MAX: usize = 500;
 /// What the page shows.
 #[derive(Debug, Default)]
 pub(super) struct Page {
+    /// The number of files that were read.
+    pub(super) files: usize,
     pub(super) libraries: Libraries,
     pub(super) kernels: Columns,
     /// The number of code objects without registers.
@@ -79,6 +81,7 @@ impl Page {
             ("problems", problem_list(problems)),
             ("changes", self.changes.as_ref().map_or_else(String::new, changes_of)),
             ("map", self.map()),
+            ("no-sizes", if self.libraries.stored() > 0 { "" } else { " hidden" }.to_owned()),
             ("sizes", self.sizes()),
             ("coverage", self.coverage()),
             ("others", self.others()),
@@ -91,9 +94,13 @@ impl Page {
     }
 
     fn map(&self) -> String {
+        if self.libraries.stored() == 0 {
+            return "<p>No device code.</p>\n".to_owned();
+        }
         let [size, facts] = self.libraries.summary();
         let label = format!("Map of sizes: {size}, {facts}. The table of sizes has the numbers.");
-        for_screens(&label, |canvas, height| canvas.treemap(&self.libraries, height))
+        let picture = for_screens(&label, |canvas, height| canvas.treemap(&self.libraries, height));
+        format!("<p>Stored size by library, section and target. Point at a rectangle for its numbers.</p>\n{picture}")
     }
 
     /// The table of sizes.
@@ -116,7 +123,7 @@ impl Page {
 
     fn coverage(&self) -> String {
         let Some(matrix) = Matrix::new(&self.libraries) else {
-            return "<p>No bundles of which a GPU needs code.</p>\n".to_owned();
+            return "<p>There are no bundles to compare, or too many.</p>\n".to_owned();
         };
         let label = format!("{}: {}. The table has the numbers.", Matrix::TITLE, matrix.facts());
         let facts = escaped(matrix.facts());
@@ -139,9 +146,11 @@ impl Page {
 fn changes_of(changes: &Changes) -> String {
     let [title, facts] = changes::summary(&changes.total).map(|text| escaped(&text));
     let label = format!("{title}; {facts}");
+    let gpus = changes.total.lost_and_gained().into_iter().filter(|(_, gpus)| !gpus.is_empty());
+    let gpus: String = gpus.map(|(what, gpus)| format!("<p>{what}: {}</p>\n", escaped(&gpus.join(", ")))).collect();
     let picture = for_screens(&label, |canvas, _| changes::draw(&changes.total, canvas));
     format!(
-        "<section aria-labelledby=\"changes-title\"><h2 id=\"changes-title\">What changed</h2>\n<p>{title}; {facts}</p>\n{picture}\n\
+        "<section aria-labelledby=\"changes-title\"><h2 id=\"changes-title\">What changed</h2>\n<p>{title}; {facts}</p>\n{gpus}{picture}\n\
          <h3>Kernels that differ</h3>\n<div data-table=\"changes\"></div></section>\n"
     )
 }
