@@ -32,27 +32,33 @@ pub(super) fn picture(libraries: &Libraries) -> String {
     canvas.file()
 }
 
-/// Fails if the output would overwrite one of the inputs, or a kpack archive, to which an input may lead.
+/// Fails if the output would overwrite one of the inputs, unless it is an earlier page or picture, or a kpack archive, to which an
+/// input may lead.
 pub(super) fn ensure_apart<P: AsRef<Path>>(
     (option, output): (&str, Option<&Path>),
     mut inputs: impl Iterator<Item = P>,
 ) -> anyhow::Result<()> {
     let canonical = output.and_then(|path| path.canonicalize().ok()).filter(|path| path.is_file());
+    let Some(output) = canonical.filter(|path| !EARLIER.iter().any(|start| begins_with(path, start))) else {
+        return Ok(());
+    };
     // Standard input may come from the file.
     let opened = |path: &Path| if path == Path::new("-") { "/dev/stdin".into() } else { path.to_owned() };
-    let is_same = |path: &P| canonical.is_some() && opened(path.as_ref()).canonicalize().ok() == canonical;
-    if let Some(path) = inputs.find(is_same) {
+    if let Some(path) = inputs.find(|path| opened(path.as_ref()).canonicalize().is_ok_and(|path| path == output)) {
         bail!("'{}': {option} would overwrite this input", path.as_ref().display());
     }
-    match canonical.filter(|path| is_kpack(path)) {
-        Some(path) => bail!("'{}': {option} would overwrite this kpack archive", path.display()),
-        None => Ok(()),
+    if begins_with(&output, &kpack::MAGIC) {
+        bail!("'{}': {option} would overwrite this kpack archive", output.display());
     }
+    Ok(())
 }
 
-fn is_kpack(path: &Path) -> bool {
-    let mut magic = kpack::MAGIC.map(|_| 0);
-    File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == kpack::MAGIC
+/// How pages and pictures begin.
+const EARLIER: [&[u8]; 2] = [b"<!DOCTYPE html>", b"<svg xmlns="];
+
+fn begins_with(path: &Path, start: &[u8]) -> bool {
+    let mut head = vec![0; start.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == start
 }
 
 /// The width of a file with a picture, in pixels, and the margin around the picture.

@@ -78,15 +78,10 @@ impl Options for ReportOptions {
 }
 
 impl ReportOptions {
-    /// Fails if the page would overwrite one of the files that were found, unless it is an earlier page.
-    fn ensure_apart(&self, files: &[PathBuf]) -> anyhow::Result<()> {
-        ensure_apart(("-o", Some(&self.output)), files.iter().filter(|_| !page::is_page(&self.output)))
-    }
-
     /// Reads the code objects and kernels of files.
     fn read(&self, paths: &[PathBuf], page: &mut Page, problems: &Problems) -> anyhow::Result<()> {
         let files = self.search.files(paths);
-        self.ensure_apart(&files::paths(&files))?;
+        ensure_apart(("-o", Some(&self.output)), files::paths(&files).iter())?;
         let (mut inspect, mut kernels) = (Inspect::default(), ListKernels::default());
         inspect.scan = self.search.scan(self.kpack.follow(&files::paths(&files)));
         kernels.scan = inspect.scan.clone();
@@ -119,7 +114,7 @@ impl ReportOptions {
     fn compare(&self, paths: [&PathBuf; 2], problems: &Problems) -> anyhow::Result<Changes> {
         let sets = sets::files(&self.search, paths)?;
         let files = sets.each_ref().map(|set| files::paths(set)).concat();
-        self.ensure_apart(&files)?;
+        ensure_apart(("-o", Some(&self.output)), files.iter())?;
         let mut job = Diff::default();
         job.scan = self.search.scan(self.kpack.follow(&files));
         let pairs = sets::pairs(paths.map(PathBuf::as_path), sets, &mut problems.borrow_mut());

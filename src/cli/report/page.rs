@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use offload_bundle::container::Codec;
@@ -175,13 +173,6 @@ fn problem_list(problems: &[Problem]) -> String {
     format!(
         "<details class=\"problems\" open><summary>{title}: not everything could be read</summary><ul>{items}</ul></details>"
     )
-}
-
-/// Whether a file begins as a page does.
-pub(super) fn is_page(path: &Path) -> bool {
-    let start = TEMPLATE.lines().next().unwrap_or_default();
-    let mut head = vec![0; start.len()];
-    File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok_and(|()| head == start.as_bytes())
 }
 
 /// The policy of the page: nothing is loaded, and no other script runs.
