@@ -122,9 +122,9 @@ fn opened(browser: &Path, page: &str) -> String {
     let file = dir.path().join("page.html");
     std::fs::write(&file, page).unwrap();
     let mut command = Command::new(browser);
-    let arguments =
-        ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=9000"];
-    command.args(arguments).args(["--window-size=1280,900", "--dump-dom"]);
+    // Containers have little shared memory. Time that a page waits costs none, so there may be much of it.
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]);
+    command.args(["--virtual-time-budget=100000", "--window-size=1280,900", "--dump-dom"]);
     let profile = format!("--user-data-dir={}", dir.path().join("profile").display());
     let output = must(command.arg(profile).arg(&file));
     let said = String::from_utf8_lossy(&output.stderr);
