@@ -98,6 +98,15 @@ fn fixtures_hold_what_is_written() {
 }
 
 #[test]
+fn a_library_of_several_sources_has_one_row_in_the_matrix() {
+    let tree = Tree::sound(Scheme::None, 2);
+    let out = tree.says(&["inspect", "--matrix", LIBRARY]);
+    let name = LIBRARY.rsplit('/').next().unwrap();
+    assert_eq!(out.lines().filter(|line| line.contains(name)).count(), 1, "{out}");
+    assert!(out.contains("all") && !out.contains('#'), "{out}");
+}
+
+#[test]
 fn code_objects_are_listed_in_the_order_of_the_archive() {
     for scheme in [Scheme::None, Scheme::Zstd] {
         let archive = mixed(scheme);
