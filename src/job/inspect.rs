@@ -13,7 +13,9 @@ use crate::display::printable_name;
 use crate::error::{Error, Result};
 use crate::io::input::Input;
 use crate::runtime::Coverage;
-use crate::scan::{BundleInfo, Checksums, CodeObject, Finding, Format, Found, Place, Scan, Sizes, Split, Step};
+use crate::scan::{
+    BundleInfo, Checksums, CodeObject, Finding, Format, Found, Place, Scan, Sizes, Split, Step, member_of,
+};
 
 /// Lists the device code of a file, by its headers.
 #[derive(Clone, Debug, Default)]
@@ -151,6 +153,11 @@ impl BundleInfo {
     /// The steps to its container: in kpack archives, the last step to a bundle is the name of the bundle itself.
     pub fn container(&self) -> &[Step] {
         container(self.format, &self.place)
+    }
+
+    /// The names of the members that its container is in, joined by slashes; none without members.
+    pub fn member(&self) -> Option<String> {
+        member_of(self.container())
     }
 }
 

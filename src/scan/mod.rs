@@ -72,6 +72,7 @@ pub(crate) use outside::sources;
 pub(crate) use overlap::{bundle_sections, movable_sections};
 pub(crate) use packages::{HEAD, exceeded};
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
+pub(crate) use place::member_of;
 pub use place::{Origin, Place, Step};
 pub use read::ReadResults;
 pub(crate) use read::{ReadList, Reading, Shared, Together, contents, top_member, weight_of};

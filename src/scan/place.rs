@@ -114,16 +114,12 @@ impl Place {
     }
 
     fn member_names(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
-        self.steps.iter().filter_map(|step| match step {
-            Step::Member(name) => Some(name.as_slice()),
-            _ => None,
-        })
+        member_names(&self.steps)
     }
 
     /// The names of the members on the path, joined by slashes; none without members.
     pub fn member(&self) -> Option<String> {
-        let names: Vec<String> = self.member_names().map(printable_name).collect();
-        (!names.is_empty()).then(|| names.join("/"))
+        member_of(&self.steps)
     }
 
     /// The innermost member that is not in a static library (`.a`, `.lib`); without one, the file.
@@ -215,6 +211,19 @@ impl Place {
             None => Ok(Some(Uri::new(std::path::absolute(file).with_path(file)?, way, range, inflated))),
         }
     }
+}
+
+fn member_names(steps: &[Step]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    steps.iter().filter_map(|step| match step {
+        Step::Member(name) => Some(name.as_slice()),
+        _ => None,
+    })
+}
+
+/// The names of the members on a path, joined by slashes; none without members.
+pub(crate) fn member_of(steps: &[Step]) -> Option<String> {
+    let names: Vec<String> = member_names(steps).map(printable_name).collect();
+    (!names.is_empty()).then(|| names.join("/"))
 }
 
 impl Error {

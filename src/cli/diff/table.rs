@@ -90,7 +90,7 @@ impl Report<'_> {
             }
             _ => writeln!(self.out, "{title}: code objects: {changed}, {} equal", grouped(total.equal.all))?,
         }
-        for (what, gpus) in total.lost_and_gained() {
+        for (what, gpus) in total.lost_and_gained(&self.presences) {
             if !gpus.is_empty() {
                 writeln!(self.out, "  {what}: {}", gpus.join(", "))?;
             }

@@ -59,7 +59,7 @@ impl DiffTotal {
     }
 
     /// Whether each GPU has code in one of the files only.
-    pub(super) fn presences(&self) -> HashMap<&str, Presence> {
+    pub(in crate::cli) fn presences(&self) -> HashMap<&str, Presence> {
         let by_name = self.gpus.iter().map(|(name, gpu)| (&**name, Presence::by_name(gpu)));
         let mut presences: HashMap<&str, Presence> = by_name.collect();
         for (presence, other) in [(Presence::Lost, &self.coverage[1]), (Presence::Gained, &self.coverage[0])] {
@@ -73,9 +73,11 @@ impl DiffTotal {
         presences
     }
 
-    /// The GPUs that only the old files have code for, and those that only the new ones have.
-    pub(in crate::cli) fn lost_and_gained(&self) -> [(&'static str, Vec<&str>); 2] {
-        let presences = self.presences();
+    /// The GPUs that only the old files have code for, and those that only the new ones have, by the [presences](Self::presences).
+    pub(in crate::cli) fn lost_and_gained(
+        &self,
+        presences: &HashMap<&str, Presence>,
+    ) -> [(&'static str, Vec<&str>); 2] {
         let of = |presence| {
             self.gpus.keys().map(|name| &**name).filter(|name| presences.get(name) == Some(&presence)).collect()
         };
@@ -97,7 +99,7 @@ pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
 
 /// Whether a GPU has code in one of the files only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Presence {
+pub(in crate::cli) enum Presence {
     Lost,
     Gained,
     /// There is code of this name in one of them only, but all bundles of the other serve the GPU by other code.

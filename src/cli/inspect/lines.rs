@@ -9,7 +9,7 @@ use offload_bundle::scan::{CodeObject, ContentKind, Format, Sizes};
 
 use crate::cli::gpus::products_of;
 use crate::cli::print::table::{BAR, Cell, Column, Fit, Style, Table};
-use crate::cli::print::units::{bytes, percent};
+use crate::cli::print::units::{bytes, percent, shown_uri};
 
 /// The code objects that each line of a table summarises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,8 +143,7 @@ impl Line {
         let is_packed_with_others = || code_object.packed.as_ref().is_some_and(|packed| packed.is_shared());
         let is_share = bundle.compressed.is_some() || is_packed_with_others();
         let (sizes, unsure) = (code_object.sizes(), kind.is_none());
-        let uri = || code_object.uri().ok().flatten().map_or_else(|| "-".to_owned(), |uri| uri.to_string());
-        let uri = (rows == TableRows::EachWithUri).then(uri);
+        let uri = (rows == TableRows::EachWithUri).then(|| shown_uri(code_object));
         Self { label, accent, kind, unsure, sizes, is_share, gpu, served: None, uri }
     }
 

@@ -92,8 +92,9 @@ impl Options for InspectOptions {
         job.inflate = self.inflate;
         let (problems, mut libraries) = (Problems::default(), self.libraries());
         let files = self.search.files(&self.files);
-        ensure_apart(("--svg", self.svg.as_deref()), files::paths(&files).iter())?;
-        job.scan = self.search.scan(self.kpack.follow(&files::paths(&files)));
+        let paths = files::paths(&files);
+        ensure_apart(("--svg", self.svg.as_deref()), paths.iter())?;
+        job.scan = self.search.scan(self.kpack.follow(&paths));
         let in_turn = files::has_pipes(&files);
         let inspect = |file: Result<WorkFile>| {
             let file = file?;

@@ -12,7 +12,7 @@ use offload_bundle::scan::CodeObject;
 use super::column::{FLAGS, FlagColumn, NUMBERS, NumberColumn, SortKey};
 use super::report::Row;
 use crate::cli::print::table::{Cell, Column, Fit, Style, Table, common_start};
-use crate::cli::print::units::{Kinds, count};
+use crate::cli::print::units::{Kinds, count, shown_uri};
 
 /// How a report shows the places of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +166,7 @@ pub(in crate::cli) fn table<'r, I: Iterator<Item = Listed<'r>>>(
     let mut places: HashMap<usize, String> = HashMap::new();
     for row in rows().filter(|_| place_column != Where::Nowhere) {
         places.entry(key(&row)).or_insert_with(|| match place_column {
-            Where::Uri => row.code_object.uri().ok().flatten().map_or_else(|| "-".to_owned(), |uri| uri.to_string()),
+            Where::Uri => shown_uri(row.code_object),
             Where::File | Where::Nowhere => row.code_object.bundle.place.to_string(),
         });
     }

@@ -3,10 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use offload_bundle::display::printable_name;
 use offload_bundle::job::{Inspected, InspectedBundle};
 use offload_bundle::runtime::{Coverage, Device, Served};
-use offload_bundle::scan::{Sizes, Step};
+use offload_bundle::scan::Sizes;
 
 use crate::cli::gpus::generation;
 use crate::cli::print::units::{bytes, count};
@@ -58,7 +57,8 @@ impl Libraries {
         self.coverage.merge(&file.coverage());
         let mut by_member: BTreeMap<Option<String>, Vec<&InspectedBundle>> = BTreeMap::new();
         for bundle in &file.bundles {
-            by_member.entry(member(bundle)).or_default().push(bundle);
+            // What kpack archives have for single sources of a library belongs to the library.
+            by_member.entry(bundle.info.member()).or_default().push(bundle);
         }
         let is_one = by_member.len() == 1;
         for (member, bundles) in by_member {
@@ -133,16 +133,6 @@ impl Libraries {
         gpus.sort_by_cached_key(|(gpu, _)| generation(gpu.name()));
         Some(gpus)
     }
-}
-
-/// The member that a bundle is in. What kpack archives have for single sources of a library belongs to the library.
-fn member(bundle: &InspectedBundle) -> Option<String> {
-    let name = |step: &Step| match step {
-        Step::Member(name) => Some(printable_name(name)),
-        _ => None,
-    };
-    let names: Vec<String> = bundle.info.container().iter().filter_map(name).collect();
-    (!names.is_empty()).then(|| names.join("/"))
 }
 
 impl Library {

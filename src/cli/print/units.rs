@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use offload_bundle::scan::CodeObject;
+
 /// A number of bytes, rounded to three digits, with a unit that is a power of 1000.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
@@ -80,6 +82,11 @@ impl fmt::Display for Kinds {
         let kinds: Vec<String> = self.0.iter().map(|(name, number)| format!("{name} ({number})")).collect();
         f.write_str(&kinds.join(", "))
     }
+}
+
+/// The URI of a code object; a dash if it has none.
+pub(crate) fn shown_uri(code_object: &CodeObject) -> String {
+    code_object.uri().ok().flatten().map_or_else(|| "-".to_owned(), |uri| uri.to_string())
 }
 
 #[cfg(test)]

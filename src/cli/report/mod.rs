@@ -81,9 +81,10 @@ impl ReportOptions {
     /// Reads the code objects and kernels of files.
     fn read(&self, paths: &[PathBuf], page: &mut Page, problems: &Problems) -> anyhow::Result<()> {
         let files = self.search.files(paths);
-        ensure_apart(("-o", Some(&self.output)), files::paths(&files).iter())?;
+        let found = files::paths(&files);
+        ensure_apart(("-o", Some(&self.output)), found.iter())?;
         let (mut inspect, mut kernels) = (Inspect::default(), ListKernels::default());
-        inspect.scan = self.search.scan(self.kpack.follow(&files::paths(&files)));
+        inspect.scan = self.search.scan(self.kpack.follow(&found));
         kernels.scan = inspect.scan.clone();
         let read = |file: Result<WorkFile>| -> Result<(Inspected, FileKernels)> {
             let input = file?.open(inspect.scan.limits)?;
