@@ -1,12 +1,8 @@
-//! Writes the stream of a compressed container.
+//! Settings for compression.
 
-use std::io::{Seek, SeekFrom, Write};
 use std::ops::RangeInclusive;
 
-use super::{Form, Method};
-use crate::error::{Error, Result, WithPath};
-use crate::io::meter::{Meter, emit};
-use crate::io::piece::{Piece, Writer, total_len};
+use super::Method;
 
 /// The zstd windows that can be selected, as powers of two of bytes.
 pub const WINDOW_LOGS: RangeInclusive<u32> = 10..=31;
@@ -39,30 +35,4 @@ impl Compression {
     pub const fn of(method: Method) -> Self {
         Self { method, level: method.default_level(), window_log_max: WINDOW_LOG_DEFAULT_MAX }
     }
-}
-
-/// Writes the pieces as one stream that starts at `start`. Returns its length in bytes.
-///
-/// The result depends only on the pieces and the settings, not on the machine or its number of threads.
-pub(crate) fn deflate<W: Write + Seek>(
-    pieces: &[Piece<'_>],
-    compression: &Compression,
-    start: u64,
-    to: &mut Writer<'_, W>,
-    meter: &mut Meter<'_>,
-) -> Result<u64> {
-    let path = to.path;
-    to.seek(SeekFrom::Start(start))?;
-    let mut work = |out: &mut dyn Write| emit(pieces, &mut Writer { out, path }, meter);
-    match compression.method {
-        Method::Zlib => Form::Zlib.write(compression.level, &mut to.out, path, work).map(drop),
-        Method::Zstd => with!("zstd", {
-            let encoder = super::frames::encoder(pieces, total_len(pieces)?, compression).with_path(path)?;
-            let mut encoder = zstd::Encoder::with_encoder(&mut to.out, encoder);
-            work(&mut encoder)?;
-            encoder.finish().with_path(path).map(drop)
-        }),
-    }?;
-    let end = to.seek(SeekFrom::Current(0))?;
-    end.checked_sub(start).ok_or_else(|| Error::internal("the compressed data ends before its start"))
 }

@@ -7,7 +7,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::{Counted, Decoder};
+use super::decoder::{Counted, Decoder, may_be};
 
 /// A method that compresses a whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,30 +56,6 @@ impl Coding {
             Self::Zstd => with!("zstd", Ok(Box::new(super::frames::File::new(reader)?))),
         })
     }
-}
-
-impl<R: BufRead> Counted<R> {
-    /// Whether another part follows, after zeros or none. `begins` looks at its first bytes.
-    pub(super) fn goes_on(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
-        loop {
-            let rest = self.fill_buf()?;
-            let zeros = rest.iter().take_while(|&&byte| byte == 0).count();
-            match zeros {
-                0 if rest.is_empty() => return Ok(false),
-                0 if begins(rest) => return Ok(true),
-                0 => {
-                    self.progress.set((self.progress.get().0, true));
-                    return Ok(false);
-                }
-                zeros => self.consume(zeros),
-            }
-        }
-    }
-}
-
-/// Whether data begins with a magic, or is the beginning of it where a buffer ends.
-pub(super) fn may_be(data: &[u8], magic: &[u8]) -> bool {
-    data.iter().zip(magic).all(|(found, byte)| found == byte)
 }
 
 /// Whether data begins with a part of a bzip2 file: the size of its blocks, then a block or the end.

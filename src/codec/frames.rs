@@ -6,8 +6,8 @@ use zstd::stream::raw::{CParameter, Decoder as RawDecoder, Encoder, Operation};
 use zstd::zstd_safe;
 
 use super::compression::{Compression, WINDOW_LOGS};
-use super::file::may_be;
-use super::{Counted, FRAMES, Method};
+use super::decoder::{Counted, may_be};
+use super::{FRAMES, Method};
 use crate::bytes::to_u64;
 use crate::io::piece::Piece;
 

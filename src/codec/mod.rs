@@ -45,6 +45,7 @@ macro_rules! with {
 }
 
 mod compression;
+mod decoder;
 mod file;
 #[cfg(feature = "zstd")]
 mod frames;
@@ -52,23 +53,23 @@ pub(crate) mod hash;
 #[cfg(feature = "xz")]
 mod xz;
 
-use std::cell::Cell;
 use std::fmt::Display;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::rc::Rc;
 
 #[cfg(feature = "zlib")]
 pub(crate) use flate2::Crc;
 #[cfg(not(feature = "zlib"))]
 pub(crate) use rawzip::Crc32 as Crc;
 
-use crate::bytes::{add, len_u64, to_u64};
+use crate::bytes::len_u64;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Slice, note_read};
-pub(crate) use compression::deflate;
+use crate::io::meter::{Meter, emit};
+use crate::io::piece::{Piece, Writer, total_len};
 pub use compression::{Compression, WINDOW_LOGS};
+pub(crate) use decoder::Decoder;
 pub(crate) use file::Coding;
 
 /// The level of high compression of LZ4, from 1 to 12. Higher ones take three times as long for 1 % less.
@@ -274,77 +275,30 @@ impl Form {
     }
 }
 
-/// A reader of inflated bytes.
-pub(crate) struct Decoder<'d> {
-    inflated: Box<dyn Read + 'd>,
-    progress: Rc<Cell<Progress>>,
-    /// The number of inflated bytes so far.
-    pub(crate) produced: u64,
-    /// The reason of a failure that is not the operating system's.
-    pub(crate) failure: Option<String>,
-}
-
-/// The number of compressed bytes that a decoder used, and whether they are a file before other data.
-type Progress = (u64, bool);
-
-impl<'d> Decoder<'d> {
-    fn new<R: BufRead + 'd>(
-        reader: R,
-        decode: impl FnOnce(Counted<R>) -> io::Result<Box<dyn Read + 'd>>,
-    ) -> io::Result<Self> {
-        let progress = Rc::<Cell<Progress>>::default();
-        let inflated = decode(Counted { reader, progress: Rc::clone(&progress) })?;
-        Ok(Self { inflated, progress, produced: 0, failure: None })
-    }
-
-    /// The number of compressed bytes that were needed so far.
-    pub(crate) fn used(&self) -> u64 {
-        self.progress.get().0
-    }
-
-    /// The offset of other data after the end of a compressed file, if it was read to its end.
-    pub(crate) fn trailing(&self) -> Option<u64> {
-        let (used, is_before_other_data) = self.progress.get();
-        is_before_other_data.then_some(used)
-    }
-}
-
-impl Read for Decoder<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inflated.read(buffer);
-        match &read {
-            Ok(count) => add(&mut self.produced, to_u64(*count)),
-            Err(error) if error.raw_os_error().is_none() => self.failure = Some(error.to_string()),
-            Err(_) => {}
-        }
-        read
-    }
-}
-
-/// Compressed bytes, which are counted.
-struct Counted<R> {
-    reader: R,
-    progress: Rc<Cell<Progress>>,
-}
-
-impl<R: BufRead> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.fill_buf()?.read(buffer)?;
-        self.consume(count);
-        Ok(count)
-    }
-}
-
-impl<R: BufRead> BufRead for Counted<R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.reader.fill_buf()
-    }
-
-    fn consume(&mut self, count: usize) {
-        let (used, is_before_other_data) = self.progress.get();
-        self.progress.set((used.saturating_add(to_u64(count)), is_before_other_data));
-        self.reader.consume(count);
-    }
+/// Writes the pieces as one stream that starts at `start`. Returns its length in bytes.
+///
+/// The result depends only on the pieces and the settings, not on the machine or its number of threads.
+pub(crate) fn deflate<W: Write + Seek>(
+    pieces: &[Piece<'_>],
+    compression: &Compression,
+    start: u64,
+    to: &mut Writer<'_, W>,
+    meter: &mut Meter<'_>,
+) -> Result<u64> {
+    let path = to.path;
+    to.seek(SeekFrom::Start(start))?;
+    let mut work = |out: &mut dyn Write| emit(pieces, &mut Writer { out, path }, meter);
+    match compression.method {
+        Method::Zlib => Form::Zlib.write(compression.level, &mut to.out, path, work).map(drop),
+        Method::Zstd => with!("zstd", {
+            let encoder = frames::encoder(pieces, total_len(pieces)?, compression).with_path(path)?;
+            let mut encoder = zstd::Encoder::with_encoder(&mut to.out, encoder);
+            work(&mut encoder)?;
+            encoder.finish().with_path(path).map(drop)
+        }),
+    }?;
+    let end = to.seek(SeekFrom::Current(0))?;
+    end.checked_sub(start).ok_or_else(|| Error::internal("the compressed data ends before its start"))
 }
 
 /// Why a method cannot be used.

@@ -5,8 +5,7 @@ use std::thread;
 
 use liblzma::stream::{Action, MtStreamBuilder, Status, Stream};
 
-use super::Counted;
-use super::file::may_be;
+use super::decoder::{Counted, may_be};
 
 /// The memory of an xz decoder, in bytes: all of it, and that up to which it uses several threads. `xz -9` needs 65 MiB
 /// for one thread.

@@ -10,15 +10,15 @@ use object::{FileKind, archive};
 use super::host::elf::EM_INTELGT;
 use super::package::{aks2, cpio, rpm, tar};
 use super::text::Text;
-use super::{bitcode, compressed, fatbin, kpack, offload_binary, ptx, syclbin};
+use super::{bitcode, compressed, fatbin, kpack, offload_binary, ptx, spirv};
 use crate::bytes::{array, is_text, len_u64, slice};
 use crate::codec::Coding;
 
 /// The types of ELF files without a machine that Intel's OpenCL compiler writes.
 const ET_OPENCL: std::ops::RangeInclusive<u16> = 0xff01..=0xff05;
 
-/// The first word of a SPIR-V module. It sets the byte order of all words.
-pub(crate) const SPIR_V: u32 = 0x0723_0203;
+/// The magic of SYCLBIN files of version 1. It is here because SYCLBIN files identify what is in them.
+pub(crate) const SYCLBIN: [u8; 4] = 0x5359_4249_u32.to_le_bytes();
 
 /// A format, identified by the first bytes. The rest may be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,11 +129,11 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 39] = [
     (0, &bitcode::WRAPPER_MAGIC, Magic::Bitcode),
     (0, b"PK\x03\x04", Magic::Zip),
     (0, b"PK\x05\x06", Magic::Zip),
-    (0, &SPIR_V.to_le_bytes(), Magic::SpirV),
-    (0, &SPIR_V.to_be_bytes(), Magic::SpirV),
+    (0, &spirv::MAGIC.to_le_bytes(), Magic::SpirV),
+    (0, &spirv::MAGIC.to_be_bytes(), Magic::SpirV),
     (0, &fatbin::MAGIC, Magic::FatBinary),
     (0, &kpack::MAGIC, Magic::Kpack),
-    (0, &syclbin::MAGIC, Magic::SyclBin),
+    (0, &SYCLBIN, Magic::SyclBin),
     (0, b"\x7fELF", Magic::BrokenElf),
     (0, b"\0asm", Magic::Wasm),
     (0, cpio::MAGICS[0], Magic::Cpio),

@@ -13,8 +13,10 @@
 use std::mem::replace;
 use std::ops::Range;
 
-use super::magic::SPIR_V;
 use crate::bytes::{array, len_of, span};
+
+/// The first word of a module. It sets the byte order of all words.
+pub(crate) const MAGIC: u32 = 0x0723_0203;
 
 /// The length of the header in bytes.
 pub(crate) const HEADER_LEN: u64 = 20;
@@ -52,7 +54,7 @@ pub(crate) fn width(data: &[u8]) -> Option<Width> {
 
 /// Reads the word at an offset, in the byte order of a module.
 pub(crate) fn words(data: &[u8]) -> impl Fn(u64) -> Option<u32> {
-    let is_little = data.starts_with(&SPIR_V.to_le_bytes());
+    let is_little = data.starts_with(&MAGIC.to_le_bytes());
     move |offset| array(data, offset).map(if is_little { u32::from_le_bytes } else { u32::from_be_bytes })
 }
 
@@ -86,7 +88,7 @@ mod tests {
     use super::*;
 
     fn module(words: &[u32], encode: fn(u32) -> [u8; 4]) -> Vec<u8> {
-        let header = [SPIR_V, 0x1_0000, 0, 1, 0];
+        let header = [MAGIC, 0x1_0000, 0, 1, 0];
         header.iter().chain(words).flat_map(|word| encode(*word)).collect()
     }
 

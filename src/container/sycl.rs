@@ -33,7 +33,7 @@ use super::archive::{Archive, Location};
 use super::host::elf;
 use super::host::wrapper::Map;
 use super::limits::{Limits, check_entry_count};
-use super::magic::{Magic, SPIR_V, elf_machine};
+use super::magic::{Magic, elf_machine};
 use super::packed::{End, Packed};
 use super::spirv::{self, Width};
 use super::{Part, bitcode};
@@ -245,7 +245,8 @@ fn without_zeros(bytes: &[u8]) -> u64 {
 /// The length of the SPIR-V module at the start of some bytes: its instructions end at the header of another module, or
 /// at a word that is not an instruction.
 fn spirv_len(data: &[u8]) -> Option<u64> {
-    let is_own = |first: u32, range: &Range<u64>| first != SPIR_V && !range.is_empty() && range.end <= len_u64(data);
+    let is_own =
+        |first: u32, range: &Range<u64>| first != spirv::MAGIC && !range.is_empty() && range.end <= len_u64(data);
     let own = spirv::instructions(data).take_while(|(first, range)| is_own(*first, range));
     let len = own.last().map_or(spirv::HEADER_LEN, |(_, range)| range.end);
     (len <= len_u64(data)).then_some(len)
@@ -357,7 +358,7 @@ mod tests {
     #[test]
     fn modules_end_at_the_next_one_or_at_zeros() {
         let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-        let module = words(&[SPIR_V, 0x1_0000, 0, 1, 0, 0x2_0011, 6, 0x3_000e, 2, 2]);
+        let module = words(&[spirv::MAGIC, 0x1_0000, 0, 1, 0, 0x2_0011, 6, 0x3_000e, 2, 2]);
         for after in [&b""[..], &[0; 8], &module, b"\x7fELF", b"x"] {
             assert_eq!(spirv_len(&[&module, after].concat()), Some(40), "{after:?}");
         }
@@ -375,7 +376,7 @@ mod tests {
 
     #[test]
     fn what_no_table_has_is_found_between_the_images() {
-        let module = [SPIR_V, 0x1_0000, 0, 1, 0, 0x2_0011, 6].map(u32::to_le_bytes).concat();
+        let module = [spirv::MAGIC, 0x1_0000, 0, 1, 0, 0x2_0011, 6].map(u32::to_le_bytes).concat();
         let section = [&module[..], &[0; 4], &frame(0x20, &[3], b""), &[0; 3], &module, &[0; 9]].concat();
         let found = |images: &[Image]| {
             let of = |part: &Part| match part {

@@ -43,6 +43,7 @@
 use std::ops::Range;
 
 use super::limits::{Allowance, Limits, NAME_MAX, check_entry_count};
+use super::magic::SYCLBIN;
 use super::offload_binary::{ImageInfo, ImageKind, OffloadBinary};
 use super::stream::Compressed;
 use super::sycl;
@@ -51,9 +52,6 @@ use crate::bytes::{self, Bounds, Cursor, add, len_of, len_u64, shifted, slice, t
 use crate::display::shown;
 use crate::error::{Malformed, Result};
 use crate::io::input::Slice;
-
-/// The first bytes of version 1.
-pub(crate) const MAGIC: [u8; 4] = 0x5359_4249_u32.to_le_bytes();
 
 /// The length of the header of version 1, and of each header that follows it.
 const HEADER_LEN: u64 = 56;
@@ -79,7 +77,7 @@ impl SyclBin {
     /// Whether entries that were read are parts of a SYCLBIN file.
     pub(crate) fn is_form_of(entries: &[Entry], head: &[u8]) -> bool {
         let kind = entries.first().and_then(|entry| entry.image.as_ref()).map(|image| image.image_kind);
-        kind.map_or_else(|| head.starts_with(&MAGIC), |kind| kind == ImageKind::SyclBin)
+        kind.map_or_else(|| head.starts_with(&SYCLBIN), |kind| kind == ImageKind::SyclBin)
     }
 }
 
@@ -90,7 +88,7 @@ impl Container for SyclBin {
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         let reader = Reader { data, is_whole: len_u64(data) >= total, base };
-        if data.starts_with(&MAGIC) {
+        if data.starts_with(&SYCLBIN) {
             return reader.version_1(0..total).map(Some);
         }
         let Some(contents) = OffloadBinary::default().read(data, total, base)? else { return Ok(None) };
@@ -168,8 +166,8 @@ impl<'a> Reader<'a> {
     }
 
     fn has_magic(&self, image: &Range<u64>) -> Result<bool, Malformed> {
-        let head = self.cursor(image).take(len_of(image).min(len_u64(&MAGIC)), "the image of a SYCLBIN file")?;
-        Ok(head == MAGIC)
+        let head = self.cursor(image).take(len_of(image).min(len_u64(&SYCLBIN)), "the image of a SYCLBIN file")?;
+        Ok(head == SYCLBIN)
     }
 
     /// Keeps a fault of one part, unless it may only mean that more bytes of the file are needed.
@@ -269,7 +267,7 @@ impl<'a> Reader<'a> {
     fn version_1(&self, image: Range<u64>) -> Result<Contents, Malformed> {
         let bounds = self.bounds(&image);
         let mut cursor = self.cursor(&image);
-        cursor.take(len_u64(&MAGIC), "the magic of the SYCLBIN file")?;
+        cursor.take(len_u64(&SYCLBIN), "the magic of the SYCLBIN file")?;
         let version = cursor.u32("the version of the SYCLBIN file")?;
         if version != 1 {
             return Err(cursor.invalid("SYCLBIN version", version, "1 after this magic"));

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 
 use offload_bundle::kernels::Kernel;
 
-use super::report::Row;
+use super::row::Row;
 use crate::cli::print::table::Column;
 
 /// A column with numbers.

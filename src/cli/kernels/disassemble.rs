@@ -12,7 +12,7 @@ use offload_bundle::display::printable;
 use offload_bundle::io::Input;
 use offload_bundle::scan::{CodeObject, ContentKind, Scan};
 
-use super::report::Row;
+use super::row::Row;
 
 /// The number of code objects of a file that are disassembled. More are an error: nobody reads them.
 const CODE_OBJECTS_MAX: usize = 100;

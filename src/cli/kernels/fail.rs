@@ -5,7 +5,7 @@ use offload_bundle::kernels::Kernel;
 use offload_bundle::serialized::Failure;
 
 use super::column::spills;
-use super::report::Row;
+use super::row::Row;
 use crate::cli::conditions::Condition;
 use crate::cli::print::units::count;
 

@@ -6,6 +6,7 @@ mod disassemble;
 mod fail;
 pub(super) mod json;
 pub(super) mod report;
+mod row;
 pub(super) mod table;
 
 use std::cell::RefCell;
@@ -146,7 +147,7 @@ impl Options for KernelsOptions {
             }
             let mut rows = files.map(|file| file.rows);
             let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
-            let rows: &mut dyn Iterator<Item = Vec<report::Row>> = match &mut sorted {
+            let rows: &mut dyn Iterator<Item = Vec<row::Row>> = match &mut sorted {
                 Some(sorted) => sorted,
                 None => &mut rows,
             };

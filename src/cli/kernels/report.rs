@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use offload_bundle::display::{printable_name, printable_start};
 use offload_bundle::job::{CodeObjectKernels, KernelList, Matches};
-use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::CodeObject;
 use offload_bundle::{Error, parallel};
 
@@ -14,6 +13,7 @@ use super::column::SortKey;
 use super::demangle::Demangler;
 use super::disassemble::Contents;
 use super::fail::Failing;
+use super::row::Row;
 use crate::cli::conditions::Condition;
 
 /// The longest name that is shown in full: in characters, or in bytes if it is mangled.
@@ -21,17 +21,6 @@ const SHOWN_MAX: usize = 16 << 10;
 
 /// The number of names that a thread demangles at a time.
 const NAMES_AT_A_TIME: usize = 256;
-
-/// A kernel of a code object.
-#[derive(Debug)]
-pub(in crate::cli) struct Row {
-    pub(super) code_object: Arc<CodeObject>,
-    /// The target ID, or else the triple or the ID of the entry; safe to print on a terminal.
-    pub(super) gpu: Arc<str>,
-    /// The demangled name, safe to print on a terminal.
-    pub(super) name: Arc<str>,
-    pub(super) kernel: Kernel,
-}
 
 /// The kernels of a file that are asked for.
 #[derive(Debug)]
