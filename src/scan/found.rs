@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Unread;
 use super::code_object::{BundleInfo, CodeObjectRef, Locator};
-use super::kpack::Split;
 use super::place::Place;
 use crate::code::target;
-use crate::container::kpack::KpackArchive;
+use crate::container::kpack::{KpackArchive, Reference};
 use crate::container::sequence::Bundle;
 use crate::error::{Error, Result};
 use crate::io::input::Slice;
@@ -114,6 +114,38 @@ pub enum Finding<'f> {
         /// The fault, with the file name.
         error: Error,
     },
+}
+
+/// A split library: its reference, and the archives that it leads to.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Split<'f> {
+    /// The reference.
+    pub reference: &'f Reference,
+    /// The indices in the wrappers of the library, in the order of their section.
+    pub indices: &'f [u32],
+    /// The archives that exist; none if the reference was not followed.
+    pub archives: Option<&'f [Followed]>,
+}
+
+impl Split<'_> {
+    /// The number of code objects in the archives that the library loads.
+    pub fn code_objects(&self) -> usize {
+        let counts = self.archives.unwrap_or_default().iter().map(|followed| followed.code_objects);
+        counts.sum()
+    }
+}
+
+/// An archive that a reference leads to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Followed {
+    /// Its canonical path.
+    pub path: PathBuf,
+    /// Its table of contents; none if it cannot be read.
+    pub archive: Option<KpackArchive>,
+    /// The number of code objects in it that the library loads.
+    pub code_objects: usize,
 }
 
 /// What a walk passes on.

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::found::{Finding, Format};
+use super::found::{Finding, Followed, Format, Split};
 use super::place::{Place, Step};
 use super::walk::{Spot, Walk};
 use crate::bytes::len_u64;
@@ -303,38 +303,6 @@ impl Walk<'_, '_, '_> {
         }
         Ok(Followed { path, archive: Some(archive), code_objects })
     }
-}
-
-/// A split library: its reference, and the archives that it leads to.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Split<'f> {
-    /// The reference.
-    pub reference: &'f Reference,
-    /// The indices in the wrappers of the library, in the order of their section.
-    pub indices: &'f [u32],
-    /// The archives that exist; none if the reference was not followed.
-    pub archives: Option<&'f [Followed]>,
-}
-
-impl Split<'_> {
-    /// The number of code objects in the archives that the library loads.
-    pub fn code_objects(&self) -> usize {
-        let counts = self.archives.unwrap_or_default().iter().map(|followed| followed.code_objects);
-        counts.sum()
-    }
-}
-
-/// An archive that a reference leads to.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Followed {
-    /// Its canonical path.
-    pub path: PathBuf,
-    /// Its table of contents; none if it cannot be read.
-    pub archive: Option<KpackArchive>,
-    /// The number of code objects in it that the library loads.
-    pub code_objects: usize,
 }
 
 #[cfg(test)]

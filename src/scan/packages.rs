@@ -5,26 +5,23 @@
 //! small; others are read over. So the memory and the space that are needed are those of the largest member. (Of a zip file,
 //! as many large members are inflated at a time as there are processors, at most 8, and one may wait.)
 
-use std::cell::Cell;
 use std::io::{self, BufReader, Cursor, Read};
 use std::mem;
 use std::path::Path;
 
 use super::place::{Place, Step};
+use super::stream::{BoundedReader, Explained, Failing, Head, ReadRoom, Stream, UntilFault, error_in};
 use super::walk::{Spot, Walk};
 use super::{Checksums, Finding, Unread};
-use crate::bytes::{len_of, len_u64, to_u64, total};
+use crate::bytes::{len_of, len_u64, total};
 use crate::codec::Coding;
 use crate::container::Limits;
 use crate::container::magic::Magic;
 use crate::container::package::{aks2, cpio, rpm, tar};
-use crate::error::{Error, ErrorKind, Malformed, Result};
+use crate::error::{Error, Result};
 use crate::io::input::{Input, Slice};
 use crate::io::once::{self, head};
 use crate::io::sys;
-
-/// The number of bytes that identify what is read.
-pub(crate) const HEAD: u64 = 4096;
 
 /// The maximum length of all headers of one member, in bytes: its name, its attributes, and where its holes are.
 const HEADERS_MAX: u64 = 1 << 20;
@@ -52,160 +49,9 @@ const LONG_HEADERS: &str = "the headers of a member are longer than 1 MiB";
 const LONG_DATA: &str = "it is larger than the limit";
 const LONG_STREAM: &str = "its stream is longer than its header says";
 
-/// Data that is read once.
-pub(super) struct Stream<'r> {
-    pub(super) reader: &'r mut dyn Read,
-    /// The size in bytes, if it is recorded.
-    pub(super) size: Option<u64>,
-    /// Whether its bytes are charged already.
-    pub(super) is_charged: bool,
-    /// Whether its bytes are those of `source`, rather than inflated from them or a part of them.
-    pub(super) is_source: bool,
-}
-
-/// The first bytes of data that is read once, and why there are no more.
-struct Head {
-    bytes: Vec<u8>,
-    fault: Option<io::Error>,
-}
-
-impl Head {
-    fn read(reader: &mut (impl Read + ?Sized)) -> Self {
-        let mut bytes = Vec::new();
-        let fault = reader.take(HEAD).read_to_end(&mut bytes).err();
-        Self { bytes, fault }
-    }
-}
-
-/// A reader that ends where another one fails, to keep what was read before.
-struct UntilFault<R> {
-    reader: R,
-    fault: Option<io::Error>,
-}
-
-impl<R: Read> Read for UntilFault<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.fault.is_some() {
-            return Ok(0);
-        }
-        match self.reader.read(buffer) {
-            Err(fault) if fault.kind() != io::ErrorKind::Interrupted => {
-                self.fault = Some(fault);
-                Ok(0)
-            }
-            read => read,
-        }
-    }
-}
-
-/// A reader that only fails, once.
-struct Failing<'f>(&'f mut Option<io::Error>);
-
-impl Read for Failing<'_> {
-    fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.take().map_or(Ok(0), Err)
-    }
-}
-
 /// The step to a member. Most archives of file trees name their members `./usr/...`.
 fn step_to(name: &[u8]) -> Step {
     Step::Member(name.strip_prefix(b"./").unwrap_or(name).to_vec())
-}
-
-/// The number of bytes that may be read next. It is kept where both the walk and the reader of an archive can see it.
-struct ReadRoom {
-    left: Cell<u64>,
-    /// The error for data beyond that.
-    beyond: Cell<&'static str>,
-    /// Whether the data has to have that many bytes.
-    is_exact: Cell<bool>,
-    has_failed: Cell<bool>,
-    /// The number of bytes that were read in all.
-    total: Cell<u64>,
-}
-
-impl ReadRoom {
-    /// Room for `most` bytes at most, beyond which the data is too long.
-    fn up_to(most: u64, beyond: &'static str) -> Self {
-        let (left, total) = (Cell::new(most), Cell::new(0));
-        Self { left, beyond: Cell::new(beyond), is_exact: Cell::new(false), has_failed: Cell::new(false), total }
-    }
-
-    fn give(&self, most: u64, beyond: &'static str) {
-        self.left.set(most);
-        self.beyond.set(beyond);
-        self.is_exact.set(false);
-    }
-
-    /// Room for `len` bytes, before which the data must not end.
-    fn give_exactly(&self, len: u64) {
-        self.left.set(len);
-        self.is_exact.set(true);
-    }
-
-    /// What to do about a read of `wanted` bytes that gave `count` of them.
-    fn take(&self, wanted: usize, count: usize) -> io::Result<usize> {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(to_u64(count)));
-        self.total.set(self.total.get().saturating_add(to_u64(count)));
-        match (count, self.is_exact.get()) {
-            (0, true) if wanted > 0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            (1.., false) if left == 0 => Err(once::broken(self.beyond.get())),
-            _ => Ok(count),
-        }
-    }
-}
-
-/// A reader with a limit, which notes whether it has failed.
-struct BoundedReader<'m, R> {
-    reader: R,
-    room: &'m ReadRoom,
-}
-
-impl<R: Read> Read for BoundedReader<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let room = self.room;
-        let left = usize::try_from(room.left.get()).unwrap_or(usize::MAX);
-        // With no room left, a byte more shows whether the data ends here.
-        let most = if left == 0 && room.is_exact.get() { 0 } else { left.max(1) };
-        let part = buffer.len().min(most);
-        let part = buffer.get_mut(..part).unwrap_or_default();
-        let wanted = part.len();
-        let read = self.reader.read(part).and_then(|count| room.take(wanted, count));
-        room.has_failed.set(read.is_err());
-        read
-    }
-}
-
-/// A reader whose errors say what is broken.
-pub(super) struct Explained<R, E> {
-    pub(super) reader: R,
-    pub(super) explain: E,
-}
-
-impl<R: Read, E: Fn(io::Error) -> Error> Read for Explained<R, E> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.reader.read(buffer).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => error,
-            _ => io::Error::other((self.explain)(error)),
-        })
-    }
-}
-
-/// The error of a reader. Those of the operating system, and those that are explained already, stay as they are.
-fn error_in(source: Slice<'_>, what: &str, error: io::Error) -> Error {
-    let error = Error::io(source.path(), error);
-    match error.io_error() {
-        Some(reason) if error.is_io() && reason.raw_os_error().is_none() => {
-            let reason = match reason.kind() {
-                io::ErrorKind::UnexpectedEof => "it ends early".to_owned(),
-                _ => reason.to_string(),
-            };
-            let text = format!("{what} broken: {reason}");
-            Error::malformed(source.path(), Malformed::other(ErrorKind::Malformed, source.offset(), text))
-        }
-        _ => error,
-    }
 }
 
 /// The error for a member that is larger than a limit.

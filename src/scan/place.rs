@@ -1,14 +1,19 @@
 //! Records where device code is in a file: the path through members and sections.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::uri::{Level, Uri};
-use crate::bytes::{len_u64, total};
+use crate::bytes::{add, len_u64, total};
 use crate::display::{printable, printable_name};
 use crate::error::{Error, Result, WithPath};
+
+/// The maximum number of steps that a search numbers. Each takes some 20 bytes of memory.
+const NUMBERED_MAX: usize = 1 << 18;
 
 /// A step into a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -260,6 +265,31 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&printable(&self.file.to_string_lossy()))?;
         self.steps.iter().try_for_each(|step| write!(f, "({step})"))
+    }
+}
+
+/// The numbers of steps with the same name from the same place.
+#[derive(Default)]
+pub(super) struct StepNumbers {
+    state: RandomState,
+    counts: HashMap<u64, u64>,
+}
+
+impl StepNumbers {
+    /// The key of a place from which steps lead.
+    pub(super) fn key(&self, place: &Place) -> u64 {
+        self.state.hash_one(place)
+    }
+
+    /// The number of a step from the place with this key, counted from 1; 0 if there are too many steps to number them.
+    pub(super) fn next(&mut self, place: u64, name: &[u8]) -> u64 {
+        let key = self.state.hash_one((place, name));
+        if self.counts.len() >= NUMBERED_MAX && !self.counts.contains_key(&key) {
+            return 0;
+        }
+        let count = self.counts.entry(key).or_default();
+        add(count, 1);
+        *count
     }
 }
 

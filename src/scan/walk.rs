@@ -7,11 +7,11 @@ use std::path::Path;
 use super::budget::{self, Budget, Spent};
 use super::code_object::{ID_MAX, step_name};
 use super::found::{EntryFacts, Finding, Format, Found, Visit};
-use super::packages::{Explained, Stream};
-use super::place::{Place, Step};
+use super::place::{Place, Step, StepNumbers};
 use super::sections::{self, Holds, ListedSections, Sections};
+use super::stream::{Explained, Stream};
 use super::sycl::ImageTables;
-use super::uri::{Goal, StepNumbers};
+use super::uri::Level;
 use super::wide::BundleReader;
 use super::{Checksums, Scan, Unread, ahead};
 use crate::bytes::{add, len_u64, total};
@@ -58,6 +58,13 @@ pub(super) struct Walk<'a, 'w, 'v> {
     /// What alone is looked for, if the walk is not a search.
     goal: Option<Goal<'w>>,
     visitor: &'w mut Visitor<'v>,
+}
+
+/// The inflated data that a walk looks for. Nothing beside the way to it is searched.
+pub(super) struct Goal<'w> {
+    pub(super) way: &'w [Level],
+    /// Receives the data.
+    pub(super) take: &'w mut dyn FnMut(Slice<'_>) -> Result<()>,
 }
 
 /// The callback of a walk. What it breaks off ends without an error.
