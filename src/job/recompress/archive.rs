@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::super::rewrite::Rewriter;
 use super::Recompressed;
-use super::file::{MemberRewrite, Recompression, Rewritten, may_hold_bundles};
+use super::run::{MemberRewrite, Recompression, Rewritten, may_hold_bundles};
 use crate::bytes::len_u64;
 use crate::container::archive::{Archive, is_debian_package};
 use crate::container::magic::Magic;

@@ -5,12 +5,9 @@ use std::ops::Range;
 use super::super::digest::are_equal;
 use super::super::rewrite::{Rewriter, changed, changed_len};
 use super::bundles::{FileRewrite, container_of, is_fat_object};
-use super::choice::Choice;
-use super::refusals::Refusals;
-use super::span::Span;
-use super::{Recompress, Recompressed, Replacing, archive, object, unsupported, wheel};
+use super::run::{MemberRewrite, Recompression, Rewritten, is_program};
+use super::{Recompress, Recompressed, archive, object, unsupported, wheel};
 use crate::bytes::len_of;
-use crate::codec::Codec;
 use crate::container::archive::is_debian_package;
 use crate::container::host::elf::Header;
 use crate::container::host::gaps::{elf, pe};
@@ -22,53 +19,9 @@ use crate::event::Observer;
 use crate::io::input::{Input, Slice};
 use crate::io::output::Output;
 use crate::io::piece::Change;
-use crate::scan::{Budget, Place, bundle_sections, is_zip, movable_sections};
+use crate::scan::{Place, bundle_sections, is_zip, movable_sections};
 
-/// The state of a recompression: what all files have in common that it rewrites.
-pub(super) struct Recompression<'j> {
-    pub(super) job: &'j Recompress,
-    /// The limit on the total inflated size of all bundles, as in a search.
-    pub(super) budget: Budget,
-    pub(super) result: Recompressed,
-    pub(super) choice: Choice<'j>,
-    /// The only change, if one code object is replaced.
-    pub(super) replacing: Option<Replacing<'j>>,
-    pub(super) refusals: Refusals,
-    pub(super) span: Span,
-}
-
-/// A rewritten file.
-pub(super) struct Rewritten {
-    /// The file; incomplete if it holds no bundles.
-    pub(super) output: Output,
-    /// Its numbers.
-    pub(super) result: Recompressed,
-    /// Whether all code objects for devices were removed.
-    pub(super) is_emptied: bool,
-}
-
-/// A rewritten member.
-pub(super) struct MemberRewrite {
-    /// The new contents; none if it is unchanged.
-    pub(super) new: Option<Input>,
-    pub(super) result: Recompressed,
-    pub(super) is_emptied: bool,
-}
-
-impl<'j> Recompression<'j> {
-    /// A recompression of a file of `len` bytes.
-    pub(super) fn new(job: &'j Recompress, len: u64) -> Self {
-        Self {
-            job,
-            budget: Budget::new(job.limits, len),
-            result: Recompressed::default(),
-            choice: Choice::new(job),
-            replacing: None,
-            refusals: Refusals::default(),
-            span: Span { start: 0, len, of: len },
-        }
-    }
-
+impl Recompression<'_> {
     pub(super) fn rewrite_file(
         &mut self,
         data: Slice<'_>,
@@ -86,12 +39,6 @@ impl<'j> Recompression<'j> {
                 Ok(output)
             }
         }
-    }
-
-    /// Whether a file from which this number of code objects was removed must be written even if it is not smaller.
-    pub(super) fn must_change(&self, dropped: usize) -> bool {
-        let is_converted = self.job.compression.is_none() || self.job.fatbin_codec == Some(Codec::Lz4);
-        dropped > 0 || is_converted || self.replacing.is_some()
     }
 
     /// Rewrites a member of an archive or a zip file, at a place.
@@ -266,11 +213,6 @@ impl<'j> Recompression<'j> {
     }
 }
 
-/// Whether a file has sections, in which bundles stay at their offsets.
-pub(super) fn is_program(magic: Magic) -> bool {
-    magic.is_elf() || magic == Magic::Pe
-}
-
 /// A temporary file with some changes; none if there are none.
 fn aside(data: Slice<'_>, changes: Option<Vec<Change<'_>>>) -> Result<Option<Input>> {
     let changed = |changes: Vec<_>| changed(data, &changes, Output::aside()?)?.into_input(data.path());
@@ -280,10 +222,4 @@ fn aside(data: Slice<'_>, changes: Option<Vec<Change<'_>>>) -> Result<Option<Inp
 fn zip_after_other_data(data: Slice<'_>) -> Error {
     let reason = "it is a zip file after other data; recompress the zip file alone, then put that data before it";
     Error::refused(ErrorKind::Unsupported, data.path(), None, reason)
-}
-
-/// Whether a member of this kind may hold bundles that can be rewritten.
-pub(super) fn may_hold_bundles(magic: Magic) -> bool {
-    let is_bundle = matches!(magic, Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::FatBinary);
-    is_bundle || is_program(magic)
 }

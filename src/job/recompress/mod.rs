@@ -8,6 +8,7 @@ mod form;
 mod object;
 mod record;
 mod refusals;
+mod run;
 mod span;
 mod unsupported;
 mod wheel;
@@ -26,7 +27,7 @@ use crate::io::input::{Accept, Slice};
 use crate::io::output::{self, Output};
 use crate::runtime::Device;
 use crate::scan::Selection;
-use file::{Recompression, is_program};
+use run::{Recompression, is_program};
 
 pub use choice::{Missed, Removed};
 

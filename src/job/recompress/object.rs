@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::rewrite::{Rewriter, changed, changed_len};
 use super::Recompressed;
 use super::bundles::{FileRewrite, Moved};
-use super::file::{Recompression, Rewritten};
+use super::run::{Recompression, Rewritten};
 use crate::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
