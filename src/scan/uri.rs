@@ -63,7 +63,7 @@ impl Uri {
     /// Reads a URI.
     ///
     /// # Errors
-    /// an [`Error`] of the kind [`Usage`](ErrorKind::Usage) for anything else.
+    /// an [`Error`] of the kind [`Usage`](crate::error::ErrorKind::Usage) for anything else.
     pub fn parse(uri: &OsStr) -> Result<Self> {
         Self::read(uri.as_encoded_bytes()).map_err(|reason| Error::usage(&format!("'{}': {reason}", uri.display())))
     }
