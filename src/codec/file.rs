@@ -53,7 +53,7 @@ impl Coding {
                     next: |part: Part<_>| Part::new(part.into_inner()),
                 }))
             }),
-            Self::Zstd => with!("zstd", Ok(Box::new(super::frames::File::new(reader)?))),
+            Self::Zstd => with!("zstd", Ok(Box::new(super::frames::ZstdFile::new(reader)?))),
         })
     }
 }

@@ -139,19 +139,19 @@ fn begins_frame(data: &[u8]) -> bool {
 }
 
 /// A reader of the frames of a zstd file.
-pub(super) struct File<R> {
+pub(super) struct ZstdFile<R> {
     reader: Counted<R>,
     decoder: RawDecoder<'static>,
     is_in_frame: bool,
 }
 
-impl<R: BufRead> File<R> {
+impl<R: BufRead> ZstdFile<R> {
     pub(super) fn new(reader: Counted<R>) -> io::Result<Self> {
         Ok(Self { reader, decoder: RawDecoder::new()?, is_in_frame: true })
     }
 }
 
-impl<R: BufRead> Read for File<R> {
+impl<R: BufRead> Read for ZstdFile<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !buffer.is_empty() {
             if !self.is_in_frame && !self.reader.goes_on(begins_frame)? {

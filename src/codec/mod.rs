@@ -2,9 +2,9 @@
 //!
 //! | data | type | read | written |
 //! |---|---|---|---|
-//! | the stream of a compressed container | [`Method`] | [`Form::open`] | [`deflate`] |
-//! | code objects that a container compresses one by one, or a few together | [`Codec`] | [`Form::open`], [`inflate_block`] | [`Codec::compress`] |
-//! | a member of a zip file | [`Form`] | [`Form::inflate`] | [`Form::write`] |
+//! | the stream of a compressed container | [`Method`] | [`StreamForm::open`] | [`deflate`] |
+//! | code objects that a container compresses one by one, or a few together | [`Codec`] | [`StreamForm::open`], [`inflate_block`] | [`Codec::compress`] |
+//! | a member of a zip file | [`StreamForm`] | [`StreamForm::inflate`] | [`StreamForm::write`] |
 //! | a whole file | [`Coding`] | [`Coding::inflate`] | |
 //!
 //! Decoders find what is broken in the data, and refuse zstd windows that its inflated size does not need. Recorded sizes are for
@@ -129,10 +129,10 @@ impl Method {
     }
 
     /// The form of the stream.
-    pub(crate) fn form(self) -> Form {
+    pub(crate) fn form(self) -> StreamForm {
         match self {
-            Self::Zlib => Form::Zlib,
-            Self::Zstd => Form::Frames,
+            Self::Zlib => StreamForm::Zlib,
+            Self::Zstd => StreamForm::Frames,
         }
     }
 
@@ -179,7 +179,7 @@ impl Codec {
         note_read(len_u64(data));
         match self {
             Self::Unknown => Err(Error::usage("the method of compression is not known")),
-            Self::Zlib => Form::Zlib.write(level, Vec::new(), name, |out| out.write_all(data).with_path(name)),
+            Self::Zlib => StreamForm::Zlib.write(level, Vec::new(), name, |out| out.write_all(data).with_path(name)),
             Self::Lz4 => with!("lz4", "LZ4", {
                 let mode = lz4::block::CompressionMode::HIGHCOMPRESSION(LZ4_LEVEL);
                 lz4::block::compress(data, Some(mode), false).with_path(name)
@@ -212,7 +212,7 @@ pub(crate) fn checksum(crc: &Crc) -> u32 {
 
 /// The form of compressed data that is read from start to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum StreamForm {
     /// One stream of DEFLATE without a header.
     Deflate,
     /// One zlib stream.
@@ -223,7 +223,7 @@ pub(crate) enum Form {
     Frames,
 }
 
-impl Form {
+impl StreamForm {
     /// A reader of the inflated bytes of a container or code object (`what`) at `offset`, or the error that names it.
     pub(crate) fn open<'d>(self, stored: Slice<'d>, inflated: u64, what: &str, offset: u64) -> Result<Decoder<'d>> {
         self.inflate(stored, inflated).map_err(|error| match error.kind() {
@@ -289,7 +289,7 @@ pub(crate) fn deflate<W: Write + Seek>(
     to.seek(SeekFrom::Start(start))?;
     let mut work = |out: &mut dyn Write| emit(pieces, &mut Writer { out, path }, meter);
     match compression.method {
-        Method::Zlib => Form::Zlib.write(compression.level, &mut to.out, path, work).map(drop),
+        Method::Zlib => StreamForm::Zlib.write(compression.level, &mut to.out, path, work).map(drop),
         Method::Zstd => with!("zstd", {
             let encoder = frames::encoder(pieces, total_len(pieces)?, compression).with_path(path)?;
             let mut encoder = zstd::Encoder::with_encoder(&mut to.out, encoder);

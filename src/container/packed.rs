@@ -9,10 +9,10 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::fatbin::{ImageKind, plain_len};
+use super::fatbin::{CudaKind, plain_len};
 use super::limits::Limits;
 use crate::bytes::{len_of, len_u64};
-use crate::codec::{self, Codec, Form};
+use crate::codec::{self, Codec, StreamForm};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
@@ -48,7 +48,7 @@ pub(super) enum End {
     /// It is recorded, and a zero byte follows.
     BeforeZero,
     /// The code object, of this kind, is padded to 8.
-    Padded(ImageKind),
+    Padded(CudaKind),
 }
 
 impl Packed {
@@ -89,7 +89,7 @@ impl Packed {
             return None;
         }
         // From memory: a failure to read the file is found at the end of the job.
-        let decoder = Form::Frame.decoder(data.range(&self.stored)?.bytes(), self.inflated).ok()?;
+        let decoder = StreamForm::Frame.decoder(data.range(&self.stored)?.bytes(), self.inflated).ok()?;
         let mut head = Vec::new();
         decoder.take(len.min(self.inflated)).read_to_end(&mut head).ok()?;
         Some(head)
@@ -134,9 +134,9 @@ impl Packed {
         let limits = Limits { inflated: self.limit, ..Limits::default() };
         limits.check(WHAT, stored.offset(), self.inflated).with_path(data.path())?;
         let input = match self.codec {
-            Codec::Zlib => self.inflate_stream(stored, Form::Zlib),
+            Codec::Zlib => self.inflate_stream(stored, StreamForm::Zlib),
             Codec::Lz4 => self.inflate_block(stored),
-            Codec::Zstd => self.inflate_stream(stored, Form::Frame),
+            Codec::Zstd => self.inflate_stream(stored, StreamForm::Frame),
             Codec::Unknown => Err(unsupported(stored, "its compression is not known, or it is obfuscated")),
         }?;
         if self.end == End::BeforeZero && input.bytes().last() != Some(&0) {
@@ -160,7 +160,7 @@ impl Packed {
         }
     }
 
-    fn inflate_stream(&self, stored: Slice<'_>, form: Form) -> Result<Input> {
+    fn inflate_stream(&self, stored: Slice<'_>, form: StreamForm) -> Result<Input> {
         let mut decoder = form.open(stored, self.inflated, WHAT, stored.offset())?;
         let spooled = Input::spool(stored.path(), decoder.by_ref().take(self.inflated.saturating_add(1)));
         let count = decoder.produced;
@@ -259,8 +259,8 @@ mod tests {
             (0..98, End::Exact, true, true, 39),
             (50..100, End::Exact, true, true, 20),
             (0..0, End::Exact, true, true, 0),
-            (0..100, End::Padded(ImageKind::Cubin), false, true, 40),
-            (0..25, End::Padded(ImageKind::Cubin), false, true, 10),
+            (0..100, End::Padded(CudaKind::Cubin), false, true, 40),
+            (0..25, End::Padded(CudaKind::Cubin), false, true, 10),
         ] {
             let (stored, codec) = (7..47, Codec::Zstd);
             let packed = Packed { stored, codec, inflated: 100, range, end, limit: u64::MAX };

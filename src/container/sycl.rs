@@ -29,7 +29,7 @@ use std::ops::Range;
 
 use object::elf::EM_X86_64;
 
-use super::archive::{Archive, Location};
+use super::archive::{Archive, MemberLocation};
 use super::host::elf;
 use super::host::wrapper::Map;
 use super::limits::{Limits, check_entry_count};
@@ -257,7 +257,7 @@ fn archive_len(data: &[u8]) -> Option<u64> {
     let mut end = None;
     for member in Archive::read(data).ok()?.members() {
         match member.ok().map(|member| member.location) {
-            Some(Location::Inside(content)) => end = Some(content.end()),
+            Some(MemberLocation::Inside(content)) => end = Some(content.end()),
             _ => break,
         }
     }

@@ -111,7 +111,7 @@ impl Container for SyclBin {
 
 /// What the metadata of an IR module or native image record.
 #[derive(Default)]
-struct Recorded {
+struct Metadata {
     triple: Vec<u8>,
     arch: Vec<u8>,
 }
@@ -288,7 +288,7 @@ impl<'a> Reader<'a> {
         let code = bounds.claim(padded, code_len, "the table of code")?;
         let len = code.end;
         let [metadata, code] = [metadata, code].map(|table| shifted(&table, image.start));
-        let mut tables = Tables { metadata, code, left: Allowance::new(metadata_len) };
+        let mut tables = V1Tables { metadata, code, left: Allowance::new(metadata_len) };
 
         let (mut entries, mut faults) = (Vec::new(), Vec::new());
         let [start, size] = global;
@@ -320,7 +320,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The number of IR modules and native images of the abstract module whose header is next. `most` are those of the file.
-    fn abstract_module(&self, cursor: &mut Cursor<'_>, tables: &mut Tables, most: [u32; 2]) -> Result<u64, Malformed> {
+    fn abstract_module(
+        &self,
+        cursor: &mut Cursor<'_>,
+        tables: &mut V1Tables,
+        most: [u32; 2],
+    ) -> Result<u64, Malformed> {
         let at = cursor.offset();
         let what = "the header of an abstract module";
         let [start, size] = [cursor.u64(what)?, cursor.u64(what)?];
@@ -337,7 +342,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The entry for some code. Without a recorded triple, the content tells it.
-    fn entry(&self, info: ImageInfo, recorded: Recorded, code: Range<u64>) -> Result<Entry, Malformed> {
+    fn entry(&self, info: ImageInfo, recorded: Metadata, code: Range<u64>) -> Result<Entry, Malformed> {
         let string = |key: &[u8], found: Vec<u8>| match found.is_empty() {
             true => info.string(key).unwrap_or_default().to_vec(),
             false => found,
@@ -354,7 +359,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads property sets, which may be empty.
-    fn properties(&self, range: &Range<u64>) -> Result<Recorded, Malformed> {
+    fn properties(&self, range: &Range<u64>) -> Result<Metadata, Malformed> {
         let at = self.at(range);
         let text = self.cursor(range).take(len_of(range), "the metadata of a SYCLBIN file")?;
         properties(text).map_err(|problem| Malformed::fault("SYCLBIN metadata", at, problem))
@@ -362,13 +367,13 @@ impl<'a> Reader<'a> {
 }
 
 /// The tables of version 1, and how many bytes of the metadata are still to be used.
-struct Tables {
+struct V1Tables {
     metadata: Range<u64>,
     code: Range<u64>,
     left: Allowance,
 }
 
-impl Tables {
+impl V1Tables {
     /// A range of the table of metadata that a header at an offset names.
     fn metadata(&mut self, reader: &Reader<'_>, start: u64, size: u64, at: u64) -> Result<Range<u64>, Malformed> {
         let range = reader.bounds(&self.metadata).claim(start, size, "metadata of a SYCLBIN file")?;
@@ -379,8 +384,8 @@ impl Tables {
 }
 
 /// The target and the architecture in property sets, or what is wrong with these.
-fn properties(text: &[u8]) -> Result<Recorded, String> {
-    let mut recorded = Recorded::default();
+fn properties(text: &[u8]) -> Result<Metadata, String> {
+    let mut recorded = Metadata::default();
     let mut is_in_set = false;
     for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         let wrong = |what: &str| Err(format!(": {what}: '{}'", shown(line)));

@@ -50,12 +50,12 @@ impl Text {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+enum MarkerSide {
     Start,
     End,
 }
 
-impl Side {
+impl MarkerSide {
     fn word(self) -> &'static str {
         match self {
             Self::Start => "__START__ ",
@@ -67,7 +67,7 @@ impl Side {
 /// A marker line in the data.
 #[derive(Clone, Copy, Debug)]
 struct Marker<'a> {
-    side: Side,
+    side: MarkerSide,
     /// The offset of its leading newline, or 0 at the start of the data.
     begin: usize,
     /// The offset of its comment.
@@ -88,16 +88,16 @@ impl Text {
             .iter()
             .flat_map(|member| {
                 [
-                    Piece::Bytes(self.marker_line(Side::Start, &member.id)),
+                    Piece::Bytes(self.marker_line(MarkerSide::Start, &member.id)),
                     Piece::Input(member.content),
-                    Piece::Bytes(self.marker_line(Side::End, &member.id)),
+                    Piece::Bytes(self.marker_line(MarkerSide::End, &member.id)),
                 ]
             })
             .collect();
         Ok(pieces)
     }
 
-    fn marker_line(&self, side: Side, id: &str) -> Vec<u8> {
+    fn marker_line(&self, side: MarkerSide, id: &str) -> Vec<u8> {
         format!("\n{} {MAGIC}{}{id}\n", self.comment, side.word()).into_bytes()
     }
 
@@ -140,7 +140,7 @@ impl Text {
                 let end = begin + self.marker_line(side, &member.id).len();
                 Marker { side, begin, line: begin + 1, end, id }
             };
-            let start = own(Side::Start, at);
+            let start = own(MarkerSide::Start, at);
             let within = self.markers(content).take(left).map(|marker| {
                 // The newlines around a content are those of the lines of its entry.
                 let line = start.end + marker.line;
@@ -153,7 +153,7 @@ impl Text {
             let before = lines.len();
             lines.extend(within);
             left -= lines.len() - before;
-            let end = own(Side::End, start.end + content.len());
+            let end = own(MarkerSide::End, start.end + content.len());
             lines.push((end, None));
             at = end.end;
         }
@@ -163,7 +163,11 @@ impl Text {
     /// The length in bytes of a bundle with exactly these entries.
     pub(crate) fn len_of(&self, entries: &[Entry]) -> u64 {
         let line = |side, entry: &Entry| len_u64(&self.marker_line(side, "")) + len_u64(&entry.id);
-        total(entries.iter().flat_map(|entry| [line(Side::Start, entry), entry.size(), line(Side::End, entry)]))
+        total(
+            entries
+                .iter()
+                .flat_map(|entry| [line(MarkerSide::Start, entry), entry.size(), line(MarkerSide::End, entry)]),
+        )
     }
 
     /// All marker lines in file order.
@@ -188,7 +192,8 @@ impl Text {
 /// The marker line at `line` that begins at `begin`, and whose side begins at `word_at`.
 fn marker(data: &[u8], mut begin: usize, line: usize, word_at: usize) -> Option<Marker<'_>> {
     let rest = data.get(word_at..)?;
-    let side = [Side::Start, Side::End].into_iter().find(|side| rest.starts_with(side.word().as_bytes()))?;
+    let side =
+        [MarkerSide::Start, MarkerSide::End].into_iter().find(|side| rest.starts_with(side.word().as_bytes()))?;
     let rest = rest.get(side.word().len()..)?;
     let id_len = memchr(b'\n', rest);
     let mut id = rest.get(..id_len.unwrap_or(rest.len()))?;
@@ -224,7 +229,7 @@ fn entries_of(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed
     let (mut entries, mut room) = (Vec::new(), EntryRoom::new());
     let mut next = 0_usize;
     while let Some(start) = markers.get(next) {
-        if start.side == Side::End {
+        if start.side == MarkerSide::End {
             next += 1;
             continue;
         }
@@ -250,11 +255,11 @@ fn entries_of(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed
 fn crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
     let mut open: Vec<&Marker<'_>> = Vec::new();
     inner.iter().find(|marker| match marker.side {
-        Side::Start => {
+        MarkerSide::Start => {
             open.push(marker);
             false
         }
-        Side::End => match open.iter().rposition(|start| start.id == marker.id) {
+        MarkerSide::End => match open.iter().rposition(|start| start.id == marker.id) {
             Some(start) => {
                 open.truncate(start);
                 false
@@ -278,8 +283,8 @@ impl<'a> EndLines<'a> {
         for (index, marker) in markers.iter().enumerate() {
             let open = open.entry(marker.id).or_default();
             match marker.side {
-                Side::Start => open.push((index, marker.end)),
-                Side::End => {
+                MarkerSide::Start => open.push((index, marker.end)),
+                MarkerSide::End => {
                     lines.by_id.entry(marker.id).or_default().push(index);
                     open.pop_if(|(_, end)| marker.begin < *end);
                     lines.partners.extend(open.pop().map(|(start, _)| (start, index)));
@@ -298,7 +303,7 @@ impl<'a> EndLines<'a> {
         };
         let next = || {
             let next = index.checked_add(1).filter(is_after)?;
-            markers.get(next).filter(|line| line.side == Side::End).map(|_| next)
+            markers.get(next).filter(|line| line.side == MarkerSide::End).map(|_| next)
         };
         self.partners.get(&index).copied().or_else(first).or_else(next)
     }
@@ -327,7 +332,7 @@ mod tests {
 
     fn bundle(entries: &[(&str, &str)]) -> String {
         let line = |side, id| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap();
-        entries.iter().map(|(id, text)| line(Side::Start, id) + text + &line(Side::End, id)).collect()
+        entries.iter().map(|(id, text)| line(MarkerSide::Start, id) + text + &line(MarkerSide::End, id)).collect()
     }
 
     fn pairs(entries: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -360,7 +365,7 @@ mod tests {
         let entries = [("a", inner.as_str()), ("b", "3")];
         assert_eq!(read(bundle(&entries).as_bytes()), Ok(pairs(&entries)));
         // A start line alone begins no entry in an entry.
-        let line = String::from_utf8(SEMICOLON.marker_line(Side::Start, "a")).unwrap();
+        let line = String::from_utf8(SEMICOLON.marker_line(MarkerSide::Start, "a")).unwrap();
         let entries = [("a", line.as_str()), ("b", "3"), ("a", "4")];
         assert_eq!(read(bundle(&entries).as_bytes()), Ok(pairs(&entries)));
     }
@@ -404,9 +409,10 @@ mod tests {
     #[test]
     fn an_entry_with_the_end_line_of_another_is_an_error() {
         let line = |side, id| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap();
-        let crossed = [(Side::Start, "a"), (Side::End, "b"), (Side::Start, "b"), (Side::End, "a")];
+        let crossed =
+            [(MarkerSide::Start, "a"), (MarkerSide::End, "b"), (MarkerSide::Start, "b"), (MarkerSide::End, "a")];
         let data: String = crossed.iter().map(|(side, id)| line(*side, id)).collect();
-        let offset = u64::try_from(line(Side::Start, "a").len()).unwrap();
+        let offset = u64::try_from(line(MarkerSide::Start, "a").len()).unwrap();
         assert_eq!(read(data.as_bytes()).unwrap_err().offset(), Some(offset));
         let misspelled = bundle(&[("a", "1"), ("b", "2"), ("a", "3")]).replacen("END__ a", "END__ z", 1);
         assert!(read(misspelled.as_bytes()).unwrap_err().to_string().contains("holds the end line of 'z'"));
@@ -457,7 +463,7 @@ mod tests {
     fn what_would_not_come_back_is_not_written() {
         let lines: Vec<String> = IDS
             .iter()
-            .flat_map(|id| [Side::Start, Side::End].map(|side| (side, id)))
+            .flat_map(|id| [MarkerSide::Start, MarkerSide::End].map(|side| (side, id)))
             .map(|(side, id)| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap())
             .flat_map(|line| {
                 [line.trim_start().to_owned(), line.trim_end().to_owned(), line.replace('\n', "\r\n"), line]

@@ -6,7 +6,7 @@ use super::{FileType, observe_inflated, observe_plain};
 use crate::bytes::{self, add, len_u64};
 use crate::container::Container;
 use crate::container::Limits;
-use crate::container::archive::{self, Archive, ArchiveMember, Location, NewMember, Sources, locate};
+use crate::container::archive::{self, Archive, ArchiveMember, MemberLocation, NewMember, Sources, locate};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, Malformed, Result};
 use crate::event::{Event, Observer};
@@ -56,8 +56,8 @@ impl OpenArchive {
             .map(|member| {
                 let ArchiveMember { name, location, .. } = member?;
                 let content = match location {
-                    Location::Inside(slice) => slice,
-                    Location::Beside(_) => beside.next().ok_or_else(Error::no_archive)?.as_slice(),
+                    MemberLocation::Inside(slice) => slice,
+                    MemberLocation::Beside(_) => beside.next().ok_or_else(Error::no_archive)?.as_slice(),
                 };
                 Ok(Member { name, content, library: self })
             })
@@ -96,7 +96,7 @@ fn open_all_beside(archive: &Input) -> Result<Vec<Input>> {
     let mut beside = Vec::new();
     let mut sources = Sources::new(archive.as_slice());
     for member in Archive::read(archive.as_slice())?.members_before_padding() {
-        if let Location::Beside(path) = member?.location {
+        if let MemberLocation::Beside(path) = member?.location {
             let mut input = sources.open(&path)?;
             input.close();
             beside.push(input);

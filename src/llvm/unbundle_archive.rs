@@ -57,7 +57,7 @@ struct ChosenEntry<'l> {
 }
 
 /// The contents of the archives to write.
-struct Choice<'j, 'l> {
+struct Chosen<'j, 'l> {
     requests: Requests<'j>,
     /// The chosen entries of each request, in the order of the input archive.
     of_requests: Vec<Vec<ChosenEntry<'l>>>,
@@ -92,7 +92,7 @@ impl UnbundleArchive {
         if self.check {
             self.check(library)?;
         }
-        let mut choice = Choice {
+        let mut choice = Chosen {
             requests: Requests::new(&self.requests, self.rules),
             of_requests: self.requests.iter().map(|_| Vec::new()).collect(),
             ids: HashSet::new(),
@@ -110,7 +110,7 @@ impl UnbundleArchive {
             add(&mut done, member.size());
             observer(Event::Progress { done, total });
         }
-        let Choice { of_requests, other_host, aside, .. } = choice;
+        let Chosen { of_requests, other_host, aside, .. } = choice;
         let is_served = |request: usize| of_requests.get(request).is_some_and(|chosen| !chosen.is_empty());
         if let Some(unknown) = first_unknown(&self.requests, is_served) {
             return Err(unknown);
@@ -144,10 +144,10 @@ impl UnbundleArchive {
         &self,
         member: &Member<'l>,
         bundle: &Bundle<'l>,
-        choice: &mut Choice<'_, 'l>,
+        choice: &mut Chosen<'_, 'l>,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
-        let Choice { requests, of_requests, ids, other_host, aside } = choice;
+        let Chosen { requests, of_requests, ids, other_host, aside } = choice;
         let candidates = requests.candidates(&bundle.entries, observer);
         if self.explain {
             requests.explain_all(&candidates, observer);

@@ -11,7 +11,7 @@ use super::uri::Uri;
 use crate::bytes::{self, add, len_of, total};
 use crate::code::{ContentKind, target};
 use crate::codec::Codec;
-use crate::container::fatbin::{self, ImageKind};
+use crate::container::fatbin::{self, CudaKind};
 use crate::container::kpack;
 use crate::container::magic::Magic;
 use crate::container::sequence::Bundle;
@@ -395,10 +395,10 @@ impl<'f> CodeObjectRef<'f> {
     /// files or, for the target ID of SPIR-V, SPIR-V.
     pub(crate) fn recorded_kind(&self) -> Option<ContentKind> {
         match self.cuda().map(|image| image.kind) {
-            Some(ImageKind::Ptx) => Some(ContentKind::Ptx),
-            Some(ImageKind::Cubin) => Some(ContentKind::Cubin),
-            Some(ImageKind::LtoIr) => Some(ContentKind::LtoIr),
-            Some(ImageKind::Other(_)) => self.packed().map(|_| ContentKind::Unknown),
+            Some(CudaKind::Ptx) => Some(ContentKind::Ptx),
+            Some(CudaKind::Cubin) => Some(ContentKind::Cubin),
+            Some(CudaKind::LtoIr) => Some(ContentKind::LtoIr),
+            Some(CudaKind::Other(_)) => self.packed().map(|_| ContentKind::Unknown),
             None if self.format != Format::Kpack => None,
             None if kpack::target_of(self.entry) == kpack::SPIR_V => Some(ContentKind::SpirV),
             None => Some(ContentKind::Elf),

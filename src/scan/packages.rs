@@ -10,7 +10,7 @@ use std::mem;
 use std::path::Path;
 
 use super::place::{Place, Step};
-use super::stream::{BoundedReader, Explained, Failing, Head, ReadRoom, Stream, UntilFault, error_in};
+use super::stream::{BoundedReader, Explained, FailsOnce, Head, ReadRoom, Stream, UntilFault, error_in};
 use super::walk::{Spot, Walk};
 use super::{Checksums, Finding, Unread};
 use crate::bytes::{len_of, len_u64, total};
@@ -79,7 +79,7 @@ impl Walk<'_, '_, '_> {
         if let Some(fault) = fault.take_if(|_| stream.size.is_some()) {
             return self.unreadable(at, MEMBER, fault);
         }
-        let reader = &mut bytes.chain(Failing(&mut fault)).chain(stream.reader);
+        let reader = &mut bytes.chain(FailsOnce(&mut fault)).chain(stream.reader);
         self.stream_of(Magic::identify(&bytes), at, Stream { reader, ..stream })?;
         fault.map_or(Ok(()), |fault| self.unreadable(at, MEMBER, fault))
     }
@@ -214,7 +214,7 @@ impl Walk<'_, '_, '_> {
         };
         self.faults(at, faults)?;
         let mut end = 0_u64;
-        for aks2::Kernel { name, image } in kernels {
+        for aks2::Aks2Kernel { name, image } in kernels {
             if !self.skip_gap(at, image.start.saturating_sub(end), &mut reader)? {
                 return Ok(());
             }

@@ -58,9 +58,9 @@ impl<R: Read> Read for UntilFault<R> {
 }
 
 /// A reader that only fails, once.
-pub(super) struct Failing<'f>(pub(super) &'f mut Option<io::Error>);
+pub(super) struct FailsOnce<'f>(pub(super) &'f mut Option<io::Error>);
 
-impl Read for Failing<'_> {
+impl Read for FailsOnce<'_> {
     fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
         self.0.take().map_or(Ok(0), Err)
     }

@@ -51,12 +51,12 @@ pub(super) struct ImageTables {
     /// The ranges of the sections, in order; those that share bytes are one.
     sections: Vec<Range<u64>>,
     /// What the tables have, once they were read.
-    read: OnceCell<Read>,
+    read: OnceCell<ReadTables>,
 }
 
 /// The content of all tables of an object.
 #[derive(Default)]
-struct Read {
+struct ReadTables {
     /// In the order of the file.
     images: Vec<Image>,
     /// Each with the number of its table.
@@ -91,11 +91,11 @@ impl ImageTables {
 
 impl Walk<'_, '_, '_> {
     /// What the tables of an object have. Each is read once, and takes the relocations of the whole file.
-    fn read_tables<'t>(&mut self, object: Spot<'_>, tables: &'t ImageTables) -> Result<&'t Read> {
+    fn read_tables<'t>(&mut self, object: Spot<'_>, tables: &'t ImageTables) -> Result<&'t ReadTables> {
         if let Some(read) = tables.read.get() {
             return Ok(read);
         }
-        let (data, mut read) = (object.data, Read::default());
+        let (data, mut read) = (object.data, ReadTables::default());
         for (number, table) in tables.tables.iter().enumerate() {
             if !self.spend(object, data.len())? {
                 break;

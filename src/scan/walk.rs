@@ -16,7 +16,7 @@ use super::wide::BundleReader;
 use super::{Checksums, Scan, Unread, ahead};
 use crate::bytes::{add, len_u64, total};
 use crate::code::{ContentKind, target};
-use crate::container::archive::{Archive, ArchiveMember, Location, Sources, locate};
+use crate::container::archive::{Archive, ArchiveMember, MemberLocation, Sources, locate};
 use crate::container::host::wrapper::{self, Wrapped};
 use crate::container::host::{self, ChosenSection, elf};
 use crate::container::magic::{Magic, is_coff_object, is_elf_object};
@@ -699,8 +699,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             }
             let Some(place) = self.step(at.place, Step::Member(member.name.to_vec())) else { continue };
             let looked = match member.location {
-                Location::Inside(slice) => self.look(at.to(&place, slice)),
-                Location::Beside(path) => self.beside(at.to(&place, at.data), &path),
+                MemberLocation::Inside(slice) => self.look(at.to(&place, slice)),
+                MemberLocation::Beside(path) => self.beside(at.to(&place, at.data), &path),
             };
             looked.map_err(|error| match self.reach {
                 Reach::Everything => error,

@@ -1,4 +1,4 @@
-use offload_bundle::container::archive::{Archive, Location};
+use offload_bundle::container::archive::{Archive, MemberLocation};
 use offload_bundle::id::EntryId;
 use offload_bundle::io::Input;
 use offload_bundle::llvm::{FileType, List, UnbundleArchive};
@@ -46,7 +46,7 @@ fn members(data: &[u8]) {
     let mut end = 0;
     for member in archive.members() {
         let Ok(member) = member else { break };
-        if let Location::Inside(slice) = member.location {
+        if let MemberLocation::Inside(slice) = member.location {
             assert!(!in_order || slice.offset() >= end, "members overlap");
             end = slice.offset() + slice.len();
             assert!(end <= input.len(), "a member outside");
@@ -71,7 +71,7 @@ fn check_written(archive: &[u8], request: &str, sources: &Sources<'_>) {
     for member in Archive::read(input.as_slice()).unwrap().members() {
         let member = member.unwrap();
         assert!(!member.name.iter().any(|byte| b"/\n\0".contains(byte)), "{}", member.name.escape_ascii());
-        let Location::Inside(content) = member.location else { panic!("a thin archive") };
+        let MemberLocation::Inside(content) = member.location else { panic!("a thin archive") };
         // The host of a fat object is the rest of the object.
         if !request.starts_with("host-") {
             sources.hold(content.bytes(), "a code object");

@@ -1,5 +1,5 @@
 use offload_bundle::container::Limits;
-use offload_bundle::container::archive::{Archive, Location};
+use offload_bundle::container::archive::{Archive, MemberLocation};
 use offload_bundle::id::{EntryId, Rules};
 use offload_bundle::io::Input;
 use offload_bundle::llvm::UnbundleArchive;
@@ -41,7 +41,7 @@ fn symbols(data: &[u8]) {
     let archive = room.take("out.a").unwrap();
     let input = Input::from_bytes("out", archive.clone());
     let members: Vec<_> = Archive::read(input.as_slice()).unwrap().members().map(Result::unwrap).collect();
-    let [Location::Inside(content)] = [&members[0].location] else { panic!("no member inside") };
+    let [MemberLocation::Inside(content)] = [&members[0].location] else { panic!("no member inside") };
     assert!(members.len() == 1 && content.bytes() == data, "bitcode comes back changed");
     let index = object::read::archive::ArchiveFile::parse(archive.as_slice()).unwrap().symbols().unwrap();
     for symbol in index.into_iter().flatten() {

@@ -1,4 +1,4 @@
-use offload_bundle::container::archive::{Archive, Location};
+use offload_bundle::container::archive::{Archive, MemberLocation};
 use offload_bundle::container::offload_binary::{HipNumber, ImageKind, OffloadBinary, Version};
 use offload_bundle::container::sequence::{Bundles, Inflate};
 use offload_bundle::container::stream::{Compression, Method};
@@ -78,8 +78,8 @@ pub(super) fn images(room: &Room) -> Vec<Vec<u8>> {
     let members = Archive::read(input.as_slice()).unwrap().members();
     let images: Vec<_> = members
         .map(|member| match member.unwrap().location {
-            Location::Inside(content) => content.bytes().to_vec(),
-            Location::Beside(path) => panic!("{path:?}"),
+            MemberLocation::Inside(content) => content.bytes().to_vec(),
+            MemberLocation::Beside(path) => panic!("{path:?}"),
         })
         .collect();
     if one_by_one.is_ok() {

@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use offload_bundle::container::Part;
-use offload_bundle::container::fatbin::ImageKind;
+use offload_bundle::container::fatbin::CudaKind;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method, Recorded};
 use offload_bundle::id::OffloadKind;
@@ -296,7 +296,7 @@ impl Change {
     fn keeps(&self, code_object: &CodeObjectRef<'_>) -> bool {
         let is_host = code_object.entry_id().is_some_and(|id| id.kind() == OffloadKind::Host);
         let takes = |selection: &Option<Selection>| selection.as_ref().map(|selection| selection.takes(code_object));
-        let is_ptx = code_object.cuda().is_some_and(|image| image.kind == ImageKind::Ptx);
+        let is_ptx = code_object.cuda().is_some_and(|image| image.kind == CudaKind::Ptx);
         takes(&self.drop) != Some(true) && (is_host || is_ptx || takes(&self.keep) != Some(false))
     }
 }

@@ -12,7 +12,7 @@ use super::CATALOGUE;
 use super::llvm::options::{Row, Shown, Tool};
 use super::print::console::Console;
 use super::subcommand::{Catalogue, Options, SHORT, Subcommand};
-use page::Page;
+use page::ManPage;
 
 /// Write the manual pages to a directory
 #[derive(Clone, Debug, Parser)]
@@ -28,7 +28,7 @@ impl Options for ManOptions {
         let Catalogue { tools, subcommands } = CATALOGUE;
         let own = subcommands.iter().copied().map(page_of_subcommand);
         let pages = std::iter::once(page_of_all(CATALOGUE)).chain(own).chain(tools.iter().copied().map(page_of_tool));
-        let pages: Vec<Page> = pages.collect();
+        let pages: Vec<ManPage> = pages.collect();
         let names: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
         for page in &pages {
             let mut text = Vec::new();
@@ -40,27 +40,27 @@ impl Options for ManOptions {
 }
 
 /// The page of the short name, which lists the subcommands.
-fn page_of_all(catalogue: &Catalogue) -> Page {
+fn page_of_all(catalogue: &Catalogue) -> ManPage {
     let all = catalogue.command();
     let about = |command: &Command| command.get_about().map(ToString::to_string).unwrap_or_default();
     let line = |command: &Command| format!("  {}  {}\n", command.get_name(), about(command));
     let list: String = all.get_subcommands().map(line).collect();
     let word = Arg::new("subcommand").value_name("SUBCOMMAND").help("Subcommand, each with a page of its own");
     let command = Command::new(SHORT).about(about(&all)).version(env!("CARGO_PKG_VERSION")).arg(word);
-    Page {
+    ManPage {
         name: SHORT.to_owned(),
         command: command.after_help(format!("Subcommands:\n{list}")),
         typed: SHORT.to_owned(),
     }
 }
 
-fn page_of_subcommand(subcommand: Subcommand) -> Page {
+fn page_of_subcommand(subcommand: Subcommand) -> ManPage {
     let name = format!("{SHORT}-{}", subcommand.name);
-    Page { name, command: subcommand.named(SHORT), typed: format!("{SHORT} {}", subcommand.name) }
+    ManPage { name, command: subcommand.named(SHORT), typed: format!("{SHORT} {}", subcommand.name) }
 }
 
 /// The manual page of a tool, with its options as `clap` would show them.
-fn page_of_tool(tool: &Tool) -> Page {
+fn page_of_tool(tool: &Tool) -> ManPage {
     let rows = tool.rows.iter().filter(|row| row.shown != Shown::Never);
     let words = tool.positional.iter();
     let words =
@@ -71,7 +71,7 @@ fn page_of_tool(tool: &Tool) -> Page {
         .disable_help_flag(true)
         .disable_version_flag(true)
         .args(rows.map(described).chain(words));
-    Page { name: tool.title.to_owned(), command, typed: tool.title.to_owned() }
+    ManPage { name: tool.title.to_owned(), command, typed: tool.title.to_owned() }
 }
 
 fn described(row: &'static Row) -> Arg {

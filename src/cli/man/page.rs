@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use crate::cli::subcommand::SHORT;
 
 /// A manual page.
-pub(super) struct Page {
+pub(super) struct ManPage {
     /// Its name, without `.1`.
     pub(super) name: String,
     /// The command that it describes.
@@ -18,7 +18,7 @@ pub(super) struct Page {
     pub(super) typed: String,
 }
 
-impl Page {
+impl ManPage {
     /// Writes the page, with references to `others` at its end.
     pub(super) fn write(&self, others: &[String], out: &mut dyn Write) -> io::Result<()> {
         let (version, title) = (env!("CARGO_PKG_VERSION"), self.name.to_uppercase());

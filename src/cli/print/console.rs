@@ -19,11 +19,11 @@ use super::progress;
 use super::units::grouped;
 use crate::cli::program::Program;
 
-const WARNING: Level = Level { name: "warning", color: "\x1b[0;1;35m" };
+const WARNING: MessageKind = MessageKind { name: "warning", color: "\x1b[0;1;35m" };
 
 /// The kind of a message.
 #[derive(Clone, Copy)]
-struct Level {
+struct MessageKind {
     name: &'static str,
     color: &'static str,
 }
@@ -97,7 +97,7 @@ impl Console {
     }
 
     fn problem(&self, text: &str, facts: Option<&Facts>) {
-        self.tagged(&self.name, Level { name: "error", color: "\x1b[0;1;31m" }, text, facts);
+        self.tagged(&self.name, MessageKind { name: "error", color: "\x1b[0;1;31m" }, text, facts);
     }
 
     /// Prints what could not be done. Returns the exit status.
@@ -112,12 +112,12 @@ impl Console {
 
     /// Prints details of an error.
     pub(crate) fn note(&self, text: &str) {
-        self.tagged(&self.name, Level { name: "note", color: "\x1b[0;1;30m" }, text, None);
+        self.tagged(&self.name, MessageKind { name: "note", color: "\x1b[0;1;30m" }, text, None);
     }
 
     /// Prints a way to fix an error.
     pub(crate) fn hint(&self, text: &str) {
-        self.tagged(b"", Level { name: "hint", color: "\x1b[0;1;36m" }, text, None);
+        self.tagged(b"", MessageKind { name: "hint", color: "\x1b[0;1;36m" }, text, None);
     }
 
     /// Prints a warning that LLVM prints without the program's name.
@@ -172,11 +172,11 @@ impl Console {
         }
     }
 
-    fn tagged(&self, name: &[u8], level: Level, text: &str, facts: Option<&Facts>) {
+    fn tagged(&self, name: &[u8], level: MessageKind, text: &str, facts: Option<&Facts>) {
         if self.format == MessageFormat::Json {
             return write_message(level.name, text, facts);
         }
-        let Level { name: tag, color } = level;
+        let MessageKind { name: tag, color } = level;
         let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
         let colon = if name.is_empty() { "" } else { ": " };
         let text = [colon, color, tag, ": ", reset, &visible(text), "\n"].concat();

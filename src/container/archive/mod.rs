@@ -27,7 +27,7 @@ mod sources;
 pub(crate) mod symbols;
 mod writer;
 
-pub use reader::{Archive, ArchiveMember, Location};
+pub use reader::{Archive, ArchiveMember, MemberLocation};
 pub(crate) use sources::Sources;
 pub use writer::{NewMember, plan};
 

@@ -37,14 +37,14 @@ pub struct ArchiveMember<'a> {
     /// The name, which may be any bytes.
     pub name: &'a [u8],
     /// The location of its content.
-    pub location: Location<'a>,
+    pub location: MemberLocation<'a>,
     /// The offset of its header in the archive.
     pub(crate) header: u64,
 }
 
 /// The location of a member's content.
 #[derive(Clone, Debug)]
-pub enum Location<'a> {
+pub enum MemberLocation<'a> {
     /// In the archive.
     Inside(Slice<'a>),
     /// In a separate file, because the archive is a thin one. A relative path is relative to the directory of the
@@ -122,7 +122,7 @@ fn locate<'a>(
     if thin {
         let header = *position;
         add(position, HEADER_LEN);
-        return Ok(ArchiveMember { name, location: Location::Beside(beside(data.path(), name)), header });
+        return Ok(ArchiveMember { name, location: MemberLocation::Beside(beside(data.path(), name)), header });
     }
     let (offset, size) = member.file_range();
     let before = member.header().and_then(|header| name_len(&header.name)).unwrap_or(0).saturating_add(HEADER_LEN);
@@ -133,7 +133,7 @@ fn locate<'a>(
     // AIX archives locate members by a table, which may give all of them the same offset.
     let expected = "together with the others no more than the archive holds";
     room.claim("size of a member", size, content.offset(), expected).with_path(data.path())?;
-    Ok(ArchiveMember { name, location: Location::Inside(content), header })
+    Ok(ArchiveMember { name, location: MemberLocation::Inside(content), header })
 }
 
 /// What LLVM refuses in the header of a member, where the crate `object` stops reading at a space.
@@ -225,8 +225,8 @@ mod tests {
             .map(|member| {
                 let member = member?;
                 let content = match member.location {
-                    Location::Inside(slice) => text(slice.bytes()),
-                    Location::Beside(path) => format!("@{}", path.display()),
+                    MemberLocation::Inside(slice) => text(slice.bytes()),
+                    MemberLocation::Beside(path) => format!("@{}", path.display()),
                 };
                 Ok((text(member.name), content))
             })

@@ -14,7 +14,7 @@ use std::ops::Range;
 use object::Endianness;
 use object::read::archive::ArchiveKind;
 
-use super::reader::{Archive, ArchiveMember, HEADER_LEN, Location, MAGIC_LEN, name_len, size_in};
+use super::reader::{Archive, ArchiveMember, HEADER_LEN, MAGIC_LEN, MemberLocation, name_len, size_in};
 use super::writer::SIZE_MAX;
 use crate::bytes::{len_of, slice, span, to_u64};
 use crate::container::host::elf::Encoding;
@@ -43,11 +43,11 @@ impl<'a> Archive<'a> {
         let refused =
             |reason, hint| Error::refused(ErrorKind::Unsupported, self.data.path(), None, reason).with_hint(hint);
         match member.location {
-            Location::Inside(_) if self.file.kind() == ArchiveKind::AixBig => {
+            MemberLocation::Inside(_) if self.file.kind() == ArchiveKind::AixBig => {
                 Err(refused("an AIX archive: not supported", "take its members out and recompress them"))
             }
-            Location::Inside(content) => Ok(content),
-            Location::Beside(_) => {
+            MemberLocation::Inside(content) => Ok(content),
+            MemberLocation::Beside(_) => {
                 let reason = "cannot recompress a thin archive, whose members are separate files";
                 Err(refused(reason, "recompress these files instead"))
             }

@@ -380,7 +380,7 @@ mod tests {
     use std::path::Path;
 
     use super::super::bitstream::Part;
-    use super::super::testing::{Writer, start};
+    use super::super::testing::{BitWriter, start};
     use super::*;
 
     impl Embedded {
@@ -429,7 +429,7 @@ mod tests {
     }
 
     /// A file with one module.
-    fn file(module: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    fn file(module: impl FnOnce(&mut BitWriter)) -> Vec<u8> {
         let mut file = start();
         file.block(2, MODULE_BLOCK, module);
         file.put(0, 64);
@@ -441,7 +441,7 @@ mod tests {
     }
 
     /// Metadata that lists each of these values as embedded.
-    fn metadata(module: &mut Writer, variables: &[u64]) {
+    fn metadata(module: &mut BitWriter, variables: &[u64]) {
         module.block(3, METADATA_BLOCK, |block| {
             block.record(NAME, &chars(LIST));
             let nodes: Vec<u64> = (0..).step_by(2).zip(variables).map(|(at, _)| at + 2).collect();

@@ -31,7 +31,7 @@ const FORMAT_SPECIFIC: u32 = 1 << 11;
 
 /// The names of the symbols that other modules see, in the module's order.
 pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
-    let file = File::read(data)?;
+    let file = SymbolBlocks::read(data)?;
     let mut names = SymbolNames::new(data);
     match file.symtab {
         Some((symtab, strtab)) if module_count(symtab) == u32::try_from(file.modules.len()).ok() => {
@@ -46,13 +46,13 @@ pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
 
 /// The blocks of a bitcode file that hold symbols.
 #[derive(Default)]
-struct File<'a> {
+struct SymbolBlocks<'a> {
     /// The modules, each with its string table.
     modules: Vec<(Block<'a>, &'a [u8])>,
     symtab: Option<(&'a [u8], &'a [u8])>,
 }
 
-impl<'a> File<'a> {
+impl<'a> SymbolBlocks<'a> {
     fn read(data: &'a [u8]) -> Result<Self> {
         let mut file = Self::default();
         let mut symtab = None;
@@ -167,12 +167,12 @@ fn is_visible(record: &Record<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Writer, start};
+    use super::super::testing::{BitWriter, start};
     use super::*;
     use crate::container::magic::Magic;
 
     /// A module that defines `one` to `four`, and uses or hides the other names.
-    fn module(block: &mut Writer) {
+    fn module(block: &mut BitWriter) {
         block.record(1, &[2]);
         block.record(5, &b"llvm.metadata".map(u64::from));
         block.block(3, 17, |block| block.record(99, &[1 << 40]));

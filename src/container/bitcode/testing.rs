@@ -5,9 +5,9 @@ use super::bitstream::Part;
 
 /// Bits, lowest of each byte first.
 #[derive(Default)]
-pub(super) struct Writer(Vec<bool>);
+pub(super) struct BitWriter(Vec<bool>);
 
-impl Writer {
+impl BitWriter {
     pub(super) fn put(&mut self, value: u64, width: u32) {
         self.0.extend((0..width).map(|bit| value >> bit & 1 == 1));
     }
@@ -89,8 +89,8 @@ impl Writer {
 }
 
 /// A file without blocks.
-pub(super) fn start() -> Writer {
-    let mut file = Writer::default();
+pub(super) fn start() -> BitWriter {
+    let mut file = BitWriter::default();
     file.bytes(&MAGIC);
     file
 }

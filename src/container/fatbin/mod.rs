@@ -93,7 +93,7 @@ const FLAG_FAMILY: u64 = 0x20_0000;
 /// The form of a code object in a fatbin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum ImageKind {
+pub enum CudaKind {
     /// PTX assembly, which the driver compiles for any later GPU.
     Ptx,
     /// An ELF file for one SM architecture.
@@ -109,7 +109,7 @@ pub enum ImageKind {
 #[non_exhaustive]
 pub struct Image {
     /// The form of the code object.
-    pub kind: ImageKind,
+    pub kind: CudaKind,
     /// The number of the SM architecture, such as 90.
     pub sm: u32,
     /// Flags, as far as they are known:
@@ -133,10 +133,10 @@ impl Image {
     /// that is not known, its number replaces `sm`: `kind32_90`.
     pub fn architecture(&self) -> String {
         let prefix = match self.kind {
-            ImageKind::Ptx => "compute".to_owned(),
-            ImageKind::Cubin => "sm".to_owned(),
-            ImageKind::LtoIr => "lto".to_owned(),
-            ImageKind::Other(number) => format!("kind{number}"),
+            CudaKind::Ptx => "compute".to_owned(),
+            CudaKind::Cubin => "sm".to_owned(),
+            CudaKind::LtoIr => "lto".to_owned(),
+            CudaKind::Other(number) => format!("kind{number}"),
         };
         let suffix = match (self.flags & FLAG_ARCHITECTURE, self.flags & FLAG_FAMILY) {
             (0, 0) => "",
@@ -232,7 +232,7 @@ impl Reader<'_> {
                 let is_unknown = codec == Codec::Unknown && record.inflated == 0;
                 let inflated = if is_unknown { record.stored_len } else { record.inflated };
                 let (end, len) = match image.kind {
-                    ImageKind::Ptx => (End::BeforeZero, inflated.saturating_sub(1)),
+                    CudaKind::Ptx => (End::BeforeZero, inflated.saturating_sub(1)),
                     _ => (End::Exact, inflated),
                 };
                 Part::Packed(Packed { stored, codec, inflated, range: 0..len, end, limit: u64::MAX })
@@ -268,7 +268,7 @@ impl Reader<'_> {
     }
 
     /// A plain code object that is padded to `padded_len` bytes.
-    fn plain(&self, kind: ImageKind, start: u64, padded_len: u64) -> Part {
+    fn plain(&self, kind: CudaKind, start: u64, padded_len: u64) -> Part {
         let len = plain_len(kind, slice(self.data, start, padded_len).unwrap_or_default());
         Part::Range(span(start, len))
     }
@@ -282,16 +282,16 @@ impl Reader<'_> {
 }
 
 /// The length of a plain code object that is padded with zeros to 8, in bytes.
-pub(super) fn plain_len(kind: ImageKind, padded: &[u8]) -> u64 {
+pub(super) fn plain_len(kind: CudaKind, padded: &[u8]) -> u64 {
     let len = len_u64(padded);
     let zeros = padded.iter().rev().take(8).take_while(|&&byte| byte == 0).count();
     let least = len.saturating_sub(u64::try_from(zeros).unwrap_or_default());
     match kind {
-        ImageKind::Ptx => least,
-        ImageKind::Cubin => {
+        CudaKind::Ptx => least,
+        CudaKind::Cubin => {
             let end = elf::Header::read(padded).and_then(|header| header.tables_end());
             end.filter(|end| (least..=len).contains(end)).unwrap_or(len)
         }
-        ImageKind::LtoIr | ImageKind::Other(_) => len,
+        CudaKind::LtoIr | CudaKind::Other(_) => len,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{CODECS, Image, ImageKind, PADDING};
+use super::{CODECS, CudaKind, Image, PADDING};
 use crate::bytes::{Bounds, Cursor, add, len_u64, part, slice, span, tail};
 use crate::codec::Codec;
 use crate::error::Malformed;
@@ -113,12 +113,12 @@ impl<'a> Record<'a> {
         self.payload.start.saturating_sub(len_u64(self.header))..self.payload.end
     }
 
-    pub(super) fn kind(&self) -> ImageKind {
+    pub(super) fn kind(&self) -> CudaKind {
         match self.kind {
-            PTX => ImageKind::Ptx,
-            LTO_IR => ImageKind::LtoIr,
-            kind if CUBINS.contains(&kind) => ImageKind::Cubin,
-            other => ImageKind::Other(other),
+            PTX => CudaKind::Ptx,
+            LTO_IR => CudaKind::LtoIr,
+            kind if CUBINS.contains(&kind) => CudaKind::Cubin,
+            other => CudaKind::Other(other),
         }
     }
 
@@ -134,7 +134,7 @@ impl<'a> Record<'a> {
     /// later. None without it.
     pub(super) fn attributes(&self) -> Option<&'a [u8]> {
         let (start, len) = self.options_range().ok().flatten()?;
-        slice(self.header, u64::from(start).saturating_add(1), len.into()).filter(|_| self.kind() == ImageKind::Cubin)
+        slice(self.header, u64::from(start).saturating_add(1), len.into()).filter(|_| self.kind() == CudaKind::Cubin)
     }
 
     /// The start of the options in the header, and their length.

@@ -6,7 +6,7 @@ use std::io::{Seek, SeekFrom, Write};
 use memchr::memmem;
 
 use super::record::{FIXED_LEN, RECORDS_AT, Record};
-use super::{CODECS, FLAG_ATTRIBUTES, ImageKind, PADDING, entries_range, plain_len};
+use super::{CODECS, CudaKind, FLAG_ATTRIBUTES, PADDING, entries_range, plain_len};
 use crate::bytes::{array, len_of, len_u64, slice, span, text};
 use crate::codec::{Codec, Method};
 use crate::container::host::elf;
@@ -61,7 +61,7 @@ pub(crate) fn rewrite<W: Write + Seek>(
     let range = entries_range(data.bytes(), data.offset()).with_path(path)?;
     let records = Record::all(data.bytes(), data.offset(), range.clone()).collect::<Result<Vec<_>, _>>();
     let records = records.with_path(path)?;
-    let writer = Writer { data, target: target(&records, packing), limit };
+    let writer = FatbinWriter { data, target: target(&records, packing), limit };
     let start = to.seek(SeekFrom::Current(0))?;
     let mut header = writer.data.claimed(&(0..range.start))?.bytes().to_vec();
     to.write(&header)?;
@@ -100,7 +100,7 @@ fn target(records: &[Record<'_>], packing: Packing<'_>) -> Option<Target> {
     Some((codec.unwrap_or_else(|| if uses_zstd() { Codec::Zstd } else { Codec::Lz4 }), level))
 }
 
-struct Writer<'a> {
+struct FatbinWriter<'a> {
     data: Slice<'a>,
     target: Option<Target>,
     /// The largest size that may be inflated, in bytes.
@@ -110,18 +110,18 @@ struct Writer<'a> {
 /// The method of compression, and the level of zstd.
 type Target = (Codec, i32);
 
-impl<'a> Writer<'a> {
+impl<'a> FatbinWriter<'a> {
     /// The pieces of an entry with one code object.
     fn entry(&self, record: &Record<'a>) -> Result<Vec<Piece<'a>>> {
         let (codec, kind) = (record.codec(), record.kind());
         let stays = match (kind, self.target) {
             _ if codec == Some(Codec::Unknown) => true,
             // `fatbinary` compresses PTX unless it is told not to.
-            (ImageKind::Ptx, None) => true,
-            (ImageKind::Ptx, Some(_)) | (ImageKind::Cubin, None) => codec.is_none(),
-            (ImageKind::Cubin, Some(_)) => codec.is_none() && needs_attributes(record),
+            (CudaKind::Ptx, None) => true,
+            (CudaKind::Ptx, Some(_)) | (CudaKind::Cubin, None) => codec.is_none(),
+            (CudaKind::Cubin, Some(_)) => codec.is_none() && needs_attributes(record),
             // No tool is known that reads another form of these.
-            (ImageKind::LtoIr | ImageKind::Other(_), _) => true,
+            (CudaKind::LtoIr | CudaKind::Other(_), _) => true,
         };
         if stays {
             return self.as_it_was(record);
@@ -172,9 +172,9 @@ impl<'a> Writer<'a> {
             return Ok(());
         }
         let rule = match record.kind() {
-            ImageKind::Cubin => "a cubin has to be an ELF file without bytes after it",
-            ImageKind::Ptx => "PTX must not end in zeros",
-            ImageKind::LtoIr | ImageKind::Other(_) => "it needs a multiple of 8 bytes",
+            CudaKind::Cubin => "a cubin has to be an ELF file without bytes after it",
+            CudaKind::Ptx => "PTX must not end in zeros",
+            CudaKind::LtoIr | CudaKind::Other(_) => "it needs a multiple of 8 bytes",
         };
         let reason = format!("the fatbin does not record where the new content ends: {rule}");
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
@@ -219,7 +219,7 @@ impl<'a> Writer<'a> {
         let Some((target, level)) = target.filter(|_| codes.len() > 1) else {
             // An entry of one code object has no records.
             let old = keeps_all && target.is_none_or(|(target, _)| may_stay(codec, target));
-            let single = |(header, kind, bytes): &(Vec<u8>, ImageKind, Cow<'_, [u8]>)| {
+            let single = |(header, kind, bytes): &(Vec<u8>, CudaKind, Cow<'_, [u8]>)| {
                 let old = (old && codes.len() == 1).then(|| self.as_it_was(record)).transpose()?;
                 self.single(header, *kind, code_with_zero(*kind, bytes), target, old)
             };
@@ -257,7 +257,7 @@ impl<'a> Writer<'a> {
     fn single(
         &self,
         header: &[u8],
-        kind: ImageKind,
+        kind: CudaKind,
         content: &[u8],
         target: Option<Target>,
         old: Option<Vec<Piece<'a>>>,
@@ -324,20 +324,20 @@ fn own_target(codec: Option<Codec>) -> Target {
 }
 
 /// The bytes of a code object as they are stored: PTX ends in a zero byte.
-fn with_zero(kind: ImageKind, content: &[u8]) -> Cow<'_, [u8]> {
-    if kind == ImageKind::Ptx { Cow::Owned([content, b"\0"].concat()) } else { Cow::Borrowed(content) }
+fn with_zero(kind: CudaKind, content: &[u8]) -> Cow<'_, [u8]> {
+    if kind == CudaKind::Ptx { Cow::Owned([content, b"\0"].concat()) } else { Cow::Borrowed(content) }
 }
 
 /// The header of a record for another content, which has its version.
 fn header_for(record: &Record<'_>, content: &[u8]) -> Result<Vec<u8>> {
     let mut header = record.header.to_vec();
     let version = match record.kind() {
-        ImageKind::Ptx => ptx::Header::of(content).map(|header| header.version),
+        CudaKind::Ptx => ptx::Header::of(content).map(|header| header.version),
         // The version of the ELF file, of which the smaller part is that of the ABI.
-        ImageKind::Cubin => {
+        CudaKind::Cubin => {
             content.get(8).filter(|_| Magic::identify(content) == Magic::Cubin).map(|&abi| (1, abi.into()))
         }
-        ImageKind::LtoIr | ImageKind::Other(_) => None,
+        CudaKind::LtoIr | CudaKind::Other(_) => None,
     };
     if let Some((major, minor)) = version {
         put(&mut header, 24, &minor.to_le_bytes())?;
@@ -358,13 +358,13 @@ pub(crate) fn made_for(content: &[u8]) -> Option<String> {
 }
 
 /// A code object without its padding, with the zero byte after PTX.
-fn code_with_zero(kind: ImageKind, padded: &[u8]) -> &[u8] {
-    let len = plain_len(kind, padded).saturating_add(u64::from(kind == ImageKind::Ptx));
+fn code_with_zero(kind: CudaKind, padded: &[u8]) -> &[u8] {
+    let len = plain_len(kind, padded).saturating_add(u64::from(kind == CudaKind::Ptx));
     slice(padded, 0, len).unwrap_or(padded)
 }
 
 /// Whether the end of a code object is found again if it is plain. Only that of a compressed one is recorded.
-fn keeps_end(kind: ImageKind, content: &[u8]) -> bool {
+fn keeps_end(kind: CudaKind, content: &[u8]) -> bool {
     let mut padded = Cow::Borrowed(content);
     let len = content.len().next_multiple_of(8);
     if len > content.len() {

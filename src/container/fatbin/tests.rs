@@ -1,5 +1,5 @@
 use super::*;
-use crate::codec::Form;
+use crate::codec::StreamForm;
 use crate::container::sequence::{Bundles, Inflate};
 use crate::io::piece::{Piece, Writer};
 
@@ -75,7 +75,7 @@ fn entry(code: &Code) -> Vec<u8> {
         FLAG_ZSTD => zstd(&code.content),
         _ => {
             let write = |to: &mut dyn std::io::Write| crate::io::write_to(&[Piece::Bytes(code.content.clone())], to);
-            Form::Zlib.write(1, Vec::new(), "x".as_ref(), write).unwrap()
+            StreamForm::Zlib.write(1, Vec::new(), "x".as_ref(), write).unwrap()
         }
     };
     let (exact, inflated) = (stored.len(), code.content.len());
@@ -342,7 +342,7 @@ fn the_size_of_unknown_compression_is_the_recorded_one_if_there_is_one() {
 }
 
 /// The entries of a fatbin: the kind, the flag of the compression, and the stored bytes.
-fn forms(data: &[u8]) -> Vec<(ImageKind, u64, &[u8])> {
+fn forms(data: &[u8]) -> Vec<(CudaKind, u64, &[u8])> {
     let compressions = FLAG_ZLIB | FLAG_LZ4 | FLAG_ZSTD;
     let records = Record::all(data, 0, HEADER_LEN..len_u64(data)).map(Result::unwrap);
     let form = |record: Record<'_>| {

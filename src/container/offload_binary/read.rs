@@ -52,7 +52,7 @@ pub(super) fn read_with_limit(
     Bounds { base, len: total }.claim(0, header.size, "the offload binary")?;
     let bounds = Bounds { base, len: header.size };
     bounds.claim(header.entries_offset, header.entries_len(), "the table of entries")?;
-    let body = Body { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, bounds };
+    let body = Partial { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, bounds };
     check_entry_count(header.count(), base.saturating_add(ENTRIES_AT))?;
     let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
     let [images, string_entries, strings] = [header.size, header.size, strings].map(Allowance::new);
@@ -69,7 +69,7 @@ struct ImageBudget {
     strings: Allowance,
 }
 
-struct Body<'a> {
+struct Partial<'a> {
     /// The bytes of the offload binary that are known so far.
     data: &'a [u8],
     header: Header,
@@ -77,7 +77,7 @@ struct Body<'a> {
     bounds: Bounds,
 }
 
-impl<'a> Body<'a> {
+impl<'a> Partial<'a> {
     fn cursor(&self, offset: u64) -> Cursor<'a> {
         Cursor::new(bytes::tail(self.data, offset).unwrap_or_default(), self.bounds.absolute(offset))
     }

@@ -45,7 +45,7 @@ pub(crate) struct Header {
 
 /// A kernel that has an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kernel {
+pub(crate) struct Aks2Kernel {
     pub(crate) name: Vec<u8>,
     /// The image, counted from the end of the directory.
     pub(crate) image: Range<u64>,
@@ -75,7 +75,7 @@ impl Header {
     }
 
     /// The kernels of a directory that have images, in the order of these, and the faults of the others.
-    pub(crate) fn kernels(&self, directory: &[u8]) -> Result<(Vec<Kernel>, Vec<Malformed>), Malformed> {
+    pub(crate) fn kernels(&self, directory: &[u8]) -> Result<(Vec<Aks2Kernel>, Vec<Malformed>), Malformed> {
         let images = Bounds { base: self.directory, len: self.inflated.saturating_sub(self.directory) };
         let (mut kernels, mut faults) = (Vec::new(), Vec::new());
         let mut fields = Cursor::new(directory, 0);
@@ -90,7 +90,7 @@ impl Header {
                 Some((0, name)) if !name.contains(&0) && name.len() <= NAME_MAX => {
                     let what = || format!("the image of kernel '{}'", shown(name));
                     match images.claim(offset, size, what()) {
-                        Ok(image) if size > 0 => kernels.push(Kernel { name: name.to_vec(), image }),
+                        Ok(image) if size > 0 => kernels.push(Aks2Kernel { name: name.to_vec(), image }),
                         Ok(_) => {}
                         Err(fault) => faults.push(fault),
                     }
@@ -142,7 +142,7 @@ mod tests {
         let len = u32::try_from(directory.len()).unwrap();
         let header = header([len + 100, u32::try_from(entries.len()).unwrap(), len]).unwrap();
         let (kernels, faults) = header.kernels(&directory).unwrap();
-        let name = |kernel: Kernel| (String::from_utf8(kernel.name).unwrap(), kernel.image);
+        let name = |kernel: Aks2Kernel| (String::from_utf8(kernel.name).unwrap(), kernel.image);
         (kernels.into_iter().map(name).collect(), faults.iter().map(ToString::to_string).collect())
     }
 

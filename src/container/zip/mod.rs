@@ -20,7 +20,7 @@ use rawzip::{CompressionMethod, ZipArchive, ZipFileHeaderRecord};
 
 use super::limits::Allowance;
 use crate::bytes::{array, len_u64, span, tail, to_u64, total};
-use crate::codec::{Crc, Form, checksum};
+use crate::codec::{Crc, StreamForm, checksum};
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
 use crate::io::once;
@@ -71,7 +71,7 @@ pub(crate) struct ZipContent<'a> {
     /// Its header in the directory.
     pub(crate) listed: Slice<'a>,
     /// The form, if compressed.
-    pub(crate) form: Option<Form>,
+    pub(crate) form: Option<StreamForm>,
     pub(crate) stored: Slice<'a>,
     /// The claimed inflated size in bytes.
     pub(crate) size: u64,
@@ -180,18 +180,18 @@ fn content<'a>(
     let broken = |reason: String| malformed(data, start, reason);
     room.take(stored.len()).ok_or_else(|| broken("members overlap".to_owned()))?;
     let form = form_of(entry.compression_method(), entry.flags().is_encrypted()).map_err(broken)?;
-    if form == Some(Form::Deflate) && size > stored.len().saturating_mul(DEFLATE_MAX) {
+    if form == Some(StreamForm::Deflate) && size > stored.len().saturating_mul(DEFLATE_MAX) {
         return Err(broken(format!("{size} bytes are recorded as deflated to {}", stored.len())));
     }
     Ok(ZipContent { start, listed, form, stored, size, crc })
 }
 
-fn form_of(method: CompressionMethod, encrypted: bool) -> Result<Option<Form>, String> {
+fn form_of(method: CompressionMethod, encrypted: bool) -> Result<Option<StreamForm>, String> {
     match method {
         _ if encrypted => Err("the member is encrypted".to_owned()),
         CompressionMethod::STORE => Ok(None),
-        CompressionMethod::DEFLATE => Ok(Some(Form::Deflate)),
-        CompressionMethod::ZSTD => Ok(Some(Form::Frames)),
+        CompressionMethod::DEFLATE => Ok(Some(StreamForm::Deflate)),
+        CompressionMethod::ZSTD => Ok(Some(StreamForm::Frames)),
         other => Err(format!("the member is compressed with method {}, which is not supported", other.as_u16())),
     }
 }

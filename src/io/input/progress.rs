@@ -51,9 +51,9 @@ impl Drop for FileProgress {
 }
 
 /// Counts what it reads.
-pub(super) struct Counted<R>(pub(super) R);
+pub(super) struct CountedReader<R>(pub(super) R);
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer).inspect(|count| note_read(to_u64(*count)))
     }

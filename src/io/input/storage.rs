@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use super::changed;
-use super::progress::Counted;
+use super::progress::CountedReader;
 use crate::bytes::{is_zero, len_u64};
 use crate::error::Error;
 use crate::io::mapping::{Mapping, Watch};
@@ -119,7 +119,7 @@ impl Storage {
 
     /// Keeps all bytes of `reader`, at most `max`.
     fn spool_within(reader: impl Read, max: u64) -> io::Result<Self> {
-        let reader = Counted(reader);
+        let reader = CountedReader(reader);
         // Some files can only be read in units of several bytes.
         let enough = max.saturating_add(1).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
         let storage = Self::spool(reader.take(enough), MEMORY_MAX)?;

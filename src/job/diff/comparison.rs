@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::super::digest::{Digest, Digester, are_equal};
 use super::super::kernels::{ListRoom, kernels_of};
 use super::pairs::{Both, IndexPair, Left, Of};
-use super::side::{Object, Side, StoredBytes, digest_of};
+use super::side::{Side, SideObject, StoredBytes, digest_of};
 use super::{Change, CodeObjectDiff, Diff, FileDiff, KernelDiff, Loss, unversioned};
 use crate::code::kernels::{self, Kernel};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
@@ -41,9 +41,9 @@ impl NameNumbers {
     }
 
     /// Sets the keys of the code objects of a file.
-    fn set_keys(&mut self, objects: &mut [Object<'_>], gpus: &mut HashSet<Arc<str>>) {
+    fn set_keys(&mut self, objects: &mut [SideObject<'_>], gpus: &mut HashSet<Arc<str>>) {
         let mut last: Option<(&Place, usize, usize)> = None;
-        for Object { code_object, key, .. } in objects {
+        for SideObject { code_object, key, .. } in objects {
             let code_object = &*code_object;
             let bundle = &code_object.bundle;
             let (place, library) = match last {
@@ -114,7 +114,7 @@ impl<'c> FileComparison<'c> {
         Self { job, digester, sides, left, shared_members: HashSet::new(), shared: Vec::new(), diff }
     }
 
-    fn object(&self, of: Of, index: usize) -> Option<&Object<'c>> {
+    fn object(&self, of: Of, index: usize) -> Option<&SideObject<'c>> {
         self.sides.of(of).objects.get(index)
     }
 
@@ -126,7 +126,7 @@ impl<'c> FileComparison<'c> {
 
     /// Takes the code objects in members of zip files for equal that were searched in the old file only.
     pub(super) fn take_members(&mut self, same: HashSet<Vec<u8>>) {
-        let is_same = |object: &Object<'_>| object.member().is_some_and(|member| same.contains(member));
+        let is_same = |object: &SideObject<'_>| object.member().is_some_and(|member| same.contains(member));
         let shared = self.sides.old.objects.iter().enumerate().filter(|(_, object)| is_same(object));
         self.shared = shared.map(|(index, _)| index).collect();
         self.shared.iter().for_each(|index| self.left.pair((*index, usize::MAX)));
@@ -223,7 +223,7 @@ impl<'c> FileComparison<'c> {
         let is_read = |index: &usize| may_be_equal(index) || (!self.job.trust_hashes && is_compressed(index));
         let (mut digests, mut wanted, mut errors) = (HashMap::new(), Vec::new(), Vec::new());
         for index in self.left.in_file(of).filter(is_read) {
-            match side.objects.get(index).and_then(Object::digest) {
+            match side.objects.get(index).and_then(SideObject::digest) {
                 Some(digest) => drop(digests.insert(index, digest)),
                 None => wanted.push(index),
             }
@@ -360,13 +360,13 @@ fn lost_from(gpus: Vec<(Device, Served)>, now: &HashMap<String, Served>) -> Vec<
 }
 
 /// The ranges of code objects that are in the same bundle.
-fn bundles(objects: &[Object<'_>]) -> Vec<Range<usize>> {
+fn bundles(objects: &[SideObject<'_>]) -> Vec<Range<usize>> {
     let mut start = 0_usize;
-    let range = |bundle: &[Object<'_>]| {
+    let range = |bundle: &[SideObject<'_>]| {
         let end = start.saturating_add(bundle.len());
         mem::replace(&mut start, end)..end
     };
-    objects.chunk_by(Object::is_beside).map(range).collect()
+    objects.chunk_by(SideObject::is_beside).map(range).collect()
 }
 
 impl FileComparison<'_> {

@@ -23,7 +23,7 @@ use crate::scan::{
 
 /// A code object.
 #[derive(Clone, Debug)]
-pub(super) struct Object<'i> {
+pub(super) struct SideObject<'i> {
     pub(super) code_object: Arc<CodeObject>,
     /// Set when both files are searched.
     pub(super) key: NameKey,
@@ -44,7 +44,7 @@ pub(super) enum StoredBytes<'i> {
 /// How a code object is compressed on its own: codec, inflated size, and its range in the inflated bytes.
 pub(super) type PackedForm = Option<(Codec, u64, u64, u64)>;
 
-impl Object<'_> {
+impl SideObject<'_> {
     pub(super) fn form(&self) -> PackedForm {
         let packed = self.code_object.packed.as_ref()?;
         Some((packed.codec, packed.inflated, packed.range.start, packed.range.end))
@@ -79,7 +79,7 @@ impl Object<'_> {
 #[derive(Debug)]
 pub(super) struct Side<'i> {
     pub(super) input: Option<&'i Input>,
-    pub(super) objects: Vec<Object<'i>>,
+    pub(super) objects: Vec<SideObject<'i>>,
     /// The libraries, by name, and the GPUs that their bundles serve, whether or not their code is selected.
     pub(super) libraries: HashMap<Vec<u8>, (Place, Coverage)>,
     /// The names of its members without versions, whatever is in them, unless it is a static library.
@@ -157,7 +157,7 @@ impl<'i> Side<'i> {
                 (None, Some(slice)) => StoredBytes::Digest(digester.of(slice).with_path(slice.path())?),
                 (None, None) => StoredBytes::InBundle,
             };
-            self.objects.push(Object { code_object: known, key: NameKey::default(), stored });
+            self.objects.push(SideObject { code_object: known, key: NameKey::default(), stored });
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Recompress, Recompressed};
 use crate::code::ContentKind;
 use crate::container::Entry;
-use crate::container::fatbin::ImageKind;
+use crate::container::fatbin::CudaKind;
 use crate::container::packed::LastInflated;
 use crate::container::sequence::{Bundle, Content};
 use crate::error::{Error, ErrorKind, Result};
@@ -216,9 +216,9 @@ impl Candidate {
         let entry = bundle.entries.get(index);
         let id = KnownId::of(entry.map_or(&[], |entry| &entry.id), Format::Bundle);
         let content = match entry.and_then(|entry| entry.cuda.as_ref()).map(|image| image.kind) {
-            Some(ImageKind::Ptx) => Some(ContentKind::Ptx),
-            Some(ImageKind::LtoIr) => Some(ContentKind::LtoIr),
-            Some(ImageKind::Cubin | ImageKind::Other(_)) => None,
+            Some(CudaKind::Ptx) => Some(ContentKind::Ptx),
+            Some(CudaKind::LtoIr) => Some(ContentKind::LtoIr),
+            Some(CudaKind::Cubin | CudaKind::Other(_)) => None,
             None => bundle.head(index, ContentKind::HEAD_LEN).map(ContentKind::of),
         };
         let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));

@@ -19,7 +19,7 @@ use super::record::{self, Sum};
 use super::run::{MemberRewrite, Recompression, may_hold_bundles};
 use super::span::Span;
 use crate::bytes::text;
-use crate::codec::{Form, Method};
+use crate::codec::{Method, StreamForm};
 use crate::container::magic::Magic;
 use crate::container::zip::{Contents, Directory, Layout, ZipContent, ZipMember};
 use crate::display::shown;
@@ -50,7 +50,7 @@ pub(super) fn rewrite(
         all.push(content);
         let number: &mut u64 = numbers.entry(name.clone()).or_default();
         *number += 1;
-        members.extend((!is_directory).then_some(Member { name, number: *number, place, content }));
+        members.extend((!is_directory).then_some(WheelMember { name, number: *number, place, content }));
     }
     let layout = Layout::of(data, &directory, all)?;
     let record = take_record(&mut members)?;
@@ -74,7 +74,7 @@ pub(super) fn rewrite(
 }
 
 /// A member that is a file.
-struct Member<'d> {
+struct WheelMember<'d> {
     name: Vec<u8>,
     /// Its number among the members of this name, counted from 1.
     number: u64,
@@ -82,7 +82,7 @@ struct Member<'d> {
     content: ZipContent<'d>,
 }
 
-impl Member<'_> {
+impl WheelMember<'_> {
     /// The result of reading the member, or the error with its place.
     fn with_place<T>(&self, read: io::Result<T>) -> Result<T> {
         read.map_err(|error| self.content.error(error).at(&self.place))
@@ -96,15 +96,15 @@ impl Member<'_> {
 
 /// The `RECORD` of a wheel.
 struct Record<'d> {
-    member: Member<'d>,
+    member: WheelMember<'d>,
     name: String,
     /// The name of a signature of it.
     signature: Option<Vec<u8>>,
 }
 
 /// Takes the `RECORD` out of the members; none if they are not a wheel.
-fn take_record<'d>(members: &mut Vec<Member<'d>>) -> Result<Option<Record<'d>>> {
-    let is_record = |member: &Member<'_>| record::is_record(&member.name);
+fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Option<Record<'d>>> {
+    let is_record = |member: &WheelMember<'_>| record::is_record(&member.name);
     // Of several members with one name, readers take the last.
     let Some(at) = members.iter().rposition(is_record) else { return Ok(None) };
     let member = members.remove(at);
@@ -138,7 +138,12 @@ struct ZipRewrite<'r, 'j, 'd> {
 impl ZipRewrite<'_, '_, '_> {
     /// Recompresses a member if it holds bundles, and writes it if it changed. Returns hash and size of its contents if
     /// they `are_needed`.
-    fn member(&mut self, member: &Member<'_>, are_needed: bool, observer: &mut Observer<'_>) -> Result<Option<Sum>> {
+    fn member(
+        &mut self,
+        member: &WheelMember<'_>,
+        are_needed: bool,
+        observer: &mut Observer<'_>,
+    ) -> Result<Option<Sum>> {
         let content = &member.content;
         let head = member.with_place(head_of(content))?;
         let may_hold_bundles = may_hold_bundles(Magic::identify(&head)) || is_archive(&head);
@@ -168,7 +173,7 @@ impl ZipRewrite<'_, '_, '_> {
 
     /// Whether a member stays as it is because a code object elsewhere is replaced. The offset of the bundle in a stored
     /// member is made to count from its start.
-    fn stays(&mut self, member: &Member<'_>) -> bool {
+    fn stays(&mut self, member: &WheelMember<'_>) -> bool {
         let Some(replacing) = &mut self.run.replacing else { return false };
         let stored = member.content.stored;
         match replacing.way.as_slice() {
@@ -193,7 +198,7 @@ impl ZipRewrite<'_, '_, '_> {
     }
 
     /// Writes a member with other contents, after all that stands before it.
-    fn replace(&mut self, member: &Member<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
+    fn replace(&mut self, member: &WheelMember<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
         let range = self.layout.range_of(&member.content)?;
         self.to.copy_until(range.start)?;
         let sum = self.put(member, new, packed)?;
@@ -210,7 +215,7 @@ impl ZipRewrite<'_, '_, '_> {
     }
 
     /// Writes a member with new contents.
-    fn put(&mut self, member: &Member<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
+    fn put(&mut self, member: &WheelMember<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
         let header = self.layout.local_header(&member.content, &packed.contents)?;
         let change = MemberChange { offset: self.to.written(), contents: packed.contents };
         self.changes.insert(member.content.start, change);
@@ -220,7 +225,7 @@ impl ZipRewrite<'_, '_, '_> {
     }
 
     /// Writes the `RECORD` and the directory.
-    fn finish(mut self, record: Option<Record<'_>>, mut sums: Vec<(Member<'_>, Sum)>) -> Result<Output> {
+    fn finish(mut self, record: Option<Record<'_>>, mut sums: Vec<(WheelMember<'_>, Sum)>) -> Result<Output> {
         let mut is_same = self.changes.is_empty();
         self.to.copy_until(self.layout.directory_start())?;
         if let Some(record) = record {
@@ -265,7 +270,7 @@ impl ZipRewrite<'_, '_, '_> {
 
 impl Record<'_> {
     /// The `RECORD`, and what it should be.
-    fn rewritten(&self, sums: &[(Member<'_>, Sum)]) -> Result<(Input, Vec<u8>)> {
+    fn rewritten(&self, sums: &[(WheelMember<'_>, Sum)]) -> Result<(Input, Vec<u8>)> {
         let content = &self.member.content;
         if content.size > RECORD_MAX {
             let reason = format!("RECORD has {} bytes, which is more than the limit of {RECORD_MAX}", content.size);
@@ -273,8 +278,9 @@ impl Record<'_> {
         }
         let old = content.reader().and_then(|reader| Input::spool(Path::new(""), reader));
         let old = self.member.with_place(old)?;
-        let named =
-            |(member, sum): &(Member<'_>, Sum)| Ok((text(&member.name).ok_or_else(|| member.no_text())?, sum.clone()));
+        let named = |(member, sum): &(WheelMember<'_>, Sum)| {
+            Ok((text(&member.name).ok_or_else(|| member.no_text())?, sum.clone()))
+        };
         let sums = sums.iter().map(named).collect::<Result<Vec<_>>>()?;
         let new = record::rewritten(old.bytes(), &self.name, &sums);
         match &self.signature {
@@ -288,7 +294,7 @@ impl Record<'_> {
     }
 }
 
-impl Member<'_> {
+impl WheelMember<'_> {
     /// The zip file.
     fn file(&self) -> &Path {
         self.place.file()
@@ -322,7 +328,7 @@ struct PackedChange {
 }
 
 impl PackedChange {
-    fn of(form: Option<Form>, new: Slice<'_>) -> Result<Self> {
+    fn of(form: Option<StreamForm>, new: Slice<'_>) -> Result<Self> {
         let (mut sha256, mut crc, path) = (Sha256::new(), Crc32::new(), new.path());
         let mut read = |to: &mut dyn Write| {
             new.read_blocks(&mut |block| {
@@ -334,7 +340,7 @@ impl PackedChange {
         let bytes = match form {
             Some(form) => {
                 // The lowest level of zlib-rs that makes libraries as small as level 6 of zlib does, which writes most wheels.
-                let level = if form == Form::Deflate { 9 } else { Method::Zstd.default_level() };
+                let level = if form == StreamForm::Deflate { 9 } else { Method::Zstd.default_level() };
                 Some(form.write(level, Spool::new(), path, read)?.into_input(path).with_path(path)?)
             }
             None => read(&mut io::sink()).map(|()| None)?,

@@ -3,7 +3,7 @@
 use object::read::{File, Object as _};
 
 use crate::code::{ContentKind, target};
-use crate::container::fatbin::{Image, ImageKind, made_for};
+use crate::container::fatbin::{CudaKind, Image, made_for};
 use crate::container::magic::Magic;
 use crate::scan::CodeObjectRef;
 
@@ -47,10 +47,10 @@ impl Nature {
     fn recorded(image: &Image, found: Option<&Self>) -> Option<Self> {
         let target = |form: &str| Some(format!("nvptx64-nvidia-cuda--{form}_{}", image.sm));
         let (kind, target) = match image.kind {
-            ImageKind::Cubin => (ContentKind::Cubin, target("sm")),
-            ImageKind::Ptx => (ContentKind::Ptx, target("compute")),
-            ImageKind::LtoIr => (ContentKind::LtoIr, None),
-            ImageKind::Other(_) => return None,
+            CudaKind::Cubin => (ContentKind::Cubin, target("sm")),
+            CudaKind::Ptx => (ContentKind::Ptx, target("compute")),
+            CudaKind::LtoIr => (ContentKind::LtoIr, None),
+            CudaKind::Other(_) => return None,
         };
         Some(Self { kind: kind.name(), target, made_for: found.and_then(|found| found.made_for.clone()) })
     }

@@ -49,12 +49,12 @@ struct FoundArchive {
     /// Its canonical path, or its name in a zip file.
     path: PathBuf,
     /// Of a member of a zip file; none for a file.
-    table: Option<Table>,
+    table: Option<ArchiveIndex>,
 }
 
 /// The table of contents of an archive, without the code objects.
 #[derive(Clone, Debug)]
-struct Table {
+struct ArchiveIndex {
     claims: Vec<Vec<u8>>,
     keys: Vec<Vec<u8>>,
     /// The indices of the keys with code, for each target ID.
@@ -64,7 +64,7 @@ struct Table {
 /// The indices of the wrappers for which archives have code, for each target ID that they claim.
 type ServedWrappers = BTreeMap<Vec<u8>, BTreeSet<u32>>;
 
-impl Table {
+impl ArchiveIndex {
     fn new(archive: &KpackArchive) -> Self {
         let mut held = BTreeMap::<_, Vec<_>>::new();
         for (index, binary) in archive.binaries.iter().enumerate() {
@@ -92,7 +92,7 @@ impl KpackFacts {
     pub(super) fn add_archive(&mut self, place: &Place, is_zip: bool, archive: &KpackArchive) {
         let (path, table) = match place.steps() {
             [] => (place.file().canonicalize().unwrap_or_else(|_| place.file().to_owned()), None),
-            [Step::Member(name)] if is_zip => (normal(&path_of(name)), Some(Table::new(archive))),
+            [Step::Member(name)] if is_zip => (normal(&path_of(name)), Some(ArchiveIndex::new(archive))),
             _ => return,
         };
         self.archives.push(FoundArchive { place: place.clone(), path, table });
@@ -108,7 +108,7 @@ impl KpackFacts {
                 self.asked.extend(archives.iter().map(|followed| followed.path.clone()));
                 let mut served = ServedWrappers::new();
                 for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
-                    Table::new(archive).serve(split.reference, &mut served);
+                    ArchiveIndex::new(archive).serve(split.reference, &mut served);
                 }
                 check_library(split.reference, &indices, archives.len(), &served)
             }
@@ -168,7 +168,7 @@ impl KpackTree {
     }
 
     /// The members of zip files that a library in a zip file refers to.
-    fn members_for(&self, library: &SplitLibrary) -> Vec<(&FoundArchive, &Table)> {
+    fn members_for(&self, library: &SplitLibrary) -> Vec<(&FoundArchive, &ArchiveIndex)> {
         let directory = normal(&path_of(&library.name)).with_file_name("");
         let paths = library.reference.search_paths.iter();
         let patterns: Vec<PathBuf> = paths.map(|path| normal(&directory.join(path_of(path)))).collect();
@@ -321,7 +321,7 @@ mod tests {
         let keys = (0..10).map(|index| format!("lib/x#{index}").into_bytes()).collect();
         let held = held.iter().map(|(target, indices)| (target.as_bytes().to_vec(), indices.to_vec())).collect();
         let claims = claims.iter().map(|claim| claim.as_bytes().to_vec()).collect();
-        FoundArchive { place, path: path.into(), table: Some(Table { claims, keys, held }) }
+        FoundArchive { place, path: path.into(), table: Some(ArchiveIndex { claims, keys, held }) }
     }
 
     /// The faults of a library in a zip file with these wrappers and archives.

@@ -16,7 +16,7 @@ use object::pe::{IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_READ};
 
 use super::super::record::{self, Record};
 use super::super::view::{Added, Run, too_many};
-use super::symbols::Moves;
+use super::symbols::SymbolMoves;
 use super::{
     CONTENT, Coff, FLAGS, OFFSETS, SECTION_LEN, SIZE, VIRTUAL_ADDRESS, VIRTUAL_SIZE, content, long_name, move_offsets,
     number_in,
@@ -58,10 +58,12 @@ impl Coff<'_> {
         let mut runs = vec![Run::Bytes(header), Run::Host(body)];
         runs.extend((0..added.len()).map(Run::Content));
         runs.push(Run::Bytes(self.own_record(added_count).to_bytes()));
-        runs.push(match self.moved_symbols(&Moves { offset: &|offset| shift.forward(offset), number: None })? {
-            Some(moved) => Run::Bytes(moved.table),
-            None => Run::Host(self.symbols.clone()),
-        });
+        runs.push(
+            match self.moved_symbols(&SymbolMoves { offset: &|offset| shift.forward(offset), number: None })? {
+                Some(moved) => Run::Bytes(moved.table),
+                None => Run::Host(self.symbols.clone()),
+            },
+        );
         runs.push(Run::Bytes(strings_len.to_le_bytes()[..4].to_vec()));
         runs.push(Run::Host(self.old_strings()));
         runs.push(Run::Bytes(names.bytes));
@@ -107,7 +109,7 @@ impl Coff<'_> {
                 check(field.get(section));
             }
         }
-        self.moved_symbols(&Moves { offset: &check, number: None })?;
+        self.moved_symbols(&SymbolMoves { offset: &check, number: None })?;
         match behind.get() {
             None => Ok(()),
             Some(offset) => Err(self.view.broken("data recorded past the end of the file,", offset)),
@@ -189,7 +191,8 @@ impl Coff<'_> {
         let body_end = if is_tail { symbols_offset } else { record.host_len };
         let mut parts = vec![Part::Bytes(header), Part::Range(from.checked_add(by)?..body_end.checked_add(by)?)];
         if is_tail {
-            let symbols = self.moved_symbols(&Moves { offset: &|offset| shift.back(offset), number: None }).ok()?;
+            let symbols =
+                self.moved_symbols(&SymbolMoves { offset: &|offset| shift.back(offset), number: None }).ok()?;
             parts.push(symbols.map_or(Part::Range(self.symbols.clone()), |moved| Part::Bytes(moved.table)));
             if has_strings {
                 parts.push(Part::Bytes(u32::try_from(strings).ok()?.to_le_bytes().to_vec()));

@@ -72,7 +72,7 @@ fn number_in(bytes: &[u8]) -> u64 {
 
 /// The differences between plain and big objects.
 #[derive(Debug)]
-struct Layout {
+struct CoffFields {
     header_len: u64,
     section_count: Field,
     section_max: u64,
@@ -89,7 +89,7 @@ struct Layout {
     symbol_more: Field,
 }
 
-static PLAIN: Layout = Layout {
+static PLAIN: CoffFields = CoffFields {
     header_len: 20,
     section_count: Field::new(2, 2),
     section_max: 0xfeff,
@@ -103,7 +103,7 @@ static PLAIN: Layout = Layout {
     symbol_more: Field::new(17, 1),
 };
 
-static BIG: Layout = Layout {
+static BIG: CoffFields = CoffFields {
     header_len: 56,
     section_count: Field::new(44, 4),
     section_max: 0x7fff_ffff,
@@ -140,7 +140,7 @@ const OFFSETS: [Field; 3] = [CONTENT, RELOCATIONS, LINES];
 #[derive(Debug)]
 pub(super) struct Coff<'v> {
     view: &'v View<'v>,
-    layout: &'static Layout,
+    layout: &'static CoffFields,
     /// All bytes before the section headers.
     header: Vec<u8>,
     sections: Vec<[u8; 40]>,

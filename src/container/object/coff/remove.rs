@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::super::view::{FoundSection, join};
-use super::symbols::Moves;
+use super::symbols::SymbolMoves;
 use super::{Coff, Field, RELOCATION_LEN, SECTION_LEN, extents, move_offsets};
 use crate::bytes::{len_of, span, to_u64};
 use crate::container::Part;
@@ -89,7 +89,7 @@ impl Coff<'_> {
             // Special numbers: absolute and debugging symbols.
             None => Some(old),
         };
-        let moves = Moves { offset: &|offset| cuts.new_offset(offset), number: Some(&new_number) };
+        let moves = SymbolMoves { offset: &|offset| cuts.new_offset(offset), number: Some(&new_number) };
         let Some(moved) = self.moved_symbols(&moves)? else { return Ok(Part::Range(self.symbols.clone())) };
         if !moved.emptied.is_empty() {
             self.check_unused(&moved.emptied, gone)?;

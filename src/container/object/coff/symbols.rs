@@ -28,14 +28,14 @@ const ASSOCIATED_HIGH: Field = Field::new(16, 2);
 const FUNCTION: u64 = 2;
 
 /// New offsets and section numbers. A section without a new number is removed.
-pub(super) struct Moves<'f> {
+pub(super) struct SymbolMoves<'f> {
     pub(super) offset: &'f dyn Fn(u64) -> u64,
     /// None if all sections keep their numbers.
     pub(super) number: Option<&'f dyn Fn(u64) -> Option<u64>>,
 }
 
 /// A rewritten symbol table.
-pub(super) struct Moved {
+pub(super) struct MovedSymbols {
     pub(super) table: Vec<u8>,
     /// The symbols of removed sections.
     pub(super) emptied: HashSet<u64>,
@@ -43,7 +43,7 @@ pub(super) struct Moved {
 
 impl Coff<'_> {
     /// The symbol table with its offsets and numbers adjusted; none if nothing in it depends on them.
-    pub(super) fn moved_symbols(&self, moves: &Moves<'_>) -> Result<Option<Moved>, Malformed> {
+    pub(super) fn moved_symbols(&self, moves: &SymbolMoves<'_>) -> Result<Option<MovedSymbols>, Malformed> {
         let has_lines = self.sections.iter().any(|section| LINE_COUNT.get(section) > 0);
         if !has_lines && moves.number.is_none() {
             return Ok(None);
@@ -68,7 +68,7 @@ impl Coff<'_> {
             })
         };
         let table = self.edit(self.symbols.clone(), change)?;
-        Ok(Some(Moved { table, emptied }))
+        Ok(Some(MovedSymbols { table, emptied }))
     }
 
     fn empty(&self, symbol: &mut [u8], more: Option<&mut [u8]>) {

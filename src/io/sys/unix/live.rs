@@ -14,7 +14,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A mapping, or a free entry for one.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct LiveFile {
     /// Odd while the range is being changed.
     version: AtomicUsize,
     /// The start of the address range, which is empty without a mapping.
@@ -28,16 +28,16 @@ pub(crate) struct Entry {
 const CHUNK: usize = 64;
 
 struct Chunk {
-    entries: [Entry; CHUNK],
+    entries: [LiveFile; CHUNK],
     next: OnceLock<Box<Chunk>>,
 }
 
 static FIRST: Chunk = Chunk::new();
 
 /// The free entries. Ranges are only changed by a thread that holds the lock.
-static FREE: Mutex<Vec<&'static Entry>> = Mutex::new(Vec::new());
+static FREE: Mutex<Vec<&'static LiveFile>> = Mutex::new(Vec::new());
 
-impl Entry {
+impl LiveFile {
     const fn new() -> Self {
         Self {
             version: AtomicUsize::new(0),
@@ -80,7 +80,7 @@ impl Entry {
 
 impl Chunk {
     const fn new() -> Self {
-        Self { entries: [const { Entry::new() }; CHUNK], next: OnceLock::new() }
+        Self { entries: [const { LiveFile::new() }; CHUNK], next: OnceLock::new() }
     }
 }
 
@@ -90,7 +90,7 @@ fn chunks() -> impl Iterator<Item = &'static Chunk> {
 }
 
 /// Enters a mapping; `temporary` marks that of a temporary file.
-pub(crate) fn enter(range: Range<usize>, temporary: bool) -> &'static Entry {
+pub(crate) fn enter(range: Range<usize>, temporary: bool) -> &'static LiveFile {
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     let entry = free.pop().unwrap_or_else(|| {
         static FIRST_IS_USED: AtomicBool = AtomicBool::new(false);
@@ -111,14 +111,14 @@ pub(crate) fn enter(range: Range<usize>, temporary: bool) -> &'static Entry {
 }
 
 /// Removes a mapping.
-pub(crate) fn leave(entry: &'static Entry) {
+pub(crate) fn leave(entry: &'static LiveFile) {
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     entry.set(0..0);
     free.push(entry);
 }
 
 /// For the handler: the mapping that the calling thread is reading at this address.
-pub(crate) fn find(address: usize) -> Option<(&'static Entry, Range<usize>)> {
+pub(crate) fn find(address: usize) -> Option<(&'static LiveFile, Range<usize>)> {
     let mut entries = chunks().flat_map(|chunk| &chunk.entries);
     entries.find_map(|entry| Some((entry, entry.range().filter(|range| range.contains(&address))?)))
 }

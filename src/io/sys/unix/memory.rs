@@ -14,11 +14,11 @@ use std::sync::{Once, OnceLock};
 use memmap2::{Mmap, UncheckedAdvice};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-use super::live::{self, Entry};
+use super::live::{self, LiveFile};
 
 /// A mapping that the signal handler watches. It must go before the memory is unmapped.
 #[derive(Debug)]
-pub(crate) struct Watched(&'static Entry);
+pub(crate) struct Watched(&'static LiveFile);
 
 impl Watched {
     /// Whether some bytes could not be read, and have been zeros since.
@@ -132,7 +132,7 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
 
 /// Passes a signal to its previous action. `forced` marks a fault, which cannot be ignored.
 fn as_before(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void, forced: bool) {
-    type Plain = extern "C" fn(libc::c_int);
+    type Simple = extern "C" fn(libc::c_int);
     type Informed = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
     match BEFORE.get() {
         Some(before) if before.sa_sigaction == libc::SIG_IGN && !forced => {}
@@ -141,7 +141,7 @@ fn as_before(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc
             // the signature.
             unsafe {
                 if before.sa_flags & libc::SA_SIGINFO == 0 {
-                    std::mem::transmute::<libc::sighandler_t, Plain>(before.sa_sigaction)(signal);
+                    std::mem::transmute::<libc::sighandler_t, Simple>(before.sa_sigaction)(signal);
                 } else {
                     std::mem::transmute::<libc::sighandler_t, Informed>(before.sa_sigaction)(signal, info, context);
                 }
