@@ -685,6 +685,10 @@ fn files_full_of_magics_are_searched_once() {
     // Bundles whose entries are named by the next bundles.
     let chain = [&fields(&[0, 0, 32])[..], formats::MAGIC, &fields(&[90_000])].concat();
     let short_blocks = [&ccob(1, 1)[..], &fields(&[0])[..4], &[0x28, 0xb5, 0x2f, 0xfd, 0, 80, 0, 0, 0]].concat();
+    let spirv = crate::properties::images::spirv_with_function(6);
+    // Each module reads the next one as an operand, and goes on after its start.
+    let mut hidden = spirv[..spirv.len() - 4].to_vec();
+    hidden.extend((0x8_0000_u32 | 7).to_le_bytes());
     let patterns = vec![
         ("CCOB", b"CCOB".to_vec()),
         ("ELF", b"\x7fELF".to_vec()),
@@ -698,6 +702,9 @@ fn files_full_of_magics_are_searched_once() {
         ("offload binaries", offload),
         ("fatbins", [&b"\x50\xed\x55\xba\x01\0\x10\0"[..], &fields(&[1 << 20])].concat()),
         ("fatbins without entries", fatbins::fatbin(&[])),
+        ("SPIR-V without end", spirv[..spirv.len() - 8].to_vec()),
+        ("SPIR-V in SPIR-V", hidden),
+        ("PTX without end", b"\n.version 8.7\n.target sm_80\n.entry f {".to_vec()),
     ];
     for (name, pattern) in sample(patterns, 4) {
         let data = [b"x", pattern.repeat((4 << 20) / pattern.len()).as_slice()].concat();

@@ -413,6 +413,34 @@ fn a_code_object_is_replaced_where_it_lies_and_put_back() {
     }
 }
 
+/// Data around code in the data of a program belongs to the program, zeros too.
+#[test]
+fn code_in_data_of_a_library_is_replaced_where_it_lies() {
+    let dir = memory_directory();
+    let dir = dir.path();
+    let code = Elf::amdgpu(0x3f).write(&[Section::new(".text", b"instructions")]);
+    let shorter = Elf::amdgpu(0x3f).write(&[Section::new(".text", b"")]);
+    let longer = [&code[..], &[0; 8]].concat();
+    let content = [&b"text\0\0\0\0"[..], &code, &[0; 100], &four(64), &[0; 100], b"more"].concat();
+    let data = Elf::LIBRARY.write(&[Section::new(".rodata", &content)]);
+    fs::write(dir.join("x.so"), &data).unwrap();
+    for (index, new) in [(0, &shorter[..]), (2, b"1"), (2, &[b'x'; 64]), (2, b"one, 12bytes"), (4, b"4")] {
+        fs::write(dir.join("new"), new).unwrap();
+        let before = code_objects(&dir.join("x.so"));
+        let (status, _, said) = text(&tool_in(dir, &["replace", "--force", &before[index].0, "new"]));
+        assert!(status == 0 && said.ends_with("in place\n"), "{index}: {said}");
+        let after = code_objects(&dir.join("x.so"));
+        assert!(after[index].1.starts_with(new) && after.len() == before.len(), "{index}");
+    }
+    let written = fs::read(dir.join("x.so")).unwrap();
+    for (index, new) in [(0, &longer[..]), (4, &[b'4'; 10])] {
+        fs::write(dir.join("new"), new).unwrap();
+        let uri = &code_objects(&dir.join("x.so"))[index].0;
+        let (status, _, said) = text(&tool_in(dir, &["replace", "--force", uri, "new"]));
+        assert!(status == 1 && fs::read(dir.join("x.so")).unwrap() == written, "{index}: {said}");
+    }
+}
+
 #[test]
 fn a_bundle_is_written_again_where_a_code_object_does_not_fit() {
     let dir = memory_directory();

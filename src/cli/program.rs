@@ -1,9 +1,12 @@
-//! The program's name in messages, and a path rule that response files use too.
+//! The program's name in messages, a path rule that response files use too, and where other programs are.
 //!
 //! Follows the path rules of LLVM 22.1.8, where `//name` is a network root.
 
+use std::env;
 use std::ffi::OsStr;
-use std::path::is_separator;
+use std::path::{Path, PathBuf, is_separator};
+
+use offload_bundle::io::sys::Stat;
 
 /// The program's name.
 pub(super) struct Program<'a> {
@@ -46,6 +49,19 @@ fn file_name(path: &[u8]) -> &[u8] {
         return path.rsplit(is_separator).next().unwrap_or(path);
     }
     if trimmed.is_empty() || is_network_root(trimmed) { b"/" } else { b"." }
+}
+
+/// The program `name` in a directory, if it can be run.
+pub(super) fn executable_in(directory: &Path, name: &str) -> Option<PathBuf> {
+    let path = directory.join([name, env::consts::EXE_SUFFIX].concat());
+    Some(path).filter(|path| Stat::at(path).is_ok_and(|found| found.is_executable()))
+}
+
+/// The programs `name` in the directories of the `PATH`, in their order. As in LLVM, an empty entry is not the current directory.
+pub(super) fn in_path(name: &str) -> impl Iterator<Item = PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<PathBuf> = env::split_paths(&path).filter(|path| !path.as_os_str().is_empty()).collect();
+    directories.into_iter().filter_map(move |directory| executable_in(&directory, name))
 }
 
 #[cfg(test)]

@@ -137,6 +137,11 @@ impl Options for RecompressOptions {
             console.line(&format!("note: {bundles} no code left for some GPU: {reason}"));
         }
         result.missed.iter().for_each(|missed| console.line(&note_of(missed)));
+        left(&result.left).iter().for_each(|line| console.line(line));
+        if result.uncompressed > 0 && self.compression().is_some() {
+            let binaries = count(result.uncompressed, "offload binary stays", "offload binaries stay");
+            console.line(&format!("note: {binaries} without compression, which recompress does not give them"));
+        }
         if result.packed > 0 {
             console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
         }
@@ -196,6 +201,24 @@ fn removed(removed: &BTreeMap<String, Removed>) -> Vec<String> {
     let more = removed.len().saturating_sub(LINES_MAX);
     lines.extend((more > 0).then(|| format!("and code for {more} more targets")));
     lines
+}
+
+/// What code for GPUs that were left out is still in the file.
+fn left(left: &BTreeMap<String, Removed>) -> Option<String> {
+    const PLACES_MAX: usize = 3;
+    let code_objects = left.values().map(|left| left.code_objects).sum();
+    let size = left.values().map(|left| left.size).fold(0, u64::saturating_add);
+    let mut places: Vec<&str> = left.keys().map(String::as_str).take(PLACES_MAX).collect();
+    let more = left.len().saturating_sub(PLACES_MAX);
+    let more = (more > 0).then(|| count(more, "more place", "more places"));
+    places.extend(more.as_deref());
+    let stays = if code_objects == 1 { "stays" } else { "stay" };
+    let code_objects = count(code_objects, "code object", "code objects");
+    let places = places.join(", ");
+    let size = bytes(size);
+    (!left.is_empty()).then(|| {
+        format!("note: {code_objects} of {size} for targets that were left out {stays} where recompress does not change code: {places}")
+    })
 }
 
 /// What a GPU would have used.

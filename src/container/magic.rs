@@ -8,9 +8,9 @@ use object::pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID;
 use object::{FileKind, archive};
 
 use super::host::elf::EM_INTELGT;
-use super::package::{aks2, cpio, rpm, tar};
+use super::package::{aks2, cpio, rpm, sqlite, tar};
 use super::text::Text;
-use super::{bitcode, compressed, fatbin, kpack, offload_binary, ptx, spirv};
+use super::{bitcode, compressed, dxbc, fatbin, kpack, offload_binary, ptx, spirv};
 use crate::bytes::{array, is_text, len_u64, slice};
 use crate::codec::Coding;
 
@@ -66,6 +66,8 @@ pub(crate) enum Magic {
     FatBinary,
     /// A kpack archive.
     Kpack,
+    /// A database, which may have tables with code objects.
+    Sqlite,
     /// A SYCLBIN file of version 1; later ones are offload binaries.
     SyclBin,
     /// A script, which a zip file may follow.
@@ -114,12 +116,13 @@ const fn anything(name: &'static str) -> Magic {
 }
 
 /// Offset and first bytes of the formats that have a magic.
-pub(crate) const MAGICS: [(u64, &[u8], Magic); 39] = [
+pub(crate) const MAGICS: [(u64, &[u8], Magic); 40] = [
     (0, super::MAGIC.as_bytes(), Magic::Bundle),
     (0, &archive::MAGIC, Magic::Archive),
     (0, &archive::THIN_MAGIC, Magic::Archive),
     (0, &archive::AIX_BIG_MAGIC, Magic::Archive),
     (0, b"MSCF\0\0\0\0", anything("cabinet file")),
+    (0, &sqlite::MAGIC, Magic::Sqlite),
     // Of an archive whose first header is broken. Before those below, with which the name of a member may begin.
     (257, b"ustar\0", Magic::Tar),
     (257, b"ustar ", Magic::Tar),
@@ -153,7 +156,7 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 39] = [
     (0, b"hsqs", anything("SquashFS image")),
     (0, b"xar!", anything("xar archive")),
     (0, b"MTLB", anything("Metal library")),
-    (0, b"DXBC", anything("DirectX shader container")),
+    (0, &dxbc::MAGIC, anything("DirectX shader container")),
     (0, b"#!", Magic::Script),
 ];
 
@@ -299,6 +302,7 @@ impl Magic {
             Self::Ptx => "PTX file",
             Self::FatBinary => "fatbin",
             Self::Kpack => "kpack archive",
+            Self::Sqlite => "SQLite database",
             Self::SyclBin => "SYCLBIN file",
             Self::Script => "script",
             Self::Unread(unread) => unread.name,

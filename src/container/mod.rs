@@ -8,6 +8,7 @@ pub mod archive;
 pub mod binary;
 pub(crate) mod bitcode;
 pub mod compressed;
+pub(crate) mod dxbc;
 pub mod fatbin;
 pub(crate) mod host;
 pub mod kpack;

@@ -16,6 +16,9 @@ use memchr::{memchr, memmem};
 use crate::bytes::{len_u64, text, to_u64};
 use crate::error::{Malformed, wrong};
 
+/// The first directive.
+pub(crate) const VERSION: &[u8] = b".version";
+
 /// The first directives.
 pub(crate) struct Header {
     /// The version of the language: 8 and 7.
@@ -29,9 +32,10 @@ pub(crate) struct Header {
 impl Header {
     /// Reads the header of PTX; none if `data` does not begin with one.
     pub(crate) fn of(data: &[u8]) -> Option<Self> {
-        let (version, rest) = argument(data, b".version")?;
-        let (sm, rest) = argument(rest, b".target")?;
-        let (major, minor) = version.split_once('.')?;
+        // A directive may follow a number directly.
+        let (major, rest) = word(directive(data, VERSION)?, u8::is_ascii_digit)?;
+        let (minor, rest) = word(rest.strip_prefix(b".")?, u8::is_ascii_digit)?;
+        let (sm, rest) = word(directive(rest, b".target")?, is_part)?;
         let is_sm = sm.strip_prefix("sm_")?.starts_with(|c: char| c.is_ascii_digit());
         let is_32_bit = address_size(rest).is_some_and(|size| size == "32");
         is_sm.then_some(Self { version: (major.parse().ok()?, minor.parse().ok()?), sm, is_32_bit })
@@ -46,20 +50,26 @@ impl Header {
 
 /// The size of addresses that follows a target, after other words of the target.
 fn address_size(mut rest: &[u8]) -> Option<String> {
-    while let [b',', word @ ..] = after_blanks(rest)? {
-        rest = after_blanks(word)?;
-        rest = rest.get(rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count()..)?;
+    while let [b',', option @ ..] = after_blanks(rest)? {
+        rest = word(after_blanks(option)?, is_part)?.1;
     }
-    argument(rest, b".address_size").map(|(size, _)| size)
+    word(directive(rest, b".address_size")?, is_part).map(|(size, _)| size)
 }
 
-/// The word after a directive with which `data` begins, and the rest.
-fn argument<'p>(data: &'p [u8], directive: &[u8]) -> Option<(String, &'p [u8])> {
+/// What follows a directive with which `data` begins, and blanks.
+fn directive<'p>(data: &'p [u8], directive: &[u8]) -> Option<&'p [u8]> {
     let blank = after_blanks(data)?.strip_prefix(directive)?;
-    let word = after_blanks(blank).filter(|word| word.len() < blank.len())?;
-    let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_');
-    let (word, rest) = word.split_at_checked(word.iter().take_while(is_part).count())?;
+    after_blanks(blank).filter(|rest| rest.len() < blank.len())
+}
+
+/// The bytes with which `data` begins that are part of a word, and the rest.
+fn word(data: &[u8], is_part: fn(&u8) -> bool) -> Option<(String, &[u8])> {
+    let (word, rest) = data.split_at_checked(data.iter().take_while(|byte| is_part(byte)).count())?;
     Some((text(word)?, rest))
+}
+
+fn is_part(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || *byte == b'_'
 }
 
 /// What follows blanks and comments; none if a comment has no end.
@@ -76,6 +86,37 @@ fn after_blanks(mut data: &[u8]) -> Option<&[u8]> {
 
 fn after<'p>(data: &'p [u8], end: &[u8]) -> Option<&'p [u8]> {
     data.get(memmem::find(data, end)? + end.len()..)
+}
+
+/// The most bytes of comments before the first directive that are looked for.
+const COMMENTS_MAX: usize = 512;
+
+/// The start of the PTX whose first directive is at `at`, in data with other bytes before it: after a byte that is not text, and
+/// comments. None if `at` is in the middle of a line.
+pub(crate) fn start(data: &[u8], at: usize) -> Option<usize> {
+    let before = data.get(at.saturating_sub(COMMENTS_MAX)..at)?;
+    let other = before.iter().rposition(|byte| !is_text_byte(byte));
+    let start = at - before.len() + other.map_or(0, |other| other + 1);
+    let rest = data.get(start..).and_then(after_blanks).filter(|_| start == 0 || other.is_some());
+    let is_comment = rest.is_some_and(|rest| rest.len() == data.len() - at);
+    let is_line = before.last().is_none_or(|byte| *byte == b'\n' || !is_text_byte(byte));
+    if is_comment { Some(start) } else { is_line.then_some(at) }
+}
+
+/// The text with which data begins: up to the first byte that is none.
+pub(crate) fn text_at(data: &[u8]) -> &[u8] {
+    data.split(|byte| !is_text_byte(byte)).next().unwrap_or_default()
+}
+
+/// Whether PTX defines a function, and is complete.
+pub(crate) fn is_whole(ptx: &[u8]) -> bool {
+    let has = |directive: &[u8]| memmem::find(ptx, directive).is_some();
+    (has(b".entry") || has(b".func")) && check(ptx).is_ok()
+}
+
+/// Whether PTX may have a byte, but for names in other alphabets.
+fn is_text_byte(byte: &u8) -> bool {
+    byte.is_ascii_graphic() || byte.is_ascii_whitespace()
 }
 
 /// Checks that PTX is complete: its braces are paired, and its comments and strings end. It may end in zeros.
@@ -137,6 +178,9 @@ mod tests {
             (".version 8.7\n.target sm_80, debug // x\n.address_size 64\n", Some("compute_80")),
             ("\n\t .version\t9.0\r\n.target sm_90a, debug", Some("compute_90a")),
             (".version 7.0 .target sm_100f", Some("compute_100f")),
+            (".version 3.2.target sm_35.address_size 64 .entry x", Some("compute_35")),
+            (".version 8.7.1.target sm_35", None),
+            (".version 8.70000 .target sm_35", None),
             ("//\n// .version 1.0\n/* .target */ .version /* */ 8.7 // x\n/**/.target sm_75;", Some("compute_75")),
             (".version 8.7\n.address_size 64\n.target sm_80\n", None),
             (".version 8.7\n", None),
@@ -180,6 +224,34 @@ mod tests {
             ("{\0}", Some("a zero byte in PTX at offset 1")),
         ] {
             assert_eq!(check(data.as_bytes()).err().map(|error| error.to_string()).as_deref(), fault, "{data:?}");
+        }
+    }
+
+    #[test]
+    fn ptx_among_other_bytes_has_its_comments_and_ends_with_the_text() {
+        let ptx = ".version 8.7\n.target sm_80\n.entry f() { ret; }\n";
+        let long = format!("//{}\n", "x".repeat(600));
+        for (before, comments, expected) in [
+            ("text\0", "// by nvcc\n\n", true),
+            ("", "// by nvcc\n/* x */ ", true),
+            ("", "", true),
+            ("text\0", " ", true),
+            ("some text\n", "", true),
+            ("some text ", "", false),
+            ("text\0", &long, true),
+        ] {
+            for after in ["", "\0other", "\u{1}"] {
+                let at = before.len() + comments.len();
+                let data = [before, comments, ptx, after].concat();
+                let comments_found = comments.len() < 600 && !before.ends_with("text\n");
+                let first = if comments_found { before.len() } else { at };
+                assert_eq!(start(data.as_bytes(), at), expected.then_some(first), "{data:?}");
+                assert_eq!(text_at(&data.as_bytes()[at..]), ptx.as_bytes(), "{data:?}");
+            }
+        }
+        assert!(is_whole(ptx.as_bytes()));
+        for other in [".version 8.7\n.target sm_80\n", ".version 8.7\n.target sm_80\n.func f {"] {
+            assert!(!is_whole(other.as_bytes()), "{other:?}");
         }
     }
 }

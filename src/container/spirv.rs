@@ -5,6 +5,8 @@
 //! | 17, OpCapability | the capability; 6, Kernel: the module is for OpenCL, SYCL, OpenMP or HIP, not for graphics |
 //! | 10, OpExtension; 11, OpExtInstImport | not used |
 //! | 14, OpMemoryModel | addressing model: 1 has 32 bits, 2 has 64; memory model |
+//! | 54, OpFunction; 56, OpFunctionEnd | around each function; all functions are last |
+//! | 8, OpLine; 317, OpNoLine | may stand between them |
 //!
 //! An instruction is a word with its opcode in the lower 16 bits and its length in words in the upper ones, and its
 //! operands. The header before the first one has 20 bytes; its first word sets the byte order. Source: SPIR-V
@@ -13,7 +15,7 @@
 use std::mem::replace;
 use std::ops::Range;
 
-use crate::bytes::{array, len_of, span};
+use crate::bytes::{array, len_of, len_u64, span};
 
 /// The first word of a module. It sets the byte order of all words.
 pub(crate) const MAGIC: u32 = 0x0723_0203;
@@ -28,6 +30,13 @@ const EXTENSION: u32 = 10;
 const IMPORT: u32 = 11;
 const MEMORY_MODEL: u32 = 14;
 const CAPABILITY: u32 = 17;
+
+/// The first words of instructions of one length.
+const ONE_CAPABILITY: u32 = 0x2_0000 | CAPABILITY;
+const FUNCTION: u32 = 0x5_0036;
+const FUNCTION_END: u32 = 0x1_0038;
+const LINE: u32 = 0x4_0008;
+const NO_LINE: u32 = 0x1_013d;
 
 const KERNEL: u32 = 6;
 
@@ -50,6 +59,36 @@ pub(crate) fn width(data: &[u8]) -> Option<Width> {
         2 => Some(Width::Bits64),
         _ => None,
     }
+}
+
+/// Whether data begins with a header and a capability, as each module does. Other data hardly has these six words.
+pub(crate) fn is_plausible(data: &[u8]) -> bool {
+    let word = words(data);
+    let is_version = word(4).is_some_and(|version| (0x1_0000..0x2_0000).contains(&version) && version & 0xff == 0);
+    is_version && word(12).is_some_and(|bound| bound > 0) && word(16) == Some(0) && word(20) == Some(ONE_CAPABILITY)
+}
+
+/// The length of the module with which data begins: up to the end of its last function.
+///
+/// # Errors
+/// The number of bytes that were read, if it has no memory model or no function, or if its last function does not end.
+pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
+    let whole = instructions(data).take_while(|(_, range)| !range.is_empty() && range.end <= len_u64(data));
+    let (mut has_model, mut is_inside, mut end, mut read) = (false, false, None, 0);
+    for (first, range) in whole {
+        read = range.end;
+        match first {
+            FUNCTION if has_model && !is_inside => is_inside = true,
+            FUNCTION_END if is_inside => {
+                is_inside = false;
+                end = Some(range.end);
+            }
+            LINE | NO_LINE => {}
+            _ if end.is_some() && !is_inside => break,
+            first => has_model |= first & 0xffff == MEMORY_MODEL,
+        }
+    }
+    end.filter(|_| !is_inside).ok_or(read)
 }
 
 /// Reads the word at an offset, in the byte order of a module.
@@ -105,5 +144,31 @@ mod tests {
         }
         assert_eq!(width(&module(&[0x3_000e, 1, 2], u32::to_le_bytes)), Some(Width::Bits32));
         assert!(!has_kernels(&module(&[0x11, 6], u32::to_le_bytes)));
+    }
+
+    #[test]
+    fn a_module_ends_with_its_last_function() {
+        let head = [ONE_CAPABILITY, 6, 0x3_000e, 2, 2, 0x2_0013, 1];
+        let function = [FUNCTION, 1, 2, 0, 3, 0x2_00f8, 4, 0x1_00fd, FUNCTION_END];
+        let (line, no_line) = ([LINE, 1, 2, 3], [NO_LINE]);
+        let other = [FUNCTION, 1, 2, 0];
+        let rest: [&[u32]; 6] = [&[], &[0, 0], &[0x0723_0203, 0x1_0000, 0, 1, 0], &[0x6574_7865, 9], &line, &other];
+        for encode in [u32::to_le_bytes, u32::to_be_bytes] {
+            let one = module(&[&head[..], &function].concat(), encode);
+            let two = module(&[&head[..], &line, &function, &no_line, &line, &function].concat(), encode);
+            for (whole, is_two) in [(one, false), (two, true)] {
+                let first = if is_two { 20 + 4 * (head.len() + 4 + function.len()) } else { 0 };
+                assert!(is_plausible(&whole) && (0..24).all(|len| !is_plausible(&whole[..len])));
+                for rest in rest {
+                    let rest: Vec<u8> = rest.iter().flat_map(|word| encode(*word)).collect();
+                    assert_eq!(len(&[&whole[..], &rest].concat()), Ok(len_u64(&whole)), "{rest:?}");
+                }
+                for cut in (0..whole.len()).filter(|&cut| cut < first || cut > first + 40) {
+                    assert!(len(&whole[..cut]).is_err(), "{cut}");
+                }
+            }
+            let without_model = module(&[&head[..2], &function].concat(), encode);
+            assert_eq!(len(&without_model), Err(len_u64(&without_model)));
+        }
     }
 }

@@ -131,6 +131,13 @@ impl Output {
         }
     }
 
+    /// The bytes that were written, called `name` in errors, until the next are written.
+    pub(crate) fn read_again(&mut self, name: &Path) -> Result<Input> {
+        self.flush()?;
+        let file = self.place.file().try_clone().with_path(&self.path)?;
+        Spool::of_file(file).into_input(name).with_path(&self.path)
+    }
+
     /// A writer to the staged file, after the bytes written so far. Its errors name the output.
     pub(crate) fn writer(&mut self) -> Result<Writer<'_, &mut File>> {
         self.flush()?;

@@ -2,9 +2,10 @@
 //!
 //! - Wrappers in `.hipFatBinSegment` may point at bundles in any section, such as `.rodata`. They are followed if there
 //!   are more wrappers than bundles in the sections of the file, because finding their addresses takes all relocations.
-//! - A [deep](super::Scan::deep) search looks for the first bytes of containers and of ELF files for GPUs, at any
+//! - A [deep](super::Scan::deep) search looks for the first bytes of containers, ELF files for GPUs, SPIR-V and PTX, at any
 //!   offset. Programs also mention these bytes, so that only what can be read counts: a container with entries, an ELF
-//!   file whose tables and content lie inside the data. Nothing is looked for inside of what was found.
+//!   file whose tables and content lie inside the data, a SPIR-V module whose functions end, PTX that is complete. Nothing is
+//!   looked for inside of what was found.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,9 +14,9 @@ use memchr::memmem::Finder;
 
 use super::place::Step;
 use super::sections::{self, Holds, ListedSections, Sections};
-use super::walk::{JointSections, Spot, Walk};
+use super::walk::{JointSections, SHADER, Spot, Walk};
 use super::{BundleReader, Checksums, Wide};
-use crate::bytes::{Cursor, len_of, len_u64, slice, tail, to_u64, total};
+use crate::bytes::{Cursor, len_of, len_u64, part, slice, tail, to_u64, total};
 use crate::container::fatbin;
 use crate::container::host::wrapper::{self, Wrapped};
 use crate::container::host::{ChosenSection, elf};
@@ -23,19 +24,28 @@ use crate::container::limits::HEADER_MAX;
 use crate::container::magic::Magic;
 use crate::container::offload_binary::Version;
 use crate::container::sequence::{Bundles, Inflate};
-use crate::container::{self, Container, Limits, binary, compressed, offload_binary};
+use crate::container::{self, Container, Limits, binary, compressed, dxbc, offload_binary, ptx, spirv};
 use crate::display::shown;
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 
 /// The first bytes that are looked for.
-const MAGICS: [&[u8]; 5] = [BUNDLE, compressed::MAGIC, &offload_binary::MAGIC, &fatbin::MAGIC, b"\x7fELF"];
+const MAGICS: [&[u8]; 8] = [
+    BUNDLE,
+    compressed::MAGIC,
+    &offload_binary::MAGIC,
+    &fatbin::MAGIC,
+    b"\x7fELF",
+    &spirv::MAGIC.to_le_bytes(),
+    ptx::VERSION,
+    &dxbc::MAGIC,
+];
 
 /// The longest of them.
 const BUNDLE: &[u8] = container::MAGIC.as_bytes();
 
 /// The number of bytes that identify a format found by its first bytes.
-const HEAD: u64 = 64;
+const HEAD: u64 = 512;
 
 /// The number of bytes that are inflated to identify the content of a compressed container.
 const HEAD_INFLATED: usize = 64;
@@ -188,14 +198,17 @@ impl Walk<'_, '_, '_> {
             let mut end = position;
             for hit in hits(&finders, block.bytes()).into_iter().filter(|&hit| hit < BLOCK) {
                 let hit = position.saturating_add(hit);
-                let Some(rest) = region.tail(hit).filter(|_| hit >= end) else { continue };
+                if hit < end {
+                    continue;
+                }
                 let lead = match targets.binary_search(&range.start.saturating_add(hit)) {
                     Ok(_) => Lead::Wrapper,
                     Err(_) => Lead::Magic,
                 };
-                if let Some(len) = self.container_at(at.with(rest), *index, lead)? {
-                    end = hit.saturating_add(len);
-                    *index = index.saturating_add(1);
+                let start = start_of(region.bytes(), end, hit);
+                let Some(rest) = start.and_then(|start| region.tail(start)) else { continue };
+                if let Some(len) = self.found_at(at.with(rest), index, lead)? {
+                    end = rest.start_in(region).saturating_add(len);
                 }
                 if self.budget.is_spent {
                     return Ok(());
@@ -207,19 +220,43 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Reports the container or code object at the start of some data, and returns its length; none if it cannot be read.
-    fn container_at(&mut self, at: Spot<'_>, index: usize, lead: Lead) -> Result<Option<u64>> {
+    /// Reports the container or code object at the start of some data, counts it in `index` and returns its length, or that of
+    /// text in which there is none; none if it cannot be read.
+    fn found_at(&mut self, at: Spot<'_>, index: &mut usize, lead: Lead) -> Result<Option<u64>> {
         let rest = at.data;
         let magic = Magic::identify(slice(rest.bytes(), 0, HEAD).unwrap_or(rest.bytes()));
         if !is_plausible(magic, rest.bytes()) && (lead == Lead::Magic || !magic.is_container()) {
             return Ok(None);
         }
-        if magic.is_gpu_elf() {
-            return match elf::len(rest.bytes()).and_then(|len| rest.slice(0, len)) {
-                Some(code) => self.bare(at.with(code), index).map(|()| Some(code.len())),
-                None => self.spend(at, rest.len().min(HEADER_MAX)).map(|_| None),
-            };
+        let text = || ptx::text_at(rest.bytes());
+        let len = match magic {
+            magic if magic.is_gpu_elf() => elf::len(rest.bytes()).ok_or(rest.len().min(HEADER_MAX)),
+            Magic::SpirV => spirv::len(rest.bytes()),
+            // No part of it is PTX either.
+            Magic::Ptx if !ptx::is_whole(text()) => return Ok(Some(len_u64(text()))),
+            Magic::Ptx => Ok(len_u64(text())),
+            Magic::Unread(_) => dxbc::len(rest.bytes()).ok_or(0),
+            _ => return self.container_at(at, magic, index, lead),
+        };
+        let code = match len.map(|len| rest.slice(0, len)) {
+            Ok(Some(code)) => code,
+            Ok(None) => return Ok(None),
+            Err(read) => return self.spend(at, read).map(|_| None),
+        };
+        match magic {
+            Magic::SpirV if !spirv::has_kernels(code.bytes()) => self.unread(at.with(code), SHADER)?,
+            Magic::Unread(what) => self.unread(at.with(code), what)?,
+            _ => {
+                self.bare(at.with(code), *index)?;
+                *index = index.saturating_add(1);
+            }
         }
+        Ok(Some(code.len()))
+    }
+
+    /// The same for a container.
+    fn container_at(&mut self, at: Spot<'_>, magic: Magic, index: &mut usize, lead: Lead) -> Result<Option<u64>> {
+        let rest = at.data;
         let reader = BundleReader::of(magic);
         let container = reader.container;
         let limits = self.budget.limits_at(at.place);
@@ -248,11 +285,12 @@ impl Walk<'_, '_, '_> {
         };
         match self.next_bundle(at, &mut Bundles::new(rest, container, self.scan.inflate))? {
             Some(Ok(bundle)) => {
-                self.report(at.with(rest.slice(0, len).unwrap_or(rest)), index, bundle, reader)?;
+                self.report(at.with(rest.slice(0, len).unwrap_or(rest)), *index, bundle, reader)?;
             }
             Some(Err(error)) => self.broken(at, error)?,
             None => {}
         }
+        *index = index.saturating_add(1);
         Ok(Some(len))
     }
 }
@@ -305,7 +343,19 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
             version.is_ok_and(|version| Version::from_number(version).is_some())
         }
         Magic::FatBinary => after(&fatbin::MAGIC).u16(what).is_ok_and(|version| u32::from(version) == fatbin::VERSION),
+        Magic::SpirV => spirv::is_plausible(data),
+        Magic::Ptx => true,
+        Magic::Unread(_) => dxbc::len(data).is_some(),
         magic if magic.is_gpu_elf() => true,
         _ => false,
+    }
+}
+
+/// Where something starts of which a magic is at an offset, after `end`; none if it is in the middle of a line of text.
+fn start_of(data: &[u8], end: u64, hit: u64) -> Option<u64> {
+    match tail(data, hit)?.starts_with(ptx::VERSION) {
+        true => ptx::start(part(data, end..len_u64(data))?, usize::try_from(hit.checked_sub(end)?).ok()?)
+            .and_then(|start| end.checked_add(to_u64(start))),
+        false => Some(hit),
     }
 }

@@ -20,6 +20,7 @@ use crate::container::archive::{Archive, ArchiveMember, MemberLocation, Sources,
 use crate::container::host::wrapper::{self, Wrapped};
 use crate::container::host::{self, ChosenSection, elf};
 use crate::container::magic::{Magic, is_coff_object, is_elf_object};
+use crate::container::package::sqlite;
 use crate::container::sequence::{self, Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compressed;
 use crate::container::zip::{self, CUT, ZipContent, ZipMember};
@@ -35,7 +36,7 @@ const DEPTH_MAX: u32 = 16;
 const NO_SECTIONS: Unread = Unread::anything("ELF file without section headers");
 
 /// SPIR-V for graphics, which compilers of HIP, SYCL and OpenMP do not write.
-const SHADER: Unread = Unread::anything("SPIR-V module without kernels");
+pub(super) const SHADER: Unread = Unread::anything("SPIR-V module without kernels");
 
 /// A device code section without content: the file was split, or holds only debugging information.
 const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
@@ -269,6 +270,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::SpirV if spirv::has_kernels(data.bytes()) => self.code_object(at),
             Magic::SpirV => self.unread(at, SHADER),
             Magic::Ptx => self.code_object(at),
+            Magic::Sqlite => {
+                sqlite::kernels(data.bytes()).map_or(Ok(()), |what| self.unread(at, what))?;
+                self.rest(at, 0, 0)
+            }
             Magic::Zip => self.zip(at),
             Magic::Tar => self.tar_in_file(at),
             magic if magic.is_package() => {

@@ -484,6 +484,11 @@ fn aks2_files() -> Vec<Dimension> {
 fn outside() -> Vec<Dimension> {
     let magics =
         [formats::MAGIC, b"CCOB\x7fELF", &offload::write(1, &[image(0)])[..4], fatbins::MAGIC, b"text"].concat();
+    let magics = [&magics[..], &images::spirv(0, 0)[..4], b"DXBC\n.version 8.7\n.target sm_80\n"].concat();
+    let text = b".version 8.7\n.target sm_80\n";
+    let code = [&images::spirv_with_function(6)[..], b".version 8.7 .target sm_80 .entry f {}\0"].concat();
+    let shaders = [images::spirv_with_function(1), images::dxbc(b"")].concat();
+    let data = |content: &[u8], n: usize| Elf::LIBRARY.write(&[Section::new(".data", &content.repeat(n))]);
     let registered = |count: usize| {
         let bundles: Vec<Vec<u8>> = (0..count).map(|number| binary(&[id(number)])).collect();
         // In the section after the wrappers.
@@ -507,6 +512,9 @@ fn outside() -> Vec<Dimension> {
     let lines = ["verify --deep --json in".to_owned()];
     vec![
         one_file("magics in a file", 20_000, move |n| magics.repeat(n), &[lines.to_vec()]),
+        one_file("text like PTX", 20_000, move |n| data(text, n), &[lines.to_vec()]),
+        one_file("SPIR-V and PTX in data", 1000, move |n| data(&code, n), &[lines.to_vec()]),
+        one_file("shaders in data", 1000, move |n| data(&shaders, n), &[lines.to_vec()]),
         one_file("bundles among text", 3000, |n| [b"text", &small_bundle()[..]].concat().repeat(n), &[lines.to_vec()]),
         one_file("bundles in sections for data", 2000, sections, &[lines.to_vec()]),
         one_file("registered bundles", 2000, object, &[lines.to_vec()]),

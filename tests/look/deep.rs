@@ -9,8 +9,8 @@ use offload_bundle::scan::{Finding, Scan};
 use super::*;
 use crate::machine::{loud, memory_directory};
 use crate::objects::exists_in_path;
-use crate::properties::fatbins;
 use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
+use crate::properties::{fatbins, images};
 use crate::reference::formats;
 use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};
@@ -30,7 +30,8 @@ fn planted() -> Vec<Vec<u8>> {
     let methods = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)];
     let packed = methods.map(|(version, method)| formats::compressed(version, method, &bundle()));
     let nested = formats::binary(&[(GFX906, &gpu_elf()), (GFX90A, &packed[0])], 8);
-    let bare = [gpu_elf(), fatbins::cubin(90, 7), nested, bundle(), fatbins::sample()];
+    let spirv = images::spirv_with_function(6);
+    let bare = [gpu_elf(), fatbins::cubin(90, 7), nested, bundle(), fatbins::sample(), spirv];
     packed.into_iter().chain(bare).chain((1..=3).map(|version| offload::write(version, &images))).collect()
 }
 
@@ -59,6 +60,25 @@ fn decoys() -> Vec<Vec<u8>> {
     decoys.push(offload::write(2, &[])[..20].to_vec());
     decoys.push(fatbins::fatbin(&[]));
     decoys.push(fatbins::fatbin(&[vec![0xff; 80]]));
+    let spirv = images::spirv_with_function(6);
+    for (at, value) in [(4, 1), (6, 2), (12, 0), (16, 1), (20, 12), (28, 15), (48, 0xff), (80, 0xfd)] {
+        decoys.push(spirv.clone());
+        let decoy = decoys.last_mut().unwrap();
+        decoy[at] = value;
+    }
+    decoys.extend([40, spirv.len() - 4].map(|len| spirv[..len].to_vec()));
+    let dxbc = images::dxbc(b"code");
+    for at in [20, 22, 28, 32, 36] {
+        decoys.push(dxbc.clone());
+        decoys.last_mut().unwrap()[at] = 0xff;
+    }
+    let head = "\0.version 8.7\n.target sm_80\n";
+    for end in ["", ".entry f() {", "} .entry f() {}", "/* .entry f() {}", ".entry %s {"] {
+        decoys.push([head, end, "\0"].concat().into_bytes());
+    }
+    for text in ["a .version 8.7\n.target sm_80\n.entry f() {}\0", "\0.version %d.%d\n.target sm_%d\n.entry f() {}\0"] {
+        decoys.push(text.into());
+    }
     decoys
 }
 
@@ -235,6 +255,101 @@ fn data_of_linked_files_is_searched_by_default() {
     let data = pe(&[(".rdata", &planted), (".data", &planted), (".text", &planted)]);
     let places: Vec<_> = by_default("library.dll", &data).into_iter().map(|row| row.0).collect();
     assert_eq!(places, [[":.rdata"; 3], [":.data"; 3]].concat());
+}
+
+/// Code that no table names, at any offset: SPIR-V for kernels and PTX are code objects; that for graphics is counted.
+#[test]
+fn spir_v_and_ptx_in_data_are_found_and_shaders_are_named() {
+    let (kernels, shader, dxbc) =
+        (images::spirv_with_function(6), images::spirv_with_function(1), images::dxbc(b"code"));
+    let ptx = ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k() { ret; }\n";
+    let commented = format!("//\n// by a compiler\n//\n\n{ptx}");
+    let oneline = ".version 3.2.target sm_35.address_size 64 .entry f { exit; }";
+    let parts: [&[u8]; 15] = [
+        b"x",
+        &kernels,
+        b"\0\0\0",
+        &shader,
+        &shader,
+        &kernels,
+        b"text\0",
+        commented.as_bytes(),
+        b"\0",
+        ptx.as_bytes(),
+        b"\0\0\x01",
+        oneline.as_bytes(),
+        b"\0",
+        &dxbc,
+        b"end",
+    ];
+    let data = parts.concat();
+    let expected = [
+        ("SPIR-V", &kernels[..]),
+        ("SPIR-V", &kernels),
+        ("PTX", commented.as_bytes()),
+        ("PTX", ptx.as_bytes()),
+        ("PTX", oneline.as_bytes()),
+    ];
+    let elf = Elf::LIBRARY.write(&[Section::new(".rodata", &data)]);
+    for (name, file) in [("x.so", &elf), ("x.dll", &pe(&[(".rdata", &data)]))] {
+        let outcome = tool(&["inspect", "--json", name], &[(name, file)]);
+        assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""));
+        let document = json_of(&outcome);
+        let rows = document["files"][0]["code_objects"].as_array().unwrap();
+        assert_eq!(rows.len(), expected.len(), "{document}");
+        for (row, (kind, content)) in rows.iter().zip(expected) {
+            let start = usize::try_from(row["offset"].as_u64().unwrap()).unwrap();
+            assert_eq!(
+                (row["image_kind"].as_str(), row["size"].as_u64()),
+                (Some(kind), u64::try_from(content.len()).ok()),
+                "{row}"
+            );
+            assert!(file[start..].starts_with(content), "{row}");
+        }
+        let unread = document["files"][0]["unread"].as_array().unwrap();
+        let names: Vec<_> = unread.iter().map(|row| row["what"].as_str().unwrap()).collect();
+        let shader = "SPIR-V module without kernels";
+        assert_eq!(names, [shader, shader, "DirectX shader container"]);
+        let outcome = tool(&["inspect", name], &[(name, file)]);
+        let line = "not read: DirectX shader container (1), SPIR-V module without kernels (2)\n";
+        assert!(String::from_utf8(outcome.stdout).unwrap().contains(line));
+        let outcome = tool(&["verify", name], &[(name, file)]);
+        assert_eq!(outcome.status, 0, "{}", outcome.stderr_text());
+    }
+    let object = Elf::OBJECT.write(&[Section::new(".rodata", &data)]);
+    assert_eq!(by_default("x.o", &object), []);
+    assert_eq!(deep("x.o", &object).len(), expected.len());
+}
+
+/// Databases whose first page has the statement that made a table.
+#[test]
+fn databases_of_kernels_are_named_and_others_are_not() {
+    let database = |columns: &str| {
+        let statement = format!("CREATE TABLE t ({columns})");
+        let mut data = [&b"SQLite format 3\0\x10\0"[..], &[0; 3000], statement.as_bytes()].concat();
+        data.resize(3 * 4096, 0);
+        data
+    };
+    for (columns, what) in [
+        ("`kernel_name` TEXT NOT NULL,`kernel_args` TEXT NOT NULL,`kernel_blob` BLOB", Some("MIOpen kernel database")),
+        (
+            "kernel_name TEXT, arch TEXT, hip_version INTEGER, generator_sum BLOB, code BLOB",
+            Some("rocFFT kernel cache"),
+        ),
+        ("kernel_name TEXT, name TEXT", None),
+    ] {
+        let data = database(columns);
+        for (file, data) in [("x.db", &data), ("x.whl", &zip(&[Zipped::new("x.db", DEFLATED, &data)]))] {
+            let outcome = tool(&["inspect", "--json", file], &[(file, data)]);
+            let document = json_of(&outcome);
+            let unread = document["files"][0]["unread"].as_array().unwrap();
+            let names: Vec<_> = unread.iter().map(|row| row["what"].as_str().unwrap()).collect();
+            assert_eq!((outcome.status, names), (0, what.into_iter().collect()), "{columns} in {file}");
+            let outcome = tool(&["inspect", file], &[(file, data)]);
+            let is_without = String::from_utf8(outcome.stdout).unwrap().contains("no device code");
+            assert_eq!(is_without, what.is_none(), "{columns} in {file}");
+        }
+    }
 }
 
 /// What lies in several sections, or in a bundle that a wrapper registers, is found once, and broken headers of sections

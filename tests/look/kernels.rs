@@ -3,6 +3,7 @@
 use crate::machine::memory_directory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
@@ -621,29 +622,88 @@ fn a_kernel_is_disassembled_in_any_file() {
     }
 }
 
+/// Shell scripts, in a directory, that take the place of disassemblers.
+fn scripts(dir: &Path, scripts: &[(&'static str, &str)]) -> Vec<(&'static str, PathBuf)> {
+    let script = |&(name, script): &(&'static str, &str)| {
+        let path = dir.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        (name, path)
+    };
+    scripts.iter().map(script).collect()
+}
+
+/// Prints its arguments, and what LLVM's disassembler prints for the symbols that it is asked for.
+const OBJDUMP: &str = r#"echo "$@"; IFS=,; for name in ${2#*=}; do echo "0000 <$name>:"; done"#;
+
 #[test]
-fn the_disassembler_is_the_first_that_is_found_and_fits_the_code() {
-    let (echo, no) = (Path::new("/bin/echo"), Path::new("/bin/false"));
+fn the_disassembler_is_the_newest_that_works_and_fits_the_code() {
+    let dir = memory_directory();
+    let of_version =
+        |version: u32| format!("test \"$1\" = --version && echo LLVM version {version}.1.0 && exit\n{OBJDUMP}");
+    let made = scripts(
+        dir.path(),
+        &[
+            ("works", OBJDUMP),
+            ("23", &of_version(23)),
+            ("9", &of_version(9)),
+            ("warns", &format!("echo old >&2; {OBJDUMP}")),
+            ("fails", "echo no such GPU >&2; exit 3"),
+            ("forgets", "echo nothing"),
+        ],
+    );
+    let script = |name: &str| made.iter().find(|(known, _)| *known == name).unwrap().1.as_path();
+    let (works, fails) = (script("works"), script("fails"));
     let data = bundle();
-    let every = [("llvm-objdump-19", no), ("llvm-objdump-22", echo), ("nvdisasm", echo)];
-    let (status, printed, errors) = disassembled(&["f*"], &data, &every);
-    assert_eq!((status, errors.as_str()), (0, ""));
-    let lines: Vec<&str> = printed.lines().collect();
-    assert_eq!(lines.len(), 4, "{printed}");
-    for (lines, arguments) in
-        lines.chunks(2).zip(["llvm-objdump-22 -d --disassemble-symbols=_Z4fillPfi", "nvdisasm -c"])
-    {
-        assert!(lines[0].starts_with("# in, ") && lines[0].ends_with(arguments), "{printed}");
-        assert!(lines[1].starts_with(&arguments[arguments.find(' ').unwrap() + 1..]), "{printed}");
-    }
-    for (args, programs, error) in [
-        (&["fill*"][..], &[("nvdisasm", echo)][..], "llvm-objdump was not found; it is in the package llvm"),
-        (&["foo*"], &[("llvm-objdump", echo)], "nvdisasm was not found; it is in the package cuda-nvdisasm"),
-        (&["fill*"], &[("llvm-objdump", no)], "llvm-objdump' failed, with exit status: 1"),
-        (&["nothing"], &[("llvm-objdump", echo)], "no kernel matches 'nothing'"),
+    let nvdisasm = ("nvdisasm", works);
+    let (gpu, cubin) = ("fill*", "foo*");
+    // The arguments, the programs, and the name of the one that ran.
+    for (name, programs, ran) in [
+        (gpu, &[("llvm-objdump-19", fails), ("llvm-objdump-22", works)][..], "llvm-objdump-22"),
+        (gpu, &[("llvm-objdump-19", works), ("llvm-objdump-22", fails)], "llvm-objdump-19"),
+        (gpu, &[("llvm-objdump-19", works), ("llvm-objdump-22", script("forgets"))], "llvm-objdump-19"),
+        (gpu, &[("llvm-objdump", script("23")), ("llvm-objdump-22", works)], "llvm-objdump"),
+        (gpu, &[("llvm-objdump", script("9")), ("llvm-objdump-22", works)], "llvm-objdump-22"),
+        (gpu, &[("llvm-objdump", works), ("llvm-objdump-22", fails)], "llvm-objdump"),
+        (cubin, &[nvdisasm, ("llvm-objdump", works)], "nvdisasm"),
     ] {
-        let (status, _, errors) = disassembled(args, &data, programs);
-        assert!(status == 1 && errors.contains(error), "{errors}");
+        let (status, printed, errors) = disassembled(&[name], &data, programs);
+        assert_eq!((status, errors.as_str()), (0, ""));
+        let (head, rest) = printed.split_once('\n').unwrap();
+        let arguments = if name == gpu { "-d --disassemble-symbols=_Z4fillPfi" } else { "-c" };
+        assert!(head.starts_with("# in, ") && head.ends_with(&format!("/{ran} {arguments}")), "{printed}");
+        let input = if name == gpu { "-" } else { "/dev/stdin" };
+        assert!(rest.starts_with(&format!("{arguments} {input}\n")), "{printed}");
     }
-    assert_eq!(disassembled(&["fill*", "--json"], &data, &every).0, 2);
+    let (_, printed, _) = disassembled(&[gpu], &data, &[("llvm-objdump", script("warns"))]);
+    assert_eq!(printed.lines().nth(1), Some("# old"), "{printed}");
+    for (name, programs, error) in [
+        (gpu, &[nvdisasm][..], "in, gfx90a:xnack-: llvm-objdump was not found; it is in the package llvm"),
+        (cubin, &[("llvm-objdump", works)], "nvdisasm was not found; it is in the package cuda-nvdisasm"),
+        (gpu, &[("llvm-objdump", fails)], "llvm-objdump' failed, with exit status: 3: no such GPU"),
+        (gpu, &[("llvm-objdump-20", fails), ("llvm-objdump-21", script("forgets"))], "instructions of '_Z4fillPfi'; '"),
+        (gpu, &[("llvm-objdump-21", script("forgets"))], "-21' printed no instructions of '_Z4fillPfi'"),
+        ("nothing", &[("llvm-objdump", works)], "no kernel matches 'nothing'"),
+    ] {
+        let (status, _, errors) = disassembled(&[name], &data, programs);
+        assert!(status == 1 && errors.contains(error), "{errors}");
+        assert!(!errors.contains("'-'"), "{errors}");
+    }
+    for option in [&["--json"][..], &["--top", "1"], &["--sort", "vgpr"], &["--json", "--arguments"]] {
+        assert_eq!(disassembled(&[&["fill*"], option].concat(), &data, &[nvdisasm]).0, 2, "{option:?}");
+    }
+}
+
+#[test]
+fn all_kernels_of_a_code_object_are_disassembled_however_long_their_names_are() {
+    let dir = memory_directory();
+    let made = scripts(dir.path(), &[("llvm-objdump", OBJDUMP)]);
+    let names: Vec<String> = (0..2000).map(|index| format!("kernel_{index:0200}")).collect();
+    let names: Vec<Kernel> = names.iter().map(|name| Kernel::named(name)).collect();
+    let (status, printed, errors) = disassembled(&["kernel_*"], &amd(&names), &[("llvm-objdump", &made[0].1)]);
+    assert_eq!((status, errors.as_str()), (0, ""));
+    let labels = printed.lines().filter(|line| line.ends_with(">:")).count();
+    assert_eq!(labels, names.len());
+    let (status, _, errors) = disassembled(&["*"], &amd(&[Kernel::named("a,b")]), &[("llvm-objdump", &made[0].1)]);
+    assert!(status == 1 && errors.contains("llvm-objdump cannot select 'a,b': it has a comma"), "{errors}");
 }

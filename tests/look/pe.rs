@@ -188,6 +188,18 @@ fn a_signature_is_kept_or_removed() {
         let said = refused(&["--drop-signature"], broken);
         assert!(said.contains("cannot remove its signature: other data may follow it"), "{said}");
     }
+    // Nothing else would change.
+    let small_bundle = recompress(&[], &bundle(&mut harness::Random::new(4))).0;
+    for checksum in [0, 1] {
+        let mut same = pe(&[(".hip_fat", &small_bundle), (".data", b"some data")]);
+        let len = same.len();
+        put(&mut same, CHECKSUM, checksum);
+        put(&mut same, SIGNATURE, len);
+        put(&mut same, SIGNATURE + 4, 64);
+        same.extend([7; 64]);
+        let (written, said) = recompress(&["--drop-signature"], &same);
+        assert!(written == same, "{said}");
+    }
     // The bundles need more than the signature did.
     let mut longer = shortened();
     let len = longer.len();
@@ -196,6 +208,8 @@ fn a_signature_is_kept_or_removed() {
     longer.extend([7; 64]);
     let (new, said) = recompress(&["--drop-signature", "--none"], &longer);
     assert!(new.len() > longer.len() && !said.contains("shorter") && !said.contains("that it had"), "{said}");
+    let said = refused(&["--none"], &[&shortened()[..], b"data"].concat());
+    assert!(said.contains("has room for only") && said.contains("\nhint: other data follows the sections"), "{said}");
     // Other files may be signed.
     let other = [pe(&[(".text", b"code")]), vec![7; 64]].concat();
     let archive = zip(&[Zipped::new("a.dll", 8, &signed), Zipped::new("b.dll", 8, &other)]);

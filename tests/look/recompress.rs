@@ -9,6 +9,7 @@ use crate::machine::{loud, memory_directory};
 use crate::properties::fatbins;
 use crate::properties::make::{DEFLATED, Elf, SHT_PROGBITS, Section, Zipped, archive, coff, pe, thin_archive, zip};
 use crate::reference::formats;
+use crate::reference::offload::{self, Image};
 
 /// Code objects that compress well.
 fn code(seed: u8) -> Vec<u8> {
@@ -971,4 +972,48 @@ fn a_failure_leaves_the_output_as_it_was() {
         harness::run(Path::new("/bin/sh"), &Case::new(&["-c", &limited]).file("in", data).file("out", &b"old"[..]));
     assert_eq!((outcome.status, outcome.files.len()), (1, 2), "{}", outcome.stderr_text());
     assert_eq!(outcome.files["out"], b"old");
+}
+
+#[test]
+fn code_of_dropped_gpus_that_is_left_is_counted_with_its_place() {
+    let gfx906 = Elf::amdgpu(0x2f).write(&[Section::new(".text", b"instructions")]);
+    let gfx90a = Elf::amdgpu(0x3f).write(&[Section::new(".text", b"instructions")]);
+    let both = [&b"text\0\0\0\0"[..], &gfx906, &gfx90a].concat();
+    let library = Elf::LIBRARY.write(&[Section::new(".rodata", &both), Section::new(".hip_fatbin", &large())]);
+    let size = gfx906.len();
+    let one = format!(
+        "note: 1 code object of {size} B for targets that were left out stays where recompress does not change code"
+    );
+    let wheel = zip(&[
+        Zipped::new("a.so", DEFLATED, &library),
+        Zipped::new("b.co", DEFLATED, &gfx906),
+        Zipped::new("c.co", DEFLATED, &gfx90a),
+    ]);
+    let in_wheel = format!("note: 2 code objects of {} B for targets that were left out stay where", 2 * size);
+    for (data, args, note) in [
+        (&library, &["--drop", "gfx906"][..], Some((&one, ": in(.rodata)\n"))),
+        (&library, &["--keep", "gfx90a"], Some((&one, ": in(.rodata)\n"))),
+        (&library, &["--keep-for", "gfx90a"], Some((&one, ": in(.rodata)\n"))),
+        (&library, &["--keep", "gfx906,gfx90a"], None),
+        (&library, &[], None),
+        (&wheel, &["--drop", "gfx906"], Some((&in_wheel, ": in(a.so)(.rodata), in(b.co)\n"))),
+    ] {
+        let (_, said) = recompress(args, data);
+        match note {
+            Some((start, end)) => assert!(said.contains(start) && said.contains(end), "{args:?}: {said}"),
+            None => assert!(!said.contains("stay"), "{args:?}: {said}"),
+        }
+    }
+}
+
+#[test]
+fn offload_binaries_that_stay_plain_are_counted() {
+    let images = [Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx906")], &code(1))];
+    let offload = offload::write(1, &images);
+    let object = Elf::OBJECT.write(&[Section::new(".llvm.offloading", &offload).offloading()]);
+    let note = "note: 1 offload binary stays without compression";
+    let (same, said) = recompress(&[], &object);
+    assert!(same == object && said.contains(note), "{said}");
+    let (same, said) = recompress(&["--none"], &object);
+    assert!(same == object && !said.contains(note), "{said}");
 }

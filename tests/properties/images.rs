@@ -125,6 +125,20 @@ pub fn spirv(words: u16, fill: u32) -> Vec<u8> {
     module.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
+/// A whole SPIR-V module with a function: for kernels (capability 6), or for graphics (1).
+pub fn spirv_with_function(capability: u32) -> Vec<u8> {
+    let head = [0x0723_0203, 0x1_0500, 0x6_000e, 9, 0, 0x2_0011, capability, 0x3_000e, 2, 2, 0x2_0013, 1];
+    let function = [0x5_0036, 1, 2, 0, 3, 0x2_00f8, 4, 0x1_00fd, 0x1_0038];
+    head.iter().chain(&function).flat_map(|word: &u32| word.to_le_bytes()).collect()
+}
+
+/// A container of DirectX shaders with one part.
+pub fn dxbc(content: &[u8]) -> Vec<u8> {
+    let size = |more: usize| u32::try_from(content.len() + more).unwrap();
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    [&b"DXBC"[..], &[7; 16], &words(&[1, size(44), 1, 36]), b"DXIL", &words(&[size(0)]), content].concat()
+}
+
 /// An ELF file for the Intel GPU with an IP version.
 pub fn zebin(version: u32, code: &[u8]) -> Vec<u8> {
     let notes = [8, 4, 1].map(u32::to_le_bytes).concat();

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use offload_bundle::container::Codec;
 use offload_bundle::display::{printable, printable_start};
-use offload_bundle::job::{Inspected, InspectedBundle};
+use offload_bundle::job::{Inspected, InspectedBundle, NotRead};
 use offload_bundle::runtime::Coverage;
 use offload_bundle::scan::{Format, Origin as Base, Sizes, Step};
 
@@ -151,19 +151,25 @@ fn references_text(file: &Inspected, out: &mut String) {
     }
 }
 
-/// The maximum number of unread parts of a file that are listed.
+/// The maximum number of lines for unread parts of a file.
 const UNREAD_MAX: usize = 100;
 
-/// Lists the unread parts of a file, each with its place.
+/// Lists the unread parts of a file by their places.
 fn unread_text(file: &Inspected, out: &mut String) {
-    let (listed, others) = file.unread.split_at(file.unread.len().min(UNREAD_MAX));
-    for part in listed {
-        line(out, &format!("  {}not read: {}", way(part.place.steps()), part.what.name()));
-    }
-    if !others.is_empty() {
+    let of = |parts: &mut dyn Iterator<Item = &NotRead>| {
         let mut kinds = Kinds::default();
-        others.iter().for_each(|part| kinds.add(part.what.name(), 1));
-        line(out, &format!("  not read, too: {kinds}"));
+        parts.for_each(|part| kinds.add(part.what.name(), 1));
+        kinds.to_string()
+    };
+    let mut rows = file.unread.chunk_by(|one, next| one.place == next.place);
+    for parts in rows.by_ref().take(UNREAD_MAX) {
+        let steps = parts.first().map_or(&[][..], |part| part.place.steps());
+        let kinds = if let [part] = parts { part.what.name().to_owned() } else { of(&mut parts.iter()) };
+        line(out, &format!("  {}not read: {kinds}", way(steps)));
+    }
+    let mut others = rows.flatten().peekable();
+    if others.peek().is_some() {
+        line(out, &format!("  not read, too: {}", of(&mut others)));
     }
 }
 

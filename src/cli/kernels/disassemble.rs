@@ -1,21 +1,25 @@
 //! `kernels --disassemble`: runs the disassembler of LLVM or NVIDIA on the code objects that define kernels.
 
+use std::collections::HashSet;
 use std::env;
-use std::ffi::OsString;
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, LazyLock};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use offload_bundle::display::printable;
-use offload_bundle::io::Input;
+use offload_bundle::io::{Input, sys};
 use offload_bundle::scan::{CodeObject, ContentKind, Scan};
 
 use super::row::Row;
+use crate::cli::program;
 
 /// The number of code objects of a file that are disassembled. More are an error: nobody reads them.
 const CODE_OBJECTS_MAX: usize = 100;
+
+/// The bytes of names in the arguments of one run. A command line of Windows has at most 32 KiB.
+const NAMES_MAX: usize = 24 << 10;
 
 /// The bytes of the code objects of some kernels, in their order.
 pub(super) type Contents = Vec<Vec<u8>>;
@@ -38,7 +42,7 @@ pub(super) fn contents(rows: &[Row], scan: &Scan, input: &Input) -> offload_bund
     failed.map_or(Ok(contents), Err)
 }
 
-/// Writes the instructions of kernels, after a line that says how they were disassembled.
+/// Writes the instructions of kernels, after a line that says how they were disassembled, and what the disassembler warns of.
 pub(super) fn write(rows: &[Row], contents: &Contents, out: &mut dyn Write) -> anyhow::Result<()> {
     let count = by_code_object(rows).count();
     ensure!(
@@ -47,32 +51,25 @@ pub(super) fn write(rows: &[Row], contents: &Contents, out: &mut dyn Write) -> a
     );
     for (rows, code) in by_code_object(rows).zip(contents) {
         let Some(first) = rows.first() else { continue };
+        let place = format!("{}, {}", first.code_object.bundle.place, first.gpu);
         let disassembler = Disassembler::of(code);
-        let program = disassembler.program()?;
-        let arguments = disassembler.arguments(rows)?;
-        let shown: Vec<String> = arguments.iter().map(|argument| printable(&argument.to_string_lossy())).collect();
-        let place = &first.code_object.bundle.place;
-        writeln!(out, "# {place}, {}: {} {}", first.gpu, printable(&program.to_string_lossy()), shown.join(" "))?;
-        out.write_all(&run(&program, &arguments, code)?)?;
+        let in_place = |error: anyhow::Error| anyhow!("{place}: {error:#}");
+        for names in disassembler.names(rows).map_err(in_place)? {
+            let (program, output) = disassembler.run(&names, code).map_err(in_place)?;
+            let shown: Vec<String> =
+                disassembler.arguments(&names).iter().map(|argument| printable(argument)).collect();
+            writeln!(out, "# {place}: {} {}", printable(&program.to_string_lossy()), shown.join(" "))?;
+            for warning in String::from_utf8_lossy(&output.stderr).lines() {
+                writeln!(out, "# {}", printable(warning))?;
+            }
+            out.write_all(&output.stdout)?;
+        }
     }
     Ok(())
 }
 
 fn by_code_object(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
     rows.chunk_by(|a, b| Arc::ptr_eq(&a.code_object, &b.code_object))
-}
-
-/// What a disassembler prints for a code object, which it reads from a temporary file.
-fn run(program: &Path, arguments: &[OsString], code: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let mut file = tempfile::NamedTempFile::new().context("cannot write a code object for the disassembler")?;
-    file.write_all(code).context("cannot write a code object for the disassembler")?;
-    let output = Command::new(program).args(arguments).arg(file.path()).output();
-    let output = output.with_context(|| format!("cannot run '{}'", program.display()))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("'{}' failed, with {}: {}", program.display(), output.status, printable(said.trim()));
-    }
-    Ok(output.stdout)
 }
 
 /// A program that disassembles code objects, by their kind.
@@ -92,44 +89,121 @@ impl Disassembler {
         }
     }
 
-    /// The program that is found first.
-    fn program(self) -> anyhow::Result<PathBuf> {
-        let paths = env::var_os("PATH").unwrap_or_default();
-        let in_path = |name: &str| {
-            // An empty entry means the current directory, whose files nobody asked to run.
-            let directories = env::split_paths(&paths).filter(|directory| directory.is_absolute());
-            directories.map(|directory| directory.join(name)).find(|path| path.is_file())
-        };
-        let found = match self {
-            Self::Objdump => {
-                let versions = (15..=30).rev().map(|version| format!("llvm-objdump-{version}"));
-                let named = ["llvm-objdump".to_owned()].into_iter().chain(versions).find_map(|name| in_path(&name));
-                named.or_else(|| installed("ROCM_PATH", "/opt/rocm", "llvm/bin/llvm-objdump"))
+    /// The names of kernels for each run. NVIDIA's tool chooses functions by numbers only, so that it prints all of the code object.
+    fn names(self, rows: &[Row]) -> anyhow::Result<Vec<Vec<&str>>> {
+        let mut runs = vec![Vec::new()];
+        let mut len = 0;
+        for row in rows.iter().filter(|_| matches!(self, Self::Objdump)) {
+            let name = str::from_utf8(&row.kernel.name).context("the name of a kernel is not UTF-8")?;
+            ensure!(!name.contains(','), "llvm-objdump cannot select '{}': it has a comma", printable(name));
+            len += name.len() + 1;
+            if len > NAMES_MAX {
+                runs.push(Vec::new());
+                len = name.len() + 1;
             }
-            Self::Nvdisasm => in_path("nvdisasm").or_else(|| installed("CUDA_HOME", "/usr/local/cuda", "bin/nvdisasm")),
-        };
-        found.with_context(|| match self {
-            Self::Objdump => "llvm-objdump was not found; it is in the package llvm (Debian), or rocm-llvm (ROCm)",
-            Self::Nvdisasm => "nvdisasm was not found; it is in the package cuda-nvdisasm of the CUDA toolkit",
-        })
+            runs.last_mut().into_iter().for_each(|run| run.push(name));
+        }
+        Ok(runs)
     }
 
-    /// The arguments before the file. NVIDIA's tool chooses functions by numbers only, so that it prints all of the code object.
-    fn arguments(self, rows: &[Row]) -> anyhow::Result<Vec<OsString>> {
+    /// The arguments before the file.
+    fn arguments(self, names: &[&str]) -> Vec<String> {
         match self {
-            Self::Nvdisasm => Ok(vec!["-c".into()]),
+            Self::Nvdisasm => vec!["-c".to_owned()],
+            Self::Objdump => vec!["-d".to_owned(), format!("--disassemble-symbols={}", names.join(","))],
+        }
+    }
+
+    /// Runs the programs that there are, until one succeeds, which is returned with what it printed.
+    fn run(self, names: &[&str], code: &[u8]) -> anyhow::Result<(&'static Path, Output)> {
+        static OBJDUMPS: LazyLock<Vec<PathBuf>> = LazyLock::new(objdumps);
+        static NVDISASMS: LazyLock<Vec<PathBuf>> =
+            LazyLock::new(|| found(&["nvdisasm".to_owned()], ("CUDA_HOME", "/usr/local/cuda"), "bin"));
+        let (programs, package) = match self {
             Self::Objdump => {
-                let names = rows.iter().map(|row| str::from_utf8(&row.kernel.name));
-                let names: Result<Vec<&str>, _> = names.collect();
-                let names = names.context("the name of a kernel is not UTF-8")?;
-                Ok(vec!["-d".into(), format!("--disassemble-symbols={}", names.join(",")).into()])
+                (&OBJDUMPS, "llvm-objdump was not found; it is in the package llvm (Debian), or rocm-llvm (ROCm)")
+            }
+            Self::Nvdisasm => {
+                (&NVDISASMS, "nvdisasm was not found; it is in the package cuda-nvdisasm of the CUDA toolkit")
+            }
+        };
+        let mut failures = Vec::new();
+        for program in &**programs {
+            match self.run_one(program, names, code) {
+                Ok(output) => return Ok((program, output)),
+                Err(error) => failures.push(format!("{error:#}")),
             }
         }
+        Err(if failures.is_empty() { anyhow!(package) } else { anyhow!(failures.join("; ")) })
+    }
+
+    /// What a disassembler prints for a code object. It reads this from a file without a name where it can, of which nothing is left if both are killed.
+    fn run_one(self, program: &Path, names: &[&str], code: &[u8]) -> anyhow::Result<Output> {
+        let mut command = Command::new(program);
+        command.args(self.arguments(names)).stdin(Stdio::null());
+        let standard_input = match self {
+            Self::Objdump => Some("-"),
+            Self::Nvdisasm => sys::STANDARD_INPUT,
+        };
+        let failed = "cannot write a code object for the disassembler";
+        // Windows removes a file with a name when it is dropped.
+        let _named = match standard_input {
+            Some(name) => {
+                let mut file = tempfile::tempfile().context(failed)?;
+                file.write_all(code).and_then(|()| file.rewind()).context(failed)?;
+                command.arg(name).stdin(file);
+                None
+            }
+            None => {
+                let mut file = tempfile::NamedTempFile::new().context(failed)?;
+                file.write_all(code).context(failed)?;
+                command.arg(file.path());
+                Some(file.into_temp_path())
+            }
+        };
+        let output = command.output().with_context(|| format!("cannot run '{}'", program.display()))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("'{}' failed, with {}: {}", program.display(), output.status, printable(said.trim()));
+        }
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let labels = printed.lines().filter_map(|line| line.strip_suffix(">:")?.split_once(" <"));
+        let labels: HashSet<&str> = labels.map(|(_, name)| name).collect();
+        if let Some(missing) = names.iter().find(|name| !labels.contains(*name)) {
+            bail!("'{}' printed no instructions of '{}'", program.display(), printable(missing));
+        }
+        Ok(output)
     }
 }
 
-/// A program in the directory that a variable names, or in the usual one.
-fn installed(variable: &str, usual: &str, program: &str) -> Option<PathBuf> {
+/// LLVM's disassemblers, from the newest: an old one does not know new GPUs.
+fn objdumps() -> Vec<PathBuf> {
+    let names: Vec<String> =
+        (10..100).rev().map(|version| format!("llvm-objdump-{version}")).chain(["llvm-objdump".to_owned()]).collect();
+    let mut programs = found(&names, ("ROCM_PATH", "/opt/rocm"), "llvm/bin");
+    if programs.len() > 1 {
+        programs.sort_by_cached_key(|program| std::cmp::Reverse(version(program)));
+    }
+    programs
+}
+
+/// The version of LLVM that a program has in its name, or else prints; 0 if it does not say.
+fn version(program: &Path) -> u32 {
+    let stem = program.file_stem().unwrap_or_default().to_string_lossy();
+    let named = stem.rsplit('-').next().and_then(|number| number.parse().ok());
+    let printed = || {
+        let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        printed.split_once("version ")?.1.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
+    };
+    named.or_else(printed).unwrap_or(0)
+}
+
+/// The programs with these names in the `PATH`, and in a directory below the one that a variable names, or below the usual one.
+fn found(names: &[String], (variable, usual): (&str, &str), below: &str) -> Vec<PathBuf> {
     let directory = env::var_os(variable).filter(|directory| !directory.is_empty()).unwrap_or_else(|| usual.into());
-    Some(Path::new(&directory).join(program)).filter(|path| path.is_file())
+    let installed = Path::new(&directory).join(below);
+    let in_path = names.iter().flat_map(|name| program::in_path(name));
+    let installed = names.last().and_then(|name| program::executable_in(&installed, name));
+    in_path.chain(installed).collect()
 }

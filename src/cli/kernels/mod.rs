@@ -60,10 +60,11 @@ pub(super) struct KernelsOptions {
     /// Print the instructions of kernels instead, selected as by --name, with llvm-objdump or nvdisasm.
     #[arg(
         long, value_name = "PATTERN", value_parser = report::Name::parse,
-        conflicts_with_all = ["name", "sort", "json", "uri", "fail_on"],
-        long_help = "Print the instructions of kernels instead, selected as by --name. For AMD GPUs, this runs llvm-objdump, the first of \
-            llvm-objdump and llvm-objdump-N in the PATH, and that in $ROCM_PATH or /opt/rocm; for NVIDIA GPUs, nvdisasm, in the PATH or in \
-            $CUDA_HOME, which prints all kernels of a cubin. A line before the instructions says which program it was."
+        conflicts_with_all = ["name", "sort", "top", "json", "arguments", "uri", "fail_on"],
+        long_help = "Print the instructions of kernels instead, selected as by --name. For AMD GPUs, this runs the newest of llvm-objdump \
+            and llvm-objdump-N in the PATH and the one in $ROCM_PATH or /opt/rocm; for NVIDIA GPUs, nvdisasm, in the PATH or in \
+            $CUDA_HOME, which prints all kernels of a cubin. If one fails, the next is tried. A line before the instructions says which \
+            program it was."
     )]
     disassemble: Option<report::Name>,
     /// List only kernels that need calls of the host, such as those of `printf`.

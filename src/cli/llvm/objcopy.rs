@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use offload_bundle::io::sys::Stat;
+use crate::cli::program;
 
 const NAME: &str = "llvm-objcopy";
 
@@ -22,10 +22,9 @@ fn command_line(arguments: &[OsString]) -> Vec<u8> {
 }
 
 fn find() -> Option<PathBuf> {
-    let beside = std::env::current_exe().ok().map(|executable| executable.with_file_name(NAME));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = std::env::split_paths(&path).map(|directory| directory.join(NAME));
-    beside.into_iter().chain(in_path).find(|candidate| Stat::at(candidate).is_ok_and(|found| found.is_executable()))
+    let here = std::env::current_exe().ok();
+    let beside = here.as_deref().and_then(Path::parent).and_then(|directory| program::executable_in(directory, NAME));
+    beside.or_else(|| program::in_path(NAME).next())
 }
 
 #[cfg(test)]

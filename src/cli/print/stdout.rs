@@ -10,7 +10,7 @@ use offload_bundle::error::OsText;
 use super::progress;
 
 /// Runs `work`, which prints to standard output. A reader that has closed it is not an error, but does not hide one
-/// either. An [`io::Error`] of `work` is one of the standard output.
+/// either. An [`io::Error`] of `work` is one of the standard output, if it has no context.
 pub(in crate::cli) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let is_terminal = io::stdout().is_terminal();
     let mut out = BufWriter::new(Stdout { out: io::stdout().lock(), is_terminal });
@@ -21,11 +21,10 @@ pub(in crate::cli) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> anyhow::Res
 
 /// Names the standard output in its errors. That its reader is gone is not an error.
 fn unless_gone(done: anyhow::Result<()>) -> anyhow::Result<()> {
-    let error = match done.map_err(anyhow::Error::downcast::<io::Error>) {
-        Ok(()) => return Ok(()),
-        Err(Ok(error)) => Error::io("-", error).into(),
-        Err(Err(error)) => error,
-    };
+    let Err(error) = done else { return Ok(()) };
+    let is_of_output = error.chain().next().is_some_and(|error| error.is::<io::Error>());
+    let named = |error: anyhow::Error| error.downcast::<io::Error>().map(|error| Error::io("-", error).into());
+    let error = if is_of_output { named(error).unwrap_or_else(|error| error) } else { error };
     if reader_is_gone(&error) { Ok(()) } else { Err(error) }
 }
 

@@ -3,4 +3,5 @@
 pub(crate) mod aks2;
 pub(crate) mod cpio;
 pub(crate) mod rpm;
+pub(crate) mod sqlite;
 pub(crate) mod tar;

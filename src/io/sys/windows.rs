@@ -28,6 +28,9 @@ pub(crate) const PATH_SEPARATOR: u8 = b';';
 /// Whether words of response files follow the rules of Windows.
 pub const HAS_WINDOWS_QUOTING: bool = true;
 
+/// The path by which a program opens the file that is its standard input: there is none.
+pub const STANDARD_INPUT: Option<&str> = None;
+
 /// Whether a name can be given to another file while its file is mapped.
 pub(crate) const REPLACES_MAPPED_FILES: bool = false;
 

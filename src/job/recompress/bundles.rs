@@ -194,6 +194,7 @@ impl FileRewrite<'_, '_> {
             .filter_map(|entry| entry.image.as_ref())
             .any(|info| info.image_kind == ImageKind::SyclBin);
         let kept = if is_one { None } else { self.kept(bundle)? };
+        self.result.uncompressed += usize::from(bundle.compressed.is_none());
         let Some(kept) = kept else {
             self.to.write(&[Piece::Input(self.data.claimed(&bundle.range()?)?)])?;
             return self.count(bundle, bundle.stored_len()?, false, room);
@@ -215,7 +216,10 @@ impl FileRewrite<'_, '_> {
         let Some(room) = room.filter(|&room| needed > room) else { return Ok(()) };
         let offset = bundle.offset;
         let reason = format!("the {what} at offset {offset} needs {needed} bytes, but has room for only {room}");
-        Err(Error::refused(ErrorKind::Limit, self.data.path(), offset, reason))
+        let error = Error::refused(ErrorKind::Limit, self.data.path(), offset, reason);
+        let is_stuck = Magic::identify(self.data.bytes()) == Magic::Pe && !pe::may_close(self.data.bytes());
+        let hint = "other data follows the sections of this PE file, so that nothing moves: recompress it before that data is added";
+        Err(if is_stuck { error.with_hint(hint) } else { error })
     }
 
     /// Chooses the form of a bundle.

@@ -10,11 +10,12 @@ use crate::container::fatbin::CudaKind;
 use crate::container::packed::LastInflated;
 use crate::container::sequence::{Bundle, Content};
 use crate::error::{Error, ErrorKind, Result};
+use crate::io::Input;
 use crate::job::present::Present;
 use crate::job::share::check_size;
 use crate::job::unmatched::{Matched, Wanted};
 use crate::runtime::{Code, Device};
-use crate::scan::{Format, KnownId, Pattern};
+use crate::scan::{CodeObjectRef, Finding, Format, KnownId, Pattern, Scan};
 
 /// Code that a GPU would have used, in bundles from which it was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub struct Missed {
     pub targets: BTreeSet<String>,
 }
 
-/// The code objects for a GPU that were removed.
+/// Code objects that were removed, or should have been.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Removed {
@@ -121,8 +122,7 @@ impl<'j> Choice<'j> {
                 chosen.kept.push(index);
             } else {
                 let removed = self.removed.entry(candidate.id.target().unwrap_or_default()).or_default();
-                removed.code_objects += 1;
-                removed.size = removed.size.saturating_add(bundle.entries.get(index).map_or(0, Entry::size));
+                removed.add(bundle.entries.get(index).map_or(0, Entry::size));
             }
             let is_found = !is_dropped && !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
             codes.extend(candidate.code.filter(|_| is_found).map(|code| (index, code)));
@@ -168,6 +168,15 @@ impl<'j> Choice<'j> {
         !launched.is_empty()
     }
 
+    /// Whether code that lies elsewhere would have been removed from a bundle.
+    fn removes(&mut self, code_object: &CodeObjectRef<'_>) -> bool {
+        let id = code_object.known_id();
+        let content = code_object.kind();
+        let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
+        let candidate = Candidate { id, content, code };
+        !self.keeps(&candidate) || self.is_dropped(&candidate.id)
+    }
+
     /// Notes what GPUs would have used among the code of a bundle.
     fn note_missed(&mut self, codes: &[(usize, Code)], kept: &[usize]) {
         for (number, device) in self.named.iter().enumerate() {
@@ -208,6 +217,26 @@ impl<'j> Choice<'j> {
         result.removed = self.removed;
         result.unlaunched = self.unlaunched;
         Ok(())
+    }
+}
+
+/// The code in a file that was written which would have been removed from bundles, by its place.
+pub(super) fn left(job: &Recompress, written: &Input) -> Result<BTreeMap<String, Removed>> {
+    let (mut choice, mut left) = (Choice::new(job), BTreeMap::<String, Removed>::new());
+    Scan { limits: job.limits, ..Scan::default() }.run(written, &mut |finding| {
+        let Finding::Bundle(found) = finding else { return Ok(()) };
+        for code_object in found.code_objects().filter(|code_object| choice.removes(code_object)) {
+            left.entry(found.place.to_string()).or_default().add(code_object.size());
+        }
+        Ok(())
+    })?;
+    Ok(left)
+}
+
+impl Removed {
+    fn add(&mut self, size: u64) {
+        self.code_objects = self.code_objects.saturating_add(1);
+        self.size = self.size.saturating_add(size);
     }
 }
 

@@ -83,7 +83,7 @@ impl Recompression<'_> {
             _ => {
                 let close =
                     |made: Slice<'_>, holes: &[Range<u64>]| Ok(elf::close(made.bytes(), holes).unwrap_or_default());
-                self.rewrite_opened(data, data.len(), elf::open, close, output, observer)
+                self.rewrite_opened(data, data, elf::open, close, output, observer)
             }
         }
     }
@@ -121,7 +121,7 @@ impl Recompression<'_> {
         Err(Error::refused(ErrorKind::Unsupported, data.path(), None, reason))
     }
 
-    /// Rewrites a PE file, without its signature if that is wanted.
+    /// Rewrites a PE file, without its signature if that is wanted and anything changes.
     fn rewrite_pe(&mut self, data: Slice<'_>, output: Output, observer: &mut Observer<'_>) -> Result<Rewritten> {
         let unsigned = if self.job.drop_signature { aside(data, pe::unsigned(data.bytes()))? } else { None };
         let old = unsigned.as_ref().map_or(data, Input::as_slice);
@@ -129,7 +129,7 @@ impl Recompression<'_> {
         let ends = if may_close { self.ends_of_rows(old)? } else { Vec::new() };
         let open = |data: &[u8]| pe::open(data, &ends);
         let close = |made: Slice<'_>, holes: &[Range<u64>]| pe::close(made, if may_close { holes } else { &[] });
-        self.rewrite_opened(old, data.len(), open, close, output, observer)
+        self.rewrite_opened(old, data, open, close, output, observer)
     }
 
     /// The ends of sections that hold nothing but bundles, and zeros after them.
@@ -150,12 +150,12 @@ impl Recompression<'_> {
         Ok(bundle_sections(data)?.into_iter().filter(is_row).map(|section| section.end()).collect())
     }
 
-    /// Rewrites a program, of a file that had `len` bytes, after what the bundles no longer needed has come back, since they may need
-    /// it again. Then what they do not need is taken out.
+    /// Rewrites a program after what the bundles no longer needed has come back, since they may need it again. Then what they do not
+    /// need is taken out. If no bundle changes, the file stays as it was `signed`.
     fn rewrite_opened(
         &mut self,
         data: Slice<'_>,
-        len: u64,
+        signed: Slice<'_>,
         open: impl FnOnce(&[u8]) -> Option<Vec<Change<'static>>>,
         close: impl FnOnce(Slice<'_>, &[Range<u64>]) -> Result<Vec<Change<'static>>>,
         output: Output,
@@ -173,7 +173,13 @@ impl Recompression<'_> {
             |hole: &&Range<u64>| changes.iter().any(|(old, new)| new.is_empty() && hole.contains(&old.start));
         let closed = holes.iter().filter(is_closed).map(len_of).fold(0, u64::saturating_add);
         rewritten.result.holes = rewritten.result.holes.saturating_sub(closed);
-        rewritten.result.note_len(len, changed_len(made.as_slice(), &changes));
+        let len = changed_len(made.as_slice(), &changes);
+        let may_be_same = opened.is_none() && len == data.len() && rewritten.result.before == rewritten.result.after;
+        if may_be_same && are_equal(made.as_slice(), data).with_path(data.path())? {
+            rewritten.output = changed(signed, &[], output)?;
+            return Ok(rewritten);
+        }
+        rewritten.result.note_len(signed.len(), len);
         rewritten.output = changed(made.as_slice(), &changes, output)?;
         Ok(rewritten)
     }

@@ -135,6 +135,10 @@ pub struct Recompressed {
     pub missed: Vec<Missed>,
     /// What was removed, by the target ID, or by the bundle entry ID of code without one.
     pub removed: BTreeMap<String, Removed>,
+    /// The code for GPUs that were left out which is in the file all the same, outside of what is rewritten, by its place.
+    pub left: BTreeMap<String, Removed>,
+    /// The number of offload binaries that stay without compression.
+    pub uncompressed: usize,
     /// The number of HIP's bundles that have no code left for some target, since it defined none of [`Recompress::keep_kernels`].
     pub unlaunched: usize,
 }
@@ -185,7 +189,13 @@ impl Recompress {
         let (mut run, output) = (Recompression::new(self, input.len()), Output::stage(&self.output)?);
         let magic = Magic::identify(input.bytes());
         let written = run.rewrite_file(input.as_slice(), output, observer);
-        let finished = written.and_then(|output| Ok((output, run.finish(input.as_slice())?)));
+        let finished = written.and_then(|mut output| {
+            let mut result = run.finish(input.as_slice())?;
+            if self.keep.is_some() || !self.keep_for.is_empty() || self.drop.is_some() {
+                result.left = choice::left(self, &output.read_again(&self.input)?)?;
+            }
+            Ok((output, result))
+        });
         let (mut output, result) = input.vouch_for(finished)?;
         // As linkers do with programs and libraries.
         if is_program(magic) && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
@@ -247,5 +257,6 @@ impl Recompressed {
         self.shortened += other.shortened;
         self.lengthened += other.lengthened;
         self.emptied += other.emptied;
+        self.uncompressed += other.uncompressed;
     }
 }

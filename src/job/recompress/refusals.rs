@@ -41,6 +41,10 @@ impl Refusals {
         texts.extend((more > 0).then(|| format!("and {more} more")));
         let reason = format!("{count} bundles cannot be written without compression: {}", texts.join("; "));
         let first = listed.first()?;
-        Some(Error::refused(first.kind(), path, first.offset(), reason))
+        let error = Error::refused(first.kind(), path, first.offset(), reason);
+        Some(match listed.iter().find_map(Error::hint) {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        })
     }
 }

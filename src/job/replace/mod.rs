@@ -152,12 +152,12 @@ impl Replace {
             None => self.written_again(file, new, &target, observer)?,
         };
         let made = output.into_input(file.path())?;
-        // Zeros after an ELF file without a bundle count as its own.
+        // Zeros after an ELF file without a bundle count as its own, unless it was found by content.
         let has_zeros = target.format() == Format::CodeObject && !target.is_file && after < before;
         let zeros = || vec![0; usize::try_from(before.saturating_sub(after)).unwrap_or(0)];
         let padded = has_zeros.then(|| [new.bytes(), &zeros()].concat());
-        let content = padded.as_deref().map_or_else(|| new.as_slice(), Slice::from);
-        if let Some(reason) = survey.difference(&made, content)? {
+        let contents = padded.as_deref().map(Slice::from).into_iter().chain([new.as_slice()]);
+        if let Some(reason) = survey.difference(&made, contents)? {
             return Err(self.refused(&target, reason.to_owned()));
         }
         Ok((made, Replaced { is_in_place, is_now_compressed, before, after }))

@@ -67,13 +67,19 @@ impl Survey {
         Ok(Self { scan, digester, code_objects, wanted, faults })
     }
 
-    /// The reason why `new` is not this file with another content of the code object that was looked for; none if it is.
-    pub(super) fn difference(&self, new: &Input, content: Slice<'_>) -> Result<Option<&'static str>> {
+    /// The reason why `new` is not this file with another content of the code object that was looked for; none if it is. The content
+    /// may be any of `contents`.
+    pub(super) fn difference<'c>(
+        &self,
+        new: &Input,
+        contents: impl Iterator<Item = Slice<'c>>,
+    ) -> Result<Option<&'static str>> {
         let [wanted] = *self.wanted else { return Ok(Some("several code objects have this URI")) };
         let after = Self::with(Rc::clone(&self.digester), new, self.scan.clone(), &mut |_, _| Ok(false))?;
-        let content = self.digester.of(content).with_path(content.path())?;
+        let contents = contents.map(|content| self.digester.of(content).with_path(content.path()));
+        let contents = contents.collect::<Result<Vec<_>>>()?;
         let is_same = |(index, (one, other)): (usize, (&[Digest; 2], &[Digest; 2]))| index == wanted || one == other;
-        Ok(if after.code_objects.get(wanted).is_none_or(|[_, found]| *found != content) {
+        Ok(if after.code_objects.get(wanted).is_none_or(|[_, found]| !contents.contains(found)) {
             Some(
                 "it would not be found there again: the new content is no code object, or ends the container around it",
             )

@@ -30,6 +30,9 @@ pub(crate) const PATH_SEPARATOR: u8 = b':';
 /// Whether words of response files follow the rules of Windows.
 pub const HAS_WINDOWS_QUOTING: bool = false;
 
+/// The path by which a program opens the file that is its standard input.
+pub const STANDARD_INPUT: Option<&str> = Some("/dev/stdin");
+
 /// Whether a name can be given to another file while its file is mapped.
 pub(crate) const REPLACES_MAPPED_FILES: bool = true;
 
