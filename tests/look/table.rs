@@ -93,6 +93,10 @@ fn tables_stay_as_they_are() {
     holds("named", &["one", "none", "packed"], &[UTF_8]);
     holds("ascii", &["in.whl"], &[("LC_ALL", "C")]);
     holds("colour", &["--color=always", "in.whl"], &[UTF_8]);
+    holds("markdown", &["--markdown", "many", "in.whl", "odd", "none"], &[("LC_ALL", "C")]);
+    holds("markdown-totals", &["--markdown", "--gpus", "."], &[UTF_8]);
+    holds("markdown-matrix", &["--markdown", "--matrix", "."], &[UTF_8]);
+    prints("markdown-diff", &["diff", "--markdown", "kernels", "kernels.new"], &[UTF_8]);
     prints("verify", &["verify", "cuda"], &[UTF_8]);
     prints("extract", &["extract", "cuda", "-o", "new"], &[UTF_8]);
     prints("kernels-each", &["kernels", "kernels", "none"], &[UTF_8]);
@@ -117,6 +121,10 @@ fn no_table_is_left_over() {
             "named",
             "ascii",
             "colour",
+            "markdown",
+            "markdown-totals",
+            "markdown-matrix",
+            "markdown-diff",
             "verify",
             "extract",
             "recompress",

@@ -17,13 +17,13 @@ const NAME: usize = 32;
 pub(super) fn matrix(libraries: &Libraries, style: Style) -> String {
     let mut out = String::new();
     let Some(mut all) = libraries.served() else {
-        line(&mut out, "too many GPUs and bundles to tell which bundles serve which GPU");
+        line(&mut out, &style.line("too many GPUs and bundles to tell which bundles serve which GPU"));
         return out;
     };
     let more = all.split_off(all.len().min(GPUS_MAX)).len();
     let (gpus, served): (Vec<Device>, Vec<Served>) = all.into_iter().unzip();
     if gpus.is_empty() {
-        line(&mut out, "no bundles with code for GPUs");
+        line(&mut out, &style.line("no bundles with code for GPUs"));
         return out;
     }
     let mut rows: Vec<(String, Vec<Served>)> =
@@ -44,12 +44,11 @@ pub(super) fn matrix(libraries: &Libraries, style: Style) -> String {
         out.push('\n');
     }
     if more > 0 {
-        line(&mut out, &format!("GPUs not shown: {more}"));
+        line(&mut out, &style.line(&format!("GPUs not shown: {more}")));
     }
-    line(
-        &mut out,
-        "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor",
-    );
+    let legend =
+        "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor";
+    line(&mut out, &style.line(legend));
     out
 }
 
