@@ -124,9 +124,10 @@ impl Inspected {
         Ok(())
     }
 
-    /// In how many bundles of the container with a bundle each GPU is served.
-    pub fn coverage_beside(&self, bundle: &BundleInfo) -> Option<&Coverage> {
-        self.coverage.get(bundle.container())
+    /// In how many bundles of a container each GPU is served: that of a [bundle](BundleInfo::container), or the place of a
+    /// [reference](Self::references).
+    pub fn coverage_in(&self, container: &[Step]) -> Option<&Coverage> {
+        self.coverage.get(container)
     }
 
     /// In how many bundles of the file each GPU is served.

@@ -109,6 +109,7 @@ impl Options for InspectOptions {
         let written = files::report(files, in_turn, inspect, FileReport::weight, note, &problems, |reports, out| {
             self.print(reports, &problems, out)
         });
+        libraries.distinguish();
         let shown = written.and_then(|()| match self.matrix {
             true => text_to_stdout(matrix::matrix(&libraries, self.table.style()).as_bytes()),
             false => Ok(()),

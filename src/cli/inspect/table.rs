@@ -41,7 +41,8 @@ impl InspectTables {
             || file.inspected.unread.iter().any(|row| row.what.is_device_code())
             || !file.inspected.references.is_empty();
         if !self.has_only_totals() && is_told {
-            file_text(file, self.rows, self.style, &mut out);
+            let one = (self.totals.files == 1).then_some(&self.totals);
+            file_text(file, one, self.rows, self.style, &mut out);
         }
         self.is_silent &= out.is_empty();
         out
@@ -87,7 +88,8 @@ fn without_table(file: &FileReport) -> Option<&'static str> {
     }
 }
 
-fn file_text(file: &FileReport, rows: TableRows, style: Style, out: &mut String) {
+/// Adds the text for a file, of which `known` are the totals, if they are known.
+fn file_text(file: &FileReport, known: Option<&Totals>, rows: TableRows, style: Style, out: &mut String) {
     let name = printable(&file.inspected.path.to_string_lossy());
     if let Some(what) = without_table(file) {
         line(out, &style.heading(&name, &format!(": {what}")));
@@ -96,7 +98,7 @@ fn file_text(file: &FileReport, rows: TableRows, style: Style, out: &mut String)
     }
     let Inspected { bundles, .. } = &file.inspected;
     let groups = groups(bundles).map(|group| {
-        let coverage = group.first().and_then(|first| file.inspected.coverage_beside(&first.info));
+        let coverage = group.first().and_then(|first| file.inspected.coverage_in(first.info.container()));
         let mut lines = lines(group, rows);
         tell_served(&mut lines, coverage.filter(|_| !rows.is_each()));
         (group, lines)
@@ -111,9 +113,14 @@ fn file_text(file: &FileReport, rows: TableRows, style: Style, out: &mut String)
     let facts = format!(": {}, code objects {sizes}{inflated}", bytes(file.inspected.size));
     line(out, &style.heading(&name, &facts));
     if is_summed_first(rows, groups.len()) {
-        let mut totals = Totals::default();
-        totals.add(file);
-        totals.table(rows, style, out);
+        match known {
+            Some(totals) => totals.table(rows, style, out),
+            None => {
+                let mut totals = Totals::default();
+                totals.add(file);
+                totals.table(rows, style, out);
+            }
+        }
     }
     for (bundles, lines) in &groups {
         line(out, &style.subheading(&heading(bundles)));

@@ -374,7 +374,11 @@ impl Table {
 
 /// The length of the directories that all places have in common, which a column leaves out on a terminal.
 pub(in crate::cli) fn common_start<'p>(places: impl Iterator<Item = &'p str> + Clone, style: Style) -> usize {
-    let mut places = places.filter(|_| style.width.is_some());
+    common_directory(places.filter(|_| style.width.is_some()))
+}
+
+/// The length of the directories that all places have in common.
+pub(in crate::cli) fn common_directory<'p>(mut places: impl Iterator<Item = &'p str>) -> usize {
     let Some(first) = places.next() else { return 0 };
     let common = |common: usize, place: &str| {
         let same = first.bytes().zip(place.bytes()).take(common).take_while(|(a, b)| a == b).count();
