@@ -104,6 +104,18 @@ fn a_library_of_several_sources_has_one_row_in_the_matrix() {
     let name = LIBRARY.rsplit('/').next().unwrap();
     assert_eq!(out.lines().filter(|line| line.contains(name)).count(), 1, "{out}");
     assert!(out.contains("all") && !out.contains('#'), "{out}");
+    // The same row, whether the archives are among the files or not; they have none.
+    let row = |out: &str| out.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    let whole = tree.says(&["inspect", "--matrix", "-r", "."]);
+    assert_eq!(row(&whole), row(&out), "{whole}");
+    let left_out = "\nnot in the table (code without a bundle): ";
+    let archives = whole.split_once(left_out).map(|(_, rest)| rest.lines().next().unwrap().matches(".kpack").count());
+    assert!(archives.unwrap() > 1 && whole.matches(".kpack").count() == archives.unwrap(), "{whole}");
+    let apart = tree.says(&["inspect", "--matrix", "--no-follow", LIBRARY]);
+    assert!(
+        apart.contains(&format!("not in the table (code in kpack archives that were not searched): {name}")),
+        "{apart}"
+    );
 }
 
 #[test]

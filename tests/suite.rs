@@ -12,6 +12,7 @@
     reason = "in a test, what must not happen ends the test, and what is skipped is said; the fuzz targets share the properties"
 )]
 
+mod action;
 mod archives;
 mod bombs;
 mod cuda;

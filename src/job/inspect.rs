@@ -83,8 +83,15 @@ impl Inspect {
             false => (Inflate::Headers, Checksums::None),
         };
         let scan = Scan { inflate, checksums, ..self.scan.clone() };
-        let mut inspected = Inspected { path: input.path().to_owned(), size: input.len(), ..Inspected::default() };
-        match scan.run(input, &mut |finding| inspected.add(finding)) {
+        let mut inspected = Inspected::new(input);
+        let visitor = &mut |finding: Finding<'_>| match finding {
+            Finding::Broken { place, error } | Finding::Hidden { place, error } => {
+                inspected.problems.push(error.at(place));
+                Ok(())
+            }
+            finding => inspected.add(&finding),
+        };
+        match scan.run(input, visitor) {
             Ok(()) => inspected.problems.extend(input.ensure_unchanged().err()),
             Err(error) => input.vouch_for(Err(error))?,
         }
@@ -93,26 +100,34 @@ impl Inspect {
 }
 
 impl Inspected {
-    fn add(&mut self, finding: Finding<'_>) -> Result<()> {
+    /// A file, of which nothing is listed yet.
+    pub(super) fn new(input: &Input) -> Self {
+        Self { path: input.path().to_owned(), size: input.len(), ..Self::default() }
+    }
+
+    /// Adds what is found, except problems.
+    pub(super) fn add(&mut self, finding: &Finding<'_>) -> Result<()> {
         match finding {
             Finding::Bundle(found) => {
-                self.coverage.entry(container(found.format, found.place).to_vec()).or_default().add(&found);
-                self.bundles.push(InspectedBundle::new(&found)?);
+                self.coverage.entry(container(found.format, found.place).to_vec()).or_default().add(found);
+                self.bundles.push(InspectedBundle::new(found)?);
             }
-            Finding::Unread { place, offset, what } => self.unread.push(NotRead { place: place.clone(), offset, what }),
-            Finding::Broken { place, error } | Finding::Hidden { place, error } => self.problems.push(error.at(place)),
+            Finding::Unread { place, offset, what } => {
+                self.unread.push(NotRead { place: (*place).clone(), offset: *offset, what: *what });
+            }
             Finding::Split { place, split } => {
-                self.coverage.entry(place.steps().to_vec()).or_default().add_split(place, &split);
-                self.references.push(KpackReference::new(place, &split));
+                self.coverage.entry(place.steps().to_vec()).or_default().add_split(place, split);
+                self.references.push(KpackReference::new(place, split));
             }
-            Finding::Trailing { .. } | Finding::Kpack { .. } => {}
+            Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } | Finding::Kpack { .. } => {}
         }
         Ok(())
     }
 
-    /// In how many bundles of the container with a bundle each GPU is served.
-    pub fn coverage_beside(&self, bundle: &BundleInfo) -> Option<&Coverage> {
-        self.coverage.get(bundle.container())
+    /// In how many bundles of a container each GPU is served: that of a [bundle](BundleInfo::container), or the place of a
+    /// [reference](Self::references).
+    pub fn coverage_in(&self, container: &[Step]) -> Option<&Coverage> {
+        self.coverage.get(container)
     }
 
     /// In how many bundles of the file each GPU is served.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::Inspected;
 use super::unmatched::Matches;
 use crate::bytes::{self, len_u64, to_u64};
 use crate::code::kernels::{self, ArgumentLists, Kernel};
@@ -68,9 +69,24 @@ impl ListKernels {
     /// # Errors
     /// [`ErrorKind::Io`] if the file cannot be read, or has changed. What is broken in it is a problem in the list.
     pub fn run(&self, input: &Input) -> Result<KernelList> {
-        let first = if self.scan.deep { Ok(None) } else { self.search(input, Inflate::Headers) };
+        self.run_beside(input, &mut None)
+    }
+
+    /// Lists the kernels of an open file, and all of its device code as [`Inspect`](super::Inspect) does, by one search. Compressed
+    /// bundles are inflated where kernels need it. Problems are in the list of kernels.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn run_with_inspected(&self, input: &Input) -> Result<(Inspected, KernelList)> {
+        let mut inspected = Some(Inspected::new(input));
+        let list = self.run_beside(input, &mut inspected)?;
+        Ok((inspected.unwrap_or_default(), list))
+    }
+
+    fn run_beside(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
+        let first = if self.scan.deep { Ok(None) } else { self.search(input, Inflate::Headers, inspected) };
         let listed = first.and_then(|list| match list {
-            None => self.search(input, Inflate::Whole).map(Option::unwrap_or_default),
+            None => self.search(input, Inflate::Whole, inspected).map(Option::unwrap_or_default),
             list => Ok(list.unwrap_or_default()),
         });
         input.vouch_for(listed)
@@ -79,7 +95,8 @@ impl ListKernels {
     /// Lists the kernels by a search that inflates compressed bundles, or by one that leaves them for later, when several
     /// are inflated at a time. The latter returns none for a file that needs the former: what is inside a compressed bundle,
     /// beside code objects, only the search itself finds.
-    fn search(&self, input: &Input, inflate: Inflate) -> Result<Option<KernelList>> {
+    fn search(&self, input: &Input, inflate: Inflate, inspected: &mut Option<Inspected>) -> Result<Option<KernelList>> {
+        inspected.iter_mut().for_each(|inspected| *inspected = Inspected::new(input));
         let scan = Scan { inflate, checksums: Checksums::None, ..self.scan.clone() };
         let mut search = Search::new(self, input, inflate);
         let reader = if self.arguments { kernels::with_arguments } else { kernels::of };
@@ -91,8 +108,12 @@ impl ListKernels {
             })
         };
         scan.run_and_read(input, &read, &|read| weight_of(read, ListedCode::weight), &mut |step| {
+            if let (Reading::Found(finding, _), Some(inspected)) = (&step, &mut *inspected) {
+                inspected.add(finding)?;
+            }
             match step {
                 Reading::Found(finding, _) if search.needs_inflating(&finding) => search.is_incomplete = true,
+                Reading::Found(Finding::Bundle(_), _) if search.room.is_full => {}
                 Reading::Found(Finding::Bundle(found), wanted) => search.bundle(&found, wanted)?,
                 Reading::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
                 Reading::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
@@ -101,7 +122,7 @@ impl ListKernels {
                 Reading::Found(..) | Reading::End(..) => {}
                 Reading::Read(contents) => contents.into_iter().for_each(|(listed, code)| search.take(listed, code)),
             }
-            let is_over = search.is_incomplete || search.room.is_full;
+            let is_over = search.is_incomplete || search.room.is_full && inspected.is_none();
             Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         Ok((!search.is_incomplete).then(|| search.finish()))
@@ -222,7 +243,7 @@ impl<'j> Search<'j> {
     fn take(&mut self, (number, code_object): (usize, Arc<CodeObject>), code: Result<ListedCode>) {
         match code {
             Ok(ListedCode::Kernels(recorded_target, mut kernels)) => {
-                if self.room.take_kernels(&mut kernels) {
+                if !self.room.is_full && self.room.take_kernels(&mut kernels) {
                     self.code_objects.push((number, CodeObjectKernels { code_object, recorded_target, kernels }));
                 }
             }

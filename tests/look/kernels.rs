@@ -57,6 +57,46 @@ fn listed(args: &[&str]) -> Vec<String> {
     kernels.map(|kernel| [&kernel["target_id"], &kernel["name"]].map(|text| text.as_str().unwrap()).join(" ")).collect()
 }
 
+/// One search lists what two do: of code objects as with or without `--inflate`, and of kernels.
+#[test]
+fn kernels_and_code_objects_are_listed_by_one_search() {
+    use offload_bundle::io::Input;
+    use offload_bundle::job::{Inspect, Inspected, ListKernels};
+    let dir = memory_directory();
+    let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &bundle())]);
+    let packed = fixture("compressed/llvm22-v3.ccob");
+    let members = [Zipped::new("a/lib.so", DEFLATED, &library), Zipped::new("b.ccob", DEFLATED, &packed)];
+    let made = [("lib.so", library.clone()), ("in.whl", zip(&members)), ("none", b"text".to_vec())];
+    let folders = ["binary", "compressed", "fatbin", "hostile", "kernels", "offload", "sequence", "sycl"];
+    let fixtures: Vec<String> = folders.iter().flat_map(|folder| fixtures(folder)).collect();
+    let fixtures = fixtures.iter().map(|name| (name.rsplit('/').next().unwrap(), fixture(name)));
+    let (mut kernels, mut bundles) = (0, 0);
+    for (name, data) in made.into_iter().chain(fixtures) {
+        let path = dir.path().join(name);
+        fs::write(&path, &data).unwrap();
+        let input = Input::read(&path).unwrap();
+        let mut job = ListKernels::default();
+        for deep in [false, true] {
+            job.scan.deep = deep;
+            let (inspected, list) = job.run_with_inspected(&input).unwrap();
+            assert_eq!(format!("{list:?}"), format!("{:?}", job.run(&input).unwrap()), "{name}");
+            let parts = |inspected: &Inspected| {
+                let Inspected { path, size, bundles, unread, references, .. } = inspected;
+                format!("{path:?} {size} {bundles:?} {unread:?} {references:?} {:?}", inspected.coverage().gpus())
+            };
+            let alone = [false, true].map(|inflate| {
+                let mut job = Inspect::default();
+                (job.inflate, job.scan.deep) = (inflate, deep);
+                parts(&job.run(&input).unwrap())
+            });
+            assert!(alone.contains(&parts(&inspected)), "{name}: {inspected:?}");
+            kernels += list.code_objects.iter().map(|listed| listed.kernels.len()).sum::<usize>();
+            bundles += inspected.bundles.len();
+        }
+    }
+    assert!(kernels > 20 && bundles > 50, "{kernels} {bundles}");
+}
+
 const FILL: &str = "gfx90a:xnack- fill(float*, int)";
 const SPILLS: &str = "gfx90a:xnack- void ns::spills<int>(int*)";
 const PLAIN: &str = "gfx90a:xnack- plain";

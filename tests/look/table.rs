@@ -93,6 +93,10 @@ fn tables_stay_as_they_are() {
     holds("named", &["one", "none", "packed"], &[UTF_8]);
     holds("ascii", &["in.whl"], &[("LC_ALL", "C")]);
     holds("colour", &["--color=always", "in.whl"], &[UTF_8]);
+    holds("markdown", &["--markdown", "many", "in.whl", "odd", "none"], &[("LC_ALL", "C")]);
+    holds("markdown-totals", &["--markdown", "--gpus", "."], &[UTF_8]);
+    holds("markdown-matrix", &["--markdown", "--matrix", "."], &[UTF_8]);
+    prints("markdown-diff", &["diff", "--markdown", "kernels", "kernels.new"], &[UTF_8]);
     prints("verify", &["verify", "cuda"], &[UTF_8]);
     prints("extract", &["extract", "cuda", "-o", "new"], &[UTF_8]);
     prints("kernels-each", &["kernels", "kernels", "none"], &[UTF_8]);
@@ -117,6 +121,10 @@ fn no_table_is_left_over() {
             "named",
             "ascii",
             "colour",
+            "markdown",
+            "markdown-totals",
+            "markdown-matrix",
+            "markdown-diff",
             "verify",
             "extract",
             "recompress",
@@ -291,6 +299,51 @@ fn the_matrix_has_all_libraries_and_gpus_in_as_many_tables_as_fit() {
     for width in [60, 80, 120] {
         assert_eq!(cells(width), whole, "{width}");
     }
+}
+
+/// Each library is in the matrix, or named below it, by a name that no other has.
+#[test]
+fn the_matrix_leaves_out_no_library_unnamed() {
+    let dir = memory_directory();
+    let bundle = files().swap_remove(0).1;
+    let members = ["a/lib.so", "b/lib.so", "c/other.so"].map(|name| Zipped::new(name, DEFLATED, &bundle));
+    let code = Elf::amdgpu(0x3f).write(&[]);
+    for (name, data) in [
+        ("x/one/lib.so", &bundle),
+        ("x/two/lib.so", &bundle),
+        ("y/in.whl", &zip(&members)),
+        ("z/in.whl", &zip(&members)),
+        ("code.elf", &code),
+    ] {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, data).unwrap();
+    }
+    for index in 0..30 {
+        fs::write(dir.path().join(format!("{index:02}.elf")), &code).unwrap();
+    }
+    let printed = text(&tool_in(dir.path(), &["inspect", "--matrix", "-r", "."])).1;
+    let rows = printed.lines().skip(1).map_while(|line| line.split_whitespace().next());
+    let mut rows: Vec<&str> = rows.collect();
+    rows.sort_unstable();
+    let wheel =
+        |directory: &str| ["a/lib.so", "b/lib.so", "c/other.so"].map(|member| format!("{directory}/in.whl({member})"));
+    let mut expected = [
+        vec!["all".to_owned(), "one/lib.so".to_owned(), "two/lib.so".to_owned()],
+        wheel("y").to_vec(),
+        wheel("z").to_vec(),
+    ]
+    .concat();
+    expected.sort_unstable();
+    assert_eq!(rows, expected, "{printed}");
+    let below = printed.lines().find(|line| line.starts_with("not in the table (code without a bundle): ")).unwrap();
+    assert!(below.matches(".elf").count() == 20 && below.ends_with(", 11 more"), "{below}");
+    // The map of a page has the names too.
+    assert!(tool_in(dir.path(), &["report", "-r", ".", "-o", "page.html"]).status.success());
+    let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
+    assert!(expected[1..].iter().all(|name| page.contains(&format!("<td>{name}</td>"))), "{page}");
+    let short = ["y/in.whl/a/lib.so", "x/two/lib.so"];
+    assert!(short.iter().all(|name| page.contains(&format!("<th scope=\"col\">{name}</th>"))), "{page}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use super::patterns::{self, ExactOption};
 use super::picture::{changes, ensure_apart};
 use super::print::console::Console;
 use super::print::problem::Problem;
-use super::print::table::ColorOption;
+use super::print::table::TableOptions;
 use super::subcommand::Options;
 use kernel::KernelRows;
 use sets::FilePair;
@@ -68,7 +68,7 @@ pub(super) struct DiffOptions {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    color: ColorOption,
+    table: TableOptions,
     /// Also draw the sizes of each GPU's code before and now.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -126,7 +126,7 @@ impl Options for DiffOptions {
         let written =
             files::report(pairs, false, compare, Compared::weight, note, &problems, |compared, out| match is_json {
                 true => json::write([old, new], compared, &total, &self.fail_on, &problems, out),
-                false => table::write([old, new], compared, &total, is_tree, top, self.color.style(), out),
+                false => table::write([old, new], compared, &total, is_tree, top, self.table.style(), out),
             });
         let (problems, total) = (problems.into_inner(), total.into_inner());
         let failures: Vec<Problem> =

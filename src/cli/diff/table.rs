@@ -39,9 +39,9 @@ pub(super) fn write(
     let (rows, total) = (rows.finish(top), total.borrow());
     let shown = |path: &PathBuf| printable(&path.to_string_lossy());
     let mut report = Report { total: &total, presences: total.presences(), style, out };
-    let written = report.head(&style.paint("1", &format!("{} -> {}", shown(old), shown(new)))).and_then(|()| {
+    let written = report.head(&format!("{} -> {}", shown(old), shown(new))).and_then(|()| {
         report.gpus()?;
-        of_files.iter().try_for_each(|file| writeln!(report.out, "  {file}"))?;
+        of_files.iter().try_for_each(|file| writeln!(report.out, "{}", style.item(file)))?;
         report.kernels(&rows)?;
         report.not_read()
     });
@@ -78,26 +78,34 @@ struct Report<'r> {
 }
 
 impl Report<'_> {
+    fn heading(&mut self, title: &str, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{}", self.style.heading(title, &format!(": {text}")))
+    }
+
+    fn item(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{}", self.style.item(text))
+    }
+
     fn head(&mut self, title: &str) -> io::Result<()> {
         let (all, total) = (self.total.all(), self.total);
         let changed = of_objects(&all);
         match (all.old.code_objects, all.new.code_objects, changed.is_empty()) {
-            (0, 0, _) if total.pairs == 0 => return writeln!(self.out, "{title}: nothing was compared"),
-            (0, 0, _) => return writeln!(self.out, "{title}: no code objects to compare in either"),
+            (0, 0, _) if total.pairs == 0 => return self.heading(title, "nothing was compared"),
+            (0, 0, _) => return self.heading(title, "no code objects to compare in either"),
             (_, _, true) => {
                 let same = grouped(total.equal.all);
-                writeln!(self.out, "{title}: no differences in device code; code objects compared: {same}")?;
+                self.heading(title, &format!("no differences in device code; code objects compared: {same}"))?;
             }
-            _ => writeln!(self.out, "{title}: code objects: {changed}, {} equal", grouped(total.equal.all))?,
+            _ => self.heading(title, &format!("code objects: {changed}, {} equal", grouped(total.equal.all)))?,
         }
         for (what, gpus) in total.lost_and_gained(&self.presences) {
             if !gpus.is_empty() {
-                writeln!(self.out, "  {what}: {}", gpus.join(", "))?;
+                self.item(&format!("{what}: {}", gpus.join(", ")))?;
             }
         }
         for (library, loss) in &total.losses {
             if !self.is(&loss.gpu, Presence::Lost) {
-                writeln!(self.out, "  {}", lost_in(library, loss))?;
+                self.item(&lost_in(library, loss))?;
             }
         }
         Ok(())
@@ -110,7 +118,8 @@ impl Report<'_> {
             0 => Ok(()),
             number => {
                 let objects = count(number, "code object", "code objects");
-                writeln!(self.out, "equal by their recorded hash or checksum only, not read: {objects}")
+                let text = format!("equal by their recorded hash or checksum only, not read: {objects}");
+                writeln!(self.out, "{}", self.style.line(&text))
             }
         }
     }
@@ -182,7 +191,7 @@ impl Report<'_> {
             len if len < all && len > 0 => format!("; the first {}:", grouped(len)),
             _ => String::new(),
         };
-        writeln!(self.out, "  kernels: {}{same}{shown}", told)?;
+        self.item(&format!("kernels: {told}{same}{shown}"))?;
         if rows.len() == 0 {
             return Ok(());
         }

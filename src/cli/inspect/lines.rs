@@ -269,7 +269,8 @@ mod tests {
     /// The lines of a table with these labels in a terminal of this width.
     fn shown(labels: &[&str], width: usize, compressed: bool, unicode: bool) -> Vec<String> {
         let lines: Vec<Line> = labels.iter().map(|label| row(label, 6.min(label.len()))).collect();
-        let (scale, style) = (Scale::of(lines.iter()), Style { color: false, unicode, width: Some(width) });
+        let (scale, style) =
+            (Scale::of(lines.iter()), Style { color: false, unicode, width: Some(width), is_markdown: false });
         let mut out = String::new();
         table(&lines, scale, ("ENTRY ID", true), compressed, style, &mut out);
         out.lines().map(str::to_owned).collect()

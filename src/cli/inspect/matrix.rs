@@ -4,11 +4,14 @@ use offload_bundle::display::printable;
 use offload_bundle::runtime::{Device, Served};
 
 use super::lines::line;
-use crate::cli::picture::Libraries;
+use crate::cli::picture::{Libraries, Library};
 use crate::cli::print::table::{Cell, Column, Fit, Style, Table};
 
 /// The number of GPUs that are shown; hostile files can name any number.
 const GPUS_MAX: usize = 200;
+
+/// The libraries of a kind that are named below the table.
+const LEFT_OUT_MAX: usize = 20;
 
 /// The room for the names of libraries where a terminal is too narrow for all GPUs, which then take several tables.
 const NAME: usize = 32;
@@ -17,17 +20,24 @@ const NAME: usize = 32;
 pub(super) fn matrix(libraries: &Libraries, style: Style) -> String {
     let mut out = String::new();
     let Some(mut all) = libraries.served() else {
-        line(&mut out, "too many GPUs and bundles to tell which bundles serve which GPU");
+        line(&mut out, &style.line("too many GPUs and bundles to tell which bundles serve which GPU"));
         return out;
     };
     let more = all.split_off(all.len().min(GPUS_MAX)).len();
     let (gpus, served): (Vec<Device>, Vec<Served>) = all.into_iter().unzip();
+    let mut left_out = LeftOut::default();
+    let mut rows: Vec<(String, Vec<Served>)> = Vec::new();
+    for library in libraries.iter() {
+        match library.served(&gpus).filter(|_| !gpus.is_empty()) {
+            Some(served) => rows.push((printable(&library.name), served)),
+            None => left_out.add(library),
+        }
+    }
     if gpus.is_empty() {
-        line(&mut out, "no bundles with code for GPUs");
+        line(&mut out, &style.line("no bundles with code for GPUs"));
+        left_out.lines(style, &mut out);
         return out;
     }
-    let mut rows: Vec<(String, Vec<Served>)> =
-        libraries.iter().filter_map(|library| Some((printable(&library.name), library.served(&gpus)?))).collect();
     if rows.len() > 1 {
         rows.push(("all".to_owned(), served));
     }
@@ -44,13 +54,47 @@ pub(super) fn matrix(libraries: &Libraries, style: Style) -> String {
         out.push('\n');
     }
     if more > 0 {
-        line(&mut out, &format!("GPUs not shown: {more}"));
+        line(&mut out, &style.line(&format!("GPUs not shown: {more}")));
     }
-    line(
-        &mut out,
-        "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor",
-    );
+    left_out.lines(style, &mut out);
+    let legend =
+        "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor";
+    line(&mut out, &style.line(legend));
     out
+}
+
+/// The libraries that are not in the table, by the reason.
+#[derive(Default)]
+struct LeftOut {
+    unbundled: Vec<String>,
+    apart: Vec<String>,
+    large: Vec<String>,
+}
+
+impl LeftOut {
+    fn add(&mut self, library: &Library) {
+        let names = match library.has_bundles() {
+            true => &mut self.large,
+            false if library.is_apart => &mut self.apart,
+            false => &mut self.unbundled,
+        };
+        names.push(printable(&library.name));
+    }
+
+    fn lines(&self, style: Style, out: &mut String) {
+        for (why, names) in [
+            ("code without a bundle", &self.unbundled),
+            ("code in kpack archives that were not searched", &self.apart),
+            ("too many GPUs and bundles to compare", &self.large),
+        ] {
+            let (listed, more) = names.split_at(names.len().min(LEFT_OUT_MAX));
+            let more = (!more.is_empty()).then(|| format!("{} more", more.len()));
+            let listed: Vec<&str> = listed.iter().map(String::as_str).chain(more.as_deref()).collect();
+            if !listed.is_empty() {
+                line(out, &style.line(&format!("not in the table ({why}): {}", listed.join(", "))));
+            }
+        }
+    }
 }
 
 fn cell(served: &Served) -> Cell {

@@ -22,7 +22,7 @@ use super::print::console::Console;
 use super::print::json::{self, Each};
 use super::print::problem::Problem;
 use super::print::stdout::text_to_stdout;
-use super::print::table::ColorOption;
+use super::print::table::TableOptions;
 use super::subcommand::Options;
 use lines::TableRows;
 use table::InspectTables;
@@ -62,7 +62,7 @@ pub(super) struct InspectOptions {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]
-    color: ColorOption,
+    table: TableOptions,
 }
 
 /// What was found in a file.
@@ -109,8 +109,9 @@ impl Options for InspectOptions {
         let written = files::report(files, in_turn, inspect, FileReport::weight, note, &problems, |reports, out| {
             self.print(reports, &problems, out)
         });
+        libraries.distinguish();
         let shown = written.and_then(|()| match self.matrix {
-            true => text_to_stdout(matrix::matrix(&libraries, self.color.style()).as_bytes()),
+            true => text_to_stdout(matrix::matrix(&libraries, self.table.style()).as_bytes()),
             false => Ok(()),
         });
         let status = console.problems(&problems.into_inner());
@@ -150,7 +151,7 @@ impl InspectOptions {
             Self { gpus: true, .. } => TableRows::Gpus,
             _ => TableRows::Grouped,
         };
-        let mut tables = InspectTables::new(rows, self.color.style());
+        let mut tables = InspectTables::new(rows, self.table.style());
         reports.try_for_each(|report| {
             out.write_all(tables.file(&report).as_bytes())?;
             out.flush()

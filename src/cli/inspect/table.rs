@@ -41,7 +41,8 @@ impl InspectTables {
             || file.inspected.unread.iter().any(|row| row.what.is_device_code())
             || !file.inspected.references.is_empty();
         if !self.has_only_totals() && is_told {
-            file_text(file, self.rows, self.style, &mut out);
+            let one = (self.totals.files == 1).then_some(&self.totals);
+            file_text(file, one, self.rows, self.style, &mut out);
         }
         self.is_silent &= out.is_empty();
         out
@@ -63,12 +64,12 @@ impl InspectTables {
             totals.table(*rows, *style, &mut out);
         }
         if totals.is_unsure {
-            line(&mut out, "?: not inflated; use --inflate to see the kind");
+            line(&mut out, &style.line("?: not inflated; use --inflate to see the kind"));
         }
         if *is_silent && totals.files > 0 {
             match totals.unread.total() {
-                0 => line(&mut out, "no device code found"),
-                _ => line(&mut out, &format!("no device code found; not read: {}", totals.unread)),
+                0 => line(&mut out, &style.line("no device code found")),
+                _ => line(&mut out, &style.line(&format!("no device code found; not read: {}", totals.unread))),
             }
         }
         out
@@ -87,16 +88,17 @@ fn without_table(file: &FileReport) -> Option<&'static str> {
     }
 }
 
-fn file_text(file: &FileReport, rows: TableRows, style: Style, out: &mut String) {
-    let name = style.paint("1", &printable(&file.inspected.path.to_string_lossy()));
+/// Adds the text for a file, of which `known` are the totals, if they are known.
+fn file_text(file: &FileReport, known: Option<&Totals>, rows: TableRows, style: Style, out: &mut String) {
+    let name = printable(&file.inspected.path.to_string_lossy());
     if let Some(what) = without_table(file) {
-        line(out, &format!("{name}: {what}"));
-        references_text(&file.inspected, out);
-        return unread_text(&file.inspected, out);
+        line(out, &style.heading(&name, &format!(": {what}")));
+        references_text(&file.inspected, style, out);
+        return unread_text(&file.inspected, style, out);
     }
     let Inspected { bundles, .. } = &file.inspected;
     let groups = groups(bundles).map(|group| {
-        let coverage = group.first().and_then(|first| file.inspected.coverage_beside(&first.info));
+        let coverage = group.first().and_then(|first| file.inspected.coverage_in(first.info.container()));
         let mut lines = lines(group, rows);
         tell_served(&mut lines, coverage.filter(|_| !rows.is_each()));
         (group, lines)
@@ -108,20 +110,26 @@ fn file_text(file: &FileReport, rows: TableRows, style: Style, out: &mut String)
     let sizes = text_of(&sizes);
     let inflated = bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
     let inflated = if inflated { ", members inflated" } else { "" };
-    line(out, &format!("{name}: {}, code objects {sizes}{inflated}", bytes(file.inspected.size)));
+    let facts = format!(": {}, code objects {sizes}{inflated}", bytes(file.inspected.size));
+    line(out, &style.heading(&name, &facts));
     if is_summed_first(rows, groups.len()) {
-        let mut totals = Totals::default();
-        totals.add(file);
-        totals.table(rows, style, out);
+        match known {
+            Some(totals) => totals.table(rows, style, out),
+            None => {
+                let mut totals = Totals::default();
+                totals.add(file);
+                totals.table(rows, style, out);
+            }
+        }
     }
     for (bundles, lines) in &groups {
-        line(out, &format!("  {}", style.paint("36", &heading(bundles))));
+        line(out, &style.subheading(&heading(bundles)));
         table(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), style, out);
     }
-    references_text(&file.inspected, out);
-    unread_text(&file.inspected, out);
+    references_text(&file.inspected, style, out);
+    unread_text(&file.inspected, style, out);
     if groups.len() == 1 {
-        incomplete_text(&file.inspected.coverage(), out);
+        incomplete_text(&file.inspected.coverage(), style, out);
     }
     out.push('\n');
 }
@@ -136,7 +144,7 @@ fn is_summed_first(rows: TableRows, groups: usize) -> bool {
 const PATHS_MAX: usize = 500;
 
 /// Lists the references to kpack archives, and whether those exist.
-fn references_text(file: &Inspected, out: &mut String) {
+fn references_text(file: &Inspected, style: Style, out: &mut String) {
     for reference in &file.references {
         let paths = printable_start(&reference.search_paths.join(", "), PATHS_MAX);
         let found = match reference.archives.as_deref() {
@@ -147,7 +155,7 @@ fn references_text(file: &Inspected, out: &mut String) {
                 format!("{none}{}", count(archives.len(), "kpack archive", "kpack archives"))
             }
         };
-        line(out, &format!("  {}{found} at {paths}", way(reference.place.steps())));
+        line(out, &style.item(&format!("{}{found} at {paths}", way(reference.place.steps()))));
     }
 }
 
@@ -155,7 +163,7 @@ fn references_text(file: &Inspected, out: &mut String) {
 const UNREAD_MAX: usize = 100;
 
 /// Lists the unread parts of a file by their places.
-fn unread_text(file: &Inspected, out: &mut String) {
+fn unread_text(file: &Inspected, style: Style, out: &mut String) {
     let of = |parts: &mut dyn Iterator<Item = &NotRead>| {
         let mut kinds = Kinds::default();
         parts.for_each(|part| kinds.add(part.what.name(), 1));
@@ -165,11 +173,11 @@ fn unread_text(file: &Inspected, out: &mut String) {
     for parts in rows.by_ref().take(UNREAD_MAX) {
         let steps = parts.first().map_or(&[][..], |part| part.place.steps());
         let kinds = if let [part] = parts { part.what.name().to_owned() } else { of(&mut parts.iter()) };
-        line(out, &format!("  {}not read: {kinds}", way(steps)));
+        line(out, &style.item(&format!("{}not read: {kinds}", way(steps))));
     }
     let mut others = rows.flatten().peekable();
     if others.peek().is_some() {
-        line(out, &format!("  not read, too: {}", of(&mut others)));
+        line(out, &style.item(&format!("not read, too: {}", of(&mut others))));
     }
 }
 
@@ -242,9 +250,9 @@ fn way(steps: &[Step]) -> String {
 const INCOMPLETE_MAX: usize = 8;
 
 /// Names the GPUs that some bundles serve, and others do not.
-fn incomplete_text(coverage: &Coverage, out: &mut String) {
+fn incomplete_text(coverage: &Coverage, style: Style, out: &mut String) {
     let Some(mut gpus) = coverage.gpus() else {
-        return line(out, "  too many GPUs and bundles to tell which bundles serve which GPU");
+        return line(out, &style.item("too many GPUs and bundles to tell which bundles serve which GPU"));
     };
     sort_by_need(&mut gpus);
     let incomplete: Vec<_> = gpus.iter().filter(|(_, served)| !served.is_complete()).collect();
@@ -253,7 +261,7 @@ fn incomplete_text(coverage: &Coverage, out: &mut String) {
     let more = incomplete.len().saturating_sub(INCOMPLETE_MAX);
     listed.extend((more > 0).then(|| format!("{more} more (--gpus lists all)")));
     if !listed.is_empty() {
-        line(out, &format!("  not served by all bundles: {}", printable(&listed.join(", "))));
+        line(out, &style.item(&format!("not served by all bundles: {}", printable(&listed.join(", ")))));
     }
 }
 
@@ -332,12 +340,12 @@ impl Totals {
         let scale = Scale::of(lines.iter());
         let objects = count(self.sizes.code_objects, "code object", "code objects");
         let files = count(self.files_with_bundles, "file", "files");
-        line(out, &style.paint("1", &format!("Total: {objects} in {files}, {}", text_of(&self.sizes))));
+        line(out, &style.heading(&format!("Total: {objects} in {files}, {}", text_of(&self.sizes)), ""));
         if rows == TableRows::Gpus {
             return gpu_table(&lines, style, out);
         }
         table(&lines, scale, ("GPU", false), self.is_compressed, style, out);
-        incomplete_text(&self.coverage, out);
+        incomplete_text(&self.coverage, style, out);
     }
 
     /// Adds the table, and the numbers of files without device code, files without anything readable, and files with
@@ -362,6 +370,6 @@ impl Totals {
             ),
             (self.files_with_unread > 0, format!("Not read in {}: {}", files(self.files_with_unread), self.unread)),
         ];
-        lines.iter().filter(|(is_shown, _)| *is_shown).for_each(|(_, text)| line(out, text));
+        lines.iter().filter(|(is_shown, _)| *is_shown).for_each(|(_, text)| line(out, &style.line(text)));
     }
 }

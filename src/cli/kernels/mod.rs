@@ -25,7 +25,7 @@ use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::problem::Problem;
-use super::print::table::ColorOption;
+use super::print::table::TableOptions;
 use super::print::units::Kinds;
 use super::subcommand::Options;
 use column::SortKey;
@@ -60,7 +60,7 @@ pub(super) struct KernelsOptions {
     /// Print the instructions of kernels instead, selected as by --name, with llvm-objdump or nvdisasm.
     #[arg(
         long, value_name = "PATTERN", value_parser = report::Name::parse,
-        conflicts_with_all = ["name", "sort", "top", "json", "arguments", "uri", "fail_on"],
+        conflicts_with_all = ["name", "sort", "top", "json", "arguments", "uri", "fail_on", "markdown"],
         long_help = "Print the instructions of kernels instead, selected as by --name. For AMD GPUs, this runs the newest of llvm-objdump \
             and llvm-objdump-N in the PATH and the one in $ROCM_PATH or /opt/rocm; for NVIDIA GPUs, nvdisasm, in the PATH or in \
             $CUDA_HOME, which prints all kernels of a cubin. If one fails, the next is tried. A line before the instructions says which \
@@ -99,7 +99,7 @@ pub(super) struct KernelsOptions {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    color: ColorOption,
+    table: TableOptions,
 }
 
 impl Options for KernelsOptions {
@@ -154,7 +154,7 @@ impl Options for KernelsOptions {
             };
             match self.json {
                 true => json::write(rows, &others, &failing, &problems, out),
-                false => table::write(rows, (grouping, self.uri), self.sort, self.color.style(), &others, out),
+                false => table::write(rows, (grouping, self.uri), self.sort, self.table.style(), &others, out),
             }
         });
         let problems = problems.into_inner();

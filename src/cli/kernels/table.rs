@@ -67,7 +67,7 @@ pub(super) fn write(
             Grouping::ByPlace => {
                 rows.chunk_by(|a, b| a.code_object.bundle.place == b.code_object.bundle.place).try_for_each(|rows| {
                     let place = rows.first().map(place).unwrap_or_default();
-                    writeln!(out, "{}: {}", style.paint("1", &place), summary(rows))?;
+                    writeln!(out, "{}", style.heading(&place, &format!(": {}", summary(rows))))?;
                     table(|| rows.iter().map(Listed::of), place_column, key, (2, style), out)
                 })
             }
@@ -80,7 +80,7 @@ pub(super) fn write(
         (others.total() > 0).then(|| format!("code objects of other kinds, not listed: {others}")),
     ];
     let mut lines = lines.into_iter().flatten();
-    Ok(lines.try_for_each(|line| writeln!(out, "{line}"))?)
+    Ok(lines.try_for_each(|line| writeln!(out, "{}", style.line(&line)))?)
 }
 
 fn place(row: &Row) -> String {

@@ -1,13 +1,14 @@
 //! What pictures show: the device code of each library, by section and GPU.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use offload_bundle::job::{Inspected, InspectedBundle};
 use offload_bundle::runtime::{Coverage, Device, Served};
-use offload_bundle::scan::Sizes;
+use offload_bundle::scan::{Sizes, Step};
 
 use crate::cli::gpus::generation;
+use crate::cli::print::table::common_directory;
 use crate::cli::print::units::{bytes, count};
 
 /// The number of libraries that are shown; the others share one place.
@@ -23,6 +24,10 @@ pub(in crate::cli) struct Library {
     pub(in crate::cli) name: String,
     /// Where there is room for little.
     pub(super) short: String,
+    path: String,
+    member: Option<String>,
+    /// Whether it refers to kpack archives that were not searched.
+    pub(in crate::cli) is_apart: bool,
     /// The sizes of each section, whose name is empty where there is none.
     pub(in crate::cli) sections: BTreeMap<String, Shares>,
     coverage: Coverage,
@@ -55,14 +60,47 @@ impl Libraries {
 
     pub(in crate::cli) fn add(&mut self, file: &Inspected) {
         self.coverage.merge(&file.coverage());
-        let mut by_member: BTreeMap<Option<String>, Vec<&InspectedBundle>> = BTreeMap::new();
+        let mut by_member: BTreeMap<Option<String>, Parts<'_>> = BTreeMap::new();
         for bundle in &file.bundles {
             // What kpack archives have for single sources of a library belongs to the library.
-            by_member.entry(bundle.info.member()).or_default().push(bundle);
+            let parts = by_member.entry(bundle.info.member()).or_default();
+            parts.bundles.push(bundle);
+            parts.containers.insert(bundle.info.container());
         }
-        let is_one = by_member.len() == 1;
-        for (member, bundles) in by_member {
-            self.add_library(Library::new(file, member, &bundles, is_one));
+        for reference in &file.references {
+            let parts = by_member.entry(reference.place.member()).or_default();
+            parts.containers.insert(reference.place.steps());
+            parts.is_apart |= reference.archives.is_none();
+        }
+        for (member, parts) in by_member {
+            self.add_library(Library::new(file, member, &parts));
+        }
+    }
+
+    /// Gives libraries of the same name the directories that tell them apart. This is done once, after the last one.
+    pub(in crate::cli) fn distinguish(&mut self) {
+        let name = |library: &Library, start: usize| {
+            let path = library.path.get(start..).unwrap_or_default();
+            library.member.as_ref().map_or(path.to_owned(), |member| format!("{path}({member})"))
+        };
+        let place = |library: &Library| match &library.member {
+            Some(member) => format!("{}/{member}", library.path),
+            None => library.path.clone(),
+        };
+        for alike in alike(&self.largest, |library| &library.name) {
+            let start = common_directory(alike.iter().filter_map(|index| Some(&*self.largest.get(*index)?.path)));
+            for index in alike {
+                self.largest.get_mut(index).into_iter().for_each(|library| library.name = name(library, start));
+            }
+        }
+        for alike in alike(&self.largest, |library| &library.short) {
+            let places = alike.into_iter().filter_map(|index| Some((index, place(self.largest.get(index)?))));
+            let places: Vec<(usize, String)> = places.collect();
+            let start = common_directory(places.iter().map(|(_, place)| place.as_str()));
+            for (index, place) in &places {
+                let library = self.largest.get_mut(*index).zip(place.get(start..));
+                library.into_iter().for_each(|(library, rest)| library.short = rest.to_owned());
+            }
         }
     }
 
@@ -136,28 +174,22 @@ impl Libraries {
 }
 
 impl Library {
-    fn new(file: &Inspected, member: Option<String>, bundles: &[&InspectedBundle], is_one: bool) -> Self {
+    fn new(file: &Inspected, member: Option<String>, parts: &Parts<'_>) -> Self {
         let short = file.path.file_name().unwrap_or(file.path.as_os_str()).to_string_lossy().into_owned();
-        let mut library = match member {
-            Some(member) => {
-                let last = member.rsplit('/').next().unwrap_or_default().to_owned();
-                Self { name: format!("{short}({member})"), short: last, ..Self::default() }
-            }
-            None => Self { name: short.clone(), short, ..Self::default() },
+        let (name, short) = match &member {
+            Some(member) => (format!("{short}({member})"), member.rsplit('/').next().unwrap_or_default().to_owned()),
+            None => (short.clone(), short),
         };
-        let mut containers = HashSet::new();
-        for bundle in bundles {
+        let path = file.path.to_string_lossy().into_owned();
+        let mut library = Self { name, short, path, member, is_apart: parts.is_apart, ..Self::default() };
+        for bundle in &parts.bundles {
             let shares = library.section(&bundle.info.place.section().unwrap_or_default());
             for code_object in &bundle.code_objects {
                 *shares.entry(code_object.target()).or_default() += code_object.sizes();
             }
-            if !is_one && containers.insert(bundle.info.container()) {
-                file.coverage_beside(&bundle.info).into_iter().for_each(|coverage| library.coverage.merge(coverage));
-            }
         }
-        if is_one {
-            library.coverage = file.coverage();
-        }
+        let containers = parts.containers.iter().filter_map(|container| file.coverage_in(container));
+        containers.for_each(|coverage| library.coverage.merge(coverage));
         library.stored = library.sections.values().map(total).fold(0, u64::saturating_add);
         library
     }
@@ -166,10 +198,32 @@ impl Library {
         self.sections.entry(name.to_owned()).or_default()
     }
 
+    /// Whether it has bundles, of which a GPU may need code.
+    pub(in crate::cli) fn has_bundles(&self) -> bool {
+        self.coverage.bundles() > 0
+    }
+
     /// In how many of its bundles each of these GPUs is served; none if it has no bundles, or too many to compare.
     pub(in crate::cli) fn served(&self, gpus: &[Device]) -> Option<Vec<Served>> {
-        (self.coverage.bundles() > 0).then(|| self.coverage.of_each(gpus)).flatten()
+        self.has_bundles().then(|| self.coverage.of_each(gpus)).flatten()
     }
+}
+
+/// The parts of a file that are one library.
+#[derive(Debug, Default)]
+struct Parts<'f> {
+    bundles: Vec<&'f InspectedBundle>,
+    containers: HashSet<&'f [Step]>,
+    is_apart: bool,
+}
+
+/// The indices of libraries with the same name.
+fn alike<'l>(libraries: &'l [Library], name: impl Fn(&'l Library) -> &'l str) -> Vec<Vec<usize>> {
+    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (index, library) in libraries.iter().enumerate() {
+        by_name.entry(name(library)).or_default().push(index);
+    }
+    by_name.into_values().filter(|alike| alike.len() > 1).collect()
 }
 
 /// The sizes in a library, each with its section and GPU.

@@ -16,7 +16,7 @@ use anyhow::bail;
 use offload_bundle::container::kpack;
 use offload_bundle::display::printable;
 
-pub(super) use library::{Libraries, sections};
+pub(super) use library::{Libraries, Library, sections};
 pub(super) use matrix::Matrix;
 
 /// The picture of a file: the sizes of code in libraries, and the bundles that serve each GPU.

@@ -1,4 +1,4 @@
-//! Tables on a terminal and elsewhere: colours, columns, and what fits into the width.
+//! Tables, and the lines around them: on a terminal with colours and in its width, elsewhere in full, or as Markdown.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal};
@@ -16,24 +16,31 @@ pub(in crate::cli) struct Style {
     pub(in crate::cli) unicode: bool,
     /// The width of a table in terminal columns; none for no limit.
     pub(in crate::cli) width: Option<usize>,
+    pub(in crate::cli) is_markdown: bool,
 }
 
-/// The option that colours tables.
+/// The options for the form of tables.
 #[derive(Clone, Debug, Args)]
-pub(in crate::cli) struct ColorOption {
+pub(in crate::cli) struct TableOptions {
     /// When to colour the table.
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: ColorChoice,
+    /// Print the tables as Markdown, for GitHub.
+    #[arg(long, conflicts_with_all = ["color", "json"])]
+    markdown: bool,
 }
 
-impl ColorOption {
+impl TableOptions {
     /// The style at standard output.
     pub(in crate::cli) fn style(&self) -> Style {
-        Style::new(self.color, io::stdout().is_terminal())
+        if self.markdown { Style::MARKDOWN } else { Style::new(self.color, io::stdout().is_terminal()) }
     }
 }
 
 impl Style {
+    /// Markdown does not depend on where it is written.
+    const MARKDOWN: Self = Self { color: false, unicode: true, width: None, is_markdown: true };
+
     /// The style for `--color=when`, on a terminal or elsewhere.
     fn new(when: ColorChoice, terminal: bool) -> Self {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -49,11 +56,35 @@ impl Style {
             name.contains("utf-8") || name.contains("utf8")
         };
         let width = if terminal { columns() } else { None };
-        Self { color, unicode: locale.is_none_or(utf8), width }
+        Self { color, unicode: locale.is_none_or(utf8), width, is_markdown: false }
     }
 
     pub(in crate::cli) fn paint(self, code: &str, text: &str) -> String {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// The first line about a file or a total: its name, and what is said of it.
+    pub(in crate::cli) fn heading(self, name: &str, rest: &str) -> String {
+        if self.is_markdown {
+            format!("\n### {}", markdown(&format!("{name}{rest}")))
+        } else {
+            self.paint("1", name) + rest
+        }
+    }
+
+    /// The first line about a part of a file.
+    pub(in crate::cli) fn subheading(self, text: &str) -> String {
+        if self.is_markdown { format!("\n#### {}", markdown(text)) } else { format!("  {}", self.paint("36", text)) }
+    }
+
+    /// A line about a file or a total, below its heading.
+    pub(in crate::cli) fn item(self, text: &str) -> String {
+        if self.is_markdown { format!("- {}", markdown(text)) } else { format!("  {text}") }
+    }
+
+    /// A line about everything.
+    pub(in crate::cli) fn line(self, text: &str) -> String {
+        if self.is_markdown { format!("\n{}", markdown(text)) } else { text.to_owned() }
     }
 
     fn bar(self, part: u64, whole: u64, width: usize) -> String {
@@ -80,6 +111,23 @@ impl Style {
         let head = fitting(text.chars(), room.saturating_sub(columns_of(&tail)));
         (head + mark + &tail, tail.len())
     }
+}
+
+/// A text in Markdown that GitHub shows as it is, in a line or in a cell of a table.
+fn markdown(text: &str) -> String {
+    let text = text.trim();
+    let number = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let mut out = String::with_capacity(text.len() + 8);
+    for (at, c) in text.char_indices() {
+        let is_special = matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '|' | '~' | '$' | '&' | '#');
+        // These begin a list or a heading, if the line begins with them.
+        let ends_word = || text.chars().nth(at + 1).is_none_or(char::is_whitespace);
+        let begins = at == 0 && matches!(c, '-' | '+' | '=' | '>')
+            || at > 0 && at == number && matches!(c, '.' | ')') && ends_word();
+        out.extend((is_special || begins).then_some('\\'));
+        out.push(if c.is_control() { ' ' } else { c });
+    }
+    out
 }
 
 /// The columns that a text takes.
@@ -188,6 +236,16 @@ impl Cell {
         }
     }
 
+    /// The text as Markdown.
+    fn markdown(&self) -> String {
+        match self {
+            Self::Text(text) | Self::Ending { text, .. } => markdown(text),
+            Self::Bold(text) if text.trim().is_empty() => String::new(),
+            Self::Bold(text) => format!("**{}**", markdown(text)),
+            Self::Bar { .. } => String::new(),
+        }
+    }
+
     /// The text in a column, with its padding.
     fn shown(&self, column: &Column, style: Style) -> String {
         let width = column.width;
@@ -244,7 +302,13 @@ impl Table {
         }
         let titles: Vec<Cell> =
             self.columns.iter().map(|column| Cell::Text(column.title.clone().into_owned())).collect();
-        let titles = style.paint("2", &self.line(&titles, style));
+        let titles = self.line(&titles, style);
+        let titles = if style.is_markdown {
+            let rule = |column: &Column| if column.is_left_aligned { "---" } else { "--:" }.to_owned();
+            format!("\n{titles}\n{}", self.markdown_row(self.columns.iter().map(rule)))
+        } else {
+            style.paint("2", &titles)
+        };
         std::iter::once(titles).chain(rows().map(move |row| self.line(row.as_ref(), style)))
     }
 
@@ -286,7 +350,16 @@ impl Table {
         }
     }
 
+    /// A row in Markdown, which has no bars.
+    fn markdown_row(&self, cells: impl Iterator<Item = String>) -> String {
+        let cells = self.columns.iter().zip(cells).filter(|(column, _)| column.width > 0 && column.fit != Fit::Bar);
+        format!("| {} |", cells.map(|(_, cell)| cell).collect::<Vec<_>>().join(" | "))
+    }
+
     fn line(&self, row: &[Cell], style: Style) -> String {
+        if style.is_markdown {
+            return self.markdown_row(row.iter().map(Cell::markdown));
+        }
         let mut line = String::new();
         for (index, (cell, column)) in row.iter().zip(&self.columns).enumerate() {
             if column.width > 0 {
@@ -301,7 +374,11 @@ impl Table {
 
 /// The length of the directories that all places have in common, which a column leaves out on a terminal.
 pub(in crate::cli) fn common_start<'p>(places: impl Iterator<Item = &'p str> + Clone, style: Style) -> usize {
-    let mut places = places.filter(|_| style.width.is_some());
+    common_directory(places.filter(|_| style.width.is_some()))
+}
+
+/// The length of the directories that all places have in common.
+pub(in crate::cli) fn common_directory<'p>(mut places: impl Iterator<Item = &'p str>) -> usize {
     let Some(first) = places.next() else { return 0 };
     let common = |common: usize, place: &str| {
         let same = first.bytes().zip(place.bytes()).take(common).take_while(|(a, b)| a == b).count();
@@ -313,6 +390,8 @@ pub(in crate::cli) fn common_start<'p>(places: impl Iterator<Item = &'p str> + C
 
 #[cfg(test)]
 mod tests {
+    use pulldown_cmark::{Event, HeadingLevel, Parser, TagEnd};
+
     use super::*;
 
     fn written(width: Option<usize>, color: bool) -> Vec<String> {
@@ -331,13 +410,16 @@ mod tests {
                 },
             )
         };
-        table.lines(rows, Style { color, unicode: false, width }).collect()
+        table.lines(rows, Style { color, unicode: false, width, is_markdown: false }).collect()
     }
 
     #[test]
     fn the_end_of_a_text_stands_out_in_colour_and_is_shortened_last() {
         let shown = |text: &str, accent, width, color| {
-            let (column, style) = (Column { width, ..Column::label("") }, Style { color, unicode: true, width: None });
+            let (column, style) = (
+                Column { width, ..Column::label("") },
+                Style { color, unicode: true, width: None, is_markdown: false },
+            );
             Cell::Ending { text: text.to_owned(), accent }.shown(&column, style)
         };
         let id = "hip-amdgcn-amd-amdhsa--gfx90a";
@@ -349,9 +431,59 @@ mod tests {
         }
     }
 
+    /// The text of a document in Markdown, with the tags around it.
+    fn parsed(document: &str) -> (String, Vec<TagEnd>) {
+        use pulldown_cmark::Options;
+        let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_STRIKETHROUGH;
+        let options = options | Options::ENABLE_TASKLISTS | Options::ENABLE_GFM | Options::ENABLE_MATH;
+        let (mut text, mut tags) = (String::new(), Vec::new());
+        for event in Parser::new_ext(document, options) {
+            match event {
+                Event::Text(more) => text.push_str(&more),
+                Event::End(tag) => tags.push(tag),
+                Event::Start(_) => {}
+                other => panic!("{document:?}: {other:?}"),
+            }
+        }
+        (text, tags)
+    }
+
+    #[test]
+    fn markdown_shows_texts_as_they_are() {
+        let characters = "\\`*_{}[]<>()#+-.!|~$&=:/^\"'%@,;?1a é\n\t".chars();
+        let mut texts = vec!["<script>alert(1)</script>".to_owned(), "&lt;1. [a](b) ![c](d) <e@f.g>".to_owned()];
+        texts.extend(
+            ["a | b", "```a```", "1) b", "12. b", "3.", "> a", "* * *", "#### a ####", "a\r\n===\n| b |"]
+                .map(str::to_owned),
+        );
+        let two = || characters.clone().flat_map(|a| characters.clone().map(move |b| format!("{a}{b}")));
+        texts.extend(two().flat_map(|two| [two.clone() + "a", format!("a{two}"), format!("{two}a{two}"), two]));
+        for text in texts.iter().map(String::as_str).filter(|text| !text.trim().is_empty()) {
+            let style = Style::MARKDOWN;
+            let heading = TagEnd::Heading(HeadingLevel::H3);
+            let list = [TagEnd::Item, TagEnd::List(false)];
+            let expected = text.trim().replace(char::is_control, " ");
+            let shown = |line: String, tags: &[TagEnd]| {
+                assert_eq!(parsed(&line), (expected.clone(), tags.to_vec()), "{text:?}: {line:?}");
+            };
+            shown(style.heading(text, ""), &[heading]);
+            shown(style.item(text), &list);
+            shown(style.line(text), &[TagEnd::Paragraph]);
+            let columns = vec![Column::label(""), Column::number("A|")];
+            let rows = || [[Cell::Text(text.to_owned()), Cell::Bold(text.to_owned())]].into_iter();
+            let table: Vec<String> = Table { indent: 4, columns }.lines(rows, style).collect();
+            let (cells, tags) = parsed(&(style.item("x") + "\n" + &table.join("\n") + "\n" + &style.item("y")));
+            assert_eq!(cells, format!("xA|{expected}{expected}y"), "{table:?}");
+            let cells = [TagEnd::TableCell, TagEnd::TableCell];
+            let row = [TagEnd::TableCell, TagEnd::Strong, TagEnd::TableCell, TagEnd::TableRow, TagEnd::Table];
+            assert_eq!(tags, [&list[..], &cells, &[TagEnd::TableHead], &row, &list].concat(), "{table:?}");
+        }
+    }
+
     #[test]
     fn bars_reach_as_far_as_the_part() {
-        let [unicode, ascii] = [true, false].map(|unicode| Style { color: false, unicode, width: None });
+        let [unicode, ascii] =
+            [true, false].map(|unicode| Style { color: false, unicode, width: None, is_markdown: false });
         assert_eq!((unicode.bar(10, 10, BAR), ascii.bar(10, 10, BAR)), ("█".repeat(24), "#".repeat(24)));
         assert_eq!((unicode.bar(1, 2, BAR), ascii.bar(1, 2, BAR)), ("█".repeat(12), "#".repeat(12)));
         assert_eq!((unicode.bar(1, 1000, BAR), ascii.bar(1, 1000, BAR)), ("▏".to_owned(), "#".to_owned()));
@@ -385,7 +517,7 @@ mod tests {
     #[test]
     fn directories_that_all_have_in_common_are_left_out_on_a_terminal() {
         let start = |places: &[&'static str], width| {
-            common_start(places.iter().copied(), Style { color: false, unicode: true, width })
+            common_start(places.iter().copied(), Style { color: false, unicode: true, width, is_markdown: false })
         };
         for (places, expected) in [
             (&["/a/b/c.so", "/a/b/d.so"][..], 5),

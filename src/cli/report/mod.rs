@@ -11,7 +11,7 @@ use anyhow::ensure;
 use clap::Parser;
 use offload_bundle::Result;
 use offload_bundle::io::write_file;
-use offload_bundle::job::{Diff, Inspect, Inspected, ListKernels};
+use offload_bundle::job::{Diff, Inspected, ListKernels};
 
 use super::diff::total::DiffTotal;
 use super::diff::{Compared, sets};
@@ -83,18 +83,16 @@ impl ReportOptions {
         let files = self.search.files(paths);
         let found = files::paths(&files);
         ensure_apart(("-o", Some(&self.output)), found.iter())?;
-        let (mut inspect, mut kernels) = (Inspect::default(), ListKernels::default());
-        inspect.scan = self.search.scan(self.kpack.follow(&found));
-        kernels.scan = inspect.scan.clone();
+        let mut job = ListKernels::default();
+        job.scan = self.search.scan(self.kpack.follow(&found));
         let read = |file: Result<WorkFile>| -> Result<(Inspected, FileKernels)> {
-            let input = file?.open(inspect.scan.limits)?;
-            let inspected = inspect.run(&input)?;
+            let (inspected, kernels) = job.run_with_inspected(&file?.open(job.scan.limits)?)?;
             let wanted = Wanted { name: None, hostcall: false, fail_on: &[], order: None };
-            Ok((inspected, FileKernels::new(kernels.run(&input)?, wanted)?))
+            Ok((inspected, FileKernels::new(kernels, wanted)?))
         };
         let mut others = 0;
-        let note = |(inspected, kernels): &mut (Inspected, FileKernels), problems: &mut Vec<Problem>| {
-            problems.extend(inspected.problems.iter().chain(&kernels.problems).map(Problem::from));
+        let note = |(_, kernels): &mut (Inspected, FileKernels), problems: &mut Vec<Problem>| {
+            problems.extend(kernels.problems.iter().map(Problem::from));
             others += kernels.others.values().sum::<usize>();
         };
         let in_turn = files::has_pipes(&files);
