@@ -8,7 +8,9 @@ import sysconfig
 from importlib import metadata
 from typing import Iterator
 
-_NAME = "clang-offload-bundler"
+# `.exe` on Windows.
+_SUFFIX = sysconfig.get_config_var("EXE") or ""
+_NAME = "clang-offload-bundler" + _SUFFIX
 
 
 def find() -> str:
@@ -19,7 +21,7 @@ def find() -> str:
     # `pip install --target` moves files after it recorded them; an editable install has its record elsewhere.
     candidates.append(os.path.join(beside, "bin", _NAME))
     # Elsewhere, the long name may be that of LLVM's tool.
-    candidates.append(os.path.join(sysconfig.get_path("scripts"), "offload-bundle"))
+    candidates.append(os.path.join(sysconfig.get_path("scripts"), "offload-bundle" + _SUFFIX))
     for path in candidates:
         if os.access(path, os.X_OK):
             return path
