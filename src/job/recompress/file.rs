@@ -16,8 +16,8 @@ use crate::container::host::elf::Header;
 use crate::container::host::gaps::{elf, pe};
 use crate::container::host::relocatable::Relocatable;
 use crate::container::magic::Magic;
-use crate::container::sequence::{Bundles, Inflate};
-use crate::error::{Error, ErrorKind, Result, WithPath};
+use crate::container::sequence::{Bundle, Bundles, Inflate};
+use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::event::Observer;
 use crate::io::input::{Input, Slice};
 use crate::io::output::Output;
@@ -94,6 +94,12 @@ impl<'j> Recompression<'j> {
         dropped > 0 || is_converted || self.replacing.is_some()
     }
 
+    /// Charges a bundle of a file.
+    pub(super) fn take_bundle(&mut self, data: Slice<'_>, bundle: &Bundle<'_>) -> Result<()> {
+        let spent = |(what, limit)| Error::malformed(data.path(), Malformed::search(what, limit, bundle.offset));
+        self.budget.take_bundle(bundle).map_err(spent)
+    }
+
     /// Rewrites a member of an archive or a zip file, at a place.
     pub(super) fn rewrite_member(
         &mut self,
@@ -125,6 +131,9 @@ impl<'j> Recompression<'j> {
         {
             return archive::rewrite(self, data, place, output, observer);
         }
+        if let Some(bundle) = object::fat_object(self, data)? {
+            return object::rewrite_fat(self, data, &bundle, output);
+        }
         if let Some((object, sections)) = self.movable(data)? {
             return object::rewrite(self, data, (&object, sections), output, observer);
         }
@@ -151,8 +160,7 @@ impl<'j> Recompression<'j> {
             return Ok(None);
         }
         let object = if self.job.keep_offsets { None } else { Relocatable::read(data.bytes()) };
-        let Recompress { keep, keep_for, keep_kernels, drop, .. } = self.job;
-        let removes = keep.is_some() || !keep_for.is_empty() || keep_kernels.is_some() || drop.is_some();
+        let removes = self.job.removes();
         if object.is_none() && !removes {
             return Ok(None);
         }
@@ -291,5 +299,5 @@ fn zip_after_other_data(data: Slice<'_>) -> Error {
 /// Whether a member of this kind may hold bundles that can be rewritten.
 pub(super) fn may_hold_bundles(magic: Magic) -> bool {
     let is_bundle = matches!(magic, Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::FatBinary);
-    is_bundle || is_program(magic)
+    is_bundle || is_program(magic) || magic == Magic::Coff
 }
