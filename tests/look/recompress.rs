@@ -587,7 +587,8 @@ fn files_without_bundles_are_refused() {
         ),
         (coff(&object), "a fat object", "link it first"),
         (Elf::OBJECT.write(&sections), "a fat object", "link it first"),
-        (fat_bundle, "a fat object", "link it first"),
+        (fat_bundle, "a compressed fat object", "link it first"),
+        (coff(&[(".hip_fat", &large())]), "a COFF object", "link it first"),
         (archive(&[("a", b"text")]), "an archive in which no member can be recompressed", "recompress takes bundles"),
         (thin_archive(&[("a", 4)]), THIN, "recompress these files instead"),
         (debian, "a Debian package", "unpack it"),
@@ -1016,4 +1017,33 @@ fn offload_binaries_that_stay_plain_are_counted() {
     assert!(same == object && said.contains(note), "{said}");
     let (same, said) = recompress(&["--none"], &object);
     assert!(same == object && !said.contains(note), "{said}");
+}
+
+#[test]
+fn fat_objects_lose_code_and_keep_their_host() {
+    let ids = ["host-x86_64-unknown-linux-gnu-", GFX906, GFX90A].map(|id| format!("__CLANG_OFFLOAD_BUNDLE__{id}"));
+    let (first, second) = (code(1), code(2));
+    let sections =
+        [(".text", &b"host"[..]), (&ids[0], &[0]), (&ids[1], &first), (&ids[2], &second), (".data", b"more")];
+    let elf: Vec<Section<'_>> = sections.iter().map(|(name, content)| Section::new(name, content)).collect();
+    let other = Elf::OBJECT.write(&[Section::new(".text", b"another")]);
+    for fat in [Elf::OBJECT.write(&elf), coff(&sections)] {
+        let host = held(&fat);
+        for (data, fats) in [
+            (fat.clone(), 1),
+            (archive(&[("a.o", &fat), ("b.o", &other), ("c.o", &fat)]), 2),
+            (zip(&[Zipped::new("a.o", DEFLATED, &fat), Zipped::new("b.o", DEFLATED, &other)]), 1),
+        ] {
+            let (small, said) = recompress(&["--drop", "gfx906"], &data);
+            let kept: Vec<_> = host.iter().filter(|(id, _)| id != GFX906).cloned().collect();
+            assert!(held(&small) == vec![kept; fats].concat() && small.len() < data.len(), "{said}");
+            assert!(
+                said.contains(if fats == 1 { "1 code object left out" } else { "2 code objects left out" }),
+                "{said}"
+            );
+            assert!(recompress(&["--keep", "gfx906,gfx90a"], &data).0 == data);
+            let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &data)]);
+            assert!(outcome.status == 1 && outcome.files.len() == 1, "{}", outcome.stderr_text());
+        }
+    }
 }

@@ -148,6 +148,49 @@ fn the_linker_wrapper_takes_what_is_kept_of_offload_binaries() {
     }
 }
 
+/// Objects of HIP's old driver with code to be linked, for Linux and Windows, in which LLVM's bundler finds what is kept.
+#[test]
+fn fat_objects_are_linked_as_before() {
+    let test = "fat objects after recompress";
+    let Some(built) = Built::new(test, "--no-offload-new-driver") else { return };
+    let Some(bundler) = llvm(test, "clang-offload-bundler") else { return };
+    let windows = SOURCE.replace("unsigned long,", "unsigned long long,");
+    fs::write(built.at("windows.hip"), windows).unwrap();
+    let options = ["-nogpulib", "-nogpuinc", "-O1", "-fgpu-rdc", "-DNAME=one", "--no-offload-new-driver"];
+    let gpus = ["--offload-arch=gfx906,gfx90a", "-cuid=x", "-c", "-o"];
+    built.run("clang", &[&["-x", "hip", "-fPIC", "source.hip"][..], &options, &gpus, &["rdc.o"]].concat());
+    let target = "--target=x86_64-pc-windows-msvc";
+    built.run("clang", &[&["-x", "hip", target, "windows.hip"][..], &options, &gpus, &["rdc.obj"]].concat());
+    for (name, host) in [("rdc.o", "host-x86_64-pc-linux-gnu-"), ("rdc.obj", "host-x86_64-pc-windows-msvc-")] {
+        let small = format!("small-{name}");
+        let said = built.recompress(name, &small, &["--keep=gfx906"]);
+        assert!(said.contains("1 code object left out; the file is "), "{said}");
+        let unbundled = |input: &str| {
+            let targets = format!("-targets={host},hip-amdgcn-amd-amdhsa--gfx906");
+            let args = ["-unbundle", "-type=o", &targets, &format!("-input={input}"), "-output=host", "-output=gpu"];
+            must(Command::new(&bundler).args(args).current_dir(built.dir.path()));
+            ["host", "gpu"].map(|file| fs::read(built.at(file)).unwrap())
+        };
+        assert!(unbundled(&small) == unbundled(name), "{name}");
+    }
+    built.run("clang", &["-c", "-fPIC", "runtime.c", "-o", "runtime.o"]);
+    for name in ["rdc.o", "small-rdc.o"] {
+        built.run("llvm-ar", &["rcs", &format!("{name}.a"), name]);
+    }
+    let link = |name: &str| {
+        let how =
+            ["--hip-link", "-fgpu-rdc", "--no-offload-new-driver", "--offload-arch=gfx906", "-nogpulib", "-shared"];
+        let more = ["-fuse-ld=lld", "-nostdlib", "runtime.o", "-o", "library"];
+        built.run("clang", &[&how[..], &["-Wl,--whole-archive", name, "-Wl,--no-whole-archive"], &more].concat());
+        extracted(&built.at("library"), &["--target=gfx906"])
+    };
+    for suffix in ["", ".a"] {
+        let expected = link(&format!("rdc.o{suffix}"));
+        assert_eq!(expected.len(), 1);
+        assert!(link(&format!("small-rdc.o{suffix}")) == expected, "{suffix}");
+    }
+}
+
 #[test]
 fn members_and_the_index_of_a_library_stay() {
     let Some(built) = Built::new("the index of a smaller library", "--no-offload-new-driver") else { return };

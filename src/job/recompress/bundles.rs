@@ -17,7 +17,7 @@ use crate::container::magic::Magic;
 use crate::container::offload_binary::{self, ImageKind, NewImage, Version};
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::{Container, Entry, compressed};
-use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::event::{Event, Observer};
 use crate::io::input::Slice;
 use crate::io::meter::Meter;
@@ -115,10 +115,7 @@ impl FileRewrite<'_, '_> {
     fn bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let path = self.data.path();
         self.run.span.tell(bundle.offset, self.data.len(), observer);
-        self.run
-            .budget
-            .take_bundle(bundle)
-            .map_err(|(what, limit)| Error::malformed(path, Malformed::search(what, limit, bundle.offset)))?;
+        self.run.take_bundle(self.data, bundle)?;
         let new = self.run.replacing.as_ref().map(|replacing| (replacing.index, replacing.content));
         if self.run.replacing.as_ref().is_some_and(|replacing| replacing.bundle != bundle.offset) {
             self.to.write(&[Piece::Input(self.data.claimed(&bundle.range()?)?)])?;

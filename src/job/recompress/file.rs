@@ -6,7 +6,7 @@ use super::super::digest::are_equal;
 use super::super::rewrite::{Rewriter, changed, changed_len};
 use super::bundles::{FileRewrite, container_of, is_fat_object};
 use super::run::{MemberRewrite, Recompression, Rewritten, is_program};
-use super::{Recompress, Recompressed, archive, object, unsupported, wheel};
+use super::{Recompressed, archive, object, unsupported, wheel};
 use crate::bytes::len_of;
 use crate::container::archive::is_debian_package;
 use crate::container::host::elf::Header;
@@ -72,6 +72,9 @@ impl Recompression<'_> {
         {
             return archive::rewrite(self, data, place, output, observer);
         }
+        if let Some(bundle) = object::fat_object(self, data)? {
+            return object::rewrite_fat(self, data, &bundle, output);
+        }
         if let Some((object, sections)) = self.movable(data)? {
             return object::rewrite(self, data, (&object, sections), output, observer);
         }
@@ -98,8 +101,7 @@ impl Recompression<'_> {
             return Ok(None);
         }
         let object = if self.job.keep_offsets { None } else { Relocatable::read(data.bytes()) };
-        let Recompress { keep, keep_for, keep_kernels, drop, .. } = self.job;
-        let removes = keep.is_some() || !keep_for.is_empty() || keep_kernels.is_some() || drop.is_some();
+        let removes = self.job.removes();
         if object.is_none() && !removes {
             return Ok(None);
         }

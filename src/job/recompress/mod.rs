@@ -73,9 +73,14 @@ pub use choice::{Missed, Removed};
 /// file of plain bundles is always restored: pages that were taken out come back. So is a PE file, unless it was signed or had a
 /// wrong checksum.
 ///
+/// # Fat objects
+///
+/// From a fat object of HIP or SYCL, code objects are removed: it is written again around the same host. Linkers read no compressed form.
+///
 /// # Signatures
 ///
-/// A PE file with bundles that is signed is an error, or loses its signature if [`drop_signature`](Self::drop_signature) is set.
+/// A PE file with bundles that is signed is an error, or loses its signature if [`drop_signature`](Self::drop_signature) is set and
+/// anything changes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Recompress {
@@ -203,6 +208,13 @@ impl Recompress {
         }
         output::commit(vec![output])?;
         Ok(result)
+    }
+}
+
+impl Recompress {
+    /// Whether it may remove code objects.
+    fn removes(&self) -> bool {
+        self.keep.is_some() || !self.keep_for.is_empty() || self.keep_kernels.is_some() || self.drop.is_some()
     }
 }
 

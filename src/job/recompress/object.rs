@@ -1,16 +1,22 @@
-//! Recompresses the sections of a relocatable object, in which all that follows moves.
+//! Recompresses the sections of a relocatable object, in which all that follows moves, and removes code from fat objects.
 
 use std::ops::Range;
 
 use super::super::rewrite::{Rewriter, changed, changed_len};
 use super::Recompressed;
 use super::bundles::{FileRewrite, Moved};
+use super::choice::Chosen;
+use super::form::{contents, member};
 use super::run::{Recompression, Rewritten};
+use crate::container::Member;
 use crate::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
+use crate::container::object::FatObject;
+use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::io::input::Slice;
 use crate::io::output::Output;
+use crate::scan::sections::{Holds, held};
 
 /// Recompresses the `sections` of an object.
 pub(super) fn rewrite(
@@ -49,4 +55,39 @@ pub(super) fn rewrite(
     })?;
     result.note_len(data.len(), changed_len(data, &changes));
     Ok(Rewritten { output: changed(data, &changes, output)?, result, is_emptied })
+}
+
+/// The bundle of a fat object from which code may be removed; none of another file.
+pub(super) fn fat_object<'d>(run: &mut Recompression<'_>, data: Slice<'d>) -> Result<Option<Bundle<'d>>> {
+    let is_fat = || held(data.bytes()).is_ok_and(|held| held.contains(&Holds::FatObject));
+    if !run.job.removes() || run.replacing.is_some() || !is_fat() {
+        return Ok(None);
+    }
+    let mut bundles = Bundles::new(data, &FatObject, Inflate::Whole).with_limits(run.job.limits);
+    let bundle = bundles.next().transpose()?;
+    bundle.iter().try_for_each(|bundle| run.take_bundle(data, bundle))?;
+    Ok(bundle)
+}
+
+/// Removes code from a fat object, which is written as the bundler writes it, around the same host. Linkers read no other form.
+pub(super) fn rewrite_fat(
+    run: &mut Recompression<'_>,
+    data: Slice<'_>,
+    bundle: &Bundle<'_>,
+    output: Output,
+) -> Result<Rewritten> {
+    let Chosen { kept, devices } = run.choice.choose(data.path(), bundle)?;
+    let dropped = bundle.entries.len().saturating_sub(kept.len());
+    let contents = if dropped > 0 { contents(data.path(), bundle, &kept)? } else { Vec::new() };
+    let members: Vec<Member<'_>> = contents.iter().map(member).collect();
+    let pieces = (dropped > 0).then(|| FatObject.plan(&members)).transpose()?;
+    let changes = pieces.map(|pieces| (0..data.len(), pieces));
+    let (before, after) = (data.len(), changed_len(data, changes.as_slice()));
+    let mut result = Recompressed { bundles: 1, dropped, before, after, ..Recompressed::default() };
+    result.note_len(before, after);
+    Ok(Rewritten {
+        output: changed(data, changes.as_slice(), output)?,
+        result,
+        is_emptied: dropped > 0 && devices == 0,
+    })
 }

@@ -6,7 +6,9 @@ use super::span::Span;
 use super::{Recompress, Recompressed, Replacing};
 use crate::codec::Codec;
 use crate::container::magic::Magic;
-use crate::io::input::Input;
+use crate::container::sequence::Bundle;
+use crate::error::{Error, Malformed, Result};
+use crate::io::input::{Input, Slice};
 use crate::io::output::Output;
 use crate::scan::Budget;
 
@@ -60,6 +62,12 @@ impl<'j> Recompression<'j> {
         let is_converted = self.job.compression.is_none() || self.job.fatbin_codec == Some(Codec::Lz4);
         dropped > 0 || is_converted || self.replacing.is_some()
     }
+
+    /// Charges a bundle of a file.
+    pub(super) fn take_bundle(&mut self, data: Slice<'_>, bundle: &Bundle<'_>) -> Result<()> {
+        let spent = |(what, limit)| Error::malformed(data.path(), Malformed::search(what, limit, bundle.offset));
+        self.budget.take_bundle(bundle).map_err(spent)
+    }
 }
 
 /// Whether a file has sections, in which bundles stay at their offsets.
@@ -70,5 +78,5 @@ pub(super) fn is_program(magic: Magic) -> bool {
 /// Whether a member of this kind may hold bundles that can be rewritten.
 pub(super) fn may_hold_bundles(magic: Magic) -> bool {
     let is_bundle = matches!(magic, Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::FatBinary);
-    is_bundle || is_program(magic)
+    is_bundle || is_program(magic) || magic == Magic::Coff
 }

@@ -13,6 +13,8 @@ const TEXT_HEAD: u64 = 4096;
 
 const UNPACK: &str = "unpack it and recompress the libraries in it, then pack them again";
 const LINK: &str = "link it first; recompress the library or program";
+const LINK_FAT: &str =
+    "link it first; recompress the library or program. --keep and --drop remove code from fat objects";
 const COMPRESS_IMAGES: &str = "compress its device images when it is linked: icpx --offload-compress";
 const PACK: &str = "pack it with --compress instead: see 'package --help'";
 const SUPPORTED: &str = "recompress takes bundles and fatbins, ELF and PE files with them in their sections, and static libraries and zip files of these; inspect shows what a file holds";
@@ -37,7 +39,7 @@ fn describe(data: &[u8]) -> (Option<&'static str>, &'static str) {
     let (name, hint) = match magic {
         _ if data.is_empty() => ("empty file", SUPPORTED),
         // A compressed fat object: the other forms are bundles.
-        Magic::Bundle | Magic::CompressedBundle => ("fat object", LINK),
+        Magic::Bundle | Magic::CompressedBundle => ("compressed fat object", LINK),
         Magic::OffloadBinary => ("offload binary", PACK),
         Magic::SpirV if spirv::has_kernels(data) => (CODE_OBJECT, PACK),
         Magic::Ptx => (CODE_OBJECT, PACK),
@@ -57,10 +59,11 @@ fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'s
     let held = held(data);
     let has = |holds| held.as_ref().is_ok_and(|held| held.contains(&holds));
     match magic {
-        _ if has(Holds::FatObject) => (Some("fat object"), LINK),
+        _ if has(Holds::FatObject) => (Some("fat object"), LINK_FAT),
         _ if has(Holds::DeviceImages) => (Some("program with device images of DPC++"), COMPRESS_IMAGES),
         // Any data may begin like a COFF object.
         Magic::Coff if held.is_err() => (None, SUPPORTED),
+        Magic::Coff if has(Holds::Containers) || has(Holds::OffloadBinaries) => (Some("COFF object"), LINK),
         Magic::Elf | Magic::BrokenElf => (Some(ELF), SUPPORTED),
         Magic::Pe => (Some(PE), SUPPORTED),
         magic => (magic.name(), SUPPORTED),
