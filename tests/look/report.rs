@@ -205,6 +205,52 @@ fn a_browser_sorts_searches_and_explains_kernels() {
     assert_eq!(out[14], "search");
 }
 
+/// Files can name any number of targets; a page draws what can be seen.
+#[test]
+fn the_map_of_very_many_targets_is_small() {
+    let ids: Vec<String> = (0..20_000).map(|number| format!("hip-amdgcn-amd-amdhsa--x{number}")).collect();
+    let entries: Vec<(&str, &[u8])> =
+        ids.iter().map(|id| (id.as_str(), &b"code"[..])).chain([(GFX906, &[1; 800_000][..]), (HOST, b"")]).collect();
+    let data = formats::binary(&entries, 1);
+    let (status, page, said) = page(&[("in", &data)], &["in"]);
+    assert_eq!((status, said.as_str()), (0, ""));
+    assert!(page.len() < 500_000 && page.contains("<title>20,000 more targets: 80.0 kB; in</title>"), "{}", page.len());
+    assert!(page.contains("20,001 code objects for 20,001 targets in 1 library"));
+}
+
+/// Pictures of the same files are the same, and no text of them is cut.
+#[test]
+fn pictures_show_all_of_their_texts() {
+    let Some(browser) = browser("pictures in a browser") else { return };
+    let data = few();
+    for (number, length) in [(3, 90), (7, 40), (12, 25), (30, 60), (50, 33)] {
+        let names: Vec<String> =
+            (0..number).map(|index| format!("{}{index:02}.so", "libW".repeat(length).split_at(length).0)).collect();
+        let files: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), data.as_slice())).collect();
+        let svg = |args: &[&str]| {
+            tool(&[&["inspect", ".", "--svg", "out.svg"], args].concat(), &files).files.remove("out.svg").unwrap()
+        };
+        let drawn = String::from_utf8(svg(&[])).unwrap();
+        assert!(svg(&["--matrix"]) == drawn.as_bytes(), "{number}");
+        let (_, page, _) = page(&files, &["."]);
+        let page = page.replacen("</main>", &format!("<div class=\"file\">{drawn}</div></main>"), 1);
+        assert!(page.contains("class=\"file\""), "{page}");
+        let out = scripted(
+            &browser,
+            &page,
+            "for (const svg of all('svg:not(.narrow)')) {
+               const outer = svg.getBoundingClientRect(), room = svg.parentElement.getBoundingClientRect();
+               if (!svg.closest('.file')) out.push(outer.right <= room.right + 1 ? '' : `svg ${outer.right} ${room.right}`);
+               for (const text of svg.querySelectorAll('text')) {
+                 const inner = text.getBoundingClientRect();
+                 if (inner.right > outer.right + 1 || inner.left < outer.left - 1 || inner.top < outer.top - 4) out.push(text.textContent);
+               }
+             }",
+        );
+        assert!(out.len() > 1 && out.iter().all(|text| text == ""), "{number}: {out:?}");
+    }
+}
+
 #[test]
 fn a_browser_shows_what_changed() {
     let Some(browser) = browser("report --diff in a browser") else { return };

@@ -545,7 +545,7 @@ fn the_picture_is_well_formed_and_holds_the_totals() {
         "3.00 MB, 46.2 %",
         "a&amp;b&lt;c&gt;.so",
         "b&quot;'.so",
-        "8 code objects for 4 targets in 2 libraries",
+        "6 code objects for 4 targets in 2 libraries",
         "gfx90a: 3.00 MB (46.2 %), 1 code object; a&amp;b&lt;c&gt;.so",
     ] {
         assert!(texts.contains(&wanted), "{wanted}: {texts:#?}");

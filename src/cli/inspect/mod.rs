@@ -90,7 +90,7 @@ impl Options for InspectOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let mut job = Inspect::default();
         job.inflate = self.inflate;
-        let (problems, mut libraries) = (Problems::default(), self.libraries());
+        let (problems, mut libraries) = (Problems::default(), Libraries::default());
         let files = self.search.files(&self.files);
         let paths = files::paths(&files);
         ensure_apart(("--svg", self.svg.as_deref()), paths.iter())?;
@@ -109,13 +109,13 @@ impl Options for InspectOptions {
         let written = files::report(files, in_turn, inspect, FileReport::weight, note, &problems, |reports, out| {
             self.print(reports, &problems, out)
         });
-        libraries.distinguish();
+        libraries.finish();
         let shown = written.and_then(|()| match self.matrix {
             true => text_to_stdout(matrix::matrix(&libraries, self.table.style()).as_bytes()),
             false => Ok(()),
         });
         let status = console.problems(&problems.into_inner());
-        let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, picture(&libraries).as_bytes()));
+        let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, picture(libraries).as_bytes()));
         shown?;
         drawn?;
         Ok(status)
@@ -123,12 +123,6 @@ impl Options for InspectOptions {
 }
 
 impl InspectOptions {
-    /// For the matrix, all libraries, unless a hostile file has very many; as many as a picture shows otherwise.
-    fn libraries(&self) -> Libraries {
-        const MATRIX_MAX: usize = 10_000;
-        if self.matrix { Libraries::of_the_largest(MATRIX_MAX) } else { Libraries::default() }
-    }
-
     /// Prints the report of each file as soon as it is available.
     fn print(
         &self,

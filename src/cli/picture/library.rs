@@ -11,8 +11,10 @@ use crate::cli::gpus::generation;
 use crate::cli::print::table::common_directory;
 use crate::cli::print::units::{bytes, count};
 
-/// The number of libraries that are shown; the others share one place.
-const LIBRARIES_MAX: usize = 40;
+/// The number of libraries that are known by themselves, unless a hostile file has more, and of those that a picture shows; the others
+/// share one place.
+const LIBRARIES_MAX: usize = 10_000;
+const SHOWN_MAX: usize = 40;
 
 /// Sizes by GPU.
 pub(super) type Shares = BTreeMap<String, Sizes>;
@@ -35,9 +37,8 @@ pub(in crate::cli) struct Library {
 }
 
 /// The libraries of several files, the largest first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::cli) struct Libraries {
-    most: usize,
     largest: Vec<Library>,
     /// The others, and their number.
     rest: Library,
@@ -45,19 +46,7 @@ pub(in crate::cli) struct Libraries {
     coverage: Coverage,
 }
 
-impl Default for Libraries {
-    /// As many as a picture shows.
-    fn default() -> Self {
-        Self::of_the_largest(LIBRARIES_MAX)
-    }
-}
-
 impl Libraries {
-    /// Shows at most this number of libraries by themselves.
-    pub(in crate::cli) fn of_the_largest(most: usize) -> Self {
-        Self { most, largest: Vec::new(), rest: Library::default(), others: 0, coverage: Coverage::default() }
-    }
-
     pub(in crate::cli) fn add(&mut self, file: &Inspected) {
         self.coverage.merge(&file.coverage());
         let mut by_member: BTreeMap<Option<String>, Parts<'_>> = BTreeMap::new();
@@ -77,8 +66,9 @@ impl Libraries {
         }
     }
 
-    /// Gives libraries of the same name the directories that tell them apart. This is done once, after the last one.
-    pub(in crate::cli) fn distinguish(&mut self) {
+    /// Sorts the libraries once all are known, and gives those of the same name the directories that tell them apart.
+    pub(in crate::cli) fn finish(&mut self) {
+        self.keep(LIBRARIES_MAX);
         let name = |library: &Library, start: usize| {
             let path = library.path.get(start..).unwrap_or_default();
             library.member.as_ref().map_or(path.to_owned(), |member| format!("{path}({member})"))
@@ -105,11 +95,22 @@ impl Libraries {
     }
 
     fn add_library(&mut self, library: Library) {
-        let index = self.largest.partition_point(|other| other.stored >= library.stored);
-        self.largest.insert(index, library);
-        if self.largest.len() > self.most {
-            self.largest.pop().into_iter().for_each(|smallest| self.add_to_rest(&smallest));
+        self.largest.push(library);
+        // Sorting at every library would take time for each of them.
+        if self.largest.len() > 2 * LIBRARIES_MAX {
+            self.keep(LIBRARIES_MAX);
         }
+    }
+
+    /// Keeps as many libraries by themselves as a picture shows.
+    pub(in crate::cli) fn keep_shown(&mut self) {
+        self.keep(SHOWN_MAX);
+    }
+
+    fn keep(&mut self, most: usize) {
+        self.largest.sort_by_key(|library| Reverse(library.stored));
+        let others = self.largest.split_off(self.largest.len().min(most));
+        others.iter().rev().for_each(|smallest| self.add_to_rest(smallest));
     }
 
     fn add_to_rest(&mut self, library: &Library) {
@@ -184,7 +185,8 @@ impl Library {
         let mut library = Self { name, short, path, member, is_apart: parts.is_apart, ..Self::default() };
         for bundle in &parts.bundles {
             let shares = library.section(&bundle.info.place.section().unwrap_or_default());
-            for code_object in &bundle.code_objects {
+            // A bundle has an empty entry for a host without code.
+            for code_object in bundle.code_objects.iter().filter(|code_object| code_object.size > 0) {
                 *shares.entry(code_object.target()).or_default() += code_object.sizes();
             }
         }

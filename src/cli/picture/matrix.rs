@@ -11,7 +11,7 @@ use crate::cli::print::units::count;
 const ROW: u64 = 24;
 const NAME: u64 = 138;
 /// The narrowest and the widest cell, and the narrowest with numbers.
-const CELL: (u64, u64) = (24, 190);
+const CELL: (u64, u64) = (22, 190);
 const NUMBERED: u64 = 56;
 /// The largest height of slanted names.
 const HEAD: u64 = 150;
@@ -76,10 +76,13 @@ impl<'p> Matrix<'p> {
     /// Draws it, as wide as it has to be.
     pub(in crate::cli) fn draw(&self, canvas: &mut Canvas) {
         let columns = to_u64(self.columns.len()).max(1);
-        let cell = (canvas.inner.saturating_sub(NAME) / columns).clamp(CELL.0, CELL.1);
-        let is_level = self.columns.iter().all(|(library, _)| fits(&library.short, cell));
+        let cell_in = |width: u64| (width.saturating_sub(NAME) / columns).clamp(CELL.0, CELL.1);
+        let is_level = self.columns.iter().all(|(library, _)| fits(&library.short, cell_in(canvas.inner)));
         let longest = self.columns.iter().map(|(library, _)| to_u64(library.short.chars().count())).max();
         let head = if is_level { ROW } else { (longest.unwrap_or(0) * CHARACTER).min(HEAD) };
+        // Slanted names reach this far to the right of the middle of their columns: the cosine of their angle is less.
+        let reach = if is_level { 0 } else { head * 3 / 5 };
+        let cell = cell_in(canvas.inner.saturating_sub(reach));
         let area = canvas.take(head);
         for (index, (library, _)) in (0..).zip(&self.columns) {
             let (x, y) = (area.x + NAME + index * cell + cell / 2, area.y + head - 8);
@@ -87,7 +90,7 @@ impl<'p> Matrix<'p> {
                 true => r#"class="faint" font-size="12" text-anchor="middle""#.to_owned(),
                 false => format!(r#"class="faint" font-size="12" transform="rotate(-55 {x} {y})""#),
             };
-            canvas.text(x, y, &attributes, &shortened(&library.short, head.max(cell)));
+            canvas.text(x, y, &attributes, &shortened(&library.short, if is_level { cell } else { head }));
         }
         for (gpu, served) in self.rows() {
             let Rect { x, y, .. } = canvas.take(ROW);
@@ -99,7 +102,7 @@ impl<'p> Matrix<'p> {
                 draw_cell(canvas, Rect { x, y, width: cell - 2, height: ROW - 2 }, served, &hint);
             }
         }
-        canvas.inner = NAME + cell * columns + if is_level { 0 } else { HEAD / 2 };
+        canvas.inner = NAME + cell * columns + reach.saturating_sub(cell / 2);
     }
 
     /// A table of HTML with the same numbers.

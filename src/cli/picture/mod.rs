@@ -20,11 +20,12 @@ pub(super) use library::{Libraries, Library, sections};
 pub(super) use matrix::Matrix;
 
 /// The picture of a file: the sizes of code in libraries, and the bundles that serve each GPU.
-pub(super) fn picture(libraries: &Libraries) -> String {
+pub(super) fn picture(mut libraries: Libraries) -> String {
+    libraries.keep_shown();
     let (mut canvas, [title, facts]) = (Canvas::of_file(), libraries.summary());
     canvas.heading(&title, &facts);
-    canvas.treemap(libraries, 480);
-    if let Some(matrix) = Matrix::new(libraries).filter(|_| libraries.has_several_bundles()) {
+    canvas.treemap(&libraries, 480);
+    if let Some(matrix) = Matrix::new(&libraries).filter(|_| libraries.has_several_bundles()) {
         canvas.skip(16);
         canvas.heading(Matrix::TITLE, matrix.facts());
         matrix.draw(&mut canvas);

@@ -12,6 +12,10 @@ use crate::cli::print::units::{bytes, count, percent};
 const NAME: u64 = 18;
 const NAMED: (u64, u64) = (56, 44);
 
+/// The smallest part that is drawn by itself, in pixels; smaller ones share a part. It limits the size of a picture too: files can name
+/// any number of targets.
+const PART_MIN: u128 = 64;
+
 /// Distances and sizes of the legend.
 const LEGEND_ROW: u64 = 26;
 const LEGEND_COLUMN: u64 = 290;
@@ -40,7 +44,9 @@ impl Canvas {
             .map(|library| (library, library.sections.values().map(total).fold(0, u64::saturating_add)))
             .collect();
         let is_one = shown.len() == 1;
-        for (library, rect) in divided(area, shown) {
+        let (parts, rest) = divided(area, shown);
+        self.rest(rest, ("library", "libraries"), "");
+        for (library, rect) in parts {
             let inner = if is_one { rect } else { self.named(rect, &library.short) };
             self.sections(library, inner, &looks, whole);
         }
@@ -51,7 +57,9 @@ impl Canvas {
     fn sections(&mut self, library: &Library, area: Rect, looks: &Looks<'_>, whole: u64) {
         let sections: Vec<(_, u64)> = library.sections.iter().map(|section| (section, total(section.1))).collect();
         let is_one = sections.len() == 1;
-        for ((section, shares), rect) in divided(area, sections) {
+        let (parts, rest) = divided(area, sections);
+        self.rest(rest, ("section", "sections"), &library.name);
+        for ((section, shares), rect) in parts {
             let inner = if is_one || section.is_empty() { rect } else { self.named(rect, section) };
             let place = if section.is_empty() { library.name.clone() } else { format!("{}, {section}", library.name) };
             self.gpus(shares, &place, inner, looks, whole);
@@ -60,13 +68,25 @@ impl Canvas {
 
     fn gpus(&mut self, shares: &Shares, place: &str, area: Rect, looks: &Looks<'_>, whole: u64) {
         let gpus: Vec<(_, u64)> = shares.iter().map(|share| (share, share.1.stored)).collect();
-        for ((gpu, sizes), rect) in divided(area, gpus) {
+        let (parts, rest) = divided(area, gpus);
+        self.rest(rest, ("target", "targets"), place);
+        for ((gpu, sizes), rect) in parts {
             let Some(look) = looks.get(gpu.as_str()) else { continue };
             let share = percent(sizes.stored, whole);
             let code_objects = count(sizes.code_objects, "code object", "code objects");
             let hint = format!("{gpu}: {} ({share}), {code_objects}; {place}", bytes(sizes.stored));
             self.cell(rect, (gpu, &bytes(sizes.stored)), look, &hint);
         }
+    }
+
+    /// Draws what is too small to be drawn by itself.
+    fn rest(&mut self, rest: Option<Rest>, (one, many): (&str, &str), place: &str) {
+        let Some(Rest { number, size, rect }) = rest else { return };
+        let look = Look { key: "…".to_owned(), color: GREY };
+        let (one, many) = (format!("more {one}"), format!("more {many}"));
+        let hint = format!("{}: {}; {place}", count(number, &one, &many), bytes(size));
+        let hint = hint.trim_end_matches("; ");
+        self.cell(rect, (&format!("{number} more"), &bytes(size)), &look, hint);
     }
 
     /// Writes a name into the top of a rectangle, if it is large enough, and returns the rest.
@@ -133,15 +153,39 @@ fn looks<'g>(gpus: impl Iterator<Item = &'g str>) -> Looks<'g> {
     (1..).zip(gpus).map(|(key, gpu)| (gpu, Look { key: i32::to_string(&key), color: color(gpu) })).collect()
 }
 
-/// The parts of a rectangle for items, the largest first. Those without size have no part.
-fn divided<T>(area: Rect, mut items: Vec<(T, u64)>) -> Vec<(T, Rect)> {
+/// Items that share a part of a rectangle.
+#[derive(Debug)]
+struct Rest {
+    number: usize,
+    size: u64,
+    rect: Rect,
+}
+
+/// The parts of a rectangle for items, the largest first, and the part for those that are too small, if there are several. Those
+/// without size have no part.
+fn divided<T>(area: Rect, mut items: Vec<(T, u64)>) -> (Vec<(T, Rect)>, Option<Rest>) {
     items.retain(|(_, size)| *size > 0);
     items.sort_by_key(|(_, size)| Reverse(*size));
-    let sizes: Vec<u64> = items.iter().map(|(_, size)| *size).collect();
-    let mut rects = Vec::with_capacity(items.len());
+    let whole: u128 = items.iter().map(|(_, size)| u128::from(*size)).sum();
+    let pixels = u128::from(area.width) * u128::from(area.height);
+    let is_seen = |size: u64| u128::from(size).saturating_mul(pixels) >= whole.saturating_mul(PART_MIN);
+    let mut rest = items.split_off(items.partition_point(|(_, size)| is_seen(*size)));
+    if rest.len() == 1 {
+        items.append(&mut rest);
+    }
+    let mut sizes: Vec<u64> = items.iter().map(|(_, size)| *size).collect();
+    let size = rest.iter().map(|(_, size)| *size).fold(0, u64::saturating_add);
+    // Sizes descend: the rest goes where it belongs.
+    let at = sizes.partition_point(|other| *other >= size);
+    if !rest.is_empty() {
+        sizes.insert(at, size);
+    }
+    let mut rects = Vec::with_capacity(sizes.len());
     divide(area, &sizes, &mut rects);
-    let parts = items.into_iter().map(|(item, _)| item).zip(rects);
-    parts.filter(|(_, rect)| rect.width > 0 && rect.height > 0).collect()
+    let is_drawn = |rect: &Rect| rect.width > 0 && rect.height > 0;
+    let of_rest = (!rest.is_empty()).then(|| rects.remove(at)).filter(is_drawn);
+    let parts = items.into_iter().map(|(item, _)| item).zip(rects).filter(|(_, rect)| is_drawn(rect)).collect();
+    (parts, of_rest.map(|rect| Rest { number: rest.len(), size, rect }))
 }
 
 /// Divides a rectangle by sizes that descend, again and again into two parts that are as equal as possible. Each part is at most two
@@ -190,9 +234,18 @@ mod tests {
 
     #[test]
     fn parts_fill_a_rectangle_without_overlap_by_their_sizes() {
-        for sizes in [vec![1], vec![900, 100], vec![5; 24], (0..64).map(|bit| u64::MAX >> bit).collect(), vec![3, 0, 2]]
-        {
-            let parts = divided(AREA, sizes.iter().map(|size| (*size, *size)).collect());
+        for sizes in [
+            vec![1],
+            vec![900, 100],
+            vec![5; 24],
+            [vec![1_000_000], vec![1; 100_000]].concat(),
+            (0..64).map(|bit| u64::MAX >> bit).collect(),
+            vec![3, 0, 2],
+        ] {
+            let (mut parts, rest) = divided(AREA, sizes.iter().map(|size| (*size, *size)).collect());
+            let number = sizes.iter().filter(|size| **size > 0).count() - parts.len();
+            assert_eq!(rest.as_ref().map_or(0, |rest| rest.number), number, "{sizes:?}");
+            parts.extend(rest.map(|rest| (rest.size, rest.rect)));
             let area = |rect: &Rect| rect.width * rect.height;
             assert_eq!(parts.iter().map(|(_, rect)| area(rect)).sum::<u64>(), area(&AREA), "{sizes:?}");
             let whole: u128 = sizes.iter().copied().map(u128::from).sum();

@@ -61,7 +61,8 @@ impl Page {
     /// The page about files with these paths.
     pub(super) fn html(mut self, paths: &[PathBuf], problems: &[Problem]) -> anyhow::Result<String> {
         self.kernels.finish();
-        self.libraries.distinguish();
+        self.libraries.finish();
+        self.libraries.keep_shown();
         self.changes.iter_mut().for_each(|changes| changes.kernels.finish());
         let tables = Tables { kernels: &self.kernels, changes: self.changes.as_ref().map(|changes| &changes.kernels) };
         let (form, data) = embedded(&serde_json::to_vec(&tables)?);
