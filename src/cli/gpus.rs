@@ -62,7 +62,7 @@ pub(super) fn generation(target: &str) -> impl Ord + use<> {
 /// The products that code for a target runs on.
 pub(super) fn products_of(target: &str) -> String {
     let processor = target.split(':').next().unwrap_or_default();
-    if processor.ends_with("-generic") {
+    if processor.ends_with("-generic") || processor.starts_with("sm_") && processor.ends_with('f') {
         let runs = |own: &str| Device::parse(own).is_ok_and(|device| device.runs(processor));
         let sold = products::all().filter(|(own, _)| runs(own)).flat_map(|(_, names)| names.iter().copied());
         return sold.collect::<Vec<_>>().join(", ");
@@ -77,8 +77,8 @@ pub(super) fn products_of(target: &str) -> String {
             Some(b'f') => "PTX: GPUs of its family".to_owned(),
             _ => "PTX: any GPU of this version or a later one".to_owned(),
         },
-        // Code with a suffix runs on the same products.
-        _ if processor.starts_with("sm_") => products::of(processor.trim_end_matches(['a', 'f'])).join(", "),
+        // Code with this suffix runs on the same products.
+        _ if processor.starts_with("sm_") => products::of(processor.trim_end_matches('a')).join(", "),
         _ => products::of(processor).join(", "),
     }
 }
@@ -116,7 +116,9 @@ mod tests {
         assert_eq!(names(list), Ok(all.into()));
         for (list, expected) in [
             ("H100,RTX 5095", "'RTX 5095' is not the name of a GPU; did you mean 'GeForce RTX 5090'?"),
-            ("MI3000X", "did you mean 'Instinct MI300X'?"),
+            ("MI3000X", "the table of products has no 'MI3000X': name its processor, such as gfx1100"),
+            ("H100,NVIDIA GeForce MX450", "the table of products has no 'NVIDIA GeForce MX450'"),
+            ("GeForce GTX 1250", "the table of products has no 'GeForce GTX 1250'"),
             ("gfx906 gfx1O30", "'gfx1O30' is not the name of a GPU; did you mean 'gfx1030'?"),
             ("Arc A770", "'Arc A770' is dg2-g10"),
             ("MI300X:sramecc", "has no sign"),
@@ -168,6 +170,8 @@ mod tests {
     fn targets_have_the_products_that_take_their_code() {
         for (target, products) in [
             ("sm_103a", "GB300, B300"),
+            ("sm_100f", "GB200, B200, GB300, B300"),
+            ("sm_103f", "GB300, B300"),
             ("gfx942:xnack-", "Instinct MI325X, Instinct MI300X, Instinct MI300A"),
             ("gfx9-4-generic", "Instinct MI325X, Instinct MI300X, Instinct MI300A, Instinct MI355X, Instinct MI350X"),
             ("compute_90a", "PTX: GPUs of this version only"),

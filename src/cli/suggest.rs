@@ -95,7 +95,7 @@ pub(super) fn for_no_match(error: &Error) -> Option<String> {
         .filter_map(|target| Some((target, gpu(target, present()).or_else(|| product(target))?)))
         .collect();
     match meant.as_slice() {
-        [] => None,
+        [] => targets.iter().find_map(|target| unknown_product(target)),
         [(_, meant)] if targets.len() == 1 => Some(format!("did you mean {meant}?")),
         several => {
             let each = several.iter().map(|(target, meant)| format!("for '{target}', did you mean {meant}?"));
@@ -110,12 +110,48 @@ pub(super) fn known_gpu(typed: &str) -> Option<String> {
     gpu(typed, gpus.map(|known| known.name))
 }
 
-/// The products whose names are the nearest to a misspelled one.
+/// The products of the same series whose names are the nearest to a misspelled one. Another number is another product, which may have
+/// another processor.
 fn product(typed: &str) -> Option<String> {
     if target_of(typed) != typed {
         return None;
     }
-    gpu(typed, products::all().flat_map(|(_, names)| names.iter().copied()))
+    let name = typed.split(':').next().unwrap_or_default();
+    let names = products::all().flat_map(|(_, names)| names.iter().copied());
+    gpu(typed, names.filter(|other| is_same_series(name, other)))
+}
+
+/// Whether the numbers in two names are the same, apart from the last of at least three digits.
+fn is_same_series(one: &str, other: &str) -> bool {
+    let [one, other] = [one, other].map(|name| {
+        let mut digits: Vec<u8> = products::plain(name).bytes().filter(u8::is_ascii_digit).collect();
+        let last = digits.pop();
+        (digits, last)
+    });
+    one.0 == other.0 && (one.1 == other.1 || one.0.len() > 1 && one.1.is_some() && other.1.is_some())
+}
+
+/// What to do about a name that looks like that of a product, and is not known.
+fn unknown_product(typed: &str) -> Option<String> {
+    const BRANDS: [&str; 7] = ["amd", "geforce", "instinct", "intel", "nvidia", "radeon", "tesla"];
+    let letters = |name: &str| {
+        let plain = products::plain(name);
+        plain.get(..plain.find(|c: char| c.is_ascii_digit())?).map(str::to_owned)
+    };
+    let name = typed.split(':').next().unwrap_or_default();
+    let is_typed = !name.contains("--")
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '+' | '(' | ')'));
+    let series = letters(name).filter(|_| is_typed && target_of(typed) == typed)?;
+    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    let is_known = words.any(|word| BRANDS.contains(&word.to_ascii_lowercase().as_str()))
+        || !series.is_empty()
+            && products::all().flat_map(|(_, names)| names).any(|other| letters(other).as_ref() == Some(&series));
+    is_known.then(|| {
+        format!(
+            "the table of products has no '{name}': name its processor, such as gfx1100, which rocminfo prints, or sm_89, which is compute \
+             capability 8.9 in the output of nvidia-smi --query-gpu=compute_cap --format=csv"
+        )
+    })
 }
 
 /// Whether it is the name of a known GPU or product, in letters of any case.
@@ -152,7 +188,9 @@ fn not_a_gpu(name: &str, error: &DeviceError) -> String {
     }
     match product(name) {
         Some(meant) => instead(name, meant),
-        None => format!("{}; inspect lists the GPUs that a file has code for", printable(&error.to_string())),
+        None => unknown_product(name).unwrap_or_else(|| {
+            format!("{}; inspect lists the GPUs that a file has code for", printable(&error.to_string()))
+        }),
     }
 }
 
@@ -290,6 +328,43 @@ mod tests {
             ("sm", ""),
         ] {
             assert_eq!(gpu(typed), meant, "{typed}");
+        }
+    }
+
+    #[test]
+    fn products_of_another_number_are_not_suggested() {
+        for (typed, meant) in [
+            ("GTX 1650X", "'GeForce GTX 1650'"),
+            ("RTX 5095", "'GeForce RTX 5090'"),
+            ("MI300", "'Instinct MI300A' or 'Instinct MI300X'"),
+            ("GTX 1250", ""),
+            ("RX 5600 XT", ""),
+            ("Quadro P1000", ""),
+            ("H800", ""),
+            ("Radeon 880M", ""),
+            ("NVIDIA GeForce MX450", ""),
+            ("T5", ""),
+            ("MI3000X", ""),
+        ] {
+            assert_eq!(product(typed).unwrap_or_default(), meant, "{typed}");
+            let text = unknown_product(typed).unwrap_or_else(|| panic!("{typed}"));
+            assert!(text.contains(&format!("has no '{typed}'")), "{text}");
+        }
+        for typed in [
+            "gfx9999",
+            "sm_1000",
+            "H100",
+            "RTX 5090:x",
+            "host-x86_64-linux",
+            "hip-amdgcn-amd-amdhsa--gfx90x",
+            "x1",
+            "100",
+            "",
+            "İ1",
+            "RTX*",
+            "list1.txt",
+        ] {
+            assert_eq!(unknown_product(typed), None, "{typed}");
         }
     }
 

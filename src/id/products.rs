@@ -5,16 +5,17 @@
 //! | vendor | source |
 //! |---|---|
 //! | AMD | AMD's page "GPU specifications" of ROCm 7.13 (2026); for older GPUs, LLVM's User Guide for AMDGPU Backend (2026) |
-//! | NVIDIA | NVIDIA's pages "CUDA GPU Compute Capability" and "Legacy CUDA GPU Compute Capability" (2026) |
+//! | NVIDIA | NVIDIA's pages "CUDA GPU Compute Capability" and "Legacy CUDA GPU Compute Capability" (2026); GTX 16xx: "GeForce GTX 16 Series", which has the processors of its architecture, Turing |
 //! | Intel | the devices of Intel's Compute Runtime (2026); names as `ocloc` writes them, see `code/intel_gpu.rs` |
 
-/// The processor of a product: `gfx942` for MI300X, `sm_90` for H100. Case, separators and words that only tell the vendor or the
-/// kind of device (NVIDIA, GeForce, Radeon, GPU) do not count. None if the name is not known.
+/// The processor of a product: `gfx942` for MI300X, `sm_90` for H100. Case, separators and words that only tell the vendor, the
+/// kind of device (NVIDIA, GeForce, Radeon, GPU), its form or its memory (SXM4, 80GB) do not count, so that names are known as `nvidia-smi`,
+/// `rocminfo` and `amd-smi` print them. None if the name is not known.
 ///
 /// ```
 /// use offload_bundle::id::products;
 ///
-/// assert_eq!(products::processor("NVIDIA H100"), Some("sm_90"));
+/// assert_eq!(products::processor("NVIDIA H100 80GB HBM3"), Some("sm_90"));
 /// assert_eq!(products::processor("rx7900xtx"), products::processor("Radeon RX 7900 XTX"));
 /// assert_eq!(products::processor("sm_90"), None);
 /// ```
@@ -40,27 +41,53 @@ pub fn of(processor: &str) -> &'static [&'static str] {
 
 /// What counts of a name, in small letters.
 pub fn plain(name: &str) -> String {
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase);
-    words.filter(|word| !WITHOUT_MEANING.contains(&word.as_str())).collect()
+    // As in "with Max-Q Design"; Max alone is the name of some products.
+    let name = name.to_ascii_lowercase().replace("max-q", "");
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    let is_memory = |word: &str| {
+        let size = word.strip_suffix("gb").filter(|size| !size.is_empty());
+        size.is_some_and(|size| size.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    words.filter(|word| !WITHOUT_MEANING.contains(word) && !is_memory(word)).collect()
 }
 
-/// Words that do not tell one product from another.
-const WITHOUT_MEANING: [&str; 15] = [
+/// Words that do not tell products with different processors apart.
+const WITHOUT_MEANING: [&str; 35] = [
     "accelerator",
     "amd",
     "blackwell",
+    "d",
+    "design",
+    "edition",
     "geforce",
     "generation",
     "gpu",
     "graphics",
+    "hbm2",
+    "hbm2e",
+    "hbm3",
+    "hbm3e",
     "instinct",
     "intel",
     "laptop",
     "nvidia",
+    "nvl",
+    "oam",
+    "pcie",
     "r",
     "radeon",
+    "series",
+    "server",
+    "sff",
+    "super",
+    "sxm2",
+    "sxm3",
+    "sxm4",
+    "sxm5",
     "tesla",
     "tm",
+    "with",
+    "workstation",
 ];
 
 static PRODUCTS: &[(&str, &[&str])] = &[
@@ -155,7 +182,10 @@ static PRODUCTS: &[(&str, &[&str])] = &[
             "GeForce RTX 2070",
             "GeForce RTX 2060",
             "GeForce GTX 1660 Ti",
+            "GeForce GTX 1660",
             "GeForce GTX 1650 Ti",
+            "GeForce GTX 1650",
+            "GeForce GTX 1630",
         ],
     ),
     ("sm_80", &["A100", "A30"]),
@@ -292,7 +322,12 @@ mod tests {
             "host-x86_64-linux",
             "RTX",
             "RTX 4000",
+            "NVIDIA RTX 4000 16GB",
+            "80GB",
+            "GB",
+            "GTX SUPER 8GB",
             "H1000",
+            "MIG 1g.5gb",
             "hip-amdgcn-amd-amdhsa--gfx90a",
         ] {
             assert_eq!(processor(name), None, "{name}");
@@ -303,6 +338,32 @@ mod tests {
             ("nvidia geforce rtx 4090 laptop gpu", "sm_89"),
             ("AMD Instinct MI300X Accelerator", "gfx942"),
             ("Ryzen AI Max+ 395", "gfx1151"),
+            ("NVIDIA A100-SXM4-80GB", "sm_80"),
+            ("NVIDIA A100 80GB PCIe", "sm_80"),
+            ("A100-PCIE-40GB", "sm_80"),
+            ("NVIDIA H100 80GB HBM3", "sm_90"),
+            ("NVIDIA H100 NVL", "sm_90"),
+            ("NVIDIA GH200 480GB", "sm_90"),
+            ("NVIDIA L40S", "sm_89"),
+            ("NVIDIA GeForce RTX 4090", "sm_89"),
+            ("NVIDIA GeForce RTX 4090 D", "sm_89"),
+            ("NVIDIA GeForce RTX 4070 SUPER", "sm_89"),
+            ("NVIDIA GeForce RTX 4070 Ti SUPER", "sm_89"),
+            ("NVIDIA RTX 4000 SFF Ada Generation", "sm_89"),
+            ("NVIDIA GeForce RTX 2060 with Max-Q Design", "sm_75"),
+            ("NVIDIA GeForce GTX 1650", "sm_75"),
+            ("NVIDIA GeForce GTX 1660 SUPER", "sm_75"),
+            ("NVIDIA GeForce GTX 1060 6GB", "sm_61"),
+            ("Tesla T4", "sm_75"),
+            ("Tesla V100-SXM2-32GB", "sm_70"),
+            ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "sm_120"),
+            ("NVIDIA B200", "sm_100"),
+            ("Intel(R) Data Center GPU Max 1550", "pvc"),
+            ("AMD Instinct MI300X", "gfx942"),
+            ("AMD Instinct MI300X OAM", "gfx942"),
+            ("AMD Radeon RX 7900 XTX", "gfx1100"),
+            ("AMD Radeon PRO W7900", "gfx1100"),
+            ("AMD Radeon 890M Graphics", "gfx1150"),
         ] {
             assert_eq!(processor(name), Some(own), "{name}");
         }
