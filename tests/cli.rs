@@ -53,6 +53,8 @@ struct Case {
     fault: Option<String>,
     /// What in the case only Unix has.
     unix: Option<String>,
+    /// What in the case only Windows has.
+    windows: Option<String>,
 }
 
 /// A step of a test file.
@@ -86,9 +88,9 @@ fn transcripts_are_golden() {
     let subject = Subject { directory: names.path().to_owned(), sort_lists: false };
     let mut cases = cases().unwrap();
     assert!(!cases.is_empty(), "no case in {CASES}");
+    let all = cases.len();
+    cases.retain(|case| if is_for_windows() { case.unix.is_none() } else { case.windows.is_none() });
     if is_for_windows() {
-        let all = cases.len();
-        cases.retain(|case| case.unix.is_none());
         loud(&format!("tests/cli: {} of {all} cases in wine, the others are about Unix", cases.len()));
     }
     let failures = share_out(cases, |cases| {
@@ -120,7 +122,7 @@ fn the_reference_agrees_except_where_a_case_says_so() {
         }
     };
     let mut cases = cases().unwrap();
-    cases.retain(|case| case.fault.is_none());
+    cases.retain(|case| case.fault.is_none() && case.windows.is_none());
     let listed = cases.len();
     let cases = sample(cases, SAMPLE);
     loud(&format!("tests/cli: {} of {listed} cases with LLVM's tools", cases.len()));
@@ -373,7 +375,8 @@ fn parse(path: &Path) -> Result<Case> {
         None => (text.trim_end(), None),
     };
     let (path, steps) = (path.to_owned(), Vec::new());
-    let mut case = Case { path, source: source.to_owned(), golden, steps, differs: None, fault: None, unix: None };
+    let mut case =
+        Case { path, source: source.to_owned(), golden, steps, differs: None, fault: None, unix: None, windows: None };
     let mut lines = source.lines();
     let described = source.starts_with("# ") && directive(source.lines().next().unwrap_or_default()).is_none();
     ensure!(described, "the first line must say what the case shows");
@@ -400,19 +403,15 @@ fn parse(path: &Path) -> Result<Case> {
             "FAIL" => Step::Run { command: value, status: 1 },
             "SHOW" => Step::Show(value),
             "FILES" => Step::Files,
-            "DIFFERS" => {
-                ensure!(!value.is_empty(), "DIFFERS needs a reason");
-                case.differs = Some(value);
-                continue;
-            }
-            "UNIX" => {
-                ensure!(!value.is_empty(), "UNIX needs a reason");
-                case.unix = Some(value);
-                continue;
-            }
-            "FAULT" => {
-                ensure!(!value.is_empty(), "FAULT needs a reason");
-                case.fault = Some(value);
+            "DIFFERS" | "FAULT" | "UNIX" | "WINDOWS" => {
+                ensure!(!value.is_empty(), "{keyword} needs a reason");
+                let reason = match keyword {
+                    "DIFFERS" => &mut case.differs,
+                    "FAULT" => &mut case.fault,
+                    "UNIX" => &mut case.unix,
+                    _ => &mut case.windows,
+                };
+                *reason = Some(value);
                 continue;
             }
             _ => bail!("no such directive: {keyword}"),

@@ -97,4 +97,14 @@ mod tests {
             assert_eq!(file_name(path.as_bytes()), name.as_bytes(), "{path}");
         }
     }
+
+    #[test]
+    fn a_program_is_found_with_the_ending_that_programs_have() {
+        let own = env::current_exe().unwrap();
+        let [empty, full] = [(), ()].map(|()| tempfile::tempdir().unwrap());
+        let program = full.path().join(format!("foo{}", env::consts::EXE_SUFFIX));
+        std::fs::copy(own, &program).unwrap();
+        assert_eq!(executable_in(full.path(), "foo"), Some(program));
+        assert_eq!(executable_in(empty.path(), "foo"), None);
+    }
 }

@@ -11,6 +11,7 @@
 //! one.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -276,7 +277,7 @@ pub fn create_directory(path: &Path) -> Result<()> {
 /// The identity of a destination: its name in its directory, or the file that is written into.
 #[derive(PartialEq, Eq, Hash)]
 enum OutputIdentity {
-    Name(PathBuf),
+    Name((u64, u64), OsString),
     File((u64, u64)),
 }
 
@@ -285,8 +286,8 @@ impl Output {
     fn identity(&self) -> io::Result<Option<OutputIdentity>> {
         match &self.place {
             OutputPlace::Name { target, .. } => {
-                let name = target.file_name().unwrap_or_default();
-                Ok(Some(OutputIdentity::Name(directory_of(target).canonicalize()?.join(name))))
+                let name = target.file_name().unwrap_or_default().to_owned();
+                Ok(Some(OutputIdentity::Name(Stat::at(directory_of(target))?.identity(), name)))
             }
             OutputPlace::Into { destination, .. } => {
                 let found = Stat::of(destination)?;

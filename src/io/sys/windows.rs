@@ -187,10 +187,11 @@ impl Stat {
     }
 }
 
-/// Whether a path is that of the null device. Build systems also pass the name that it has on Unix.
+/// Whether a path is that of the null device, as the system understands the path: `NUL` in any case and, depending on the release, in
+/// any directory and with any ending. Build systems also pass the name that it has on Unix.
 pub(crate) fn is_null(path: &Path) -> bool {
-    let name = path.as_os_str().as_encoded_bytes();
-    [&b"/dev/null"[..], b"nul", br"\\.\nul"].iter().any(|null| name.eq_ignore_ascii_case(null))
+    let is_name = |path: &Path, name: &[u8]| path.as_os_str().as_encoded_bytes().eq_ignore_ascii_case(name);
+    is_name(path, b"/dev/null") || std::path::absolute(path).is_ok_and(|full| is_name(&full, br"\\.\nul"))
 }
 
 /// The error for a directory where a file is expected.
@@ -371,9 +372,23 @@ pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     std::fs::rename(old, a)
 }
 
-/// A name as the system takes it.
+/// A path as functions of the system take it. They take long ones only with a prefix, which the standard library puts before
+/// those that it passes on.
 fn wide(path: &Path) -> Vec<u16> {
-    path.as_os_str().encode_wide().chain([0]).collect()
+    // A directory may have 248 characters with its end, a file 260.
+    const LEN_MAX: usize = 240;
+    let units = |text: &OsStr| text.encode_wide().collect::<Vec<u16>>();
+    let (short, full) = (units(path.as_os_str()), std::path::absolute(path).map(|full| units(full.as_os_str())));
+    let prefixed = full.ok().filter(|full| full.len() >= LEN_MAX).and_then(|full| {
+        let starts_with = |start: &str| full.starts_with(&units(start.as_ref()));
+        let (prefix, rest) = match () {
+            () if starts_with(r"\\?\") => return None,
+            () if starts_with(r"\\") => (r"\\?\UNC", full.get(1..)?),
+            () => (r"\\?\", &*full),
+        };
+        Some([&units(prefix.as_ref()), rest].concat())
+    });
+    [prefixed.unwrap_or(short), vec![0]].concat()
 }
 
 /// Files that are mapped cannot be removed.
