@@ -121,7 +121,7 @@ fn markdown(text: &str) -> String {
     for (at, c) in text.char_indices() {
         let is_special = matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '|' | '~' | '$' | '&' | '#');
         // These begin a list or a heading, if the line begins with them.
-        let ends_word = || !text.chars().nth(at + 1).is_some_and(|next| !next.is_whitespace());
+        let ends_word = || text.chars().nth(at + 1).is_none_or(char::is_whitespace);
         let begins = at == 0 && matches!(c, '-' | '+' | '=' | '>')
             || at > 0 && at == number && matches!(c, '.' | ')') && ends_word();
         out.extend((is_special || begins).then_some('\\'));
