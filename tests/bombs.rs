@@ -704,6 +704,7 @@ fn files_full_of_magics_are_searched_once() {
         ("fatbins without entries", fatbins::fatbin(&[])),
         ("SPIR-V without end", spirv[..spirv.len() - 8].to_vec()),
         ("SPIR-V in SPIR-V", hidden),
+        ("PTX in comments without end", b"\0/* .version 8.7 .target sm_80".to_vec()),
         ("PTX without end", b"\n.version 8.7\n.target sm_80\n.entry f {".to_vec()),
     ];
     for (name, pattern) in sample(patterns, 4) {

@@ -97,8 +97,8 @@ pub(crate) fn start(data: &[u8], at: usize) -> Option<usize> {
     let before = data.get(at.saturating_sub(COMMENTS_MAX)..at)?;
     let other = before.iter().rposition(|byte| !is_text_byte(byte));
     let start = at - before.len() + other.map_or(0, |other| other + 1);
-    let rest = data.get(start..).and_then(after_blanks).filter(|_| start == 0 || other.is_some());
-    let is_comment = rest.is_some_and(|rest| rest.len() == data.len() - at);
+    let rest = data.get(start..at).and_then(after_blanks).filter(|_| start == 0 || other.is_some());
+    let is_comment = rest.is_some_and(<[u8]>::is_empty);
     let is_line = before.last().is_none_or(|byte| *byte == b'\n' || !is_text_byte(byte));
     if is_comment { Some(start) } else { is_line.then_some(at) }
 }

@@ -15,7 +15,7 @@
 use std::mem::replace;
 use std::ops::Range;
 
-use crate::bytes::{array, len_of, len_u64, span};
+use crate::bytes::{add, array, len_of, len_u64, span};
 
 /// The first word of a module. It sets the byte order of all words.
 pub(crate) const MAGIC: u32 = 0x0723_0203;
@@ -25,6 +25,9 @@ pub(crate) const HEADER_LEN: u64 = 20;
 
 /// The length of a word in bytes.
 const WORD: u64 = 4;
+
+/// The cost of an instruction that is read in vain, as that of some bytes that are searched.
+const INSTRUCTION_COST: u64 = 256;
 
 const EXTENSION: u32 = 10;
 const IMPORT: u32 = 11;
@@ -71,12 +74,12 @@ pub(crate) fn is_plausible(data: &[u8]) -> bool {
 /// The length of the module with which data begins: up to the end of its last function.
 ///
 /// # Errors
-/// The number of bytes that were read, if it has no memory model or no function, or if its last function does not end.
+/// The cost of reading it, in bytes, if it has no memory model or no function, or if its last function does not end.
 pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
     let whole = instructions(data).take_while(|(_, range)| !range.is_empty() && range.end <= len_u64(data));
-    let (mut has_model, mut is_inside, mut end, mut read) = (false, false, None, 0);
+    let (mut has_model, mut is_inside, mut end, mut cost) = (false, false, None, 0);
     for (first, range) in whole {
-        read = range.end;
+        add(&mut cost, INSTRUCTION_COST);
         match first {
             FUNCTION if has_model && !is_inside => is_inside = true,
             FUNCTION_END if is_inside => {
@@ -88,7 +91,7 @@ pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
             first => has_model |= first & 0xffff == MEMORY_MODEL,
         }
     }
-    end.filter(|_| !is_inside).ok_or(read)
+    end.filter(|_| !is_inside).ok_or(cost)
 }
 
 /// Reads the word at an offset, in the byte order of a module.
@@ -168,7 +171,7 @@ mod tests {
                 }
             }
             let without_model = module(&[&head[..2], &function].concat(), encode);
-            assert_eq!(len(&without_model), Err(len_u64(&without_model)));
+            assert_eq!(len(&without_model), Err(5 * INSTRUCTION_COST));
         }
     }
 }

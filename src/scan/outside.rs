@@ -241,7 +241,7 @@ impl Walk<'_, '_, '_> {
         let code = match len.map(|len| rest.slice(0, len)) {
             Ok(Some(code)) => code,
             Ok(None) => return Ok(None),
-            Err(read) => return self.spend(at, read).map(|_| None),
+            Err(cost) => return self.spend(at, cost).map(|_| None),
         };
         match magic {
             Magic::SpirV if !spirv::has_kernels(code.bytes()) => self.unread(at.with(code), SHADER)?,
