@@ -2,6 +2,7 @@
 //!
 //! Follows the path rules of LLVM 22.1.8, where `//name` is a network root.
 
+use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsStr;
 use std::path::is_separator;
 
@@ -18,6 +19,11 @@ impl<'a> Program<'a> {
     pub(super) fn stem_ends_with(&self, end: &str) -> bool {
         let end_of_stem = self.name.iter().rposition(|&byte| byte == b'.').unwrap_or(self.name.len());
         self.name.split_at_checked(end_of_stem).is_some_and(|(stem, _)| stem.ends_with(end.as_bytes()))
+    }
+
+    /// Whether this is the name, with the ending that programs have on this system or without it.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name.strip_suffix(EXE_SUFFIX.as_bytes()).unwrap_or(self.name) == name.as_bytes()
     }
 
     /// Derives the names from `argv[0]`.

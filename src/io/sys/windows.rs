@@ -56,6 +56,17 @@ pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
+/// A path from a directory, as files for any system have it: with `/`, and maybe with `..`, which a canonical path would take for
+/// parts of names.
+pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
+    let Some(text) = directory.to_str() else { return directory.join(&*os_str(relative)) };
+    let plain = match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
+        (Some(share), _) => format!(r"\\{share}"),
+        (None, plain) => plain.unwrap_or(text).to_owned(),
+    };
+    Path::new(&plain.replace('\\', "/")).join(&*os_str(relative))
+}
+
 /// A generated name of a file: `_` replaces what no name has here, follows a dot or space at the end, and precedes the name of
 /// a device.
 pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
@@ -272,6 +283,11 @@ pub(crate) fn read_link(path: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
+#[cfg(test)]
+pub(crate) fn symlink(to: &Path, link: &Path) -> io::Result<()> {
+    std::os::windows::fs::symlink_file(to, link)
+}
+
 /// Links are only made by administrators, whose links are no traps.
 pub(crate) fn check_link(_: &Path) -> io::Result<()> {
     Ok(())
@@ -349,7 +365,8 @@ pub(crate) fn take_over(file: &File, _: &File, _: Legacy) -> io::Result<()> {
 /// Opens the existing file that was `seen` at a resolved path; returns none if the path now leads to another file.
 pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
-    let opened = options.read(read).write(true).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(target)?;
+    let opened = options.read(read).write(true).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(target);
+    let opened = opened.map_err(|error| if target.is_dir() { is_a_directory() } else { error })?;
     let is_seen = Stat::of(&opened)?.identity() == seen.identity();
     Ok(is_seen.then_some(opened))
 }
@@ -357,6 +374,9 @@ pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Resul
 /// Exchanges two names: in steps, between which the old file has a third name. Attributes and access control list stay with
 /// the name `b`.
 pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
+    if b.is_dir() {
+        return Err(is_a_directory());
+    }
     let old = a.with_extension("old");
     let [replaced, replacement, backup] = [b, a, &old].map(wide);
     let flags = REPLACEFILE_IGNORE_ACL_ERRORS | REPLACEFILE_IGNORE_MERGE_ERRORS;
