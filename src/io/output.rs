@@ -348,7 +348,7 @@ fn replace(staged: Staged, target: PathBuf, over: Over, old: Old) -> io::Result<
             let Some(destination) = process::open(|| open_existing(&target, &seen, true))? else { return Err(error) };
             pour(&File::open(beside.path())?, destination)
         }
-        Err((_, error)) => Err(error),
+        Err((_, error)) => Err(if target.is_dir() { sys::is_a_directory() } else { error }),
     }
 }
 

@@ -1,5 +1,9 @@
 //! What only Windows has, or has in its own way.
 #![allow(unsafe_code, reason = "two functions of the system have no safe form; the arguments are written at the calls")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "names here are of characters: bytes that are not UTF-8 have no place in them"
+)]
 
 use std::borrow::Cow;
 use std::env;

@@ -8,6 +8,7 @@ use super::{Stat, open_existing};
 use crate::error::{ErrorKind, Result};
 use crate::io::output::tests::{MANNERS, write};
 use crate::io::output::{Manner, Output, commit};
+use crate::io::piece::Sink as _;
 use crate::io::staging::Staged;
 use crate::testing::say;
 
