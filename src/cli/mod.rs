@@ -69,7 +69,7 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
         if let Some(subcommand) = argv.get(1).and_then(|word| CATALOGUE.find(word)) {
             return run_subcommand(subcommand, argv);
         }
-        if argv.first().is_some_and(|typed| Program::new(typed).name == SHORT.as_bytes()) {
+        if argv.first().is_some_and(|typed| Program::new(typed).is_called(SHORT)) {
             return run_short(&argv);
         }
         // All subcommands accept `-V`, but LLVM's tools only the long name.

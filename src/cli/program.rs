@@ -3,6 +3,7 @@
 //! Follows the path rules of LLVM 22.1.8, where `//name` is a network root.
 
 use std::env;
+use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf, is_separator};
 
@@ -21,6 +22,11 @@ impl<'a> Program<'a> {
     pub(super) fn stem_ends_with(&self, end: &str) -> bool {
         let end_of_stem = self.name.iter().rposition(|&byte| byte == b'.').unwrap_or(self.name.len());
         self.name.split_at_checked(end_of_stem).is_some_and(|(stem, _)| stem.ends_with(end.as_bytes()))
+    }
+
+    /// Whether this is the name, with the ending that programs have on this system or without it.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name.strip_suffix(EXE_SUFFIX.as_bytes()).unwrap_or(self.name) == name.as_bytes()
     }
 
     /// Derives the names from `argv[0]`.
@@ -53,7 +59,7 @@ fn file_name(path: &[u8]) -> &[u8] {
 
 /// The program `name` in a directory, if it can be run.
 pub(super) fn executable_in(directory: &Path, name: &str) -> Option<PathBuf> {
-    let path = directory.join([name, env::consts::EXE_SUFFIX].concat());
+    let path = directory.join([name, EXE_SUFFIX].concat());
     Some(path).filter(|path| Stat::at(path).is_ok_and(|found| found.is_executable()))
 }
 
@@ -102,7 +108,7 @@ mod tests {
     fn a_program_is_found_with_the_ending_that_programs_have() {
         let own = env::current_exe().unwrap();
         let [empty, full] = [(), ()].map(|()| tempfile::tempdir().unwrap());
-        let program = full.path().join(format!("foo{}", env::consts::EXE_SUFFIX));
+        let program = full.path().join(format!("foo{EXE_SUFFIX}"));
         std::fs::copy(own, &program).unwrap();
         assert_eq!(executable_in(full.path(), "foo"), Some(program));
         assert_eq!(executable_in(empty.path(), "foo"), None);

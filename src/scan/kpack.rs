@@ -114,7 +114,7 @@ impl Archives {
     /// Adds the archives that the reference of a library names.
     fn add_all(&mut self, library: &Path, reference: &Reference) {
         for path in &reference.search_paths {
-            let path = library.with_file_name("").join(&*sys::os_str(path));
+            let path = sys::join(&library.with_file_name(""), path);
             match around(&path) {
                 None => self.add(&path),
                 Some((before, after)) => match fitting(before, after) {
@@ -310,6 +310,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::testing::say;
 
     fn reference(paths: &[&str]) -> Reference {
         let search_paths = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
@@ -330,7 +331,10 @@ mod tests {
         for file in ["lib/x", &plain, &minus, &both, &other, "kpack/x_1.kpack", "kpack/x_gfx942.kpack.bak", mixed] {
             fs::write(at(file), b"").unwrap();
         }
-        std::os::unix::fs::symlink("../lib/x", at("link/x")).unwrap();
+        // Wine says that it makes links, and does not.
+        if sys::symlink("../lib/x".as_ref(), &at("link/x")).is_err() || !at("link/x").exists() {
+            return say("SKIPPED: links cannot be made here");
+        }
         let found = |follow: &Follow, paths: &[&str]| {
             let (found, errors) = follow.archives(&at("link/x"), &reference(paths));
             assert!(errors.is_empty(), "{errors:?}");

@@ -295,9 +295,9 @@ fn changed() -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::FileExt;
+    use std::io::Write as _;
 
-    use std::io::Seek as _;
+    use std::io::{Seek as _, SeekFrom};
 
     use super::*;
     use crate::testing::map;
@@ -339,9 +339,11 @@ mod tests {
 
     #[test]
     fn standard_input_stays_at_its_end_when_holes_are_looked_for() {
-        let file = tempfile::tempfile().unwrap();
-        file.write_all_at(b"start", 0).unwrap();
-        file.write_all_at(b"end", 1 << 20).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"start").unwrap();
+        file.seek(SeekFrom::Start(1 << 20)).unwrap();
+        file.write_all(b"end").unwrap();
+        file.rewind().unwrap();
         let (storage, _) = Storage::of_inherited(file.try_clone().unwrap(), None, MAPPED).unwrap();
         let input = Input::of_storage("-", storage);
         for offset in [0, 5, 1 << 16, 1 << 20, input.len()] {

@@ -1,5 +1,9 @@
 //! What only Windows has, or has in its own way.
 #![allow(unsafe_code, reason = "two functions of the system have no safe form; the arguments are written at the calls")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "names here are of characters: bytes that are not UTF-8 have no place in them"
+)]
 
 use std::borrow::Cow;
 use std::env;
@@ -57,6 +61,17 @@ pub fn os_str(bytes: &[u8]) -> Cow<'_, OsStr> {
 /// The same for owned bytes.
 pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+/// A path from a directory, as files for any system have it: with `/`, and maybe with `..`, which a canonical path would take for
+/// parts of names.
+pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
+    let Some(text) = directory.to_str() else { return directory.join(&*os_str(relative)) };
+    let plain = match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
+        (Some(share), _) => format!(r"\\{share}"),
+        (None, plain) => plain.unwrap_or(text).to_owned(),
+    };
+    Path::new(&plain.replace('\\', "/")).join(&*os_str(relative))
 }
 
 /// A generated name of a file: `_` replaces what no name has here, follows a dot or space at the end, and precedes the name of
@@ -275,6 +290,11 @@ pub(crate) fn read_link(path: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
+#[cfg(test)]
+pub(crate) fn symlink(to: &Path, link: &Path) -> io::Result<()> {
+    std::os::windows::fs::symlink_file(to, link)
+}
+
 /// Links are only made by administrators, whose links are no traps.
 pub(crate) fn check_link(_: &Path) -> io::Result<()> {
     Ok(())
@@ -352,7 +372,8 @@ pub(crate) fn take_over(file: &File, _: &File, _: Legacy) -> io::Result<()> {
 /// Opens the existing file that was `seen` at a resolved path; returns none if the path now leads to another file.
 pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
-    let opened = options.read(read).write(true).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(target)?;
+    let opened = options.read(read).write(true).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(target);
+    let opened = opened.map_err(|error| if target.is_dir() { is_a_directory() } else { error })?;
     let is_seen = Stat::of(&opened)?.identity() == seen.identity();
     Ok(is_seen.then_some(opened))
 }
@@ -360,6 +381,9 @@ pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Resul
 /// Exchanges two names: in steps, between which the old file has a third name. Attributes and access control list stay with
 /// the name `b`.
 pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
+    if b.is_dir() {
+        return Err(is_a_directory());
+    }
     let old = a.with_extension("old");
     let [replaced, replacement, backup] = [b, a, &old].map(wide);
     let flags = REPLACEFILE_IGNORE_ACL_ERRORS | REPLACEFILE_IGNORE_MERGE_ERRORS;

@@ -522,13 +522,12 @@ mod tests {
 
     #[test]
     fn a_temporary_file_that_cannot_be_written_is_no_fault_of_the_input() {
-        let full = || Error::temporary(std::io::Error::from_raw_os_error(28));
+        let full = || Error::temporary(std::io::ErrorKind::StorageFull.into());
         let input = Path::new("lib.a");
         let error = Error::io(input, full());
         assert!(!is_of_input(&error, input));
-        let text =
-            format!("cannot write a temporary file in '{}': No space left on device", std::env::temp_dir().display());
-        assert_eq!(error.to_string(), text);
+        let text = format!("cannot write a temporary file in '{}': ", std::env::temp_dir().display());
+        assert!(error.to_string().starts_with(&text), "{error}");
         assert!(is_of_input(&Error::io(input, std::io::Error::from_raw_os_error(5)), input));
     }
 }

@@ -321,7 +321,7 @@ mod tests {
         let keys = (0..10).map(|index| format!("lib/x#{index}").into_bytes()).collect();
         let held = held.iter().map(|(target, indices)| (target.as_bytes().to_vec(), indices.to_vec())).collect();
         let claims = claims.iter().map(|claim| claim.as_bytes().to_vec()).collect();
-        FoundArchive { place, path: path.into(), table: Some(ArchiveIndex { claims, keys, held }) }
+        FoundArchive { place, path: normal(path.as_ref()), table: Some(ArchiveIndex { claims, keys, held }) }
     }
 
     /// The faults of a library in a zip file with these wrappers and archives.

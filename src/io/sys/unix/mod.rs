@@ -2,6 +2,8 @@
 
 mod live;
 mod memory;
+#[cfg(test)]
+mod outputs;
 
 use std::borrow::Cow;
 use std::env;
@@ -23,6 +25,11 @@ use crate::bytes;
 use crate::io::staging::{Legacy, directory_of};
 
 pub(crate) use memory::{AfterMapping, Watched, close, faults_of_temporaries, release, take_signals, watch};
+
+#[cfg(test)]
+pub(crate) fn symlink(to: &Path, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(to, link)
+}
 
 /// The separator of paths in an environment variable.
 pub(crate) const PATH_SEPARATOR: u8 = b':';
@@ -53,6 +60,11 @@ pub fn os_str(bytes: &[u8]) -> Cow<'_, OsStr> {
 /// The same for owned bytes.
 pub fn os_string(bytes: Vec<u8>) -> OsString {
     OsString::from_vec(bytes)
+}
+
+/// A path from a directory.
+pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
+    directory.join(&*os_str(relative))
 }
 
 /// The same for a generated name of a file, which is one on every system.
