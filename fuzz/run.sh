@@ -4,7 +4,7 @@
 #     fuzz/run.sh SECONDS [TARGET...]
 #
 # Needs cargo-fuzz, a nightly Rust, GNU ar and GNU time. JOBS (1) targets run at a time. WORK (fuzz/) takes corpus/,
-# artifacts/ and log/; a corpus is kept from run to run. A new one begins with fuzz/kept/<target>.a, fuzz/found/<target>/
+# artifacts/ and log/; a corpus is kept from run to run. A new one begins with fuzz/kept/<target>.a, fuzz/found/<target>.a
 # and, where LLVM 22 is installed, what fuzz/seeds.sh makes. A finding does not end a run; its status is 1 if there was
 # any. REUSE=1 takes the executables that are there.
 set -euo pipefail
@@ -47,10 +47,10 @@ run_one() {
   mkdir -p "$artifacts" "$work/log" "$scratch/tmp/$target" "$scratch/time/$target"
   if is_new "$target"; then
     mkdir -p "$corpus"
-    [ ! -e "$here/kept/$target.a" ] || ar x --output "$corpus" "$here/kept/$target.a"
-    for seeds in "$here/found/$target" "$scratch/seeds/$target"; do
-      [ ! -d "$seeds" ] || cp "$seeds"/* "$corpus/"
+    for kept in "$here/kept/$target.a" "$here/found/$target.a"; do
+      [ ! -e "$kept" ] || ar x --output "$corpus" "$kept"
     done
+    [ ! -d "$scratch/seeds/$target" ] || cp "$scratch/seeds/$target"/* "$corpus/"
   fi
   # What LLVM takes is not ours.
   local slow=1
