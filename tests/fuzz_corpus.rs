@@ -137,7 +137,10 @@ fn what_was_found_is_documented() {
     for archive in files(&folder("found")) {
         let target = archive.file_stem().unwrap().display().to_string();
         for (name, _) in members(&archive) {
-            assert!(readme.contains(&format!("`{target}/{name}`")), "fuzz/README.md says nothing about {target}/{name}");
+            assert!(
+                readme.contains(&format!("`{target}/{name}`")),
+                "fuzz/README.md says nothing about {target}/{name}"
+            );
         }
     }
 }
