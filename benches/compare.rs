@@ -1,8 +1,8 @@
 //! Time, memory and size against LLVM 22's clang-offload-bundler, on the same inputs in the same minutes.
 //!
 //! `cargo bench --bench compare` measures all rows; `cargo bench --bench compare -- --help` lists the options, and
-//! `docs/performance.md` says how it measures and holds the last run. It is a benchmark and no test: it fails when a tool
-//! fails or the tools disagree, never because something took long. Without LLVM 22 it measures our tool alone.
+//! `docs/performance.md` says how it measures and holds the last run. It is a benchmark and no test: it fails when a
+//! tool fails or the tools disagree, never because something took long. Without LLVM 22 it measures our tool alone.
 //!
 //! | file | holds |
 //! |---|---|

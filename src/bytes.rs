@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use crate::error::Malformed;
 
-/// A reading position in bytes that start at a known offset. Errors name the field that they are about: the text is only
-/// made for an error, so `format_args!` costs nothing.
+/// A reading position in bytes that start at a known offset. Errors name the field that they are about: the text is
+/// only made for an error, so `format_args!` costs nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],

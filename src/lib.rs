@@ -17,12 +17,13 @@
 //! | [`display`] | make text from files safe to print |
 //! | [`error`] | [`Error`] and [`Malformed`] |
 //!
-//! Sizes and offsets are in bytes. A *bundle* is any single container of code objects, such as a CUDA fatbin. Jobs that write
-//! files write all of them, or none.
+//! Sizes and offsets are in bytes. A *bundle* is any single container of code objects, such as a CUDA fatbin. Jobs that
+//! write files write all of them, or none.
 //!
 //! # Find code objects
 //!
-//! [`scan::Scan`] finds them in any file. Nothing is copied: a code object that is not compressed is a slice of the data.
+//! [`scan::Scan`] finds them in any file. Nothing is copied: a code object that is not compressed is a slice of the
+//! data.
 //!
 //! ```
 //! use std::path::Path;
@@ -52,8 +53,8 @@
 //!
 //! # Find the code for a GPU
 //!
-//! [`runtime::loaded`] finds what a runtime would load on a GPU. [`Scan::read`](scan::Scan::read) reads it on all processors, and
-//! inflates once what is compressed together.
+//! [`runtime::loaded`] finds what a runtime would load on a GPU. [`Scan::read`](scan::Scan::read) reads it on all
+//! processors, and inflates once what is compressed together.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -81,8 +82,9 @@
 //!
 //! # Walk a wheel
 //!
-//! Archives, packages and zip files need no option: a Python wheel is searched as its libraries are, and each finding has a
-//! [`Place`](scan::Place), which names the way to it. [`Place::member`](scan::Place::member) is the name in the wheel.
+//! Archives, packages and zip files need no option: a Python wheel is searched as its libraries are, and each finding
+//! has a [`Place`](scan::Place), which names the way to it. [`Place::member`](scan::Place::member) is the name in the
+//! wheel.
 //!
 //! ```
 //! use offload_bundle::io::Input;
@@ -113,8 +115,8 @@
 //!
 //! # Errors
 //!
-//! [`Error`] is one sentence with the file, the place in it and the offset, where these are known. [`Error::kind`] says how a
-//! caller can react:
+//! [`Error`] is one sentence with the file, the place in it and the offset, where these are known. [`Error::kind`] says
+//! how a caller can react:
 //!
 //! | kind | react by |
 //! |---|---|
@@ -142,8 +144,9 @@
 //! # Hostile files
 //!
 //! Any bytes give a result or an error, in time and memory in proportion to the file. What is broken is a
-//! [finding](scan::Finding::Broken), and the search goes on. A container inflates to no more than the size that it records;
-//! [`Limits`](container::Limits) also cap that size. A container that records more is an error before any of it is inflated.
+//! [finding](scan::Finding::Broken), and the search goes on. A container inflates to no more than the size that it
+//! records; [`Limits`](container::Limits) also cap that size. A container that records more is an error before any of
+//! it is inflated.
 //!
 //! ```
 //! use offload_bundle::ErrorKind;
@@ -170,8 +173,9 @@
 //!
 //! # Write a bundle
 //!
-//! The `plan` of a format, such as [`Binary`](container::binary::Binary), plans a bundle; [`io::write_to`] writes the plan to
-//! any [`std::io::Write`]. [`llvm::BundleFiles`] bundles files into a file in one call, with or without compression.
+//! The `plan` of a format, such as [`Binary`](container::binary::Binary), plans a bundle; [`io::write_to`] writes the
+//! plan to any [`std::io::Write`]. [`llvm::BundleFiles`] bundles files into a file in one call, with or without
+//! compression.
 //!
 //! ```
 //! use offload_bundle::container::{Container as _, Member, binary::Binary};
@@ -190,8 +194,8 @@
 //!
 //! # Features
 //!
-//! All are enabled by default, because the executable needs all. A program that uses the library sets `default-features = false`
-//! and names those that it needs; without any, everything but compressed data can be read.
+//! All are enabled by default, because the executable needs all. A program that uses the library sets
+//! `default-features = false` and names those that it needs; without any, everything but compressed data can be read.
 //!
 //! | feature | enables |
 //! |---|---|

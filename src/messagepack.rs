@@ -1,7 +1,7 @@
 //! Reads MessagePack: a value borrows its bytes, and is decoded as far as a caller asks.
 //!
-//! `rmp` decodes markers, lengths and numbers. The extent of a value is found without recursion, so the depth of nesting
-//! is limited by the data alone. Source: the MessagePack specification.
+//! `rmp` decodes markers, lengths and numbers. The extent of a value is found without recursion, so the depth of
+//! nesting is limited by the data alone. Source: the MessagePack specification.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use rmp::Marker;

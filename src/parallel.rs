@@ -11,10 +11,9 @@ pub const WEIGHT_MAX: usize = 100_000;
 /// The most threads. Each may need as much memory as its item is allowed.
 pub(crate) const THREADS_MAX: usize = 8;
 
-/// Calls `work` for each item, on several threads if there are several items and processors, and passes the results to `consume`. `weight`
-/// estimates the memory that a result takes, in units of a few hundred bytes; no item is begun while results of more than
-/// [`WEIGHT_MAX`] wait. Items after the last result that `consume` takes
-/// may be skipped.
+/// Calls `work` for each item, on several threads if there are several items and processors, and passes the results to
+/// `consume`. `weight` estimates the memory that a result takes, in units of a few hundred bytes; no item is begun
+/// while results of more than [`WEIGHT_MAX`] wait. Items after the last result that `consume` takes may be skipped.
 pub fn in_order<I: Send, T: Send, R>(
     items: Vec<I>,
     work: impl Fn(I) -> T + Sync,

@@ -403,7 +403,8 @@ fn verify_takes_as_long_as_the_file_and_not_as_its_names() {
     };
     let few = verify("500 long IDs in conflict", conflicts(500), " in 1 bundle, 1,498 faults");
     let many = verify("2,000 long IDs in conflict", conflicts(2000), " in 1 bundle, 5,998 faults");
-    // Four times as many entries take about four times as long, not sixteen times. A busy machine measures twice as much.
+    // Four times as many entries take about four times as long, not sixteen times. A busy machine measures twice as
+    // much.
     assert!(many < 12 * few.max(Duration::from_millis(100)), "{few:?} {many:?}");
     // Every other entry overlaps the first, whose ID is half a megabyte long.
     let overlaps = |len: usize| {
@@ -490,8 +491,8 @@ fn what_is_listed_of_kernels_is_bounded() {
     Bomb::new("a name that doubles", &["kernels", "in"]).file("in", code_objects::amd(&[doubling])).ends();
 }
 
-/// Command lines of our subcommands that only read. Left out is what does less than one of these: `inspect --json`, plain
-/// `verify`, and `extract -n` of everything.
+/// Command lines of our subcommands that only read. Left out is what does less than one of these: `inspect --json`,
+/// plain `verify`, and `extract -n` of everything.
 const LOOKS: [&[&str]; 7] = [
     &["inspect", "in"],
     &["inspect", "--inflate", "--json", "in"],
@@ -502,8 +503,8 @@ const LOOKS: [&[&str]; 7] = [
     &["diff", "--json", "in", "in"],
 ];
 
-/// Runs our subcommands, and more command lines, on a file with others beside it. Each ends. Half of the files run, each with
-/// one command line, unless `OFFLOAD_COMPLETE=1` requests all.
+/// Runs our subcommands, and more command lines, on a file with others beside it. Each ends. Half of the files run,
+/// each with one command line, unless `OFFLOAD_COMPLETE=1` requests all.
 fn looks_end(name: &'static str, data: &[u8], beside: &[(&str, &[u8])], more: &[&[&str]], memory: u64) {
     if !is_in_share(name, 2) {
         return;
@@ -537,8 +538,8 @@ fn names_are_shown_in_part_and_findings_are_charged_for_theirs() {
         ("the same with 10,000 bundles", zip(&bundle.repeat(10_000))),
     ] {
         for look in share_of(name, LOOKS.to_vec(), 1) {
-            // `kernels` inflates a bundle on each processor, `diff` two files at a time; a search that inflates all, one that waits
-            // besides.
+            // `kernels` inflates a bundle on each processor, `diff` two files at a time; a search that inflates all,
+            // one that waits besides.
             let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
             let at_once = match look[0] {
                 "kernels" => u64::try_from(threads).unwrap(),

@@ -22,8 +22,8 @@ const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 /// The ratio of the larger to the smaller file.
 const TIMES: u32 = 4;
 
-/// The counts of the smaller file, as parts of that of the dimension. The whole count is for command lines that are too quick to
-/// be measured with less, or seem to grow too fast there, where what does not grow has more weight.
+/// The counts of the smaller file, as parts of that of the dimension. The whole count is for command lines that are too
+/// quick to be measured with less, or seem to grow too fast there, where what does not grow has more weight.
 const PARTS: [usize; 2] = [4, 1];
 
 /// The maximum exponent: the cost may grow by `TIMES` to the power of it.

@@ -38,8 +38,8 @@ __asm__(\".rept 65300\\n.section .s\\\\+,\\\"dr\\\"\\n.byte 1\\n.endr\\n\");
 #endif
 ";
 
-/// The hosts: arguments for clang, the triple, and whether sources have many sections. Objects for Windows have no time, and
-/// nothing in them depends on the order of symbols, which LLVM's tool changes.
+/// The hosts: arguments for clang, the triple, and whether sources have many sections. Objects for Windows have no
+/// time, and nothing in them depends on the order of symbols, which LLVM's tool changes.
 const HOSTS: [(&[&str], &str, bool); 3] = [
     (&[], "x86_64-pc-linux-gnu", false),
     (FOR_WINDOWS, "x86_64-pc-windows-msvc", false),

@@ -1,8 +1,8 @@
 //! kpack archives, and libraries whose device code is in them.
 //!
 //! The inputs are made here, by a writer of the tests' own (`properties/kpacks.rs`), from a few lines of assembly and
-//! from Debian's librocrand. If `ROCM_KPACK_TOOLS` is the directory of a checkout of AMD's rocm-kpack, and `python3` has
-//! the packages msgpack and zstandard, its tools write and read them too.
+//! from Debian's librocrand. If `ROCM_KPACK_TOOLS` is the directory of a checkout of AMD's rocm-kpack, and `python3`
+//! has the packages msgpack and zstandard, its tools write and read them too.
 mod broken;
 mod hostile;
 mod linked;

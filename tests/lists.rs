@@ -43,8 +43,8 @@ pub fn share_of<T>(name: &str, mut items: Vec<T>, most: usize) -> Vec<T> {
     sample(items, most)
 }
 
-/// Whether a case is one of those, about one in `one_in`, that run unless `OFFLOAD_COMPLETE=1` requests all. It is chosen
-/// by its name, so that it is the same one on every machine.
+/// Whether a case is one of those, about one in `one_in`, that run unless `OFFLOAD_COMPLETE=1` requests all. It is
+/// chosen by its name, so that it is the same one on every machine.
 #[allow(dead_code, reason = "`portable` has no names of cases")]
 pub fn is_in_share(name: &str, one_in: u8) -> bool {
     is_complete() || Md5::digest(name)[0].is_multiple_of(one_in)

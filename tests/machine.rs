@@ -40,8 +40,8 @@ pub fn loud(line: &str) {
 /// The least free space, in bytes, with which temporary files are in memory.
 const MEMORY_MIN: u64 = 2 << 30;
 
-/// A temporary directory in memory, where the system has room there and runs what is there: file systems on disks take long
-/// to make and remove thousands of small files.
+/// A temporary directory in memory, where the system has room there and runs what is there: file systems on disks take
+/// long to make and remove thousands of small files.
 pub fn memory_directory() -> tempfile::TempDir {
     const IN_MEMORY: &str = "/dev/shm";
     static SERVES: LazyLock<bool> = LazyLock::new(|| {
@@ -55,8 +55,8 @@ pub fn memory_directory() -> tempfile::TempDir {
     in_memory.unwrap_or_else(|| tempfile::tempdir().unwrap())
 }
 
-/// Writes a program with another process: one that is open for writing cannot be run, and the processes that other tests
-/// start inherit what is open here.
+/// Writes a program with another process: one that is open for writing cannot be run, and the processes that other
+/// tests start inherit what is open here.
 pub fn write_program(path: &Path, content: &[u8]) {
     let mut install = Command::new("install");
     let mut child = install.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped()).spawn().unwrap();

@@ -69,8 +69,8 @@ pub struct Run {
     pub peak: u64,
 }
 
-/// Runs a program under the name `called`, with empty input, and kills it after `limit` of processor time. Its temporary
-/// files are in `dir` too.
+/// Runs a program under the name `called`, with empty input, and kills it after `limit` of processor time. Its
+/// temporary files are in `dir` too.
 pub fn run(program: &Path, called: &str, args: &[&str], dir: &Path, limit: Duration) -> Run {
     let aside = memory_directory();
     let mut command = Command::new(std::env::current_exe().unwrap());

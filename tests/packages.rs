@@ -354,7 +354,8 @@ fn gunzip(data: &[u8]) -> std::io::Result<Vec<u8>> {
     Ok(inflated)
 }
 
-/// Wherever a package of small texts and a library ends or changes, the fault is reported, or all of the library is found.
+/// Wherever a package of small texts and a library ends or changes, the fault is reported, or all of the library is
+/// found.
 #[test]
 fn no_end_and_no_damage_of_a_package_hides_a_library() {
     let text = vec![b'a'; 1500];
@@ -455,7 +456,8 @@ fn xz(data: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Other data after a package is a fault with its offset, and hides nothing of what was read before it. Zeros may follow.
+/// Other data after a package is a fault with its offset, and hides nothing of what was read before it. Zeros may
+/// follow.
 #[test]
 fn what_follows_a_package_is_a_fault_and_hides_nothing() {
     let library = library(b"code");
@@ -552,8 +554,8 @@ fn cpio_archives_in_a_row_are_read() {
     }
 }
 
-/// A zip file is found after anything that is not read to the end of the file, with its offsets from the start of either,
-/// and its members are what they are without that. The parts before it are searched too.
+/// A zip file is found after anything that is not read to the end of the file, with its offsets from the start of
+/// either, and its members are what they are without that. The parts before it are searched too.
 #[test]
 fn a_zip_file_after_other_data_is_read() {
     let (code, elf) = (formats::binary(&[(GFX906, b"first"), (GFX90A, b"second")], 16), library(b"in the program"));

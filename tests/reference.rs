@@ -4,8 +4,8 @@
 //! `LLVM_BIN` names another directory with tools to compare with. The intended differences are the rows of one table in
 //! `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all differences of the row that it names.
 //!
-//! A part of the command lines of each list also runs with LLVM 23's tool (`LLVM23_BIN`, `OFFLOAD_REQUIRE_LLVM23=1`). The
-//! rules of `reference/llvm23.rs` say what it does otherwise than LLVM 22's.
+//! A part of the command lines of each list also runs with LLVM 23's tool (`LLVM23_BIN`, `OFFLOAD_REQUIRE_LLVM23=1`).
+//! The rules of `reference/llvm23.rs` say what it does otherwise than LLVM 22's.
 mod compressed;
 mod fork_server;
 pub mod formats;

@@ -1,8 +1,9 @@
 //! Device images of programs and libraries that Intel's DPC++ links, and code objects for Intel GPUs.
 //!
-//! The inputs are made here, by a writer of the tests' own (`properties/images.rs`) and from a few lines of assembly with
-//! clang and lld. Code objects in `fixtures/sycl/` are those of Intel's `ocloc`. Real libraries are those of packages
-//! on PyPI; if they are not installed, the tests print that and pass. `OFFLOAD_REQUIRE_SYCL=1` makes that a failure.
+//! The inputs are made here, by a writer of the tests' own (`properties/images.rs`) and from a few lines of assembly
+//! with clang and lld. Code objects in `fixtures/sycl/` are those of Intel's `ocloc`. Real libraries are those of
+//! packages on PyPI; if they are not installed, the tests print that and pass. `OFFLOAD_REQUIRE_SYCL=1` makes that a
+//! failure.
 mod broken;
 mod libraries;
 mod linked;

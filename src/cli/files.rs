@@ -36,8 +36,8 @@ pub(super) struct WorkFile {
 }
 
 impl WorkFile {
-    /// Opens the file, or copies what a URI names. A named file may be a pipe, which is read up to the limit; a file from a
-    /// directory may not.
+    /// Opens the file, or copies what a URI names. A named file may be a pipe, which is read up to the limit; a file
+    /// from a directory may not.
     pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
         let accept = match &self.origin {
             FileOrigin::Named => Accept::Finite,
@@ -50,8 +50,8 @@ impl WorkFile {
 /// Opens an input.
 #[allow(unsafe_code, reason = "copying inputs of gigabytes would cost more than all else that is done with them")]
 pub(super) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Input, Error> {
-    // SAFETY: this program does not write to its inputs while it reads them. If another program does, no value is made for
-    // which some bytes are invalid (src/io/mapping.rs has the list), and the job ends with an error.
+    // SAFETY: this program does not write to its inputs while it reads them. If another program does, no value is made
+    // for which some bytes are invalid (src/io/mapping.rs has the list), and the job ends with an error.
     unsafe { Input::map(path, accept, max) }
 }
 
@@ -103,8 +103,8 @@ impl SearchOptions {
         scan
     }
 
-    /// The files that are named, and those in the directories that are named. A file or directory that cannot be read is
-    /// replaced by an error.
+    /// The files that are named, and those in the directories that are named. A file or directory that cannot be read
+    /// is replaced by an error.
     pub(super) fn files(&self, named: &[PathBuf]) -> Vec<Result<WorkFile, Error>> {
         named.iter().flat_map(|path| self.files_at(path)).collect()
     }
@@ -167,8 +167,9 @@ pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
     files.iter().filter(is_pipe).nth(1).is_some()
 }
 
-/// Works on files or pairs of files, on several threads unless they have to be read in turn, and prints the results in their
-/// order, each as soon as it is available. `note` gets each result before `print` does. See [`parallel::in_order`].
+/// Works on files or pairs of files, on several threads unless they have to be read in turn, and prints the results in
+/// their order, each as soon as it is available. `note` gets each result before `print` does. See
+/// [`parallel::in_order`].
 pub(super) fn report<I: Send, T: Send>(
     items: Vec<I>,
     in_turn: bool,

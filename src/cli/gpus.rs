@@ -41,8 +41,8 @@ impl Gpus {
     }
 }
 
-/// A target ID for one that is typed with the name of a product: `gfx942:xnack-` for `MI300X:xnack-`, `sm_120+ptx` for `RTX 5090+ptx`.
-/// Everything else stays as it is.
+/// A target ID for one that is typed with the name of a product: `gfx942:xnack-` for `MI300X:xnack-`, `sm_120+ptx` for
+/// `RTX 5090+ptx`. Everything else stays as it is.
 pub(super) fn target_of(typed: &str) -> Cow<'_, str> {
     let plus = || ["+ptx", "+PTX"].into_iter().find_map(|ptx| Some(typed.strip_suffix(ptx)?.len()));
     let (name, rest) = typed.split_at(typed.find(':').or_else(plus).unwrap_or(typed.len()));

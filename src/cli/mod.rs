@@ -1,7 +1,7 @@
 //! The command line: parses arguments, runs the job and prints results.
 //!
-//! One executable acts as several LLVM tools, whose command lines are in [`llvm`]; [`choose`] selects one. Commands that LLVM
-//! does not have are [`Subcommand`]s, parsed by `clap` alone.
+//! One executable acts as several LLVM tools, whose command lines are in [`llvm`]; [`choose`] selects one. Commands
+//! that LLVM does not have are [`Subcommand`]s, parsed by `clap` alone.
 
 mod completions;
 mod conditions;

@@ -63,7 +63,8 @@ pub(super) fn executable_in(directory: &Path, name: &str) -> Option<PathBuf> {
     Some(path).filter(|path| Stat::at(path).is_ok_and(|found| found.is_executable()))
 }
 
-/// The programs `name` in the directories of the `PATH`, in their order. As in LLVM, an empty entry is not the current directory.
+/// The programs `name` in the directories of the `PATH`, in their order. As in LLVM, an empty entry is not the current
+/// directory.
 pub(super) fn in_path(name: &str) -> impl Iterator<Item = PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let directories: Vec<PathBuf> = env::split_paths(&path).filter(|path| !path.as_os_str().is_empty()).collect();

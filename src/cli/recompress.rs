@@ -43,8 +43,8 @@ pub(super) struct RecompressOptions {
     /// Largest zstd window of bundles as a power of two, 10 to 31; no effect on CUDA fatbins.
     #[arg(long, value_name = "LOG", value_parser = window)]
     window: Option<u32>,
-    /// Compression of code in CUDA fatbins: lz4, which drivers before CUDA 12.4 read too, or zstd, which needs the driver of CUDA
-    /// 12.4 or later (default: zstd for a fatbin with any zstd entry, else lz4).
+    /// Compression of code in CUDA fatbins: lz4, which drivers before CUDA 12.4 read too, or zstd, which needs the
+    /// driver of CUDA 12.4 or later (default: zstd for a fatbin with any zstd entry, else lz4).
     #[arg(long, value_name = "METHOD")]
     cuda_method: Option<CudaMethod>,
     /// Write plain bundles, and plain cubins in CUDA fatbins.
@@ -55,7 +55,8 @@ pub(super) struct RecompressOptions {
             that are aligned as compilers align them, to a power of two up to 4096."
     )]
     none: bool,
-    /// Leave everything in ELF and PE files at its offset; the space saved becomes a hole, and the file keeps its length.
+    /// Leave everything in ELF and PE files at its offset; the space saved becomes a hole, and the file keeps its
+    /// length.
     #[arg(long)]
     keep_offsets: bool,
     /// Remove the signature from PE files that are rewritten; otherwise a signed PE file is an error.

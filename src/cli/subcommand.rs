@@ -24,7 +24,8 @@ pub(super) const SHORT: &str = "offload-bundle";
 
 /// The options of a subcommand.
 pub(super) trait Options: Parser {
-    /// Runs the subcommand. An error ends with status 1. [`ExitCode::FAILURE`] means that the reason has been printed already.
+    /// Runs the subcommand. An error ends with status 1. [`ExitCode::FAILURE`] means that the reason has been printed
+    /// already.
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode>;
 }
 
@@ -111,8 +112,8 @@ impl Subcommand {
         command.after_help(examples.unwrap_or_default())
     }
 
-    /// Parses the command line, without the name of the subcommand, and runs the subcommand. Returns a hint, too, if files are
-    /// missing whose names are those of GPUs.
+    /// Parses the command line, without the name of the subcommand, and runs the subcommand. Returns a hint, too, if
+    /// files are missing whose names are those of GPUs.
     pub(super) fn run(self, argv: &[OsString], console: &mut Console) -> (anyhow::Result<ExitCode>, Option<String>) {
         let mut command = self.named(&program(console));
         let argv = with_two_dashes(&command, argv);
@@ -197,8 +198,8 @@ pub(super) fn usage_error(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }
 
-/// Adds a tip for a GPU that no option takes, and replaces clap's tip for a file whose name begins with a dash, which quotes
-/// only the first letter instead of the word.
+/// Adds a tip for a GPU that no option takes, and replaces clap's tip for a file whose name begins with a dash, which
+/// quotes only the first letter instead of the word.
 fn with_better_tip(mut error: clap::Error, argv: &[OsString]) -> clap::Error {
     let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => refused.clone(),

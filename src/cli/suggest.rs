@@ -1,8 +1,8 @@
 //! Suggests what misspelt options, subcommands and names of GPUs may have meant.
 //!
-//! For options of LLVM's tools: as in LLVM 22.1.8, the nearest name by edit distance is suggested, however distant it is, together with the typed
-//! value. An option of our own is suggested only if the edit distance is less than half the length of its name;
-//! otherwise the suggestion is LLVM's.
+//! For options of LLVM's tools: as in LLVM 22.1.8, the nearest name by edit distance is suggested, however distant it
+//! is, together with the typed value. An option of our own is suggested only if the edit distance is less than half the
+//! length of its name; otherwise the suggestion is LLVM's.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -46,8 +46,8 @@ pub(super) fn distance(from: &[u8], to: &[u8]) -> usize {
     strsim::generic_levenshtein(&from.to_vec(), &to.to_vec())
 }
 
-/// The subcommand that a misspelled word may mean: one that it abbreviates or that other tools call so, otherwise the nearest one
-/// if at most half of the word is wrong. A word with a dot or a slash is a file.
+/// The subcommand that a misspelled word may mean: one that it abbreviates or that other tools call so, otherwise the
+/// nearest one if at most half of the word is wrong. A word with a dot or a slash is a file.
 pub(super) fn subcommand(word: &OsStr) -> Option<&'static str> {
     let word = word.to_str().filter(|word| !word.is_empty() && !word.contains(['.', '/']))?;
     if let Some((_, name)) = ELSEWHERE.iter().find(|(names, _)| names.contains(&word)) {
@@ -110,8 +110,8 @@ pub(super) fn known_gpu(typed: &str) -> Option<String> {
     gpu(typed, gpus.map(|known| known.name))
 }
 
-/// The products of the same series whose names are the nearest to a misspelled one. Another number is another product, which may have
-/// another processor.
+/// The products of the same series whose names are the nearest to a misspelled one. Another number is another product,
+/// which may have another processor.
 fn product(typed: &str) -> Option<String> {
     if target_of(typed) != typed {
         return None;
@@ -162,8 +162,8 @@ pub(super) fn is_gpu(name: &str) -> bool {
     is_processor || products::processor(name).is_some()
 }
 
-/// The GPUs in a list, separated as in [`Device::parse_list`], except that names of products have spaces; the error suggests one for
-/// the first that is not a GPU.
+/// The GPUs in a list, separated as in [`Device::parse_list`], except that names of products have spaces; the error
+/// suggests one for the first that is not a GPU.
 pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
     let mut devices = Vec::new();
     for name in list.split([',', ';', '\n']).map(str::trim) {
@@ -194,9 +194,9 @@ fn not_a_gpu(name: &str, error: &DeviceError) -> String {
     }
 }
 
-/// The names among `known`, quoted, that a misspelled target may mean: those that differ in case and separators only, else
-/// those with two characters swapped, else those with one character wrong. None for the name of a known GPU, and if too many
-/// are as near.
+/// The names among `known`, quoted, that a misspelled target may mean: those that differ in case and separators only,
+/// else those with two characters swapped, else those with one character wrong. None for the name of a known GPU, and
+/// if too many are as near.
 fn gpu<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
     const MOST: usize = 3;
     let (processor, features) = typed.split_at(typed.find(':').unwrap_or(typed.len()));

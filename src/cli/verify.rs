@@ -95,8 +95,8 @@ impl Outcome {
         self.kpack.add(verified, file.origin != FileOrigin::Named);
     }
 
-    /// The faults that only several files show together, once: after the last file. The expected GPUs that nothing serves are
-    /// problems then.
+    /// The faults that only several files show together, once: after the last file. The expected GPUs that nothing
+    /// serves are problems then.
     fn finish(&mut self, problems: &Problems) -> Vec<Fault> {
         let faults = std::mem::take(&mut self.kpack).faults();
         self.total.faults += faults.len();

@@ -1,7 +1,7 @@
 //! The tables of ELF code objects: names of sections, symbols, and notes.
 //!
-//! What is returned is valid: names begin in their string table, which ends with a zero; symbols are whole, and in sections that
-//! exist; notes fill their section, except those of NVIDIA and Intel GPUs, which are not read.
+//! What is returned is valid: names begin in their string table, which ends with a zero; symbols are whole, and in
+//! sections that exist; notes fill their section, except those of NVIDIA and Intel GPUs, which are not read.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -145,7 +145,8 @@ impl<'d> File<'d> {
         for (offset, len, align) in places {
             charge(work, len, offset)?;
             let data = self.bytes(offset, len, "the notes")?;
-            // The finalizer of HSAIL, whose code is in ROCm's runtime, aligned sections to 8 and the notes in them to 4.
+            // The finalizer of HSAIL, whose code is in ROCm's runtime, aligned sections to 8 and the notes in them to
+            // 4.
             let align = if align == 8 && machine != EM_AMDGPU { 8 } else { 4 };
             notes(Notes { data, offset, align, encoding: self.encoding }, &mut metadata)?;
         }

@@ -17,8 +17,8 @@
 //! | NVIDIA GPUs, system 51 | 0 to 7; 11 | number of the SM architecture; suffix `a` |
 //! | system 65 | 8 to 15; 3 | number of the SM architecture; suffix `a` |
 //!
-//! `ptxas` of CUDA 13.5 sets no bit for the suffix. SPIR-V records its width in bits ([`Magic::SpirV`]), bitcode its triple. Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints
-//! them; cubins of CUDA 12.9 and 13.5.
+//! `ptxas` of CUDA 13.5 sets no bit for the suffix. SPIR-V records its width in bits ([`Magic::SpirV`]), bitcode its
+//! triple. Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints them; cubins of CUDA 12.9 and 13.5.
 
 use object::elf::{EM_AMDGPU, EM_CUDA};
 

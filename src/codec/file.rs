@@ -1,9 +1,10 @@
 //! Inflates files that are compressed as a whole: gzip, xz, bzip2 and zstd.
 //!
-//! Several compressed parts in a row are one file, as for the programs of these names. The decoders find wrong checksums.
+//! Several compressed parts in a row are one file, as for the programs of these names. The decoders find wrong
+//! checksums.
 //!
-//! Rejected: what the decoder refuses; an xz file that needs more than 1 GiB of memory, and a zstd file with a window of
-//! more than 128 MiB, which `zstd` writes only if asked for (`--long`).
+//! Rejected: what the decoder refuses; an xz file that needs more than 1 GiB of memory, and a zstd file with a window
+//! of more than 128 MiB, which `zstd` writes only if asked for (`--long`).
 
 use std::io::{self, BufRead, Read};
 
@@ -29,8 +30,8 @@ impl Coding {
         }
     }
 
-    /// A reader of the inflated bytes of a file that begins with a compressed part. Other parts may follow, and zeros, with
-    /// which tapes are padded to whole blocks. At anything else the reader ends; see [`Decoder::trailing`].
+    /// A reader of the inflated bytes of a file that begins with a compressed part. Other parts may follow, and zeros,
+    /// with which tapes are padded to whole blocks. At anything else the reader ends; see [`Decoder::trailing`].
     pub(crate) fn inflate<'d>(self, reader: impl BufRead + 'd) -> io::Result<Decoder<'d>> {
         Decoder::new(reader, |reader| match self {
             Self::Gzip => with!("zlib", {

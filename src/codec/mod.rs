@@ -7,8 +7,8 @@
 //! | a member of a zip file | [`StreamForm`] | [`StreamForm::inflate`] | [`StreamForm::write`] |
 //! | a whole file | [`Coding`] | [`Coding::inflate`] | |
 //!
-//! Decoders find what is broken in the data, and refuse zstd windows that its inflated size does not need. Recorded sizes are for
-//! their callers to check. Without the feature of a method, an error names the feature.
+//! Decoders find what is broken in the data, and refuse zstd windows that its inflated size does not need. Recorded
+//! sizes are for their callers to check. Without the feature of a method, an error names the feature.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 #![cfg_attr(
     not(all(feature = "bzip2", feature = "lz4", feature = "xz", feature = "zlib", feature = "zstd")),
@@ -21,7 +21,8 @@
     )
 )]
 
-/// An expression that uses the library of a feature, and has an [`Unsupported`] as error in a build without the feature.
+/// An expression that uses the library of a feature, and has an [`Unsupported`] as error in a build without the
+/// feature.
 macro_rules! with {
     ($feature:literal, $value:expr) => {
         with!($feature, $feature, $value)
@@ -75,7 +76,8 @@ pub(crate) use file::Coding;
 /// The level of high compression of LZ4, from 1 to 12. Higher ones take three times as long for 1 % less.
 const LZ4_LEVEL: i32 = 9;
 
-/// The most zstd frames whose length is added up. LLVM 18 writes one; the limit bounds the cost of bundles inside frames.
+/// The most zstd frames whose length is added up. LLVM 18 writes one; the limit bounds the cost of bundles inside
+/// frames.
 pub(crate) const FRAMES: usize = 256;
 
 /// Whether this build has a feature.
@@ -136,8 +138,8 @@ impl Method {
         }
     }
 
-    /// The length of the stream at the start of `data`, which is a list of zstd frames with blocks of recorded lengths; none
-    /// for zlib, which records nothing.
+    /// The length of the stream at the start of `data`, which is a list of zstd frames with blocks of recorded lengths;
+    /// none for zlib, which records nothing.
     pub(crate) fn stream_len(self, data: &[u8]) -> io::Result<Option<u64>> {
         match self {
             Self::Zlib => with!("zlib", Ok(None)),

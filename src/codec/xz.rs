@@ -11,8 +11,8 @@ use super::decoder::{Counted, may_be};
 /// for one thread.
 const XZ_MEMORY: (u64, u64) = (1 << 30, 256 << 20);
 
-/// A reader of the streams of an xz file. The first one is inflated in parallel by its blocks, which have 24 MiB in packages
-/// of Debian.
+/// A reader of the streams of an xz file. The first one is inflated in parallel by its blocks, which have 24 MiB in
+/// packages of Debian.
 ///
 /// `liblzma`'s own reader takes a file that ends early for a whole one.
 pub(super) struct Xz<R> {

@@ -1,4 +1,5 @@
-//! Containers of shaders for DirectX, in machine code of Direct3D 11 (DXBC) or LLVM's bitcode (DXIL). They are named, not read.
+//! Containers of shaders for DirectX, in machine code of Direct3D 11 (DXBC) or LLVM's bitcode (DXIL). They are named,
+//! not read.
 //!
 //! | offset | width | meaning |
 //! |---|---|---|

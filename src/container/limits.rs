@@ -79,8 +79,8 @@ pub(crate) const FOUND_MAX: u64 = 250_000;
 /// for each finding and each code object, the names on the path to it, which reports repeat.
 pub(crate) const FOUND_NAMES_MAX: u64 = 8 << 20;
 
-/// The maximum number of kernels of one code object, and the maximum size of their names in bytes. Each takes some hundred
-/// bytes of memory.
+/// The maximum number of kernels of one code object, and the maximum size of their names in bytes. Each takes some
+/// hundred bytes of memory.
 pub(crate) const KERNELS_MAX: u64 = 1 << 18;
 pub(crate) const KERNEL_NAMES_MAX: u64 = 64 << 20;
 
@@ -88,8 +88,8 @@ pub(crate) const KERNEL_NAMES_MAX: u64 = 64 << 20;
 pub(crate) const FILE_KERNELS_MAX: u64 = 1 << 20;
 pub(crate) const FILE_KERNEL_NAMES_MAX: u64 = 256 << 20;
 
-/// The maximum number of arguments of one kernel, and the maximum size of the different lists of arguments of one code object
-/// in memory, in bytes.
+/// The maximum number of arguments of one kernel, and the maximum size of the different lists of arguments of one code
+/// object in memory, in bytes.
 pub(crate) const ARGUMENTS_MAX: usize = 1 << 16;
 pub(crate) const ARGUMENT_LISTS_MAX: u64 = 64 << 20;
 

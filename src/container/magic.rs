@@ -1,7 +1,8 @@
 //! Identifies the format of a file, a section or a code object by its first bytes.
 //!
 //! A format with a magic is a row of [`MAGICS`]. The others are identified by a function: ELF by its machine; COFF, PE,
-//! Mach-O and XCOFF by the `object` crate; text bundles by their first line. A text may begin with a short magic of letters.
+//! Mach-O and XCOFF by the `object` crate; text bundles by their first line. A text may begin with a short magic of
+//! letters.
 
 use object::elf::{EM_AMDGPU, EM_CUDA, EM_NONE, Machine};
 use object::pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID;
@@ -197,8 +198,8 @@ impl Magic {
         }
     }
 
-    /// Whether data is a text that begins with the magic of this format, whose header has bytes that no text has. In headers
-    /// of cpio archives, these follow digits.
+    /// Whether data is a text that begins with the magic of this format, whose header has bytes that no text has. In
+    /// headers of cpio archives, these follow digits.
     fn is_text_after(self, magic: &[u8], data: &[u8]) -> bool {
         let head = slice(data, 0, HEADER_LEN).unwrap_or(data);
         let is_digits = || head.iter().skip(magic.len()).all(u8::is_ascii_hexdigit);
@@ -240,7 +241,8 @@ impl Magic {
             {
                 Self::Coded(Coding::Bzip2)
             }
-            // A text may begin with these letters, but not with the numbers of a header: the bytes in the last of some pages.
+            // A text may begin with these letters, but not with the numbers of a header: the bytes in the last of some
+            // pages.
             [b'M', b'Z', ..]
                 if number(2).is_some_and(|last| last < 512) && number(4).is_some_and(|pages| pages > 0) =>
             {
@@ -339,15 +341,16 @@ fn elf_number(head: &[u8], offset: u64) -> Option<u16> {
     }
 }
 
-/// Whether LLVM 22.1.8 takes an ELF file that begins with `head` for an object, a program or a library: by its type alone,
-/// even if the rest of the header is broken.
+/// Whether LLVM 22.1.8 takes an ELF file that begins with `head` for an object, a program or a library: by its type
+/// alone, even if the rest of the header is broken.
 pub(crate) fn is_elf_object(head: &[u8]) -> bool {
     let number = array(head, 16).map(if head.get(5) == Some(&2) { u16::from_be_bytes } else { u16::from_le_bytes });
     matches!(number, Some(1..=3))
 }
 
 /// Whether LLVM 22.1.8 takes data that begins with `head` for a COFF object: by the machine alone, even if the rest is
-/// broken. [`Magic::identify`] knows the machines that compilers still write for, since any data may begin with two zeros.
+/// broken. [`Magic::identify`] knows the machines that compilers still write for, since any data may begin with two
+/// zeros.
 pub(crate) fn is_coff_object(head: &[u8]) -> bool {
     const RESOURCES: &[u8] = &[0, 0, 0, 0, 0x20, 0, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0];
     match head {

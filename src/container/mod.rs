@@ -1,7 +1,7 @@
 //! Containers of code objects: each format has a file of its own.
 //!
-//! A format reads ([`Container::read`]: bytes to entries). Those that we write have a `plan` beside it (members to pieces).
-//! Compression wraps any of them; [`sequence`] walks several bundles in one file.
+//! A format reads ([`Container::read`]: bytes to entries). Those that we write have a `plan` beside it (members to
+//! pieces). Compression wraps any of them; [`sequence`] walks several bundles in one file.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod archive;
@@ -124,7 +124,8 @@ pub struct Contents {
     pub entries: Vec<Entry>,
     /// The length of the bundle in bytes, as claimed by its header and entries.
     pub len: u64,
-    /// The faults of a bundle whose length is known all the same, so that other entries and the next bundle can be read.
+    /// The faults of a bundle whose length is known all the same, so that other entries and the next bundle can be
+    /// read.
     pub faults: Vec<Malformed>,
 }
 
@@ -167,8 +168,8 @@ pub trait Container {
     /// has its own compressed form, this is a compressed bundle.
     ///
     /// # Errors
-    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if the bytes begin like a compressed container but are not valid,
-    /// or claim more than `limits` allow.
+    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if the bytes begin like a compressed container but are not
+    /// valid, or claim more than `limits` allow.
     fn compressed<'a>(&self, data: Slice<'a>, limits: Limits) -> Result<Option<Compressed<'a>>> {
         compressed::read(data, limits)
     }

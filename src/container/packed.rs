@@ -32,8 +32,8 @@ pub struct Packed {
     pub codec: Codec,
     /// The recorded size of all inflated bytes.
     pub inflated: u64,
-    /// The range of the code object in the inflated bytes. If it is padded there, its exact end is known only when it is
-    /// inflated.
+    /// The range of the code object in the inflated bytes. If it is padded there, its exact end is known only when it
+    /// is inflated.
     pub range: Range<u64>,
     pub(super) end: End,
     /// The largest size that may be inflated, in bytes.
@@ -82,8 +82,8 @@ impl Packed {
         u64::try_from(share.unwrap_or_default()).unwrap_or(stored)
     }
 
-    /// Up to `len` bytes from the start of a code object that is a zstd frame of its own in the bundle `data`, if they can
-    /// be inflated.
+    /// Up to `len` bytes from the start of a code object that is a zstd frame of its own in the bundle `data`, if they
+    /// can be inflated.
     pub(crate) fn head(&self, data: Slice<'_>, len: u64) -> Option<Vec<u8>> {
         if self.codec != Codec::Zstd || self.is_shared() {
             return None;
@@ -127,8 +127,8 @@ impl Packed {
     /// All inflated bytes. `data` is the bundle.
     ///
     /// # Errors
-    /// `ErrorKind::Malformed` if they cannot be inflated to the recorded size, `ErrorKind::Temporary` if there is no room
-    /// for them.
+    /// `ErrorKind::Malformed` if they cannot be inflated to the recorded size, `ErrorKind::Temporary` if there is no
+    /// room for them.
     fn inflate(&self, data: Slice<'_>) -> Result<Input> {
         let stored = data.claimed(&self.stored)?;
         let limits = Limits { inflated: self.limit, ..Limits::default() };

@@ -91,8 +91,8 @@ fn after<'p>(data: &'p [u8], end: &[u8]) -> Option<&'p [u8]> {
 /// The most bytes of comments before the first directive that are looked for.
 const COMMENTS_MAX: usize = 512;
 
-/// The start of the PTX whose first directive is at `at`, in data with other bytes before it: after a byte that is not text, and
-/// comments. None if `at` is in the middle of a line.
+/// The start of the PTX whose first directive is at `at`, in data with other bytes before it: after a byte that is not
+/// text, and comments. None if `at` is in the middle of a line.
 pub(crate) fn start(data: &[u8], at: usize) -> Option<usize> {
     let before = data.get(at.saturating_sub(COMMENTS_MAX)..at)?;
     let other = before.iter().rposition(|byte| !is_text_byte(byte));

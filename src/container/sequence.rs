@@ -22,7 +22,8 @@ use crate::io::meter::{Meter, Metered};
 use crate::io::piece::{Sink, Writer};
 
 /// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used. Of larger ones
-/// only the header is read at first; they are checked when code objects are extracted. Unit tests need less to be over it.
+/// only the header is read at first; they are checked when code objects are extracted. Unit tests need less to be over
+/// it.
 const WHOLE_MAX: u64 = if cfg!(test) { 1 << 20 } else { crate::io::input::MEMORY_MAX };
 
 /// The amount of padding, in bytes, that is read before the file is queried for a hole again.
@@ -174,8 +175,8 @@ impl<'a> Bundle<'a> {
         })
     }
 
-    /// Inflates code objects whose exact ends are only known then. One that cannot be inflated stays as it is: that is a
-    /// fault when it is read.
+    /// Inflates code objects whose exact ends are only known then. One that cannot be inflated stays as it is: that is
+    /// a fault when it is read.
     ///
     /// # Errors
     /// `ErrorKind::Io` and `ErrorKind::Temporary`.
@@ -207,8 +208,8 @@ impl<'a> Bundle<'a> {
     /// because its hash covers all of it: the output is valid only if this succeeds.
     ///
     /// # Errors
-    /// [`Usage`](crate::ErrorKind::Usage) if the entry does not exist, [`Malformed`](crate::ErrorKind::Malformed) if the
-    /// bundle is broken, [`Io`](crate::ErrorKind::Io) on the path `-` if `out` fails.
+    /// [`Usage`](crate::ErrorKind::Usage) if the entry does not exist, [`Malformed`](crate::ErrorKind::Malformed) if
+    /// the bundle is broken, [`Io`](crate::ErrorKind::Io) on the path `-` if `out` fails.
     pub fn write_to(&self, index: usize, out: &mut dyn io::Write) -> Result<()> {
         if index >= self.entries.len() {
             return Err(Error::usage("the bundle has no such entry"));
@@ -260,8 +261,8 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// Whether the code object of an entry (given by its index) can only be read from this bundle: it was inflated, or knows why
-    /// the code object cannot be read.
+    /// Whether the code object of an entry (given by its index) can only be read from this bundle: it was inflated, or
+    /// knows why the code object cannot be read.
     pub(crate) fn is_needed_for(&self, index: usize) -> bool {
         let parts = self.entries.get(index).map(|entry| entry.parts.as_slice()).unwrap_or_default();
         matches!(self.body, Body::Inflated { .. }) || parts.iter().any(|part| matches!(part, Part::Unreadable(_)))
@@ -329,7 +330,8 @@ impl<'a> Bundle<'a> {
         self.entries.get(index).map(|entry| entry.parts.as_slice()).ok_or_else(|| Error::internal("no such entry"))
     }
 
-    /// The range of the code object of an entry (given by its index) of a compressed bundle, whose format has it in one.
+    /// The range of the code object of an entry (given by its index) of a compressed bundle, whose format has it in
+    /// one.
     ///
     /// # Errors
     /// There is no such entry.

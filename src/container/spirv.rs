@@ -100,7 +100,8 @@ pub(crate) fn words(data: &[u8]) -> impl Fn(u64) -> Option<u32> {
     move |offset| array(data, offset).map(if is_little { u32::from_le_bytes } else { u32::from_be_bytes })
 }
 
-/// The instructions: the first word of each, and its range, which may end after the data. One without a length is the last.
+/// The instructions: the first word of each, and its range, which may end after the data. One without a length is the
+/// last.
 pub(crate) fn instructions(data: &[u8]) -> impl Iterator<Item = (u32, Range<u64>)> {
     let (word, mut next) = (words(data), Some(HEADER_LEN));
     std::iter::from_fn(move || {

@@ -1,8 +1,8 @@
 //! Inflates containers that consist of a header and one zlib or zstd stream.
 //!
 //! [`super::compressed`] (CCOB) and [`super::offload_binary`] (version 3) read and write the headers; this module has
-//! the common part of reading. An inflated container is the input of a reader of the plain format: the inflated bytes of the
-//! stream, after those of the header if the format keeps it outside the stream.
+//! the common part of reading. An inflated container is the input of a reader of the plain format: the inflated bytes
+//! of the stream, after those of the header if the format keeps it outside the stream.
 //!
 //! Rejected: a stream that its decoder refuses, that inflates to more or fewer bytes than recorded, or that is followed
 //! by other bytes; a hash that does not match; a method that was left out when the library was built.
@@ -41,8 +41,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Whether the end of the stream is found only by inflating all of it: a frame of zstd records its blocks, a stream of
-    /// zlib does not.
+    /// Whether the end of the stream is found only by inflating all of it: a frame of zstd records its blocks, a stream
+    /// of zlib does not.
     pub(crate) fn has_no_end(&self) -> bool {
         self.total.is_none() && self.method == Method::Zlib
     }

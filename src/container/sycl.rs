@@ -14,12 +14,12 @@
 //! | 0 | 8 | address of the image, after relocation; 0 in padding |
 //! | 8 | 8 | size in bytes; for a compressed image, its inflated size |
 //!
-//! An image is SPIR-V, LLVM bitcode, an ELF file, PTX, an `ar` archive with an ELF file for each of several GPUs, or a bundle
-//! or fatbin of another compiler. With `--offload-compress`, each is one zstd frame (RFC 8878), whose blocks tell its
-//! end. Images that no table has, as with `-emit-reg-funcs=0`, are told apart by their content.
+//! An image is SPIR-V, LLVM bitcode, an ELF file, PTX, an `ar` archive with an ELF file for each of several GPUs, or a
+//! bundle or fatbin of another compiler. With `--offload-compress`, each is one zstd frame (RFC 8878), whose blocks
+//! tell its end. Images that no table has, as with `-emit-reg-funcs=0`, are told apart by their content.
 //!
-//! Sources: DPC++ of 2026 (clang-offload-wrapper, clang-linker-wrapper, clang-offload-extract); libraries of oneAPI 2023
-//! to 2026, for Linux and Windows.
+//! Sources: DPC++ of 2026 (clang-offload-wrapper, clang-linker-wrapper, clang-offload-extract); libraries of oneAPI
+//! 2023 to 2026, for Linux and Windows.
 //!
 //! Rejected: addresses outside of sections, images and frames that extend beyond their section, tables of 32-bit
 //! programs.
@@ -112,8 +112,9 @@ fn image(data: &[u8], map: &Map<'_>, at: u64) -> Result<Option<Image>, &'static 
     Ok(Some(Image { offset, size }))
 }
 
-/// The images in a section, in order: those of its tables (`images`, in order, with offsets in the section), and between
-/// them images found by their content. Too many are an unreadable image at the end. Offsets in errors count from `base`.
+/// The images in a section, in order: those of its tables (`images`, in order, with offsets in the section), and
+/// between them images found by their content. Too many are an unreadable image at the end. Offsets in errors count
+/// from `base`.
 pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut position = 0_u64;
@@ -199,8 +200,8 @@ impl StoredImage {
     }
 }
 
-/// The images in a range of a section that no table has: each begins after zeros, and ends where its content does or, if
-/// that is not known, with the last byte that is not zero.
+/// The images in a range of a section that no table has: each begins after zeros, and ends where its content does or,
+/// if that is not known, with the last byte that is not zero.
 fn unlisted(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Part>) {
     let mut position = range.start;
     while let Some(rest) = part(section, position..range.end) {

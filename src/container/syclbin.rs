@@ -1,7 +1,8 @@
 //! Reads SYCLBIN files: device code of SYCL, compiled apart from any program, that programs load while they run.
 //!
 //! A file consists of abstract modules, whose parts are the same kernels for different devices: IR modules, and native
-//! device code images. Version 2 is an offload binary all of whose entries have the image kind 7. Their strings say what each is:
+//! device code images. Version 2 is an offload binary all of whose entries have the image kind 7. Their strings say
+//! what each is:
 //!
 //! | `role` | image | other strings |
 //! |---|---|---|
@@ -10,8 +11,8 @@
 //! | `ir` | length of property sets (8), property sets, code | `am_index`, `ir_type`, `triple` |
 //! | `native` | the same | `am_index`, `arch`, `triple` |
 //!
-//! Abstract modules have the decimal numbers `am_index` from 0 on. Version 1 is the image of an offload binary with one entry of
-//! this kind, or a file of its own:
+//! Abstract modules have the decimal numbers `am_index` from 0 on. Version 1 is the image of an offload binary with one
+//! entry of this kind, or a file of its own:
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
@@ -30,15 +31,16 @@
 //! | +0, +8 | 8 | metadata: offset, size |
 //! | +16, +24 | 8 | code: offset, size |
 //!
-//! Integers are little-endian; offsets of metadata and code count from the start of their table. Metadata are property sets, which are
-//! lines: `[name]`, then `key=1|number` and `key=2|bytes`. The bytes are a length in bits (8 bytes) and the value, six bits in each
-//! character of base64, the lowest ones first, without padding. Metadata of IR modules and native images have the keys `target` (the
-//! triple), `type` (0 SPIR-V, 1 PTX, 2 AMD's bitcode) and `arch`, such as `pvc` or `intel_gpu_pvc`.
+//! Integers are little-endian; offsets of metadata and code count from the start of their table. Metadata are property
+//! sets, which are lines: `[name]`, then `key=1|number` and `key=2|bytes`. The bytes are a length in bits (8 bytes) and
+//! the value, six bits in each character of base64, the lowest ones first, without padding. Metadata of IR modules and
+//! native images have the keys `target` (the triple), `type` (0 SPIR-V, 1 PTX, 2 AMD's bitcode) and `arch`, such as
+//! `pvc` or `intel_gpu_pvc`.
 //!
 //! Sources: SYCLBINDesign.md and PropertySets.md of DPC++, and what its reader and its two writers do, of 2026.
 //!
-//! Rejected: other versions, sizes and offsets beyond the data, metadata that share bytes. Faults of single parts are reported beside the
-//! others.
+//! Rejected: other versions, sizes and offsets beyond the data, metadata that share bytes. Faults of single parts are
+//! reported beside the others.
 
 use std::ops::Range;
 
@@ -319,7 +321,8 @@ impl<'a> Reader<'a> {
         Ok(Contents { entries, faults, len })
     }
 
-    /// The number of IR modules and native images of the abstract module whose header is next. `most` are those of the file.
+    /// The number of IR modules and native images of the abstract module whose header is next. `most` are those of the
+    /// file.
     fn abstract_module(
         &self,
         cursor: &mut Cursor<'_>,

@@ -6,15 +6,15 @@
 //! \n<comment> __CLANG_OFFLOAD_BUNDLE____END__ <entry ID>\n
 //! ```
 //!
-//! The comment is `//`, `#` or `;` by file type. Both newlines of a marker line belong to it, but one newline may end an end
-//! line and begin the next line, and the first line of a file needs none before it. Newlines may be `\r\n`, as version
-//! control may write them. Lines between entries are ignored. Layout: Clang Offload Bundler documentation; writer: byte
-//! for byte that of LLVM 22.1.8.
+//! The comment is `//`, `#` or `;` by file type. Both newlines of a marker line belong to it, but one newline may end
+//! an end line and begin the next line, and the first line of a file needs none before it. Newlines may be `\r\n`, as
+//! version control may write them. Lines between entries are ignored. Layout: Clang Offload Bundler documentation;
+//! writer: byte for byte that of LLVM 22.1.8.
 //!
-//! An entry ends at the end line with its own ID, so that an entry that is itself a bundle is read whole. Without such a
-//! line it ends at the next marker line if that is an end line, as in LLVM. Rejected: a start line without either, and an
-//! entry that holds end lines of other entries, because both would swallow the entries that follow. Content that would
-//! not come back as it was is not written.
+//! An entry ends at the end line with its own ID, so that an entry that is itself a bundle is read whole. Without such
+//! a line it ends at the next marker line if that is an end line, as in LLVM. Rejected: a start line without either,
+//! and an entry that holds end lines of other entries, because both would swallow the entries that follow. Content that
+//! would not come back as it was is not written.
 #![allow(clippy::arithmetic_side_effects, reason = "positions in bytes that are in memory")]
 
 use std::collections::HashMap;
@@ -81,7 +81,8 @@ impl Text {
     /// The pieces of a new text bundle of `members`.
     ///
     /// # Errors
-    /// An error of the kind [`Conflict`](ErrorKind::Conflict) for content with marker lines that would end or begin an entry.
+    /// An error of the kind [`Conflict`](ErrorKind::Conflict) for content with marker lines that would end or begin an
+    /// entry.
     pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         self.check_content(members)?;
         let pieces = members
@@ -430,7 +431,8 @@ mod tests {
         IDS.iter().zip(inputs).map(member).collect()
     }
 
-    /// Without the lines after the one at the offset of the error the contents are refused, and without it they are not.
+    /// Without the lines after the one at the offset of the error the contents are refused, and without it they are
+    /// not.
     fn assert_is_to_blame(error: &Error, contents: &[String]) {
         let index = IDS.iter().position(|id| error.file() == Some(id.as_ref())).unwrap();
         let at = usize::try_from(error.offset().unwrap()).unwrap();

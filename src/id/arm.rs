@@ -4,8 +4,8 @@
 //! character, gives the architecture, even if the version is unknown. Only the sub-architecture requires a known
 //! version, of which the end is enough (`armm` is the M profile of version 6).
 
-/// ARM versions in LLVM's order, each with other spellings of its name (whole text). The first version that ends with the
-/// searched text is used.
+/// ARM versions in LLVM's order, each with other spellings of its name (whole text). The first version that ends with
+/// the searched text is used.
 #[rustfmt::skip]
 const VERSIONS: &[&[&str]] = &[
     &["v4"], &["v4t"], &["v5t", "v5"], &["v5te", "v5e"], &["v5tej"], &["v6", "v6j"], &["v6k", "v6hl"], &["v6t2"],

@@ -12,8 +12,8 @@
 //! Triples of SYCL are those of Intel's DPC++, which LLVM 22 does not know. They may have any number of fields and name
 //! an architecture of DPC++; those of OpenMP may do so too. Such triples are written as they are spelled.
 //!
-//! Other vendors' compilers write IDs of their own kinds: see [`OffloadKind`]. Their triples have three fields, then one
-//! or two dashes, then the target ID. Two dashes are written.
+//! Other vendors' compilers write IDs of their own kinds: see [`OffloadKind`]. Their triples have three fields, then
+//! one or two dashes, then the target ID. Two dashes are written.
 
 /// Implements equality, hash and order of a type by the result of its `key`.
 macro_rules! compared_by_key {
@@ -148,8 +148,8 @@ impl EntryId {
         Self::parse_kind(id, OffloadKind::from_name, is_of_dpcpp)
     }
 
-    /// Parses an entry ID whose kind is one of `kind_of`. Its triple may be one of DPC++ if `is_of_dpcpp` says so of kind and
-    /// triple.
+    /// Parses an entry ID whose kind is one of `kind_of`. Its triple may be one of DPC++ if `is_of_dpcpp` says so of
+    /// kind and triple.
     fn parse_kind(
         id: &str,
         kind_of: impl Fn(&str) -> Option<OffloadKind>,
@@ -377,7 +377,8 @@ fn unknown_error(id: &str, name: &str, kind: Option<OffloadKind>, rest: &str) ->
     }
 }
 
-/// Splits the text after another vendor's kind into a triple of four fields, the last of which is empty, and the target ID.
+/// Splits the text after another vendor's kind into a triple of four fields, the last of which is empty, and the target
+/// ID.
 fn split_vendor_triple(text: &str) -> (String, &str) {
     let mut fields = text.splitn(4, '-');
     let triple: Vec<&str> = fields.by_ref().take(3).collect();

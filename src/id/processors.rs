@@ -29,8 +29,8 @@ pub struct Processor {
     pub kind: ProcessorKind,
     /// Other names of the same processor.
     pub aliases: &'static [&'static str],
-    /// The features that its target IDs may name, followed by `+` or `-`, in the order of canonical target IDs (by name):
-    /// `sramecc` is error correction of on-chip memory, `xnack` replay of memory accesses after a page fault.
+    /// The features that its target IDs may name, followed by `+` or `-`, in the order of canonical target IDs (by
+    /// name): `sramecc` is error correction of on-chip memory, `xnack` replay of memory accesses after a page fault.
     pub features: &'static [&'static str],
     /// Bits 0 to 7 of the flags of its ELF files; `None` if it is not an AMD GPU.
     pub elf_number: Option<u8>,

@@ -1,6 +1,7 @@
 //! Names under which GPUs are sold, and their processors.
 //!
-//! A product is in the table if its vendor says which processor it has. Names that vendors used for several processors, such as RTX 4000, are not.
+//! A product is in the table if its vendor says which processor it has. Names that vendors used for several processors,
+//! such as RTX 4000, are not.
 //!
 //! | vendor | source |
 //! |---|---|
@@ -8,9 +9,9 @@
 //! | NVIDIA | NVIDIA's pages "CUDA GPU Compute Capability" and "Legacy CUDA GPU Compute Capability" (2026); GTX 16xx: "GeForce GTX 16 Series", which has the processors of its architecture, Turing |
 //! | Intel | the devices of Intel's Compute Runtime (2026); names as `ocloc` writes them, see `code/intel_gpu.rs` |
 
-/// The processor of a product: `gfx942` for MI300X, `sm_90` for H100. Case, separators and words that only tell the vendor, the
-/// kind of device (NVIDIA, GeForce, Radeon, GPU), its form or its memory (SXM4, 80GB) do not count, so that names are known as `nvidia-smi`,
-/// `rocminfo` and `amd-smi` print them. None if the name is not known.
+/// The processor of a product: `gfx942` for MI300X, `sm_90` for H100. Case, separators and words that only tell the
+/// vendor, the kind of device (NVIDIA, GeForce, Radeon, GPU), its form or its memory (SXM4, 80GB) do not count, so that
+/// names are known as `nvidia-smi`, `rocminfo` and `amd-smi` print them. None if the name is not known.
 ///
 /// ```
 /// use offload_bundle::id::products;

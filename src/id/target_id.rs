@@ -60,8 +60,8 @@ pub enum FeatureError {
 }
 
 impl TargetId {
-    /// Parses a target ID of a triple with the [architecture](super::triple::Triple::arch) `arch`. An unknown processor keeps its name. Features are not
-    /// compared with the processor: see [`TargetId::check_features`].
+    /// Parses a target ID of a triple with the [architecture](super::triple::Triple::arch) `arch`. An unknown processor
+    /// keeps its name. Features are not compared with the processor: see [`TargetId::check_features`].
     ///
     /// # Errors
     /// [`FeatureError`] for a feature without sign, a repeated feature, or features without a processor.

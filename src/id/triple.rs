@@ -139,8 +139,8 @@ fn default_format(arch: &str, os: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Text; architecture, its version, vendor, system, environment, format, each `-` if LLVM does not know it. From LLVM
-    /// 22.1.8.
+    /// Text; architecture, its version, vendor, system, environment, format, each `-` if LLVM does not know it. From
+    /// LLVM 22.1.8.
     const PARSED: &[(&str, &str)] = &[
         ("x86_64-unknown-linux-gnu", "x86_64 - - linux gnu elf"),
         ("amdgcn-amd-amdhsa--gfx90a", "amdgcn - amd amdhsa - elf"),

@@ -11,15 +11,16 @@
 //! - No `str`, `bool` or enum borrows mapped bytes. Numbers are copied out of them, and text is copied before it is
 //!   checked (`bytes::text`; a lint refuses the functions that would not copy).
 //! - Safe code compares every index with the length of the slice, which does not change with the file.
-//! - The decoders of zstd and zlib read from the file itself, while it is open, and not from the mapping. Only the search for
-//!   the end of a version 1 zstd frame gets the mapping: zstd compares the size of each block with the remaining length.
+//! - The decoders of zstd and zlib read from the file itself, while it is open, and not from the mapping. Only the
+//!   search for the end of a version 1 zstd frame gets the mapping: zstd compares the size of each block with the
+//!   remaining length.
 //! - `Input::ensure_unchanged` makes the change an error before any output is put in place.
 //!
 //! As compiled today, changed bytes lead to different results, not to accesses outside the slice. This is evidence, not
 //! proof: tests/hostile/races.rs changes files under all readers.
 //!
-//! Reading after the end of a file that became shorter raises SIGBUS. It ends the process or, with the handler in `sys`,
-//! replaces the bytes by zeros: changed bytes again.
+//! Reading after the end of a file that became shorter raises SIGBUS. It ends the process or, with the handler in
+//! `sys`, replaces the bytes by zeros: changed bytes again.
 #![allow(unsafe_code, reason = "mapping has no safe form")]
 
 use std::fs::File;

@@ -27,7 +27,8 @@ pub struct Inspect {
     pub inflate: bool,
 }
 
-/// The device code of a file. With the feature `serde`, it is serialized as `docs/inspect.schema.json` describes a file.
+/// The device code of a file. With the feature `serde`, it is serialized as `docs/inspect.schema.json` describes a
+/// file.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Inspected {
@@ -124,8 +125,8 @@ impl Inspected {
         Ok(())
     }
 
-    /// In how many bundles of a container each GPU is served: that of a [bundle](BundleInfo::container), or the place of a
-    /// [reference](Self::references).
+    /// In how many bundles of a container each GPU is served: that of a [bundle](BundleInfo::container), or the place
+    /// of a [reference](Self::references).
     pub fn coverage_in(&self, container: &[Step]) -> Option<&Coverage> {
         self.coverage.get(container)
     }

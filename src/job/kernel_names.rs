@@ -11,8 +11,8 @@ use crate::code::kernels::{self, ptx};
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result};
 
-/// Names of kernels, as programs or profilers list them, and of global variables that programs copy to or from. White space in them does not count, nor does `.kd` or `[clone .kd]` at
-/// their end, which AMD's tools add.
+/// Names of kernels, as programs or profilers list them, and of global variables that programs copy to or from. White
+/// space in them does not count, nor does `.kd` or `[clone .kd]` at their end, which AMD's tools add.
 #[derive(Clone, Debug)]
 pub struct KernelNames {
     /// As typed, without duplicates.
@@ -29,15 +29,16 @@ pub struct KernelNames {
 pub type Demangle = fn(&[u8]) -> Option<String>;
 
 impl KernelNames {
-    /// Reads a list with a name in each line, as of [`new`](Self::new). Empty lines, and those that begin with `#`, are passed over.
+    /// Reads a list with a name in each line, as of [`new`](Self::new). Empty lines, and those that begin with `#`, are
+    /// passed over.
     pub fn parse(list: &str, demangle: Demangle) -> Self {
         let lines = list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         Self::new(lines, demangle)
     }
 
     /// Some names. A name is mangled, or it is what `demangle` makes of it; with the wildcards `*`, `?` and `[...]`, it
-    /// stands for all kernels whose whole name matches. In a name that ends with a parenthesis, as the signature of a function
-    /// does, they stand for themselves.
+    /// stands for all kernels whose whole name matches. In a name that ends with a parenthesis, as the signature of a
+    /// function does, they stand for themselves.
     pub fn new<'n>(typed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
         let mut all =
             Self { names: Vec::new(), by_name: HashMap::new(), patterns: Vec::new(), demangle, allow_unused: false };
@@ -86,7 +87,8 @@ impl KernelNames {
         indices
     }
 
-    /// The indices of the names that mean kernels or variables of a code object, and whether it is known to have kernels.
+    /// The indices of the names that mean kernels or variables of a code object, and whether it is known to have
+    /// kernels.
     pub(super) fn in_code(&self, code: &[u8]) -> Result<(Vec<usize>, bool), Malformed> {
         let kernels = kernels::of(code)?;
         let mut names: HashSet<&[u8]> = match ContentKind::of(code) {

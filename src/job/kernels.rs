@@ -23,8 +23,8 @@ use crate::scan::{
 
 /// Lists the kernels of all device code in a file.
 ///
-/// Code objects are inflated as needed. On all processors, code objects that are not compressed are read, of which only the
-/// tables are, and compressed bundles of the file are inflated.
+/// Code objects are inflated as needed. On all processors, code objects that are not compressed are read, of which only
+/// the tables are, and compressed bundles of the file are inflated.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ListKernels {
@@ -72,8 +72,8 @@ impl ListKernels {
         self.run_beside(input, &mut None)
     }
 
-    /// Lists the kernels of an open file, and all of its device code as [`Inspect`](super::Inspect) does, by one search. Compressed
-    /// bundles are inflated where kernels need it. Problems are in the list of kernels.
+    /// Lists the kernels of an open file, and all of its device code as [`Inspect`](super::Inspect) does, by one
+    /// search. Compressed bundles are inflated where kernels need it. Problems are in the list of kernels.
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
@@ -92,9 +92,9 @@ impl ListKernels {
         input.vouch_for(listed)
     }
 
-    /// Lists the kernels by a search that inflates compressed bundles, or by one that leaves them for later, when several
-    /// are inflated at a time. The latter returns none for a file that needs the former: what is inside a compressed bundle,
-    /// beside code objects, only the search itself finds.
+    /// Lists the kernels by a search that inflates compressed bundles, or by one that leaves them for later, when
+    /// several are inflated at a time. The latter returns none for a file that needs the former: what is inside a
+    /// compressed bundle, beside code objects, only the search itself finds.
     fn search(&self, input: &Input, inflate: Inflate, inspected: &mut Option<Inspected>) -> Result<Option<KernelList>> {
         inspected.iter_mut().for_each(|inspected| *inspected = Inspected::new(input));
         let scan = Scan { inflate, checksums: Checksums::None, ..self.scan.clone() };
@@ -177,8 +177,8 @@ impl<'j> Search<'j> {
         Self { job, input, inflate, found: 0, code_objects, problems, others, matches, room, is_incomplete: false }
     }
 
-    /// Whether a search that leaves compressed bundles for later misses something, by a finding: only the search itself limits
-    /// what is inflated of data that was inflated.
+    /// Whether a search that leaves compressed bundles for later misses something, by a finding: only the search itself
+    /// limits what is inflated of data that was inflated.
     fn needs_inflating(&self, finding: &Finding<'_>) -> bool {
         let is_inflated = |place: &Place| *place.origin() == Origin::Inflated;
         let is_inside =
@@ -288,8 +288,8 @@ pub(super) fn of_kernels<T>(code_object: &CodeObject, read: Result<T, Malformed>
     })
 }
 
-/// The rest of what may be listed for a file. The names of the same kernel for several GPUs share memory, and so do equal lists
-/// of arguments.
+/// The rest of what may be listed for a file. The names of the same kernel for several GPUs share memory, and so do
+/// equal lists of arguments.
 pub(super) struct ListRoom {
     names: HashSet<Arc<[u8]>>,
     names_left: Allowance,

@@ -1,5 +1,5 @@
-//! The jobs of our own subcommands: inspect, extract, list kernels, compare, verify, recompress and replace. Each is a struct
-//! with a `run` method.
+//! The jobs of our own subcommands: inspect, extract, list kernels, compare, verify, recompress and replace. Each is a
+//! struct with a `run` method.
 //!
 //! A job accesses only the files that it names, prints nothing, and writes either all of its outputs or none.
 //! Information beyond the result is passed to the observer as [`Event`](crate::Event)s.

@@ -1,9 +1,9 @@
 //! Writes a file again with other bytes in some of its ranges: what `recompress` and `replace` have in common.
 //!
-//! A [`Rewriter`] goes once through the old file, in its order. All that is not skipped is copied as it is, in the kernel
-//! where that can. After new bytes, the rest of the file follows directly ([`skip_until`](Rewriter::skip_until)), as in a
-//! file of bundles or a zip file, or stays at its offset behind a hole ([`leave_room`](Rewriter::leave_room)), as in
-//! programs, whose code has addresses.
+//! A [`Rewriter`] goes once through the old file, in its order. All that is not skipped is copied as it is, in the
+//! kernel where that can. After new bytes, the rest of the file follows directly
+//! ([`skip_until`](Rewriter::skip_until)), as in a file of bundles or a zip file, or stays at its offset behind a hole
+//! ([`leave_room`](Rewriter::leave_room)), as in programs, whose code has addresses.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;

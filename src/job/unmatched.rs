@@ -43,7 +43,8 @@ impl Matches {
     /// Fails if a part of the selection has not matched in any of the files, which are `inputs`.
     ///
     /// # Errors
-    /// An error of the kind [`NotFound`](crate::ErrorKind::NotFound), with the GPUs that the files have code objects for.
+    /// An error of the kind [`NotFound`](crate::ErrorKind::NotFound), with the GPUs that the files have code objects
+    /// for.
     pub fn ensure_all(self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
         let (unmatched, _) = self.matched.unmatched(Wanted::of(selection), &HashSet::new());
         let error = || Error::no_match(inputs, &unmatched, &self.present.into_shown());
@@ -64,16 +65,16 @@ impl<'s> Wanted<'s> {
     }
 }
 
-/// The parts of a selection that have matched a code object so far, by their indices. Kinds are numbered after all targets,
-/// GPUs after all kinds.
+/// The parts of a selection that have matched a code object so far, by their indices. Kinds are numbered after all
+/// targets, GPUs after all kinds.
 #[derive(Debug, Default)]
 pub(super) struct Matched {
     known: HashSet<usize>,
 }
 
 impl Matched {
-    /// Whether a selection matches a code object with this ID, which the runtimes of the GPUs with these indices choose, if
-    /// runtimes choose. Records the parts that match.
+    /// Whether a selection matches a code object with this ID, which the runtimes of the GPUs with these indices
+    /// choose, if runtimes choose. Records the parts that match.
     pub(super) fn takes(&mut self, wanted: Wanted<'_>, id: &KnownId, devices: Option<&[usize]>) -> bool {
         let is_taken = wanted.selection.takes_id(id) && devices.is_none_or(|devices| !devices.is_empty());
         let patterns = count(wanted.selection);

@@ -18,9 +18,9 @@ const MEMBER_MAX: usize = 80;
 
 /// Copies the bytes that each URI names to a file.
 ///
-/// The file is beside that of the URI: its name is the path of the URI, then `-offset<O>-size<S>.co`. Before that stand the
-/// names of the members on the way to inflated bytes, in which only letters, digits and `+-._=` are kept, and after it
-/// `-inflated-offset<O>-inflated-size<S>` for a range of a compressed bundle.
+/// The file is beside that of the URI: its name is the path of the URI, then `-offset<O>-size<S>.co`. Before that stand
+/// the names of the members on the way to inflated bytes, in which only letters, digits and `+-._=` are kept, and after
+/// it `-inflated-offset<O>-inflated-size<S>` for a range of a compressed bundle.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExtractUris {

@@ -1,5 +1,5 @@
-//! The jobs of LLVM's tools: bundle, unbundle, unbundle an archive, list, package, unpackage, and copy what URIs name. Each is a
-//! struct with a `run` method, to which all that [`job`](crate::job) says of jobs applies.
+//! The jobs of LLVM's tools: bundle, unbundle, unbundle an archive, list, package, unpackage, and copy what URIs name.
+//! Each is a struct with a `run` method, to which all that [`job`](crate::job) says of jobs applies.
 
 mod aside;
 mod bundle;

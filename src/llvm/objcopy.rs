@@ -45,8 +45,8 @@ impl BundleFiles {
 }
 
 impl Unbundle {
-    /// Returns the arguments with which LLVM 22.1.8 would run llvm-objcopy, for a fat object whose host is requested. Writes
-    /// the code objects of a file that is not a fat object.
+    /// Returns the arguments with which LLVM 22.1.8 would run llvm-objcopy, for a fat object whose host is requested.
+    /// Writes the code objects of a file that is not a fat object.
     ///
     /// # Errors
     /// As [`Unbundle::run`].

@@ -29,8 +29,8 @@ pub struct Unbundle {
     pub requests: Vec<(EntryId, PathBuf)>,
     /// The rules of compatibility.
     pub rules: Rules,
-    /// Whether entries may be missing: a request that no entry serves then gets an empty file. A missing host gets a file
-    /// without a bundle as it is, and a fat object without the sections of its bundle.
+    /// Whether entries may be missing: a request that no entry serves then gets an empty file. A missing host gets a
+    /// file without a bundle as it is, and a fat object without the sections of its bundle.
     pub allow_missing: bool,
     /// Whether to report each comparison of an entry with a request as [`Event::Compared`].
     pub explain: bool,
@@ -70,7 +70,8 @@ impl Unbundle {
     ///
     /// # Errors
     /// Any [`Error`]: of the kind [`NotFound`](crate::ErrorKind::NotFound) for missing entries, and
-    /// [`Usage`](crate::ErrorKind::Usage) for one that was requested [by name](EntryId::by_name). All outputs are then unchanged.
+    /// [`Usage`](crate::ErrorKind::Usage) for one that was requested [by name](EntryId::by_name). All outputs are then
+    /// unchanged.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         self.run_on(&self.open()?, observer)
     }
@@ -146,8 +147,8 @@ impl Unbundle {
         Ok(complete)
     }
 
-    /// Copies the code of a host that no entry has to name: all of a file without a bundle, and a fat object without the
-    /// sections of its bundle. Returns whether the file is one of these.
+    /// Copies the code of a host that no entry has to name: all of a file without a bundle, and a fat object without
+    /// the sections of its bundle. Returns whether the file is one of these.
     fn copy_host(&self, input: &Input, is_bundle: bool, output: &mut Output) -> Result<bool> {
         if is_bundle && self.file_type != FileType::Object {
             return Ok(false);

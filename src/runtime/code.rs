@@ -112,8 +112,8 @@ impl Code {
         }
     }
 
-    /// The code of an entry, whether runtimes find it there or not: LTO-IR is compiled for as many GPUs as PTX is. None if the target
-    /// of the entry does not tell for which GPUs it is.
+    /// The code of an entry, whether runtimes find it there or not: LTO-IR is compiled for as many GPUs as PTX is. None
+    /// if the target of the entry does not tell for which GPUs it is.
     pub(crate) fn compiled_for(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         match content {
             Some(ContentKind::Bundle | ContentKind::FatBinary) => None,

@@ -18,9 +18,9 @@ const KINDS_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
 
 /// The bundles of a file, or of several, by the GPUs that they serve.
 ///
-/// Offload binaries at one place count as one bundle, one for each source file and offload kind; so does all code in kpack
-/// archives that one wrapper of a library loads. Code objects without a bundle and device images of SYCL are not counted: each of them need not serve every
-/// GPU.
+/// Offload binaries at one place count as one bundle, one for each source file and offload kind; so does all code in
+/// kpack archives that one wrapper of a library loads. Code objects without a bundle and device images of SYCL are not
+/// counted: each of them need not serve every GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     bundles: BTreeMap<BundleKind, usize>,
@@ -117,8 +117,8 @@ impl Coverage {
         (!is_too_much).then(|| devices.iter().map(|device| served(device, &kinds)).collect())
     }
 
-    /// The GPUs for which any bundle has code, by name, and in how many bundles each is served. None if there are too many
-    /// to compare.
+    /// The GPUs for which any bundle has code, by name, and in how many bundles each is served. None if there are too
+    /// many to compare.
     pub fn gpus(&self) -> Option<Vec<(Device, Served)>> {
         let kinds = self.kinds();
         let codes: HashSet<&Code> = kinds.iter().flat_map(|(kind, _)| &kind.codes).collect();

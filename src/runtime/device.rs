@@ -5,9 +5,9 @@
 //! | AMD's | of the same processor, whose features are off or on as those of the GPU or left open, the first in the bundle; of its generic target, likewise; SPIR-V |
 //! | NVIDIA's | machine code of the same major version and of the same minor version or an earlier one, the latest first; PTX of the same version or an earlier one |
 //!
-//! NVIDIA's code with the suffix `a` runs on one version only, with the suffix `f` on GPUs of the same family: those of the
-//! same major version, and of the same minor version or a later one. Embedded GPUs (Tegra) take machine code for their own
-//! version only.
+//! NVIDIA's code with the suffix `a` runs on one version only, with the suffix `f` on GPUs of the same family: those of
+//! the same major version, and of the same minor version or a later one. Embedded GPUs (Tegra) take machine code for
+//! their own version only.
 //!
 //! Sources: CLR's `hip_fatbin.cpp` of ROCm 7 and comgr's rules for features; NVIDIA's CUDA C++ Programming Guide on
 //! binary and PTX compatibility, and the documentation of nvcc on GPU families, of CUDA 13.
@@ -108,7 +108,8 @@ impl Device {
         Ok(Self { name, settings })
     }
 
-    /// Parses a list of names, separated by commas, semicolons or white space. `sm_90+ptx` stands for `sm_90` and `compute_90`.
+    /// Parses a list of names, separated by commas, semicolons or white space. `sm_90+ptx` stands for `sm_90` and
+    /// `compute_90`.
     ///
     /// # Errors
     /// As [`parse`](Self::parse), for the first name that is not that of a GPU.
@@ -160,8 +161,9 @@ impl Device {
         Code::named(target).is_some_and(|code| self.takes(&code))
     }
 
-    /// The GPUs that the name stands for, whatever code its suffix or generic target calls for: a GPU of compute capability 9.0 runs
-    /// `sm_90a` and `sm_90`, a processor of a generic target has code of its own too, and bitcode is compiled for its processor.
+    /// The GPUs that the name stands for, whatever code its suffix or generic target calls for: a GPU of compute
+    /// capability 9.0 runs `sm_90a` and `sm_90`, a processor of a generic target has code of its own too, and bitcode
+    /// is compiled for its processor.
     pub(crate) fn gpus(&self) -> Self {
         let gpus = self.settings.iter().flat_map(|setting| match setting {
             Setting::Nvidia(sm) => vec![Setting::Nvidia(Sm { suffix: Suffix::None, ..*sm })],
@@ -341,8 +343,8 @@ impl Setting {
 }
 
 impl Sm {
-    /// How far the architecture of some code is behind that of a GPU on which it runs. `is_same_line` says whether that GPU
-    /// takes code of all earlier versions of its line.
+    /// How far the architecture of some code is behind that of a GPU on which it runs. `is_same_line` says whether that
+    /// GPU takes code of all earlier versions of its line.
     fn distance_to(self, gpu: Self, is_same_line: bool) -> Option<u32> {
         let is_same = self.number == gpu.number;
         let is_family = is_same || (self.capability().0 == gpu.capability().0 && is_same_line);

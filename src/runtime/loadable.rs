@@ -1,9 +1,9 @@
 //! The bundles that HIP's runtime can load.
 //!
 //! The length of a plain bundle is not recorded, so the runtime gives comgr the first 4096 bytes. Comgr looks for
-//! entries there, and fails at the first one that is not described completely. Of a compressed bundle, the runtime gives
-//! comgr as many bytes as are recorded, and reads that size as a number of 32 bits in every version. It asks for the kind
-//! `hipv4`, which comgr takes as compatible with `hip`. Sources, as of ROCm 7: `PopulateCodeObjectMap` and
+//! entries there, and fails at the first one that is not described completely. Of a compressed bundle, the runtime
+//! gives comgr as many bytes as are recorded, and reads that size as a number of 32 bits in every version. It asks for
+//! the kind `hipv4`, which comgr takes as compatible with `hip`. Sources, as of ROCm 7: `PopulateCodeObjectMap` and
 //! `UncompressAndPopulateCodeObject` in CLR, `lookUpCodeObject` and `AMDGPUCompiler::unbundle` in comgr.
 
 use crate::code::ContentKind;

@@ -15,14 +15,15 @@ use crate::scan::{CodeObject, Finding, Format, Found, Place, Scan};
 pub struct Loaded {
     /// The code object.
     pub code_object: CodeObject,
-    /// The GPUs on which it is loaded, by their indices in the list that was asked for. A GPU whose name leaves features open may
-    /// load several code objects of a bundle.
+    /// The GPUs on which it is loaded, by their indices in the list that was asked for. A GPU whose name leaves
+    /// features open may load several code objects of a bundle.
     pub devices: Vec<usize>,
 }
 
-/// The code objects of a file that runtimes load on some GPUs, in the order of a search: for each GPU the best of every bundle, by the
-/// [rules of its vendor](Device). Names mean GPUs: `sm_90a` is the GPU `sm_90`, and `gfx11-generic` stands for all processors of that
-/// target. What is loaded of a bundle may depend on a later one: offload binaries at one place are one choice.
+/// The code objects of a file that runtimes load on some GPUs, in the order of a search: for each GPU the best of every
+/// bundle, by the [rules of its vendor](Device). Names mean GPUs: `sm_90a` is the GPU `sm_90`, and `gfx11-generic`
+/// stands for all processors of that target. What is loaded of a bundle may depend on a later one: offload binaries at
+/// one place are one choice.
 ///
 /// ```
 /// use offload_bundle::runtime::{self, Device};
@@ -49,8 +50,8 @@ pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -
     Ok(loaded.into_iter().map(|(_, loaded)| loaded).collect())
 }
 
-/// Chooses the code objects that runtimes load on some GPUs, as a search finds them. It returns each with its position in the
-/// search as soon as that is known: offload binaries at one place are one choice.
+/// Chooses the code objects that runtimes load on some GPUs, as a search finds them. It returns each with its position
+/// in the search as soon as that is known: offload binaries at one place are one choice.
 pub(crate) struct Loader {
     /// The [GPUs](Device::gpus) of each name.
     devices: Vec<Device>,

@@ -1,7 +1,7 @@
 //! Inflates parts of a file before their turn, on all processors.
 //!
-//! Large ones go to temporary files. If these have less free room than twice what is inflated at a time, or there is no room for one,
-//! all others are inflated in their turn: what is found in them may need room too.
+//! Large ones go to temporary files. If these have less free room than twice what is inflated at a time, or there is no
+//! room for one, all others are inflated in their turn: what is found in them may need room too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, iter};
@@ -18,8 +18,8 @@ const LARGE: u64 = 1 << 20;
 /// What was inflated, with a number by which its turn is found.
 type Numbered<T> = (u64, Result<T>);
 
-/// Calls `inflate` for items that are large, and passes the results to `consume`, in order. The items have their inflated sizes;
-/// those that together exceed `budget` are left out, to be reported in their turn.
+/// Calls `inflate` for items that are large, and passes the results to `consume`, in order. The items have their
+/// inflated sizes; those that together exceed `budget` are left out, to be reported in their turn.
 pub(super) fn inflate<I: Send, T: Send, R>(
     items: impl Iterator<Item = (u64, I)>,
     budget: u64,

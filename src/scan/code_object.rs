@@ -140,8 +140,8 @@ impl CodeObject {
         short_name(&self.id, ID_MAX)
     }
 
-    /// The target of the code object in one word, safe to print on a terminal: the target ID, or else `host`, the triple or
-    /// the whole ID.
+    /// The target of the code object in one word, safe to print on a terminal: the target ID, or else `host`, the
+    /// triple or the whole ID.
     pub fn target(&self) -> String {
         let Some(id) = self.entry_id() else { return self.shown_id() };
         if id.kind() == OffloadKind::Host && self.bundle.format != Format::CodeObject {
@@ -196,7 +196,8 @@ impl KnownId {
         Self { shown: short_name(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
     }
 
-    /// The name by which a selection of target IDs would select it: the target ID, or else the whole ID; none for host code.
+    /// The name by which a selection of target IDs would select it: the target ID, or else the whole ID; none for host
+    /// code.
     pub(crate) fn target(&self) -> Option<String> {
         let target = self.parsed.as_ref().map(|id| id.target_id().to_string()).filter(|target| !target.is_empty());
         (!self.is_host()).then(|| target.unwrap_or_else(|| self.shown.clone()))
@@ -382,8 +383,8 @@ impl<'f> CodeObjectRef<'f> {
         self.recorded_kind().filter(|_| self.cuda().is_some() || self.packed().is_some()).or_else(head)
     }
 
-    /// Its first bytes, up to [`ContentKind::HEAD_LEN`]; none if finding them out needs more inflating than the search was
-    /// asked to do. Of a compressed device image, they are inflated.
+    /// Its first bytes, up to [`ContentKind::HEAD_LEN`]; none if finding them out needs more inflating than the search
+    /// was asked to do. Of a compressed device image, they are inflated.
     pub(super) fn head(&self) -> Option<Cow<'f, [u8]>> {
         match self.packed().filter(|_| self.format == Format::DeviceImages) {
             Some(packed) => packed.head(self.bundle.whole()?, ContentKind::HEAD_LEN).map(Cow::Owned),
@@ -435,8 +436,8 @@ impl<'f> CodeObjectRef<'f> {
         self.bundle.write_to(self.index, out)
     }
 
-    /// The code object as it is stored: its bytes, or its compressed form if it is compressed on its own. None if its bundle is
-    /// compressed, or it has to be restored.
+    /// The code object as it is stored: its bytes, or its compressed form if it is compressed on its own. None if its
+    /// bundle is compressed, or it has to be restored.
     pub(crate) fn stored_bytes(&self) -> Option<Slice<'f>> {
         let packed = || self.bundle.whole().filter(|_| self.bundle.compressed.is_none())?.range(&self.packed()?.stored);
         self.in_place().or_else(packed)
@@ -447,8 +448,8 @@ impl<'f> CodeObjectRef<'f> {
         self.bundle.in_place(self.index)
     }
 
-    /// The URI, as [`Place::uri`]; none if the bytes are not contiguous, if the searched bytes are not from a file, or if the
-    /// code object is compressed with others and was not inflated.
+    /// The URI, as [`Place::uri`]; none if the bytes are not contiguous, if the searched bytes are not from a file, or
+    /// if the code object is compressed with others and was not inflated.
     ///
     /// # Errors
     /// Those of [`Place::uri`].

@@ -1,8 +1,8 @@
 //! Searches kpack archives, and finds those of a split library as ROCm's loader does.
 //!
 //! The loader has the target ID of a device, and tries it with all subsets of its features in place of `@GFXARCH@`. A
-//! search has no device, so it takes all archives whose names have a target ID there. Paths are relative to the directory
-//! of the library, after symbolic links. Source: ROCm's loader of August 2026.
+//! search has no device, so it takes all archives whose names have a target ID there. Paths are relative to the
+//! directory of the library, after symbolic links. Source: ROCm's loader of August 2026.
 //!
 //! Not searched: directories with more than 100,000 entries, and archives after the first 256 of a reference.
 
@@ -211,8 +211,8 @@ impl Walk<'_, '_, '_> {
         self.tell(1, at, Finding::Kpack { place: at.place, archive: &archive })
     }
 
-    /// Reports a library whose device code is in kpack archives, and the code in those that exist. `at` is the section with
-    /// the reference.
+    /// Reports a library whose device code is in kpack archives, and the code in those that exist. `at` is the section
+    /// with the reference.
     pub(super) fn split(&mut self, library: &Place, at: Spot<'_>, wrappers: Option<Slice<'_>>) -> Result<()> {
         let section = at.data;
         let wrappers = wrappers.map_or(&[][..], |wrappers| wrappers.bytes());

@@ -15,13 +15,13 @@
 //!
 //! Formats that are recognised but not read (disk images and others) are reported by name.
 //!
-//! Bundles in other sections are found through the wrappers that register them. A [deep](Scan::deep) search finds device
-//! code at any offset of any file.
+//! Bundles in other sections are found through the wrappers that register them. A [deep](Scan::deep) search finds
+//! device code at any offset of any file.
 //!
-//! A code object that is itself a bundle, an offload binary or a fatbin is searched too. Only headers are read: the beginning of
-//! a compressed bundle is inflated, and the whole of a compressed member if it begins like one of the above. Broken
-//! parts are reported as findings, and the search continues with the rest, up to a cost limit that depends on the size
-//! of the file.
+//! A code object that is itself a bundle, an offload binary or a fatbin is searched too. Only headers are read: the
+//! beginning of a compressed bundle is inflated, and the whole of a compressed member if it begins like one of the
+//! above. Broken parts are reported as findings, and the search continues with the rest, up to a cost limit that
+//! depends on the size of the file.
 //!
 //! # Which GPUs does a file carry code for?
 //!
@@ -113,8 +113,8 @@ pub struct Scan {
     /// to [`nested`](Limits::nested) bytes or 1040 times the size of the file, whichever is more, and to 250,000
     /// bundles, code objects and faults.
     pub limits: Limits,
-    /// How the kpack archives of a split library are found, which are searched too; none if they are not. The library has to
-    /// be an [`Input`](crate::io::Input) of a file.
+    /// How the kpack archives of a split library are found, which are searched too; none if they are not. The library
+    /// has to be an [`Input`](crate::io::Input) of a file.
     pub follow: Option<Arc<Follow>>,
 }
 
@@ -261,8 +261,8 @@ mod tests {
         words
     }
 
-    /// A file of a magic alone, or of one with zeros after it, is broken, or a format that is not read; one that lacks a
-    /// byte of the magic has no device code, as has a text that begins with the magic.
+    /// A file of a magic alone, or of one with zeros after it, is broken, or a format that is not read; one that lacks
+    /// a byte of the magic has no device code, as has a text that begins with the magic.
     #[test]
     #[cfg_attr(miri, ignore = "decompresses")]
     fn a_magic_alone_is_a_fault_and_a_text_is_not() {

@@ -2,10 +2,10 @@
 //!
 //! - Wrappers in `.hipFatBinSegment` may point at bundles in any section, such as `.rodata`. They are followed if there
 //!   are more wrappers than bundles in the sections of the file, because finding their addresses takes all relocations.
-//! - A [deep](super::Scan::deep) search looks for the first bytes of containers, ELF files for GPUs, SPIR-V and PTX, at any
-//!   offset. Programs also mention these bytes, so that only what can be read counts: a container with entries, an ELF
-//!   file whose tables and content lie inside the data, a SPIR-V module whose functions end, PTX that is complete. Nothing is
-//!   looked for inside of what was found.
+//! - A [deep](super::Scan::deep) search looks for the first bytes of containers, ELF files for GPUs, SPIR-V and PTX, at
+//!   any offset. Programs also mention these bytes, so that only what can be read counts: a container with entries, an
+//!   ELF file whose tables and content lie inside the data, a SPIR-V module whose functions end, PTX that is complete.
+//!   Nothing is looked for inside of what was found.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -74,8 +74,9 @@ pub(crate) fn sources(data: &[u8]) -> HashMap<u64, String> {
 }
 
 impl Walk<'_, '_, '_> {
-    /// Searches sections of an object that are not made for device code: those of data, and those into which its wrappers
-    /// point. `found` is the number of bundles in its sections for them; images of `tables` were found already.
+    /// Searches sections of an object that are not made for device code: those of data, and those into which its
+    /// wrappers point. `found` is the number of bundles in its sections for them; images of `tables` were found
+    /// already.
     pub(super) fn other_sections(
         &mut self,
         object: Spot<'_>,
@@ -111,7 +112,8 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Whether wrappers of an object may point at bundles outside of its sections for bundles, which have `found` of them.
+    /// Whether wrappers of an object may point at bundles outside of its sections for bundles, which have `found` of
+    /// them.
     fn may_lack(&self, data: Slice<'_>, sections: &Sections, found: u64) -> bool {
         let wrappers = sections.chosen.iter().filter(|section| section.holds == Holds::Wrappers(Wrapped::Bundle));
         let count = |section: &ChosenSection<Holds>| {
@@ -220,8 +222,8 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Reports the container or code object at the start of some data, counts it in `index` and returns its length, or that of
-    /// text in which there is none; none if it cannot be read.
+    /// Reports the container or code object at the start of some data, counts it in `index` and returns its length, or
+    /// that of text in which there is none; none if it cannot be read.
     fn found_at(&mut self, at: Spot<'_>, index: &mut usize, lead: Lead) -> Result<Option<u64>> {
         let rest = at.data;
         let magic = Magic::identify(slice(rest.bytes(), 0, HEAD).unwrap_or(rest.bytes()));
@@ -323,8 +325,8 @@ fn hits(finders: &[Finder<'_>], block: &[u8]) -> Vec<u64> {
     hits
 }
 
-/// Whether the fields after the magic may be those of a container. This costs next to nothing, and leaves out almost all
-/// that is not one.
+/// Whether the fields after the magic may be those of a container. This costs next to nothing, and leaves out almost
+/// all that is not one.
 fn is_plausible(magic: Magic, data: &[u8]) -> bool {
     let after = |magic: &[u8]| Cursor::new(tail(data, len_u64(magic)).unwrap_or_default(), 0);
     let what = "a field";

@@ -1,9 +1,9 @@
-//! Finds the sections of an ELF or PE file whose bundles are to be rewritten, and refuses those that share bytes with other
-//! sections.
+//! Finds the sections of an ELF or PE file whose bundles are to be rewritten, and refuses those that share bytes with
+//! other sections.
 //!
 //! No linker writes such files. Rewriting the bundles would change the bytes of the other section, or of the tables of
-//! headers, symbols or the signature. Several device code sections with exactly the same range count as one. A section without bytes in the file
-//! (`SHT_NOBITS`) shares none.
+//! headers, symbols or the signature. Several device code sections with exactly the same range count as one. A section
+//! without bytes in the file (`SHT_NOBITS`) shares none.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -40,7 +40,8 @@ const BUNDLES: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBi
 /// The same of objects in which they may move. Readers look for offload binaries directly one after another.
 const MOVABLE: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary, Magic::OffloadBinary];
 
-/// The sections of an ELF or PE file that begin with a bundle or a fatbin, in the order of their offsets, each range once.
+/// The sections of an ELF or PE file that begin with a bundle or a fatbin, in the order of their offsets, each range
+/// once.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] if one of them shares bytes with another section or with a table,

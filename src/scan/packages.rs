@@ -1,9 +1,9 @@
-//! Searches packages: files that are compressed as a whole, and the archives that are usually in them: tar, cpio (also in
-//! RPM packages), the kernels of AOTriton, and zip files in any of these.
+//! Searches packages: files that are compressed as a whole, and the archives that are usually in them: tar, cpio (also
+//! in RPM packages), the kernels of AOTriton, and zip files in any of these.
 //!
 //! They are read once, from start to end. A member that may hold device code is kept in a temporary file, unless it is
-//! small; others are read over. So the memory and the space that are needed are those of the largest member. (Of a zip file,
-//! as many large members are inflated at a time as there are processors, at most 8, and one may wait.)
+//! small; others are read over. So the memory and the space that are needed are those of the largest member. (Of a zip
+//! file, as many large members are inflated at a time as there are processors, at most 8, and one may wait.)
 
 use std::io::{self, BufReader, Cursor, Read};
 use std::mem;
@@ -72,8 +72,8 @@ impl Walk<'_, '_, '_> {
         self.stream_after(head, at, stream)
     }
 
-    /// Searches data of which the first bytes are read already. If they end with a fault, it is reported, here or by what
-    /// reads them.
+    /// Searches data of which the first bytes are read already. If they end with a fault, it is reported, here or by
+    /// what reads them.
     fn stream_after(&mut self, head: Head, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
         let Head { bytes, mut fault } = head;
         if let Some(fault) = fault.take_if(|_| stream.size.is_some()) {
@@ -299,8 +299,8 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Reads over the zeros after a cpio archive, which fill up blocks. Returns the first bytes after them, as many as a magic
-    /// has: another archive may follow, as in the initramfs of Linux. None if nothing follows that can be read.
+    /// Reads over the zeros after a cpio archive, which fill up blocks. Returns the first bytes after them, as many as
+    /// a magic has: another archive may follow, as in the initramfs of Linux. None if nothing follows that can be read.
     fn after_cpio(
         &mut self,
         at: Spot<'_>,
@@ -421,8 +421,8 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Searches a member of an archive, of whose content and padding `stored` bytes follow, if the walk leads to it. Returns whether
-    /// the next one can be read.
+    /// Searches a member of an archive, of whose content and padding `stored` bytes follow, if the walk leads to it.
+    /// Returns whether the next one can be read.
     fn member<R: Read>(
         &mut self,
         at: Spot<'_>,
@@ -450,7 +450,8 @@ impl Walk<'_, '_, '_> {
         self.stream(at, Stream { reader, size: Some(size), is_charged: true, is_source: false })
     }
 
-    /// Charges a member of an archive, of whose content and padding `stored` bytes follow. Returns whether it can be read.
+    /// Charges a member of an archive, of whose content and padding `stored` bytes follow. Returns whether it can be
+    /// read.
     fn begin_member(&mut self, at: Spot<'_>, name_len: u64, stored: u64, room: &ReadRoom) -> Result<bool> {
         room.give_exactly(stored);
         self.spend(at, total([stored, HEADER, name_len]))

@@ -42,7 +42,8 @@ pub enum Origin {
 pub struct Place {
     file: PathBuf,
     steps: Vec<Step>,
-    /// For each step, its number among those with the same name from the same place, counted from 1; 0 if it is not known.
+    /// For each step, its number among those with the same name from the same place, counted from 1; 0 if it is not
+    /// known.
     numbers: Vec<u64>,
     /// The file that holds the bytes, perhaps compressed, if it is not the searched one.
     beside: Option<PathBuf>,
@@ -198,13 +199,13 @@ impl Place {
         level.is_some_and(|level| name.as_deref() == Some(&level.name) && number == Some(level.number))
     }
 
-    /// The [URI](Uri) of a range of bytes at this place or, with `inflated`, of a range in the compressed bundle at `range`.
-    /// None if the search did not number the steps to the place, because there are too many, or if the searched bytes are
-    /// those of a URI themselves, in which these have no URI.
+    /// The [URI](Uri) of a range of bytes at this place or, with `inflated`, of a range in the compressed bundle at
+    /// `range`. None if the search did not number the steps to the place, because there are too many, or if the
+    /// searched bytes are those of a URI themselves, in which these have no URI.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has a relative path, and the system does not report the current
-    /// directory.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has a relative path, and the system does not report the
+    /// current directory.
     pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<Option<Uri>> {
         let way: Vec<Level> = self.way().map(|(name, number)| Level { name: name.into_owned(), number }).collect();
         if way.iter().any(|level| level.number == 0) {

@@ -20,8 +20,8 @@ use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::{Input, Slice};
 use crate::parallel;
 
-/// How often the bytes of a bundle may be read as code objects, which may share them. Hosts of fat objects share bytes with their
-/// bundle.
+/// How often the bytes of a bundle may be read as code objects, which may share them. Hosts of fat objects share bytes
+/// with their bundle.
 const SHARED_MAX: u64 = 4;
 
 /// What was read of a code object, by its index among those that were asked for; or an error, with its place.
@@ -59,8 +59,8 @@ impl Shared {
 }
 
 impl CodeObject {
-    /// The code object as it is stored in `input`, the file that was searched: its bytes, or its compressed form if it is
-    /// compressed on its own. None if its bundle is compressed, or not in the file, or if it has to be restored.
+    /// The code object as it is stored in `input`, the file that was searched: its bytes, or its compressed form if it
+    /// is compressed on its own. None if its bundle is compressed, or not in the file, or if it has to be restored.
     pub(crate) fn stored_in<'i>(&self, input: &'i Input) -> Option<Slice<'i>> {
         let rest = self.bundle.rest_of(input.as_slice()).filter(|_| self.bundle.is_in(input))?;
         match self.part()? {
@@ -104,7 +104,8 @@ pub(crate) struct ReadList<K, C> {
 }
 
 impl<K, C: Borrow<CodeObject>> ReadList<K, C> {
-    /// Adds a code object: of the bundle that is being visited, or one that was visited before in data that has not ended.
+    /// Adds a code object: of the bundle that is being visited, or one that was visited before in data that has not
+    /// ended.
     pub(crate) fn add(&mut self, visited: Option<&Found<'_>>, wanted: (K, C)) {
         let code_object = code_object_of(&wanted);
         let index = code_object.entry;
@@ -129,12 +130,14 @@ pub(crate) enum Reading<'f, K, C, R> {
 /// What is done with what happens, and whether the search goes on.
 pub(crate) type EachReading<'e, K, C, R> = dyn FnMut(Reading<'_, K, C, R>) -> Result<ControlFlow<()>> + 'e;
 
-/// What a part of a search is about: the bundle of some wanted code objects with their indices in it, or why it cannot be read.
+/// What a part of a search is about: the bundle of some wanted code objects with their indices in it, or why it cannot
+/// be read.
 pub(crate) type Together<'b, K, C> = (Result<&'b Bundle<'b>>, Vec<(usize, (K, C))>);
 
 impl Scan {
-    /// Searches a file, and reads the code objects that are wanted of it, all with `read`: those of inflated bundles during the
-    /// visit, all others at the end of the data that has them, on all processors. `weight` is that of [`read`](Self::read).
+    /// Searches a file, and reads the code objects that are wanted of it, all with `read`: those of inflated bundles
+    /// during the visit, all others at the end of the data that has them, on all processors. `weight` is that of
+    /// [`read`](Self::read).
     ///
     /// # Errors
     /// Those of the search, and of `each`.
@@ -221,12 +224,12 @@ impl Scan {
         bundle.unwrap_or_else(|| Err(Error::malformed(data.path(), gone())))
     }
 
-    /// Reads the contents of code objects that a search of `input` with the same settings has found. `work` makes something
-    /// of each. What is compressed together is inflated once, and all processors are used; what is not in the file itself, but in
-    /// members of zip files and packages, takes another search of these. `weight` estimates the memory that a
-    /// result takes, in units of a few hundred bytes: while results of more than 100,000 wait, nothing else is read. `take` gets the
-    /// results of what was read together, first those of the file, in order; what it breaks off is not read. If a bundle cannot
-    /// be inflated, that is an error of the first of its code objects.
+    /// Reads the contents of code objects that a search of `input` with the same settings has found. `work` makes
+    /// something of each. What is compressed together is inflated once, and all processors are used; what is not in the
+    /// file itself, but in members of zip files and packages, takes another search of these. `weight` estimates the
+    /// memory that a result takes, in units of a few hundred bytes: while results of more than 100,000 wait, nothing
+    /// else is read. `take` gets the results of what was read together, first those of the file, in order; what it
+    /// breaks off is not read. If a bundle cannot be inflated, that is an error of the first of its code objects.
     ///
     /// # Errors
     /// Those of another search.
@@ -312,7 +315,8 @@ fn indexed<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<(usize, (K, C))
     wanted.into_iter().map(|wanted| (code_object_of(&wanted).entry, wanted)).collect()
 }
 
-/// What is read together of some data: for each bundle, what is compressed together, and what has to be inflated or restored.
+/// What is read together of some data: for each bundle, what is compressed together, and what has to be inflated or
+/// restored.
 fn tasks<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, C)>> {
     let (mut tasks, mut together) = (Vec::<Vec<(K, C)>>::new(), HashMap::new());
     for wanted in wanted {

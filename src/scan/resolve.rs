@@ -28,15 +28,16 @@ impl Resolved<'_> {
 }
 
 impl Uri {
-    /// The URI that stands in the place of a path; none for the path of an existing file, and for one that does not begin as
-    /// URIs do.
+    /// The URI that stands in the place of a path; none for the path of an existing file, and for one that does not
+    /// begin as URIs do.
     pub(super) fn of_path(path: &Path) -> Option<Result<Self>> {
         let uri = path.as_os_str();
         let is_uri = [SCHEME, MEMORY].into_iter().any(|scheme| uri.as_encoded_bytes().starts_with(scheme));
         (is_uri && !path.exists()).then(|| Self::parse(uri))
     }
 
-    /// Opens a file with `open` or, if `path` is a URI, copies the bytes that it names. The path of the input is the URI.
+    /// Opens a file with `open` or, if `path` is a URI, copies the bytes that it names. The path of the input is the
+    /// URI.
     ///
     /// # Errors
     /// Those of `open`, [`parse`](Self::parse) and [`resolve`](Self::resolve), that the file has changed, and

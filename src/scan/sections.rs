@@ -16,8 +16,8 @@
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
 //! | `.rodata`, `.lrodata`, `.data`; `.rdata` in PE, of linked files | data of a program, searched for code objects and containers of them |
 //!
-//! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2026.2; rocm-kpack of February 2026; public documents for MetaX,
-//! Moore Threads, Enflame and Cray, of whose files there are no samples.
+//! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2026.2; rocm-kpack of February 2026; public documents for
+//! MetaX, Moore Threads, Enflame and Cray, of whose files there are no samples.
 //!
 //! LLVM's packager looks for offload binaries only, in fewer places: see [`of_packager`].
 //!
@@ -148,8 +148,8 @@ pub(super) struct Sections {
     pub(super) count: u64,
     /// The names of sections for bundles or offload binaries that have no content in the file.
     pub(super) empty: Vec<Vec<u8>>,
-    /// Sections of data with content, in the order of the section table, and all others with content, if they were asked
-    /// for. A fault in their headers does not matter.
+    /// Sections of data with content, in the order of the section table, and all others with content, if they were
+    /// asked for. A fault in their headers does not matter.
     pub(super) others: Vec<ChosenSection<Holds>>,
     /// Why some sections cannot be identified.
     pub(super) hidden: Option<Malformed>,
@@ -209,7 +209,8 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
     Ok(Sections { chosen, is_linked, count, empty, others, hidden })
 }
 
-/// A section without the zeros before a container: parts into which `recompress` split the section of a PE file begin at pages.
+/// A section without the zeros before a container: parts into which `recompress` split the section of a PE file begin
+/// at pages.
 pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
     const PAGE: usize = 4096;
     let is_padded = |content: &&[u8]| content.first() == Some(&0) && Magic::identify(data) == Magic::Pe;

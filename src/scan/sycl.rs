@@ -1,7 +1,7 @@
 //! Finds the device images of programs that Intel's DPC++ has linked, and names each.
 //!
-//! An image has no ID of its own. Its offload kind and triple are those in the name of its section, or else SYCL and the
-//! triple of its content, which [`sycl::triple`] tells:
+//! An image has no ID of its own. Its offload kind and triple are those in the name of its section, or else SYCL and
+//! the triple of its content, which [`sycl::triple`] tells:
 //!
 //! | content | triple |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | bundle, ELF file for AMD GPUs | `amdgcn-amd-amdhsa` |
 //! | bitcode | its own |
 //!
-//! An ELF file for one Intel GPU adds its name as the target ID: `sycl-spir64_gen-unknown-unknown--pvc`. The members of an
-//! archive are searched like those of any archive.
+//! An ELF file for one Intel GPU adds its name as the target ID: `sycl-spir64_gen-unknown-unknown--pvc`. The members of
+//! an archive are searched like those of any archive.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;

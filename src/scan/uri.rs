@@ -1,5 +1,5 @@
-//! URIs of code objects, as ROCm's debuggers and profilers and LLVM 23's `llvm-extract-bundle-entry` write them, and the
-//! bytes that they name.
+//! URIs of code objects, as ROCm's debuggers and profilers and LLVM 23's `llvm-extract-bundle-entry` write them, and
+//! the bytes that they name.
 //!
 //! ```text
 //! uri     = "file://" path [ ("#" | "?") field { "&" field } ]
@@ -8,11 +8,12 @@
 //! number  = decimal, hexadecimal after "0x", or octal after "0"
 //! ```
 //!
-//! `path` and `name` are percent-encoded. Without a range, the whole file is meant. The fields of the second line are ours:
+//! `path` and `name` are percent-encoded. Without a range, the whole file is meant. The fields of the second line are
+//! ours:
 //!
-//! - each `member` is a step to data that had to be inflated, from the file on: the name of a member, a section or a bundle
-//!   entry, and, if several have the same name, which of them, counted from 1. `offset` then counts from the start of that
-//!   data;
+//! - each `member` is a step to data that had to be inflated, from the file on: the name of a member, a section or a
+//!   bundle entry, and, if several have the same name, which of them, counted from 1. `offset` then counts from the
+//!   start of that data;
 //! - `inflated-offset` and `inflated-size` are a range of what the compressed bundle at `offset` inflates to.
 
 use std::ffi::OsStr;
@@ -116,8 +117,8 @@ impl Uri {
         &self.path
     }
 
-    /// The steps to the inflated data that holds the bytes, from the file on: the name of each, and which of that name it
-    /// is, counted from 1.
+    /// The steps to the inflated data that holds the bytes, from the file on: the name of each, and which of that name
+    /// it is, counted from 1.
     pub fn members(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.way.iter().map(|level| (level.name.as_slice(), level.number))
     }

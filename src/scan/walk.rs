@@ -116,8 +116,8 @@ pub(crate) fn is_zip(data: Slice<'_>) -> bool {
     magic == Magic::Zip || zip_after(&Place::of_file(data.path()), data, magic).is_some()
 }
 
-/// The start of a zip file after a file or member of another format, if that may be followed by anything: the last member
-/// of an archive may be a zip file too.
+/// The start of a zip file after a file or member of another format, if that may be followed by anything: the last
+/// member of an archive may be a zip file too.
 fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
     let comment = match place.steps().last() {
         None => zip::COMMENT_MAX,

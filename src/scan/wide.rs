@@ -1,4 +1,5 @@
-//! Chooses the reader of bundles by their first bytes. The form, which `-type` selects in the bundler, is detected by content here.
+//! Chooses the reader of bundles by their first bytes. The form, which `-type` selects in the bundler, is detected by
+//! content here.
 
 use super::found::Format;
 use crate::bytes::{Bounds, len_u64};

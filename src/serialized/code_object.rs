@@ -27,32 +27,34 @@ serialized_as!(CodeObject => Fields, Argument => ArgumentFields);
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema), schemars(rename = "CodeObject"))]
 struct Fields<'c> {
-    /// The path of the file, as named on the command line or found in a directory. Bytes that are not UTF-8 are replaced by U+FFFD, so
-    /// such a path cannot be opened; `uri` has every byte.
+    /// The path of the file, as named on the command line or found in a directory. Bytes that are not UTF-8 are
+    /// replaced by U+FFFD, so such a path cannot be opened; `uri` has every byte.
     path: Cow<'c, str>,
     #[serde(flatten)]
     bundle: BundleFields<'c>,
-    /// The offset of the bundle from the start of the file, or from the start of the innermost inflated data, such as a deflated member
-    /// of a zip file.
+    /// The offset of the bundle from the start of the file, or from the start of the innermost inflated data, such as a
+    /// deflated member of a zip file.
     bundle_offset: u64,
-    /// The size of the bundle, as it is stored: compressed, if it is. For code objects in a kpack archive, the size of the archive.
+    /// The size of the bundle, as it is stored: compressed, if it is. For code objects in a kpack archive, the size of
+    /// the archive.
     bundle_size: u64,
-    /// The offset of the code object from the start of the file, which is `origin` if that is not null. Null if its bytes are not in the
-    /// file as they are: in a compressed bundle, in a deflated member, in bitcode, in several pieces, or if the code object is compressed
-    /// in a fatbin or kpack archive.
+    /// The offset of the code object from the start of the file, which is `origin` if that is not null. Null if its
+    /// bytes are not in the file as they are: in a compressed bundle, in a deflated member, in bitcode, in several
+    /// pieces, or if the code object is compressed in a fatbin or kpack archive.
     offset: Option<u64>,
     /// The inflated size of the code object.
     size: u64,
-    /// The size of the code object, as it is stored in its bundle. Code objects of a fatbin that are compressed together each have a share
-    /// by their size. Null if the bundle is compressed as a whole.
+    /// The size of the code object, as it is stored in its bundle. Code objects of a fatbin that are compressed
+    /// together each have a share by their size. Null if the bundle is compressed as a whole.
     stored_size: Option<u64>,
-    /// The compression of the bundle or, in a fatbin or kpack archive, of the code object. Null if it is not compressed.
+    /// The compression of the bundle or, in a fatbin or kpack archive, of the code object. Null if it is not
+    /// compressed.
     compressed: Option<Compressed>,
-    /// The offset of the code object from the start of the inflated bundle or, in a fatbin, of the data that is compressed together. Null
-    /// if it is not compressed, or in several pieces.
+    /// The offset of the code object from the start of the inflated bundle or, in a fatbin, of the data that is
+    /// compressed together. Null if it is not compressed, or in several pieces.
     inflated_offset: Option<u64>,
-    /// The bundle entry ID as recorded; for a code object without a bundle, triple and target ID. Control characters, and all bytes of an
-    /// ID that is not UTF-8, are escaped as in C.
+    /// The bundle entry ID as recorded; for a code object without a bundle, triple and target ID. Control characters,
+    /// and all bytes of an ID that is not UTF-8, are escaped as in C.
     entry_id: String,
     /// The offload kind in the entry ID. Null if the ID is not valid, and for a code object without a bundle.
     #[cfg_attr(test, schemars(schema_with = "tests::kinds"))]
@@ -61,20 +63,23 @@ struct Fields<'c> {
     triple: Option<String>,
     /// The target ID in the entry ID: processor and features, such as `gfx90a:xnack+`. Null if it has none.
     target_id: Option<String>,
-    /// The target ID that the code object records, as ELF files for GPUs do. Null if it records none, or if too little of a compressed
-    /// bundle was inflated (`--inflate` inflates all of it).
+    /// The target ID that the code object records, as ELF files for GPUs do. Null if it records none, or if too little
+    /// of a compressed bundle was inflated (`--inflate` inflates all of it).
     recorded_target_id: Option<&'c str>,
-    /// The kind of the content, by its first bytes. Null if too little of a compressed bundle was inflated (`--inflate` inflates all of it).
+    /// The kind of the content, by its first bytes. Null if too little of a compressed bundle was inflated (`--inflate`
+    /// inflates all of it).
     #[cfg_attr(test, schemars(schema_with = "tests::content_kinds"))]
     image_kind: Option<&'static str>,
-    /// The name of the source file, if a fatbin records it, otherwise null. A name of more than 200 characters is cut and ends in `...`.
+    /// The name of the source file, if a fatbin records it, otherwise null. A name of more than 200 characters is cut
+    /// and ends in `...`.
     source: Option<&'c str>,
-    /// `file://<absolute path>#offset=<n>&size=<n>`, as ROCm's debuggers and profilers name code objects. In a compressed bundle, offset
-    /// and size are those of the bundle, and `&inflated-offset=<n>&inflated-size=<n>` follow. If data on the way had to be inflated, a
-    /// field `member=<name>&` for each step to it (a member, a section or a bundle entry; `member=<name>;<n>` for the n-th of that name)
-    /// is before `offset`, which counts from the start of the inflated data. For a code object that is compressed on its own, as in a
-    /// fatbin, its entry is the last step. Null if the code object is in several pieces, if its compression is not known, or if its end is
-    /// found only by inflating (`inspect --inflate`).
+    /// `file://<absolute path>#offset=<n>&size=<n>`, as ROCm's debuggers and profilers name code objects. In a
+    /// compressed bundle, offset and size are those of the bundle, and `&inflated-offset=<n>&inflated-size=<n>` follow.
+    /// If data on the way had to be inflated, a field `member=<name>&` for each step to it (a member, a section or a
+    /// bundle entry; `member=<name>;<n>` for the n-th of that name) is before `offset`, which counts from the start of
+    /// the inflated data. For a code object that is compressed on its own, as in a fatbin, its entry is the last step.
+    /// Null if the code object is in several pieces, if its compression is not known, or if its end is found only by
+    /// inflating (`inspect --inflate`).
     uri: UriOf<'c>,
 }
 
@@ -114,13 +119,13 @@ impl<'c> Fields<'c> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 struct BundleFields<'c> {
-    /// The file with the bytes, if that is another one: a member of a thin archive, or a kpack archive to which a library refers.
-    /// Otherwise null.
+    /// The file with the bytes, if that is another one: a member of a thin archive, or a kpack archive to which a
+    /// library refers. Otherwise null.
     origin: Option<Cow<'c, str>>,
     #[serde(flatten)]
     inside: Inside,
-    /// The format that contains the code object. `bundle` is a binary bundle, plain or compressed; `code object` is a GPU ELF file without a
-    /// bundle.
+    /// The format that contains the code object. `bundle` is a binary bundle, plain or compressed; `code object` is a
+    /// GPU ELF file without a bundle.
     #[cfg_attr(test, schemars(schema_with = "tests::formats"))]
     container: &'static str,
     /// The number of the bundle among those at the same place (path, origin, member, section), counted from 0.
@@ -145,8 +150,8 @@ impl<'c> BundleFields<'c> {
 pub(super) struct Location<'c> {
     #[serde(flatten)]
     bundle: BundleFields<'c>,
-    /// The bundle entry ID as recorded; for a code object without a bundle, triple and target ID. Control characters, and all bytes of an
-    /// ID that is not UTF-8, are escaped as in C.
+    /// The bundle entry ID as recorded; for a code object without a bundle, triple and target ID. Control characters,
+    /// and all bytes of an ID that is not UTF-8, are escaped as in C.
     entry_id: String,
 }
 
@@ -190,7 +195,8 @@ struct Compressed {
     /// The version of the header: 1, 2 or 3 of a compressed bundle, 3 of an offload binary, 1 of a fatbin.
     #[cfg_attr(test, schemars(range(min = 1)))]
     format_version: u32,
-    /// The inflated size that the header records: of the bundle or, in a fatbin, of the data that is compressed together.
+    /// The inflated size that the header records: of the bundle or, in a fatbin, of the data that is compressed
+    /// together.
     inflated_size: u64,
 }
 
@@ -213,8 +219,8 @@ struct ArgumentFields {
     offset: Option<u32>,
     /// The size.
     size: Option<u32>,
-    /// The kind, as AMD's metadata names it: `by_value`, `global_buffer`, or a name that begins with `hidden_` for arguments that the
-    /// runtime adds, such as `hidden_hostcall_buffer`. Null for NVIDIA GPUs.
+    /// The kind, as AMD's metadata names it: `by_value`, `global_buffer`, or a name that begins with `hidden_` for
+    /// arguments that the runtime adds, such as `hidden_hostcall_buffer`. Null for NVIDIA GPUs.
     kind: Option<String>,
     /// The name in the source, which clang records for OpenCL C with `-cl-kernel-arg-info`. Null if it is not recorded.
     name: Option<String>,

@@ -50,7 +50,8 @@ impl<F: Serialize, T: Serialize, C: Serialize> Report for DiffReport<'_, F, T, C
 pub struct DiffTotals<'r> {
     /// The GPUs of all code objects, by name.
     pub gpus: Vec<GpuTotal<'r>>,
-    /// The GPUs that fewer bundles of a library serve, with any code that a runtime loads there: all bundles did, or none does any longer.
+    /// The GPUs that fewer bundles of a library serve, with any code that a runtime loads there: all bundles did, or
+    /// none does any longer.
     pub losses: Vec<LostGpu<'r>>,
     /// The numbers of code objects and kernels.
     pub summary: Summary,
@@ -66,11 +67,12 @@ pub struct ComparedFile<'r> {
     old: Option<Cow<'r, str>>,
     /// The path of the new file. Null if there is none.
     new: Option<Cow<'r, str>>,
-    /// The code objects that differ: changed and removed ones in the order of the old file, then added ones in the order of the new file.
+    /// The code objects that differ: changed and removed ones in the order of the old file, then added ones in the
+    /// order of the new file.
     code_objects: &'r [CodeObjectDiff],
-    /// The kernels in these that differ in a number, or are in one file only; none for GPUs that only one of the files has code for. The
-    /// ones that got worse are first: by spills, then scratch memory, registers, shared memory and code size. `--top` limits their number
-    /// in each file.
+    /// The kernels in these that differ in a number, or are in one file only; none for GPUs that only one of the files
+    /// has code for. The ones that got worse are first: by spills, then scratch memory, registers, shared memory and
+    /// code size. `--top` limits their number in each file.
     kernels: Vec<KernelChange<'r>>,
 }
 
@@ -93,7 +95,8 @@ struct CodeObjectChange<'r> {
     /// Whether it is in both files (`changed`), only in the new one (`added`) or only in the old one (`removed`).
     #[cfg_attr(test, schemars(schema_with = "tests::changes"))]
     change: &'static str,
-    /// The target ID in the bundle entry ID, such as `gfx90a:xnack-` or `sm_90`. Otherwise the triple or the bundle entry ID.
+    /// The target ID in the bundle entry ID, such as `gfx90a:xnack-` or `sm_90`. Otherwise the triple or the bundle
+    /// entry ID.
     target_id: &'r str,
     /// The one in the old file. Null if it was added.
     old: Option<Version<'r>>,
@@ -140,13 +143,15 @@ pub struct KernelChange<'r> {
     /// Whether it is in both files (`changed`), only in the new one (`added`) or only in the old one (`removed`).
     #[cfg_attr(test, schemars(schema_with = "tests::changes"))]
     change: &'static str,
-    /// The target ID in the bundle entry ID, such as `gfx90a:xnack-` or `sm_90`. Otherwise the triple or the bundle entry ID.
+    /// The target ID in the bundle entry ID, such as `gfx90a:xnack-` or `sm_90`. Otherwise the triple or the bundle
+    /// entry ID.
     target_id: &'r str,
     #[serde(flatten)]
     name: KernelName<'r>,
     #[serde(flatten)]
     location: Location<'r>,
-    /// Whether it spills more vector or more scalar registers than in the old file; for an added kernel, whether it spills.
+    /// Whether it spills more vector or more scalar registers than in the old file; for an added kernel, whether it
+    /// spills.
     spills_more: bool,
     /// Its numbers in the old file. Null if it was added.
     old: Option<&'r Kernel>,
@@ -173,10 +178,12 @@ impl<'r> KernelChange<'r> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct GpuTotal<'r> {
-    /// The target ID in the bundle entry ID, such as `gfx90a:xnack-` or `sm_90`. Otherwise the triple or the bundle entry ID.
+    /// The target ID in the bundle entry ID, such as `gfx90a:xnack-` or `sm_90`. Otherwise the triple or the bundle
+    /// entry ID.
     pub target_id: &'r str,
-    /// Whether there is code for the GPU only in the old one (`lost`), only in the new one (`gained`), or in both. `replaced`: only one has
-    /// code of this name, but all bundles of the other serve the GPU with other code, such as that for its generic target.
+    /// Whether there is code for the GPU only in the old one (`lost`), only in the new one (`gained`), or in both.
+    /// `replaced`: only one has code of this name, but all bundles of the other serve the GPU with other code, such as
+    /// that for its generic target.
     #[cfg_attr(test, schemars(schema_with = "tests::presences"))]
     pub presence: &'static str,
     /// The numbers of code objects, and their sizes.
@@ -213,11 +220,11 @@ pub struct Summary {
     pub code_objects: Counts,
     /// The numbers of kernels in code objects that differ; `equal` are those whose numbers are the same.
     pub kernels: Counts,
-    /// The number of code objects in compressed bundles that are equal by their recorded hash and size, and were not inflated. 0 without
-    /// `--trust-hashes`.
+    /// The number of code objects in compressed bundles that are equal by their recorded hash and size, and were not
+    /// inflated. 0 without `--trust-hashes`.
     pub equal_by_hash: usize,
-    /// The number of code objects in members of zip files that are equal by their recorded checksum and size, and were read only once. 0
-    /// without `--trust-hashes`.
+    /// The number of code objects in members of zip files that are equal by their recorded checksum and size, and were
+    /// read only once. 0 without `--trust-hashes`.
     pub equal_by_checksum: usize,
 }
 

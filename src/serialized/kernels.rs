@@ -14,14 +14,17 @@ use super::{Report, shown};
 use crate::code::kernels::Kernel;
 use crate::scan::CodeObject;
 
-/// The kernels in files, and the registers and memory that they take. A number that a code object does not record is null.
+/// The kernels in files, and the registers and memory that they take. A number that a code object does not record is
+/// null.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct KernelsReport<K, O, F> {
-    /// The kernels that match `--target`, `--name` and `--hostcall`: in the order of the files and their code objects, or of `--sort`.
+    /// The kernels that match `--target`, `--name` and `--hostcall`: in the order of the files and their code objects,
+    /// or of `--sort`.
     #[cfg_attr(test, schemars(with = "Vec<KernelRow<'_>>"))]
     pub kernels: K,
-    /// The numbers of code objects that match `--target` but have no registers yet, because they are code for a virtual machine.
+    /// The numbers of code objects that match `--target` but have no registers yet, because they are code for a virtual
+    /// machine.
     #[cfg_attr(test, schemars(with = "Vec<OtherCode>"))]
     pub others: O,
     /// The conditions of `--fail-on` that are met. The exit status is 1 if there are any.
@@ -39,8 +42,8 @@ pub struct KernelRow<'r> {
     path: Cow<'r, str>,
     #[serde(flatten)]
     location: Location<'r>,
-    /// The target ID, such as `gfx90a:xnack-` or `sm_90`: of the bundle entry ID or, if that has none, as the code object records it.
-    /// Otherwise the triple or the bundle entry ID.
+    /// The target ID, such as `gfx90a:xnack-` or `sm_90`: of the bundle entry ID or, if that has none, as the code
+    /// object records it. Otherwise the triple or the bundle entry ID.
     target_id: &'r str,
     #[serde(flatten)]
     name: KernelName<'r>,
@@ -69,10 +72,11 @@ impl<'r> KernelRow<'r> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(super) struct KernelName<'r> {
-    /// The name, demangled if it is mangled by the Itanium C++ ABI. A name of more than 16,384 characters is cut and ends in `...`.
+    /// The name, demangled if it is mangled by the Itanium C++ ABI. A name of more than 16,384 characters is cut and
+    /// ends in `...`.
     name: &'r str,
-    /// The name as the code object records it. Bytes that are not printable are escaped. A name of more than 16,384 bytes is cut and ends
-    /// in `...`.
+    /// The name as the code object records it. Bytes that are not printable are escaped. A name of more than 16,384
+    /// bytes is cut and ends in `...`.
     mangled_name: String,
 }
 
@@ -97,11 +101,12 @@ pub struct OtherCode {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Failure {
-    /// The condition: `lost-gpu`, `spill` or `size` of `diff`; `spill`, `scratch`, `hostcall` or a limit such as `vgpr>128` of `kernels`.
+    /// The condition: `lost-gpu`, `spill` or `size` of `diff`; `spill`, `scratch`, `hostcall` or a limit such as
+    /// `vgpr>128` of `kernels`.
     #[cfg_attr(test, schemars(regex(pattern = "^(lost-gpu|spill|size|scratch|hostcall|[a-z]+>[0-9]+)$")))]
     pub condition: String,
-    /// The reason, as a sentence for people. For `kernels`, it has the number of kernels, and the first of them with the URIs of their code
-    /// objects.
+    /// The reason, as a sentence for people. For `kernels`, it has the number of kernels, and the first of them with
+    /// the URIs of their code objects.
     pub reason: String,
 }
 

@@ -70,9 +70,9 @@ pub(crate) fn sum<S: Serializer>(of: &BTreeMap<&str, usize>, serializer: S) -> R
 
 /// A report, with what all have.
 ///
-/// All offsets and sizes are in bytes. The document is UTF-8. Control characters in strings, and characters that change the direction
-/// of text, are written as `\u` escapes. A later release may add fields without changing `version`; `version` changes when a field is
-/// removed or changes its meaning.
+/// All offsets and sizes are in bytes. The document is UTF-8. Control characters in strings, and characters that change
+/// the direction of text, are written as `\u` escapes. A later release may add fields without changing `version`;
+/// `version` changes when a field is removed or changes its meaning.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct Document<R, P> {
@@ -80,8 +80,8 @@ pub struct Document<R, P> {
     version: u32,
     #[serde(flatten)]
     report: R,
-    /// Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1; everything else is
-    /// reported nevertheless.
+    /// Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1;
+    /// everything else is reported nevertheless.
     #[cfg_attr(test, schemars(with = "Vec<String>"))]
     problems: P,
 }
@@ -103,8 +103,8 @@ impl<R: Report, P: Serialize> Document<R, P> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct InspectReport<F> {
-    /// The files that could be opened: in the order of the command line, those of a directory by name. Files without device code are
-    /// included.
+    /// The files that could be opened: in the order of the command line, those of a directory by name. Files without
+    /// device code are included.
     #[cfg_attr(test, schemars(with = "Vec<Inspected>"))]
     pub files: F,
 }
@@ -135,8 +135,8 @@ fn written<S: Serializer>(extracted: &&[Extracted], serializer: S) -> Result<S::
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 struct Written<'r> {
-    /// The file that was written or, with `--dry-run`, would be written. Bytes that are not UTF-8, which the name of the directory may
-    /// have, are replaced by U+FFFD.
+    /// The file that was written or, with `--dry-run`, would be written. Bytes that are not UTF-8, which the name of
+    /// the directory may have, are replaced by U+FFFD.
     file: Cow<'r, str>,
     /// The SHA-256 of the bytes of the file, in lower-case hexadecimal digits.
     #[cfg_attr(test, schemars(with = "String", regex(pattern = "^[0-9a-f]{64}$")))]
@@ -149,8 +149,8 @@ struct Written<'r> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 struct Inside {
-    /// The member of an archive, zip file or package; names of nested members are joined by slashes. For code in a kpack archive, its
-    /// binary key (`lib/librocrand.so.1#0`). Null outside archives.
+    /// The member of an archive, zip file or package; names of nested members are joined by slashes. For code in a
+    /// kpack archive, its binary key (`lib/librocrand.so.1#0`). Null outside archives.
     member: Option<String>,
     /// The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections.
     section: Option<String>,
@@ -166,21 +166,22 @@ impl Inside {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 struct File<'r> {
-    /// The path as named on the command line, or as found in a directory. Bytes that are not UTF-8 are replaced by U+FFFD, so such a
-    /// path cannot be opened; `uri` has every byte.
+    /// The path as named on the command line, or as found in a directory. Bytes that are not UTF-8 are replaced by
+    /// U+FFFD, so such a path cannot be opened; `uri` has every byte.
     path: Cow<'r, str>,
     /// The size of the file in bytes.
     size: u64,
     /// The code objects in file order, including host code and empty ones.
     code_objects: Vec<&'r CodeObject>,
-    /// Parts that are recognised but not read, in file order: device code in other formats, and archives that may contain some.
+    /// Parts that are recognised but not read, in file order: device code in other formats, and archives that may
+    /// contain some.
     unread: &'r [NotRead],
-    /// The number of bundles that a program may load from the file. Offload binaries at one place count as one bundle for each source
-    /// file, and so does the code that one wrapper of a split library loads from kpack archives. Code objects without a bundle and device
-    /// images of SYCL are not counted.
+    /// The number of bundles that a program may load from the file. Offload binaries at one place count as one bundle
+    /// for each source file, and so does the code that one wrapper of a split library loads from kpack archives. Code
+    /// objects without a bundle and device images of SYCL are not counted.
     bundles: usize,
-    /// For each GPU that a bundle has code for, by name: the number of bundles that serve it, with code that a runtime loads there.
-    /// Null if there are too many GPUs and bundles to compare.
+    /// For each GPU that a bundle has code for, by name: the number of bundles that serve it, with code that a runtime
+    /// loads there. Null if there are too many GPUs and bundles to compare.
     coverage: Option<Vec<ServedGpu>>,
     /// The references of split ROCm libraries to the kpack archives with their device code.
     kpack_references: &'r [KpackReference],
@@ -206,8 +207,8 @@ impl<'r> File<'r> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 struct ServedGpu {
-    /// The name of the GPU: a target ID, or an architecture of NVIDIA's. `compute_90` means all GPUs of compute capability 9.0 or later,
-    /// which compile PTX.
+    /// The name of the GPU: a target ID, or an architecture of NVIDIA's. `compute_90` means all GPUs of compute
+    /// capability 9.0 or later, which compile PTX.
     gpu: String,
     #[serde(flatten)]
     served: Served,
@@ -223,8 +224,8 @@ struct Reference<'r> {
     kernel_name: &'r str,
     /// The paths of the archives, relative to the directory of the library. `@GFXARCH@` is replaced by a target ID.
     search_paths: &'r [String],
-    /// The canonical paths of the archives that exist. Null if they were not searched: with `--no-follow`, with `ROCM_KPACK_DISABLE`, and
-    /// for libraries inside other files.
+    /// The canonical paths of the archives that exist. Null if they were not searched: with `--no-follow`, with
+    /// `ROCM_KPACK_DISABLE`, and for libraries inside other files.
     archives: Option<Vec<Cow<'r, str>>>,
 }
 

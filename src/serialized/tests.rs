@@ -61,7 +61,8 @@ pub(super) fn uri(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["string", "null"], "pattern": pattern })
 }
 
-/// Makes schemas those of this project: paragraphs are single lines, links are their texts, and objects may have more fields.
+/// Makes schemas those of this project: paragraphs are single lines, links are their texts, and objects may have more
+/// fields.
 #[derive(Clone)]
 struct Ours;
 

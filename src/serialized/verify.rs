@@ -11,15 +11,16 @@ use crate::job::{Fault, Verified};
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct VerifyReport<F, A, T> {
-    /// The files that could be checked: in the order of the command line, those of a directory by name. Files without device code are
-    /// included.
+    /// The files that could be checked: in the order of the command line, those of a directory by name. Files without
+    /// device code are included.
     #[cfg_attr(test, schemars(with = "Vec<Verified>"))]
     pub files: F,
-    /// The faults that only several files show together: between libraries and the kpack archives with their device code.
+    /// The faults that only several files show together: between libraries and the kpack archives with their device
+    /// code.
     #[cfg_attr(test, schemars(with = "Vec<FaultOfTree>"))]
     pub faults: A,
-    /// The sums over all files. If `bundles` and `code_objects` are 0, nothing was verified, and the exit status is 1 unless
-    /// `--allow-none` is given.
+    /// The sums over all files. If `bundles` and `code_objects` are 0, nothing was verified, and the exit status is 1
+    /// unless `--allow-none` is given.
     #[cfg_attr(test, schemars(with = "VerifyTotal"))]
     pub total: T,
 }

@@ -47,8 +47,8 @@ impl Bomb {
         self
     }
 
-    /// Keeps the files on the disk: in memory, the holes of a mapped file count as memory of whoever reads them. To be called
-    /// before files are added.
+    /// Keeps the files on the disk: in memory, the holes of a mapped file count as memory of whoever reads them. To be
+    /// called before files are added.
     pub fn on_disk(mut self) -> Self {
         self.dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         self

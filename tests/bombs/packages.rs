@@ -111,7 +111,8 @@ fn sizes_that_are_not_there() {
 #[test]
 fn dictionaries_are_believed_as_far_as_the_data() {
     let data = liblzma::encode_all(&b"text"[..], 1).unwrap();
-    // After the header of 12 bytes: the length of the block header, flags, filter, length of its properties, dictionary.
+    // After the header of 12 bytes: the length of the block header, flags, filter, length of its properties,
+    // dictionary.
     assert_eq!(data[12..16], [2, 0, 0x21, 1]);
     for (size, name) in [(35, "an xz dictionary of 768 MiB"), (40, "an xz dictionary of 4 GiB")] {
         let mut data = data.clone();

@@ -242,14 +242,15 @@ impl Clean {
         numbers
     }
 
-    /// The calls at which a kill finds other files than at the call before: those that change a file, and the next ones.
+    /// The calls at which a kill finds other files than at the call before: those that change a file, and the next
+    /// ones.
     fn states(&self) -> Vec<usize> {
         let is_new = |&index: &usize| index == 0 || self.calls[index - 1..=index].iter().any(Call::changes_a_file);
         (0..self.calls.len()).filter(is_new).collect()
     }
 
-    /// The first and the last of the calls that differ only in numbers and in the bytes that they move: an error finds the
-    /// program in the same state at all of them.
+    /// The first and the last of the calls that differ only in numbers and in the bytes that they move: an error finds
+    /// the program in the same state at all of them.
     fn shapes(&self) -> Vec<usize> {
         let mut shapes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for (index, call) in self.calls.iter().enumerate() {
@@ -300,8 +301,8 @@ fn calls(log: &str) -> Vec<Call> {
     calls
 }
 
-/// Runs a scenario on one processor: strace counts the calls of each thread by itself, so that a fault would meet the one that prints
-/// the message too.
+/// Runs a scenario on one processor: strace counts the calls of each thread by itself, so that a fault would meet the
+/// one that prints the message too.
 fn strace(place: &Place, scenario: &Scenario, tool: &Path, options: &[&str]) -> Output {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let (_, allowed) = status.split_once("Cpus_allowed_list:").unwrap();

@@ -1,7 +1,7 @@
 //! AMD's tools on archives that the tests write, and our tool on what theirs write.
 //!
-//! `ROCM_KPACK_TOOLS` is the directory of a checkout of rocm-kpack, `ROCM_KPACK_PYTHON` a Python with the packages msgpack
-//! and zstandard, if `python3` has not got them.
+//! `ROCM_KPACK_TOOLS` is the directory of a checkout of rocm-kpack, `ROCM_KPACK_PYTHON` a Python with the packages
+//! msgpack and zstandard, if `python3` has not got them.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -352,8 +352,8 @@ fn databases_of_kernels_are_named_and_others_are_not() {
     }
 }
 
-/// What lies in several sections, or in a bundle that a wrapper registers, is found once, and broken headers of sections
-/// of data are not faults.
+/// What lies in several sections, or in a bundle that a wrapper registers, is found once, and broken headers of
+/// sections of data are not faults.
 #[test]
 fn code_in_data_is_found_once() {
     let nested = formats::binary(&[(GFX906, &gpu_elf())], 8);

@@ -207,8 +207,8 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The tried offsets up to one: all of a short sample, and fewer of a longer one, most of which is padding or a copy, so
-/// that all samples take the same time; a quarter of them unless `OFFLOAD_COMPLETE=1` is set.
+/// The tried offsets up to one: all of a short sample, and fewer of a longer one, most of which is padding or a copy,
+/// so that all samples take the same time; a quarter of them unless `OFFLOAD_COMPLETE=1` is set.
 fn offsets(data: &[u8], end: usize, width: usize) -> Vec<usize> {
     let step = match data.len() {
         0..300 => 1,

@@ -534,8 +534,8 @@ fn same_arguments(kernel: &Value, printed: &Printed, name: &str) {
     assert_eq!(kernel["dynamic_stack"].as_bool(), stack, "{name}");
 }
 
-/// What `llvm-readelf` prints for a kernel: the values of the metadata by their keys, with the size of the function as `size`, and
-/// those of each argument.
+/// What `llvm-readelf` prints for a kernel: the values of the metadata by their keys, with the size of the function as
+/// `size`, and those of each argument.
 #[derive(Default)]
 struct Printed {
     fields: BTreeMap<String, String>,

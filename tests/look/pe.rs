@@ -426,7 +426,8 @@ fn linked(dir: &Path) -> Vec<&'static str> {
     names
 }
 
-/// A program that prints, as hexadecimal numbers, what `answer` of a library gives, and a hash of each page that is loaded of it.
+/// A program that prints, as hexadecimal numbers, what `answer` of a library gives, and a hash of each page that is
+/// loaded of it.
 const LOADER: &str = r#"
 typedef unsigned long long hash_t;
 typedef unsigned char byte_t;

@@ -6,7 +6,8 @@ use std::process::{Child, Stdio};
 
 use super::*;
 
-/// A command that reads from a pipe, of which it has got the beginning: the end comes when its standard input is closed.
+/// A command that reads from a pipe, of which it has got the beginning: the end comes when its standard input is
+/// closed.
 fn waiting(args: &[&str], stdout: Stdio, stderr: Stdio, term: &str) -> Child {
     let mut command = Command::new(PROGRAM);
     command.args(args).env("TERM", term).stdin(Stdio::piped()).stdout(stdout).stderr(stderr);

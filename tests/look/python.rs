@@ -1,4 +1,5 @@
-//! The Python package `offload_bundle`, over the executable under test. `packaging/test-wheel` tests it as it is installed.
+//! The Python package `offload_bundle`, over the executable under test. `packaging/test-wheel` tests it as it is
+//! installed.
 
 use std::path::Path;
 use std::process::Command;

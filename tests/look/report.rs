@@ -132,7 +132,8 @@ fn opened(browser: &Path, page: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The results of a script that runs when the page is ready: what it pushes to `out`. The policy of the page would forbid it.
+/// The results of a script that runs when the page is ready: what it pushes to `out`. The policy of the page would
+/// forbid it.
 fn scripted(browser: &Path, page: &str, script: &str) -> Vec<Value> {
     let (before, rest) = page.split_once("<meta http-equiv").unwrap();
     let (_, after) = rest.split_once('>').unwrap();

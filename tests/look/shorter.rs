@@ -1,5 +1,5 @@
-//! Libraries and programs that `recompress` makes shorter: loaders, `strip` and other tools take them, the same bytes are
-//! loaded, and all comes back.
+//! Libraries and programs that `recompress` makes shorter: loaders, `strip` and other tools take them, the same bytes
+//! are loaded, and all comes back.
 
 use std::fs;
 use std::process::Command;

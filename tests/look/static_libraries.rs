@@ -1,4 +1,5 @@
-//! `recompress` on relocatable objects and static libraries that clang and LLVM's tools make, and what linkers make of them.
+//! `recompress` on relocatable objects and static libraries that clang and LLVM's tools make, and what linkers make of
+//! them.
 
 use std::fs;
 
@@ -148,7 +149,8 @@ fn the_linker_wrapper_takes_what_is_kept_of_offload_binaries() {
     }
 }
 
-/// Objects of HIP's old driver with code to be linked, for Linux and Windows, in which LLVM's bundler finds what is kept.
+/// Objects of HIP's old driver with code to be linked, for Linux and Windows, in which LLVM's bundler finds what is
+/// kept.
 #[test]
 fn fat_objects_are_linked_as_before() {
     let test = "fat objects after recompress";

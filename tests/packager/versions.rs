@@ -154,7 +154,8 @@ fn large(report: &mut Report, tools: &Tools) {
     report.check(ours.status == 1 && ours.files.len() == 1, || ours.stderr_text());
 }
 
-/// The lines of llvm-objdump of LLVM 23 that describe images: kind of image, architecture, triple, kind of offloading, size.
+/// The lines of llvm-objdump of LLVM 23 that describe images: kind of image, architecture, triple, kind of offloading,
+/// size.
 fn listed_by_23(llvm: &Path, file: &Path) -> Vec<[String; 5]> {
     let run = Command::new(llvm.join("llvm-objdump")).arg("--offloading").arg(file).output().unwrap();
     let text = String::from_utf8(run.stdout).unwrap();

@@ -203,8 +203,8 @@ fn attribute(number: u8, values: &[u32]) -> Vec<u8> {
         .concat()
 }
 
-/// A cubin for sm_80 with kernels, whose arguments take less than 64 KiB. Spills, scalar and accumulation registers are not
-/// recorded.
+/// A cubin for sm_80 with kernels, whose arguments take less than 64 KiB. Spills, scalar and accumulation registers are
+/// not recorded.
 pub fn cubin(kernels: &[Kernel]) -> Vec<u8> {
     let mut strings = Strings::default();
     let (mut symbols, mut info, mut of_kernels) = (symbol(0, 0, 0, 0, 0), Vec::new(), Vec::new());

@@ -59,8 +59,8 @@ const GENERIC: [(&str, &[&str]); 3] = [
 /// The GPUs that run machine code for others, each of all before it in its row.
 const LINES: [&[u32]; 8] = [&[70, 75], &[72], &[80, 86, 89], &[87], &[90], &[100, 103], &[110], &[120, 121]];
 
-/// Bundles with any code, in any container: in how many a GPU is served, which of them do not serve it, and what is extracted
-/// for it are what a plain reading of the rules says.
+/// Bundles with any code, in any container: in how many a GPU is served, which of them do not serve it, and what is
+/// extracted for it are what a plain reading of the rules says.
 pub fn coverage(data: &[u8]) {
     let mut choices = Choices::new(data);
     let is_amd = choices.below(2) == 0;

@@ -12,8 +12,8 @@ use super::said;
 use super::search::LIMITS;
 
 /// Any bytes that begin like a fatbin are fatbins, or errors. In all packings (the method they use, LZ4, zstd, plain),
-/// they hold the same code objects, with the same IDs and sources in the same order; packed by the method they use, they are not larger. Doing
-/// it again with a given method changes nothing.
+/// they hold the same code objects, with the same IDs and sources in the same order; packed by the method they use,
+/// they are not larger. Doing it again with a given method changes nothing.
 ///
 /// Other bytes decide on a fatbin that is written. Its code objects come back as they are, and it can be written in all
 /// packings. Without PTX and compression, it is restored byte for byte.

@@ -9,8 +9,8 @@ use super::search::LIMITS;
 use super::search::leads_elsewhere;
 use super::sources::Sources;
 
-/// Any bytes are read as a code object, as metadata of one, and as a file with code objects: with the same kernels in two
-/// runs, or an error. Each kernel has a name from the bytes.
+/// Any bytes are read as a code object, as metadata of one, and as a file with code objects: with the same kernels in
+/// two runs, or an error. Each kernel has a name from the bytes.
 ///
 /// The kernels of a code object that is written from decisions come back with all of their numbers.
 pub fn kernels(data: &[u8]) {

@@ -10,8 +10,8 @@ use super::kpacks::{self, Archive, Code, Scheme, Value};
 use super::said;
 use super::search::LIMITS;
 
-/// Any bytes that begin like a kpack archive are an archive, or an error with a place in them. Its code objects are inside
-/// it, share no bytes, and are not more than 100,000. A search finds the same, and can read or reports each.
+/// Any bytes that begin like a kpack archive are an archive, or an error with a place in them. Its code objects are
+/// inside it, share no bytes, and are not more than 100,000. A search finds the same, and can read or reports each.
 ///
 /// Other bytes decide on an archive that is written, and on a reference. Both are read as they were written. Damage to
 /// the archive adds no code object that can be read.

@@ -45,7 +45,8 @@ impl<'s> Section<'s> {
         Self { kind: SHT_NOTE, ..self }
     }
 
-    /// A table of this type: with the number of a section that it refers to, another number, and the length of an entry.
+    /// A table of this type: with the number of a section that it refers to, another number, and the length of an
+    /// entry.
     pub fn table(self, kind: u32, link: usize, info: usize, entry_len: usize) -> Self {
         Self { kind, table: [link, info, entry_len], align: 8, ..self }
     }

@@ -13,8 +13,8 @@ const NAME_MAX: Duration = Duration::from_secs(5);
 /// The most bytes of a shown name for each byte of the mangled one.
 const GROWTH_MAX: usize = 64;
 
-/// Names that any bytes may be are demangled, one for each line, in a time that is bounded for each, to a text that is in
-/// proportion to it.
+/// Names that any bytes may be are demangled, one for each line, in a time that is bounded for each, to a text that is
+/// in proportion to it.
 pub fn names(data: &[u8]) {
     let demangler = Demangler::default();
     for name in data.split(|&byte| byte == b'\n') {

@@ -31,9 +31,9 @@ const INFLATED_MAX: usize = 8 << 20;
 /// in between.
 ///
 /// A program keeps its length, each bundle its offset, and zeros follow it up to its old end. Every byte outside of
-/// bundles is unchanged. The same holds for addresses in a PE file, which may become shorter. In a relocatable object, all sections but
-/// those of bundles, symbols and relocations keep their bytes, and what leads to a bundle leads to it. In a wheel, the bytes become the
-/// same. Nothing becomes larger, unless it is made plain.
+/// bundles is unchanged. The same holds for addresses in a PE file, which may become shorter. In a relocatable object,
+/// all sections but those of bundles, symbols and relocations keep their bytes, and what leads to a bundle leads to it.
+/// In a wheel, the bytes become the same. Nothing becomes larger, unless it is made plain.
 pub fn recompress(data: &[u8]) {
     let digest = digest(data);
     let mut choices = Choices::new(&digest);
@@ -191,8 +191,8 @@ struct Loaded {
     stored: Range<u64>,
 }
 
-/// The sections of a PE file, and what is in memory from the first one on; none if sections share addresses, or if that is
-/// too much.
+/// The sections of a PE file, and what is in memory from the first one on; none if sections share addresses, or if that
+/// is too much.
 fn loaded_sections(data: &[u8]) -> Option<(Vec<Loaded>, Vec<u8>)> {
     let (mut sections, mut memory) = (Vec::new(), Vec::new());
     let (table, debug) = pe_headers(data)?;
@@ -309,8 +309,8 @@ type Content = (Vec<u8>, Option<Vec<u8>>);
 struct Held {
     /// The byte range of each bundle.
     bundles: Vec<Range<u64>>,
-    /// The IDs and contents of each bundle with code objects. An empty text bundle is omitted. Some code objects in fatbins
-    /// cannot be read, and stay as they are.
+    /// The IDs and contents of each bundle with code objects. An empty text bundle is omitted. Some code objects in
+    /// fatbins cannot be read, and stay as they are.
     contents: Vec<Vec<Content>>,
     /// Whether there are fatbins.
     has_fatbins: bool,

@@ -35,11 +35,13 @@ const IDS: [&str; 4] = [
 const RULES: [Rule; 4] = [Rule::Readable, Rule::Trailing, Rule::Overlap, Rule::EntryId];
 
 /// In any bytes, or in bundles, fatbins and offload binaries of them, on their own or in a library, an archive or a zip
-/// file, a code object gets another content: or there is an error, and all files are as they were. Then it has just that
-/// content. The IDs of all code objects, their order and the bytes of all others are the same, and there is no new fault.
+/// file, a code object gets another content: or there is an error, and all files are as they were. Then it has just
+/// that content. The IDs of all code objects, their order and the bytes of all others are the same, and there is no new
+/// fault.
 ///
-/// Unless forced, the new content is of the same kind as the old one. After it is put back, all code objects are the same as at the start, unless what is compressed has no room any more, or the
-/// old content has faults itself or is not what its fatbin says.
+/// Unless forced, the new content is of the same kind as the old one. After it is put back, all code objects are the
+/// same as at the start, unless what is compressed has no room any more, or the old content has faults itself or is not
+/// what its fatbin says.
 pub fn replace(data: &[u8]) {
     let digests = [b"1", b"2", b"3"].map(|salt| digest(&[data, salt].concat())).concat();
     let mut choices = Choices::new(&digests);

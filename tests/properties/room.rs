@@ -36,7 +36,8 @@ impl Room {
         self.path("in")
     }
 
-    /// Checks that an error is about the input, perhaps a place in it, or about a file that it names and that is missing.
+    /// Checks that an error is about the input, perhaps a place in it, or about a file that it names and that is
+    /// missing.
     pub(super) fn holds_fault(&self, error: &Error) {
         let is_known = |file: &Path| file == self.input() || error.kind() == offload_bundle::ErrorKind::Referred;
         assert!(error.file().is_none_or(is_known), "{:?}: {error}", error.file());

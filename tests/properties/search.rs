@@ -153,16 +153,16 @@ pub(super) fn leads_elsewhere(sources: &Sources<'_>) -> bool {
 }
 
 /// Any bytes are searched, with the same result in two runs. Each code object is inside its bundle, and the bundle
-/// inside the file. A code object in place has the bytes of the file at its range. Its URI leads to its bytes, wherever they are. All other
-/// code objects inflate from the file.
+/// inside the file. A code object in place has the bytes of the file at its range. Its URI leads to its bytes, wherever
+/// they are. All other code objects inflate from the file.
 ///
 /// What is known of a code object after a search is enough to read it again, whatever it lies in.
 ///
 /// Places, IDs and URIs contain no control characters. There are at most 250,000 bundles and code objects.
 ///
 /// A search that inflates everything finds the same bundles with the same IDs as one that inflates only headers, and
-/// additionally those in compressed bundles. If the former finds no fault, neither does the latter. All of this also holds
-/// for deep searches, which find all that other searches find.
+/// additionally those in compressed bundles. If the former finds no fault, neither does the latter. All of this also
+/// holds for deep searches, which find all that other searches find.
 pub fn search(data: &[u8]) {
     let sources = Sources::nested(data);
     if leads_elsewhere(&sources) {

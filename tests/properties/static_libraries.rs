@@ -22,11 +22,13 @@ use super::wheels::{code_objects, is_searched_as_before};
 const IDS: [&str; 3] =
     ["host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx906", "hip-amdgcn-amd-amdhsa--gfx90a"];
 
-/// Bytes decide on relocatable objects with bundles, fatbins and offload binaries, in an archive of one of the dialects, and on what is kept of them.
+/// Bytes decide on relocatable objects with bundles, fatbins and offload binaries, in an archive of one of the
+/// dialects, and on what is kept of them.
 ///
-/// Each object becomes what it becomes alone. In it, everything but device code, symbols and relocations has the same bytes and the same
-/// alignment. Each symbol and each relocation leads to the same bundle, and symbols have its size; one that leads into the middle of a bundle is an error.
-/// Of the archive, the order, the names and the headers stay, and each symbol of the index leads to the same member. Plain code comes back.
+/// Each object becomes what it becomes alone. In it, everything but device code, symbols and relocations has the same
+/// bytes and the same alignment. Each symbol and each relocation leads to the same bundle, and symbols have its size;
+/// one that leads into the middle of a bundle is an error. Of the archive, the order, the names and the headers stay,
+/// and each symbol of the index leads to the same member. Plain code comes back.
 pub fn static_library(data: &[u8]) {
     let choices = &mut Choices::new(data);
     let mut change =
@@ -76,7 +78,8 @@ pub fn static_library(data: &[u8]) {
     assert!(change.keep.is_some() || back.is_some_and(|back| back == library), "plain code does not come back");
 }
 
-/// If any archive is recompressed, a search finds the same code objects in the same members, whose headers and symbols stay.
+/// If any archive is recompressed, a search finds the same code objects in the same members, whose headers and symbols
+/// stay.
 pub(super) fn as_it_is(data: &[u8], change: &Change) {
     is_searched_as_before(data, change, |output, _, change| {
         assert!(change.compression.is_none() || output.len() <= data.len(), "larger than before");
@@ -84,8 +87,8 @@ pub(super) fn as_it_is(data: &[u8], change: &Change) {
     });
 }
 
-/// What is in a relocatable object beside its device code is the same as before, and in the same order; if its bundles are known,
-/// symbols and relocations lead to them.
+/// What is in a relocatable object beside its device code is the same as before, and in the same order; if its bundles
+/// are known, symbols and relocations lead to them.
 pub(super) fn is_followed(before: &[u8], after: &[u8]) {
     let (Some(before), Some(after)) = (Held::of(before), Held::of(after)) else { return };
     assert_eq!(before.sections.len(), after.sections.len(), "other sections");

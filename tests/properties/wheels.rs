@@ -23,8 +23,8 @@ const RECORD: &str = "a-1.dist-info/RECORD";
 /// The maximum number of compared bytes of code objects.
 const COMPARED_MAX: usize = 8 << 20;
 
-/// In a wheel, these bytes become what they become alone, unless the member would not be smaller then. All other members keep their bytes, `RECORD` is right, and doing
-/// it again changes nothing.
+/// In a wheel, these bytes become what they become alone, unless the member would not be smaller then. All other
+/// members keep their bytes, `RECORD` is right, and doing it again changes nothing.
 pub(super) fn as_a_member(data: &[u8], change: &Change) {
     let digest = digest(&[data, b"wheel"].concat());
     let mut choices = Choices::new(&digest);
@@ -87,7 +87,8 @@ pub(super) fn as_it_is(data: &[u8], change: &Change) {
     });
 }
 
-/// If a file is recompressed, a search finds the same code objects in the same members, and doing it again changes nothing.
+/// If a file is recompressed, a search finds the same code objects in the same members, and doing it again changes
+/// nothing.
 pub(super) fn is_searched_as_before(data: &[u8], change: &Change, check: impl Fn(&[u8], &Recompressed, &Change)) {
     let room = Room::with(data);
     let change = Change { compression: change.compression, ..Change::default() };

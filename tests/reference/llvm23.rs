@@ -1,5 +1,5 @@
-//! What LLVM 23's bundler does otherwise than LLVM 22's. Each rule turns its outcome back into that of LLVM 22, which is
-//! then compared with ours by the rules of `rules.rs`.
+//! What LLVM 23's bundler does otherwise than LLVM 22's. Each rule turns its outcome back into that of LLVM 22, which
+//! is then compared with ours by the rules of `rules.rs`.
 
 use offload_bundle::id::{EntryId, processors};
 

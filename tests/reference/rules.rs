@@ -295,8 +295,8 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
 
 const SUBCOMMANDS: &str = "inspect, extract, kernels, diff, verify, recompress, replace, report, completions, man, help, package, extract-bundle-entry";
 
-/// Our outcome without what explains the subcommands, if that is in an allowed place: a list at the end of a help text, or
-/// a line at the end of the messages for a command line that is empty, only requests help, or begins with a word.
+/// Our outcome without what explains the subcommands, if that is in an allowed place: a list at the end of a help text,
+/// or a line at the end of the messages for a command line that is empty, only requests help, or begins with a word.
 fn without_subcommands(case: &Case, ours: &Outcome) -> Option<Outcome> {
     let mut rest = ours.clone();
     let help = String::from_utf8_lossy(&ours.stdout);
@@ -411,8 +411,8 @@ fn bundle_as_host(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     missing_allowed && is_bundle && theirs.files.iter().filter(differs).all(whole_input)
 }
 
-/// The case with a newline before the input, if that begins with a start line: what LLVM makes of it is what the input as it
-/// is has to give.
+/// The case with a newline before the input, if that begins with a start line: what LLVM makes of it is what the input
+/// as it is has to give.
 pub fn with_first_newline(case: &Case) -> Option<Case> {
     const COMMENTS: [&str; 3] = ["//", "#", ";"];
     let begins = |line: &[u8]| COMMENTS.iter().any(|comment| line.starts_with(format!("{comment} __CLANG").as_bytes()));

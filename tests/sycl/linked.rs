@@ -1,5 +1,5 @@
-//! Programs with device images as linkers write them: the addresses in their tables are in the section, in relocations with
-//! addend, or in packed relative relocations.
+//! Programs with device images as linkers write them: the addresses in their tables are in the section, in relocations
+//! with addend, or in packed relative relocations.
 
 use crate::machine::memory_directory;
 use std::fs;
@@ -93,7 +93,8 @@ fn images_are_found_however_they_are_linked() {
         );
         assert!(out(&run(&["verify"], &data)).ends_with("4 code objects in 3 bundles, nothing wrong\n"), "{name}");
     }
-    // Of an object that is not linked, each section with the name of an entry is one code object, as for LLVM's bundler.
+    // Of an object that is not linked, each section with the name of an entry is one code object, as for LLVM's
+    // bundler.
     let data = fs::read(dir.path().join("object.o")).unwrap();
     assert_eq!(texts(&listed(&data), "container"), ["fat object", "fat object", "device images"]);
 }

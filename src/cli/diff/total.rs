@@ -73,7 +73,8 @@ impl DiffTotal {
         presences
     }
 
-    /// The GPUs that only the old files have code for, and those that only the new ones have, by the [presences](Self::presences).
+    /// The GPUs that only the old files have code for, and those that only the new ones have, by the
+    /// [presences](Self::presences).
     pub(in crate::cli) fn lost_and_gained(
         &self,
         presences: &HashMap<&str, Presence>,

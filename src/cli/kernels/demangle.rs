@@ -1,8 +1,9 @@
 //! Demangles the names of kernels.
 //!
 //! Names may be hostile: a few bytes can stand for gigabytes of text, because a mangled name refers to its own parts.
-//! The parser limits its recursion; the lengths are limited here, and what makes the parser try everything twice. Limits
-//! are in proportion to the name, and invalid names are counted, so that the names of a file take a time in proportion to it.
+//! The parser limits its recursion; the lengths are limited here, and what makes the parser try everything twice.
+//! Limits are in proportion to the name, and invalid names are counted, so that the names of a file take a time in
+//! proportion to it.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,17 +18,18 @@ const DEMANGLED_MAX: usize = 64 << 10;
 /// The most work for each byte of a name: bytes that are written, and times that something is written, perhaps nothing.
 const WORK_MAX: usize = 64;
 
-/// The depth to which the parser reads, which is enough for 16 template arguments in one another. It reads some parts twice if
-/// what follows them fails, so that each level may double its work: up to half a second for a name that is not valid.
+/// The depth to which the parser reads, which is enough for 16 template arguments in one another. It reads some parts
+/// twice if what follows them fails, so that each level may double its work: up to half a second for a name that is not
+/// valid.
 const DEPTH_MAX: u32 = 96;
 
-/// After this many invalid names in a file, the rest are read to a smaller depth, at which an invalid name takes little time.
-/// Compilers write no invalid names.
+/// After this many invalid names in a file, the rest are read to a smaller depth, at which an invalid name takes little
+/// time. Compilers write no invalid names.
 const INVALID_MAX: usize = 64;
 const DEPTH_AFTER_INVALID: u32 = 40;
 
-/// The most expressions with `new` or `delete` in a name. The parser reads each twice if it fails to read what follows, so
-/// that nested ones double its work. The names of real kernels have none.
+/// The most expressions with `new` or `delete` in a name. The parser reads each twice if it fails to read what follows,
+/// so that nested ones double its work. The names of real kernels have none.
 const NEW_AND_DELETE_MAX: usize = 8;
 
 /// Demangles the names of a file.
@@ -57,9 +59,9 @@ impl Demangler {
     }
 }
 
-/// How often `new` or `delete` may be in a name: never fewer times than the parser reads them. Identifiers, which follow
-/// their length, are skipped, but not after a literal that is not plain: the parser takes it to end at the next `E`, so that
-/// its digits may look like the length of what follows.
+/// How often `new` or `delete` may be in a name: never fewer times than the parser reads them. Identifiers, which
+/// follow their length, are skipped, but not after a literal that is not plain: the parser takes it to end at the next
+/// `E`, so that its digits may look like the length of what follows.
 fn new_and_delete(name: &[u8]) -> usize {
     // A function with internal linkage begins as a literal does.
     let (mut rest, mut before, mut found) = (name.strip_prefix(b"_ZL").unwrap_or(name), b' ', 0_usize);
@@ -74,8 +76,8 @@ fn new_and_delete(name: &[u8]) -> usize {
     found
 }
 
-/// Whether a number is the length of an identifier. It is not after a digit, or after a letter that gives it another meaning,
-/// and if it may be the end of a literal, which is an `E`, or of an index, which is `_`.
+/// Whether a number is the length of an identifier. It is not after a digit, or after a letter that gives it another
+/// meaning, and if it may be the end of a literal, which is an `E`, or of an index, which is `_`.
 fn is_length(text: &[u8], before: u8) -> bool {
     let rest = after(text, |byte| byte.is_ascii_digit());
     let may_be_other =
@@ -85,8 +87,8 @@ fn is_length(text: &[u8], before: u8) -> bool {
         && !matches!(before, b'v' | b'_' | b'.' | b'C' | b'D' | b'F' | b'L' | b'S')
 }
 
-/// Whether an `L` is followed by a mangled name, or by a type of one identifier, of identifiers in a namespace, a builtin or a
-/// substitution, and a number. Everything in these has one meaning.
+/// Whether an `L` is followed by a mangled name, or by a type of one identifier, of identifiers in a namespace, a
+/// builtin or a substitution, and a number. Everything in these has one meaning.
 fn is_plain_literal(text: &[u8]) -> bool {
     let value = match text {
         [b'_', b'Z', ..] => return true,

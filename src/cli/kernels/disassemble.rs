@@ -42,7 +42,8 @@ pub(super) fn contents(rows: &[Row], scan: &Scan, input: &Input) -> offload_bund
     failed.map_or(Ok(contents), Err)
 }
 
-/// Writes the instructions of kernels, after a line that says how they were disassembled, and what the disassembler warns of.
+/// Writes the instructions of kernels, after a line that says how they were disassembled, and what the disassembler
+/// warns of.
 pub(super) fn write(rows: &[Row], contents: &Contents, out: &mut dyn Write) -> anyhow::Result<()> {
     let count = by_code_object(rows).count();
     ensure!(
@@ -89,7 +90,8 @@ impl Disassembler {
         }
     }
 
-    /// The names of kernels for each run. NVIDIA's tool chooses functions by numbers only, so that it prints all of the code object.
+    /// The names of kernels for each run. NVIDIA's tool chooses functions by numbers only, so that it prints all of the
+    /// code object.
     fn names(self, rows: &[Row]) -> anyhow::Result<Vec<Vec<&str>>> {
         let mut runs = vec![Vec::new()];
         let mut len = 0;
@@ -137,7 +139,8 @@ impl Disassembler {
         Err(if failures.is_empty() { anyhow!(package) } else { anyhow!(failures.join("; ")) })
     }
 
-    /// What a disassembler prints for a code object. It reads this from a file without a name where it can, of which nothing is left if both are killed.
+    /// What a disassembler prints for a code object. It reads this from a file without a name where it can, of which
+    /// nothing is left if both are killed.
     fn run_one(self, program: &Path, names: &[&str], code: &[u8]) -> anyhow::Result<Output> {
         let mut command = Command::new(program);
         command.args(self.arguments(names)).stdin(Stdio::null());
@@ -199,7 +202,8 @@ fn version(program: &Path) -> u32 {
     named.or_else(printed).unwrap_or(0)
 }
 
-/// The programs with these names in the `PATH`, and in a directory below the one that a variable names, or below the usual one.
+/// The programs with these names in the `PATH`, and in a directory below the one that a variable names, or below the
+/// usual one.
 fn found(names: &[String], (variable, usual): (&str, &str), below: &str) -> Vec<PathBuf> {
     let directory = env::var_os(variable).filter(|directory| !directory.is_empty()).unwrap_or_else(|| usual.into());
     let installed = Path::new(&directory).join(below);

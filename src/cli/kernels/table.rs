@@ -140,8 +140,8 @@ pub(in crate::cli) fn either<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(
     if old == new { text(new) } else { format!("{} -> {}", text(old), text(new)) }
 }
 
-/// Writes a table of kernels. Columns in which nothing differs from the old file, or without one in which nothing is recorded, are
-/// left out; the column `kept` stays however narrow the terminal is.
+/// Writes a table of kernels. Columns in which nothing differs from the old file, or without one in which nothing is
+/// recorded, are left out; the column `kept` stays however narrow the terminal is.
 pub(in crate::cli) fn table<'r, I: Iterator<Item = Listed<'r>>>(
     rows: impl Fn() -> I,
     place_column: Where,

@@ -1,7 +1,7 @@
 //! Expands response files: an argument `@file` is replaced with the arguments in that file.
 //!
-//! Follows LLVM 22.1.8: GNU quoting, on Windows that of Windows, nested files (relative names always start from the current
-//! directory), byte order marks, and a missing file left as an ordinary argument.
+//! Follows LLVM 22.1.8: GNU quoting, on Windows that of Windows, nested files (relative names always start from the
+//! current directory), byte order marks, and a missing file left as an ordinary argument.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -159,8 +159,9 @@ fn tokenize(content: &[u8]) -> Vec<OsString> {
     words
 }
 
-/// Splits at white space, by the rules of Windows: double quotes preserve white space, two of them between quotes are one,
-/// and backslashes only count before a double quote, where two are one and the last of an odd number keeps the quote.
+/// Splits at white space, by the rules of Windows: double quotes preserve white space, two of them between quotes are
+/// one, and backslashes only count before a double quote, where two are one and the last of an odd number keeps the
+/// quote.
 fn tokenize_on_windows(content: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;

@@ -11,8 +11,8 @@ use crate::cli::gpus::generation;
 use crate::cli::print::table::common_directory;
 use crate::cli::print::units::{bytes, count};
 
-/// The number of libraries that are known by themselves, unless a hostile file has more, and of those that a picture shows; the others
-/// share one place.
+/// The number of libraries that are known by themselves, unless a hostile file has more, and of those that a picture
+/// shows; the others share one place.
 const LIBRARIES_MAX: usize = 10_000;
 const SHOWN_MAX: usize = 40;
 

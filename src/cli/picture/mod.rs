@@ -1,5 +1,5 @@
-//! Pictures of device code: who takes the space, which bundles serve each GPU, and what changed. `--svg` writes them as files, and
-//! `report` puts them into its page.
+//! Pictures of device code: who takes the space, which bundles serve each GPU, and what changed. `--svg` writes them as
+//! files, and `report` puts them into its page.
 
 pub(super) mod changes;
 mod colors;
@@ -33,8 +33,8 @@ pub(super) fn picture(mut libraries: Libraries) -> String {
     canvas.file()
 }
 
-/// Fails if the output would overwrite one of the inputs, unless it is an earlier page or picture, or a kpack archive, to which an
-/// input may lead.
+/// Fails if the output would overwrite one of the inputs, unless it is an earlier page or picture, or a kpack archive,
+/// to which an input may lead.
 pub(super) fn ensure_apart<P: AsRef<Path>>(
     (option, output): (&str, Option<&Path>),
     mut inputs: impl Iterator<Item = P>,

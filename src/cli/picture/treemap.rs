@@ -12,8 +12,8 @@ use crate::cli::print::units::{bytes, count, percent};
 const NAME: u64 = 18;
 const NAMED: (u64, u64) = (56, 44);
 
-/// The smallest part that is drawn by itself, in pixels; smaller ones share a part. It limits the size of a picture too: files can name
-/// any number of targets.
+/// The smallest part that is drawn by itself, in pixels; smaller ones share a part. It limits the size of a picture
+/// too: files can name any number of targets.
 const PART_MIN: u128 = 64;
 
 /// Distances and sizes of the legend.
@@ -161,8 +161,8 @@ struct Rest {
     rect: Rect,
 }
 
-/// The parts of a rectangle for items, the largest first, and the part for those that are too small, if there are several. Those
-/// without size have no part.
+/// The parts of a rectangle for items, the largest first, and the part for those that are too small, if there are
+/// several. Those without size have no part.
 fn divided<T>(area: Rect, mut items: Vec<(T, u64)>) -> (Vec<(T, Rect)>, Option<Rest>) {
     items.retain(|(_, size)| *size > 0);
     items.sort_by_key(|(_, size)| Reverse(*size));
@@ -188,8 +188,8 @@ fn divided<T>(area: Rect, mut items: Vec<(T, u64)>) -> (Vec<(T, Rect)>, Option<R
     (parts, of_rest.map(|rect| Rest { number: rest.len(), size, rect }))
 }
 
-/// Divides a rectangle by sizes that descend, again and again into two parts that are as equal as possible. Each part is at most two
-/// thirds of the whole, or has one size.
+/// Divides a rectangle by sizes that descend, again and again into two parts that are as equal as possible. Each part
+/// is at most two thirds of the whole, or has one size.
 fn divide(area: Rect, sizes: &[u64], rects: &mut Vec<Rect>) {
     let whole: u128 = sizes.iter().copied().map(u128::from).sum();
     let [first, rest @ ..] = sizes else { return };

@@ -7,7 +7,8 @@ use offload_bundle::display::is_shown;
 use offload_bundle::serialized::{Document, Report};
 use serde::{Serialize, Serializer};
 
-/// Writes the document of a report. The problems are serialized last, when all that is streamed before them is complete.
+/// Writes the document of a report. The problems are serialized last, when all that is streamed before them is
+/// complete.
 pub(in crate::cli) fn write(report: impl Report, problems: impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
     write_value(&Document::new(report, problems), out)
 }

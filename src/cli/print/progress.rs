@@ -1,5 +1,5 @@
-//! Shows on a terminal that long work goes on: one line, which a thread draws again and again, and which makes way for all
-//! other output.
+//! Shows on a terminal that long work goes on: one line, which a thread draws again and again, and which makes way for
+//! all other output.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -48,8 +48,8 @@ pub(in crate::cli) fn is_terminal() -> bool {
     sys::takes_escapes()
 }
 
-/// Shows progress of some work from now on, if standard error is a terminal. If standard output is a pipe, its reader may use the same
-/// terminal, as pagers do, so nothing is shown.
+/// Shows progress of some work from now on, if standard error is a terminal. If standard output is a pipe, its reader
+/// may use the same terminal, as pagers do, so nothing is shown.
 pub(in crate::cli) fn start(what: &'static str) {
     let stdout = sys::standard_output().and_then(|stdout| Stat::of(&stdout));
     if !is_terminal() || stdout.is_ok_and(|stdout| stdout.is_pipe()) {

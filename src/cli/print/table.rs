@@ -99,8 +99,8 @@ impl Style {
         "█".repeat(full) + rest
     }
 
-    /// A text without its middle, if it is wider than `width`: its end has at most `tail` columns. Returns the length of that
-    /// end, too.
+    /// A text without its middle, if it is wider than `width`: its end has at most `tail` columns. Returns the length
+    /// of that end, too.
     fn elided(self, text: &str, width: usize, tail: usize) -> (String, usize) {
         if columns_of(text) <= width {
             return (text.to_owned(), text.len());
@@ -281,8 +281,8 @@ pub(in crate::cli) struct Table {
 }
 
 impl Table {
-    /// The lines of the table. Empty columns are left out. `rows` is called twice, for the widths and for the rows, of which
-    /// there may be very many.
+    /// The lines of the table. Empty columns are left out. `rows` is called twice, for the widths and for the rows, of
+    /// which there may be very many.
     pub(in crate::cli) fn lines<R: Iterator<Item: AsRef<[Cell]>>>(
         mut self,
         rows: impl Fn() -> R,
@@ -323,8 +323,8 @@ impl Table {
         if index == 0 { self.indent } else { column.gap }
     }
 
-    /// Makes bars shorter, leaves out columns with numbers until names can be shown, those with only zeros first, and shortens
-    /// the names.
+    /// Makes bars shorter, leaves out columns with numbers until names can be shown, those with only zeros first, and
+    /// shortens the names.
     fn fit(&mut self, most: usize) {
         let excess = self.width(|column| column.width).saturating_sub(most);
         for bar in self.columns.iter_mut().filter(|column| column.fit == Fit::Bar) {

@@ -1,5 +1,5 @@
-//! The rows of a JSON report as columns: each has every value once, and for each row the index of its value. So 88,137 kernels are small
-//! and quick to sort.
+//! The rows of a JSON report as columns: each has every value once, and for each row the index of its value. So 88,137
+//! kernels are small and quick to sort.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -14,7 +14,8 @@ pub struct Argument {
     pub offset: Option<u32>,
     /// The size in bytes.
     pub size: Option<u32>,
-    /// The kind, such as `by_value`, `global_buffer` or `hidden_hostcall_buffer`: only for AMD GPUs. It may be any bytes.
+    /// The kind, such as `by_value`, `global_buffer` or `hidden_hostcall_buffer`: only for AMD GPUs. It may be any
+    /// bytes.
     pub kind: Option<Arc<[u8]>>,
     /// The name in the source, which clang records for OpenCL C with `-cl-kernel-arg-info`. It may be any bytes.
     pub name: Option<Arc<[u8]>>,

@@ -48,8 +48,8 @@ use crate::error::{ErrorKind, Malformed, wrong};
 pub use arguments::Argument;
 pub(crate) use arguments::ArgumentLists;
 
-/// A kernel, as its code object describes it. A number is none if the code object does not record it. With the feature `serde`,
-/// the numbers are serialized.
+/// A kernel, as its code object describes it. A number is none if the code object does not record it. With the feature
+/// `serde`, the numbers are serialized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
@@ -69,10 +69,11 @@ pub struct Kernel {
     pub vgpr_spills: Option<u32>,
     /// The number of spilled scalar registers.
     pub sgpr_spills: Option<u32>,
-    /// The scratch memory of a work-item in bytes, without what calls take at run time: AMD's private segment; for NVIDIA
-    /// GPUs the stack of a thread, which linking determines.
+    /// The scratch memory of a work-item in bytes, without what calls take at run time: AMD's private segment; for
+    /// NVIDIA GPUs the stack of a thread, which linking determines.
     pub scratch: Option<u32>,
-    /// The memory in bytes that a workgroup shares, without what a launch adds: AMD's group segment, NVIDIA's shared memory.
+    /// The memory in bytes that a workgroup shares, without what a launch adds: AMD's group segment, NVIDIA's shared
+    /// memory.
     pub lds: Option<u32>,
     /// The size of the arguments in bytes.
     pub kernarg: Option<u32>,
@@ -99,8 +100,8 @@ pub struct Kernel {
 /// The kernels of a code object, in its order; none if it is not an ELF file for an AMD or NVIDIA GPU.
 ///
 /// # Errors
-/// [`Malformed`] if tables that describe the kernels are broken, for more than 262,144 kernels, and for AMD code objects
-/// of version 2, which describe kernels in YAML.
+/// [`Malformed`] if tables that describe the kernels are broken, for more than 262,144 kernels, and for AMD code
+/// objects of version 2, which describe kernels in YAML.
 pub fn of(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
     read(code, None)
 }
@@ -155,8 +156,8 @@ impl KernelsFound {
         Ok(())
     }
 
-    /// The arguments of a kernel that a table at `offset` describes, unless they are not read. `all` returns none if they are
-    /// broken.
+    /// The arguments of a kernel that a table at `offset` describes, unless they are not read. `all` returns none if
+    /// they are broken.
     fn arguments<A: Iterator<Item = Option<Argument>>>(
         &mut self,
         offset: u64,

@@ -7,7 +7,8 @@
 //! | the second `/` (COFF) | little-endian, of 4 bytes: the same |
 //! | `__.SYMDEF`, `__.SYMDEF_64` | in the byte order of the machine, of 4 or 8 bytes: the length of the next in bytes, then pairs of a name and the offset of a member |
 //!
-//! Rejected: thin archives and those of AIX, an index whose numbers lie outside of it, a member or an offset that is too large for its field.
+//! Rejected: thin archives and those of AIX, an index whose numbers lie outside of it, a member or an offset that is
+//! too large for its field.
 
 use std::ops::Range;
 

@@ -46,7 +46,8 @@ pub struct NewMember<'a> {
 /// from the index, with the reason.
 ///
 /// # Errors
-/// [`ErrorKind::Malformed`] for an object whose symbols cannot be read, [`ErrorKind::Limit`] for a member that is too large.
+/// [`ErrorKind::Malformed`] for an object whose symbols cannot be read, [`ErrorKind::Limit`] for a member that is too
+/// large.
 ///
 /// # Example
 /// ```

@@ -77,8 +77,8 @@ const FAULTS_MAX: usize = 1000;
 const FLAG_ATTRIBUTES: u64 = 0x100_0000;
 /// The code object is for 64-bit addresses.
 const FLAG_64_BIT: u64 = 0x1;
-/// The flags of compressed code objects. With several of them, the runtime takes the first. Code with the flag 0x10000 is obfuscated;
-/// with 0x4000, `cuobjdump` calls it compressed, but does not inflate it.
+/// The flags of compressed code objects. With several of them, the runtime takes the first. Code with the flag 0x10000
+/// is obfuscated; with 0x4000, `cuobjdump` calls it compressed, but does not inflate it.
 const CODECS: [(u64, Codec); 5] = [
     (0x1_0000, Codec::Unknown),
     (0x1000, Codec::Zlib),

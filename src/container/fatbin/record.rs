@@ -130,8 +130,8 @@ impl<'a> Record<'a> {
         self.options > 0
     }
 
-    /// The copy of the section `.nv.compat`, with a zero byte before it, in the place of options: of a cubin for sm_100 or
-    /// later. None without it.
+    /// The copy of the section `.nv.compat`, with a zero byte before it, in the place of options: of a cubin for sm_100
+    /// or later. None without it.
     pub(super) fn attributes(&self) -> Option<&'a [u8]> {
         let (start, len) = self.options_range().ok().flatten()?;
         slice(self.header, u64::from(start).saturating_add(1), len.into()).filter(|_| self.kind() == CudaKind::Cubin)

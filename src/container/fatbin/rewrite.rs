@@ -18,8 +18,8 @@ use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::piece::{self, Piece, Sink, emit, sum, too_long, total_len};
 
-/// The levels of zstd for a code object that is replaced: the second is slow, and only for one that the first makes longer than
-/// the old one.
+/// The levels of zstd for a code object that is replaced: the second is slow, and only for one that the first makes
+/// longer than the old one.
 const LEVELS: [i32; 2] = [9, 19];
 
 /// How cubins and PTX are written. PTX that is plain, and code of other kinds, stays as it is.
@@ -47,9 +47,9 @@ pub(crate) enum Packing<'n> {
 /// compressed may inflate to `limit` bytes. Returns the length of the fatbin in bytes.
 ///
 /// # Errors
-/// [`ErrorKind::Malformed`] if a code object cannot be inflated, [`ErrorKind::Usage`] if the method was left out when the
-/// library was built, [`ErrorKind::Io`] if `to` fails, [`ErrorKind::Unsupported`] if the end of a new content would be
-/// lost.
+/// [`ErrorKind::Malformed`] if a code object cannot be inflated, [`ErrorKind::Usage`] if the method was left out when
+/// the library was built, [`ErrorKind::Io`] if `to` fails, [`ErrorKind::Unsupported`] if the end of a new content would
+/// be lost.
 pub(crate) fn rewrite<W: Write + Seek>(
     data: Slice<'_>,
     keeps: impl Fn(usize) -> bool,
@@ -144,8 +144,8 @@ impl<'a> FatbinWriter<'a> {
         entry(header, packed, Some((codec, len_u64(&content))))
     }
 
-    /// Compresses a new content as the old one is, and harder if it would be longer: an entry in a library has no room to
-    /// grow.
+    /// Compresses a new content as the old one is, and harder if it would be longer: an entry in a library has no room
+    /// to grow.
     fn pack_as(&self, record: &Record<'_>, codec: Codec, content: &[u8]) -> Result<(Codec, Vec<u8>)> {
         let (codec, _) = own_target(Some(codec));
         let old = record.stored().with_path(self.data.path())?;
@@ -180,8 +180,8 @@ impl<'a> FatbinWriter<'a> {
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
     }
 
-    /// The pieces of an entry with several code objects, of which some are kept. One of them may be `new`: its index among
-    /// them, and its other content.
+    /// The pieces of an entry with several code objects, of which some are kept. One of them may be `new`: its index
+    /// among them, and its other content.
     fn concatenated(
         &self,
         record: &Record<'a>,
@@ -252,8 +252,8 @@ impl<'a> FatbinWriter<'a> {
         entry(header, packed, Some((target, len_u64(&whole))))
     }
 
-    /// The pieces of an entry with a code object in its smallest form, or plain if there is no target. `old` is the form
-    /// that it had, if that may stay.
+    /// The pieces of an entry with a code object in its smallest form, or plain if there is no target. `old` is the
+    /// form that it had, if that may stay.
     fn single(
         &self,
         header: &[u8],
@@ -313,7 +313,8 @@ fn needs_attributes(record: &Record<'_>) -> bool {
     record.flags & FLAG_ATTRIBUTES != 0 && !record.has_options()
 }
 
-/// Whether a code object may stay as it is where others are compressed with `target`: zstd is read by later drivers only.
+/// Whether a code object may stay as it is where others are compressed with `target`: zstd is read by later drivers
+/// only.
 fn may_stay(codec: Option<Codec>, target: Codec) -> bool {
     codec != Some(Codec::Zstd) || target == Codec::Zstd
 }
@@ -346,7 +347,8 @@ fn header_for(record: &Record<'_>, content: &[u8]) -> Result<Vec<u8>> {
     Ok(header)
 }
 
-/// The architecture for which a compiler made PTX or a cubin, with its suffix, which the ELF header does not always tell.
+/// The architecture for which a compiler made PTX or a cubin, with its suffix, which the ELF header does not always
+/// tell.
 pub(crate) fn made_for(content: &[u8]) -> Option<String> {
     const OPTION: &[u8] = b"-arch ";
     if Magic::identify(content) != Magic::Cubin {

@@ -8,11 +8,12 @@
 //! | symbol | name (4); in 32 bits value, size (4); info, other (1), number of its section (2); in 64 bits value, size (8) |
 //! | relocation with an addend | offset\*, symbol and type\*, addend\*; the number of the symbol is in the upper 32 bits, or in 32 bits in the upper 24 |
 //!
-//! Numbers that do not fit the file header are in the first section header: its size is the number of sections from 0xff00
-//! on, its link the number of the names' section, its info the number of program headers. Layout: System V ABI, generic part.
+//! Numbers that do not fit the file header are in the first section header: its size is the number of sections from
+//! 0xff00 on, its link the number of the names' section, its info the number of program headers. Layout: System V ABI,
+//! generic part.
 //!
-//! Rejected by [`File::read`]: what the crate `object` rejects, with its words. [`len`] also rejects tables, segments and
-//! sections outside the bytes, and a file without any of them.
+//! Rejected by [`File::read`]: what the crate `object` rejects, with its words. [`len`] also rejects tables, segments
+//! and sections outside the bytes, and a file without any of them.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::marker::PhantomData;
@@ -30,8 +31,8 @@ use crate::error::{Malformed, wrong};
 /// The machine of ELF files for Intel GPUs.
 pub(crate) const EM_INTELGT: Machine = Machine(205);
 
-/// The types of sections of cubins that take no bytes of the file, such as `.nv.global`, `.nv.local` and `.nv.shared`: those of
-/// which `cuobjdump` of CUDA 13.5 reads none.
+/// The types of sections of cubins that take no bytes of the file, such as `.nv.global`, `.nv.local` and `.nv.shared`:
+/// those of which `cuobjdump` of CUDA 13.5 reads none.
 const CUDA_NO_BITS: [SectionType; 4] =
     [SectionType(0x7000_0007), SectionType(0x7000_0009), SectionType(0x7000_000a), SectionType(0x7000_0015)];
 

@@ -1,14 +1,14 @@
 //! Relocatable ELF objects in which sections with device code get other contents, which may be shorter or longer.
 //!
-//! Nothing in such an object has an address, so all that follows a section moves in the file: the next section begins at
-//! the first offset with its alignment, as assemblers lay them out, and further away only as far as it did. What leads
-//! into the section follows: the offsets of sections and of their headers, symbols in it, and the addends of relocations
-//! that refer to it.
+//! Nothing in such an object has an address, so all that follows a section moves in the file: the next section begins
+//! at the first offset with its alignment, as assemblers lay them out, and further away only as far as it did. What
+//! leads into the section follows: the offsets of sections and of their headers, symbols in it, and the addends of
+//! relocations that refer to it.
 //!
-//! [`Relocatable::read`] returns none, and the caller keeps all offsets, for linked files, objects with program headers, with
-//! sections that share bytes, or with other data than zeros between sections or after the last one. Relocations to what changes
-//! have to be of the form `SHT_RELA`. Rejected: symbols and relocations that lead into the middle of what
-//! changed, and relocations inside of it. Layout: System V ABI, chapter 4.
+//! [`Relocatable::read`] returns none, and the caller keeps all offsets, for linked files, objects with program
+//! headers, with sections that share bytes, or with other data than zeros between sections or after the last one.
+//! Relocations to what changes have to be of the form `SHT_RELA`. Rejected: symbols and relocations that lead into the
+//! middle of what changed, and relocations inside of it. Layout: System V ABI, chapter 4.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -24,7 +24,8 @@ use crate::io::piece::{Change, Piece};
 /// How far before its target a relocation of an instruction may lead: those of x86 count from their end.
 const BIAS_MAX: u64 = 16;
 
-/// The types of relocations of x86-64 that are not of instructions, and lead to their target itself: `R_X86_64_64`, `_32`, `_32S`.
+/// The types of relocations of x86-64 that are not of instructions, and lead to their target itself: `R_X86_64_64`,
+/// `_32`, `_32S`.
 const DIRECT: [u64; 3] = [1, 10, 11];
 
 /// A bundle of a section that gets other contents. Offsets count from the start of the section.
@@ -61,8 +62,8 @@ impl NewContent<'_> {
         }
     }
 
-    /// The new offset of what a relocation leads to that may be meant for up to `bias` bytes after it. None if it leads into the
-    /// middle of a bundle, or if what is meant would be at different distances.
+    /// The new offset of what a relocation leads to that may be meant for up to `bias` bytes after it. None if it leads
+    /// into the middle of a bundle, or if what is meant would be at different distances.
     fn target_at(&self, old: u64, bias: u64) -> Option<u64> {
         let first = self.moved.partition_point(|bundle| bundle.before.start <= old);
         let near = |at: u64| at > old && at <= old.saturating_add(bias);
@@ -328,8 +329,8 @@ fn content_of<'c, 'p>(symbol: &Symbol, by_section: &[Option<&'c NewContent<'p>>]
     *by_section.get(usize::try_from(symbol.section).ok()?)?
 }
 
-/// The sections and their headers in the order of their offsets; none if some of them share bytes, or if there is more than
-/// zeros between and after them.
+/// The sections and their headers in the order of their offsets; none if some of them share bytes, or if there is more
+/// than zeros between and after them.
 fn items(file: &File<'_>, sections: &[Section]) -> Option<Vec<Item>> {
     let table = file.header.sections_at;
     let table = table..table.checked_add(len_u64(file.sections.bytes))?;
@@ -352,8 +353,8 @@ fn items(file: &File<'_>, sections: &[Section]) -> Option<Vec<Item>> {
     Some(items)
 }
 
-/// The new offset of what was at the offset `old`, `gap` bytes after what stands before it, which ends at `new_end` now. Its
-/// distance from the first offset with its alignment stays, so that it can go back.
+/// The new offset of what was at the offset `old`, `gap` bytes after what stands before it, which ends at `new_end`
+/// now. Its distance from the first offset with its alignment stays, so that it can go back.
 fn moved(old: u64, gap: u64, alignment: u64, new_end: u64) -> Option<u64> {
     let first = |end: u64| end.checked_next_multiple_of(alignment);
     let aligned = old.checked_sub(gap).and_then(first).and_then(|first| old.checked_sub(first));

@@ -128,8 +128,8 @@ pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: Wrapped) -> Vec<
     map.starts().filter_map(target).collect()
 }
 
-/// The source files of bundles in a linked file, by the offsets of the bundles: those before whose symbols the symbol table
-/// names them, if one of the symbols is a wrapper that points at the bundle. `wrappers` is their section.
+/// The source files of bundles in a linked file, by the offsets of the bundles: those before whose symbols the symbol
+/// table names them, if one of the symbols is a wrapper that points at the bundle. `wrappers` is their section.
 pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8>> {
     let (Some(map), Ok(file)) = (Map::read(data, wrappers), File::parse(data)) else { return HashMap::new() };
     let (mut source, mut sources) = (None, HashMap::new());

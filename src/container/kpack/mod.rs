@@ -18,16 +18,16 @@
 //! | `zstd_offset`, `zstd_size` | scheme `zstd-per-kernel`: the number of frames in 4 bytes, then each with its length before it in 4 bytes |
 //! | `toc` | map of binary keys to maps of target IDs to maps with `ordinal` and `original_size` |
 //!
-//! A binary key is the path of a library in its tree, `#`, and the index of a wrapper in that library. The ordinal is the
-//! index of the code object among the blobs or frames. Integers are little-endian, offsets count from the start of the
-//! archive.
+//! A binary key is the path of a library in its tree, `#`, and the index of a wrapper in that library. The ordinal is
+//! the index of the code object among the blobs or frames. Integers are little-endian, offsets count from the start of
+//! the archive.
 //!
 //! Sources: rocm-kpack of February 2026, whose other keys are not used here; ROCm's loader of August 2026.
 //!
-//! Rejected: another version, a table of contents that is not a map, more target IDs or code objects than any archive has.
-//! Faults, after which the rest is read: bytes after the map, code objects outside the bytes between header and table, or
-//! together longer than the archive, and everything that `container::packed` rejects. With an unknown scheme, code objects
-//! are listed only.
+//! Rejected: another version, a table of contents that is not a map, more target IDs or code objects than any archive
+//! has. Faults, after which the rest is read: bytes after the map, code objects outside the bytes between header and
+//! table, or together longer than the archive, and everything that `container::packed` rejects. With an unknown scheme,
+//! code objects are listed only.
 
 mod reference;
 #[cfg(test)]

@@ -33,7 +33,8 @@ impl Pack {
     }
 }
 
-/// The bytes between the header and the table of contents: more than the table has, so that the archive cannot hold them twice.
+/// The bytes between the header and the table of contents: more than the table has, so that the archive cannot hold
+/// them twice.
 const STORED: usize = 1000;
 const TOC: u64 = HEADER_LEN + 1000;
 

@@ -1,5 +1,5 @@
-//! Reads ranges of an object file, which may exist only as [`Part`]s of another file. Every range is checked against the file
-//! before use.
+//! Reads ranges of an object file, which may exist only as [`Part`]s of another file. Every range is checked against
+//! the file before use.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;

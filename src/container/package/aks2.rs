@@ -13,11 +13,11 @@
 //! | +16 | 4 | length of the name with its NUL |
 //! | +20 | | the name |
 //!
-//! Integers are little-endian. A kernel that could not be compiled has no image: its size is 0. Sources: the reader and writer of AOTriton
-//! 0.12; files of version 0.11.2.
+//! Integers are little-endian. A kernel that could not be compiled has no image: its size is 0. Sources: the reader and
+//! writer of AOTriton 0.12; files of version 0.11.2.
 //!
-//! Rejected: a directory that is not as long as its entries, or longer than 64 MiB. Reported beside the other kernels: images that
-//! end beyond the data or share bytes, and names that do not end with their only NUL.
+//! Rejected: a directory that is not as long as its entries, or longer than 64 MiB. Reported beside the other kernels:
+//! images that end beyond the data or share bytes, and names that do not end with their only NUL.
 
 use std::io::{self, Read};
 use std::ops::Range;

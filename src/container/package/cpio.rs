@@ -11,8 +11,8 @@
 //! | size of the content | 54, 8 | 65, 11 |
 //! | length of the name with its NUL | 94, 8 | 59, 6 |
 //!
-//! The name `TRAILER!!!` ends the archive. Checksums are not compared: they are sums that most writers leave zero. Sources:
-//! cpio(5) of libarchive 3.8; the archives of GNU cpio 2.13.
+//! The name `TRAILER!!!` ends the archive. Checksums are not compared: they are sums that most writers leave zero.
+//! Sources: cpio(5) of libarchive 3.8; the archives of GNU cpio 2.13.
 //!
 //! Rejected: headers that do not begin with a magic, numbers with other characters, names of more than 4096 bytes, and
 //! archives that end without the last name. The binary form of 1977 is not recognised.

@@ -1,7 +1,7 @@
 //! Reads tar archives: the forms of Unix 7, POSIX (ustar, pax) and GNU.
 //!
-//! A member is a header of 512 bytes and its content, padded to a multiple of 512. Zeros between headers are skipped, as for
-//! `tar -i`, so that archives in a row are read.
+//! A member is a header of 512 bytes and its content, padded to a multiple of 512. Zeros between headers are skipped,
+//! as for `tar -i`, so that archives in a row are read.
 //!
 //! | offset in a header | width | meaning |
 //! |---|---|---|
@@ -23,12 +23,14 @@
 //! | `S` | a file with holes |
 //! | any other | a file |
 //!
-//! The holes of a file are recorded in its header, in attributes (`GNU.sparse.offset` and `numbytes`, or `map`) or at the
-//! start of the content (`GNU.sparse.major` is 1). Sources: pax in POSIX.1-2017; the manual of GNU tar 1.35, chapter "Tar Internals".
+//! The holes of a file are recorded in its header, in attributes (`GNU.sparse.offset` and `numbytes`, or `map`) or at
+//! the start of the content (`GNU.sparse.major` is 1). Sources: pax in POSIX.1-2017; the manual of GNU tar 1.35,
+//! chapter "Tar Internals".
 //!
 //! Rejected: wrong sums, invalid or too large numbers, attributes without a length, ranges that overlap or are larger
-//! than the content. An archive that ends where a member does is whole, with or without zeros after it. The crate `tar` is not used: it skips broken attributes, takes holes of pax files for content, and
-//! prints bytes of the file in its errors.
+//! than the content. An archive that ends where a member does is whole, with or without zeros after it. The crate `tar`
+//! is not used: it skips broken attributes, takes holes of pax files for content, and prints bytes of the file in its
+//! errors.
 
 use std::io::{self, Read};
 
@@ -226,8 +228,8 @@ fn check_ranges(size: u64, ranges: &[Range], stored: u64) -> io::Result<()> {
     }
 }
 
-/// Reads the map at the start of the content of a file with holes: lines with the number of ranges, then offset and size of
-/// each. `left` bytes of the content are left then.
+/// Reads the map at the start of the content of a file with holes: lines with the number of ranges, then offset and
+/// size of each. `left` bytes of the content are left then.
 pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io::Result<Vec<Range>> {
     let (mut line, mut numbers, mut read) = (Vec::new(), Vec::new(), 0_u64);
     let count = |numbers: &[u64]| numbers.first().map(|count| count.saturating_mul(2).saturating_add(1));

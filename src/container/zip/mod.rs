@@ -1,7 +1,7 @@
 //! Reads the members of zip files, such as Python wheels.
 //!
-//! As for all readers, the central directory is authoritative, and other data may lie before the first member. A member is stored, deflated or compressed with zstd;
-//! its claimed size limits how much is inflated.
+//! As for all readers, the central directory is authoritative, and other data may lie before the first member. A member
+//! is stored, deflated or compressed with zstd; its claimed size limits how much is inflated.
 //!
 //! Rejected: directories that cannot be read, members outside the file, members that together claim more bytes than the
 //! file has (they overlap, to inflate the same bytes repeatedly), directories that list more or fewer members than they
@@ -87,8 +87,8 @@ pub(crate) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
 }
 
 /// The start of the zip file with which data ends that begins with something else, such as a program that unpacks it;
-/// none if it does not end with one. Its offsets may count from the start of the data or from its own. A comment after it
-/// has at most `comment` bytes.
+/// none if it does not end with one. Its offsets may count from the start of the data or from its own. A comment after
+/// it has at most `comment` bytes.
 pub(crate) fn start_at_end(data: Slice<'_>, comment: u64) -> Option<u64> {
     let bytes = data.bytes();
     let start = data.len().saturating_sub(END_LEN.saturating_add(comment));

@@ -1,7 +1,8 @@
 //! Writes zip files again, with other contents for some of their members.
 //!
 //! Everything else is copied as it is: the headers of the other members, their data, what lies between them, and the
-//! comments. Only offsets are adjusted. The fields that change, in bytes from the start of each record (APPNOTE 6.3.10):
+//! comments. Only offsets are adjusted. The fields that change, in bytes from the start of each record (APPNOTE
+//! 6.3.10):
 //!
 //! | record | signature | fields |
 //! |---|---|---|

@@ -2,8 +2,8 @@
 //!
 //! [`Input::map`] maps a regular file, so opening is cheap at any size; it is `unsafe`, because others may change the
 //! file. [`Input::read`] copies it. Inputs that cannot be mapped (a pipe, a device, standard input in the middle of a
-//! file) are always read once: into memory if they are small, otherwise into an unnamed temporary file, in which long runs
-//! of zeros are holes.
+//! file) are always read once: into memory if they are small, otherwise into an unnamed temporary file, in which long
+//! runs of zeros are holes.
 //!
 //! Other programs may change a file while it is read. Neither the outputs made from it nor the errors it led to are
 //! valid then, so [`Input::ensure_unchanged`] is called before a job puts its outputs in place or reports its errors.
@@ -28,8 +28,8 @@ pub use slice::Slice;
 use storage::{Access, SMALL, Stamp, Storage};
 pub(crate) use storage::{MEMORY_MAX, Spool};
 
-/// The maximum size to read from a file that does not record it and that the user did not name, in bytes: the size of the
-/// files under `/sys`, of which one run may read many.
+/// The maximum size to read from a file that does not record it and that the user did not name, in bytes: the size of
+/// the files under `/sys`, of which one run may read many.
 const ATTRIBUTE_MAX: u64 = 4096;
 
 /// The types of files to open.
@@ -72,8 +72,8 @@ impl Input {
     /// have no effect. Waits for a pipe or a device and reads it to its end; `-` is standard input.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if the file cannot be opened or read, or changes meanwhile; [`ErrorKind::Temporary`] if there is no
-    /// room for the copy.
+    /// [`ErrorKind::Io`] if the file cannot be opened or read, or changes meanwhile; [`ErrorKind::Temporary`] if there
+    /// is no room for the copy.
     pub fn read(path: &Path) -> Result<Self> {
         Self::open(path, Accept::Any, None, Access::Copied)
     }
@@ -84,8 +84,8 @@ impl Input {
     /// of a regular file without a size.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if the file cannot be opened, read or mapped, or exceeds the limit; [`ErrorKind::Unsupported`] if
-    /// `accept` excludes it.
+    /// [`ErrorKind::Io`] if the file cannot be opened, read or mapped, or exceeds the limit; [`ErrorKind::Unsupported`]
+    /// if `accept` excludes it.
     ///
     /// # Safety
     /// While the input lives, nobody changes or shortens the file: neither this program nor another. The same holds for

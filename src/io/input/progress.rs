@@ -15,8 +15,8 @@ pub(super) struct FileProgress {
 /// The number of bytes that this process has read of its inputs so far.
 static READ: AtomicU64 = AtomicU64::new(0);
 
-/// The number of bytes that all jobs of this process have read so far, also of data that they had inflated or copied. It grows
-/// during all long work, so that a program can show that something happens.
+/// The number of bytes that all jobs of this process have read so far, also of data that they had inflated or copied.
+/// It grows during all long work, so that a program can show that something happens.
 pub fn bytes_read() -> u64 {
     READ.load(Ordering::Relaxed)
 }
@@ -29,9 +29,9 @@ pub(crate) fn note_read(bytes: u64) {
 /// The number of bytes that this process has done of the regular files that it has opened.
 static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// The number of bytes that all jobs of this process have done of the regular files that they have opened: of an open file those that
-/// were read, but not more than its length, and all of a file that is closed. A program that knows which files it opens can show how
-/// much is left.
+/// The number of bytes that all jobs of this process have done of the regular files that they have opened: of an open
+/// file those that were read, but not more than its length, and all of a file that is closed. A program that knows
+/// which files it opens can show how much is left.
 pub fn bytes_done() -> u64 {
     DONE.load(Ordering::Relaxed)
 }

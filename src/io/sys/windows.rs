@@ -63,8 +63,8 @@ pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// A path from a directory, as files for any system have it: with `/`, and maybe with `..`, which a canonical path would take for
-/// parts of names.
+/// A path from a directory, as files for any system have it: with `/`, and maybe with `..`, which a canonical path
+/// would take for parts of names.
 pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     let Some(text) = directory.to_str() else { return directory.join(&*os_str(relative)) };
     let plain = match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
@@ -74,8 +74,8 @@ pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     Path::new(&plain.replace('\\', "/")).join(&*os_str(relative))
 }
 
-/// A generated name of a file: `_` replaces what no name has here, follows a dot or space at the end, and precedes the name of
-/// a device.
+/// A generated name of a file: `_` replaces what no name has here, follows a dot or space at the end, and precedes the
+/// name of a device.
 pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
     const DEVICES: [&str; 6] = ["AUX", "CON", "CONIN$", "CONOUT$", "NUL", "PRN"];
     const NUMBERED: [&str; 2] = ["COM", "LPT"];
@@ -202,8 +202,8 @@ impl Stat {
     }
 }
 
-/// Whether a path is that of the null device, as the system understands the path: `NUL` in any case and, depending on the release, in
-/// any directory and with any ending. Build systems also pass the name that it has on Unix.
+/// Whether a path is that of the null device, as the system understands the path: `NUL` in any case and, depending on
+/// the release, in any directory and with any ending. Build systems also pass the name that it has on Unix.
 pub(crate) fn is_null(path: &Path) -> bool {
     let is_name = |path: &Path, name: &[u8]| path.as_os_str().as_encoded_bytes().eq_ignore_ascii_case(name);
     is_name(path, b"/dev/null") || std::path::absolute(path).is_ok_and(|full| is_name(&full, br"\\.\nul"))
@@ -378,8 +378,8 @@ pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Resul
     Ok(is_seen.then_some(opened))
 }
 
-/// Exchanges two names: in steps, between which the old file has a third name. Attributes and access control list stay with
-/// the name `b`.
+/// Exchanges two names: in steps, between which the old file has a third name. Attributes and access control list stay
+/// with the name `b`.
 pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     if b.is_dir() {
         return Err(is_a_directory());
@@ -396,8 +396,8 @@ pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     std::fs::rename(old, a)
 }
 
-/// A path as functions of the system take it. They take long ones only with a prefix, which the standard library puts before
-/// those that it passes on.
+/// A path as functions of the system take it. They take long ones only with a prefix, which the standard library puts
+/// before those that it passes on.
 fn wide(path: &Path) -> Vec<u16> {
     // A directory may have 248 characters with its end, a file 260.
     const LEN_MAX: usize = 240;

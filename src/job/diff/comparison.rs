@@ -188,8 +188,8 @@ impl<'c> FileComparison<'c> {
     }
 
     /// Pairs code objects for the same GPU that have the same digest: first those at the same place. Digests are taken
-    /// where the other file has a code object for the GPU that may have the same size and, unless hashes are trusted, of
-    /// everything that is compressed.
+    /// where the other file has a code object for the GPU that may have the same size and, unless hashes are trusted,
+    /// of everything that is compressed.
     pub(super) fn digests(&mut self) -> Result<()> {
         let sizes = |of: Of| {
             let objects = self.left.in_file(of).filter_map(|index| self.object(of, index));
@@ -337,8 +337,8 @@ impl<'c> FileComparison<'c> {
     }
 }
 
-/// The GPUs that all bundles of the old library serve, but not all of the new one, or that are served no longer. None if
-/// there are too many to compare.
+/// The GPUs that all bundles of the old library serve, but not all of the new one, or that are served no longer. None
+/// if there are too many to compare.
 fn lost(old: &Coverage, new: &Coverage) -> Option<Vec<(Device, Served, Served)>> {
     let (devices, served): (Vec<Device>, Vec<Served>) = old.gpus()?.into_iter().unzip();
     let now = new.of_each(&devices)?;

@@ -34,8 +34,8 @@ pub struct Diff {
     pub selection: Selection,
     /// The search. How much it inflates and which checksums it compares is up to the job.
     pub scan: Scan,
-    /// Whether compressed bundles that record the same hash and size, and members of zip files with the same checksum and
-    /// size, are equal without being read. This is fast, and wrong of broken files.
+    /// Whether compressed bundles that record the same hash and size, and members of zip files with the same checksum
+    /// and size, are equal without being read. This is fast, and wrong of broken files.
     pub trust_hashes: bool,
 }
 
@@ -239,7 +239,8 @@ impl Diff {
     /// Compares an old file with a new one; none of either if the other has no counterpart.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if a file cannot be read, or has changed. What is broken in it is a problem in the result.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if a file cannot be read, or has changed. What is broken in it is a
+    /// problem in the result.
     pub fn run(&self, old: Option<&Input>, new: Option<&Input>) -> Result<FileDiff> {
         input::vouch_for(old.into_iter().chain(new), self.compare(old, new))
     }

@@ -35,8 +35,8 @@ const STANDARD_OUTPUT: &str = "-";
 /// Extracts the code objects of some files that match a selection, each into a separate file.
 ///
 /// The name of such a file consists of the [input's name](Source::name), the names of the enclosing members if there
-/// are any, the number of the bundle at its place, the name of the source file if it is recorded, the entry ID, and an extension for the kind of content. It contains
-/// only letters, digits and `+-._=`, and does not begin with a dot.
+/// are any, the number of the bundle at its place, the name of the source file if it is recorded, the entry ID, and an
+/// extension for the kind of content. It contains only letters, digits and `+-._=`, and does not begin with a dot.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Extract {
@@ -44,9 +44,11 @@ pub struct Extract {
     pub inputs: Vec<Source>,
     /// The code objects to extract.
     pub selection: Selection,
-    /// GPUs: if there are any, only code objects are extracted that their runtimes load for them, as by [`loaded`](crate::runtime::loaded).
+    /// GPUs: if there are any, only code objects are extracted that their runtimes load for them, as by
+    /// [`loaded`](crate::runtime::loaded).
     pub devices: Vec<Device>,
-    /// Names of kernels: if there are any, only code objects are extracted that define one of them, or a variable of this name.
+    /// Names of kernels: if there are any, only code objects are extracted that define one of them, or a variable of
+    /// this name.
     pub kernels: Option<KernelNames>,
     /// The destination.
     pub destination: Destination,
@@ -160,8 +162,9 @@ impl Extract {
         work.finish()
     }
 
-    /// The positions of the code objects that match the selection and define kernels that are asked for, if any are, with the
-    /// indices of their names. This is a search of its own: how many there are has to be known before the first is written.
+    /// The positions of the code objects that match the selection and define kernels that are asked for, if any are,
+    /// with the indices of their names. This is a search of its own: how many there are has to be known before the
+    /// first is written.
     fn defining(&self, scan: &Scan, input: &Input) -> Result<Option<HashMap<usize, Vec<usize>>>> {
         let Some(names) = &self.kernels else { return Ok(None) };
         let (mut defining, mut failed, mut first) = (HashMap::new(), None, 0);
@@ -349,7 +352,8 @@ impl<'j> Extraction<'j> {
         self.apart.get_or_insert_with(|| Error::refused(ErrorKind::NotFound, input.path(), None, reason));
     }
 
-    /// Chooses what is extracted from a bundle, and names it: what matches or, for some GPUs, what their runtimes load of that.
+    /// Chooses what is extracted from a bundle, and names it: what matches or, for some GPUs, what their runtimes load
+    /// of that.
     fn bundle(
         &mut self,
         found: &Found<'_>,
@@ -383,7 +387,8 @@ impl<'j> Extraction<'j> {
         Ok(())
     }
 
-    /// Names a code object to extract, unless standard output has another one: of the bundle that was `found`, or one before.
+    /// Names a code object to extract, unless standard output has another one: of the bundle that was `found`, or one
+    /// before.
     fn name(
         &mut self,
         file: &mut FileSearch<'_, 'j>,

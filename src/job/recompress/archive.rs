@@ -1,8 +1,8 @@
 //! Recompresses the members of an archive, such as a static library.
 //!
-//! Every member that would be recompressed as a file is recompressed, one at a time. All other members are copied as they are,
-//! and so are those that would not become smaller, unless code was removed. Names, times, owners and modes stay, and so
-//! does the order; the index gets the new offsets.
+//! Every member that would be recompressed as a file is recompressed, one at a time. All other members are copied as
+//! they are, and so are those that would not become smaller, unless code was removed. Names, times, owners and modes
+//! stay, and so does the order; the index gets the new offsets.
 
 use std::path::Path;
 

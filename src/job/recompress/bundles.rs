@@ -157,8 +157,8 @@ impl FileRewrite<'_, '_> {
         }
     }
 
-    /// Rewrites a fatbin, into `room` bytes if it must stay at its offset. One code object may be `new`: its index, and its
-    /// other content.
+    /// Rewrites a fatbin, into `room` bytes if it must stay at its offset. One code object may be `new`: its index, and
+    /// its other content.
     fn fatbin(&mut self, bundle: &Bundle<'_>, new: Option<(usize, Slice<'_>)>, room: Option<u64>) -> Result<()> {
         let (path, before) = (self.data.path(), bundle.stored_len()?);
         if let Some(fault) = bundle.faults.first() {
@@ -332,8 +332,8 @@ impl FileRewrite<'_, '_> {
     }
 }
 
-/// Whether a bundle of the data is a fat object, which this job rejects: linkers need it as an object, and a rewritten one would
-/// no longer be one.
+/// Whether a bundle of the data is a fat object, which this job rejects: linkers need it as an object, and a rewritten
+/// one would no longer be one.
 pub(super) fn is_fat_object(data: Slice<'_>, bundle: &Bundle<'_>) -> Result<bool> {
     let is_other = Magic::identify(bundle.beginning()) == Magic::FatBinary || is_offload_binary(data, bundle);
     Ok(!is_other && Wide::form_of(bundle).with_path(data.path())? == Format::FatObject)

@@ -158,8 +158,8 @@ impl<'j> Choice<'j> {
         !takers.is_empty()
     }
 
-    /// Whether a code object defines a kernel or a variable that is kept. What defines no kernel, or cannot be read, may be needed by
-    /// others.
+    /// Whether a code object defines a kernel or a variable that is kept. What defines no kernel, or cannot be read,
+    /// may be needed by others.
     fn is_launched<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
         let Some(names) = &self.job.keep_kernels else { return true };
         let Ok(content) = content() else { return true };

@@ -91,7 +91,8 @@ impl Recompression<'_> {
         }
     }
 
-    /// An ELF object in which sections with bundles and offload binaries can move, and these sections; none for all other files.
+    /// An ELF object in which sections with bundles and offload binaries can move, and these sections; none for all
+    /// other files.
     ///
     /// # Errors
     /// Images are to be removed, and offload binaries of the object cannot move.
@@ -152,8 +153,8 @@ impl Recompression<'_> {
         Ok(bundle_sections(data)?.into_iter().filter(is_row).map(|section| section.end()).collect())
     }
 
-    /// Rewrites a program after what the bundles no longer needed has come back, since they may need it again. Then what they do not
-    /// need is taken out. If no bundle changes, the file stays as it was `signed`.
+    /// Rewrites a program after what the bundles no longer needed has come back, since they may need it again. Then
+    /// what they do not need is taken out. If no bundle changes, the file stays as it was `signed`.
     fn rewrite_opened(
         &mut self,
         data: Slice<'_>,
@@ -186,7 +187,8 @@ impl Recompression<'_> {
         Ok(rewritten)
     }
 
-    /// Rewrites a file. In a program, all that follows a bundle stays at its offset, behind a hole. Returns the holes too.
+    /// Rewrites a file. In a program, all that follows a bundle stays at its offset, behind a hole. Returns the holes
+    /// too.
     fn rewrite_at_offsets(
         &mut self,
         data: Slice<'_>,

@@ -33,8 +33,8 @@ pub use choice::{Missed, Removed};
 
 /// Compresses the bundles of a file again, and removes code objects.
 ///
-/// The file holds one bundle or several in a row, or CUDA fatbins in a row, or is an ELF or PE file with any of these in its
-/// sections, or an archive or a zip file of such files.
+/// The file holds one bundle or several in a row, or CUDA fatbins in a row, or is an ELF or PE file with any of these
+/// in its sections, or an archive or a zip file of such files.
 ///
 /// # Form
 ///
@@ -48,19 +48,20 @@ pub use choice::{Missed, Removed};
 /// If [`compression`](Self::compression) is `None`, every bundle is plain, and losing the offset of an end is an error
 /// unless nothing follows.
 ///
-/// In a fatbin, each cubin, and PTX that was compressed, is written in the smallest form: unchanged, compressed, or plain.
-/// All else stays as it was. PTX is only removed if [`drop`](Self::drop) selects it, because the driver can compile it for
-/// GPUs that have no cubin. If [`compression`](Self::compression) is `None`, cubins are plain, and PTX stays as it was.
+/// In a fatbin, each cubin, and PTX that was compressed, is written in the smallest form: unchanged, compressed, or
+/// plain. All else stays as it was. PTX is only removed if [`drop`](Self::drop) selects it, because the driver can
+/// compile it for GPUs that have no cubin. If [`compression`](Self::compression) is `None`, cubins are plain, and PTX
+/// stays as it was.
 ///
 /// # Location
 ///
-/// In a program or library each bundle keeps its address, since the program contains it. The pages that it no longer needs are taken
-/// out, and what follows moves in the file, unless [`keep_offsets`](Self::keep_offsets) is set. If it
-/// is set, and if other data follows the program, all stays at its offset, and the space becomes a hole in the file. In a relocatable
-/// object, sections become shorter or longer, and symbols and relocations follow, unless other data than sections has to move; one that
-/// leads into the middle of a bundle is an error. A bundle whose form does not fit before the data that
-/// follows is an error. So is a section that shares bytes with bundles, because neither can be rewritten without the
-/// other.
+/// In a program or library each bundle keeps its address, since the program contains it. The pages that it no longer
+/// needs are taken out, and what follows moves in the file, unless [`keep_offsets`](Self::keep_offsets) is set. If it
+/// is set, and if other data follows the program, all stays at its offset, and the space becomes a hole in the file. In
+/// a relocatable object, sections become shorter or longer, and symbols and relocations follow, unless other data than
+/// sections has to move; one that leads into the middle of a bundle is an error. A bundle whose form does not fit
+/// before the data that follows is an error. So is a section that shares bytes with bundles, because neither can be
+/// rewritten without the other.
 ///
 /// Bundles in a row move together. Each begins at the first offset after the previous one that is a multiple of the
 /// same power of two as its old offset, up to 4096, and not of a higher one. Everything after the last bundle is kept,
@@ -70,17 +71,18 @@ pub use choice::{Missed, Removed};
 /// byte if nothing was removed and each bundle begins as near to the previous one as some power of two up to 4096
 /// allows: directly after it without padding, or at the start of a page. In other files, two things are lost: padding
 /// between bundles that no such alignment requires, and the compression of bundles that were compressed before. An ELF
-/// file of plain bundles is always restored: pages that were taken out come back. So is a PE file, unless it was signed or had a
-/// wrong checksum.
+/// file of plain bundles is always restored: pages that were taken out come back. So is a PE file, unless it was signed
+/// or had a wrong checksum.
 ///
 /// # Fat objects
 ///
-/// From a fat object of HIP or SYCL, code objects are removed: it is written again around the same host. Linkers read no compressed form.
+/// From a fat object of HIP or SYCL, code objects are removed: it is written again around the same host. Linkers read
+/// no compressed form.
 ///
 /// # Signatures
 ///
-/// A PE file with bundles that is signed is an error, or loses its signature if [`drop_signature`](Self::drop_signature) is set and
-/// anything changes.
+/// A PE file with bundles that is signed is an error, or loses its signature if
+/// [`drop_signature`](Self::drop_signature) is set and anything changes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Recompress {
@@ -90,13 +92,13 @@ pub struct Recompress {
     pub output: PathBuf,
     /// The compression of the bundles; `None` writes them plain.
     pub compression: Option<Compression>,
-    /// The compression of code objects in fatbins, with the level of [`compression`](Self::compression); `None` uses the
-    /// method that the fatbin uses already, or LZ4. Drivers before that of CUDA 12.4 read LZ4, but not zstd.
+    /// The compression of code objects in fatbins, with the level of [`compression`](Self::compression); `None` uses
+    /// the method that the fatbin uses already, or LZ4. Drivers before that of CUDA 12.4 read LZ4, but not zstd.
     pub fatbin_codec: Option<Codec>,
     /// The code objects to keep, besides those of hosts and PTX; `None` keeps all.
     pub keep: Option<Selection>,
-    /// The GPUs for which all is kept that their runtimes could take, by the [rules of the vendors](Device), besides the code of hosts;
-    /// if there are none, all is kept that [`keep`](Self::keep) does not exclude.
+    /// The GPUs for which all is kept that their runtimes could take, by the [rules of the vendors](Device), besides
+    /// the code of hosts; if there are none, all is kept that [`keep`](Self::keep) does not exclude.
     pub keep_for: Vec<Device>,
     /// The kernels that are launched: code objects that define only others are removed, PTX too.
     pub keep_kernels: Option<KernelNames>,
@@ -140,11 +142,13 @@ pub struct Recompressed {
     pub missed: Vec<Missed>,
     /// What was removed, by the target ID, or by the bundle entry ID of code without one.
     pub removed: BTreeMap<String, Removed>,
-    /// The code for GPUs that were left out which is in the file all the same, outside of what is rewritten, by its place.
+    /// The code for GPUs that were left out which is in the file all the same, outside of what is rewritten, by its
+    /// place.
     pub left: BTreeMap<String, Removed>,
     /// The number of offload binaries that stay without compression.
     pub uncompressed: usize,
-    /// The number of HIP's bundles that have no code left for some target, since it defined none of [`Recompress::keep_kernels`].
+    /// The number of HIP's bundles that have no code left for some target, since it defined none of
+    /// [`Recompress::keep_kernels`].
     pub unlaunched: usize,
 }
 
@@ -184,11 +188,12 @@ impl Recompress {
     /// Writes the file.
     ///
     /// # Errors
-    /// Any [`Error`](crate::Error); the output is then unchanged. Its kind is [`NotFound`](crate::ErrorKind::NotFound) if a pattern of `keep` or
-    /// all of `drop` match nothing, or if no code object for a device is left, and [`Limit`](crate::ErrorKind::Limit) if a bundle
-    /// does not fit at its offset. It is [`Unsupported`](crate::ErrorKind::Unsupported) if the file holds nothing to compress, if
-    /// sections overlap, if it is signed, if the end of a bundle would be lost, or if a bundle loses code objects and has an ID that cannot
-    /// be written or is a text bundle that holds other data too.
+    /// Any [`Error`](crate::Error); the output is then unchanged. Its kind is [`NotFound`](crate::ErrorKind::NotFound)
+    /// if a pattern of `keep` or all of `drop` match nothing, or if no code object for a device is left, and
+    /// [`Limit`](crate::ErrorKind::Limit) if a bundle does not fit at its offset. It is
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the file holds nothing to compress, if sections overlap, if it
+    /// is signed, if the end of a bundle would be lost, or if a bundle loses code objects and has an ID that cannot be
+    /// written or is a text bundle that holds other data too.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let (mut run, output) = (Recompression::new(self, input.len()), Output::stage(&self.output)?);
@@ -232,8 +237,8 @@ pub(super) struct Replacing<'n> {
     pub(super) done: Option<bool>,
 }
 
-/// Writes a file with another content of one code object. Returns it, and whether a plain bundle is compressed now. None if
-/// its bundle is not one that [`Recompress`] rewrites.
+/// Writes a file with another content of one code object. Returns it, and whether a plain bundle is compressed now.
+/// None if its bundle is not one that [`Recompress`] rewrites.
 pub(super) fn rewrite_with<'j>(
     job: &'j Recompress,
     replacing: Replacing<'j>,

@@ -1,4 +1,5 @@
-//! Recompresses the sections of a relocatable object, in which all that follows moves, and removes code from fat objects.
+//! Recompresses the sections of a relocatable object, in which all that follows moves, and removes code from fat
+//! objects.
 
 use std::ops::Range;
 
@@ -69,7 +70,8 @@ pub(super) fn fat_object<'d>(run: &mut Recompression<'_>, data: Slice<'d>) -> Re
     Ok(bundle)
 }
 
-/// Removes code from a fat object, which is written as the bundler writes it, around the same host. Linkers read no other form.
+/// Removes code from a fat object, which is written as the bundler writes it, around the same host. Linkers read no
+/// other form.
 pub(super) fn rewrite_fat(
     run: &mut Recompression<'_>,
     data: Slice<'_>,

@@ -1,7 +1,8 @@
-//! The `RECORD` of a wheel: a CSV file with path, hash and size of each member ("Recording installed projects" of PyPA).
+//! The `RECORD` of a wheel: a CSV file with path, hash and size of each member ("Recording installed projects" of
+//! PyPA).
 //!
-//! A hash is `sha256=` and the digest in URL-safe base64 without padding. `RECORD` itself has none, and neither have its
-//! signatures (`RECORD.jws`, `RECORD.p7s`).
+//! A hash is `sha256=` and the digest in URL-safe base64 without padding. `RECORD` itself has none, and neither have
+//! its signatures (`RECORD.jws`, `RECORD.p7s`).
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::{HashMap, HashSet};

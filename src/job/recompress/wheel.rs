@@ -1,8 +1,9 @@
 //! Recompresses the members of a zip file, such as a Python wheel.
 //!
-//! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with the method that it
-//! had. All other members are copied as they are, and so are those that would not become smaller, unless code was removed. In a wheel, the hashes and sizes in `RECORD` are made right, and `RECORD`
-//! moves to the end, where PyPA recommends it to be.
+//! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with the method
+//! that it had. All other members are copied as they are, and so are those that would not become smaller, unless code
+//! was removed. In a wheel, the hashes and sizes in `RECORD` are made right, and `RECORD` moves to the end, where PyPA
+//! recommends it to be.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::collections::HashMap;
@@ -171,8 +172,8 @@ impl ZipRewrite<'_, '_, '_> {
         self.replace(member, new.as_slice(), packed).map(Some)
     }
 
-    /// Whether a member stays as it is because a code object elsewhere is replaced. The offset of the bundle in a stored
-    /// member is made to count from its start.
+    /// Whether a member stays as it is because a code object elsewhere is replaced. The offset of the bundle in a
+    /// stored member is made to count from its start.
     fn stays(&mut self, member: &WheelMember<'_>) -> bool {
         let Some(replacing) = &mut self.run.replacing else { return false };
         let stored = member.content.stored;
@@ -339,7 +340,8 @@ impl PackedChange {
         };
         let bytes = match form {
             Some(form) => {
-                // The lowest level of zlib-rs that makes libraries as small as level 6 of zlib does, which writes most wheels.
+                // The lowest level of zlib-rs that makes libraries as small as level 6 of zlib does, which writes most
+                // wheels.
                 let level = if form == StreamForm::Deflate { 9 } else { Method::Zstd.default_level() };
                 Some(form.write(level, Spool::new(), path, read)?.into_input(path).with_path(path)?)
             }

@@ -31,22 +31,22 @@ use unchanged::Survey;
 
 /// Replaces the code object that a URI names.
 ///
-/// - In a plain bundle, it is overwritten where it lies if the new one has room before the code object after it, or before
-///   what follows the bundle in its section or file. Its size in the header changes, and nothing else.
-/// - Otherwise its bundle is written again, as [`Recompress`] does: compressed if it was compressed, and if a plain one no
-///   longer has room in its section; plain if only that has room. Bundles in a row move together, those in an ELF file
-///   stay at their offsets, and in a wheel, `RECORD` is made right.
-/// - A fatbin is written again, the code object compressed with the method that the old one has. So is an offload binary
-///   that is not compressed. In a file of fatbins or offload binaries, all that follows moves. Elsewhere they stay at their
-///   offset: fatbins before what follows them in their section or member, and offload binaries at their old size, because
-///   readers look for the next one directly after it.
+/// - In a plain bundle, it is overwritten where it lies if the new one has room before the code object after it, or
+///   before what follows the bundle in its section or file. Its size in the header changes, and nothing else.
+/// - Otherwise its bundle is written again, as [`Recompress`] does: compressed if it was compressed, and if a plain one
+///   no longer has room in its section; plain if only that has room. Bundles in a row move together, those in an ELF
+///   file stay at their offsets, and in a wheel, `RECORD` is made right.
+/// - A fatbin is written again, the code object compressed with the method that the old one has. So is an offload
+///   binary that is not compressed. In a file of fatbins or offload binaries, all that follows moves. Elsewhere they
+///   stay at their offset: fatbins before what follows them in their section or member, and offload binaries at their
+///   old size, because readers look for the next one directly after it.
 /// - A file that is a code object without a bundle becomes the new one. An ELF file without a bundle in a section or
 ///   an archive is overwritten by one that is not larger, and zeros.
 /// - A code object in any other container is overwritten by one of the same size.
 ///
-/// The new file is made in a temporary one, and takes its place only if it is the old one with just this code object changed:
-/// both are searched completely, and all code objects, checksums and faults compared. The new code object has to be of the
-/// same kind and for the same target as the old one, and complete, unless [`force`](Self::force) is set.
+/// The new file is made in a temporary one, and takes its place only if it is the old one with just this code object
+/// changed: both are searched completely, and all code objects, checksums and faults compared. The new code object has
+/// to be of the same kind and for the same target as the old one, and complete, unless [`force`](Self::force) is set.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Replace {
@@ -104,8 +104,8 @@ struct Target {
     space_end: u64,
     /// The offset of its size in a plain bundle; none if its header does not end before it.
     size_at: Option<u64>,
-    /// The end of its own bytes in the bundle, and of the zeros that may be its own: where the next code object starts, or at
-    /// the end of the space.
+    /// The end of its own bytes in the bundle, and of the zeros that may be its own: where the next code object starts,
+    /// or at the end of the space.
     limit: u64,
     /// Whether another code object of the bundle has some of its bytes.
     is_shared: bool,

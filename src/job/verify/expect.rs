@@ -160,7 +160,8 @@ impl<'e> ExpectComparison<'e> {
         lacks.iter().map(fault).collect()
     }
 
-    /// Adds the code of a unit to its library, and returns the faults of the library before it, if it counts as a whole.
+    /// Adds the code of a unit to its library, and returns the faults of the library before it, if it counts as a
+    /// whole.
     fn add_to_library(&mut self, library: Place, set: &Set) -> Vec<Fault> {
         if let Some((_, all)) = self.library.as_mut().filter(|(open, _)| *open == library) {
             all.vendors.extend(&set.vendors);

@@ -98,8 +98,8 @@ impl KpackFacts {
         self.archives.push(FoundArchive { place: place.clone(), path, table });
     }
 
-    /// Adds a library that is a file, or a member of a zip file. A file is compared with its archives: the result has the
-    /// faults.
+    /// Adds a library that is a file, or a member of a zip file. A file is compared with its archives: the result has
+    /// the faults.
     pub(super) fn add_library(&mut self, place: &Place, is_zip: bool, split: &Split<'_>) -> Vec<String> {
         let indices = split.indices.iter().copied().collect();
         match (split.archives, place.steps()) {
@@ -130,8 +130,8 @@ pub struct KpackTree {
 }
 
 impl KpackTree {
-    /// Adds the libraries and archives of a file. An archive that was `found` in a directory is expected to be that of a
-    /// library which is added too.
+    /// Adds the libraries and archives of a file. An archive that was `found` in a directory is expected to be that of
+    /// a library which is added too.
     pub fn add(&mut self, verified: &mut Verified, found: bool) {
         let KpackFacts { has_library, asked, libraries, archives } = std::mem::take(&mut verified.kpack);
         self.facts.has_library |= has_library;

@@ -36,9 +36,9 @@ pub struct Verify {
     pub scan: Scan,
     /// The GPUs that every bundle has to serve.
     pub expect: Option<Expect>,
-    /// The most bytes of plain code, if it is a fault to have more: in a bundle, a CUDA fatbin or an offload binary. Text
-    /// bundles and fat objects, which have no compressed form in place, may have any number; so may what is inside of a
-    /// compressed entry, and nested containers count by themselves.
+    /// The most bytes of plain code, if it is a fault to have more: in a bundle, a CUDA fatbin or an offload binary.
+    /// Text bundles and fat objects, which have no compressed form in place, may have any number; so may what is inside
+    /// of a compressed entry, and nested containers count by themselves.
     pub plain_max: Option<u64>,
 }
 
@@ -49,8 +49,8 @@ pub struct Verify {
 #[cfg_attr(all(test, feature = "serde"), schemars(rename = "VerifiedFile", description = "A file."))]
 #[non_exhaustive]
 pub struct Verified {
-    /// The path as named on the command line, or as found in a directory. Bytes that are not UTF-8 are replaced by U+FFFD, so such a path
-    /// cannot be opened.
+    /// The path as named on the command line, or as found in a directory. Bytes that are not UTF-8 are replaced by
+    /// U+FFFD, so such a path cannot be opened.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serialized::path"))]
     pub path: PathBuf,
     /// The number of bundles that were checked: bundles, text bundles, fat objects and offload binaries.
@@ -59,8 +59,8 @@ pub struct Verified {
     pub code_objects: usize,
     /// The number of code objects without a bundle.
     pub without_bundle: usize,
-    /// The number of code objects for devices that are empty or text, in bundles that have nothing else for devices, such as bundles of
-    /// assembly. Next to other code objects, they are faults.
+    /// The number of code objects for devices that are empty or text, in bundles that have nothing else for devices,
+    /// such as bundles of assembly. Next to other code objects, they are faults.
     pub without_code: usize,
     /// The faults in file order, at most 10,000 of a file.
     pub faults: Vec<Fault>,
@@ -68,7 +68,8 @@ pub struct Verified {
     pub more_faults: usize,
     /// Parts that are recognised but not read, in file order, at most 10,000 of a file.
     pub unread: Vec<NotRead>,
-    /// The number of parts that are recognised but neither read nor listed, by the [name](Unread::name) of their format.
+    /// The number of parts that are recognised but neither read nor listed, by the [name](Unread::name) of their
+    /// format.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serialized::sum"))]
     #[cfg_attr(
         all(test, feature = "serde"),
@@ -100,7 +101,8 @@ pub struct NotRead {
     /// The place.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub place: Place,
-    /// Its offset from the start of the file, or from the start of the innermost inflated data, such as a deflated member of a zip file.
+    /// Its offset from the start of the file, or from the start of the innermost inflated data, such as a deflated
+    /// member of a zip file.
     pub offset: u64,
     /// The format.
     #[cfg_attr(feature = "serde", serde(flatten))]
@@ -115,37 +117,40 @@ pub struct NotRead {
 pub struct Fault {
     /// The broken rule.
     ///
-    /// `readable`: headers, ranges, sizes and hashes agree with the data, and wrappers point at fatbins, bundles or references to kpack
-    /// archives. `trailing`: there is only padding between bundles, after them, and after packages. `entry-id`: every bundle entry ID is
-    /// valid. `feature`: a processor has the features that its target ID sets. `duplicate`: no two entries of a bundle have the same ID.
-    /// `conflict`: a feature is set in all entries for a processor, or in none. `overlap`: code objects do not overlap. `target`: an ELF
-    /// file for a GPU is built for the target in its entry ID. `code-object`: headers, tables, symbols and notes of ELF files, SPIR-V and
-    /// bitcode are in bounds and agree, PTX is complete, and next to code no entry for a device is empty or text; offsets in `text` count
-    /// from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them. `kpack`: the kpack archives
-    /// of a split library have code for all of its wrappers or for none of them, for each target ID that they claim, and only code that is
-    /// claimed and loaded. `expected`: with `--expect`, every bundle serves every GPU of the vendors for which it has entries, where
-    /// offload binaries at one place are one bundle for each source file; with `--expect-any`, every library serves it with any of its
-    /// bundles. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a
-    /// bundle, fatbin or offload binary has at most that many bytes of plain code.
+    /// `readable`: headers, ranges, sizes and hashes agree with the data, and wrappers point at fatbins, bundles or
+    /// references to kpack archives. `trailing`: there is only padding between bundles, after them, and after packages.
+    /// `entry-id`: every bundle entry ID is valid. `feature`: a processor has the features that its target ID sets.
+    /// `duplicate`: no two entries of a bundle have the same ID. `conflict`: a feature is set in all entries for a
+    /// processor, or in none. `overlap`: code objects do not overlap. `target`: an ELF file for a GPU is built for the
+    /// target in its entry ID. `code-object`: headers, tables, symbols and notes of ELF files, SPIR-V and bitcode are
+    /// in bounds and agree, PTX is complete, and next to code no entry for a device is empty or text; offsets in `text`
+    /// count from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them.
+    /// `kpack`: the kpack archives of a split library have code for all of its wrappers or for none of them, for each
+    /// target ID that they claim, and only code that is claimed and loaded. `expected`: with `--expect`, every bundle
+    /// serves every GPU of the vendors for which it has entries, where offload binaries at one place are one bundle for
+    /// each source file; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with
+    /// `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin
+    /// or offload binary has at most that many bytes of plain code.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serialized::rule"))]
     #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::serialized::tests::rules"))]
     pub rule: Rule,
     /// The place.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub place: Place,
-    /// The number of the bundle among those at the same place (path, member, section), counted from 0. Null if the fault is not in a
-    /// bundle.
+    /// The number of the bundle among those at the same place (path, member, section), counted from 0. Null if the
+    /// fault is not in a bundle.
     pub bundle: Option<usize>,
-    /// The offset of the bundle or, for `trailing`, of the bytes that do not belong there: from the start of the file, or from the start of
-    /// the innermost inflated data, such as a deflated member of a zip file. Null if `bundle` is, except for `trailing`, and after a
-    /// package that is compressed as a whole.
+    /// The offset of the bundle or, for `trailing`, of the bytes that do not belong there: from the start of the file,
+    /// or from the start of the innermost inflated data, such as a deflated member of a zip file. Null if `bundle` is,
+    /// except for `trailing`, and after a package that is compressed as a whole.
     pub offset: Option<u64>,
     /// The fault, as a sentence for people.
     pub text: String,
-    /// For `expected`, the GPU that the bundle or the library does not serve; for `unexpected`, the GPU for which it has code. Null for
-    /// other rules.
+    /// For `expected`, the GPU that the bundle or the library does not serve; for `unexpected`, the GPU for which it
+    /// has code. Null for other rules.
     pub gpu: Option<String>,
-    /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records it. Otherwise null.
+    /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records
+    /// it. Otherwise null.
     pub source: Option<String>,
 }
 

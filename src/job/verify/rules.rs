@@ -22,11 +22,13 @@ use crate::scan::{CodeObjectRef, ContentKind, Format, Found, Shared};
 /// A broken rule, and a description of the fault.
 pub(super) type BrokenRule = (Rule, String);
 
-/// Checks a bundle. Returns the number of its entries for devices that are text or empty, if it has nothing else for devices.
+/// Checks a bundle. Returns the number of its entries for devices that are text or empty, if it has nothing else for
+/// devices.
 pub(super) fn check(found: &Found<'_>, plain_max: Option<u64>, fault: &mut impl FnMut(BrokenRule)) -> Result<usize> {
     if found.format != Format::CodeObject {
         let mut ids = Ids::default();
-        // Device images have no ID of their own, and each abstract module of a SYCLBIN file has code for the same targets.
+        // Device images have no ID of their own, and each abstract module of a SYCLBIN file has code for the same
+        // targets.
         let repeats = matches!(found.format, Format::DeviceImages | Format::SyclBin);
         found.code_objects().for_each(|code_object| ids.check(code_object, repeats, fault));
     }
@@ -213,7 +215,8 @@ fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) {
     }
 }
 
-/// The range that a code object takes in its bundle, if it shares that with no other: a compressed device image does not.
+/// The range that a code object takes in its bundle, if it shares that with no other: a compressed device image does
+/// not.
 fn taken(code_object: &CodeObjectRef<'_>, found: &Found<'_>) -> Option<Range<u64>> {
     let stored = code_object.packed().filter(|_| found.format == Format::DeviceImages).map(|packed| &packed.stored);
     let stored = stored.and_then(|range| {
@@ -246,8 +249,8 @@ fn not_loadable(found: &Found<'_>) -> Option<BrokenRule> {
     loadable::is_for_runtime(kinds).then(|| (Rule::Loadable, text()))
 }
 
-/// Checks that a container has at most `most` bytes of plain code, if it could be compressed. In a fatbin, that is what is not
-/// compressed one by one.
+/// Checks that a container has at most `most` bytes of plain code, if it could be compressed. In a fatbin, that is what
+/// is not compressed one by one.
 fn not_compressed(found: &Found<'_>, most: u64) -> Result<Option<BrokenRule>> {
     let has_compressed_form = matches!(found.format, Format::Bundle | Format::OffloadBinary | Format::Fatbin);
     if !has_compressed_form || found.bundle.compressed.is_some() || found.place.is_in_packed_entry() {

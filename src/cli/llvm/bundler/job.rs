@@ -159,8 +159,8 @@ fn only(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
     }
 }
 
-/// The requested entries. LLVM refuses an ID that it does not know before all else, but the file may hold an entry of this
-/// name, if its type is known.
+/// The requested entries. LLVM refuses an ID that it does not know before all else, but the file may hold an entry of
+/// this name, if its type is known.
 fn parse_requests(typed: &[OsString], may_hold: bool) -> Result<Vec<EntryId>> {
     let mut unknown = None;
     let parsed = parse_targets(typed, |text| {

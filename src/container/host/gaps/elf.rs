@@ -2,25 +2,25 @@
 //!
 //! [`close`] takes whole pages of them out of the file and changes no address:
 //!
-//! - The segment around a gap is split. The part before it has fewer bytes in the file than in memory, and the part after it has a
-//!   program header of its own. What follows moves by multiples of the alignment that the segments there need, which may be
-//!   less than linkers gave them.
-//! - The section is split too. Its parts are new sections of its name, at the end of the table. The old one becomes a section without
-//!   contents, at an address behind all segments: GNU's `strip` takes one without an address for a part of every note. If it
-//!   holds fatbins, it has the range of all parts in the file, because NVIDIA's cuobjdump reads just the first section of a
-//!   name, whatever its type is. `eu-elflint` reports that. Otherwise it is empty.
-//! - The new program headers of a library stand before all else, with a new file header, and are loaded at the first address of the
-//!   first gap. All else keeps its address, also the old headers. GNU's `strip` writes program headers directly after the
-//!   file header, wherever they were, and here there is room for them.
-//! - Those of a program stand in the first gap, behind a copy of the old file header, and both in the header of an empty fatbin,
-//!   which cuobjdump skips. Linux before 5.18 looks for them as if they were in the segment that is loaded first, so only a gap at the
-//!   same distance between offset and address serves.
+//! - The segment around a gap is split. The part before it has fewer bytes in the file than in memory, and the part
+//!   after it has a program header of its own. What follows moves by multiples of the alignment that the segments there
+//!   need, which may be less than linkers gave them.
+//! - The section is split too. Its parts are new sections of its name, at the end of the table. The old one becomes a
+//!   section without contents, at an address behind all segments: GNU's `strip` takes one without an address for a part
+//!   of every note. If it holds fatbins, it has the range of all parts in the file, because NVIDIA's cuobjdump reads
+//!   just the first section of a name, whatever its type is. `eu-elflint` reports that. Otherwise it is empty.
+//! - The new program headers of a library stand before all else, with a new file header, and are loaded at the first
+//!   address of the first gap. All else keeps its address, also the old headers. GNU's `strip` writes program headers
+//!   directly after the file header, wherever they were, and here there is room for them.
+//! - Those of a program stand in the first gap, behind a copy of the old file header, and both in the header of an
+//!   empty fatbin, which cuobjdump skips. Linux before 5.18 looks for them as if they were in the segment that is
+//!   loaded first, so only a gap at the same distance between offset and address serves.
 //!
-//! [`open`] undoes this: the old program headers still stand where they were, and so does the old file header, or its copy. It
-//! undoes only what [`close`] would make again.
+//! [`open`] undoes this: the old program headers still stand where they were, and so does the old file header, or its
+//! copy. It undoes only what [`close`] would make again.
 //!
-//! Only little-endian ELF files of 64 bits are changed, which all hosts of GPUs are, and only gaps that lie in one segment and
-//! one section alone. System V ABI, chapters 4 and 5, has the fields.
+//! Only little-endian ELF files of 64 bits are changed, which all hosts of GPUs are, and only gaps that lie in one
+//! segment and one section alone. System V ABI, chapters 4 and 5, has the fields.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -55,7 +55,8 @@ const CUTS_MAX: usize = 1100;
 /// The largest number of sections that they add: what stands before, in, and after each.
 const PARTS_MAX: usize = 3 * CUTS_MAX;
 
-/// The largest file that [`open`] makes, in bytes: longer than any that [`close`] was given, short enough for file systems.
+/// The largest file that [`open`] makes, in bytes: longer than any that [`close`] was given, short enough for file
+/// systems.
 const OPENED_MAX: u64 = 1 << 40;
 
 /// The smallest page of the hosts of GPUs, in bytes.
@@ -64,7 +65,8 @@ const PAGE_MIN: u64 = 4 << 10;
 /// The largest, in bytes.
 const PAGE_MAX: u64 = 64 << 10;
 
-/// The largest number of segments that are aligned to more than pages and of which it is found out whether they need that.
+/// The largest number of segments that are aligned to more than pages and of which it is found out whether they need
+/// that.
 const ALIGNED_MAX: usize = 32;
 
 /// The largest number of symbols in sections that are split.
@@ -73,8 +75,8 @@ const SYMBOLS_MAX: usize = 1 << 16;
 /// The offset of `section` in a symbol.
 const SYMBOL_SECTION: u64 = 6;
 
-/// Whether [`close`] can take bytes out of files like this. Data after all that the headers know of may be found by its offset, as
-/// zip files and AppImages are.
+/// Whether [`close`] can take bytes out of files like this. Data after all that the headers know of may be found by its
+/// offset, as zip files and AppImages are.
 pub(crate) fn may_close(data: &[u8]) -> bool {
     let after = Program::read(data).and_then(|program| tail(data, program.end()?));
     after.is_some_and(is_zero)
@@ -357,7 +359,8 @@ impl<'d> Program<'d> {
         ends.try_fold(headers, |last, end| Some(last.max(end?)))
     }
 
-    /// The pages of gaps that can be taken out, in the order of the file: the largest, up to the number for which there is room.
+    /// The pages of gaps that can be taken out, in the order of the file: the largest, up to the number for which there
+    /// is room.
     fn cuts(&self, gaps: &[Range<u64>]) -> Vec<Cut> {
         let pages = |gap: &Range<u64>| {
             Some(
@@ -466,8 +469,8 @@ impl<'d> Program<'d> {
         cuts.retain(|cut| !cut.range.is_empty());
     }
 
-    /// The largest alignment of the segments that are loaded from an offset on, also of those without bytes in the file, whose
-    /// offsets loaders check too; 0 if there are none.
+    /// The largest alignment of the segments that are loaded from an offset on, also of those without bytes in the
+    /// file, whose offsets loaders check too; 0 if there are none.
     fn alignment_from(&self, offset: u64) -> u64 {
         let is_after = |segment: &Segment| segment.offset >= offset;
         let after =
@@ -481,7 +484,8 @@ impl<'d> Program<'d> {
         Some(start..start.checked_add(to_u64(count).checked_mul(SECTION_LEN)?)?)
     }
 
-    /// The number of bytes by which the table of sections, which is at `headers`, grows with some more. None if it is loaded.
+    /// The number of bytes by which the table of sections, which is at `headers`, grows with some more. None if it is
+    /// loaded.
     fn growth(&self, headers: &Range<u64>, added: usize) -> Option<u64> {
         let is_loaded = |segment: &Segment| {
             let start = segment.offset;
@@ -537,7 +541,8 @@ impl<'d> Program<'d> {
             let is_first = !parts.iter().any(|part: &SectionPart| part.of == cut.section);
             let first = if is_first { start..cut.gap.start } else { start..start };
             let mut zeros = *old;
-            // A name is needed, as symbols may stand there, but not one of device code: the same without its first letter.
+            // A name is needed, as symbols may stand there, but not one of device code: the same without its first
+            // letter.
             zeros.name = old.name.checked_add(1)?;
             for (mut part, range) in [(*old, first), (zeros, cut.range.end..cut.gap.end), (*old, cut.gap.end..end)] {
                 if range.is_empty() {
@@ -711,8 +716,8 @@ mod tests {
         ENCODING.encode(&[header])
     }
 
-    /// Headers, host data, device code with gaps, host data and memory after it, a segment of data, symbols, and the section
-    /// headers at the end or before the last segment.
+    /// Headers, host data, device code with gaps, host data and memory after it, a segment of data, symbols, and the
+    /// section headers at the end or before the last segment.
     fn sample(numbers: &mut Numbers) -> Sample {
         let page: u64 = [4 << 10, 64 << 10][usize::try_from(numbers.below(2)).unwrap()];
         let align = if numbers.below(3) == 0 { 2 << 20 } else { page };

@@ -1,5 +1,5 @@
-//! Gaps of programs and libraries: bytes that nothing uses any more, because the device code there became smaller. [`elf`] and
-//! [`pe`] say which ranges of a file to change so that the gaps are gone from it, and how to undo this.
+//! Gaps of programs and libraries: bytes that nothing uses any more, because the device code there became smaller.
+//! [`elf`] and [`pe`] say which ranges of a file to change so that the gaps are gone from it, and how to undo this.
 
 pub(crate) mod elf;
 pub(crate) mod pe;

@@ -2,13 +2,17 @@
 //!
 //! [`close`] takes whole pages of gaps out of the file and changes no address:
 //!
-//! - A section is split where a gap ends. The part before it has fewer bytes in the file than in memory, which loaders fill with
-//!   zeros, and the part after it has a section header of its own, with the same name. A gap at the end of a section needs none.
-//! - New section headers take the room after the old ones. If that is not enough, the headers grow, up to the first section.
-//! - What follows moves by whole pages. So do the offsets of it: those of sections, of debug data, and of the symbol table.
+//! - A section is split where a gap ends. The part before it has fewer bytes in the file than in memory, which loaders
+//!   fill with zeros, and the part after it has a section header of its own, with the same name. A gap at the end of a
+//!   section needs none.
+//! - New section headers take the room after the old ones. If that is not enough, the headers grow, up to the first
+//!   section.
+//! - What follows moves by whole pages. So do the offsets of it: those of sections, of debug data, and of the symbol
+//!   table.
 //!
-//! [`open`] undoes this, if [`close`] would make the same file again. Headers grow only if they have the minimum length for their
-//! sections. Longer headers keep their length, and `room` never lets them reach the minimum. `open` can thus tell which case it was.
+//! [`open`] undoes this, if [`close`] would make the same file again. Headers grow only if they have the minimum length
+//! for their sections. Longer headers keep their length, and `room` never lets them reach the minimum. `open` can thus
+//! tell which case it was.
 //!
 //! | at | field |
 //! |---|---|
@@ -26,8 +30,8 @@
 //!
 //! Layout: Microsoft's "PE Format" of 2025. Windows takes no more than 96 sections, whose addresses follow each other.
 //!
-//! Only files are made shorter whose sections are aligned to pages, not to more, and do not share bytes; files with symbols only at the ends
-//! of sections, because each symbol has the number of its section.
+//! Only files are made shorter whose sections are aligned to pages, not to more, and do not share bytes; files with
+//! symbols only at the ends of sections, because each symbol has the number of its section.
 
 use std::ops::Range;
 
@@ -60,7 +64,8 @@ const SIGNATURE: u64 = 4;
 const DEBUG: u64 = 6;
 const DIRECTORIES_MAX: u64 = 16;
 
-/// The longest headers that are changed, in bytes. They end before the first section, which mostly has the address 4096.
+/// The longest headers that are changed, in bytes. They end before the first section, which mostly has the address
+/// 4096.
 const HEADERS_MAX: u64 = 64 << 10;
 
 /// The largest number of sections that Windows takes.
@@ -96,8 +101,8 @@ pub(crate) fn may_close(data: &[u8]) -> bool {
     after.is_some_and(is_zero)
 }
 
-/// The changes that take whole pages of some gaps, which hold zeros, out of a file, if any can be taken out. The checksum is
-/// made right anyway.
+/// The changes that take whole pages of some gaps, which hold zeros, out of a file, if any can be taken out. The
+/// checksum is made right anyway.
 pub(crate) fn close(data: Slice<'_>, gaps: &[Range<u64>]) -> Result<Vec<Change<'static>>> {
     let Some(image) = Image::read(data.bytes()) else { return Ok(Vec::new()) };
     let (mut headers, mut changes) =
@@ -115,8 +120,8 @@ pub(crate) fn close(data: Slice<'_>, gaps: &[Range<u64>]) -> Result<Vec<Change<'
     Ok(changes)
 }
 
-/// The changes that give a file the bytes back that [`close`] took out of it; none if it took none. Gaps were only where a section
-/// ends now with zeros after bundles: at one of `ends`.
+/// The changes that give a file the bytes back that [`close`] took out of it; none if it took none. Gaps were only
+/// where a section ends now with zeros after bundles: at one of `ends`.
 pub(crate) fn open(data: &[u8], ends: &[u64]) -> Option<Vec<Change<'static>>> {
     let closed = Image::read(data).filter(|image| image.can_move(data))?;
     let Joined { mut sections, mut cuts, mut moves } = closed.joined(ends).filter(|joined| !joined.cuts.is_empty())?;
@@ -423,7 +428,8 @@ impl Image {
         (saved > len_u64(&headers).saturating_sub(self.len)).then_some((headers, changes))
     }
 
-    /// The pages of gaps that can be taken out, in the order of the file: the largest, as far as there is room for section headers.
+    /// The pages of gaps that can be taken out, in the order of the file: the largest, as far as there is room for
+    /// section headers.
     fn cuts(&self, data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<Cut>> {
         let others = self.others(data)?;
         let cuts = gaps.iter().filter_map(|gap| self.cut(data, gap));
@@ -563,8 +569,8 @@ impl Image {
     }
 }
 
-/// The checksum of a PE file, in which it is 0 itself: the sum of all numbers of two bytes, of which the carry is added, and the
-/// length.
+/// The checksum of a PE file, in which it is 0 itself: the sum of all numbers of two bytes, of which the carry is
+/// added, and the length.
 #[derive(Default)]
 struct Checksum {
     sum: u64,
@@ -619,8 +625,8 @@ mod tests {
 
     const TABLE: u64 = 0x40 + 4 + COFF_LEN + 240;
 
-    /// A library with headers of some length, whose section of device code has gaps of two pages each, and with a checksum that
-    /// may be none.
+    /// A library with headers of some length, whose section of device code has gaps of two pages each, and with a
+    /// checksum that may be none.
     fn library(headers: u64, gaps: u64, checksum: u64) -> (Vec<u8>, Vec<Range<u64>>) {
         let code = (1 + 3 * gaps) * PAGE;
         let mut data = vec![0; usize::try_from(headers + code + 512).unwrap()];
@@ -681,7 +687,8 @@ mod tests {
                 let what = format!("{headers} bytes of headers, {count} gaps, {} sections", image.sections.len());
                 assert!(small.len() < data.len() && memory(&small) == memory(&data), "{what}");
                 assert!(image.sections.len() <= SECTIONS_MAX && image.len <= PAGE, "{what}");
-                // All gaps as far as there is room up to the first section, or up to the end of headers that do not grow.
+                // All gaps as far as there is room up to the first section, or up to the end of headers that do not
+                // grow.
                 let is_fitting = headers == 512;
                 let end = if is_fitting { PAGE } else { headers - 512 };
                 let room = (end - TABLE) / SECTION_LEN;

@@ -1,5 +1,5 @@
-//! Reads the sections of ELF objects, 32-bit and 64-bit, in both byte orders. `container::host::elf` documents the headers; the
-//! limits are those of LLVM 22.1.8.
+//! Reads the sections of ELF objects, 32-bit and 64-bit, in both byte orders. `container::host::elf` documents the
+//! headers; the limits are those of LLVM 22.1.8.
 //!
 //! Rejected: section headers of another size, outside the file or too many; names outside their table; a names' section
 //! that does not exist or, if names are to be added, is not a string table.

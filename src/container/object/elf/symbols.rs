@@ -1,5 +1,5 @@
-//! Rewrites the symbols of an ELF object whose sections get other numbers. A number that does not fit a symbol is in a table
-//! of large numbers.
+//! Rewrites the symbols of an ELF object whose sections get other numbers. A number that does not fit a symbol is in a
+//! table of large numbers.
 //!
 //! A symbol in a section of the bundle is removed with it, but keeps its place, so that all others keep their numbers:
 //! a local symbol is emptied, such as the section symbols written by linkers that combine objects; any other becomes a

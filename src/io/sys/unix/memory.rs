@@ -51,8 +51,8 @@ static FAULTS: AtomicUsize = AtomicUsize::new(0);
 /// Releases the memory of a mapped file; later reads take the bytes from the file again.
 pub(crate) fn release(map: &Mmap) {
     // SAFETY: pages of a file that is mapped for reading come back with the bytes of the file, which are the same, as
-    // whoever mapped it has promised. Pages that the handler put there come back as zeros. If the call fails, the memory
-    // just stays in use.
+    // whoever mapped it has promised. Pages that the handler put there come back as zeros. If the call fails, the
+    // memory just stays in use.
     drop(unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) });
 }
 

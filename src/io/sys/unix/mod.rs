@@ -360,7 +360,8 @@ pub(crate) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Refuses the links that Linux refuses to follow with `fs.protected_symlinks`, which does not apply when a program reads links.
+/// Refuses the links that Linux refuses to follow with `fs.protected_symlinks`, which does not apply when a program
+/// reads links.
 pub(crate) fn check_link(link: &Path) -> io::Result<()> {
     let owner = link.symlink_metadata()?.uid();
     let directory = directory_of(link).metadata()?;
