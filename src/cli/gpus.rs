@@ -54,7 +54,15 @@ pub(super) fn generation(target: &str) -> impl Ord + use<> {
     let processor = target.split(':').next().unwrap_or_default();
     let compiled_for = processor.strip_prefix("compute_").or_else(|| processor.strip_prefix("lto_"));
     let processor = compiled_for.map_or_else(|| processor.to_owned(), |sm| format!("sm_{sm}"));
-    let known = processors::all().position(|known| known.name == processor).unwrap_or(usize::MAX);
+    let number = |name: &str| name.strip_prefix("sm_")?.trim_end_matches(char::is_alphabetic).parse::<u32>().ok();
+    // NVIDIA's have numbers, by which new ones have a place too.
+    let before = || {
+        let own = number(&processor)?;
+        let older = |name: &str| number(name).filter(|number| *number < own);
+        let older = processors::all().enumerate().filter_map(|(at, known)| Some((older(known.name)?, at)));
+        older.max().map(|(_, at)| at)
+    };
+    let known = processors::all().position(|known| known.name == processor).or_else(before).unwrap_or(usize::MAX);
     let sold = products::all().position(|(own, _)| own == processor).unwrap_or(usize::MAX);
     (known, sold, target.to_owned())
 }
@@ -133,6 +141,8 @@ mod tests {
         let mut all = [
             "spir64-unknown-unknown",
             "bmg-g21",
+            "sm_121",
+            "sm_107",
             "sm_100",
             "sm_50",
             "compute_90",
@@ -159,6 +169,8 @@ mod tests {
             "sm_90",
             "sm_90a",
             "sm_100",
+            "sm_107",
+            "sm_121",
             "pvc",
             "bmg-g21",
             "spir64-unknown-unknown",

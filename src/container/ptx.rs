@@ -11,7 +11,7 @@
 //! Source: PTX ISA 9.0.
 #![allow(clippy::arithmetic_side_effects, reason = "positions in bytes that are in memory")]
 
-use memchr::{memchr, memmem};
+use memchr::{memchr, memchr2_iter, memmem};
 
 use crate::bytes::{len_u64, text, to_u64};
 use crate::error::{Malformed, wrong};
@@ -103,18 +103,24 @@ pub(crate) fn start(data: &[u8], at: usize) -> Option<usize> {
     if is_comment { Some(start) } else { is_line.then_some(at) }
 }
 
-/// The text with which data begins: up to the first byte that is none.
+/// The text with which data begins: up to the first control character. Names of files may be in any encoding.
 pub(crate) fn text_at(data: &[u8]) -> &[u8] {
-    data.split(|byte| !is_text_byte(byte)).next().unwrap_or_default()
+    data.split(|byte| byte.is_ascii() && !is_text_byte(byte)).next().unwrap_or_default()
 }
 
-/// Whether PTX defines a function, and is complete.
+/// Whether PTX has a function with a body, and is complete.
 pub(crate) fn is_whole(ptx: &[u8]) -> bool {
-    let has = |directive: &[u8]| memmem::find(ptx, directive).is_some();
-    (has(b".entry") || has(b".func")) && check(ptx).is_ok()
+    let mut start = 0;
+    let has_body = memchr2_iter(b'{', b';', ptx).any(|end| {
+        let statement = ptx.get(start..end).unwrap_or_default();
+        start = end + 1;
+        let declares = |directive: &[u8]| memmem::find(statement, directive).is_some();
+        ptx.get(end) == Some(&b'{') && (declares(b".entry") || declares(b".func"))
+    });
+    has_body && check(ptx).is_ok()
 }
 
-/// Whether PTX may have a byte, but for names in other alphabets.
+/// Whether text has a byte, but for letters of other alphabets.
 fn is_text_byte(byte: &u8) -> bool {
     byte.is_ascii_graphic() || byte.is_ascii_whitespace()
 }
@@ -250,7 +256,10 @@ mod tests {
             }
         }
         assert!(is_whole(ptx.as_bytes()));
-        for other in [".version 8.7\n.target sm_80\n", ".version 8.7\n.target sm_80\n.func f {"] {
+        let named = ".version 8.7\n.target sm_80\n.file 1 \"/J\u{f6}rg/a.cu\"\n.func f { ret; }";
+        assert!(text_at(named.as_bytes()) == named.as_bytes() && is_whole(named.as_bytes()));
+        for other in ["", ".func f {", ".entry ", "with .entry functions", ".func f; {}", "{}"] {
+            let other = format!(".version 8.7\n.target sm_80\n{other}");
             assert!(!is_whole(other.as_bytes()), "{other:?}");
         }
     }
