@@ -5,15 +5,22 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
-from typing import Any, NoReturn, Optional
+from pathlib import Path
+from typing import Any, Iterator, NoReturn, Optional
 
 from offload_bundle import find
 
 SUMMARY_MAX = 1_000_000
 """GitHub refuses a summary of more than 1 MiB."""
+
+BLANK = " \t\r\n"
+
+RESERVED = {"", "expect", "fail-on", "h", "help", "json", "markdown", "message-format", "V", "version"}
+"""Options that the action sets, or that print something else than it reads; and `--`, after which files follow."""
 
 
 def annotate(level: str, message: str, file: Optional[str] = None, title: str = "") -> None:
@@ -35,14 +42,20 @@ def fail(message: str) -> NoReturn:
 def run(command: str, *words: str) -> tuple[int, str]:
     """Runs a subcommand, and annotates its messages. Returns its status and what it printed."""
     done = subprocess.run([find(), command, "--message-format=json", *words], stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    for line in filter(None, done.stderr.decode(errors="replace").splitlines()):
+    other = []
+    # Other ends of lines, such as U+2028, may be in names.
+    for line in done.stderr.decode(errors="replace").split("\n"):
         try:
             message: Any = json.loads(line)
             level, text, file = message["level"], message["message"], message.get("path")
         except (ValueError, KeyError, TypeError):
-            # The command line is wrong.
-            level, text, file = "error", line, None
+            other.append(line)
+            continue
         annotate(level if level in ("error", "warning") else "notice", text, file)
+    # If the command line is wrong, the lines are one message, which is not JSON.
+    text = "\n".join(other).strip()
+    if text:
+        annotate("error", text[len("error: ") :] if text.startswith("error: ") else text)
     return done.returncode, done.stdout.decode(errors="replace")
 
 
@@ -60,14 +73,58 @@ def summarize(markdown: str) -> None:
         summary.write(data)
 
 
+def matching(pattern: str) -> list[Path]:
+    matches = [pattern] if os.path.lexists(pattern) else sorted(glob.glob(pattern, recursive=True))
+    if not matches:
+        fail(f"no file matches '{pattern}'")
+    return list(dict.fromkeys(map(Path, matches)))
+
+
+def only(name: str, pattern: str) -> str:
+    matches = matching(pattern)
+    if len(matches) > 1:
+        fail(f"'{name}' has to be one file or directory; {len(matches)} match '{pattern}', among them '{matches[0]}'")
+    return str(matches[0])
+
+
 def paths(patterns: str) -> list[str]:
-    found: dict[str, None] = {}
-    for pattern in filter(None, map(str.strip, patterns.splitlines())):
-        matches = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
-        if not matches:
-            fail(f"no file matches '{pattern}'")
-        found.update(dict.fromkeys(matches))
-    return list(found)
+    """The files and directories to search, each once."""
+    lines = filter(None, (line.strip(BLANK) for line in patterns.split("\n")))
+    found = dict.fromkeys(path for line in lines for path in matching(line))
+
+    def is_searched(path: Path) -> bool:
+        """Whether it is in a directory of the list. A search does not follow symbolic links."""
+        while ".." not in path.parts and not path.is_symlink() and path != path.parent:
+            path = path.parent
+            if path in found:
+                return True
+        return False
+
+    return [str(path) for path in found if not is_searched(path)]
+
+
+def further(words: str) -> list[str]:
+    """The further arguments, with `-r`."""
+    try:
+        arguments = shlex.split(words)
+    except ValueError as error:
+        fail(f"arguments: {error}")
+    for word in arguments:
+        # `-json` is `--json`, and `-rh` is `-r -h`.
+        name = word.lstrip("-").partition("=")[0]
+        if word.startswith("-") and (name in RESERVED or re.fullmatch("-r*[hV].*", word)):
+            fail(f"arguments: the action does not take '{word}'; it sets how to print, and has inputs for files and GPUs")
+    return arguments if {"-r", "--recursive", "-recursive"}.intersection(arguments) else ["-r", *arguments]
+
+
+def of_search(arguments: list[str]) -> Iterator[str]:
+    """The arguments that say what is searched."""
+    for word, value in zip(arguments, [*arguments[1:], ""]):
+        name, equals, _ = word.lstrip("-").partition("=")
+        if word.startswith("-") and (name in ("r", "recursive", "deep") or (name == "max-size" and equals)):
+            yield word
+        elif word in ("--max-size", "-max-size"):
+            yield f"--max-size={value}"
 
 
 def described(fault: dict[str, Any]) -> str:
@@ -79,11 +136,8 @@ def described(fault: dict[str, Any]) -> str:
 
 
 def verify(files: list[str], expect: str, arguments: list[str]) -> int:
-    if not {"-r", "--recursive"}.intersection(arguments):
-        arguments = ["-r", *arguments]
-    search = [word for word in arguments if word in ("-r", "--recursive", "--deep") or word.startswith("--max-size=")]
     # `verify` reports what cannot be read; once is enough.
-    command = [find(), "inspect", "--summary", "--markdown", *search, "--", *files]
+    command = [find(), "inspect", "--summary", "--markdown", *of_search(arguments), "--", *files]
     summarize(subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout.decode())
     status, printed = run("verify", "--json", *([f"--expect={expect}"] if expect else []), *arguments, "--", *files)
     report: Any = json.loads(printed) if printed else {"files": [], "faults": []}
@@ -98,8 +152,6 @@ def verify(files: list[str], expect: str, arguments: list[str]) -> int:
 
 
 def diff(old: str, new: str, conditions: str, arguments: list[str]) -> int:
-    if not {"-r", "--recursive"}.intersection(arguments):
-        arguments = ["-r", *arguments]
     status, printed = run(
         "diff", "--markdown", *([f"--fail-on={conditions}"] if conditions else []), *arguments, "--", old, new
     )
@@ -109,14 +161,11 @@ def diff(old: str, new: str, conditions: str, arguments: list[str]) -> int:
 
 def main() -> int:
     files, old, new, expect, conditions = (
-        os.environ.get(name, "").strip() for name in ("FILES", "OLD", "NEW", "EXPECT", "FAIL_ON")
+        os.environ.get(name, "").strip(BLANK) for name in ("FILES", "OLD", "NEW", "EXPECT", "FAIL_ON")
     )
-    try:
-        arguments = shlex.split(os.environ.get("ARGUMENTS", ""))
-    except ValueError as error:
-        fail(f"arguments: {error}")
+    arguments = further(os.environ.get("ARGUMENTS", ""))
     if old and new and not files and not expect:
-        return diff(old, new, conditions, arguments)
+        return diff(only("old", old), only("new", new), conditions, arguments)
     if files and not old and not new and not conditions:
         return verify(paths(files), expect, arguments)
     fail("expected either 'files', with or without 'expect', or 'old' and 'new', with or without 'fail-on'")

@@ -119,6 +119,14 @@ fn inputs_reach_the_shell_only_in_variables() {
     let run = |file: &str| Command::new(PROGRAM).args(entry.split(' ')).arg(file).current_dir(root()).output().unwrap();
     assert!(run(fixture).status.success() && run("LICENSE").status.success());
     assert!(!run("fixtures/hostile/cut-in-header.bundle").status.success());
+    // pre-commit appends names as git prints them.
+    let dir = memory_directory();
+    for (name, data, status) in [("-f.so", fixture, 0), ("--json", "fixtures/hostile/cut-in-header.bundle", 1)] {
+        fs::copy(root().join(data), dir.path().join(name)).unwrap();
+        let outcome = Command::new(PROGRAM).args(entry.split(' ')).arg(name).current_dir(dir.path()).output().unwrap();
+        assert_eq!(outcome.status.code(), Some(status), "{outcome:?}");
+        assert!(String::from_utf8_lossy(&outcome.stdout).starts_with(&format!("{name}:")), "{outcome:?}");
+    }
 }
 
 /// The first step installs what the input says, once.
@@ -161,9 +169,11 @@ fn faults_are_annotations_and_tables_are_in_the_summary() {
     let missing = "it does not serve sm_75; it has code for compute_90, gfx90a:xnack-, sm_80";
     let escaped = "a%2Cb%3A%25%0A%3A%3Aset-env.bundle";
     let one_of_two = "expected either 'files', with or without 'expect', or 'old' and 'new', with or without 'fail-on'";
+    let no_size =
+        "invalid value 'x' for '--max-size <BYTES>': expected a number of bytes, optionally with suffix K, M or G";
     let lost = "lost-gpu: no code for sm_80 any longer, before 1 code object";
     type Case<'c> = (&'c [(&'c str, &'c str)], i32, Vec<String>, &'c str);
-    let cases: [Case<'_>; 9] = [
+    let cases: &[Case<'_>] = &[
         (&[("files", "old\n\n  o[k-m]? ")], 0, vec![], "\n### Total: 4 code objects in 1 file"),
         (
             &[("files", "sub"), ("arguments", "-r --deep --max-size='1G'")],
@@ -191,12 +201,43 @@ fn faults_are_annotations_and_tables_are_in_the_summary() {
         ),
         (&[("old", "old"), ("new", "new")], 0, vec![], "**all**"),
         (&[("files", "old"), ("old", "old")], 1, vec![format!("::error::{one_of_two}")], ""),
+        (
+            // Each is checked once; a search does not follow the link.
+            &[("files", "bad/**\n./bad\nbad/../bad\nbad//in/broken\nbad/in")],
+            1,
+            ["bad/in/broken", "bad/link", "bad/../bad/in/broken"]
+                .map(|file| format!("::error file={file},title=readable::{cut}"))
+                .to_vec(),
+            "\nNothing readable in 3 files\n",
+        ),
+        (
+            &[("old", "ol[d]"), ("new", "x\u{2028}*")],
+            1,
+            vec![format!("::error file=x\u{2028}y::'x\u{2028}y': {cut}")],
+            "| 3 removed |",
+        ),
+        (
+            &[("old", "old"), ("new", "*e*")],
+            1,
+            vec!["::error::'new' has to be one file or directory; 2 match '*e*', among them 'broken'".to_owned()],
+            "",
+        ),
+        (
+            &[("files", "old"), ("arguments", "--max-size=x")],
+            2,
+            vec![format!("::error::{no_size}%0A%0AFor more information, try '--help'.")],
+            "",
+        ),
         (&[("files", "*.none")], 1, vec!["::error::no file matches '*.none'".to_owned()], ""),
         (&[("files", "old"), ("arguments", "'")], 1, vec!["::error::arguments: No closing quotation".to_owned()], ""),
     ];
-    for (inputs, status, annotations, summary) in cases {
+    for &(inputs, status, ref annotations, summary) in cases {
         let (_temporary, dir) = machine();
         fs::create_dir(dir.join("sub")).unwrap();
+        fs::create_dir_all(dir.join("bad/in")).unwrap();
+        fs::write(dir.join("bad/in/broken"), &broken).unwrap();
+        std::os::unix::fs::symlink("../broken", dir.join("bad/link")).unwrap();
+        fs::write(dir.join("x\u{2028}y"), &broken).unwrap();
         fs::write(dir.join("sub/a,b:%\n::set-env.bundle"), kernels::bundle()).unwrap();
         for (name, data) in [("old", kernels::bundle()), ("new", kernels::changed_bundle()), ("broken", broken.clone())]
         {
@@ -206,8 +247,59 @@ fn faults_are_annotations_and_tables_are_in_the_summary() {
         let printed = String::from_utf8(outcome.stdout).unwrap();
         let errors = String::from_utf8(outcome.stderr).unwrap();
         assert_eq!((outcome.status.code(), errors.as_str()), (Some(status), ""), "{inputs:?}: {printed}");
-        assert_eq!(printed.lines().collect::<Vec<_>>(), annotations, "{inputs:?}");
+        assert_eq!(printed.lines().collect::<Vec<_>>(), *annotations, "{inputs:?}");
         assert!(written.contains(summary) && written.is_empty() == summary.is_empty(), "{inputs:?}: {written}");
+    }
+}
+
+/// Arguments reach the tool as they are, and those that say what is searched its second call too.
+#[test]
+fn arguments_are_passed_on_or_refused() {
+    let (_, steps) = action();
+    let (temporary, dir) = machine();
+    let calls = temporary.path().join("calls");
+    fs::write(dir.join("in"), "").unwrap();
+    fs::remove_file(temporary.path().join("bin/offload-bundle")).unwrap();
+    let program = format!("#!/bin/sh\necho \"$*\" >>{}\n", calls.display());
+    write_program(&temporary.path().join("bin/offload-bundle"), program.as_bytes());
+    let run = |arguments: &str| {
+        let _ = fs::remove_file(&calls);
+        let (outcome, ..) = run(&steps[1], &[("files", "in"), ("arguments", arguments)], &dir, &[]);
+        (String::from_utf8(outcome.stdout).unwrap(), fs::read_to_string(&calls).unwrap_or_default())
+    };
+    for (arguments, search) in [
+        ("-r --max-size 1K --deep --compressed", "-r --max-size=1K --deep"),
+        ("-r -max-size=2G -deep --allow-none", "-r -max-size=2G -deep"),
+        ("-recursive --expect-any sm_80", "-recursive"),
+        ("-r --compressed=1K", "-r"),
+    ] {
+        let expected = format!(
+            "inspect --summary --markdown {search} -- in\nverify --message-format=json --json {arguments} -- in\n"
+        );
+        assert_eq!(run(arguments), (String::new(), expected));
+    }
+    for refused in [
+        "--",
+        "-",
+        "--help",
+        "-h",
+        "-rh",
+        "-help",
+        "-V",
+        "-rV",
+        "--version",
+        "--json",
+        "-json",
+        "--expect",
+        "-expect=sm_80",
+        "--fail-on=spill",
+        "--markdown",
+        "--message-format",
+        "--message-format=text",
+    ] {
+        let (printed, called) = run(&format!("--deep {refused}"));
+        let start = format!("::error::arguments: the action does not take '{refused}'; ");
+        assert!(printed.starts_with(&start) && printed.lines().count() == 1 && called.is_empty(), "{printed}{called}");
     }
 }
 

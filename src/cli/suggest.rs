@@ -110,30 +110,37 @@ pub(super) fn known_gpu(typed: &str) -> Option<String> {
     gpu(typed, gpus.map(|known| known.name))
 }
 
-/// The products of the same series whose names are the nearest to a misspelled one. Another number is another product,
-/// which may have another processor.
-fn product(typed: &str) -> Option<String> {
-    if target_of(typed) != typed {
-        return None;
-    }
-    let name = typed.split(':').next().unwrap_or_default();
-    let names = products::all().flat_map(|(_, names)| names.iter().copied());
-    gpu(typed, names.filter(|other| is_same_series(name, other)))
-}
+/// Words that tell the vendor of a product.
+const BRANDS: [&str; 7] = ["amd", "geforce", "instinct", "intel", "nvidia", "radeon", "tesla"];
 
-/// Whether the numbers in two names are the same, apart from the last of at least three digits.
-fn is_same_series(one: &str, other: &str) -> bool {
-    let [one, other] = [one, other].map(|name| {
-        let mut digits: Vec<u8> = products::plain(name).bytes().filter(u8::is_ascii_digit).collect();
-        let last = digits.pop();
-        (digits, last)
-    });
-    one.0 == other.0 && (one.1 == other.1 || one.0.len() > 1 && one.1.is_some() && other.1.is_some())
+/// The product that a name means if one letter is wrong in a word before its number, such as `GeFroce`. Another number,
+/// or other letters with it, are another product, which may have another processor.
+fn product(typed: &str) -> Option<String> {
+    const SHORTEST: usize = 3;
+    let (name, features) = typed.split_at(typed.find(':').unwrap_or(typed.len()));
+    let name = name.to_ascii_lowercase();
+    let names = || products::all().flat_map(|(_, names)| names);
+    let words_of = |name: &str| name.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_owned).collect::<Vec<_>>();
+    let table = names().flat_map(|name| words_of(&name.to_ascii_lowercase()));
+    let known: BTreeSet<String> = table.chain(BRANDS.map(str::to_owned)).collect();
+    let words = words_of(&name);
+    let series = words.iter().take_while(|word| !word.contains(|c: char| c.is_ascii_digit()));
+    let slips = series.filter(|word| word.len() >= SHORTEST && !known.contains(*word));
+    let meant: BTreeSet<&str> = slips
+        .flat_map(|word| known.iter().map(move |other| (word, other)))
+        .filter(|(word, other)| other.len() >= SHORTEST && strsim::osa_distance(word, other) == 1)
+        .filter_map(|(word, other)| {
+            let right = name.replacen(word.as_str(), other, 1);
+            products::processor(&right)?;
+            names().copied().find(|name| products::plain(name) == products::plain(&right))
+        })
+        .collect();
+    let quoted: Vec<String> = meant.iter().map(|name| format!("'{name}{features}'")).collect();
+    (!quoted.is_empty()).then(|| quoted.join(" or "))
 }
 
 /// What to do about a name that looks like that of a product, and is not known.
 fn unknown_product(typed: &str) -> Option<String> {
-    const BRANDS: [&str; 7] = ["amd", "geforce", "instinct", "intel", "nvidia", "radeon", "tesla"];
     let letters = |name: &str| {
         let plain = products::plain(name);
         plain.get(..plain.find(|c: char| c.is_ascii_digit())?).map(str::to_owned)
@@ -332,11 +339,22 @@ mod tests {
     }
 
     #[test]
-    fn products_of_another_number_are_not_suggested() {
+    fn products_are_suggested_for_slips_in_the_series_and_never_for_another_model() {
         for (typed, meant) in [
-            ("GTX 1650X", "'GeForce GTX 1650'"),
-            ("RTX 5095", "'GeForce RTX 5090'"),
-            ("MI300", "'Instinct MI300A' or 'Instinct MI300X'"),
+            ("GTX 1650X", ""),
+            ("RTX 5095", ""),
+            ("MI300", ""),
+            ("L20", ""),
+            ("GeForce GTX 960M", ""),
+            ("Radeon RX 6800M", ""),
+            ("RX 6800S", ""),
+            ("RX 7700S", ""),
+            ("RTX 4000", ""),
+            ("NVIDIA RTX 5000", ""),
+            ("RTX 1660", ""),
+            ("Tesla MI300X", ""),
+            ("AMD A10", ""),
+            ("Radeon A100", ""),
             ("GTX 1250", ""),
             ("RX 5600 XT", ""),
             ("Quadro P1000", ""),
@@ -349,6 +367,33 @@ mod tests {
             assert_eq!(product(typed).unwrap_or_default(), meant, "{typed}");
             let text = unknown_product(typed).unwrap_or_else(|| panic!("{typed}"));
             assert!(text.contains(&format!("has no '{typed}'")), "{text}");
+        }
+        for (typed, meant) in [
+            ("Instnct MI300X", "'Instinct MI300X'"),
+            ("amd instnict mi300x:xnack-", "'Instinct MI300X:xnack-'"),
+            ("GeFroce RTX 4090", "'GeForce RTX 4090'"),
+            ("NVIDIA RXT 6000 Ada", "'RTX 6000 Ada'"),
+            ("NVIDA A100-SXM4-80GB", "'A100'"),
+            ("Raedon RX 6800 XT", "'Radeon RX 6800 XT'"),
+            ("Jetsn Orin Nano", "'Jetson Orin Nano'"),
+            ("Raedon A100", ""),
+            ("GeFroce RTX 4090M", ""),
+            ("A100*", ""),
+            ("", ""),
+        ] {
+            assert_eq!(product(typed).unwrap_or_default(), meant, "{typed}");
+        }
+        // If a letter is missing or doubled, no other product is suggested, and none if it is part of a model.
+        for name in products::all().flat_map(|(_, names)| names) {
+            for at in 0..name.len() {
+                let (before, rest) = name.split_at(at);
+                for typed in [[before, &rest[1..]].concat(), [before, &rest[..1], rest].concat()] {
+                    let is_series = !before.contains(|c: char| c.is_ascii_digit());
+                    let meant = product(&typed);
+                    let is_right = meant.as_ref().is_none_or(|meant| is_series && *meant == format!("'{name}'"));
+                    assert!(is_right, "{typed}: {meant:?}");
+                }
+            }
         }
         for typed in [
             "gfx9999",

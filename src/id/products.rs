@@ -6,18 +6,20 @@
 //! | vendor | source |
 //! |---|---|
 //! | AMD | AMD's page "GPU specifications" of ROCm 7.13 (2026); for older GPUs, LLVM's User Guide for AMDGPU Backend (2026) |
-//! | NVIDIA | NVIDIA's pages "CUDA GPU Compute Capability" and "Legacy CUDA GPU Compute Capability" (2026); GTX 16xx: "GeForce GTX 16 Series", which has the processors of its architecture, Turing |
+//! | NVIDIA | NVIDIA's pages "CUDA GPU Compute Capability" and "Legacy CUDA GPU Compute Capability" (2026); GTX 16xx: "GeForce GTX 16 Series", which has the processors of its architecture, Turing; variants of these that `nvidia-smi` names, such as A10G, V100S and K40m, have the same processor |
 //! | Intel | the devices of Intel's Compute Runtime (2026); names as `ocloc` writes them, see `code/intel_gpu.rs` |
 
 /// The processor of a product: `gfx942` for MI300X, `sm_90` for H100. Case, separators and words that only tell the
 /// vendor, the kind of device (NVIDIA, GeForce, Radeon, GPU), its form or its memory (SXM4, 80GB) do not count, so that
-/// names are known as `nvidia-smi`, `rocminfo` and `amd-smi` print them. None if the name is not known.
+/// names are known as `nvidia-smi`, `rocminfo` and `amd-smi` print them. None if the name is not known, or has words of
+/// another vendor.
 ///
 /// ```
 /// use offload_bundle::id::products;
 ///
 /// assert_eq!(products::processor("NVIDIA H100 80GB HBM3"), Some("sm_90"));
 /// assert_eq!(products::processor("rx7900xtx"), products::processor("Radeon RX 7900 XTX"));
+/// assert_eq!(products::processor("AMD A10"), None);
 /// assert_eq!(products::processor("sm_90"), None);
 /// ```
 pub fn processor(product: &str) -> Option<&'static str> {
@@ -26,8 +28,14 @@ pub fn processor(product: &str) -> Option<&'static str> {
     if typed.is_empty() || !product.chars().all(is_name) {
         return None;
     }
-    let row = PRODUCTS.iter().find(|(_, names)| names.iter().any(|name| plain(name) == typed))?;
-    Some(row.0)
+    let (own, _) = PRODUCTS.iter().find(|(_, names)| names.iter().any(|name| plain(name) == typed))?;
+    let is_of_vendor = |word: &str| match word.to_ascii_lowercase().as_str() {
+        "amd" | "instinct" | "radeon" => own.starts_with("gfx"),
+        "nvidia" | "geforce" | "tesla" => own.starts_with("sm_"),
+        "intel" => !own.starts_with("gfx") && !own.starts_with("sm_"),
+        _ => true,
+    };
+    product.split(|c: char| !c.is_ascii_alphanumeric()).all(is_of_vendor).then_some(*own)
 }
 
 /// Processors with their products, the older generations of each vendor first.
@@ -46,14 +54,14 @@ pub fn plain(name: &str) -> String {
     let name = name.to_ascii_lowercase().replace("max-q", "");
     let words = name.split(|c: char| !c.is_ascii_alphanumeric());
     let is_memory = |word: &str| {
-        let size = word.strip_suffix("gb").filter(|size| !size.is_empty());
+        let size = word.strip_suffix("gb").or(word.strip_suffix('g')).filter(|size| !size.is_empty());
         size.is_some_and(|size| size.bytes().all(|byte| byte.is_ascii_digit()))
     };
     words.filter(|word| !WITHOUT_MEANING.contains(word) && !is_memory(word)).collect()
 }
 
 /// Words that do not tell products with different processors apart.
-const WITHOUT_MEANING: [&str; 35] = [
+const WITHOUT_MEANING: [&str; 37] = [
     "accelerator",
     "amd",
     "blackwell",
@@ -68,6 +76,7 @@ const WITHOUT_MEANING: [&str; 35] = [
     "hbm2e",
     "hbm3",
     "hbm3e",
+    "hf",
     "instinct",
     "intel",
     "laptop",
@@ -87,6 +96,7 @@ const WITHOUT_MEANING: [&str; 35] = [
     "sxm5",
     "tesla",
     "tm",
+    "vf",
     "with",
     "workstation",
 ];
@@ -127,7 +137,21 @@ static PRODUCTS: &[(&str, &[&str])] = &[
     ("gfx1152", &["Radeon 860M", "Ryzen AI 7 350"]),
     ("gfx1200", &["Radeon RX 9060 XT", "Radeon RX 9060"]),
     ("gfx1201", &["Radeon RX 9070 XT", "Radeon RX 9070", "Radeon RX 9070 GRE", "Radeon AI PRO R9700"]),
-    ("sm_35", &["Tesla K40", "Tesla K20", "GeForce GTX 780 Ti", "GeForce GTX 780"]),
+    (
+        "sm_35",
+        &[
+            "Tesla K40",
+            "Tesla K40m",
+            "Tesla K40c",
+            "Tesla K20",
+            "Tesla K20X",
+            "Tesla K20Xm",
+            "Tesla K20m",
+            "Tesla K20c",
+            "GeForce GTX 780 Ti",
+            "GeForce GTX 780",
+        ],
+    ),
     ("sm_37", &["Tesla K80"]),
     ("sm_50", &["GeForce GTX 750 Ti", "GeForce GTX 750", "Quadro K2200"]),
     (
@@ -167,7 +191,7 @@ static PRODUCTS: &[(&str, &[&str])] = &[
         ],
     ),
     ("sm_62", &["Jetson TX2"]),
-    ("sm_70", &["V100", "Quadro GV100", "TITAN V"]),
+    ("sm_70", &["V100", "V100S", "Quadro GV100", "TITAN V"]),
     ("sm_72", &["Jetson AGX Xavier", "Jetson Xavier NX"]),
     (
         "sm_75",
@@ -195,13 +219,17 @@ static PRODUCTS: &[(&str, &[&str])] = &[
         &[
             "A40",
             "A10",
+            "A10G",
             "A16",
             "A2",
             "RTX A6000",
+            "RTX A5500",
             "RTX A5000",
+            "RTX A4500",
             "RTX A4000",
             "RTX A3000",
             "RTX A2000",
+            "RTX A1000",
             "GeForce RTX 3090 Ti",
             "GeForce RTX 3090",
             "GeForce RTX 3080 Ti",
@@ -290,7 +318,20 @@ mod tests {
             for name in names {
                 assert_eq!(seen.insert(plain(name), name), None, "{name}");
                 assert!(processors::find(name).is_none() && processors::find(&plain(name)).is_none(), "{name}");
-                let spellings = [name.to_ascii_lowercase(), name.replace(' ', "-"), format!("NVIDIA {name} GPU")];
+                let vendor = match own.split_at(3).0 {
+                    "gfx" => "AMD",
+                    "sm_" => "NVIDIA",
+                    _ => "Intel",
+                };
+                for other in ["AMD", "Radeon", "Instinct", "NVIDIA", "GeForce", "Tesla", "Intel"] {
+                    let is_its = match other {
+                        "Radeon" | "Instinct" => vendor == "AMD",
+                        "GeForce" | "Tesla" => vendor == "NVIDIA",
+                        other => vendor == other,
+                    };
+                    assert_eq!(processor(&format!("{other} {name}")), is_its.then_some(own), "{other} {name}");
+                }
+                let spellings = [name.to_ascii_lowercase(), name.replace(' ', "-"), format!("{vendor} {name} GPU")];
                 for spelling in spellings.iter().map(String::as_str).chain([*name]) {
                     assert_eq!(processor(spelling), Some(own), "{spelling}");
                 }
@@ -327,6 +368,11 @@ mod tests {
             "80GB",
             "GB",
             "GTX SUPER 8GB",
+            "144G",
+            "MI300X A",
+            "Intel GeForce RTX 4090",
+            "AMD A10",
+            "Radeon A100",
             "H1000",
             "MIG 1g.5gb",
             "hip-amdgcn-amd-amdhsa--gfx90a",
@@ -345,6 +391,14 @@ mod tests {
             ("NVIDIA H100 80GB HBM3", "sm_90"),
             ("NVIDIA H100 NVL", "sm_90"),
             ("NVIDIA GH200 480GB", "sm_90"),
+            ("NVIDIA GH200 144G HBM3e", "sm_90"),
+            ("NVIDIA A10G", "sm_86"),
+            ("NVIDIA RTX A4500", "sm_86"),
+            ("NVIDIA V100S-PCIE-32GB", "sm_70"),
+            ("Tesla K40m", "sm_35"),
+            ("Tesla K20Xm", "sm_35"),
+            ("AMD Instinct MI300X VF", "gfx942"),
+            ("AMD Instinct MI300X HF", "gfx942"),
             ("NVIDIA L40S", "sm_89"),
             ("NVIDIA GeForce RTX 4090", "sm_89"),
             ("NVIDIA GeForce RTX 4090 D", "sm_89"),

@@ -347,6 +347,30 @@ fn the_matrix_leaves_out_no_library_unnamed() {
 }
 
 #[test]
+fn the_matrix_without_gpus_says_why() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dir = memory_directory();
+    let host = "-type=bc -targets=host-x86_64-unknown-linux-gnu- -input=in.bc -output=host.bundle";
+    fs::write(dir.path().join("in.bc"), "code").unwrap();
+    assert!(tool_in(dir.path(), &host.split(' ').collect::<Vec<_>>()).status.success());
+    for name in ["kpack/split.elf", "text/llvm22-hash.s"] {
+        let copy = dir.path().join(name.rsplit('/').next().unwrap());
+        fs::copy(root.join("fixtures").join(name), copy).unwrap();
+    }
+    let [kpack, none] = ["kpack archives not found", "no code for GPUs"];
+    for (files, reasons) in [
+        (&["split.elf"][..], &[(kpack, "split.elf")][..]),
+        (&["llvm22-hash.s"], &[(none, "llvm22-hash.s")]),
+        (&["host.bundle"], &[(none, "host.bundle")]),
+        (&["host.bundle", "split.elf"], &[(kpack, "split.elf"), (none, "host.bundle")]),
+    ] {
+        let printed = text(&tool_in(dir.path(), &[&["inspect", "--matrix"], files].concat())).1;
+        let lines = reasons.iter().map(|(why, file)| format!("not in the table ({why}): {file}\n"));
+        assert_eq!(printed, format!("no bundles with code for GPUs\n{}", lines.collect::<String>()), "{files:?}");
+    }
+}
+
+#[test]
 fn uris_in_tables_are_those_of_the_json_report() {
     let dir = memory_directory();
     for (name, data) in files() {

@@ -30,7 +30,7 @@ pub(super) fn matrix(libraries: &Libraries, style: Style) -> String {
     for library in libraries.iter() {
         match library.served(&gpus).filter(|_| !gpus.is_empty()) {
             Some(served) => rows.push((printable(&library.name), served)),
-            None => left_out.add(library),
+            None => left_out.add(library, gpus.is_empty()),
         }
     }
     if gpus.is_empty() {
@@ -68,12 +68,16 @@ pub(super) fn matrix(libraries: &Libraries, style: Style) -> String {
 struct LeftOut {
     unbundled: Vec<String>,
     apart: Vec<String>,
+    lost: Vec<String>,
+    for_none: Vec<String>,
     large: Vec<String>,
 }
 
 impl LeftOut {
-    fn add(&mut self, library: &Library) {
+    fn add(&mut self, library: &Library, is_without_gpus: bool) {
         let names = match library.has_bundles() {
+            true if is_without_gpus && library.is_lost => &mut self.lost,
+            true if is_without_gpus => &mut self.for_none,
             true => &mut self.large,
             false if library.is_apart => &mut self.apart,
             false => &mut self.unbundled,
@@ -85,6 +89,8 @@ impl LeftOut {
         for (why, names) in [
             ("code without a bundle", &self.unbundled),
             ("code in kpack archives that were not searched", &self.apart),
+            ("kpack archives not found", &self.lost),
+            ("no code for GPUs", &self.for_none),
             ("too many GPUs and bundles to compare", &self.large),
         ] {
             let (listed, more) = names.split_at(names.len().min(LEFT_OUT_MAX));

@@ -30,6 +30,8 @@ pub(in crate::cli) struct Library {
     member: Option<String>,
     /// Whether it refers to kpack archives that were not searched.
     pub(in crate::cli) is_apart: bool,
+    /// Whether it refers to kpack archives of which none was found.
+    pub(in crate::cli) is_lost: bool,
     /// The sizes of each section, whose name is empty where there is none.
     pub(in crate::cli) sections: BTreeMap<String, Shares>,
     coverage: Coverage,
@@ -60,6 +62,7 @@ impl Libraries {
             let parts = by_member.entry(reference.place.member()).or_default();
             parts.containers.insert(reference.place.steps());
             parts.is_apart |= reference.archives.is_none();
+            parts.is_lost |= reference.archives.as_ref().is_some_and(Vec::is_empty);
         }
         for (member, parts) in by_member {
             self.add_library(Library::new(file, member, &parts));
@@ -182,7 +185,8 @@ impl Library {
             None => (short.clone(), short),
         };
         let path = file.path.to_string_lossy().into_owned();
-        let mut library = Self { name, short, path, member, is_apart: parts.is_apart, ..Self::default() };
+        let mut library =
+            Self { name, short, path, member, is_apart: parts.is_apart, is_lost: parts.is_lost, ..Self::default() };
         for bundle in &parts.bundles {
             let shares = library.section(&bundle.info.place.section().unwrap_or_default());
             // A bundle has an empty entry for a host without code.
@@ -217,6 +221,7 @@ struct Parts<'f> {
     bundles: Vec<&'f InspectedBundle>,
     containers: HashSet<&'f [Step]>,
     is_apart: bool,
+    is_lost: bool,
 }
 
 /// The indices of libraries with the same name.
