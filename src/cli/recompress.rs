@@ -141,7 +141,7 @@ impl Options for RecompressOptions {
         left(&result.left).iter().for_each(|line| console.line(line));
         if result.uncompressed > 0 && self.compression().is_some() {
             let binaries = count(result.uncompressed, "offload binary stays", "offload binaries stay");
-            console.line(&format!("note: {binaries} without compression, which recompress does not give them"));
+            console.line(&format!("note: {binaries} plain: recompress does not compress offload binaries"));
         }
         if result.packed > 0 {
             console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
@@ -213,12 +213,11 @@ fn left(left: &BTreeMap<String, Removed>) -> Option<String> {
     let more = left.len().saturating_sub(PLACES_MAX);
     let more = (more > 0).then(|| count(more, "more place", "more places"));
     places.extend(more.as_deref());
-    let stays = if code_objects == 1 { "stays" } else { "stay" };
     let code_objects = count(code_objects, "code object", "code objects");
     let places = places.join(", ");
     let size = bytes(size);
     (!left.is_empty()).then(|| {
-        format!("note: {code_objects} of {size} for targets that were left out {stays} where recompress does not change code: {places}")
+        format!("note: the file still has {code_objects} of {size} for targets that were left out, in parts that recompress does not change: {places}")
     })
 }
 

@@ -744,6 +744,41 @@ fn all_kernels_of_a_code_object_are_disassembled_however_long_their_names_are() 
     assert_eq!((status, errors.as_str()), (0, ""));
     let labels = printed.lines().filter(|line| line.ends_with(">:")).count();
     assert_eq!(labels, names.len());
-    let (status, _, errors) = disassembled(&["*"], &amd(&[Kernel::named("a,b")]), &[("llvm-objdump", &made[0].1)]);
-    assert!(status == 1 && errors.contains("llvm-objdump cannot select 'a,b': it has a comma"), "{errors}");
+}
+
+#[test]
+fn names_that_no_program_can_select_are_refused_before_any_runs() {
+    let dir = memory_directory();
+    let made = scripts(dir.path(), &[("llvm-objdump", "exit 1")]);
+    for (name, error) in [
+        ("a,b", "'a,b': its name has a comma"),
+        ("a\0b", "'a\\x00b': its name has a NUL"),
+        ("a\nb", "'a\\nb': its name has a line end"),
+    ] {
+        let data = amd(&[Kernel::named("first"), Kernel::named(name)]);
+        let (status, printed, errors) = disassembled(&["*"], &data, &[("llvm-objdump", &made[0].1)]);
+        assert_eq!((status, printed.as_str()), (1, ""), "{errors}");
+        let error = format!("llvm-objdump cannot select {error}; choose kernels without it\n");
+        assert!(errors.ends_with(&error) && errors.lines().count() == 1, "{errors}");
+    }
+}
+
+#[test]
+fn what_a_disassembler_prints_is_safe_for_terminals() {
+    let dir = memory_directory();
+    let made = scripts(dir.path(), &[("llvm-objdump", OBJDUMP)]);
+    let data = amd(&[Kernel::named("\x1b[2J\u{202e}\tx")]);
+    let (status, printed, errors) = disassembled(&["*"], &data, &[("llvm-objdump", &made[0].1)]);
+    assert_eq!((status, errors.as_str()), (0, ""));
+    assert!(printed.ends_with("\n0000 <\\u{1b}[2J\\u{202e}\tx>:\n"), "{printed}");
+    assert!(printed.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')), "{printed:?}");
+}
+
+#[test]
+fn a_disassembler_is_run_once_by_whichever_links_it_is_found() {
+    let dir = memory_directory();
+    let made = scripts(dir.path(), &[("llvm-objdump", "echo ran >&2; exit 3")]);
+    let links = ["llvm-objdump", "llvm-objdump-20", "llvm-objdump-21"].map(|name| (name, made[0].1.as_path()));
+    let (status, _, errors) = disassembled(&["*"], &amd(&[Kernel::named("x")]), &links);
+    assert!(status == 1 && errors.matches("exit status: 3").count() == 1, "{errors}");
 }

@@ -983,14 +983,15 @@ fn code_of_dropped_gpus_that_is_left_is_counted_with_its_place() {
     let library = Elf::LIBRARY.write(&[Section::new(".rodata", &both), Section::new(".hip_fatbin", &large())]);
     let size = gfx906.len();
     let one = format!(
-        "note: 1 code object of {size} B for targets that were left out stays where recompress does not change code"
+        "note: the file still has 1 code object of {size} B for targets that were left out, in parts that recompress does not \
+         change"
     );
     let wheel = zip(&[
         Zipped::new("a.so", DEFLATED, &library),
         Zipped::new("b.co", DEFLATED, &gfx906),
         Zipped::new("c.co", DEFLATED, &gfx90a),
     ]);
-    let in_wheel = format!("note: 2 code objects of {} B for targets that were left out stay where", 2 * size);
+    let in_wheel = format!("note: the file still has 2 code objects of {} B for targets that were", 2 * size);
     for (data, args, note) in [
         (&library, &["--drop", "gfx906"][..], Some((&one, ": in(.rodata)\n"))),
         (&library, &["--keep", "gfx90a"], Some((&one, ": in(.rodata)\n"))),
@@ -1002,8 +1003,26 @@ fn code_of_dropped_gpus_that_is_left_is_counted_with_its_place() {
         let (_, said) = recompress(args, data);
         match note {
             Some((start, end)) => assert!(said.contains(start) && said.contains(end), "{args:?}: {said}"),
-            None => assert!(!said.contains("stay"), "{args:?}: {said}"),
+            None => assert!(!said.contains("still has"), "{args:?}: {said}"),
         }
+    }
+    // What is only there is not a typing error.
+    let gfx1100 = Elf::amdgpu(0x41).write(&[Section::new(".text", b"instructions")]);
+    let other = Elf::LIBRARY.write(&[
+        Section::new(".rodata", &[&b"text\0\0\0\0"[..], &gfx906, &gfx1100].concat()),
+        Section::new(".hip_fatbin", &large()),
+    ]);
+    let elsewhere = "the code for 'gfx1100' is in parts that recompress does not change: in(.rodata)\n";
+    for (args, error) in [
+        (&["--drop", "gfx1100"][..], elsewhere),
+        (&["--keep", "gfx906,gfx1100"], elsewhere),
+        (&["--keep-for", "gfx906,gfx1100"], elsewhere),
+        (&["--keep", "gfx90a", "--drop", "gfx1100"], elsewhere),
+        (&["--keep", "gfx1100,gfx1101"], "no code object matches 'gfx1101' in 'in'; it has: gfx906"),
+    ] {
+        let outcome = tool(&[&["recompress", "in", "-o", "out"], args].concat(), &[("in", &other)]);
+        assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{args:?}");
+        assert!(outcome.stderr_text().contains(error), "{args:?}: {}", outcome.stderr_text());
     }
 }
 
@@ -1012,7 +1031,7 @@ fn offload_binaries_that_stay_plain_are_counted() {
     let images = [Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx906")], &code(1))];
     let offload = offload::write(1, &images);
     let object = Elf::OBJECT.write(&[Section::new(".llvm.offloading", &offload).offloading()]);
-    let note = "note: 1 offload binary stays without compression";
+    let note = "note: 1 offload binary stays plain: recompress does not compress offload binaries\n";
     let (same, said) = recompress(&[], &object);
     assert!(same == object && said.contains(note), "{said}");
     let (same, said) = recompress(&["--none"], &object);
@@ -1044,6 +1063,31 @@ fn fat_objects_lose_code_and_keep_their_host() {
             assert!(recompress(&["--keep", "gfx906,gfx90a"], &data).0 == data);
             let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &data)]);
             assert!(outcome.status == 1 && outcome.files.len() == 1, "{}", outcome.stderr_text());
+        }
+    }
+}
+
+#[test]
+fn fat_objects_that_would_not_be_any_more_are_named() {
+    let ids = ["host-x86_64-unknown-linux-gnu-", GFX906].map(|id| format!("__CLANG_OFFLOAD_BUNDLE__{id}"));
+    let code = code(1);
+    let fat = |host: &[u8]| {
+        Elf::OBJECT.write(&[Section::new(".text", b"host"), Section::new(&ids[0], host), Section::new(&ids[1], &code)])
+    };
+    let (one, merged) = (fat(&[0]), fat(&[0, 0]));
+    for (data, pattern, error) in [
+        (&one, "*", "no device code would be left"),
+        (&one, "host*", "a fat object cannot lose its host code"),
+        (&one, "gfx906", "no device code would be left"),
+        (&merged, "*", "no device code would be left"),
+        (&merged, "gfx906", "cannot remove code: a linker has merged several fat objects"),
+    ] {
+        for (data, file) in [(data.clone(), "in"), (archive(&[("a.o", data)]), "in(a.o)")] {
+            let outcome = tool(&["recompress", "in", "-o", "out", "--drop", pattern], &[("in", &data)]);
+            let said = outcome.stderr_text();
+            assert_eq!((outcome.status, outcome.files.len()), (1, 1), "{said}");
+            let named = [file, "in"].iter().any(|file| said.contains(&format!(" error: '{file}': {error}")));
+            assert!(named, "{pattern}: {said}");
         }
     }
 }

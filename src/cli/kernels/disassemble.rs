@@ -1,14 +1,14 @@
 //! `kernels --disassemble`: runs the disassembler of LLVM or NVIDIA on the code objects that define kernels.
 
 use std::collections::HashSet;
-use std::env;
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, LazyLock};
+use std::{env, fs};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use offload_bundle::display::printable;
+use offload_bundle::display::{printable, printable_name};
 use offload_bundle::io::{Input, sys};
 use offload_bundle::scan::{CodeObject, ContentKind, Scan};
 
@@ -20,6 +20,9 @@ const CODE_OBJECTS_MAX: usize = 100;
 
 /// The bytes of names in the arguments of one run. A command line of Windows has at most 32 KiB.
 const NAMES_MAX: usize = 24 << 10;
+
+/// What a name can have that makes it impossible to select.
+const UNSELECTABLE: [(char, &str); 3] = [(',', "has a comma"), ('\0', "has a NUL"), ('\n', "has a line end")];
 
 /// The bytes of the code objects of some kernels, in their order.
 pub(super) type Contents = Vec<Vec<u8>>;
@@ -50,20 +53,27 @@ pub(super) fn write(rows: &[Row], contents: &Contents, out: &mut dyn Write) -> a
         count <= CODE_OBJECTS_MAX,
         "{count} code objects define such a kernel, at most {CODE_OBJECTS_MAX} are disassembled; choose with --target"
     );
+    let mut runs = Vec::new();
     for (rows, code) in by_code_object(rows).zip(contents) {
         let Some(first) = rows.first() else { continue };
         let place = format!("{}, {}", first.code_object.bundle.place, first.gpu);
         let disassembler = Disassembler::of(code);
-        let in_place = |error: anyhow::Error| anyhow!("{place}: {error:#}");
-        for names in disassembler.names(rows).map_err(in_place)? {
-            let (program, output) = disassembler.run(&names, code).map_err(in_place)?;
+        let names = disassembler.names(rows).map_err(|error| anyhow!("{place}: {error:#}"))?;
+        runs.push((place, disassembler, names, code));
+    }
+    for (place, disassembler, runs, code) in runs {
+        for names in runs {
+            let (program, output) = disassembler.run(&names, code).map_err(|error| anyhow!("{place}: {error:#}"))?;
             let shown: Vec<String> =
                 disassembler.arguments(&names).iter().map(|argument| printable(argument)).collect();
             writeln!(out, "# {place}: {} {}", printable(&program.to_string_lossy()), shown.join(" "))?;
             for warning in String::from_utf8_lossy(&output.stderr).lines() {
                 writeln!(out, "# {}", printable(warning))?;
             }
-            out.write_all(&output.stdout)?;
+            for line in String::from_utf8_lossy(&output.stdout).lines() {
+                let fields: Vec<String> = line.split('\t').map(printable).collect();
+                writeln!(out, "{}", fields.join("\t"))?;
+            }
         }
     }
     Ok(())
@@ -96,8 +106,14 @@ impl Disassembler {
         let mut runs = vec![Vec::new()];
         let mut len = 0;
         for row in rows.iter().filter(|_| matches!(self, Self::Objdump)) {
-            let name = str::from_utf8(&row.kernel.name).context("the name of a kernel is not UTF-8")?;
-            ensure!(!name.contains(','), "llvm-objdump cannot select '{}': it has a comma", printable(name));
+            let refused = |reason: &str| {
+                let name = printable_name(&row.kernel.name);
+                anyhow!("llvm-objdump cannot select '{name}': its name {reason}; choose kernels without it")
+            };
+            let name = str::from_utf8(&row.kernel.name).map_err(|_| refused("is not UTF-8"))?;
+            if let Some((_, reason)) = UNSELECTABLE.iter().find(|(character, _)| name.contains(*character)) {
+                return Err(refused(reason));
+            }
             len += name.len() + 1;
             if len > NAMES_MAX {
                 runs.push(Vec::new());
@@ -203,11 +219,13 @@ fn version(program: &Path) -> u32 {
 }
 
 /// The programs with these names in the `PATH`, and in a directory below the one that a variable names, or below the
-/// usual one.
+/// usual one. Each is there once, although directories and programs may be links.
 fn found(names: &[String], (variable, usual): (&str, &str), below: &str) -> Vec<PathBuf> {
     let directory = env::var_os(variable).filter(|directory| !directory.is_empty()).unwrap_or_else(|| usual.into());
     let installed = Path::new(&directory).join(below);
     let in_path = names.iter().flat_map(|name| program::in_path(name));
     let installed = names.last().and_then(|name| program::executable_in(&installed, name));
-    in_path.chain(installed).collect()
+    let mut known = HashSet::new();
+    let is_new = |path: &PathBuf| known.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
+    in_path.chain(installed).filter(is_new).collect()
 }

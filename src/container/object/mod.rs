@@ -104,6 +104,11 @@ impl FatObject {
         Ok(parts.map(contents))
     }
 
+    /// The first member for the host.
+    pub(crate) fn host_of<'m, 'a>(members: &'m [Member<'a>]) -> Option<&'m Member<'a>> {
+        members.iter().find(|member| is_host(member.id.as_bytes()))
+    }
+
     /// The pieces of a new fat object of `members`.
     ///
     /// # Errors
@@ -206,8 +211,7 @@ pub struct Objects {
 impl Objects {
     /// Whether these members form a fat object.
     pub fn is_fat(members: &[Member<'_>]) -> bool {
-        let host = members.iter().find(|member| is_host(member.id.as_bytes()));
-        host.is_some_and(|host| HostFormat::of(host.content.bytes()).is_some())
+        FatObject::host_of(members).is_some_and(|host| HostFormat::of(host.content.bytes()).is_some())
     }
 
     /// The pieces of a new fat object or bundle of `members`.

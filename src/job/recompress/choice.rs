@@ -17,6 +17,8 @@ use crate::job::unmatched::{Matched, Wanted};
 use crate::runtime::{Code, Device};
 use crate::scan::{CodeObjectRef, Finding, Format, KnownId, Pattern, Scan};
 
+pub(super) const NOTHING_LEFT: &str = "no device code would be left";
+
 /// Code that a GPU would have used, in bundles from which it was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -174,7 +176,8 @@ impl<'j> Choice<'j> {
         let content = code_object.kind();
         let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
         let candidate = Candidate { id, content, code };
-        !self.keeps(&candidate) || self.is_dropped(&candidate.id)
+        let (is_kept, is_dropped) = (self.keeps(&candidate), self.is_dropped(&candidate.id));
+        !is_kept || is_dropped
     }
 
     /// Notes what GPUs would have used among the code of a bundle.
@@ -196,7 +199,26 @@ impl<'j> Choice<'j> {
     ///
     /// # Errors
     /// A part of the job has matched nothing, or nothing is left.
-    pub(super) fn finish(self, path: &Path, result: &mut Recompressed) -> Result<()> {
+    pub(super) fn finish(self, input: &Input, result: &mut Recompressed) -> Result<()> {
+        let path = input.path();
+        let unmatched = self.unmatched();
+        if !unmatched.is_empty() {
+            return Err(self.mismatch(&unmatched, input));
+        }
+        if let Some(names) = &self.job.keep_kernels {
+            names.ensure_used(&self.launched, &[path])?;
+        }
+        if !self.removed.is_empty() && self.left == 0 {
+            return Err(Error::refused(ErrorKind::NotFound, path, None, NOTHING_LEFT));
+        }
+        result.missed = self.missed.into_values().collect();
+        result.removed = self.removed;
+        result.unlaunched = self.unlaunched;
+        Ok(())
+    }
+
+    /// The parts of the job that have matched nothing.
+    fn unmatched(&self) -> Vec<String> {
         let Recompress { keep, drop, keep_for, .. } = self.job;
         let keeping = keep.as_ref().map(|keep| self.matched.unmatched(Wanted::of(keep), &HashSet::new()).0);
         let mut unmatched = keeping.unwrap_or_default();
@@ -204,19 +226,38 @@ impl<'j> Choice<'j> {
         unmatched.extend(unserved.map(|(_, device)| format!("'{device}'")));
         let dropping = drop.iter().filter(|_| !self.drops).flat_map(|drop| &drop.targets);
         unmatched.extend(dropping.map(|pattern| format!("'{}'", pattern.as_str())));
-        if !unmatched.is_empty() {
-            return Err(Error::no_match(&[path.to_owned()], &unmatched, &self.present.into_shown()));
+        unmatched
+    }
+
+    /// The error for parts of the job that have matched nothing that is rewritten: they match nothing in the file, or
+    /// else code that stays as it is, which has a place.
+    fn mismatch(mut self, unmatched: &[String], input: &Input) -> Error {
+        let present = std::mem::take(&mut self.present).into_shown();
+        let (mut open, mut places) = (unmatched.len(), BTreeSet::new());
+        let searched = Scan { limits: self.job.limits, ..Scan::default() }.run(input, &mut |finding| {
+            let Finding::Bundle(found) = finding else { return Ok(()) };
+            for code_object in found.code_objects() {
+                self.removes(&code_object);
+                let left = self.unmatched().len();
+                if left < open {
+                    places.insert(found.place.to_string());
+                }
+                open = left;
+            }
+            Ok(())
+        });
+        let nowhere = self.unmatched();
+        if searched.is_err() || !nowhere.is_empty() {
+            let nowhere = if searched.is_err() { unmatched } else { &nowhere };
+            return Error::no_match(&[input.path().to_owned()], nowhere, &present);
         }
-        if let Some(names) = &self.job.keep_kernels {
-            names.ensure_used(&self.launched, &[path])?;
-        }
-        if !self.removed.is_empty() && self.left == 0 {
-            return Err(Error::refused(ErrorKind::NotFound, path, None, "no device code would be left"));
-        }
-        result.missed = self.missed.into_values().collect();
-        result.removed = self.removed;
-        result.unlaunched = self.unlaunched;
-        Ok(())
+        let places: Vec<String> = places.into_iter().collect();
+        let reason = format!(
+            "the code for {} is in parts that recompress does not change: {}",
+            unmatched.join(" and "),
+            places.join(", ")
+        );
+        Error::refused(ErrorKind::NotFound, input.path(), None, reason)
     }
 }
 

@@ -207,7 +207,8 @@ impl Recompression<'_> {
     }
 
     /// The result, if the job did with `data` what it was asked to do.
-    pub(super) fn finish(self, data: Slice<'_>) -> Result<Recompressed> {
+    pub(super) fn finish(self, input: &Input) -> Result<Recompressed> {
+        let data = input.as_slice();
         if let Some(error) = self.refusals.into_error(data.path()) {
             return Err(error);
         }
@@ -218,7 +219,7 @@ impl Recompression<'_> {
             return Err(unsupported::refusal(data));
         }
         let mut result = self.result;
-        self.choice.finish(data.path(), &mut result)?;
+        self.choice.finish(input, &mut result)?;
         Ok(result)
     }
 }

@@ -200,7 +200,7 @@ impl Recompress {
         let magic = Magic::identify(input.bytes());
         let written = run.rewrite_file(input.as_slice(), output, observer);
         let finished = written.and_then(|mut output| {
-            let mut result = run.finish(input.as_slice())?;
+            let mut result = run.finish(&input)?;
             if self.keep.is_some() || !self.keep_for.is_empty() || self.drop.is_some() {
                 result.left = choice::left(self, &output.read_again(&self.input)?)?;
             }

@@ -6,12 +6,12 @@ use std::ops::Range;
 use super::super::rewrite::{Rewriter, changed, changed_len};
 use super::Recompressed;
 use super::bundles::{FileRewrite, Moved};
-use super::choice::Chosen;
+use super::choice::{Chosen, NOTHING_LEFT};
 use super::form::{contents, member};
 use super::run::{Recompression, Rewritten};
 use crate::container::Member;
 use crate::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
-use crate::container::object::FatObject;
+use crate::container::object::{FatObject, Objects};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
@@ -82,6 +82,9 @@ pub(super) fn rewrite_fat(
     let dropped = bundle.entries.len().saturating_sub(kept.len());
     let contents = if dropped > 0 { contents(data.path(), bundle, &kept)? } else { Vec::new() };
     let members: Vec<Member<'_>> = contents.iter().map(member).collect();
+    if dropped > 0 {
+        ensure_fat(data, &members)?;
+    }
     let pieces = (dropped > 0).then(|| FatObject.plan(&members)).transpose()?;
     let changes = pieces.map(|pieces| (0..data.len(), pieces));
     let (before, after) = (data.len(), changed_len(data, changes.as_slice()));
@@ -92,4 +95,19 @@ pub(super) fn rewrite_fat(
         result,
         is_emptied: dropped > 0 && devices == 0,
     })
+}
+
+/// Ensures that a fat object can be written of what is kept of one.
+fn ensure_fat(data: Slice<'_>, members: &[Member<'_>]) -> Result<()> {
+    let refused = |kind, reason| Err(Error::refused(kind, data.path(), None, reason));
+    match FatObject::host_of(members) {
+        _ if members.is_empty() => refused(ErrorKind::NotFound, NOTHING_LEFT),
+        None => refused(ErrorKind::Unsupported, "a fat object cannot lose its host code, which is the object itself"),
+        Some(_) if !Objects::is_fat(members) => {
+            let reason = "cannot remove code: a linker has merged several fat objects into it (ld -r)";
+            let refused: Result<()> = refused(ErrorKind::Unsupported, reason);
+            refused.map_err(|error| error.with_hint("remove the code from each fat object before they are merged"))
+        }
+        Some(_) => Ok(()),
+    }
 }
