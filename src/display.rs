@@ -56,12 +56,12 @@ pub(crate) fn short_name(name: &[u8], most: usize) -> String {
 
 /// A name from a file, as shown in messages. The text is only made when it is printed.
 pub(crate) fn shown(name: &[u8]) -> impl Display + '_ {
-    Shown(name)
+    ShownBytes(name)
 }
 
-struct Shown<'a>(&'a [u8]);
+struct ShownBytes<'a>(&'a [u8]);
 
-impl Display for Shown<'_> {
+impl Display for ShownBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&short_name(self.0, NAME_MAX))
     }

@@ -50,10 +50,10 @@ pub enum ErrorKind {
 /// `Display` gives all of this in one line, including the cause. [`source`](std::error::Error::source) returns only
 /// errors below that cause, so printing the whole chain repeats nothing.
 #[derive(Debug)]
-pub struct Error(Box<Failure>);
+pub struct Error(Box<ErrorData>);
 
 #[derive(Debug)]
-struct Failure {
+struct ErrorData {
     kind: ErrorKind,
     /// The file at fault; empty if the error is not about one file.
     path: PathBuf,
@@ -88,7 +88,7 @@ enum Remedy {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { kind, path, place, cause, .. } = &*self.0;
+        let ErrorData { kind, path, place, cause, .. } = &*self.0;
         let mut name = match cause {
             // As LLVM's tools do, also for a name that is empty.
             Cause::System(_) | Cause::Copy { .. } => format!("'{}': ", path.display()),
@@ -197,7 +197,7 @@ impl Error {
     }
 
     fn of(kind: ErrorKind, path: PathBuf, cause: Cause) -> Self {
-        Self(Box::new(Failure { kind, path, place: None, offset: None, cause, remedy: Remedy::None }))
+        Self(Box::new(ErrorData { kind, path, place: None, offset: None, cause, remedy: Remedy::None }))
     }
 
     /// An error of which this is the whole text, and which is not about one file.

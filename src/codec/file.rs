@@ -38,7 +38,7 @@ impl Coding {
                 type Part<R> = flate2::bufread::GzDecoder<R>;
                 let goes_on =
                     |part: &mut Part<Counted<_>>| part.get_mut().goes_on(|rest| may_be(rest, b"\x1f\x8b\x08"));
-                Ok(Box::new(Parts {
+                Ok(Box::new(FileParts {
                     part: Some(Part::new(reader)),
                     goes_on,
                     next: |part: Part<_>| Part::new(part.into_inner()),
@@ -48,7 +48,7 @@ impl Coding {
             Self::Bzip2 => with!("bzip2", {
                 type Part<R> = bzip2::bufread::BzDecoder<R>;
                 let goes_on = |part: &mut Part<Counted<_>>| part.get_mut().goes_on(begins_bzip2);
-                Ok(Box::new(Parts {
+                Ok(Box::new(FileParts {
                     part: Some(Part::new(reader)),
                     goes_on,
                     next: |part: Part<_>| Part::new(part.into_inner()),
@@ -67,7 +67,7 @@ fn begins_bzip2(data: &[u8]) -> bool {
 }
 
 /// A reader of all parts of a file.
-struct Parts<P, G, N> {
+struct FileParts<P, G, N> {
     /// The decoder of the current part.
     part: Option<P>,
     /// Whether another part follows, at the end of this one.
@@ -76,7 +76,7 @@ struct Parts<P, G, N> {
     next: N,
 }
 
-impl<P: Read, G: Fn(&mut P) -> io::Result<bool>, N: Fn(P) -> P> Read for Parts<P, G, N> {
+impl<P: Read, G: Fn(&mut P) -> io::Result<bool>, N: Fn(P) -> P> Read for FileParts<P, G, N> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while let Some(part) = &mut self.part {
             let read = part.read(buffer)?;

@@ -89,7 +89,7 @@ impl Container for SyclBin {
     }
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
-        let reader = Reader { data, is_whole: len_u64(data) >= total, base };
+        let reader = SyclBinReader { data, is_whole: len_u64(data) >= total, base };
         if data.starts_with(&SYCLBIN) {
             return reader.version_1(0..total).map(Some);
         }
@@ -113,7 +113,7 @@ impl Container for SyclBin {
 
 /// What the metadata of an IR module or native image record.
 #[derive(Default)]
-struct Metadata {
+struct RecordedIds {
     triple: Vec<u8>,
     arch: Vec<u8>,
 }
@@ -145,13 +145,13 @@ impl AbstractModules {
 }
 
 /// A SYCLBIN file, of which all or the first bytes are known.
-struct Reader<'a> {
+struct SyclBinReader<'a> {
     data: &'a [u8],
     is_whole: bool,
     base: u64,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SyclBinReader<'a> {
     fn bounds(&self, range: &Range<u64>) -> Bounds {
         Bounds { base: self.at(range), len: len_of(range) }
     }
@@ -345,7 +345,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The entry for some code. Without a recorded triple, the content tells it.
-    fn entry(&self, info: ImageInfo, recorded: Metadata, code: Range<u64>) -> Result<Entry, Malformed> {
+    fn entry(&self, info: ImageInfo, recorded: RecordedIds, code: Range<u64>) -> Result<Entry, Malformed> {
         let string = |key: &[u8], found: Vec<u8>| match found.is_empty() {
             true => info.string(key).unwrap_or_default().to_vec(),
             false => found,
@@ -362,7 +362,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads property sets, which may be empty.
-    fn properties(&self, range: &Range<u64>) -> Result<Metadata, Malformed> {
+    fn properties(&self, range: &Range<u64>) -> Result<RecordedIds, Malformed> {
         let at = self.at(range);
         let text = self.cursor(range).take(len_of(range), "the metadata of a SYCLBIN file")?;
         properties(text).map_err(|problem| Malformed::fault("SYCLBIN metadata", at, problem))
@@ -378,7 +378,13 @@ struct V1Tables {
 
 impl V1Tables {
     /// A range of the table of metadata that a header at an offset names.
-    fn metadata(&mut self, reader: &Reader<'_>, start: u64, size: u64, at: u64) -> Result<Range<u64>, Malformed> {
+    fn metadata(
+        &mut self,
+        reader: &SyclBinReader<'_>,
+        start: u64,
+        size: u64,
+        at: u64,
+    ) -> Result<Range<u64>, Malformed> {
         let range = reader.bounds(&self.metadata).claim(start, size, "metadata of a SYCLBIN file")?;
         let expected = "together with the others no more than the table holds";
         self.left.claim("size of metadata", size, at, expected)?;
@@ -387,8 +393,8 @@ impl V1Tables {
 }
 
 /// The target and the architecture in property sets, or what is wrong with these.
-fn properties(text: &[u8]) -> Result<Metadata, String> {
-    let mut recorded = Metadata::default();
+fn properties(text: &[u8]) -> Result<RecordedIds, String> {
+    let mut recorded = RecordedIds::default();
     let mut is_in_set = false;
     for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         let wrong = |what: &str| Err(format!(": {what}: '{}'", shown(line)));
@@ -508,7 +514,7 @@ mod tests {
             (b"other", with_target, None),
         ] {
             let data = [&len_u64(metadata).to_le_bytes()[..], metadata, b"code"].concat();
-            let reader = Reader { data: &data, is_whole: true, base: 1000 };
+            let reader = SyclBinReader { data: &data, is_whole: true, base: 1000 };
             let strings = [(&b"role"[..], &b"ir"[..]), (b"am_index", b"0"), (b"triple", string)];
             let strings = strings.map(|(key, value)| (key.to_vec(), value.to_vec())).to_vec();
             let info = ImageInfo { image_kind: ImageKind::SyclBin, strings, ..ImageInfo::default() };

@@ -410,8 +410,8 @@ fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<OutputPlace>> {
     let replaces_links = matches!(manner, Manner::Replace | Manner::Generated);
     let target = match resolve(path) {
         _ if manner == Manner::Generated => path.to_owned(),
-        Ok(Destination::Descriptor) => return stage_into(path),
-        Ok(Destination::Path(target)) => target,
+        Ok(PathEnd::Descriptor) => return stage_into(path),
+        Ok(PathEnd::Path(target)) => target,
         // A link that cannot be followed can still be replaced.
         Err(_) if replaces_links => path.to_owned(),
         Err(error) => return Err(error),
@@ -440,20 +440,20 @@ fn ends_with_separator(path: &Path) -> bool {
 }
 
 /// The destination of an output path.
-enum Destination {
+enum PathEnd {
     /// A path in the file system with all symbolic links resolved, except perhaps a dangling last one.
     Path(PathBuf),
     /// An open file of this process (`/dev/stdout`), which a rename would not affect.
     Descriptor,
 }
 
-fn resolve(path: &Path) -> io::Result<Destination> {
+fn resolve(path: &Path) -> io::Result<PathEnd> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         if path.starts_with("/proc") || path.starts_with("/dev/fd") {
-            return Ok(Destination::Descriptor);
+            return Ok(PathEnd::Descriptor);
         }
-        let Some(target) = sys::read_link(&path)? else { return Ok(Destination::Path(path)) };
+        let Some(target) = sys::read_link(&path)? else { return Ok(PathEnd::Path(path)) };
         check_link(&path)?;
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }

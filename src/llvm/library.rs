@@ -24,7 +24,7 @@ pub(super) struct OpenArchive {
 }
 
 /// A member of a library.
-pub(super) struct Member<'a> {
+pub(super) struct LibraryMember<'a> {
     /// The name in the archive, which may contain any bytes.
     pub(super) name: &'a [u8],
     content: Slice<'a>,
@@ -49,7 +49,7 @@ impl OpenArchive {
     }
 
     /// The members in archive order.
-    pub(super) fn members(&self) -> Result<Vec<Member<'_>>> {
+    pub(super) fn members(&self) -> Result<Vec<LibraryMember<'_>>> {
         let mut beside = self.beside.iter();
         Archive::read(self.archive.as_slice())?
             .members_before_padding()
@@ -59,13 +59,13 @@ impl OpenArchive {
                     MemberLocation::Inside(slice) => slice,
                     MemberLocation::Beside(_) => beside.next().ok_or_else(Error::no_archive)?.as_slice(),
                 };
-                Ok(Member { name, content, library: self })
+                Ok(LibraryMember { name, content, library: self })
             })
             .collect()
     }
 }
 
-impl<'a> Member<'a> {
+impl<'a> LibraryMember<'a> {
     /// Its size in bytes.
     pub(super) fn size(&self) -> u64 {
         self.content.len()

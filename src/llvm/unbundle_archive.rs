@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use super::aside::{Aside, KeptAside};
 use super::file_name::FileName;
-use super::library::{Member, MemberNames, OpenArchive, write_archive};
+use super::library::{LibraryMember, MemberNames, OpenArchive, write_archive};
 use super::requests::{Requests, first_unknown};
 use crate::bytes::{self, add};
 use crate::container::Limits;
@@ -57,7 +57,7 @@ struct ChosenEntry<'l> {
 }
 
 /// The contents of the archives to write.
-struct Chosen<'j, 'l> {
+struct NewArchives<'j, 'l> {
     requests: Requests<'j>,
     /// The chosen entries of each request, in the order of the input archive.
     of_requests: Vec<Vec<ChosenEntry<'l>>>,
@@ -92,7 +92,7 @@ impl UnbundleArchive {
         if self.check {
             self.check(library)?;
         }
-        let mut choice = Chosen {
+        let mut choice = NewArchives {
             requests: Requests::new(&self.requests, self.rules),
             of_requests: self.requests.iter().map(|_| Vec::new()).collect(),
             ids: HashSet::new(),
@@ -101,7 +101,7 @@ impl UnbundleArchive {
         };
         let members = library.members()?;
         // Progress counts the bytes of the members read and of the archives written.
-        let mut total = bytes::total(members.iter().map(Member::size));
+        let mut total = bytes::total(members.iter().map(LibraryMember::size));
         let mut done = 0_u64;
         for member in members {
             member.bundles(Inflate::Whole, observer, &mut |bundle, observer| {
@@ -110,7 +110,7 @@ impl UnbundleArchive {
             add(&mut done, member.size());
             observer(Event::Progress { done, total });
         }
-        let Chosen { of_requests, other_host, aside, .. } = choice;
+        let NewArchives { of_requests, other_host, aside, .. } = choice;
         let is_served = |request: usize| of_requests.get(request).is_some_and(|chosen| !chosen.is_empty());
         if let Some(unknown) = first_unknown(&self.requests, is_served) {
             return Err(unknown);
@@ -142,12 +142,12 @@ impl UnbundleArchive {
     /// Adds the entries of a bundle to the choice of each request.
     fn choose<'l>(
         &self,
-        member: &Member<'l>,
+        member: &LibraryMember<'l>,
         bundle: &Bundle<'l>,
-        choice: &mut Chosen<'_, 'l>,
+        choice: &mut NewArchives<'_, 'l>,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
-        let Chosen { requests, of_requests, ids, other_host, aside } = choice;
+        let NewArchives { requests, of_requests, ids, other_host, aside } = choice;
         let candidates = requests.candidates(&bundle.entries, observer);
         if self.explain {
             requests.explain_all(&candidates, observer);

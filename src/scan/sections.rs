@@ -65,7 +65,7 @@ pub(crate) enum Holds {
 
 /// How the header of a section identifies it.
 #[derive(Clone, Copy)]
-enum Header {
+enum HeaderRule {
     /// By its type (ELF only).
     Type(SectionType),
     /// By its name.
@@ -80,38 +80,38 @@ enum Header {
 const CUT_NAME: &str = ".llvm.of";
 
 /// The known sections and their content. The first matching row applies.
-const SECTIONS: [(Header, Holds); 31] = [
-    (Header::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
-    (Header::Is(".hip_fatbin"), Holds::Containers),
-    (Header::Is(".hip_fat"), Holds::Containers),
-    (Header::Is(".mc_fatbin"), Holds::PerhapsContainers),
-    (Header::Is(".mt_fatbin"), Holds::PerhapsContainers),
-    (Header::Is(".topsfb"), Holds::PerhapsContainers),
-    (Header::Begins(".llvm.offloading"), Holds::OffloadBinaries),
-    (Header::Is(".cray.llvm.offloading"), Holds::Containers),
-    (Header::Is(CUT_NAME), Holds::OffloadBinaries),
-    (Header::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__sycl-"), Holds::DeviceImages),
-    (Header::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__openmp-spir"), Holds::DeviceImages),
-    (Header::Begins("__CLANG_OFFLOAD_BUNDLE__"), Holds::FatObject),
-    (Header::IsLinked("__CLANG_"), Holds::DeviceImages),
-    (Header::Is("OFFLOAD_DEVICE_CODE"), Holds::DeviceImages),
-    (Header::IsLinked("OFFLOAD_"), Holds::DeviceImages),
-    (Header::IsLinked(sycl::TABLE), Holds::ImageTable),
-    (Header::Is(".nv_fatbin"), Holds::Containers),
-    (Header::Is(".nv_fatb"), Holds::Containers),
-    (Header::Is("__nv_relfatbin"), Holds::Containers),
-    (Header::Is("__nv_rel"), Holds::Containers),
-    (Header::Is(".kernel"), Holds::PerhapsContainers),
-    (Header::Is(".nvFatBinSegment"), Holds::Wrappers(Wrapped::Fatbin)),
-    (Header::Is(".nvFatBi"), Holds::Wrappers(Wrapped::Fatbin)),
-    (Header::Is(".hipFatBinSegment"), Holds::Wrappers(Wrapped::Bundle)),
-    (Header::Is(".hipFatB"), Holds::Wrappers(Wrapped::Bundle)),
-    (Header::Is(kpack::REFERENCE_SECTIONS[0]), Holds::KpackReference),
-    (Header::Is(kpack::REFERENCE_SECTIONS[1]), Holds::KpackReference),
-    (Header::IsLinked(".rodata"), Holds::Data),
-    (Header::IsLinked(".lrodata"), Holds::Data),
-    (Header::IsLinked(".rdata"), Holds::Data),
-    (Header::IsLinked(".data"), Holds::Data),
+const SECTIONS: [(HeaderRule, Holds); 31] = [
+    (HeaderRule::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
+    (HeaderRule::Is(".hip_fatbin"), Holds::Containers),
+    (HeaderRule::Is(".hip_fat"), Holds::Containers),
+    (HeaderRule::Is(".mc_fatbin"), Holds::PerhapsContainers),
+    (HeaderRule::Is(".mt_fatbin"), Holds::PerhapsContainers),
+    (HeaderRule::Is(".topsfb"), Holds::PerhapsContainers),
+    (HeaderRule::Begins(".llvm.offloading"), Holds::OffloadBinaries),
+    (HeaderRule::Is(".cray.llvm.offloading"), Holds::Containers),
+    (HeaderRule::Is(CUT_NAME), Holds::OffloadBinaries),
+    (HeaderRule::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__sycl-"), Holds::DeviceImages),
+    (HeaderRule::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__openmp-spir"), Holds::DeviceImages),
+    (HeaderRule::Begins("__CLANG_OFFLOAD_BUNDLE__"), Holds::FatObject),
+    (HeaderRule::IsLinked("__CLANG_"), Holds::DeviceImages),
+    (HeaderRule::Is("OFFLOAD_DEVICE_CODE"), Holds::DeviceImages),
+    (HeaderRule::IsLinked("OFFLOAD_"), Holds::DeviceImages),
+    (HeaderRule::IsLinked(sycl::TABLE), Holds::ImageTable),
+    (HeaderRule::Is(".nv_fatbin"), Holds::Containers),
+    (HeaderRule::Is(".nv_fatb"), Holds::Containers),
+    (HeaderRule::Is("__nv_relfatbin"), Holds::Containers),
+    (HeaderRule::Is("__nv_rel"), Holds::Containers),
+    (HeaderRule::Is(".kernel"), Holds::PerhapsContainers),
+    (HeaderRule::Is(".nvFatBinSegment"), Holds::Wrappers(Wrapped::Fatbin)),
+    (HeaderRule::Is(".nvFatBi"), Holds::Wrappers(Wrapped::Fatbin)),
+    (HeaderRule::Is(".hipFatBinSegment"), Holds::Wrappers(Wrapped::Bundle)),
+    (HeaderRule::Is(".hipFatB"), Holds::Wrappers(Wrapped::Bundle)),
+    (HeaderRule::Is(kpack::REFERENCE_SECTIONS[0]), Holds::KpackReference),
+    (HeaderRule::Is(kpack::REFERENCE_SECTIONS[1]), Holds::KpackReference),
+    (HeaderRule::IsLinked(".rodata"), Holds::Data),
+    (HeaderRule::IsLinked(".lrodata"), Holds::Data),
+    (HeaderRule::IsLinked(".rdata"), Holds::Data),
+    (HeaderRule::IsLinked(".data"), Holds::Data),
 ];
 
 impl Holds {
@@ -121,7 +121,7 @@ impl Holds {
     }
 }
 
-impl Header {
+impl HeaderRule {
     fn fits(self, section: &Section<'_>) -> bool {
         let section_name = section.name.unwrap_or_default();
         match self {

@@ -38,7 +38,7 @@ pub(super) fn write(
     }
     let (rows, total) = (rows.finish(top), total.borrow());
     let shown = |path: &PathBuf| printable(&path.to_string_lossy());
-    let mut report = Report { total: &total, presences: total.presences(), style, out };
+    let mut report = DiffText { total: &total, presences: total.presences(), style, out };
     let written = report.head(&format!("{} -> {}", shown(old), shown(new))).and_then(|()| {
         report.gpus()?;
         of_files.iter().try_for_each(|file| writeln!(report.out, "{}", style.item(file)))?;
@@ -70,14 +70,14 @@ fn changes(changed: usize, added: usize, removed: usize) -> String {
     told.map(|(number, what)| format!("{} {what}", grouped(number))).collect::<Vec<_>>().join(", ")
 }
 
-struct Report<'r> {
+struct DiffText<'r> {
     total: &'r DiffTotal,
     presences: HashMap<&'r str, Presence>,
     style: Style,
     out: &'r mut dyn Write,
 }
 
-impl Report<'_> {
+impl DiffText<'_> {
     fn heading(&mut self, title: &str, text: &str) -> io::Result<()> {
         writeln!(self.out, "{}", self.style.heading(title, &format!(": {text}")))
     }

@@ -25,7 +25,7 @@ pub(super) fn matrix(libraries: &Libraries, style: Style) -> String {
     };
     let more = all.split_off(all.len().min(GPUS_MAX)).len();
     let (gpus, served): (Vec<Device>, Vec<Served>) = all.into_iter().unzip();
-    let mut left_out = LeftOut::default();
+    let mut left_out = NotInTable::default();
     let mut rows: Vec<(String, Vec<Served>)> = Vec::new();
     for library in libraries.iter() {
         match library.served(&gpus).filter(|_| !gpus.is_empty()) {
@@ -65,7 +65,7 @@ pub(super) fn matrix(libraries: &Libraries, style: Style) -> String {
 
 /// The libraries that are not in the table, by the reason.
 #[derive(Default)]
-struct LeftOut {
+struct NotInTable {
     unbundled: Vec<String>,
     apart: Vec<String>,
     lost: Vec<String>,
@@ -73,7 +73,7 @@ struct LeftOut {
     large: Vec<String>,
 }
 
-impl LeftOut {
+impl NotInTable {
     fn add(&mut self, library: &Library, is_without_gpus: bool) {
         let names = match library.has_bundles() {
             true if is_without_gpus && library.is_lost => &mut self.lost,

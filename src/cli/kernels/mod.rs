@@ -30,7 +30,7 @@ use super::print::units::Kinds;
 use super::subcommand::Options;
 use column::SortKey;
 use fail::Failing;
-use report::{FileKernels, KernelOrder, Named, Wanted};
+use report::{FileKernels, KernelOrder, Named, WantedKernels};
 use table::Grouping;
 
 /// List the kernels in files, with their registers and memory
@@ -115,7 +115,7 @@ impl Options for KernelsOptions {
         let list = |file: Result<WorkFile>| {
             let file = file?;
             let input = file.open(job.scan.limits)?;
-            let mut kernels = FileKernels::new(job.run(&input)?, Wanted { name, hostcall, fail_on, order })?;
+            let mut kernels = FileKernels::new(job.run(&input)?, WantedKernels { name, hostcall, fail_on, order })?;
             if self.disassemble.is_some() {
                 kernels.contents = disassemble::contents(&kernels.rows, &job.scan, &input)?;
                 input.ensure_unchanged()?;

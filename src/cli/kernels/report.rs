@@ -38,7 +38,7 @@ pub(in crate::cli) struct FileKernels {
 
 /// The kernels that a report is about.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Wanted<'o> {
+pub(in crate::cli) struct WantedKernels<'o> {
     pub(in crate::cli) name: Option<&'o Name>,
     /// Whether only those that need calls of the host are listed.
     pub(in crate::cli) hostcall: bool,
@@ -161,8 +161,8 @@ impl FileKernels {
     ///
     /// # Errors
     /// Those of the URI of a code object, whose kernel meets a condition.
-    pub(in crate::cli) fn new(list: KernelList, wanted: Wanted<'_>) -> offload_bundle::Result<Self> {
-        let Wanted { name, hostcall, fail_on, order } = wanted;
+    pub(in crate::cli) fn new(list: KernelList, wanted: WantedKernels<'_>) -> offload_bundle::Result<Self> {
+        let WantedKernels { name, hostcall, fail_on, order } = wanted;
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
         let names = demangled_names(kernels.map(|kernel| &kernel.name), name);
         let named = Named::of(&list, !names.is_empty());

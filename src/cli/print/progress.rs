@@ -26,10 +26,10 @@ const ESTIMATED: (Duration, u64) = (Duration::from_secs(2), 50);
 const NEAR_END: u64 = 33;
 
 /// The line, of which a process has one.
-static LINE: Mutex<Line> = Mutex::new(Line::new(""));
+static LINE: Mutex<ProgressLine> = Mutex::new(ProgressLine::new(""));
 
 /// The state of the line.
-pub(in crate::cli) struct Line {
+pub(in crate::cli) struct ProgressLine {
     /// What is being done.
     what: &'static str,
     /// The bytes done and the bytes expected, if a job reports them.
@@ -55,7 +55,7 @@ pub(in crate::cli) fn start(what: &'static str) {
     if !is_terminal() || stdout.is_ok_and(|stdout| stdout.is_pipe()) {
         return;
     }
-    *lock() = Line { is_on: true, ..Line::new(what) };
+    *lock() = ProgressLine { is_on: true, ..ProgressLine::new(what) };
     let started = Instant::now();
     // If the system cannot start a thread, nothing is shown.
     drop(thread::Builder::new().spawn(move || {
@@ -84,7 +84,7 @@ pub(in crate::cli) fn set(done: u64, total: u64) {
 }
 
 /// Removes the line, which stays away as long as the result is held.
-pub(in crate::cli) fn hold() -> MutexGuard<'static, Line> {
+pub(in crate::cli) fn hold() -> MutexGuard<'static, ProgressLine> {
     let mut line = lock();
     line.clear(&mut io::stderr());
     line
@@ -95,11 +95,11 @@ pub(in crate::cli) fn end() {
     hold().is_on = false;
 }
 
-fn lock() -> MutexGuard<'static, Line> {
+fn lock() -> MutexGuard<'static, ProgressLine> {
     LINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Line {
+impl ProgressLine {
     const fn new(what: &'static str) -> Self {
         Self { what, share: None, expected: 0, is_on: false, is_drawn: false, is_blocked: false }
     }
@@ -169,9 +169,9 @@ mod tests {
 
     #[test]
     fn the_line_makes_way_for_other_output() {
-        let mut line = Line { is_on: true, ..Line::new("") };
+        let mut line = ProgressLine { is_on: true, ..ProgressLine::new("") };
         let mut out = Vec::new();
-        let draw = |line: &mut Line, read, to: &mut Vec<u8>| {
+        let draw = |line: &mut ProgressLine, read, to: &mut Vec<u8>| {
             line.draw([read, read], PATIENCE, 20, to);
             String::from_utf8(std::mem::take(to)).unwrap()
         };

@@ -12,11 +12,11 @@ pub(super) struct Columns {
     /// The number of rows.
     rows: usize,
     /// The columns, by the name of the field; those of an object in a field have its name and a point before theirs.
-    columns: BTreeMap<String, Column>,
+    columns: BTreeMap<String, PageColumn>,
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Column {
+struct PageColumn {
     values: Vec<Value>,
     /// The index of the value of each row.
     rows: Vec<usize>,
@@ -54,7 +54,7 @@ impl Columns {
     }
 }
 
-impl Column {
+impl PageColumn {
     /// Adds null to rows that do not have the field.
     fn fill(&mut self, rows: usize) {
         while self.rows.len() < rows {

@@ -17,7 +17,7 @@ use super::diff::total::DiffTotal;
 use super::diff::{Compared, sets};
 use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::kernels::json::with_uris;
-use super::kernels::report::{FileKernels, Wanted};
+use super::kernels::report::{FileKernels, WantedKernels};
 use super::picture::ensure_apart;
 use super::print::console::Console;
 use super::print::problem::Problem;
@@ -87,7 +87,7 @@ impl ReportOptions {
         job.scan = self.search.scan(self.kpack.follow(&found));
         let read = |file: Result<WorkFile>| -> Result<(Inspected, FileKernels)> {
             let (inspected, kernels) = job.run_with_inspected(&file?.open(job.scan.limits)?)?;
-            let wanted = Wanted { name: None, hostcall: false, fail_on: &[], order: None };
+            let wanted = WantedKernels { name: None, hostcall: false, fail_on: &[], order: None };
             Ok((inspected, FileKernels::new(kernels, wanted)?))
         };
         let mut others = 0;

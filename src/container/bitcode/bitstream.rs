@@ -222,7 +222,7 @@ pub(super) enum Part {
 }
 
 /// The meaning of an abbreviation ID.
-enum Entry<'a> {
+enum AbbreviationEntry<'a> {
     End,
     Block(Block<'a>),
     Definition(Abbreviation),
@@ -234,17 +234,17 @@ impl<'a> Block<'a> {
     pub(super) fn next_item(&mut self) -> Result<Option<Item<'a>>> {
         loop {
             match self.next_entry()? {
-                Entry::End => return Ok(None),
+                AbbreviationEntry::End => return Ok(None),
                 // A second one replaces the first, as in LLVM.
-                Entry::Block(block) if block.number == BLOCKINFO => self.info = block.read_info()?,
-                Entry::Block(block) => return Ok(Some(Item::Block(block))),
-                Entry::Definition(abbreviation) => {
+                AbbreviationEntry::Block(block) if block.number == BLOCKINFO => self.info = block.read_info()?,
+                AbbreviationEntry::Block(block) => return Ok(Some(Item::Block(block))),
+                AbbreviationEntry::Definition(abbreviation) => {
                     if self.own.len() >= ABBREVIATIONS_MAX {
                         return Err(NotBitcode("a block has too many abbreviations"));
                     }
                     self.own.push(abbreviation);
                 }
-                Entry::Record(record) => return Ok(Some(Item::Record(record))),
+                AbbreviationEntry::Record(record) => return Ok(Some(Item::Record(record))),
             }
         }
     }
@@ -260,11 +260,11 @@ impl<'a> Block<'a> {
         }
     }
 
-    fn next_entry(&mut self) -> Result<Entry<'a>> {
+    fn next_entry(&mut self) -> Result<AbbreviationEntry<'a>> {
         match self.bits.read(self.width)? {
-            END_BLOCK => Ok(Entry::End),
-            ENTER_BLOCK => self.bits.block(&self.info).map(Entry::Block),
-            DEFINE_ABBREVIATION => self.abbreviation().map(Entry::Definition),
+            END_BLOCK => Ok(AbbreviationEntry::End),
+            ENTER_BLOCK => self.bits.block(&self.info).map(AbbreviationEntry::Block),
+            DEFINE_ABBREVIATION => self.abbreviation().map(AbbreviationEntry::Definition),
             UNABBREVIATED => {
                 let code = self.bits.vbr(6)?;
                 let left = self.bits.vbr(6)?;
@@ -291,13 +291,13 @@ impl<'a> Block<'a> {
 
     /// The record with these values, the first of which is the code unless `code` is given. Moves this block past the
     /// record.
-    fn record(&mut self, code: Option<u64>, mut values: Values<'a>) -> Result<Entry<'a>> {
+    fn record(&mut self, code: Option<u64>, mut values: Values<'a>) -> Result<AbbreviationEntry<'a>> {
         let code = code.map_or_else(|| values.step(), |code| Ok(Some(code)))?;
         let code = code.ok_or(NotBitcode("a record has no code"))?;
         let mut end = values.clone();
         let blob = end.skip_all()?;
         self.bits = end.bits;
-        Ok(Entry::Record(Record { code, values, blob }))
+        Ok(AbbreviationEntry::Record(Record { code, values, blob }))
     }
 
     fn abbreviation(&mut self) -> Result<Abbreviation> {
@@ -337,9 +337,9 @@ impl<'a> Block<'a> {
         let mut count = 0;
         loop {
             match self.next_entry()? {
-                Entry::End => break,
-                Entry::Block(_) => {}
-                Entry::Definition(abbreviation) => {
+                AbbreviationEntry::End => break,
+                AbbreviationEntry::Block(_) => {}
+                AbbreviationEntry::Definition(abbreviation) => {
                     count = usize::saturating_add(count, 1);
                     if count > ABBREVIATIONS_MAX {
                         return Err(NotBitcode("a file has too many abbreviations"));
@@ -347,8 +347,8 @@ impl<'a> Block<'a> {
                     let kind = kind.ok_or(NotBitcode("an abbreviation is for no kind of block"))?;
                     info.entry(kind).or_default().push(abbreviation);
                 }
-                Entry::Record(record) if record.code == SET_KIND => kind = record.values().next(),
-                Entry::Record(_) => {}
+                AbbreviationEntry::Record(record) if record.code == SET_KIND => kind = record.values().next(),
+                AbbreviationEntry::Record(_) => {}
             }
         }
         Ok(Rc::new(info.into_iter().map(|(kind, abbreviations)| (kind, Rc::new(abbreviations))).collect()))

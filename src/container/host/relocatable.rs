@@ -107,7 +107,7 @@ impl MovedBundle {
 }
 
 /// Something in the file that may move.
-struct Item {
+struct Movable {
     range: Range<u64>,
     alignment: u64,
     /// The index of a section; none for the section headers.
@@ -119,7 +119,7 @@ pub(crate) struct Relocatable<'d> {
     file: File<'d>,
     sections: Vec<Section>,
     /// In the order of their offsets.
-    items: Vec<Item>,
+    items: Vec<Movable>,
 }
 
 impl<'d> Relocatable<'d> {
@@ -134,7 +134,7 @@ impl<'d> Relocatable<'d> {
 
     /// The index of the only section with this range, if it is one that [`Self::changes`] can follow.
     fn index_of(&self, range: &Range<u64>) -> Option<usize> {
-        let key = |item: &Item| (item.range.start, item.range.end);
+        let key = |item: &Movable| (item.range.start, item.range.end);
         let at = self.items.partition_point(|item| key(item) < (range.start, range.end));
         let item = self.items.get(at).filter(|item| item.range == *range)?;
         item.section.filter(|index| *index < usize::from(SHN_LORESERVE))
@@ -331,13 +331,13 @@ fn content_of<'c, 'p>(symbol: &Symbol, by_section: &[Option<&'c NewContent<'p>>]
 
 /// The sections and their headers in the order of their offsets; none if some of them share bytes, or if there is more
 /// than zeros between and after them.
-fn items(file: &File<'_>, sections: &[Section]) -> Option<Vec<Item>> {
+fn items(file: &File<'_>, sections: &[Section]) -> Option<Vec<Movable>> {
     let table = file.header.sections_at;
     let table = table..table.checked_add(len_u64(file.sections.bytes))?;
-    let mut items = vec![Item { range: table, alignment: to_u64(file.encoding.word), section: None }];
+    let mut items = vec![Movable { range: table, alignment: to_u64(file.encoding.word), section: None }];
     for (index, section) in sections.iter().enumerate().skip(1) {
         let range = section.offset..section.offset.checked_add(file.stored(section))?;
-        items.push(Item { range, alignment: section.alignment, section: Some(index) });
+        items.push(Movable { range, alignment: section.alignment, section: Some(index) });
     }
     items.sort_by_key(|item| (item.range.start, item.range.end));
     let mut end = file.encoding.len_of::<Header>();

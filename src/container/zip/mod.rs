@@ -10,7 +10,7 @@
 
 mod rewrite;
 
-pub(crate) use rewrite::{Contents, Layout};
+pub(crate) use rewrite::{Layout, NewContents};
 
 use std::io::Read;
 use std::path::Path;

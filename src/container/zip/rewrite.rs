@@ -89,7 +89,7 @@ pub(crate) struct Layout<'a> {
 
 /// The new contents of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Contents {
+pub(crate) struct NewContents {
     pub(crate) crc: u32,
     /// The size in bytes.
     pub(crate) size: u64,
@@ -178,7 +178,7 @@ impl<'a> Layout<'a> {
     ///
     /// # Errors
     /// [`Error::Refused`] if its extra fields have no room for large sizes.
-    pub(crate) fn local_header(&self, member: &ZipContent<'_>, contents: &Contents) -> Result<Vec<u8>> {
+    pub(crate) fn local_header(&self, member: &ZipContent<'_>, contents: &NewContents) -> Result<Vec<u8>> {
         self.header(member, self.local(member)?, &LOCAL, 0, Some(contents))
     }
 
@@ -190,7 +190,7 @@ impl<'a> Layout<'a> {
         &self,
         member: &ZipContent<'_>,
         offset: u64,
-        contents: Option<&Contents>,
+        contents: Option<&NewContents>,
     ) -> Result<Vec<u8>> {
         let old = member.listed.bytes();
         let mut header = self.header(member, old, &LISTED, offset, contents)?;
@@ -206,7 +206,7 @@ impl<'a> Layout<'a> {
         old: &[u8],
         form: &HeaderOffsets,
         offset: u64,
-        contents: Option<&Contents>,
+        contents: Option<&NewContents>,
     ) -> Result<Vec<u8>> {
         let short = || refused(self.data, member.start, "a header of a member is too short");
         let (name, extra) = name_and_extra(old, form).ok_or_else(short)?;
@@ -399,7 +399,7 @@ mod tests {
     }
 
     /// A file of gigabytes with only its directory: the members of `layout` at `offset`, and the first with `contents`.
-    fn directory(layout: &Layout<'_>, offset: u64, contents: &Contents) -> Vec<u8> {
+    fn directory(layout: &Layout<'_>, offset: u64, contents: &NewContents) -> Vec<u8> {
         let headers = layout.members.iter().zip([Some(contents), None]);
         let headers = headers.map(|(member, contents)| layout.listed_header(member, offset, contents).unwrap());
         headers.collect::<Vec<_>>().concat()
@@ -410,7 +410,7 @@ mod tests {
         for extra in [&b""[..], &[9, 9, 1, 0, 7], &[1, 0, 0, 0], &[1, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8], &[9]] {
             let data = sample(extra);
             let layout = layout_of(&data);
-            let contents = Contents { crc: rawzip::crc32(b"aaa"), size: 3, stored: 3 };
+            let contents = NewContents { crc: rawzip::crc32(b"aaa"), size: 3, stored: 3 };
             let old = &data[usize::try_from(layout.directory.start).unwrap()..];
             let [first, other] = &layout.members[..] else { panic!("there are two members") };
             let second = other.start;
@@ -437,7 +437,7 @@ mod tests {
             for (offset, size, stored) in
                 [(7, LARGE, 9), (LARGE, 8, 9), (7, LARGE, LARGE + 1), (u64::from(ELSEWHERE), 8, 9)]
             {
-                let contents = Contents { crc: 5, size, stored };
+                let contents = NewContents { crc: 5, size, stored };
                 let headers = directory(&layout, offset, &contents);
                 for (at, value) in [(LISTED.size, size), (LISTED.stored, stored), (42, offset)] {
                     assert_eq!(u32_at(&headers, at), Some(u32::try_from(value).unwrap_or(ELSEWHERE)));
@@ -459,7 +459,7 @@ mod tests {
     fn a_directory_far_away_gets_a_zip64_end_that_stays() {
         let data = sample(b"");
         let layout = layout_of(&data);
-        let contents = Contents { crc: 5, size: 3, stored: 3 };
+        let contents = NewContents { crc: 5, size: 3, stored: 3 };
         let headers = directory(&layout, 3, &contents);
         let far = [&headers[..], &layout.end(LARGE, len_u64(&headers)).unwrap()].concat();
         assert_eq!(number(&far, len_u64(&headers) + 48), Some(LARGE));

@@ -76,7 +76,7 @@ pub(super) struct Choice<'j> {
 }
 
 /// A code object that is kept or removed.
-struct Candidate {
+struct Considered {
     id: KnownId,
     content: Option<ContentKind>,
     /// None if it is not known what it is for.
@@ -108,7 +108,8 @@ impl<'j> Choice<'j> {
             check_size(path, bundle, 0..bundle.entries.len())?;
         }
         let mut last = LastInflated::default();
-        let candidates: Vec<Candidate> = (0..bundle.entries.len()).map(|index| Candidate::of(bundle, index)).collect();
+        let candidates: Vec<Considered> =
+            (0..bundle.entries.len()).map(|index| Considered::of(bundle, index)).collect();
         let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0 }, Vec::new());
         let (mut launched, mut unlaunched) = (BTreeSet::new(), BTreeSet::new());
         for (index, candidate) in candidates.into_iter().enumerate() {
@@ -142,9 +143,9 @@ impl<'j> Choice<'j> {
     }
 
     /// Whether a code object is kept unless it is dropped. PTX is, unless no GPU takes it for which code is kept.
-    fn keeps(&mut self, candidate: &Candidate) -> bool {
+    fn keeps(&mut self, candidate: &Considered) -> bool {
         let Recompress { keep, drop, .. } = self.job;
-        let Candidate { id, content, code } = candidate;
+        let Considered { id, content, code } = candidate;
         self.present.note_code(id, keep.iter().chain(drop));
         let is_ptx = *content == Some(ContentKind::Ptx);
         let is_selected = keep.as_ref().is_none_or(|keep| self.matched.takes(Wanted::of(keep), id, None) || is_ptx);
@@ -175,7 +176,7 @@ impl<'j> Choice<'j> {
         let id = code_object.known_id();
         let content = code_object.kind();
         let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
-        let candidate = Candidate { id, content, code };
+        let candidate = Considered { id, content, code };
         let (is_kept, is_dropped) = (self.keeps(&candidate), self.is_dropped(&candidate.id));
         !is_kept || is_dropped
     }
@@ -281,7 +282,7 @@ impl Removed {
     }
 }
 
-impl Candidate {
+impl Considered {
     fn of(bundle: &Bundle<'_>, index: usize) -> Self {
         let entry = bundle.entries.get(index);
         let id = KnownId::of(entry.map_or(&[], |entry| &entry.id), Format::Bundle);

@@ -22,7 +22,7 @@ use super::span::Span;
 use crate::bytes::text;
 use crate::codec::{Method, StreamForm};
 use crate::container::magic::Magic;
-use crate::container::zip::{Contents, Directory, Layout, ZipContent, ZipMember};
+use crate::container::zip::{Directory, Layout, NewContents, ZipContent, ZipMember};
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::event::Observer;
@@ -96,7 +96,7 @@ impl WheelMember<'_> {
 }
 
 /// The `RECORD` of a wheel.
-struct Record<'d> {
+struct WheelRecord<'d> {
     member: WheelMember<'d>,
     name: String,
     /// The name of a signature of it.
@@ -104,7 +104,7 @@ struct Record<'d> {
 }
 
 /// Takes the `RECORD` out of the members; none if they are not a wheel.
-fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Option<Record<'d>>> {
+fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Option<WheelRecord<'d>>> {
     let is_record = |member: &WheelMember<'_>| record::is_record(&member.name);
     // Of several members with one name, readers take the last.
     let Some(at) = members.iter().rposition(is_record) else { return Ok(None) };
@@ -115,14 +115,14 @@ fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Option<Record<'
     let name = text(&member.name).ok_or_else(|| member.no_text())?;
     let signature = members.iter().find(|other| record::is_signature(&other.name, &name));
     let signature = signature.map(|signature| signature.name.clone());
-    Ok(Some(Record { member, name, signature }))
+    Ok(Some(WheelRecord { member, name, signature }))
 }
 
 /// New contents of a member.
 struct MemberChange {
     /// The offset of the member in the output.
     offset: u64,
-    contents: Contents,
+    contents: NewContents,
 }
 
 /// The state of a zip file that is being rewritten.
@@ -208,7 +208,7 @@ impl ZipRewrite<'_, '_, '_> {
     }
 
     /// Leaves out a `RECORD`, which is written later.
-    fn leave_out(&mut self, record: &Record<'_>) -> Result<()> {
+    fn leave_out(&mut self, record: &WheelRecord<'_>) -> Result<()> {
         let range = self.layout.range_of(&record.member.content)?;
         self.to.copy_until(range.start)?;
         self.to.skip_until(range.end);
@@ -226,7 +226,7 @@ impl ZipRewrite<'_, '_, '_> {
     }
 
     /// Writes the `RECORD` and the directory.
-    fn finish(mut self, record: Option<Record<'_>>, mut sums: Vec<(WheelMember<'_>, Sum)>) -> Result<Output> {
+    fn finish(mut self, record: Option<WheelRecord<'_>>, mut sums: Vec<(WheelMember<'_>, Sum)>) -> Result<Output> {
         let mut is_same = self.changes.is_empty();
         self.to.copy_until(self.layout.directory_start())?;
         if let Some(record) = record {
@@ -269,7 +269,7 @@ impl ZipRewrite<'_, '_, '_> {
     }
 }
 
-impl Record<'_> {
+impl WheelRecord<'_> {
     /// The `RECORD`, and what it should be.
     fn rewritten(&self, sums: &[(WheelMember<'_>, Sum)]) -> Result<(Input, Vec<u8>)> {
         let content = &self.member.content;
@@ -322,7 +322,7 @@ fn sum_of(mut reader: impl io::Read) -> io::Result<Sum> {
 
 /// New contents, compressed as a member.
 struct PackedChange {
-    contents: Contents,
+    contents: NewContents,
     /// The compressed bytes; none if they are stored.
     bytes: Option<Input>,
     sum: Sum,
@@ -349,6 +349,6 @@ impl PackedChange {
         };
         let (size, stored) = (new.len(), bytes.as_ref().map_or(new.len(), Input::len));
         let sum = Sum { hash: record::hash_text(&sha256.finalize()), size };
-        Ok(Self { contents: Contents { crc: crc.checksum(), size, stored }, bytes, sum })
+        Ok(Self { contents: NewContents { crc: crc.checksum(), size, stored }, bytes, sum })
     }
 }

@@ -85,7 +85,7 @@ fn zeros_end(file: Slice<'_>, range: Range<u64>) -> u64 {
 }
 
 /// The code object to replace.
-struct Target {
+struct ReplaceTarget {
     code_object: CodeObject,
     /// Its range, counted as its URI does.
     range: Range<u64>,
@@ -164,7 +164,7 @@ impl Replace {
     }
 
     /// Refuses what would be wrong although it can be written.
-    fn check(&self, file: &Input, new: &Input, target: &Target) -> Result<()> {
+    fn check(&self, file: &Input, new: &Input, target: &ReplaceTarget) -> Result<()> {
         let refused = |reason: String| Err(self.refused(target, reason));
         let head = file.bytes();
         if is_debian_package(head) || Magic::identify(head) == Magic::Rpm {
@@ -198,7 +198,7 @@ impl Replace {
         &self,
         file: &Input,
         new: &Input,
-        target: &Target,
+        target: &ReplaceTarget,
         observer: &mut Observer<'_>,
     ) -> Result<(Output, bool)> {
         let container = target.container(file.as_slice(), new.as_slice(), self.limits)?;
@@ -227,13 +227,13 @@ impl Replace {
         })
     }
 
-    fn refused(&self, target: &Target, reason: String) -> Error {
+    fn refused(&self, target: &ReplaceTarget, reason: String) -> Error {
         let text = format!("'{}': {reason}", target.bundle().place);
         Error::new(ErrorKind::Unsupported, text).of_file(self.uri.path()).at_offset(target.range.start)
     }
 
     /// The code object, and what else the search finds.
-    fn target(&self, file: &Input) -> Result<(Target, Survey)> {
+    fn target(&self, file: &Input) -> Result<(ReplaceTarget, Survey)> {
         let is_zip = is_zip(file.as_slice());
         for deep in [false, true] {
             let scan = Scan { deep, limits: self.limits, ..Scan::default() };
@@ -241,7 +241,7 @@ impl Replace {
             let survey = Survey::of(file, scan, &mut |code_object, found| {
                 let is_it = self.uri.names(code_object, file)?;
                 if is_it && target.is_none() {
-                    target = Target::of(code_object, found, is_zip, file)?;
+                    target = ReplaceTarget::of(code_object, found, is_zip, file)?;
                 }
                 Ok(is_it)
             })?;
@@ -258,7 +258,7 @@ impl Replace {
     }
 }
 
-impl Target {
+impl ReplaceTarget {
     fn of(code_object: &CodeObjectRef<'_>, found: &Found<'_>, is_zip: bool, file: &Input) -> Result<Option<Self>> {
         let (place, info, entries) = (found.place, found.info()?, code_object.entries());
         let (bundle, index) = (&info.range, code_object.index());

@@ -78,13 +78,13 @@ const SYMBOL_SECTION: u64 = 6;
 /// Whether [`close`] can take bytes out of files like this. Data after all that the headers know of may be found by its
 /// offset, as zip files and AppImages are.
 pub(crate) fn may_close(data: &[u8]) -> bool {
-    let after = Program::read(data).and_then(|program| tail(data, program.end()?));
+    let after = ElfProgram::read(data).and_then(|program| tail(data, program.end()?));
     after.is_some_and(is_zero)
 }
 
 /// The changes that take whole pages of some gaps, which hold zeros, out of a file; none if nothing can be taken out.
 pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<Change<'static>>> {
-    let program = Program::read(data)?;
+    let program = ElfProgram::read(data)?;
     let mut cuts = program.cuts(gaps);
     let room = program.room(&mut cuts)?;
     program.keep_alignment(&mut cuts);
@@ -113,7 +113,7 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<Change<'stat
 
 /// The changes that give a file the bytes back that [`close`] took out of it; none if it took none.
 pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
-    let closed = Program::read(data)?;
+    let closed = ElfProgram::read(data)?;
     let (_, first) = closed.loaded().next()?;
     let (front, table) = (first.offset, closed.header.segments_at);
     let old_header = if front > 0 { front } else { table.checked_sub(HEADER_LEN)? };
@@ -183,7 +183,7 @@ pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
         section.offset = moves.moved(section.offset);
     }
     let len = Some(moves.moved(closed.len)).filter(|&len| len <= OPENED_MAX)?;
-    let opened = Program::of(data, len, header, segments, sections)?;
+    let opened = ElfProgram::of(data, len, header, segments, sections)?;
     let start = if front > 0 { cuts.first()?.range.start } else { moves.moved(old_header).checked_sub(FATBIN_LEN)? };
     let again = opened.closed(&cuts, &Room { front, start })?;
     if again.header != closed.header || again.segments != closed.segments || again.sections != closed.sections {
@@ -287,7 +287,7 @@ struct Closed {
 }
 
 /// The headers of a file.
-struct Program<'d> {
+struct ElfProgram<'d> {
     data: &'d [u8],
     /// The length of the file.
     len: u64,
@@ -300,7 +300,7 @@ struct Program<'d> {
     alignments: Vec<u64>,
 }
 
-impl<'d> Program<'d> {
+impl<'d> ElfProgram<'d> {
     fn read(data: &'d [u8]) -> Option<Self> {
         let header = Header::read(data).filter(|_| Encoding::of(data) == ENCODING)?;
         let Header { segment_len, segment_count, section_len, section_count, .. } = header;
@@ -805,7 +805,7 @@ mod tests {
 
     /// What the program headers load: runs of addresses, and their bytes.
     fn memory(data: &[u8]) -> Vec<(u64, Vec<u8>)> {
-        let program = Program::read(data).unwrap();
+        let program = ElfProgram::read(data).unwrap();
         let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
         for (_, segment) in program.loaded() {
             let bytes = slice(data, segment.offset, segment.size).unwrap();
@@ -843,7 +843,7 @@ mod tests {
             }
             assert!(before == after, "{round}: other bytes are loaded");
             // Each symbol is in a section with its address.
-            let new = Program::read(&small).unwrap();
+            let new = ElfProgram::read(&small).unwrap();
             let symbols = new.sections.iter().find(|section| section.is(SHT_SYMTAB)).unwrap();
             let symbols = slice(&small, symbols.offset, symbols.size).unwrap();
             for symbol in Table::<Symbol>::new(ENCODING, symbols).iter() {
@@ -870,17 +870,17 @@ mod tests {
     fn only_programs_whose_headers_are_known_are_read() {
         let sections = [section(0, object::elf::SHT_NULL, 0, 0, 0)];
         let data = library(&[segment(PT_LOAD, 0, 0, 0x1000, 0x1000, PAGE_MIN)], &sections, 0x1000);
-        assert!(Program::read(&data).is_some());
+        assert!(ElfProgram::read(&data).is_some());
         // Class, byte order, type, sizes of headers, number of sections.
         for (at, byte) in [(0, 0), (4, 1), (5, 2), (16, 1), (16, 4), (54, 55), (58, 63), (60, 0)] {
             let mut damaged = data.clone();
             damaged[at] = byte;
-            assert!(Program::read(&damaged).is_none(), "{at}");
+            assert!(ElfProgram::read(&damaged).is_none(), "{at}");
         }
         let most = usize::try_from(TABLE_MAX / SEGMENT_LEN).unwrap();
         for (count, is_readable) in [(most, true), (most + 1, false)] {
             let data = library(&vec![segment(PT_INTERP, 0, 0, 0, 0, 1); count], &sections, 0x20000);
-            assert_eq!(Program::read(&data).is_some(), is_readable, "{count}");
+            assert_eq!(ElfProgram::read(&data).is_some(), is_readable, "{count}");
         }
     }
 
@@ -903,11 +903,11 @@ mod tests {
             ];
             let mut data = library(&segments, &[section(0, object::elf::SHT_NULL, 0, 0, 0)], 0x1000);
             data[0x800..0x820].copy_from_slice(&dynamic.concat());
-            assert_eq!(Program::read(&data).unwrap().is_program(), is_program, "{dynamic:?}");
+            assert_eq!(ElfProgram::read(&data).unwrap().is_program(), is_program, "{dynamic:?}");
             data[64 + 2 * 56] = 3;
-            assert!(Program::read(&data).unwrap().is_program(), "with an interpreter");
+            assert!(ElfProgram::read(&data).unwrap().is_program(), "with an interpreter");
             (data[64 + 2 * 56], data[16]) = (6, 2);
-            assert!(Program::read(&data).unwrap().is_program(), "not position-independent");
+            assert!(ElfProgram::read(&data).unwrap().is_program(), "not position-independent");
         }
     }
 
@@ -924,7 +924,7 @@ mod tests {
             ];
             change(&mut sections[2]);
             let data = library(&segments, &sections, 0x20000);
-            let cuts = Program::read(&data).unwrap().cuts(&[gap]);
+            let cuts = ElfProgram::read(&data).unwrap().cuts(&[gap]);
             cuts.into_iter().map(|cut| cut.range).next()
         };
         let same: &dyn Fn(&mut Section) = &|_| {};
@@ -971,7 +971,7 @@ mod tests {
             let data = library(&segments, &sections, 0x24000);
             let gap = 0x3000..0x21000;
             let small = changed(&data, &close(&data, std::slice::from_ref(&gap)).unwrap());
-            let program = Program::read(&small).unwrap();
+            let program = ElfProgram::read(&small).unwrap();
             let flags: Vec<_> =
                 program.loaded().map(|(_, part)| (part.address, part.flags & u64::from(PF_X.0) != 0)).collect();
             assert_eq!(flags, [(0, true), (0x3000, false), (0x21000, has_code)]);
@@ -987,7 +987,7 @@ mod tests {
             for symbol in data[0x1000..].chunks_exact_mut(24).take(count) {
                 symbol[6] = 1;
             }
-            let changes = Program::read(&data).unwrap().renumbered(|_, _| Some(2));
+            let changes = ElfProgram::read(&data).unwrap().renumbered(|_, _| Some(2));
             assert_eq!(changes.map(|changes| changes.len()), expected);
         }
     }
@@ -1016,7 +1016,7 @@ mod tests {
             assert_eq!(changes.is_some(), is_closed, "{second:#x}");
             let Some(changes) = changes else { continue };
             let small = changed(&data, &changes);
-            segments = Program::read(&small).unwrap().segments;
+            segments = ElfProgram::read(&small).unwrap().segments;
             let table = segments.iter().find(|segment| segment.is(PT_PHDR)).unwrap();
             let start = usize::try_from(table.address).unwrap();
             let (_, loaded) = memory(&small).swap_remove(0);

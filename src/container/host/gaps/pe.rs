@@ -82,12 +82,12 @@ const FILE_ALIGNMENT_MIN: u64 = 512;
 
 /// The range of the signature of a PE file, which may lie anywhere; none if it is not signed.
 pub(crate) fn signature(data: &[u8]) -> Option<Range<u64>> {
-    Image::read(data)?.signature()
+    PeImage::read(data)?.signature()
 }
 
 /// The changes that remove the signature; none if anything but zeros follows it, or if it shares bytes with anything.
 pub(crate) fn unsigned(data: &[u8]) -> Option<Vec<Change<'static>>> {
-    let image = Image::read(data)?;
+    let image = PeImage::read(data)?;
     let range = image.signature()?;
     let is_last = image.end(data)? <= range.start && is_zero(tail(data, range.end)?);
     let directory = image.directories.checked_add(SIGNATURE.checked_mul(8)?)?;
@@ -96,7 +96,7 @@ pub(crate) fn unsigned(data: &[u8]) -> Option<Vec<Change<'static>>> {
 
 /// Whether [`close`] can take bytes out of a file. Data after all that the headers know of may be found by its offset.
 pub(crate) fn may_close(data: &[u8]) -> bool {
-    let image = Image::read(data).filter(|image| image.can_move(data));
+    let image = PeImage::read(data).filter(|image| image.can_move(data));
     let after = image.filter(|image| image.signature().is_none()).and_then(|image| tail(data, image.end(data)?));
     after.is_some_and(is_zero)
 }
@@ -104,7 +104,7 @@ pub(crate) fn may_close(data: &[u8]) -> bool {
 /// The changes that take whole pages of some gaps, which hold zeros, out of a file, if any can be taken out. The
 /// checksum is made right anyway.
 pub(crate) fn close(data: Slice<'_>, gaps: &[Range<u64>]) -> Result<Vec<Change<'static>>> {
-    let Some(image) = Image::read(data.bytes()) else { return Ok(Vec::new()) };
+    let Some(image) = PeImage::read(data.bytes()) else { return Ok(Vec::new()) };
     let (mut headers, mut changes) =
         image.without(data.bytes(), gaps).unwrap_or_else(|| (image.headers.clone(), Vec::new()));
     let at = image.optional.saturating_add(CHECKSUM);
@@ -123,7 +123,7 @@ pub(crate) fn close(data: Slice<'_>, gaps: &[Range<u64>]) -> Result<Vec<Change<'
 /// The changes that give a file the bytes back that [`close`] took out of it; none if it took none. Gaps were only
 /// where a section ends now with zeros after bundles: at one of `ends`.
 pub(crate) fn open(data: &[u8], ends: &[u64]) -> Option<Vec<Change<'static>>> {
-    let closed = Image::read(data).filter(|image| image.can_move(data))?;
+    let closed = PeImage::read(data).filter(|image| image.can_move(data))?;
     let Joined { mut sections, mut cuts, mut moves } = closed.joined(ends).filter(|joined| !joined.cuts.is_empty())?;
     let inserted = moves.0.clone();
     let len = if closed.is_fitting() { closed.aligned(closed.table_end(sections.len())?)? } else { closed.len };
@@ -138,7 +138,7 @@ pub(crate) fn open(data: &[u8], ends: &[u64]) -> Option<Vec<Change<'static>>> {
     let data_len = number(&closed.headers, closed.optional.checked_add(DATA_LEN)?)?;
     let data_len = data_len.checked_add(total(cuts.iter().map(|cut| len_of(&cut.range))))?;
     let headers = closed.headers_with(&sections, len, &moves, data_len)?;
-    let opened = Image::read(&headers)?;
+    let opened = PeImage::read(&headers)?;
     let (again, _) = opened.closed(&cuts)?;
     let others = closed.others(data)?.into_iter().map(|other| span(moves.moved(other.start), len_of(&other)));
     let others: Vec<_> = others.collect();
@@ -156,7 +156,7 @@ pub(crate) fn open(data: &[u8], ends: &[u64]) -> Option<Vec<Change<'static>>> {
 
 /// The tables of a PE file, each with its description.
 pub(crate) fn tables(data: &[u8]) -> Vec<(&'static [u8], Range<u64>)> {
-    let Some(image) = Image::read(data) else { return Vec::new() };
+    let Some(image) = PeImage::read(data) else { return Vec::new() };
     let headers = image.table_end(image.sections.len()).map(|end| (&b"the headers"[..], 0..end));
     let symbols = image.symbols(data).map(|range| (&b"the symbol table"[..], range));
     let signature = image.signature().map(|range| (&b"the signature"[..], range));
@@ -187,7 +187,7 @@ fn put(data: &mut [u8], at: u64, new: &[u8]) -> Option<()> {
 
 /// A section header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Section {
+struct PeSection {
     name: [u8; 8],
     /// The size in memory.
     memory: u64,
@@ -198,7 +198,7 @@ struct Section {
     rest: [u8; 16],
 }
 
-impl Section {
+impl PeSection {
     fn read(header: &[u8]) -> Option<Self> {
         Some(Self {
             name: array(header, 0)?,
@@ -223,7 +223,7 @@ impl Section {
 }
 
 /// Pages of a gap that are taken out of the file.
-struct Cut {
+struct PeCut {
     /// The index of their section.
     section: usize,
     range: Range<u64>,
@@ -231,7 +231,7 @@ struct Cut {
     is_split: bool,
 }
 
-impl Cut {
+impl PeCut {
     /// Whether it lies in none of some other ranges, and none begins where it does.
     fn is_apart_from(&self, others: &[Range<u64>]) -> bool {
         let Range { start, end } = self.range;
@@ -243,28 +243,28 @@ impl Cut {
 #[derive(Default)]
 struct Joined {
     /// At their old offsets.
-    sections: Vec<Section>,
+    sections: Vec<PeSection>,
     /// The bytes that come back, as offsets in the section.
-    cuts: Vec<Cut>,
+    cuts: Vec<PeCut>,
     /// Where they come back.
     moves: Moves,
 }
 
 impl Joined {
     /// Inserts bytes after a part of the last section, which has its bytes up to `end` then.
-    fn insert(&mut self, part: &Section, end: u64, is_split: bool) -> Option<()> {
+    fn insert(&mut self, part: &PeSection, end: u64, is_split: bool) -> Option<()> {
         let section = self.sections.len().checked_sub(1)?;
         let joined = self.sections.get_mut(section)?;
         let at = part.range().end;
         self.moves.add(at..at, end.checked_sub(joined.size)?);
-        self.cuts.push(Cut { section, range: joined.size..end, is_split });
+        self.cuts.push(PeCut { section, range: joined.size..end, is_split });
         joined.size = end;
         Some(())
     }
 }
 
 /// The headers of a file.
-struct Image {
+struct PeImage {
     /// All up to the first section, or just up to the last section header.
     headers: Vec<u8>,
     /// The recorded length of all headers.
@@ -277,10 +277,10 @@ struct Image {
     table: u64,
     section_alignment: u64,
     file_alignment: u64,
-    sections: Vec<Section>,
+    sections: Vec<PeSection>,
 }
 
-impl Image {
+impl PeImage {
     fn read(data: &[u8]) -> Option<Self> {
         let magic_at = number(data, 60).filter(|_| data.starts_with(b"MZ"))?;
         let coff = magic_at.checked_add(4).filter(|_| slice(data, magic_at, 4) == Some(b"PE\0\0"))?;
@@ -309,7 +309,7 @@ impl Image {
             table,
             section_alignment: number(data, optional.checked_add(SECTION_ALIGNMENT)?)?,
             file_alignment: number(data, optional.checked_add(FILE_ALIGNMENT)?)?,
-            sections: sections.map(Section::read).collect::<Option<_>>()?,
+            sections: sections.map(PeSection::read).collect::<Option<_>>()?,
         })
     }
 
@@ -381,7 +381,7 @@ impl Image {
     /// The offset of the list of debug data, and the list; none if it is not in the file, or too long.
     fn debug_list<'d>(&self, data: &'d [u8]) -> Option<(u64, &'d [u8])> {
         let Some((address, size)) = self.directory(DEBUG) else { return Some((0, &[])) };
-        let is_inside = |section: &&Section| {
+        let is_inside = |section: &&PeSection| {
             let into = address.checked_sub(section.address);
             into.and_then(|into| into.checked_add(size)).is_some_and(|end| end <= section.size)
         };
@@ -400,7 +400,7 @@ impl Image {
 
     /// The first offset after all headers, sections, symbols and debug data.
     fn end(&self, data: &[u8]) -> Option<u64> {
-        let sections = self.sections.iter().map(Section::range).filter(|range| !range.is_empty());
+        let sections = self.sections.iter().map(PeSection::range).filter(|range| !range.is_empty());
         let ends = sections.chain(self.others(data)?).map(|range| range.end);
         Some(ends.fold(self.len.max(len_u64(&self.headers)), u64::max))
     }
@@ -430,10 +430,10 @@ impl Image {
 
     /// The pages of gaps that can be taken out, in the order of the file: the largest, as far as there is room for
     /// section headers.
-    fn cuts(&self, data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<Cut>> {
+    fn cuts(&self, data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<PeCut>> {
         let others = self.others(data)?;
         let cuts = gaps.iter().filter_map(|gap| self.cut(data, gap));
-        let mut cuts: Vec<Cut> = cuts.filter(|cut| cut.is_apart_from(&others)).collect();
+        let mut cuts: Vec<PeCut> = cuts.filter(|cut| cut.is_apart_from(&others)).collect();
         cuts.sort_by_key(|cut| (cut.is_split, std::cmp::Reverse(len_of(&cut.range))));
         let ends = cuts.iter().take_while(|cut| !cut.is_split).count();
         cuts.truncate(ends.saturating_add(self.room()?));
@@ -442,9 +442,10 @@ impl Image {
     }
 
     /// Pages of a gap, if it lies in one section.
-    fn cut(&self, data: &[u8], gap: &Range<u64>) -> Option<Cut> {
-        let used = |section: &Section| span(section.offset, section.size.min(section.memory));
-        let holds = |(_, section): &(usize, &Section)| used(section).start < gap.start && gap.end <= used(section).end;
+    fn cut(&self, data: &[u8], gap: &Range<u64>) -> Option<PeCut> {
+        let used = |section: &PeSection| span(section.offset, section.size.min(section.memory));
+        let holds =
+            |(_, section): &(usize, &PeSection)| used(section).start < gap.start && gap.end <= used(section).end;
         let (index, section) = self.sections.iter().enumerate().find(holds)?;
         let aligned = self.aligned(section.memory).filter(|&aligned| section.size <= aligned)?;
         let page = |into: u64| into.checked_next_multiple_of(PAGE);
@@ -452,11 +453,11 @@ impl Image {
         let rest = gap.end..section.range().end;
         let is_last = rest.start == used(section).end && aligned == section.size;
         if is_last && part(data, rest.clone()).is_some_and(is_zero) {
-            return (start < rest.end).then_some(Cut { section: index, range: start..rest.end, is_split: false });
+            return (start < rest.end).then_some(PeCut { section: index, range: start..rest.end, is_split: false });
         }
         let into = gap.end.checked_sub(section.offset)?;
         let end = gap.end.checked_sub(into.checked_rem(PAGE)?)?;
-        (start < end && end < used(section).end).then_some(Cut { section: index, range: start..end, is_split: true })
+        (start < end && end < used(section).end).then_some(PeCut { section: index, range: start..end, is_split: true })
     }
 
     /// The number of section headers for which there is room.
@@ -483,11 +484,11 @@ impl Image {
     }
 
     /// The headers without some pages, and where all else goes.
-    fn closed(&self, cuts: &[Cut]) -> Option<(Vec<u8>, Moves)> {
+    fn closed(&self, cuts: &[PeCut]) -> Option<(Vec<u8>, Moves)> {
         let mut sections = Vec::new();
         for (index, section) in self.sections.iter().enumerate() {
             let mut last = section.clone();
-            for Cut { range, is_split, .. } in cuts.iter().filter(|cut| cut.section == index) {
+            for PeCut { range, is_split, .. } in cuts.iter().filter(|cut| cut.section == index) {
                 let mut rest = last.clone();
                 last.size = range.start.checked_sub(last.offset)?;
                 if *is_split {
@@ -516,12 +517,12 @@ impl Image {
     }
 
     /// The headers with other sections, of another length.
-    fn headers_with(&self, sections: &[Section], len: u64, moves: &Moves, data_len: u64) -> Option<Vec<u8>> {
+    fn headers_with(&self, sections: &[PeSection], len: u64, moves: &Moves, data_len: u64) -> Option<Vec<u8>> {
         let (mut headers, end) = (self.headers.clone(), self.table_end(sections.len())?);
         let old_table = vec![0; usize::try_from(self.table_end(self.sections.len())?.checked_sub(self.table)?).ok()?];
         put(&mut headers, self.table, &old_table)?;
         headers.resize(usize::try_from(len).ok().filter(|_| end <= len)?, 0);
-        let table = sections.iter().map(Section::write).collect::<Option<Vec<_>>>()?;
+        let table = sections.iter().map(PeSection::write).collect::<Option<Vec<_>>>()?;
         put(&mut headers, self.table, &table.concat())?;
         let count = u16::try_from(sections.len()).ok()?;
         put(&mut headers, self.coff.checked_add(SECTION_COUNT)?, &count.to_le_bytes())?;
@@ -538,14 +539,14 @@ impl Image {
     /// The sections without parts, as they were before [`close`] took pages out at some of the `ends`.
     fn joined(&self, ends: &[u64]) -> Option<Joined> {
         let mut joined = Joined::default();
-        let mut last: Option<&Section> = None;
-        let is_before_gap = |part: &&Section| {
+        let mut last: Option<&PeSection> = None;
+        let is_before_gap = |part: &&PeSection| {
             let is_whole_pages = part.size > 0 && part.size.is_multiple_of(PAGE);
             is_whole_pages && part.size < part.memory && ends.contains(&part.range().end)
         };
         for section in self.sections.iter().map(Some).chain([None]) {
             if let Some((first, last)) = joined.sections.last().cloned().zip(last.filter(is_before_gap)) {
-                let is_part = |next: &&Section| {
+                let is_part = |next: &&PeSection| {
                     (next.name, next.rest, next.offset) == (last.name, last.rest, last.range().end)
                         && last.address.checked_add(last.memory) == Some(next.address)
                         && next.size > 0
@@ -633,7 +634,7 @@ mod tests {
         let mut put = |at: u64, new: &[u8]| super::put(&mut data, at, new).unwrap();
         let optional = 0x44 + COFF_LEN;
         let section = |name: &[u8; 8], memory: u64, address: u64, size: u64, offset: u64| {
-            Section { name: *name, memory, address, size, offset, rest: [0; 16] }.write().unwrap()
+            PeSection { name: *name, memory, address, size, offset, rest: [0; 16] }.write().unwrap()
         };
         put(0, b"MZ");
         put(60, &[0x40]);
@@ -656,7 +657,7 @@ mod tests {
     /// What is loaded: addresses and bytes of sections, without the zeros at their ends.
     fn memory(data: &[u8]) -> Vec<(u64, Vec<u8>)> {
         let mut memory: Vec<(u64, Vec<u8>)> = Vec::new();
-        for section in Image::read(data).unwrap().sections {
+        for section in PeImage::read(data).unwrap().sections {
             let bytes = part(data, section.range()).unwrap();
             match memory.last_mut() {
                 Some((start, before)) if section.name == *b".nv_fatb" => {
@@ -671,7 +672,7 @@ mod tests {
     }
 
     /// The ends of all sections of device code.
-    fn ends(image: &Image) -> Vec<u64> {
+    fn ends(image: &PeImage) -> Vec<u64> {
         let all = image.sections.iter().filter(|section| section.name == *b".nv_fatb");
         all.map(|section| section.range().end).collect()
     }
@@ -683,7 +684,7 @@ mod tests {
                 let (data, gaps) = library(headers, count, 1 - headers / 512 % 2);
                 let closed = Input::from_bytes("in", data.clone());
                 let small = changed(&data, &close(closed.as_slice(), &gaps).unwrap());
-                let image = Image::read(&small).unwrap();
+                let image = PeImage::read(&small).unwrap();
                 let what = format!("{headers} bytes of headers, {count} gaps, {} sections", image.sections.len());
                 assert!(small.len() < data.len() && memory(&small) == memory(&data), "{what}");
                 assert!(image.sections.len() <= SECTIONS_MAX && image.len <= PAGE, "{what}");
