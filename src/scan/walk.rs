@@ -271,7 +271,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::SpirV => self.unread(at, SHADER),
             Magic::Ptx => self.code_object(at),
             Magic::Sqlite => {
-                sqlite::kernels(data.bytes()).map_or(Ok(()), |what| self.unread(at, what))?;
+                sqlite::kernels(data.bytes()).map(Unread::device_code).map_or(Ok(()), |what| self.unread(at, what))?;
                 self.rest(at, 0, 0)
             }
             Magic::Zip => self.zip(at),

@@ -11,18 +11,17 @@
 use memchr::memmem;
 
 use crate::bytes::{array, slice};
-use crate::container::magic::Unread;
 
 pub(crate) const MAGIC: [u8; 16] = *b"SQLite format 3\0";
 
 /// The columns of a table with code objects, and what it is.
-const TABLES: [([&[u8]; 3], Unread); 2] = [
-    ([b"kernel_name", b"kernel_args", b"kernel_blob"], Unread::device_code("MIOpen kernel database")),
-    ([b"kernel_name", b"hip_version", b"generator_sum"], Unread::device_code("rocFFT kernel cache")),
+const TABLES: [([&[u8]; 3], &str); 2] = [
+    ([b"kernel_name", b"kernel_args", b"kernel_blob"], "MIOpen kernel database"),
+    ([b"kernel_name", b"hip_version", b"generator_sum"], "rocFFT kernel cache"),
 ];
 
 /// The kind of a database with code objects; none of any other.
-pub(crate) fn kernels(data: &[u8]) -> Option<Unread> {
+pub(crate) fn kernels(data: &[u8]) -> Option<&'static str> {
     let page = match array(data, 16).map(u16::from_be_bytes)? {
         1 => 1 << 16,
         size => u64::from(size),
