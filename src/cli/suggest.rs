@@ -110,9 +110,6 @@ pub(super) fn known_gpu(typed: &str) -> Option<String> {
     gpu(typed, gpus.map(|known| known.name))
 }
 
-/// Words that tell the vendor of a product.
-const BRANDS: [&str; 7] = ["amd", "geforce", "instinct", "intel", "nvidia", "radeon", "tesla"];
-
 /// The product that a name means if one letter is wrong in a word before its number, such as `GeFroce`. Another number,
 /// or other letters with it, are another product, which may have another processor.
 fn product(typed: &str) -> Option<String> {
@@ -122,7 +119,7 @@ fn product(typed: &str) -> Option<String> {
     let names = || products::all().flat_map(|(_, names)| names);
     let words_of = |name: &str| name.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_owned).collect::<Vec<_>>();
     let table = names().flat_map(|name| words_of(&name.to_ascii_lowercase()));
-    let known: BTreeSet<String> = table.chain(BRANDS.map(str::to_owned)).collect();
+    let known: BTreeSet<String> = table.chain(products::BRANDS.map(|(brand, _)| brand.to_owned())).collect();
     let words = words_of(&name);
     let series = words.iter().take_while(|word| !word.contains(|c: char| c.is_ascii_digit()));
     let slips = series.filter(|word| word.len() >= SHORTEST && !known.contains(*word));
@@ -150,7 +147,7 @@ fn unknown_product(typed: &str) -> Option<String> {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '+' | '(' | ')'));
     let series = letters(name).filter(|_| is_typed && target_of(typed) == typed)?;
     let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
-    let is_known = words.any(|word| BRANDS.contains(&word.to_ascii_lowercase().as_str()))
+    let is_known = words.any(|word| products::vendor_named(word).is_some())
         || !series.is_empty()
             && products::all().flat_map(|(_, names)| names).any(|other| letters(other).as_ref() == Some(&series));
     is_known.then(|| {

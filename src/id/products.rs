@@ -29,13 +29,29 @@ pub fn processor(product: &str) -> Option<&'static str> {
         return None;
     }
     let (own, _) = PRODUCTS.iter().find(|(_, names)| names.iter().any(|name| plain(name) == typed))?;
-    let is_of_vendor = |word: &str| match word.to_ascii_lowercase().as_str() {
-        "amd" | "instinct" | "radeon" => own.starts_with("gfx"),
-        "nvidia" | "geforce" | "tesla" => own.starts_with("sm_"),
-        "intel" => !own.starts_with("gfx") && !own.starts_with("sm_"),
-        _ => true,
+    let vendor = match own.get(..3) {
+        Some("gfx") => "amd",
+        Some("sm_") => "nvidia",
+        _ => "intel",
     };
+    let is_of_vendor = |word: &str| vendor_named(word).is_none_or(|named| named == vendor);
     product.split(|c: char| !c.is_ascii_alphanumeric()).all(is_of_vendor).then_some(*own)
+}
+
+/// Words that tell the vendor of a product, and which it is.
+pub const BRANDS: [(&str, &str); 7] = [
+    ("amd", "amd"),
+    ("geforce", "nvidia"),
+    ("instinct", "amd"),
+    ("intel", "intel"),
+    ("nvidia", "nvidia"),
+    ("radeon", "amd"),
+    ("tesla", "nvidia"),
+];
+
+/// The vendor that a word tells, in any case; none if it is not one of the [`BRANDS`].
+pub fn vendor_named(word: &str) -> Option<&'static str> {
+    BRANDS.iter().find(|(brand, _)| word.eq_ignore_ascii_case(brand)).map(|(_, vendor)| *vendor)
 }
 
 /// Processors with their products, the older generations of each vendor first.
