@@ -330,6 +330,18 @@ fn databases_of_kernels_are_named_and_others_are_not() {
         data.resize(3 * 4096, 0);
         data
     };
+    // The second of three pages is named last, or in a cell at the end of the first.
+    let split = |columns: &str, in_cell: bool| {
+        let whole = database(columns);
+        let mut data = [&whole[..18], &[0; 4096 - 18], &whole].concat();
+        data[100] = 5;
+        let [cell, last] = if in_cell { [2, 4] } else { [3, 2] };
+        data[103..105].copy_from_slice(&[0, 1]);
+        data[111] = last;
+        data[112..114].copy_from_slice(&4000_u16.to_be_bytes());
+        data[4003] = cell;
+        data
+    };
     for (columns, what) in [
         ("`kernel_name` TEXT NOT NULL,`kernel_args` TEXT NOT NULL,`kernel_blob` BLOB", Some("MIOpen kernel database")),
         (
@@ -339,7 +351,13 @@ fn databases_of_kernels_are_named_and_others_are_not() {
         ("kernel_name TEXT, name TEXT", None),
     ] {
         let data = database(columns);
-        for (file, data) in [("x.db", &data), ("x.whl", &zip(&[Zipped::new("x.db", DEFLATED, &data)]))] {
+        let wheel = zip(&[Zipped::new("x.db", DEFLATED, &data)]);
+        for (file, data) in [
+            ("x.db", &data),
+            ("x.whl", &wheel),
+            ("last.db", &split(columns, false)),
+            ("cell.db", &split(columns, true)),
+        ] {
             let outcome = tool(&["inspect", "--json", file], &[(file, data)]);
             let document = json_of(&outcome);
             let unread = document["files"][0]["unread"].as_array().unwrap();
