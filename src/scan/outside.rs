@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
@@ -40,6 +41,9 @@ const MAGICS: [&[u8]; 8] = [
     ptx::VERSION,
     &dxbc::MAGIC,
 ];
+
+/// Searches for them: to make these takes longer than to search a small section.
+static FINDERS: LazyLock<[Finder<'static>; MAGICS.len()]> = LazyLock::new(|| MAGICS.map(Finder::new));
 
 /// The longest of them.
 const BUNDLE: &[u8] = container::MAGIC.as_bytes();
@@ -95,7 +99,15 @@ impl Walk<'_, '_, '_> {
         for ChosenSection { holds, name, range } in others {
             let range = range.start.max(position)..range.end;
             let target = targets.get(targets.partition_point(|&target| target < range.start));
-            if range.is_empty() || (holds != Holds::Data && target.is_none_or(|&target| target >= range.end)) {
+            let has_target = target.is_some_and(|&target| target < range.end);
+            let content = data.range(&range).filter(|content| !content.is_empty());
+            let Some(content) = content.filter(|_| has_target || holds == Holds::Data) else { continue };
+            // Objects have thousands of small sections, whose places take longer than the search.
+            if !has_target && content.len() <= BLOCK && hits(content.bytes()).is_empty() {
+                if !self.spend(object.with(content), content.len())? {
+                    return Ok(());
+                }
+                position = range.end;
                 continue;
             }
             let Some(place) = self.step(object.place, Step::Section(name)) else { continue };
@@ -191,14 +203,13 @@ impl Walk<'_, '_, '_> {
         if !self.spend(at.with(region), len_of(&range))? {
             return Ok(());
         }
-        let finders = MAGICS.map(Finder::new);
         let mut position = 0_u64;
         while let Some(rest) = region.tail(position).filter(|rest| !rest.is_empty()) {
             let rest = rest.tail(rest.hole_len()).unwrap_or(rest);
             position = rest.start_in(region);
             let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(len_u64(BUNDLE)))).unwrap_or(rest);
             let mut end = position;
-            for hit in hits(&finders, block.bytes()).into_iter().filter(|&hit| hit < BLOCK) {
+            for hit in hits(block.bytes()).into_iter().filter(|&hit| hit < BLOCK) {
                 let hit = position.saturating_add(hit);
                 if hit < end {
                     continue;
@@ -311,9 +322,9 @@ fn is_beyond(error: &Error, limit: u64) -> bool {
 }
 
 /// The offsets of magics in some bytes, in order.
-fn hits(finders: &[Finder<'_>], block: &[u8]) -> Vec<u64> {
+fn hits(block: &[u8]) -> Vec<u64> {
     let mut hits = Vec::new();
-    for finder in finders {
+    for finder in FINDERS.iter() {
         let mut from = 0_u64;
         while let Some(hit) = tail(block, from).and_then(|rest| finder.find(rest)) {
             let hit = from.saturating_add(to_u64(hit));

@@ -14,7 +14,7 @@
 //! | `.rocm_kpack_ref`; `.kpackrf` in PE | reference of a split ROCm library to kpack archives with its device code |
 //! | `.hipFatBinSegment`; `.hipFatB` in PE | wrappers of bundles, which are checked, and followed into other sections; in a split library, they hold indices |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
-//! | `.rodata`, `.lrodata`, `.data`; `.rdata` in PE, of linked files | data of a program, searched for code objects and containers of them |
+//! | `.rodata`, `.lrodata`, `.data`, `.rdata`, and names that begin so, such as `.rodata.str1.1` | data of a program, searched for code objects and containers of them |
 //!
 //! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2026.2; rocm-kpack of February 2026; public documents for
 //! MetaX, Moore Threads, Enflame and Cray, of whose files there are no samples.
@@ -108,10 +108,10 @@ const SECTIONS: [(HeaderRule, Holds); 31] = [
     (HeaderRule::Is(".hipFatB"), Holds::Wrappers(Wrapped::Bundle)),
     (HeaderRule::Is(kpack::REFERENCE_SECTIONS[0]), Holds::KpackReference),
     (HeaderRule::Is(kpack::REFERENCE_SECTIONS[1]), Holds::KpackReference),
-    (HeaderRule::IsLinked(".rodata"), Holds::Data),
-    (HeaderRule::IsLinked(".lrodata"), Holds::Data),
-    (HeaderRule::IsLinked(".rdata"), Holds::Data),
-    (HeaderRule::IsLinked(".data"), Holds::Data),
+    (HeaderRule::Begins(".rodata"), Holds::Data),
+    (HeaderRule::Begins(".lrodata"), Holds::Data),
+    (HeaderRule::Begins(".rdata"), Holds::Data),
+    (HeaderRule::Begins(".data"), Holds::Data),
 ];
 
 impl Holds {
