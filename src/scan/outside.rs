@@ -241,13 +241,15 @@ impl Walk<'_, '_, '_> {
         if !is_plausible(magic, rest.bytes()) && (lead == Lead::Magic || !magic.is_container()) {
             return Ok(None);
         }
-        let text = || ptx::text_at(rest.bytes());
         let len = match magic {
             magic if magic.is_gpu_elf() => elf::len(rest.bytes()).ok_or(rest.len().min(HEADER_MAX)),
             Magic::SpirV => spirv::len(rest.bytes()),
-            // No part of it is PTX either.
-            Magic::Ptx if !ptx::is_whole(text()) => return Ok(Some(len_u64(text()))),
-            Magic::Ptx => Ok(len_u64(text())),
+            Magic::Ptx => {
+                let text = ptx::text_at(rest.bytes());
+                // No part of it is PTX either.
+                let Some(ptx) = ptx::whole(text) else { return Ok(Some(len_u64(text))) };
+                Ok(len_u64(ptx))
+            }
             Magic::Unread(_) => dxbc::len(rest.bytes()).ok_or(0),
             _ => return self.container_at(at, magic, index, lead),
         };

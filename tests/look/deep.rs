@@ -309,7 +309,7 @@ fn spir_v_and_ptx_in_data_are_found_and_shaders_are_named() {
     let ptx = ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k() { ret; }\n";
     let commented = format!("//\n// by a compiler\n//\n\n{ptx}");
     let oneline = ".version 3.2.target sm_35.address_size 64 .entry f { exit; }";
-    let parts: [&[u8]; 15] = [
+    let parts: [&[u8]; 17] = [
         b"x",
         &kernels,
         b"\0\0\0",
@@ -323,6 +323,8 @@ fn spir_v_and_ptx_in_data_are_found_and_shaders_are_named() {
         b"\0\0\x01",
         oneline.as_bytes(),
         b"\0",
+        oneline.as_bytes(),
+        b" &R\xfb@&R\xfb\0\0",
         &dxbc,
         b"end",
     ];
@@ -332,6 +334,7 @@ fn spir_v_and_ptx_in_data_are_found_and_shaders_are_named() {
         ("SPIR-V", &kernels),
         ("PTX", commented.as_bytes()),
         ("PTX", ptx.as_bytes()),
+        ("PTX", oneline.as_bytes()),
         ("PTX", oneline.as_bytes()),
     ];
     let [elf, object] = [Elf::LIBRARY, Elf::OBJECT].map(|elf| elf.write(&[Section::new(".rodata", &data)]));
