@@ -17,7 +17,7 @@ use super::place::Step;
 use super::sections::{self, Holds, ListedSections, Sections};
 use super::walk::{JointSections, SHADER, Spot, Walk};
 use super::{BundleReader, Checksums, Wide};
-use crate::bytes::{Cursor, len_of, len_u64, part, slice, tail, to_u64, total};
+use crate::bytes::{Cursor, add, len_of, len_u64, part, slice, tail, to_u64, total};
 use crate::container::fatbin;
 use crate::container::host::wrapper::{self, Wrapped};
 use crate::container::host::{ChosenSection, elf};
@@ -96,21 +96,27 @@ impl Walk<'_, '_, '_> {
         };
         others.sort_by_key(|section| (section.range.start, section.range.end));
         let (images, mut position) = (tables.images.elsewhere(), 0_u64);
-        for ChosenSection { holds, name, range } in others {
+        let (mut numbers, mut passed) = (HashMap::new(), 0);
+        for ChosenSection { holds, name, range } in &others {
+            let number = numbers.entry(name).or_insert(0);
+            add(number, 1);
             let range = range.start.max(position)..range.end;
             let target = targets.get(targets.partition_point(|&target| target < range.start));
             let has_target = target.is_some_and(|&target| target < range.end);
             let content = data.range(&range).filter(|content| !content.is_empty());
-            let Some(content) = content.filter(|_| has_target || holds == Holds::Data) else { continue };
+            let Some(content) = content.filter(|_| has_target || *holds == Holds::Data) else { continue };
             // Objects have thousands of small sections, whose places take longer than the search.
-            if !has_target && content.len() <= BLOCK && hits(content.bytes()).is_empty() {
+            let may_pass = !has_target && content.len() <= BLOCK && !self.has_goal();
+            if may_pass && hits(content.bytes()).is_empty() {
                 if !self.spend(object.with(content), content.len())? {
                     return Ok(());
                 }
+                add(&mut passed, content.len());
                 position = range.end;
                 continue;
             }
-            let Some(place) = self.step(object.place, Step::Section(name)) else { continue };
+            let place = self.step_to(object.place, Step::Section(name.clone()), *number);
+            let Some(place) = place else { continue };
             let (at, mut index) = (object.to(&place, data), 0);
             position = range.start;
             let first = images.partition_point(|image| image.start < range.start);
@@ -121,6 +127,8 @@ impl Walk<'_, '_, '_> {
             self.by_content(at, position..range.end, &mut index, &targets)?;
             position = position.max(range.end);
         }
+        // Counted together, since a call may release memory.
+        data.slice(0, passed).inspect(Slice::looked_through);
         Ok(())
     }
 
@@ -163,7 +171,7 @@ impl Walk<'_, '_, '_> {
             let Range { start, end } = section.range;
             self.by_content(object, position..start, &mut between, &targets)?;
             position = position.max(start);
-            self.section(object, &section, &tables)?;
+            let place = self.section(object, &section, &tables)?;
             let magic = data.range(&section.range).map(|section| Magic::identify(section.bytes()));
             let is_read = match section.holds {
                 Holds::FatObject => true,
@@ -173,8 +181,7 @@ impl Walk<'_, '_, '_> {
                 }
                 Holds::Wrappers(_) | Holds::KpackReference | Holds::ImageTable | Holds::Data | Holds::Other => false,
             };
-            let unread = (!is_read).then(|| self.step(object.place, Step::Section(section.name))).flatten();
-            if let Some(place) = unread {
+            if let Some(place) = place.filter(|_| !is_read) {
                 self.by_content(object.to(&place, data), position..end, &mut 0, &targets)?;
             }
             position = position.max(end);
