@@ -2,10 +2,13 @@
 //!
 //! - Wrappers in `.hipFatBinSegment` may point at bundles in any section, such as `.rodata`. They are followed if there
 //!   are more wrappers than bundles in the sections of the file, because finding their addresses takes all relocations.
-//! - A [deep](super::Scan::deep) search looks for the first bytes of containers, ELF files for GPUs, SPIR-V and PTX, at
-//!   any offset. Programs also mention these bytes, so that only what can be read counts: a container with entries, an
-//!   ELF file whose tables and content lie inside the data, a SPIR-V module whose functions end, PTX that is complete.
-//!   Nothing is looked for inside of what was found.
+//! - Data of programs, which is in sections that are loaded and not run, is searched by content.
+//! - A [deep](super::Scan::deep) search does the same with all bytes.
+//!
+//! By content means: for the first bytes of containers, ELF files for GPUs, SPIR-V and PTX, at any offset. Programs also
+//! mention these bytes, so that only what can be read counts: a container with entries, an ELF file whose tables and
+//! content lie inside the data, a SPIR-V module whose functions end, PTX that is complete. Nothing is looked for inside
+//! of what was found.
 
 use std::collections::HashMap;
 use std::ops::Range;
