@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::look::{PROGRAM, text, tool_in};
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images;
-use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
+use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, thin_archive, zip};
 use crate::reference::formats;
 use crate::reference::harness::llvm23;
 
@@ -117,7 +117,11 @@ fn code_objects_of_all_fixtures_are_where_their_uris_lead() {
 
 /// The URIs of the code objects for devices that `inspect` finds.
 fn inspected(dir: &Path, file: &str) -> Vec<String> {
-    let (status, json, said) = text(&tool_in(dir, &["inspect", "--json", file]));
+    inspected_by(dir, &[file])
+}
+
+fn inspected_by(dir: &Path, args: &[&str]) -> Vec<String> {
+    let (status, json, said) = text(&tool_in(dir, &[&["inspect", "--json"], args].concat()));
     assert_eq!((status, said.as_str()), (0, ""));
     let document: Value = serde_json::from_str(&json).unwrap();
     let objects = document["files"][0]["code_objects"].as_array().unwrap();
@@ -280,6 +284,29 @@ fn the_third_tool_does_what_that_of_llvm_23_does() {
         assert_eq!(((status, out), [taken(dir), taken(&dir.join("sub"))]), expected, "{words:?}");
         if err.contains("in URI (") {
             assert_eq!(said.split_once("error: ").unwrap().1, err.split_once("error: ").unwrap().1, "{words:?}");
+        }
+    }
+}
+
+/// Compilers write sections of one name for one variable each; some hold no code, and some none that is compressed.
+#[test]
+fn sections_of_one_name_have_the_same_addresses_in_every_search() {
+    let dir = memory_directory();
+    let dir = dir.path();
+    let codes = [7, 8, 9].map(|fill| Code::cubin(90, fill).with_flags(fatbins::ZSTD));
+    let [a, b, c] = [0, 1, 2].map(|index| fatbins::fatbin(&[fatbins::entry(&codes[index])]));
+    let plain = fatbins::fatbin(&[fatbins::entry(&Code::cubin(80, 5))]);
+    let sections = [&b"text"[..], &a, b"more", &plain, &b, b"end", &c];
+    let elf = |kind: Elf| kind.write(&sections.map(|content| Section::new(".rodata", content)));
+    let object = coff(&sections.map(|content| (".rdata", content)));
+    for data in [elf(Elf::OBJECT), elf(Elf::LIBRARY), object.clone(), archive(&[("m.o", &object)])] {
+        fs::write(dir.join("in"), data).unwrap();
+        let uris = inspected(dir, "in");
+        assert_eq!(uris, inspected_by(dir, &["--deep", "in"]));
+        assert_eq!(uris.len(), 4, "{uris:?}");
+        for (uri, code) in [&uris[0], &uris[2], &uris[3]].into_iter().zip(&codes) {
+            let output = tool_in(dir, &["extract", "-o", "-", uri]);
+            assert!(output.stdout == code.content, "{uri}: {}", text(&output).2);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -217,8 +218,14 @@ fn write_file((file, verified): &CheckedFile, out: &mut dyn Write) -> io::Result
         let more = count(verified.more_faults, "fault is", "faults are");
         write_line(out, &format!("{name}: {more} not listed"))?;
     }
+    let mut alike = counts(unread.iter().map(|NotRead { place, what, .. }| (place, what.name())));
     for NotRead { place, offset, what } in unread {
-        write_line(out, &format!("{place} at offset {offset}: {}, not read", what.name()))?;
+        let more = match alike.remove(&(place, what.name())) {
+            None => continue,
+            Some(1) => String::new(),
+            Some(all) => format!(" ({} in the same place)", count(all - 1, "more", "more")),
+        };
+        write_line(out, &format!("{place} at offset {offset}: {}, not read{more}", what.name()))?;
     }
     let more_unread = total.unread - verified.unread.len();
     if more_unread > 0 {
@@ -233,11 +240,7 @@ fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
     fn key(fault: &Fault) -> (&Place, Rule, &str) {
         (&fault.place, fault.rule, &fault.text)
     }
-    let mut alike: HashMap<_, usize> = HashMap::new();
-    for fault in faults {
-        let count = alike.entry(key(fault)).or_default();
-        *count += 1;
-    }
+    let mut alike = counts(faults.iter().map(key));
     faults.iter().try_for_each(|fault| match (&fault.gpu, alike.remove(&key(fault))) {
         (Some(_), None) => Ok(()),
         (Some(_), Some(all @ 2..)) => {
@@ -246,6 +249,15 @@ fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
         }
         _ => write_line(out, &fault.to_string()),
     })
+}
+
+/// How often each key is there.
+fn counts<K: Eq + Hash>(keys: impl Iterator<Item = K>) -> HashMap<K, usize> {
+    let mut counts = HashMap::new();
+    for key in keys {
+        *counts.entry(key).or_default() += 1;
+    }
+    counts
 }
 
 fn write_total(Outcome { total, unread, .. }: &Outcome, out: &mut dyn Write) -> io::Result<()> {

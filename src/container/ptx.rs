@@ -11,7 +11,7 @@
 //! Source: PTX ISA 9.0.
 #![allow(clippy::arithmetic_side_effects, reason = "positions in bytes that are in memory")]
 
-use memchr::{memchr, memchr2_iter, memmem};
+use memchr::{memchr, memchr2_iter, memchr3, memmem, memrchr2};
 
 use crate::bytes::{len_u64, text, to_u64};
 use crate::error::{Malformed, wrong};
@@ -108,8 +108,26 @@ pub(crate) fn text_at(data: &[u8]) -> &[u8] {
     data.split(|byte| byte.is_ascii() && !is_text_byte(byte)).next().unwrap_or_default()
 }
 
+/// The PTX with which text begins; none unless it has a function with a body, and is complete.
+pub(crate) fn whole(text: &[u8]) -> Option<&[u8]> {
+    let end = foreign(text).and_then(|at| Some(memrchr2(b'}', b';', text.get(..at)?)? + 1));
+    text.get(..end.unwrap_or(text.len())).filter(|ptx| is_whole(ptx))
+}
+
+/// The first byte that is not ASCII, on a line without a comment or string before it: what follows PTX may be data,
+/// such as tables of numbers.
+fn foreign(text: &[u8]) -> Option<usize> {
+    let mut end = 0;
+    text.split_inclusive(|&byte| byte == b'\n').find_map(|line| {
+        end += line.len();
+        let at = line.iter().position(|byte| !byte.is_ascii())?;
+        let is_quoted = memchr3(b'"', b'/', b'*', line.get(..at)?).is_some();
+        (!is_quoted).then_some(end - line.len() + at)
+    })
+}
+
 /// Whether PTX has a function with a body, and is complete.
-pub(crate) fn is_whole(ptx: &[u8]) -> bool {
+fn is_whole(ptx: &[u8]) -> bool {
     let mut start = 0;
     let has_body = memchr2_iter(b'{', b';', ptx).any(|end| {
         let statement = ptx.get(start..end).unwrap_or_default();
@@ -258,6 +276,13 @@ mod tests {
         assert!(is_whole(ptx.as_bytes()));
         let named = ".version 8.7\n.target sm_80\n.file 1 \"/J\u{f6}rg/a.cu\"\n.func f { ret; }";
         assert!(text_at(named.as_bytes()) == named.as_bytes() && is_whole(named.as_bytes()));
+        for garbage in ["\u{fb}", " &R\u{fb}@&R\u{fb}", "  \u{fb}\n\u{fb}}"] {
+            assert_eq!(whole([ptx, garbage].concat().as_bytes()), Some(ptx.trim_end().as_bytes()), "{garbage}");
+        }
+        for comment in ["// \u{f6}\n", "/*\n * \u{f6}\n*/", ".file 1 \"\u{f6}\"\n"] {
+            let commented = [comment, ptx, comment].concat();
+            assert_eq!(whole(commented.as_bytes()), Some(commented.as_bytes()), "{comment}");
+        }
         for other in ["", ".func f {", ".entry ", "with .entry functions", ".func f; {}", "{}"] {
             let other = format!(".version 8.7\n.target sm_80\n{other}");
             assert!(!is_whole(other.as_bytes()), "{other:?}");

@@ -87,6 +87,8 @@ pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
                 end = Some(range.end);
             }
             LINE | NO_LINE => {}
+            // The next module: this one does not end.
+            MAGIC => break,
             _ if end.is_some() && !is_inside => break,
             first => has_model |= first & 0xffff == MEMORY_MODEL,
         }
@@ -171,6 +173,8 @@ mod tests {
                     assert!(len(&whole[..cut]).is_err(), "{cut}");
                 }
             }
+            let unended = module(&[&head[..], &function[..8]].concat(), encode);
+            assert_eq!(len(&unended.repeat(1000)), Err(7 * INSTRUCTION_COST));
             let without_model = module(&[&head[..2], &function].concat(), encode);
             assert_eq!(len(&without_model), Err(5 * INSTRUCTION_COST));
         }

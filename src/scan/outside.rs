@@ -2,13 +2,17 @@
 //!
 //! - Wrappers in `.hipFatBinSegment` may point at bundles in any section, such as `.rodata`. They are followed if there
 //!   are more wrappers than bundles in the sections of the file, because finding their addresses takes all relocations.
-//! - A [deep](super::Scan::deep) search looks for the first bytes of containers, ELF files for GPUs, SPIR-V and PTX, at
-//!   any offset. Programs also mention these bytes, so that only what can be read counts: a container with entries, an
-//!   ELF file whose tables and content lie inside the data, a SPIR-V module whose functions end, PTX that is complete.
-//!   Nothing is looked for inside of what was found.
+//! - Data of programs, which is in sections that are loaded and not run, is searched by content.
+//! - A [deep](super::Scan::deep) search does the same with all bytes.
+//!
+//! By content means: for the first bytes of containers, ELF files for GPUs, SPIR-V and PTX, at any offset. Programs also
+//! mention these bytes, so that only what can be read counts: a container with entries, an ELF file whose tables and
+//! content lie inside the data, a SPIR-V module whose functions end, PTX that is complete. Nothing is looked for inside
+//! of what was found.
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
@@ -16,7 +20,7 @@ use super::place::Step;
 use super::sections::{self, Holds, ListedSections, Sections};
 use super::walk::{JointSections, SHADER, Spot, Walk};
 use super::{BundleReader, Checksums, Wide};
-use crate::bytes::{Cursor, len_of, len_u64, part, slice, tail, to_u64, total};
+use crate::bytes::{Cursor, add, len_of, len_u64, part, slice, tail, to_u64, total};
 use crate::container::fatbin;
 use crate::container::host::wrapper::{self, Wrapped};
 use crate::container::host::{ChosenSection, elf};
@@ -40,6 +44,9 @@ const MAGICS: [&[u8]; 8] = [
     ptx::VERSION,
     &dxbc::MAGIC,
 ];
+
+/// Searches for them: to make these takes longer than to search a small section.
+static FINDERS: LazyLock<[Finder<'static>; MAGICS.len()]> = LazyLock::new(|| MAGICS.map(Finder::new));
 
 /// The longest of them.
 const BUNDLE: &[u8] = container::MAGIC.as_bytes();
@@ -92,13 +99,27 @@ impl Walk<'_, '_, '_> {
         };
         others.sort_by_key(|section| (section.range.start, section.range.end));
         let (images, mut position) = (tables.images.elsewhere(), 0_u64);
-        for ChosenSection { holds, name, range } in others {
+        let (mut numbers, mut passed) = (HashMap::new(), 0);
+        for ChosenSection { holds, name, range } in &others {
+            let number = numbers.entry(name).or_insert(0);
+            add(number, 1);
             let range = range.start.max(position)..range.end;
             let target = targets.get(targets.partition_point(|&target| target < range.start));
-            if range.is_empty() || (holds != Holds::Data && target.is_none_or(|&target| target >= range.end)) {
+            let has_target = target.is_some_and(|&target| target < range.end);
+            let content = data.range(&range).filter(|content| !content.is_empty());
+            let Some(content) = content.filter(|_| has_target || *holds == Holds::Data) else { continue };
+            // Objects have thousands of small sections, whose places take longer than the search.
+            let may_pass = !has_target && content.len() <= BLOCK && !self.has_goal();
+            if may_pass && hits(content.bytes()).is_empty() {
+                if !self.spend(object.with(content), content.len())? {
+                    return Ok(());
+                }
+                add(&mut passed, content.len());
+                position = range.end;
                 continue;
             }
-            let Some(place) = self.step(object.place, Step::Section(name)) else { continue };
+            let place = self.step_to(object.place, Step::Section(name.clone()), *number);
+            let Some(place) = place else { continue };
             let (at, mut index) = (object.to(&place, data), 0);
             position = range.start;
             let first = images.partition_point(|image| image.start < range.start);
@@ -109,6 +130,8 @@ impl Walk<'_, '_, '_> {
             self.by_content(at, position..range.end, &mut index, &targets)?;
             position = position.max(range.end);
         }
+        // Counted together, since a call may release memory.
+        data.slice(0, passed).inspect(Slice::looked_through);
         Ok(())
     }
 
@@ -151,7 +174,7 @@ impl Walk<'_, '_, '_> {
             let Range { start, end } = section.range;
             self.by_content(object, position..start, &mut between, &targets)?;
             position = position.max(start);
-            self.section(object, &section, &tables)?;
+            let place = self.section(object, &section, &tables)?;
             let magic = data.range(&section.range).map(|section| Magic::identify(section.bytes()));
             let is_read = match section.holds {
                 Holds::FatObject => true,
@@ -161,8 +184,7 @@ impl Walk<'_, '_, '_> {
                 }
                 Holds::Wrappers(_) | Holds::KpackReference | Holds::ImageTable | Holds::Data | Holds::Other => false,
             };
-            let unread = (!is_read).then(|| self.step(object.place, Step::Section(section.name))).flatten();
-            if let Some(place) = unread {
+            if let Some(place) = place.filter(|_| !is_read) {
                 self.by_content(object.to(&place, data), position..end, &mut 0, &targets)?;
             }
             position = position.max(end);
@@ -191,14 +213,13 @@ impl Walk<'_, '_, '_> {
         if !self.spend(at.with(region), len_of(&range))? {
             return Ok(());
         }
-        let finders = MAGICS.map(Finder::new);
         let mut position = 0_u64;
         while let Some(rest) = region.tail(position).filter(|rest| !rest.is_empty()) {
             let rest = rest.tail(rest.hole_len()).unwrap_or(rest);
             position = rest.start_in(region);
             let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(len_u64(BUNDLE)))).unwrap_or(rest);
             let mut end = position;
-            for hit in hits(&finders, block.bytes()).into_iter().filter(|&hit| hit < BLOCK) {
+            for hit in hits(block.bytes()).into_iter().filter(|&hit| hit < BLOCK) {
                 let hit = position.saturating_add(hit);
                 if hit < end {
                     continue;
@@ -230,13 +251,15 @@ impl Walk<'_, '_, '_> {
         if !is_plausible(magic, rest.bytes()) && (lead == Lead::Magic || !magic.is_container()) {
             return Ok(None);
         }
-        let text = || ptx::text_at(rest.bytes());
         let len = match magic {
             magic if magic.is_gpu_elf() => elf::len(rest.bytes()).ok_or(rest.len().min(HEADER_MAX)),
             Magic::SpirV => spirv::len(rest.bytes()),
-            // No part of it is PTX either.
-            Magic::Ptx if !ptx::is_whole(text()) => return Ok(Some(len_u64(text()))),
-            Magic::Ptx => Ok(len_u64(text())),
+            Magic::Ptx => {
+                let text = ptx::text_at(rest.bytes());
+                // No part of it is PTX either.
+                let Some(ptx) = ptx::whole(text) else { return Ok(Some(len_u64(text))) };
+                Ok(len_u64(ptx))
+            }
             Magic::Unread(_) => dxbc::len(rest.bytes()).ok_or(0),
             _ => return self.container_at(at, magic, index, lead),
         };
@@ -311,9 +334,9 @@ fn is_beyond(error: &Error, limit: u64) -> bool {
 }
 
 /// The offsets of magics in some bytes, in order.
-fn hits(finders: &[Finder<'_>], block: &[u8]) -> Vec<u64> {
+fn hits(block: &[u8]) -> Vec<u64> {
     let mut hits = Vec::new();
-    for finder in finders {
+    for finder in FINDERS.iter() {
         let mut from = 0_u64;
         while let Some(hit) = tail(block, from).and_then(|rest| finder.find(rest)) {
             let hit = from.saturating_add(to_u64(hit));

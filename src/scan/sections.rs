@@ -14,7 +14,7 @@
 //! | `.rocm_kpack_ref`; `.kpackrf` in PE | reference of a split ROCm library to kpack archives with its device code |
 //! | `.hipFatBinSegment`; `.hipFatB` in PE | wrappers of bundles, which are checked, and followed into other sections; in a split library, they hold indices |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
-//! | `.rodata`, `.lrodata`, `.data`; `.rdata` in PE, of linked files | data of a program, searched for code objects and containers of them |
+//! | all others that are loaded and not run, such as `.rodata`, `.data.rel.ro`, `.rdata`, `.rsrc`, `.cask_resource` of cuDNN | data of a program, searched for code objects and containers of them |
 //!
 //! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2026.2; rocm-kpack of February 2026; public documents for
 //! MetaX, Moore Threads, Enflame and Cray, of whose files there are no samples.
@@ -74,13 +74,15 @@ enum HeaderRule {
     /// By its name or the start of it, in linked files only.
     IsLinked(&'static str),
     BeginsLinked(&'static str),
+    /// By its flags: the program loads it, and does not run it.
+    IsData,
 }
 
 /// The name that lld gives `.llvm.offloading` in programs and libraries, which have no table for longer names.
 const CUT_NAME: &str = ".llvm.of";
 
 /// The known sections and their content. The first matching row applies.
-const SECTIONS: [(HeaderRule, Holds); 31] = [
+const SECTIONS: [(HeaderRule, Holds); 28] = [
     (HeaderRule::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
     (HeaderRule::Is(".hip_fatbin"), Holds::Containers),
     (HeaderRule::Is(".hip_fat"), Holds::Containers),
@@ -108,10 +110,7 @@ const SECTIONS: [(HeaderRule, Holds); 31] = [
     (HeaderRule::Is(".hipFatB"), Holds::Wrappers(Wrapped::Bundle)),
     (HeaderRule::Is(kpack::REFERENCE_SECTIONS[0]), Holds::KpackReference),
     (HeaderRule::Is(kpack::REFERENCE_SECTIONS[1]), Holds::KpackReference),
-    (HeaderRule::IsLinked(".rodata"), Holds::Data),
-    (HeaderRule::IsLinked(".lrodata"), Holds::Data),
-    (HeaderRule::IsLinked(".rdata"), Holds::Data),
-    (HeaderRule::IsLinked(".data"), Holds::Data),
+    (HeaderRule::IsData, Holds::Data),
 ];
 
 impl Holds {
@@ -129,6 +128,7 @@ impl HeaderRule {
             Self::Is(name) => section_name == name.as_bytes(),
             Self::Begins(name) => section_name.starts_with(name.as_bytes()),
             Self::IsLinked(name) => is_linked(section) && section_name == name.as_bytes(),
+            Self::IsData => section.is_data,
             Self::BeginsLinked(name) => is_linked(section) && section_name.starts_with(name.as_bytes()),
         }
     }

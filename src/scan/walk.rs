@@ -197,9 +197,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// As [`step`](Self::step), with the number of the step.
-    fn step_to(&self, place: &Place, step: Step, number: u64) -> Option<Place> {
+    pub(super) fn step_to(&self, place: &Place, step: Step, number: u64) -> Option<Place> {
         let place = place.join_numbered(step, number);
         self.goal.as_ref().is_none_or(|goal| place.is_on(goal.way)).then_some(place)
+    }
+
+    /// Whether only what lies on the way to some data is of interest.
+    pub(super) fn has_goal(&self) -> bool {
+        self.goal.is_some()
     }
 
     /// Walks a whole file.
@@ -601,7 +606,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if self.reach == Reach::Packager {
             let sections = sections::of_packager(data.bytes(), data.offset()).with_path(data.path())?;
             let tables = JointSections { is_linked: true, ..JointSections::default() };
-            return sections.iter().try_for_each(|section| self.section(at, section, &tables));
+            return sections.iter().try_for_each(|section| self.section(at, section, &tables).map(drop));
         }
         let listed = if self.scan.deep { ListedSections::All } else { ListedSections::Known };
         let mut sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
@@ -648,16 +653,17 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.other_sections(at, sections, &tables, self.in_sections.saturating_sub(before))
     }
 
-    /// Searches a section of an object, which may be read together with its `tables`.
+    /// Searches a section of an object, which may be read together with its `tables`. Returns its place, if
+    /// [`step`](Self::step) has one.
     pub(super) fn section(
         &mut self,
         object: Spot<'_>,
         section: &ChosenSection<Holds>,
         tables: &JointSections<'_>,
-    ) -> Result<()> {
+    ) -> Result<Option<Place>> {
         let ChosenSection { holds, name, range } = section;
         let data = object.data.claimed(range)?;
-        let Some(place) = self.step(object.place, Step::Section(name.clone())) else { return Ok(()) };
+        let Some(place) = self.step(object.place, Step::Section(name.clone())) else { return Ok(None) };
         let at = object.to(&place, data);
         match *holds {
             Holds::FatObject | Holds::Data | Holds::Other => Ok(()),
@@ -685,7 +691,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     _ => self.trailing(at.with(object.data), Some(data.offset()), None),
                 }
             }
-        }
+        }?;
+        Ok(Some(place))
     }
 
     fn archive(&mut self, at: Spot<'_>) -> Result<()> {

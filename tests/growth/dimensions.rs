@@ -487,6 +487,7 @@ fn outside() -> Vec<Dimension> {
     let magics = [&magics[..], &images::spirv(0, 0)[..4], b"DXBC\n.version 8.7\n.target sm_80\n"].concat();
     let text = b".version 8.7\n.target sm_80\n";
     let code = [&images::spirv_with_function(6)[..], b".version 8.7 .target sm_80 .entry f {}\0"].concat();
+    let unended = images::spirv_with_function(6)[..80].to_vec();
     let shaders = [images::spirv_with_function(1), images::dxbc(b"")].concat();
     let data = |content: &[u8], n: usize| Elf::LIBRARY.write(&[Section::new(".data", &content.repeat(n))]);
     let registered = |count: usize| {
@@ -514,6 +515,7 @@ fn outside() -> Vec<Dimension> {
         one_file("magics in a file", 20_000, move |n| magics.repeat(n), &[lines.to_vec()]),
         one_file("text like PTX", 20_000, move |n| data(text, n), &[lines.to_vec()]),
         one_file("SPIR-V and PTX in data", 1000, move |n| data(&code, n), &[lines.to_vec()]),
+        one_file("SPIR-V without end in data", 20_000, move |n| data(&unended, n), &[lines.to_vec()]),
         one_file("shaders in data", 1000, move |n| data(&shaders, n), &[lines.to_vec()]),
         one_file("bundles among text", 3000, |n| [b"text", &small_bundle()[..]].concat().repeat(n), &[lines.to_vec()]),
         one_file("bundles in sections for data", 2000, sections, &[lines.to_vec()]),

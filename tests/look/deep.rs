@@ -230,31 +230,73 @@ fn by_default(name: &str, data: &[u8]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn data_of_linked_files_is_searched_by_default() {
+fn data_of_programs_and_objects_is_searched_by_default() {
     let kinds = ["code object", "code object", "fatbin"];
     let fatbin = fatbins::fatbin(&[fatbins::entry(&fatbins::Code::cubin(90, 7))]);
     let planted = [&b"text\0\0\0"[..], &gpu_elf(), &[0; 9], &fatbins::cubin(90, 7), &fatbin, b"end"].concat();
     let usual = formats::binary(&[(GFX906, &gpu_elf())], 8);
-    let elf = |name: &str, elf: Elf, content: &[u8]| {
-        elf.write(&[Section::new(name, content), Section::new(".hip_fatbin", &usual)])
+    let found = |member: &str, section: &str, kinds: &[&str]| -> Vec<(String, String)> {
+        kinds.iter().map(|kind| (format!("{member}:{section}"), (*kind).to_owned())).collect()
     };
-    for (section, is_searched) in
-        [(".rodata", true), (".lrodata", true), (".data", true), (".text", false), (".rodata.str1.1", false)]
-    {
-        let place = format!(":{section}");
-        let expected: Vec<_> = kinds.iter().map(|kind| (place.clone(), (*kind).to_owned())).collect();
-        let expected = if is_searched { expected } else { Vec::new() };
-        let usual = vec![(":.hip_fatbin".to_owned(), "bundle".to_owned())];
-        let library = elf(section, Elf::LIBRARY, &planted);
-        assert_eq!(by_default("library.so", &library), [usual.clone(), expected].concat(), "{section}");
-        assert_eq!(by_default("object.o", &elf(section, Elf::OBJECT, &planted)), usual, "{section}");
+    let of_data = [".rodata", ".lrodata", ".data", ".rodata.str1.1", ".data.rel.ro.table", ".rdata$r"];
+    for (section, is_searched) in of_data.map(|section| (section, true)).into_iter().chain([(".text", false)]) {
+        let expected: &[&str] = if is_searched { &kinds } else { &[] };
+        let sections = [(section, &planted[..]), (".hip_fatbin", &usual)];
+        let elf = |elf: Elf| elf.write(&sections.map(|(name, content)| Section::new(name, content)));
+        for (name, data) in
+            [("library.so", elf(Elf::LIBRARY)), ("object.o", elf(Elf::OBJECT)), ("object.obj", coff(&sections))]
+        {
+            let whole = |member| [found(member, ".hip_fatbin", &["bundle"]), found(member, section, expected)].concat();
+            assert_eq!(by_default(name, &data), whole(""), "{name} {section}");
+            let members = archive(&[("a.o", &data), ("b.o", &data)]);
+            assert_eq!(by_default("lib.a", &members), [whole("a.o"), whole("b.o")].concat(), "{name} {section}");
+        }
     }
     for decoy in decoys() {
-        assert_eq!(by_default("library.so", &Elf::LIBRARY.write(&[Section::new(".data", &decoy)])), []);
+        for elf in [Elf::LIBRARY, Elf::OBJECT] {
+            assert_eq!(by_default("in", &elf.write(&[Section::new(".data", &decoy)])), []);
+        }
     }
-    let data = pe(&[(".rdata", &planted), (".data", &planted), (".text", &planted)]);
-    let places: Vec<_> = by_default("library.dll", &data).into_iter().map(|row| row.0).collect();
-    assert_eq!(places, [[":.rdata"; 3], [":.data"; 3]].concat());
+    let loaded = Elf::LIBRARY.write(&[Section::new(".cask_resource", &planted).at(0x1000)]);
+    assert_eq!(by_default("library.so", &loaded), found("", ".cask_resource", &kinds));
+    let data = pe(&[(".rdata", &planted), (".rsrc", &planted), (".text", &planted), (".debug", &planted)]);
+    assert_eq!(by_default("library.dll", &data), [found("", ".rdata", &kinds), found("", ".rsrc", &kinds)].concat());
+}
+
+/// Compilers write a section for each variable, and linkers lay them out as they like.
+#[test]
+fn code_in_data_is_found_however_it_is_laid_out() {
+    let (planted, decoys) = (planted(), decoys());
+    let mut count = 0;
+    for seed in 0..150 {
+        let random = &mut Random::new(seed);
+        let (mut sections, mut expected) = (Vec::new(), Vec::new());
+        for number in 0..random.below(30) {
+            let name = format!("{}.v{number}", random.pick(&[".rodata", ".data", ".rdata", ".debug"]));
+            let mut content = filler(random);
+            match random.below(6) {
+                0 => {
+                    content.extend(random.pick(&planted));
+                    content.extend(random.pick(&decoys));
+                    expected.extend((!name.starts_with(".debug")).then(|| name.clone()));
+                }
+                1 => content.extend(random.pick(&decoys)),
+                _ => {}
+            }
+            sections.push((name, content));
+        }
+        count += expected.len();
+        let named: Vec<_> = sections.iter().map(|(name, content)| (name.as_str(), &content[..])).collect();
+        let elf: Vec<_> = named.iter().map(|(name, content)| Section::new(name, content).aligned(1)).collect();
+        let files = [Elf::OBJECT.write(&elf), Elf::LIBRARY.write(&elf), coff(&named)];
+        let expected: Vec<_> = expected.iter().map(|name| format!(":{name}")).collect();
+        for (number, data) in files.iter().enumerate() {
+            let mut places: Vec<_> = by_default("in", data).into_iter().map(|row| row.0).collect();
+            places.dedup();
+            assert_eq!(places, expected, "seed {seed}, {number}");
+        }
+    }
+    assert!(count > 200, "{count}");
 }
 
 /// Code that no table names, at any offset: SPIR-V for kernels and PTX are code objects; that for graphics is counted.
@@ -265,7 +307,7 @@ fn spir_v_and_ptx_in_data_are_found_and_shaders_are_named() {
     let ptx = ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k() { ret; }\n";
     let commented = format!("//\n// by a compiler\n//\n\n{ptx}");
     let oneline = ".version 3.2.target sm_35.address_size 64 .entry f { exit; }";
-    let parts: [&[u8]; 15] = [
+    let parts: [&[u8]; 17] = [
         b"x",
         &kernels,
         b"\0\0\0",
@@ -279,6 +321,8 @@ fn spir_v_and_ptx_in_data_are_found_and_shaders_are_named() {
         b"\0\0\x01",
         oneline.as_bytes(),
         b"\0",
+        oneline.as_bytes(),
+        b" &R\xfb@&R\xfb\0\0",
         &dxbc,
         b"end",
     ];
@@ -289,9 +333,14 @@ fn spir_v_and_ptx_in_data_are_found_and_shaders_are_named() {
         ("PTX", commented.as_bytes()),
         ("PTX", ptx.as_bytes()),
         ("PTX", oneline.as_bytes()),
+        ("PTX", oneline.as_bytes()),
     ];
-    let elf = Elf::LIBRARY.write(&[Section::new(".rodata", &data)]);
-    for (name, file) in [("x.so", &elf), ("x.dll", &pe(&[(".rdata", &data)]))] {
+    let [elf, object] = [Elf::LIBRARY, Elf::OBJECT].map(|elf| elf.write(&[Section::new(".rodata", &data)]));
+    let obj = coff(&[(".rdata", &data)]);
+    let library = archive(&[("x.o", &object)]);
+    for (name, file) in
+        [("x.so", &elf), ("x.dll", &pe(&[(".rdata", &data)])), ("x.o", &object), ("x.obj", &obj), ("x.a", &library)]
+    {
         let outcome = tool(&["inspect", "--json", name], &[(name, file)]);
         assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""));
         let document = json_of(&outcome);
@@ -315,19 +364,31 @@ fn spir_v_and_ptx_in_data_are_found_and_shaders_are_named() {
         assert!(String::from_utf8(outcome.stdout).unwrap().contains(line));
         let outcome = tool(&["verify", name], &[(name, file)]);
         assert_eq!(outcome.status, 0, "{}", outcome.stderr_text());
+        let printed = String::from_utf8(outcome.stdout).unwrap();
+        let line = ": SPIR-V module without kernels, not read (1 more in the same place)\n";
+        assert!(printed.contains(line) && printed.lines().count() == 3, "{printed}");
     }
-    let object = Elf::OBJECT.write(&[Section::new(".rodata", &data)]);
-    assert_eq!(by_default("x.o", &object), []);
-    assert_eq!(deep("x.o", &object).len(), expected.len());
 }
 
-/// Databases whose first page has the statement that made a table.
+/// Databases whose first page has the statement that made a table, or the number of the page that has it.
 #[test]
 fn databases_of_kernels_are_named_and_others_are_not() {
     let database = |columns: &str| {
         let statement = format!("CREATE TABLE t ({columns})");
         let mut data = [&b"SQLite format 3\0\x10\0"[..], &[0; 3000], statement.as_bytes()].concat();
         data.resize(3 * 4096, 0);
+        data
+    };
+    // The second of three pages is named last, or in a cell at the end of the first.
+    let split = |columns: &str, in_cell: bool| {
+        let whole = database(columns);
+        let mut data = [&whole[..18], &[0; 4096 - 18], &whole].concat();
+        data[100] = 5;
+        let [cell, last] = if in_cell { [2, 4] } else { [3, 2] };
+        data[103..105].copy_from_slice(&[0, 1]);
+        data[111] = last;
+        data[112..114].copy_from_slice(&4000_u16.to_be_bytes());
+        data[4003] = cell;
         data
     };
     for (columns, what) in [
@@ -339,7 +400,13 @@ fn databases_of_kernels_are_named_and_others_are_not() {
         ("kernel_name TEXT, name TEXT", None),
     ] {
         let data = database(columns);
-        for (file, data) in [("x.db", &data), ("x.whl", &zip(&[Zipped::new("x.db", DEFLATED, &data)]))] {
+        let wheel = zip(&[Zipped::new("x.db", DEFLATED, &data)]);
+        for (file, data) in [
+            ("x.db", &data),
+            ("x.whl", &wheel),
+            ("last.db", &split(columns, false)),
+            ("cell.db", &split(columns, true)),
+        ] {
             let outcome = tool(&["inspect", "--json", file], &[(file, data)]);
             let document = json_of(&outcome);
             let unread = document["files"][0]["unread"].as_array().unwrap();
@@ -463,9 +530,8 @@ fn wrappers_lead_to_bundles_in_any_section() {
         };
         let expected = |places: &[&str], faults| (places.iter().map(|&place| place.to_owned()).collect(), faults);
         assert_eq!(run(&["packed", "usual", "first"]), expected(&both, 0), "{commands:?}");
-        // Data of what is linked is searched without a wrapper.
-        let found = if commands.len() > 1 { &both } else { &both[..1] };
-        assert_eq!(run(&["usual"]), expected(found, 0), "{commands:?}");
+        // Data is searched without a wrapper.
+        assert_eq!(run(&["usual"]), expected(&both, 0), "{commands:?}");
         let wrong = ["packed + 8", "first", "other", "first", "usual + 24"];
         assert_eq!(run(&wrong), expected(&both, 3), "{commands:?}");
     }

@@ -92,7 +92,7 @@ impl Elf {
             let content = if section.name == ".shstrtab" { &names } else { section.content };
             data.resize(data.len().next_multiple_of(section.align), 0);
             headers.extend([number(name_at, 4), section.kind.to_le_bytes().to_vec()].concat());
-            let flags = if section.address == 0 { 0 } else { 2 };
+            let flags = if section.address == 0 && !is_data(section.name) { 0 } else { 2 };
             headers.extend([number(flags, 8), number(section.address, 8)].concat());
             let [link, info, entry_len] = section.table;
             headers
@@ -112,6 +112,20 @@ impl Elf {
     }
 }
 
+/// Whether sections of this name are data that programs load.
+fn is_data(name: &str) -> bool {
+    [".rodata", ".lrodata", ".data", ".rdata"].into_iter().any(|data| name.starts_with(data))
+}
+
+/// The characteristics of a section in COFF and PE: code that is run, data, or data that is not loaded.
+fn characteristics(name: &str) -> usize {
+    match name {
+        ".text" => 0x6000_0020,
+        name if name.starts_with(".debug") => 0x4200_0040,
+        _ => 0x4000_0040,
+    }
+}
+
 /// A COFF object for x86-64.
 pub fn coff(sections: &[(&str, &[u8])]) -> Vec<u8> {
     let mut data = [&[0x64, 0x86][..], &number(sections.len(), 2), &[0; 16]].concat();
@@ -127,7 +141,7 @@ pub fn coff(sections: &[(&str, &[u8])]) -> Vec<u8> {
         short.resize(8, 0);
         data.extend(short);
         data.extend([vec![0; 8], number(content.len(), 4), number(contents_at + contents.len(), 4)].concat());
-        data.extend([vec![0; 12], 0x4000_0040_u32.to_le_bytes().to_vec()].concat());
+        data.extend([vec![0; 12], number(characteristics(name), 4)].concat());
         contents.extend(*content);
     }
     let len = names.len();
@@ -153,7 +167,7 @@ pub fn pe(sections: &[(&str, &[u8])]) -> Vec<u8> {
         let mut short = name.as_bytes().to_vec();
         short.resize(8, 0);
         data.extend([short, number(content.len(), 4), number(address, 4), number(*stored, 4)].concat());
-        data.extend([number(headers + contents.len(), 4), vec![0; 12], number(0x4000_0040, 4)].concat());
+        data.extend([number(headers + contents.len(), 4), vec![0; 12], number(characteristics(name), 4)].concat());
         address += content.len().max(1).next_multiple_of(4096);
         contents.extend(*content);
         contents.resize(contents.len().next_multiple_of(512), 0);

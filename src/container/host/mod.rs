@@ -13,8 +13,11 @@ pub(crate) mod wrapper;
 
 use std::ops::Range;
 
-use object::elf::SectionType;
-use object::pe::{ImageFileHeader, ImageSectionHeader};
+use object::elf::{SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS, SectionType};
+use object::pe::{
+    IMAGE_SCN_CNT_INITIALIZED_DATA, IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_DISCARDABLE, IMAGE_SCN_MEM_EXECUTE,
+    ImageFileHeader, ImageSectionHeader,
+};
 use object::read::coff::CoffFile;
 use object::{File, LittleEndian, Object, ObjectKind, ObjectSection, SectionFlags};
 
@@ -77,6 +80,8 @@ pub(crate) struct Section<'d> {
     pub(crate) name: object::read::Result<&'d [u8]>,
     /// The type in ELF files; none in COFF and PE, which have no types.
     pub(crate) section_type: Option<SectionType>,
+    /// Whether the program loads it, and does not run it.
+    pub(crate) is_data: bool,
     /// The kind of the file: linked, or not yet.
     pub(crate) object: ObjectKind,
     /// The offset and size of its content in the file; none without content.
@@ -107,12 +112,14 @@ pub(crate) fn sections<H>(
     let mut names = Allowance::times(NAMES_SHARED_MAX, data);
     let file = parse(data, base)?;
     for section in file.sections() {
+        let flags = section.flags();
         let section = Section {
             name: section.name_bytes(),
-            section_type: match section.flags() {
+            section_type: match flags {
                 SectionFlags::Elf { sh_type, .. } => Some(sh_type),
                 _ => None,
             },
+            is_data: is_data(flags),
             object: file.kind(),
             range: file_range(&file, &section),
         };
@@ -131,6 +138,19 @@ pub(crate) fn sections<H>(
         return Err(Malformed::value(what, size, base, "together no more than twice the object's"));
     }
     Ok(chosen)
+}
+
+fn is_data(flags: SectionFlags) -> bool {
+    match flags {
+        SectionFlags::Elf { sh_type, sh_flags } => {
+            sh_type == SHT_PROGBITS && sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC
+        }
+        SectionFlags::Coff { characteristics } => {
+            let others = IMAGE_SCN_MEM_EXECUTE | IMAGE_SCN_MEM_DISCARDABLE | IMAGE_SCN_LNK_REMOVE;
+            characteristics & (IMAGE_SCN_CNT_INITIALIZED_DATA | others) == IMAGE_SCN_CNT_INITIALIZED_DATA
+        }
+        _ => false,
+    }
 }
 
 /// The offset and size of the content of a section in the file; none without content.
