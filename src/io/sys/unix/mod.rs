@@ -3,7 +3,7 @@
 mod live;
 mod memory;
 #[cfg(test)]
-mod outputs;
+mod tests;
 
 use std::borrow::Cow;
 use std::env;
@@ -549,28 +549,5 @@ mod attributes {
 
     pub(super) fn has_list(_: &std::fs::File) -> std::io::Result<bool> {
         Ok(false)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_links_of_others_in_shared_directories_are_traps() {
-        let (me, dave, root) = (1000, 1001, 0);
-        for (owner, user, directory, trap) in [
-            (dave, me, (root, 0o41777), true),
-            (dave, root, (root, 0o41777), true),
-            (me, root, (root, 0o41777), true),
-            (me, me, (root, 0o41777), false),
-            (root, me, (root, 0o41777), false),
-            (dave, me, (dave, 0o41777), false),
-            (dave, me, (root, 0o40777), false),
-            (dave, me, (root, 0o41775), false),
-            (dave, me, (root, 0o40755), false),
-        ] {
-            assert_eq!(is_trap(owner, user, directory), trap, "{owner} {user} {directory:?}");
-        }
     }
 }
