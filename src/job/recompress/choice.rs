@@ -5,8 +5,7 @@ use std::path::Path;
 
 use super::{Recompress, Recompressed};
 use crate::code::ContentKind;
-use crate::container::Entry;
-use crate::container::fatbin::CudaKind;
+use crate::container::Limits;
 use crate::container::packed::LastInflated;
 use crate::container::sequence::{Bundle, Content};
 use crate::error::{Error, ErrorKind, Result};
@@ -15,7 +14,7 @@ use crate::job::present::Present;
 use crate::job::share::check_size;
 use crate::job::unmatched::{Matched, Wanted};
 use crate::runtime::{Code, Device};
-use crate::scan::{CodeObjectRef, Finding, Format, KnownId, Pattern, Scan};
+use crate::scan::{CodeObjectRef, EntryFacts, Finding, Format, Found, KnownId, Pattern, Place, Scan};
 
 pub(super) const NOTHING_LEFT: &str = "no device code would be left";
 
@@ -107,12 +106,12 @@ impl<'j> Choice<'j> {
         if self.job.keep_kernels.is_some() {
             check_size(path, bundle, 0..bundle.entries.len())?;
         }
-        let mut last = LastInflated::default();
-        let candidates: Vec<Considered> =
-            (0..bundle.entries.len()).map(|index| Considered::of(bundle, index)).collect();
+        let (place, facts, mut last) = (Place::of_file(path), EntryFacts::default(), LastInflated::default());
+        let found = Found { place: &place, format: Format::Bundle, index: 0, bundle, facts: &facts, space_end: 0 };
         let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0 }, Vec::new());
         let (mut launched, mut unlaunched) = (BTreeSet::new(), BTreeSet::new());
-        for (index, candidate) in candidates.into_iter().enumerate() {
+        for code_object in found.code_objects() {
+            let (index, candidate) = (code_object.index(), Considered::of(&code_object));
             let is_dropped = self.is_dropped(&candidate.id);
             let is_wanted = self.keeps(&candidate) && !is_dropped;
             let is_kept =
@@ -125,7 +124,7 @@ impl<'j> Choice<'j> {
                 chosen.kept.push(index);
             } else {
                 let removed = self.removed.entry(candidate.id.target().unwrap_or_default()).or_default();
-                removed.add(bundle.entries.get(index).map_or(0, Entry::size));
+                removed.add(code_object.size());
             }
             let is_found = !is_dropped && !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
             codes.extend(candidate.code.filter(|_| is_found).map(|code| (index, code)));
@@ -173,10 +172,7 @@ impl<'j> Choice<'j> {
 
     /// Whether code that lies elsewhere would have been removed from a bundle.
     fn removes(&mut self, code_object: &CodeObjectRef<'_>) -> bool {
-        let id = code_object.known_id();
-        let content = code_object.kind();
-        let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
-        let candidate = Considered { id, content, code };
+        let candidate = Considered::of(code_object);
         let (is_kept, is_dropped) = (self.keeps(&candidate), self.is_dropped(&candidate.id));
         !is_kept || is_dropped
     }
@@ -235,17 +231,13 @@ impl<'j> Choice<'j> {
     fn mismatch(mut self, unmatched: &[String], input: &Input) -> Error {
         let present = std::mem::take(&mut self.present).into_shown();
         let (mut open, mut places) = (unmatched.len(), BTreeSet::new());
-        let searched = Scan { limits: self.job.limits, ..Scan::default() }.run(input, &mut |finding| {
-            let Finding::Bundle(found) = finding else { return Ok(()) };
-            for code_object in found.code_objects() {
-                self.removes(&code_object);
-                let left = self.unmatched().len();
-                if left < open {
-                    places.insert(found.place.to_string());
-                }
-                open = left;
+        let searched = each_code_object(self.job.limits, input, &mut |place, code_object| {
+            self.removes(code_object);
+            let left = self.unmatched().len();
+            if left < open {
+                places.insert(place.to_string());
             }
-            Ok(())
+            open = left;
         });
         let nowhere = self.unmatched();
         if searched.is_err() || !nowhere.is_empty() {
@@ -265,14 +257,21 @@ impl<'j> Choice<'j> {
 /// The code in a file that was written which would have been removed from bundles, by its place.
 pub(super) fn left(job: &Recompress, written: &Input) -> Result<BTreeMap<String, Removed>> {
     let (mut choice, mut left) = (Choice::new(job), BTreeMap::<String, Removed>::new());
-    Scan { limits: job.limits, ..Scan::default() }.run(written, &mut |finding| {
-        let Finding::Bundle(found) = finding else { return Ok(()) };
-        for code_object in found.code_objects().filter(|code_object| choice.removes(code_object)) {
-            left.entry(found.place.to_string()).or_default().add(code_object.size());
+    each_code_object(job.limits, written, &mut |place, code_object| {
+        if choice.removes(code_object) {
+            left.entry(place.to_string()).or_default().add(code_object.size());
         }
-        Ok(())
     })?;
     Ok(left)
+}
+
+fn each_code_object(limits: Limits, input: &Input, each: &mut dyn FnMut(&Place, &CodeObjectRef<'_>)) -> Result<()> {
+    Scan { limits, ..Scan::default() }.run(input, &mut |finding| {
+        if let Finding::Bundle(found) = finding {
+            found.code_objects().for_each(|code_object| each(found.place, &code_object));
+        }
+        Ok(())
+    })
 }
 
 impl Removed {
@@ -283,15 +282,8 @@ impl Removed {
 }
 
 impl Considered {
-    fn of(bundle: &Bundle<'_>, index: usize) -> Self {
-        let entry = bundle.entries.get(index);
-        let id = KnownId::of(entry.map_or(&[], |entry| &entry.id), Format::Bundle);
-        let content = match entry.and_then(|entry| entry.cuda.as_ref()).map(|image| image.kind) {
-            Some(CudaKind::Ptx) => Some(ContentKind::Ptx),
-            Some(CudaKind::LtoIr) => Some(ContentKind::LtoIr),
-            Some(CudaKind::Cubin | CudaKind::Other(_)) => None,
-            None => bundle.head(index, ContentKind::HEAD_LEN).map(ContentKind::of),
-        };
+    fn of(code_object: &CodeObjectRef<'_>) -> Self {
+        let (id, content) = (code_object.known_id(), code_object.kind());
         let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
         Self { id, content, code }
     }

@@ -52,32 +52,27 @@ impl<'p> Plain<'p> {
 }
 
 /// The form in which a bundle is written.
-#[derive(PartialEq, Eq)]
-pub(super) enum BundleForm {
+pub(super) enum BundleForm<'p> {
     /// Its old bytes.
     AsItWas,
-    /// A plain bundle.
-    Plain,
-    /// Compressed; the output already has it.
-    Compressed,
-}
-
-/// The chosen form of a bundle.
-pub(super) struct ChosenForm {
-    pub(super) form: BundleForm,
-    /// Its length in bytes.
-    pub(super) len: u64,
-    /// Whether the bundle is unchanged because it would be larger otherwise.
-    pub(super) would_grow: bool,
+    /// A new one that is not compressed.
+    New(&'p [Piece<'p>]),
+    /// One that the output already has, with this length in bytes.
+    Written(u64),
 }
 
 /// Fails if the end of a text bundle would be lost: unless it is compressed, it ends only at the end of the file.
-pub(super) fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &BundleForm) -> Result<()> {
+pub(super) fn ensure_it_ends(
+    data: Slice<'_>,
+    bundle: &Bundle<'_>,
+    plain: &Plain<'_>,
+    form: &BundleForm<'_>,
+) -> Result<()> {
     let is_last = bundle.range()?.end >= data.len();
     let next = match form {
-        BundleForm::Plain if bundle.compressed.is_none() => return Ok(()),
-        BundleForm::Plain if plain.has_tail => "the data that was compressed with it",
-        BundleForm::Plain if plain.is_text && !is_last => "the data after it",
+        BundleForm::New(_) if bundle.compressed.is_none() => return Ok(()),
+        BundleForm::New(_) if plain.has_tail => "the data that was compressed with it",
+        BundleForm::New(_) if plain.is_text && !is_last => "the data after it",
         _ => return Ok(()),
     };
     let offset = bundle.offset;

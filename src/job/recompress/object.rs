@@ -28,7 +28,7 @@ pub(super) fn rewrite(
     observer: &mut Observer<'_>,
 ) -> Result<Rewritten> {
     let to = Rewriter::new(data, Output::aside()?);
-    let mut work = FileRewrite { run, data, to, result: Recompressed::default(), left: 0 };
+    let mut work = FileRewrite::new(run, data, to);
     let mut written = Vec::new();
     for section in sections {
         let old = section.offset()..section.end();
@@ -38,8 +38,7 @@ pub(super) fn rewrite(
         work.to.copy_until(old.end)?;
         written.push((old, start..work.to.written(), moved));
     }
-    let is_emptied = work.is_emptied();
-    let FileRewrite { to, mut result, .. } = work;
+    let (to, mut result) = work.into_parts();
     let made = to.output.into_input(data.path())?;
     let content = |(old, new, moved): (Range<u64>, Range<u64>, Moved)| {
         let (was, new) = (data.claimed(&old)?, made.as_slice().claimed(&new)?);
@@ -55,7 +54,7 @@ pub(super) fn rewrite(
         Error::refused(ErrorKind::Unsupported, data.path(), None, reason)
     })?;
     result.note_len(data.len(), changed_len(data, &changes));
-    Ok(Rewritten { output: changed(data, &changes, output)?, result, is_emptied })
+    Ok((changed(data, &changes, output)?, result))
 }
 
 /// The bundle of a fat object from which code may be removed; none of another file.
@@ -88,13 +87,10 @@ pub(super) fn rewrite_fat(
     let pieces = (dropped > 0).then(|| FatObject.plan(&members)).transpose()?;
     let changes = pieces.map(|pieces| (0..data.len(), pieces));
     let (before, after) = (data.len(), changed_len(data, changes.as_slice()));
-    let mut result = Recompressed { bundles: 1, dropped, before, after, ..Recompressed::default() };
+    let emptied = usize::from(dropped > 0 && devices == 0);
+    let mut result = Recompressed { bundles: 1, dropped, before, after, emptied, ..Recompressed::default() };
     result.note_len(before, after);
-    Ok(Rewritten {
-        output: changed(data, changes.as_slice(), output)?,
-        result,
-        is_emptied: dropped > 0 && devices == 0,
-    })
+    Ok((changed(data, changes.as_slice(), output)?, result))
 }
 
 /// Ensures that a fat object can be written of what is kept of one.

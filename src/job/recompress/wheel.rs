@@ -17,7 +17,7 @@ use super::super::rewrite::Rewriter;
 use super::RecompressedZip;
 use super::archive::is_archive;
 use super::record::{self, Sum};
-use super::run::{MemberRewrite, Recompression, may_hold_bundles};
+use super::run::{Recompression, may_hold_bundles};
 use super::span::Span;
 use crate::bytes::text;
 use crate::codec::{Method, StreamForm};
@@ -154,7 +154,7 @@ impl ZipRewrite<'_, '_, '_> {
         self.charge(content).map_err(|error| error.at(&member.place))?;
         // The errors get their place here.
         let old = member.with_place(content.reader().and_then(|reader| Input::spool(Path::new(""), reader)))?;
-        let MemberRewrite { new, result, is_emptied } = self.run.rewrite_member(&old, &member.place, observer)?;
+        let (new, result) = self.run.rewrite_member(&old, &member.place, observer)?;
         let is_same = new.is_none();
         let packed = new.as_ref().map(|new| PackedChange::of(member.content.form, new.as_slice())).transpose()?;
         // A stored file with a hole in it has its old length, and compresses better with the whole zip file.
@@ -168,7 +168,6 @@ impl ZipRewrite<'_, '_, '_> {
         };
         self.run.result.add(&result);
         self.result.members += 1;
-        self.run.result.emptied += usize::from(is_emptied);
         self.replace(member, new.as_slice(), packed).map(Some)
     }
 
