@@ -10,9 +10,8 @@ use crate::container::packed::LastInflated;
 use crate::container::sequence::{Bundle, Content};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Input;
-use crate::job::present::Present;
 use crate::job::share::check_size;
-use crate::job::unmatched::{Matched, Wanted};
+use crate::job::unmatched::{Matches, Wanted};
 use crate::runtime::{Code, Device};
 use crate::scan::{CodeObjectRef, EntryFacts, Finding, Format, Found, KnownId, Pattern, Place, Scan};
 
@@ -52,14 +51,13 @@ pub(super) struct Chosen {
 pub(super) struct Choice<'j> {
     job: &'j Recompress,
     /// The parts of `keep` that have matched.
-    matched: Matched,
+    matches: Matches,
     /// The GPUs of `keep_for`.
     kept_for: Vec<Device>,
     /// Those that could take something, by their indices.
     served: BTreeSet<usize>,
     /// Whether `drop` matched anything.
     drops: bool,
-    present: Present,
     /// The number of code objects for devices that are kept.
     left: usize,
     /// The GPUs that `keep` names.
@@ -87,11 +85,10 @@ impl<'j> Choice<'j> {
         let named = job.keep.iter().flat_map(|keep| &keep.targets).map(Pattern::as_str);
         Self {
             job,
-            matched: Matched::default(),
+            matches: Matches::default(),
             kept_for: job.keep_for.iter().map(Device::gpus).collect(),
             served: BTreeSet::new(),
             drops: false,
-            present: Present::default(),
             left: 0,
             named: named.filter_map(|name| Device::parse(name).ok()).collect(),
             missed: BTreeMap::new(),
@@ -145,9 +142,9 @@ impl<'j> Choice<'j> {
     fn keeps(&mut self, candidate: &Considered) -> bool {
         let Recompress { keep, drop, .. } = self.job;
         let Considered { id, content, code } = candidate;
-        self.present.note_code(id, keep.iter().chain(drop));
+        self.matches.note(id, keep.iter().chain(drop));
         let is_ptx = *content == Some(ContentKind::Ptx);
-        let is_selected = keep.as_ref().is_none_or(|keep| self.matched.takes(Wanted::of(keep), id, None) || is_ptx);
+        let is_selected = keep.as_ref().is_none_or(|keep| self.matches.takes_for(Wanted::of(keep), id, None) || is_ptx);
         id.is_host() || is_selected && self.may_be_taken(code.as_ref())
     }
 
@@ -217,7 +214,7 @@ impl<'j> Choice<'j> {
     /// The parts of the job that have matched nothing.
     fn unmatched(&self) -> Vec<String> {
         let Recompress { keep, drop, keep_for, .. } = self.job;
-        let keeping = keep.as_ref().map(|keep| self.matched.unmatched(Wanted::of(keep), &HashSet::new()).0);
+        let keeping = keep.as_ref().map(|keep| self.matches.unmatched(Wanted::of(keep), None).0);
         let mut unmatched = keeping.unwrap_or_default();
         let unserved = (0..).zip(keep_for).filter(|(index, _)| !self.served.contains(index));
         unmatched.extend(unserved.map(|(_, device)| format!("'{device}'")));
@@ -229,7 +226,7 @@ impl<'j> Choice<'j> {
     /// The error for parts of the job that have matched nothing that is rewritten: they match nothing in the file, or
     /// else code that stays as it is, which has a place.
     fn mismatch(mut self, unmatched: &[String], input: &Input) -> Error {
-        let present = std::mem::take(&mut self.present).into_shown();
+        let present = self.matches.present().to_vec();
         let (mut open, mut places) = (unmatched.len(), BTreeSet::new());
         let searched = each_code_object(self.job.limits, input, &mut |place, code_object| {
             self.removes(code_object);
