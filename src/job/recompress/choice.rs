@@ -228,11 +228,11 @@ impl<'j> Choice<'j> {
     fn mismatch(mut self, unmatched: &[String], input: &Input) -> Error {
         let present = self.matches.present().to_vec();
         let (mut open, mut places) = (unmatched.len(), BTreeSet::new());
-        let searched = each_code_object(self.job.limits, input, &mut |place, code_object| {
+        let searched = each_code_object(self.job.limits, input, &mut |code_object| {
             self.removes(code_object);
             let left = self.unmatched().len();
             if left < open {
-                places.insert(place.to_string());
+                places.insert(code_object.found.place.to_string());
             }
             open = left;
         });
@@ -254,18 +254,18 @@ impl<'j> Choice<'j> {
 /// The code in a file that was written which would have been removed from bundles, by its place.
 pub(super) fn left(job: &Recompress, written: &Input) -> Result<BTreeMap<String, Removed>> {
     let (mut choice, mut left) = (Choice::new(job), BTreeMap::<String, Removed>::new());
-    each_code_object(job.limits, written, &mut |place, code_object| {
+    each_code_object(job.limits, written, &mut |code_object| {
         if choice.removes(code_object) {
-            left.entry(place.to_string()).or_default().add(code_object.size());
+            left.entry(code_object.found.place.to_string()).or_default().add(code_object.size());
         }
     })?;
     Ok(left)
 }
 
-fn each_code_object(limits: Limits, input: &Input, each: &mut dyn FnMut(&Place, &CodeObjectRef<'_>)) -> Result<()> {
+fn each_code_object(limits: Limits, input: &Input, each: &mut dyn FnMut(&CodeObjectRef<'_>)) -> Result<()> {
     Scan { limits, ..Scan::default() }.run(input, &mut |finding| {
         if let Finding::Bundle(found) = finding {
-            found.code_objects().for_each(|code_object| each(found.place, &code_object));
+            found.code_objects().for_each(|code_object| each(&code_object));
         }
         Ok(())
     })

@@ -274,7 +274,7 @@ fn not_compressed(found: &Found<'_>, most: u64) -> Result<Option<BrokenRule>> {
 /// Checks that the target recorded in a code object can serve requests for its entry ID.
 fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
     // DPC++ has names for Intel's GPUs that are not those of `ocloc`, which records its own in the ELF file.
-    let is_of_dpcpp = code_object.format() == Format::SyclBin && id.triple().arch_name() == INTEL;
+    let is_of_dpcpp = code_object.found.format == Format::SyclBin && id.triple().arch_name() == INTEL;
     if id.target_id().is_empty() || is_of_dpcpp {
         return None;
     }
