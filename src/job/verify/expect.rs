@@ -5,6 +5,7 @@ use std::cell::{LazyCell, OnceCell};
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Fault, Rule, Verified};
+use crate::display::listed;
 use crate::io::input::Input;
 use crate::runtime::{Code, CodeSet, Codes, Device, Unit, Units};
 use crate::scan::{self, Found, Place, Split, Step};
@@ -237,11 +238,8 @@ fn unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
 
 /// The GPUs for which a bundle has code.
 fn held(codes: &BTreeSet<Code>) -> String {
-    let names: BTreeSet<String> = codes.iter().map(Code::name).collect();
-    let listed: Vec<&str> = names.iter().take(LISTED_MAX).map(String::as_str).collect();
-    match names.len().checked_sub(LISTED_MAX) {
-        _ if names.is_empty() => "it has no code for any GPU".to_owned(),
-        None | Some(0) => format!("it has code for {}", listed.join(", ")),
-        Some(more) => format!("it has code for {}, and {more} more", listed.join(", ")),
+    match codes.iter().map(Code::name).collect::<BTreeSet<String>>() {
+        names if names.is_empty() => "it has no code for any GPU".to_owned(),
+        names => format!("it has code for {}", listed(names, LISTED_MAX, ", ", ", and ")),
     }
 }

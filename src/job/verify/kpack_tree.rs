@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{Fault, Rule, Verified};
 use crate::bytes;
 use crate::container::kpack::{KpackArchive, Reference, target_of};
-use crate::display::shown;
+use crate::display::{listed, shown};
 use crate::id::processors;
 use crate::io::sys;
 use crate::scan::{Place, Split, Step, target_in};
@@ -232,10 +232,10 @@ pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String
     let mut faults = Vec::new();
     let held: BTreeSet<&[u8]> = archive.binaries.iter().flat_map(|binary| &binary.entries).map(target_of).collect();
     let claims: BTreeSet<&[u8]> = archive.targets.iter().map(Vec::as_slice).collect();
-    if let Some(empty) = listed(claims.difference(&held).map(|target| format!("'{}'", shown(target)))) {
+    if let Some(empty) = some_of(claims.difference(&held).map(|target| format!("'{}'", shown(target)))) {
         faults.push(format!("the kpack archive claims {empty}, but holds no code for that"));
     }
-    if let Some(others) = listed(held.difference(&claims).map(|target| format!("'{}'", shown(target)))) {
+    if let Some(others) = some_of(held.difference(&claims).map(|target| format!("'{}'", shown(target)))) {
         faults.push(format!("the kpack archive does not claim {others}, so nothing loads its code for that"));
     }
     let path = match place.steps() {
@@ -265,19 +265,12 @@ fn is_more_general(general: &[u8], target: &[u8]) -> bool {
 
 /// Some indices as a binary key ends in them; none if there are none.
 fn numbers<'i>(indices: impl Iterator<Item = &'i u32>) -> Option<String> {
-    listed(indices.map(|index| format!("#{index}")))
+    some_of(indices.map(|index| format!("#{index}")))
 }
 
 /// The first of some items, and the number of the others; none if there are none.
-fn listed(items: impl Iterator<Item = String>) -> Option<String> {
-    let mut items = items.peekable();
-    items.peek()?;
-    let first: Vec<String> = items.by_ref().take(LISTED_MAX).collect();
-    let more = match items.count() {
-        0 => String::new(),
-        others => format!(" and {others} more"),
-    };
-    Some(first.join(", ") + &more)
+fn some_of(items: impl Iterator<Item = String>) -> Option<String> {
+    Some(listed(items, LISTED_MAX, ", ", " and ")).filter(|text| !text.is_empty())
 }
 
 fn path_of(name: &[u8]) -> PathBuf {
