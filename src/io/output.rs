@@ -208,7 +208,7 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
     let mut left = outputs.len();
     let mut done = Vec::with_capacity(left);
     for Output { path, place, .. } in outputs {
-        left = left.saturating_sub(1);
+        left -= 1;
         // Nothing can fail after the last one.
         let old = if left > 0 { Old::Kept } else { Old::Lost };
         let put = match place {

@@ -361,7 +361,7 @@ fn lost(old: &Coverage, new: &Coverage) -> Option<Vec<(Device, Served, Served)>>
 fn bundles(objects: &[SideObject<'_>]) -> Vec<Range<usize>> {
     let mut start = 0_usize;
     let range = |bundle: &[SideObject<'_>]| {
-        let end = start.saturating_add(bundle.len());
+        let end = start + bundle.len();
         mem::replace(&mut start, end)..end
     };
     objects.chunk_by(SideObject::is_beside).map(range).collect()

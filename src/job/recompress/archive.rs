@@ -56,7 +56,7 @@ pub(super) fn rewrite(
         is_changed = true;
         to.copy_until(range.start)?;
         let header = archive.header_for(&member, content, new.len())?;
-        let len = len_u64(&header).saturating_add(new.len());
+        let len = len_u64(&header) + new.len();
         let padding = if len.is_multiple_of(2) { "" } else { "\n" };
         to.write(&[Piece::Bytes(header), Piece::Input(new.as_slice()), Piece::Bytes(padding.into())])?;
         to.skip_until(range.end);

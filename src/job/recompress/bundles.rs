@@ -63,14 +63,14 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             if is_fat_object(self.data, &bundle)? {
                 break;
             }
-            let (old, position) = (bundle.range()?, self.to.written().saturating_sub(start));
+            let (old, position) = (bundle.range()?, self.to.written() - start);
             let old = old.start.saturating_sub(row.offset())..old.end.saturating_sub(row.offset());
             let new =
                 if is_offload_binary(self.data, &bundle) { position } else { first_aligned_as(old.start, position) };
-            self.to.write(&[Piece::Zeros(new.saturating_sub(position))])?;
+            self.to.write(&[Piece::Zeros(new - position)])?;
             self.to.skip_until(bundle.offset);
             self.bundle_or_refusal(&bundle, None, observer)?;
-            moved.push((old, new..self.to.written().saturating_sub(start)));
+            moved.push((old, new..self.to.written() - start));
         }
         Ok(moved)
     }
@@ -84,7 +84,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             return Err(self.signed(&signature));
         }
         for section in sections {
-            let end = section.offset().saturating_add(section.len());
+            let end = section.end();
             let mut bundles = self.run.bundles_in(section, Inflate::Whole);
             let mut next = bundles.next().transpose()?;
             while let Some(bundle) = next {
@@ -300,7 +300,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let end = match room {
             None => old.end,
             Some(room) => {
-                let hole = room.saturating_sub(after);
+                let hole = room - after;
                 self.result.holes += hole.min(before.saturating_sub(after));
                 self.to.leave_room(hole)?;
                 old.start.saturating_add(room)

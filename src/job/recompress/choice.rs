@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 use super::{Recompress, Recompressed};
+use crate::bytes::add;
 use crate::code::ContentKind;
 use crate::container::Limits;
 use crate::container::packed::LastInflated;
@@ -273,8 +274,8 @@ fn each_code_object(limits: Limits, input: &Input, each: &mut dyn FnMut(&CodeObj
 
 impl Removed {
     fn add(&mut self, size: u64) {
-        self.code_objects = self.code_objects.saturating_add(1);
-        self.size = self.size.saturating_add(size);
+        self.code_objects += 1;
+        add(&mut self.size, size);
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) fn rewrite_fat(
     output: Output,
 ) -> Result<Rewritten> {
     let Chosen { kept, devices } = run.choice.choose(data.path(), bundle)?;
-    let dropped = bundle.entries.len().saturating_sub(kept.len());
+    let dropped = bundle.entries.len() - kept.len();
     let contents = if dropped > 0 { contents(data.path(), bundle, &kept)? } else { Vec::new() };
     let members: Vec<Member<'_>> = contents.iter().map(member).collect();
     if dropped > 0 {

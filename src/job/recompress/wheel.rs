@@ -263,7 +263,7 @@ impl ZipRewrite<'_, '_, '_> {
             let header = self.layout.listed_header(member, offset, change.map(|change| &change.contents))?;
             self.to.write(&[Piece::Bytes(header)])?;
         }
-        let end = self.layout.end(start, self.to.written().saturating_sub(start))?;
+        let end = self.layout.end(start, self.to.written() - start)?;
         self.to.write(&[Piece::Bytes(end)])
     }
 }
