@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::digest::{Digester, are_equal};
-use super::super::kernels::{ListRoom, kernels_of};
+use super::super::kernels::{ListRoom, of_kernels};
 use super::pairs::{IndexPair, Left};
 use super::side::{Side, SideObject, StoredBytes, digest_of};
 use super::{Change, CodeObjectDiff, Diff, FileDiff, KernelDiff, Loss, unversioned};
@@ -255,7 +255,7 @@ impl<'c> FileComparison<'c> {
         let (old, new) = wanted.split_at(wanted.partition_point(|index| !self.left.is_new(*index)));
         for (side, wanted) in [(&self.old, old), (&self.new, new)] {
             let mut room = ListRoom::default();
-            let read = |code_object: &CodeObject, code: Slice<'_>| kernels_of(code_object, code.bytes(), kernels::of);
+            let read = |code_object: &CodeObject, code: Slice<'_>| of_kernels(code_object, kernels::of(code.bytes()));
             side.read(self.job, (&self.objects, wanted), read, Vec::len, &mut |index, read| match read {
                 Ok(mut read) => {
                     if room.take_kernels(&mut read) {
