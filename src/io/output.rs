@@ -116,6 +116,14 @@ impl Output {
         Ok(Self { path: path.to_owned(), buffer: Vec::new(), place })
     }
 
+    /// An output for `path` with this content.
+    pub(crate) fn holding(path: &Path, manner: Manner, content: Slice<'_>) -> Result<Self> {
+        let mut output = Self::stage_as(path, manner)?;
+        output.copy(content)?;
+        output.complete()?;
+        Ok(output)
+    }
+
     /// An output that goes nowhere: the job reads it again with [`into_input`](Self::into_input).
     pub(crate) fn aside() -> Result<Self> {
         let path = std::env::temp_dir();

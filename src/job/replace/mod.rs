@@ -21,9 +21,8 @@ use crate::container::{Container, Limits, Part};
 use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::event::Observer;
 use crate::io::input::{Accept, Input, Slice, vouch_for};
-use crate::io::meter::{Meter, emit};
-use crate::io::output::{self, Output};
-use crate::io::piece::{Change, Piece};
+use crate::io::output::{self, Manner, Output};
+use crate::io::piece::{Change, Piece, emit};
 use crate::io::sys::{self, Stat};
 use crate::scan::{BundleInfo, CodeObject, CodeObjectRef, Format, Scan, Step, Uri, bundle_sections, is_zip};
 use nature::Nature;
@@ -128,9 +127,7 @@ impl Replace {
         let file = open(self.uri.path(), Accept::Finite, self.limits.streamed)?;
         let new = open(&self.content, Accept::Finite, self.limits.streamed)?;
         let written = self.write(&file, &new, observer).and_then(|(made, replaced)| {
-            let mut output = Output::stage(&self.output)?;
-            emit(&[Piece::Input(made.as_slice())], &mut output, &mut Meter::silent())?;
-            Ok((output, replaced))
+            Ok((Output::holding(&self.output, Manner::Rewrite, made.as_slice())?, replaced))
         });
         let (mut output, replaced) = vouch_for([&file, &new], written)?;
         if Magic::identify(file.bytes()).is_elf() && file.mode().is_some_and(|mode| mode & 0o111 != 0) {
@@ -380,7 +377,7 @@ impl ReplaceTarget {
             }
             Format::OffloadBinary => {
                 let least = if self.may_move { 0 } else { data.len() };
-                emit(&plan_with(data, self.code_object.entry, new, least)?, &mut output, &mut Meter::silent())?;
+                emit(&plan_with(data, self.code_object.entry, new, least)?, &mut output)?;
             }
             _ => return Ok(None),
         }
