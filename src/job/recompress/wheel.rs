@@ -118,21 +118,14 @@ fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Option<WheelRec
     Ok(Some(WheelRecord { member, name, signature }))
 }
 
-/// New contents of a member.
-struct MemberChange {
-    /// The offset of the member in the output.
-    offset: u64,
-    contents: NewContents,
-}
-
 /// The state of a zip file that is being rewritten.
 struct ZipRewrite<'r, 'j, 'd> {
     run: &'r mut Recompression<'j>,
     data: Slice<'d>,
     layout: Layout<'d>,
     to: Rewriter<'d>,
-    /// By the start of the member.
-    changes: HashMap<u64, MemberChange>,
+    /// The offset in the output and the new contents of each member that changes, by its start.
+    changes: HashMap<u64, (u64, NewContents)>,
     result: RecompressedZip,
 }
 
@@ -217,8 +210,7 @@ impl ZipRewrite<'_, '_, '_> {
     /// Writes a member with new contents.
     fn put(&mut self, member: &WheelMember<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
         let header = self.layout.local_header(&member.content, &packed.contents)?;
-        let change = MemberChange { offset: self.to.written(), contents: packed.contents };
-        self.changes.insert(member.content.start, change);
+        self.changes.insert(member.content.start, (self.to.written(), packed.contents));
         let stored = packed.bytes.as_ref().map_or(new, Input::as_slice);
         self.to.write(&[Piece::Bytes(header), Piece::Input(stored)])?;
         Ok(packed.sum)
@@ -259,8 +251,8 @@ impl ZipRewrite<'_, '_, '_> {
         let start = self.to.written();
         for member in &self.layout.members {
             let change = self.changes.get(&member.start);
-            let offset = change.map_or_else(|| self.to.moved(member.start), |change| change.offset);
-            let header = self.layout.listed_header(member, offset, change.map(|change| &change.contents))?;
+            let offset = change.map_or_else(|| self.to.moved(member.start), |(offset, _)| *offset);
+            let header = self.layout.listed_header(member, offset, change.map(|(_, contents)| contents))?;
             self.to.write(&[Piece::Bytes(header)])?;
         }
         let end = self.layout.end(start, self.to.written() - start)?;
