@@ -67,6 +67,21 @@ impl Display for ShownBytes<'_> {
     }
 }
 
+/// The first `most` items of a list with `separator` between them and, after `last`, the number of the others.
+pub(crate) fn listed(
+    items: impl IntoIterator<Item = impl Display>,
+    most: usize,
+    separator: &str,
+    last: &str,
+) -> String {
+    let mut items = items.into_iter();
+    let first: Vec<String> = items.by_ref().take(most).map(|item| item.to_string()).collect();
+    match items.count() {
+        0 => first.join(separator),
+        more => format!("{}{last}{more} more", first.join(separator)),
+    }
+}
+
 /// The treatment of slashes in a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slashes {

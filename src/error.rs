@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::display::listed;
 use crate::id::IdError;
 use crate::io::sys;
 
@@ -394,10 +395,7 @@ fn counted(texts: &[String]) -> Vec<String> {
 
 /// The beginning of a list, and the number of omitted elements.
 fn beginning(list: &[String]) -> String {
-    match list.split_at_checked(20) {
-        Some((shown, more)) if !more.is_empty() => format!("{}, and {} more", shown.join(", "), more.len()),
-        _ => list.join(", "),
-    }
+    listed(list, 20, ", ", ", and ")
 }
 
 /// The name of a file as a prefix; empty without a name.

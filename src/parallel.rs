@@ -21,14 +21,8 @@ pub fn in_order<I: Send, T: Send, R>(
     consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
 ) -> R {
     let processors = || thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
-    let threads = match items.len() {
-        0 | 1 => 0,
-        several => match processors().min(several) {
-            1 => 0,
-            threads => threads,
-        },
-    };
-    on_threads(threads, items, work, weight, consume)
+    let threads = if items.len() > 1 { processors().min(items.len()) } else { 0 };
+    on_threads(if threads > 1 { threads } else { 0 }, items, work, weight, consume)
 }
 
 /// The same on `threads` threads; on this one if there are none, or none can be started.

@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::io::input::{Input, Slice, Spool};
 use crate::io::piece::{Sink, Writer};
 use crate::io::process;
-use crate::io::staging::{self, Legacy, Placed, Staged, Temporary, copy_all, directory_of};
+use crate::io::staging::{self, Legacy, Staged, Temporary, copy_all, directory_of};
 use crate::io::sys::{self, Stat, check_link, exchange, open_existing, take_over};
 
 /// Ranges up to this length in bytes are gathered in memory rather than copied by a system call each.
@@ -116,6 +116,14 @@ impl Output {
         Ok(Self { path: path.to_owned(), buffer: Vec::new(), place })
     }
 
+    /// An output for `path` with this content.
+    pub(crate) fn holding(path: &Path, manner: Manner, content: Slice<'_>) -> Result<Self> {
+        let mut output = Self::stage_as(path, manner)?;
+        output.copy(content)?;
+        output.complete()?;
+        Ok(output)
+    }
+
     /// An output that goes nowhere: the job reads it again with [`into_input`](Self::into_input).
     pub(crate) fn aside() -> Result<Self> {
         let path = std::env::temp_dir();
@@ -208,7 +216,7 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
     let mut left = outputs.len();
     let mut done = Vec::with_capacity(left);
     for Output { path, place, .. } in outputs {
-        left = left.saturating_sub(1);
+        left -= 1;
         // Nothing can fail after the last one.
         let old = if left > 0 { Old::Kept } else { Old::Lost };
         let put = match place {
@@ -274,12 +282,8 @@ pub fn create_directory(path: &Path) -> Result<()> {
         .with_path(path)
 }
 
-/// The identity of a destination: its name in its directory, or the file that is written into.
-#[derive(PartialEq, Eq, Hash)]
-enum OutputIdentity {
-    Name((u64, u64), OsString),
-    File((u64, u64)),
-}
+/// The identity of a destination: the directory and the name in it, or the file that is written into.
+type OutputIdentity = ((u64, u64), Option<OsString>);
 
 impl Output {
     /// None for a destination that accepts several outputs in sequence, such as standard output.
@@ -287,12 +291,12 @@ impl Output {
         match &self.place {
             OutputPlace::Name { target, .. } => {
                 let name = target.file_name().unwrap_or_default().to_owned();
-                Ok(Some(OutputIdentity::Name(Stat::at(directory_of(target))?.identity(), name)))
+                Ok(Some((Stat::at(directory_of(target))?.identity(), Some(name))))
             }
             OutputPlace::Into { destination, .. } => {
                 let found = Stat::of(destination)?;
                 let named = found.is_file() && self.path.as_os_str() != "-";
-                Ok(named.then_some(OutputIdentity::File(found.identity())))
+                Ok(named.then_some((found.identity(), None)))
             }
             OutputPlace::Nowhere(_) => Ok(None),
         }
@@ -325,8 +329,8 @@ impl Done {
 
 fn put(staged: Staged, target: PathBuf) -> io::Result<Done> {
     match staged.put(&target)? {
-        Placed::InPlace => Ok(Done::Named { target }),
-        Placed::Beside(beside) => {
+        None => Ok(Done::Named { target }),
+        Some(beside) => {
             // If another program took the name meanwhile, its file is replaced and not restored on failure.
             let was_free = !target.exists();
             beside.rename(&target).map_err(|(_, error)| error)?;
@@ -410,8 +414,8 @@ fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<OutputPlace>> {
     let replaces_links = matches!(manner, Manner::Replace | Manner::Generated);
     let target = match resolve(path) {
         _ if manner == Manner::Generated => path.to_owned(),
-        Ok(PathEnd::Descriptor) => return stage_into(path),
-        Ok(PathEnd::Path(target)) => target,
+        Ok(None) => return stage_into(path),
+        Ok(Some(target)) => target,
         // A link that cannot be followed can still be replaced.
         Err(_) if replaces_links => path.to_owned(),
         Err(error) => return Err(error),
@@ -439,21 +443,15 @@ fn ends_with_separator(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()))
 }
 
-/// The destination of an output path.
-enum PathEnd {
-    /// A path in the file system with all symbolic links resolved, except perhaps a dangling last one.
-    Path(PathBuf),
-    /// An open file of this process (`/dev/stdout`), which a rename would not affect.
-    Descriptor,
-}
-
-fn resolve(path: &Path) -> io::Result<PathEnd> {
+/// The destination of an output path, with all symbolic links resolved, except perhaps a dangling last one. None for an
+/// open file of this process (`/dev/stdout`), which a rename would not affect.
+fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         if path.starts_with("/proc") || path.starts_with("/dev/fd") {
-            return Ok(PathEnd::Descriptor);
+            return Ok(None);
         }
-        let Some(target) = sys::read_link(&path)? else { return Ok(PathEnd::Path(path)) };
+        let Some(target) = sys::read_link(&path)? else { return Ok(Some(path)) };
         check_link(&path)?;
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }

@@ -135,7 +135,7 @@ pub(crate) fn emit(pieces: &[Piece<'_>], sink: &mut dyn Sink) -> Result<()> {
                 while left > 0 {
                     let block = crate::bytes::slice(&ZEROS, 0, left).unwrap_or(&ZEROS);
                     sink.write(block)?;
-                    left = left.saturating_sub(len_u64(block));
+                    left -= len_u64(block);
                 }
             }
         }

@@ -26,15 +26,6 @@ pub(crate) struct Staged {
     name: Option<Temporary>,
 }
 
-/// The result of giving a staged file its name.
-#[derive(Debug)]
-pub(crate) enum Placed {
-    /// It has the name.
-    InPlace,
-    /// It has a different name, from which it can be renamed.
-    Beside(Temporary),
-}
-
 impl Staged {
     /// An empty file to become `target`, with these permissions less the umask.
     pub(crate) fn create(target: &Path, mode: u32) -> io::Result<Self> {
@@ -45,17 +36,18 @@ impl Staged {
         Ok(Self { file, name: Some(name) })
     }
 
-    /// Gives the file a name that is free, and closes it.
-    pub(crate) fn put(self, target: &Path) -> io::Result<Placed> {
+    /// Gives the file a name that is free, and closes it. If that fails, it gets a different name, from which it can be
+    /// renamed.
+    pub(crate) fn put(self, target: &Path) -> io::Result<Option<Temporary>> {
         if self.name.is_none() && link(&self.file, target).is_ok() {
             // If closing fails, the file is incomplete and its name is removed.
             let name = Temporary(target.to_owned());
             sys::close(self.file)?;
             name.keep();
-            return Ok(Placed::InPlace);
+            return Ok(None);
         }
         // The name is taken by now, or the file system cannot name an unnamed file.
-        self.put_beside(target).map(Placed::Beside)
+        self.put_beside(target).map(Some)
     }
 
     /// Gives the file a new name in the directory of `target`, and closes it.
@@ -205,9 +197,8 @@ mod tests {
         let second = staged(&target, b"second");
         assert!(first.name.is_some() || count(dir.path()) == 0);
         for staged in [first, second] {
-            match staged.put(&target).unwrap() {
-                Placed::InPlace => {}
-                Placed::Beside(name) => name.rename(&target).unwrap(),
+            if let Some(name) = staged.put(&target).unwrap() {
+                name.rename(&target).unwrap();
             }
         }
         assert_eq!(fs::read(&target).unwrap(), b"second");

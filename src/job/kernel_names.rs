@@ -8,8 +8,11 @@ use object::{Object as _, ObjectSymbol as _};
 use crate::bytes;
 use crate::code::ContentKind;
 use crate::code::kernels::{self, ptx};
-use crate::display::shown;
+use crate::display::{listed, shown};
 use crate::error::{Error, ErrorKind, Malformed, Result};
+
+/// The number of names that an error lists.
+const LISTED_MAX: usize = 5;
 
 /// Names of kernels, as programs or profilers list them, and of global variables that programs copy to or from. White
 /// space in them does not count, nor does `.kd` or `[clone .kd]` at their end, which AMD's tools add.
@@ -68,7 +71,7 @@ impl KernelNames {
         if unused.is_empty() {
             return Ok(());
         }
-        let reason = format!("no code object defines a kernel {}", list(&unused));
+        let reason = format!("no code object defines a kernel {}", listed(&unused, LISTED_MAX, " or ", " or "));
         Err(match files {
             [file] => Error::refused(ErrorKind::NotFound, *file, None, reason),
             files => Error::new(ErrorKind::NotFound, format!("{reason} in {} files", files.len())),
@@ -111,16 +114,6 @@ fn variables(code: &[u8]) -> Vec<&[u8]> {
     };
     let all = file.symbols().chain(file.dynamic_symbols()).filter(is_variable);
     all.filter_map(|symbol| symbol.name_bytes().ok()).collect()
-}
-
-/// The first of some names, and how many there are more.
-fn list(names: &[String]) -> String {
-    const LISTED_MAX: usize = 5;
-    let listed = names.get(..LISTED_MAX).unwrap_or(names).join(" or ");
-    match names.len().saturating_sub(LISTED_MAX) {
-        0 => listed,
-        more => format!("{listed} or {more} more"),
-    }
 }
 
 /// A name without what tools write in different ways.

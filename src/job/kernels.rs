@@ -154,11 +154,11 @@ enum ListedCode {
 
 impl ListedCode {
     /// Reads a code object, whose kind is known unless its bundle had to be inflated.
-    fn read(code_object: &CodeObject, code: &[u8], read: ReadKernels) -> Result<Self> {
+    fn read(code_object: &CodeObject, code: &[u8], read: fn(&[u8]) -> Result<Vec<Kernel>, Malformed>) -> Result<Self> {
         let head = || bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code);
         match code_object.kind.unwrap_or_else(|| ContentKind::of(head())) {
             ContentKind::Elf | ContentKind::Cubin => {
-                Ok(Self::Kernels(target::target_id(code), kernels_of(code_object, code, read)?))
+                Ok(Self::Kernels(target::target_id(code), of_kernels(code_object, read(code))?))
             }
             other => Ok(Self::Other(other)),
         }
@@ -268,13 +268,6 @@ impl<'j> Search<'j> {
 pub(super) fn in_order<T>(mut items: Vec<(usize, T)>) -> Vec<T> {
     items.sort_unstable_by_key(|(number, _)| *number);
     items.into_iter().map(|(_, item)| item).collect()
-}
-
-/// Reads the kernels of a code object, with or without their arguments.
-pub(super) type ReadKernels = fn(&[u8]) -> Result<Vec<Kernel>, Malformed>;
-
-pub(super) fn kernels_of(code_object: &CodeObject, code: &[u8], read: ReadKernels) -> Result<Vec<Kernel>> {
-    of_kernels(code_object, read(code))
 }
 
 /// What was read of the kernels of a code object, with its place.

@@ -27,16 +27,13 @@ impl Present {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.shown.len()
+    /// The names.
+    pub(crate) fn shown(&self) -> &[String] {
+        &self.shown
     }
 
     /// Adds those of other files.
     pub(crate) fn add(&mut self, more: Self) {
         more.shown.iter().for_each(|shown| self.note(shown));
-    }
-
-    pub(crate) fn into_shown(self) -> Vec<String> {
-        self.shown
     }
 }

@@ -1,43 +1,120 @@
-//! Tracks the targets and kinds of a selection that match, for the error that lists those that do not.
+//! Tracks the parts of a request that match, for the error that lists those that do not.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::path::PathBuf;
 
 use super::present::Present;
 use crate::error::{Error, Result};
+use crate::id::OffloadKind;
 use crate::runtime::Device;
-use crate::scan::{KnownId, Selection};
+use crate::scan::{KnownId, Pattern, Selection};
+
+/// What is asked for: a selection, and the GPUs whose runtimes choose.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'s> {
+    pub(super) selection: &'s Selection,
+    pub(super) devices: &'s [Device],
+}
+
+/// A part of what is asked for.
+enum Want<'s> {
+    Target(&'s Pattern),
+    Kind(OffloadKind),
+    /// The GPU with this index.
+    Gpu(usize, &'s Device),
+}
+
+impl<'s> Wanted<'s> {
+    pub(super) fn of(selection: &'s Selection) -> Self {
+        Self { selection, devices: &[] }
+    }
+
+    fn parts(self) -> impl Iterator<Item = (usize, Want<'s>)> {
+        let targets = self.selection.targets.iter().map(Want::Target);
+        let kinds = self.selection.kinds.iter().map(|kind| Want::Kind(*kind));
+        let gpus = self.devices.iter().enumerate().map(|(index, device)| Want::Gpu(index, device));
+        targets.chain(kinds).chain(gpus).enumerate()
+    }
+}
+
+impl fmt::Display for Want<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Target(pattern) => write!(f, "'{}'", pattern.as_str()),
+            Self::Kind(kind) => write!(f, "the kind '{}'", kind.name()),
+            Self::Gpu(_, device) => write!(f, "'{device}'"),
+        }
+    }
+}
 
 /// Which parts of a selection have matched in some files, and what these files have code objects for.
 #[derive(Debug, Default)]
 pub struct Matches {
-    matched: Matched,
+    /// The parts, by their positions.
+    matched: HashSet<usize>,
     present: Present,
 }
 
 impl Matches {
     /// Whether a selection matches a code object with this ID. Records the parts that match.
     pub(super) fn takes(&mut self, selection: &Selection, id: &KnownId) -> bool {
-        if count(selection) > 0 {
-            self.present.note_code(id, std::iter::once(selection));
+        if Wanted::of(selection).parts().next().is_some() {
+            self.note(id, std::iter::once(selection));
         }
-        self.matched.takes(Wanted::of(selection), id, None)
+        self.takes_for(Wanted::of(selection), id, None)
+    }
+
+    /// Notes that the files have a code object with this ID, for messages about some selections.
+    pub(super) fn note<'s>(&mut self, id: &KnownId, selections: impl Iterator<Item = &'s Selection>) {
+        self.present.note_code(id, selections);
+    }
+
+    /// Whether a code object with this ID is wanted, which the runtimes of the GPUs with these indices choose, if
+    /// runtimes choose. Records the parts that match.
+    pub(super) fn takes_for(&mut self, wanted: Wanted<'_>, id: &KnownId, devices: Option<&[usize]>) -> bool {
+        let is_taken = wanted.selection.takes_id(id) && devices.is_none_or(|devices| !devices.is_empty());
+        let is_met = |want: &Want<'_>| match want {
+            Want::Target(pattern) => wanted.selection.target_takes(pattern, id),
+            Want::Kind(kind) => Selection::kind_takes(*kind, id),
+            Want::Gpu(index, _) => devices.is_some_and(|devices| devices.contains(index)),
+        };
+        for (position, want) in wanted.parts().filter(|_| is_taken) {
+            if !self.matched.contains(&position) && is_met(&want) {
+                self.matched.insert(position);
+            }
+        }
+        is_taken
     }
 
     /// Takes all parts of a selection as matched, because not everything was searched.
     pub(super) fn assume_all(&mut self, selection: &Selection) {
-        self.matched.known.extend(0..count(selection));
+        self.matched.extend(Wanted::of(selection).parts().map(|(position, _)| position));
     }
 
     /// Adds those of other files.
     pub fn add(&mut self, more: Self) {
-        self.matched.add(more.matched);
+        self.matched.extend(more.matched);
         self.present.add(more.present);
     }
 
     /// Whether the files have any code objects, if the selection is not empty.
     pub fn has_code(&self) -> bool {
-        self.present.len() > 0
+        !self.present().is_empty()
+    }
+
+    /// What the files have code objects for.
+    pub(super) fn present(&self) -> &[String] {
+        self.present.shown()
+    }
+
+    /// The parts that match in no file, and those that match only in the files of `elsewhere`.
+    pub(super) fn unmatched(&self, wanted: Wanted<'_>, elsewhere: Option<&Self>) -> (Vec<String>, Vec<String>) {
+        let is_elsewhere = |position: &usize| elsewhere.is_some_and(|other| other.matched.contains(position));
+        let open = wanted.parts().filter(|(position, _)| !self.matched.contains(position));
+        let (only_elsewhere, nowhere): (Vec<_>, Vec<_>) = open.partition(|(position, _)| is_elsewhere(position));
+        let named = |wants: Vec<(usize, Want<'_>)>| wants.iter().map(|(_, want)| want.to_string()).collect();
+        (named(nowhere), named(only_elsewhere))
     }
 
     /// Fails if a part of the selection has not matched in any of the files, which are `inputs`.
@@ -46,84 +123,7 @@ impl Matches {
     /// An error of the kind [`NotFound`](crate::ErrorKind::NotFound), with the GPUs that the files have code objects
     /// for.
     pub fn ensure_all(self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
-        let (unmatched, _) = self.matched.unmatched(Wanted::of(selection), &HashSet::new());
-        let error = || Error::no_match(inputs, &unmatched, &self.present.into_shown());
-        if unmatched.is_empty() { Ok(()) } else { Err(error()) }
-    }
-}
-
-/// A selection, and the GPUs whose runtimes choose.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted<'s> {
-    pub(super) selection: &'s Selection,
-    pub(super) devices: &'s [Device],
-}
-
-impl<'s> Wanted<'s> {
-    pub(super) fn of(selection: &'s Selection) -> Self {
-        Self { selection, devices: &[] }
-    }
-}
-
-/// The parts of a selection that have matched a code object so far, by their indices. Kinds are numbered after all
-/// targets, GPUs after all kinds.
-#[derive(Debug, Default)]
-pub(super) struct Matched {
-    known: HashSet<usize>,
-}
-
-impl Matched {
-    /// Whether a selection matches a code object with this ID, which the runtimes of the GPUs with these indices
-    /// choose, if runtimes choose. Records the parts that match.
-    pub(super) fn takes(&mut self, wanted: Wanted<'_>, id: &KnownId, devices: Option<&[usize]>) -> bool {
-        let is_taken = wanted.selection.takes_id(id) && devices.is_none_or(|devices| !devices.is_empty());
-        let patterns = count(wanted.selection);
-        let wants = patterns + wanted.devices.len();
-        if is_taken && self.known.len() < wants {
-            let is_for = |want: usize| match want.checked_sub(patterns) {
-                Some(device) => devices.is_some_and(|devices| devices.contains(&device)),
-                None => is_for(wanted.selection, want, id),
-            };
-            self.known.extend((0..wants).filter(|want| is_for(*want)));
-        }
-        is_taken
-    }
-
-    /// Adds those of other files.
-    pub(super) fn add(&mut self, more: Self) {
-        self.known.extend(more.known);
-    }
-
-    /// Those that have matched.
-    pub(super) fn into_known(self) -> HashSet<usize> {
-        self.known
-    }
-
-    /// The parts of the selection that match in no file, and those that match only in `elsewhere`.
-    pub(super) fn unmatched(&self, wanted: Wanted<'_>, elsewhere: &HashSet<usize>) -> (Vec<String>, Vec<String>) {
-        let Selection { targets, kinds, .. } = wanted.selection;
-        let targets = targets.iter().map(|pattern| format!("'{}'", pattern.as_str()));
-        let kinds = kinds.iter().map(|kind| format!("the kind '{}'", kind.name()));
-        let devices = wanted.devices.iter().map(|device| format!("'{device}'"));
-        let wants = targets.chain(kinds).chain(devices).enumerate();
-        let open = wants.filter(|(want, _)| !self.known.contains(want));
-        let (only_elsewhere, nowhere): (Vec<_>, Vec<_>) = open.partition(|(want, _)| elsewhere.contains(want));
-        let named = |wants: Vec<(usize, String)>| wants.into_iter().map(|(_, want)| want).collect();
-        (named(nowhere), named(only_elsewhere))
-    }
-}
-
-/// The number of targets and kinds.
-fn count(selection: &Selection) -> usize {
-    selection.targets.len() + selection.kinds.len()
-}
-
-/// Whether a target or kind matches an ID.
-fn is_for(selection: &Selection, want: usize, id: &KnownId) -> bool {
-    let Selection { targets, kinds, .. } = selection;
-    let kind = || want.checked_sub(targets.len()).and_then(|want| kinds.get(want));
-    match targets.get(want) {
-        Some(pattern) => selection.target_takes(pattern, id),
-        None => kind().is_some_and(|&kind| Selection::kind_takes(kind, id)),
+        let (unmatched, _) = self.unmatched(Wanted::of(selection), None);
+        if unmatched.is_empty() { Ok(()) } else { Err(Error::no_match(inputs, &unmatched, self.present())) }
     }
 }

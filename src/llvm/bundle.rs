@@ -118,7 +118,7 @@ impl BundleFiles {
             && loadable::is_for_runtime(kinds.zip(contents))
         {
             let entries = members.len();
-            observer(Event::NotLoadable { first, lost: entries.saturating_sub(index), entries });
+            observer(Event::NotLoadable { first, lost: entries - index, entries });
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::bytes::len_of;
 use crate::container::Limits;
 use crate::display::plain;
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::input::{Accept, Slice};
+use crate::io::input::Accept;
 use crate::io::output::{self, Manner, Output};
 use crate::job::open;
 use crate::scan::Uri;
@@ -69,18 +69,11 @@ impl ExtractUris {
             }
             let input = open(uri.path(), Accept::Finite, self.limits.streamed)?;
             let resolved = uri.resolve(&input, self.limits);
-            outputs.push(input.vouch_for(resolved.and_then(|resolved| copy(resolved.as_slice(), &path, manner)))?);
+            let copied = resolved.and_then(|resolved| Output::holding(&path, manner, resolved.as_slice()));
+            outputs.push(input.vouch_for(copied)?);
         }
         output::commit(outputs)
     }
-}
-
-fn copy(data: Slice<'_>, path: &Path, manner: Manner) -> Result<Output> {
-    use crate::io::piece::Sink;
-    let mut output = Output::stage_as(path, manner)?;
-    output.copy(data)?;
-    output.complete()?;
-    Ok(output)
 }
 
 /// The name of the file for a URI.
@@ -105,6 +98,8 @@ fn name_of(uri: &Uri) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

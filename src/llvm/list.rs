@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::library::OpenArchive;
+use super::library::{LibraryMember, OpenArchive};
 use super::{FileType, observe_inflated, observe_plain};
 use crate::container::Limits;
 use crate::container::archive::Archive;
@@ -39,21 +39,12 @@ impl List {
     /// # Errors
     /// Any [`Error`]; the entries before the fault are written. If `out` fails, the file is `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
-        self.each_bundle(observer, &mut |bundle, _| print(&bundle, out))
-    }
-
-    /// Passes the bundles of the file, or of the members of an archive, to `each`, in file order.
-    pub(super) fn each_bundle(
-        &self,
-        observer: &mut Observer<'_>,
-        each: &mut dyn FnMut(Bundle<'_>, &mut Observer<'_>) -> Result<()>,
-    ) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             let library = OpenArchive::open(input, self.limits)?;
-            let listed = library
-                .members()
-                .and_then(|members| members.iter().try_for_each(|member| member.bundles(self.inflate, observer, each)));
+            let each = &mut |bundle: Bundle<'_>, _: &mut Observer<'_>| print(&bundle, out);
+            let list = |member: LibraryMember<'_>| member.bundles(self.inflate, observer, each);
+            let listed = library.members().and_then(|members| members.into_iter().try_for_each(list));
             return library.vouch_for(listed);
         }
         observe_plain(input.as_slice(), observer);
@@ -62,7 +53,7 @@ impl List {
         let listed = bundles.try_for_each(|bundle| {
             let bundle = bundle?;
             observe_inflated(&bundle, observer);
-            each(bundle, observer)
+            print(&bundle, out)
         });
         input.vouch_for(listed)
     }

@@ -166,7 +166,7 @@ impl Unbundle {
         let is_fat = host.is_some();
         if let Some(host) = host {
             let bundle = Bundle::plain(whole, host, self.limits);
-            bundle.extract(&mut [(0, output)], &mut Meter::new(&mut |_, _| {}))?;
+            bundle.extract(&mut [(0, output)], &mut Meter::silent())?;
         }
         Ok(is_fat)
     }

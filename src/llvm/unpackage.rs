@@ -188,7 +188,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         let mut last: Vec<Option<usize>> = vec![None; self.requests.len()];
         for (index, entry) in binary.entries.iter().enumerate() {
             if let Some(image) = entry.image.as_deref() {
-                if self.present.len() < PRESENT_MAX {
+                if self.present.shown().len() < PRESENT_MAX {
                     self.present.note(&describe(image, member.filter(|_| self.by_member)));
                 }
                 self.take(binary, index, image, member, &mut last)?;
@@ -301,7 +301,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
     /// Puts all outputs in place and returns the generated names.
     fn finish(self, input: &Input, sources: &Sources<'_>) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, served, by_name, present, aside, .. } = self;
-        let (present, aside) = (present.into_shown(), aside.into_input()?);
+        let (present, aside) = (present.shown(), aside.into_input()?);
         if present.is_empty() {
             observer(Event::NoMatch { input: job.input.clone(), request: None, present: Vec::new() });
         }
@@ -309,7 +309,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         for (request, served) in requests.iter().zip(served) {
             if served.matches == 0 && !present.is_empty() {
                 let (input, arguments) = (job.input.clone(), Some(request.arguments.clone()));
-                observer(Event::NoMatch { input, request: arguments, present: present.clone() });
+                observer(Event::NoMatch { input, request: arguments, present: present.to_vec() });
             }
             let Some(path) = request.file.as_deref().filter(|_| served.matches > 0) else { continue };
             let output = match served.last {

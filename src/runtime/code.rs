@@ -179,7 +179,7 @@ pub(crate) struct Held {
 
 impl Codes {
     pub(crate) fn of(found: &Found<'_>) -> Self {
-        let lost = loadable::lost(found);
+        let first_lost = loadable::first_lost_of(found);
         let mut codes = Self { vendors: vendor_of(found.format).into_iter().collect(), ..Self::default() };
         let mut has_container = false;
         for code_object in found.code_objects() {
@@ -188,7 +188,7 @@ impl Codes {
             let (content, kind) = (code_object.kind(), id.kind());
             if matches!(content, Some(ContentKind::Bundle | ContentKind::FatBinary)) {
                 has_container = true;
-            } else if code_object.unreadable().is_none() && !lost(&code_object) {
+            } else if code_object.unreadable().is_none() && first_lost.is_none_or(|first| code_object.index() < first) {
                 let held = |code| Held { index: code_object.index(), kind, code };
                 codes.found.extend(Code::of_entry(&id, content).map(held));
             }

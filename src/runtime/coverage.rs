@@ -23,17 +23,24 @@ const KINDS_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
 /// counted: each of them need not serve every GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
-    bundles: BTreeMap<BundleKind, usize>,
+    bundles: BTreeMap<CodeSet, usize>,
     units: Units,
     /// Whether there are more different sets of code than are counted.
     is_full: bool,
 }
 
-/// What bundles of the same kind have in common.
+/// The code of a bundle, which others may have too, and the vendors of the GPUs that it has entries for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct BundleKind {
-    vendors: BTreeSet<GpuVendor>,
-    codes: BTreeSet<Code>,
+pub(crate) struct CodeSet {
+    pub(crate) vendors: BTreeSet<GpuVendor>,
+    pub(crate) codes: BTreeSet<Code>,
+}
+
+impl CodeSet {
+    /// Whether the bundle should serve a GPU.
+    pub(crate) fn is_for(&self, device: &Device) -> bool {
+        self.vendors.is_empty() || self.vendors.contains(&device.vendor())
+    }
 }
 
 /// In how many bundles a GPU is served.
@@ -71,12 +78,12 @@ impl Coverage {
     /// Adds a bundle. Bundles of a file are added in the order in which they are found.
     pub fn add(&mut self, found: &Found<'_>) {
         let complete = self.units.add(found);
-        complete.into_iter().for_each(|unit| self.count(unit.into_kind(), 1));
+        complete.into_iter().for_each(|unit| self.count(unit.set(), 1));
     }
 
     /// Adds the code objects in kpack archives that a split library loads.
     pub(crate) fn add_split(&mut self, place: &Place, split: &Split<'_>) {
-        Unit::of_split(place, split).into_iter().for_each(|unit| self.count(unit.into_kind(), 1));
+        Unit::of_split(place, split).into_iter().for_each(|unit| self.count(unit.set(), 1));
     }
 
     /// Adds the bundles of another file.
@@ -85,7 +92,7 @@ impl Coverage {
         other.kinds().into_iter().for_each(|(kind, count)| self.count(kind.into_owned(), count));
     }
 
-    fn count(&mut self, kind: BundleKind, more: usize) {
+    fn count(&mut self, kind: CodeSet, more: usize) {
         if self.bundles.len() >= KINDS_MAX && !self.bundles.contains_key(&kind) {
             self.is_full = true;
             return;
@@ -94,8 +101,8 @@ impl Coverage {
         *count += more;
     }
 
-    fn kinds(&self) -> Vec<(Cow<'_, BundleKind>, usize)> {
-        let open = self.units.open.iter().map(|(_, unit)| (Cow::Owned(unit.clone().into_kind()), 1));
+    fn kinds(&self) -> Vec<(Cow<'_, CodeSet>, usize)> {
+        let open = self.units.open.iter().map(|(_, unit)| (Cow::Owned(unit.set()), 1));
         self.bundles.iter().map(|(kind, count)| (Cow::Borrowed(kind), *count)).chain(open).collect()
     }
 
@@ -129,21 +136,16 @@ impl Coverage {
     }
 }
 
-fn served(device: &Device, kinds: &[(Cow<'_, BundleKind>, usize)]) -> Served {
+fn served(device: &Device, kinds: &[(Cow<'_, CodeSet>, usize)]) -> Served {
     let mut served = Served::default();
     for (kind, count) in kinds {
-        if is_for(&kind.vendors, device) {
+        if kind.is_for(device) {
             let serves = device.unserved(kind.codes.iter()).next().is_none();
             served.bundles += *count;
             served.serving += if serves { *count } else { 0 };
         }
     }
     served
-}
-
-/// Whether a bundle with entries for GPUs of these vendors should serve a GPU.
-pub(crate) fn is_for(vendors: &BTreeSet<GpuVendor>, device: &Device) -> bool {
-    vendors.is_empty() || vendors.contains(&device.vendor())
 }
 
 /// The code of which a program needs one code object for its GPU.
@@ -193,8 +195,8 @@ impl Unit {
         asked.map(unit).collect()
     }
 
-    fn into_kind(self) -> BundleKind {
-        BundleKind { vendors: self.vendors, codes: self.codes.into_iter().map(|(_, code)| code).collect() }
+    pub(crate) fn set(&self) -> CodeSet {
+        CodeSet { vendors: self.vendors.clone(), codes: self.codes.iter().map(|(_, code)| code.clone()).collect() }
     }
 }
 
@@ -277,13 +279,13 @@ mod tests {
     use crate::io::{Input, write_to};
     use crate::scan::{Finding, Followed, Scan};
 
-    fn kind(names: impl IntoIterator<Item = String>) -> BundleKind {
-        BundleKind { vendors: BTreeSet::from([GpuVendor::Amd]), codes: names.into_iter().map(Code::Other).collect() }
+    fn kind(names: impl IntoIterator<Item = String>) -> CodeSet {
+        CodeSet { vendors: BTreeSet::from([GpuVendor::Amd]), codes: names.into_iter().map(Code::Other).collect() }
     }
 
-    fn of(targets: &[&str]) -> BundleKind {
+    fn of(targets: &[&str]) -> CodeSet {
         let codes = targets.iter().map(|target| Code::Amd(target.parse().unwrap())).collect();
-        BundleKind { codes, ..kind([]) }
+        CodeSet { codes, ..kind([]) }
     }
 
     #[test]
@@ -312,7 +314,7 @@ mod tests {
     #[test]
     fn bundles_without_entries_count_for_every_vendor() {
         let mut coverage = Coverage::default();
-        coverage.count(BundleKind { vendors: BTreeSet::new(), ..of(&[]) }, 1);
+        coverage.count(CodeSet { vendors: BTreeSet::new(), ..of(&[]) }, 1);
         coverage.count(of(&["gfx906"]), 1);
         for (gpu, serving, bundles) in [("gfx906", 1, 2), ("sm_90", 0, 1)] {
             assert_eq!(coverage.of(&Device::parse(gpu).unwrap()), Served { serving, bundles }, "{gpu}");

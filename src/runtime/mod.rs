@@ -25,9 +25,9 @@ mod device;
 pub(crate) mod loadable;
 mod loaded;
 
-pub(crate) use code::{Code, Codes, GpuVendor};
+pub(crate) use code::{Code, Codes};
+pub(crate) use coverage::{CodeSet, Unit, Units};
 pub use coverage::{Coverage, Served};
-pub(crate) use coverage::{Unit, Units, is_for};
 pub use device::{Device, DeviceError};
 pub(crate) use loaded::Loader;
 pub use loaded::{Loaded, loaded};

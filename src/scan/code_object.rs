@@ -5,7 +5,7 @@ use std::io;
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
-use super::found::{EntryFacts, Format, Found};
+use super::found::{Format, Found};
 use super::place::{Origin, Place, Step};
 use super::uri::Uri;
 use crate::bytes::{self, add, len_of, total};
@@ -14,7 +14,6 @@ use crate::codec::Codec;
 use crate::container::fatbin::{self, CudaKind};
 use crate::container::kpack;
 use crate::container::magic::Magic;
-use crate::container::sequence::Bundle;
 use crate::container::stream::Recorded;
 use crate::container::sycl;
 use crate::container::{Entry, Packed, Part};
@@ -258,12 +257,10 @@ pub(super) fn step_name(id: &[u8]) -> &[u8] {
 /// A code object in a bundle.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeObjectRef<'f> {
-    pub(super) place: &'f Place,
-    pub(super) format: Format,
-    pub(super) bundle: &'f Bundle<'f>,
+    /// Its bundle.
+    pub(crate) found: Found<'f>,
     pub(super) entry: &'f Entry,
     pub(super) index: usize,
-    pub(super) facts: &'f EntryFacts,
 }
 
 impl<'f> CodeObjectRef<'f> {
@@ -297,32 +294,17 @@ impl<'f> CodeObjectRef<'f> {
 
     /// The bundle entry ID, for callers that use it more than once.
     pub(crate) fn known_id(&self) -> KnownId {
-        KnownId::of(&self.entry.id, self.format)
+        KnownId::of(&self.entry.id, self.found.format)
     }
 
     /// The bundle entry ID, or why the recorded ID is not valid.
     pub(crate) fn parse_id(&self) -> Result<EntryId, String> {
-        parse_id(&self.entry.id, self.format)
+        parse_id(&self.entry.id, self.found.format)
     }
 
     /// Its number among the entries at its place with its ID; 0 if it is not known.
     fn number(&self) -> u64 {
-        self.facts.numbers.get(self.index).copied().unwrap_or_default()
-    }
-
-    /// The container.
-    pub(crate) fn format(&self) -> Format {
-        self.format
-    }
-
-    /// Whether its bundle is compressed.
-    pub(crate) fn is_compressed(&self) -> bool {
-        self.bundle.compressed.is_some()
-    }
-
-    /// All code objects of its bundle.
-    pub(crate) fn entries(&self) -> &'f [Entry] {
-        &self.bundle.entries
+        self.found.facts.numbers.get(self.index).copied().unwrap_or_default()
     }
 
     /// The index in the bundle.
@@ -357,13 +339,13 @@ impl<'f> CodeObjectRef<'f> {
     /// file](Self::is_in_file) and not compressed, its range can be taken from the searched bytes after the search.
     pub fn range(&self) -> Option<Range<u64>> {
         let [Part::Range(range)] = self.entry.parts.as_slice() else { return None };
-        let base = if self.bundle.compressed.is_some() { 0 } else { self.bundle.offset };
+        let base = if self.found.bundle.compressed.is_some() { 0 } else { self.found.bundle.offset };
         Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
     }
 
     /// Returns whether its bytes are bytes of the searched file.
     pub fn is_in_file(&self) -> bool {
-        matches!(self.place.origin(), Origin::File(_))
+        matches!(self.found.place.origin(), Origin::File(_))
     }
 
     /// The reason why it cannot be extracted, if it cannot: the host of a fat object may not be restorable.
@@ -386,9 +368,9 @@ impl<'f> CodeObjectRef<'f> {
     /// Its first bytes, up to [`ContentKind::HEAD_LEN`]; none if finding them out needs more inflating than the search
     /// was asked to do. Of a compressed device image, they are inflated.
     pub(super) fn head(&self) -> Option<Cow<'f, [u8]>> {
-        match self.packed().filter(|_| self.format == Format::DeviceImages) {
-            Some(packed) => packed.head(self.bundle.whole()?, ContentKind::HEAD_LEN).map(Cow::Owned),
-            None => self.bundle.head(self.index, ContentKind::HEAD_LEN).map(Cow::Borrowed),
+        match self.packed().filter(|_| self.found.format == Format::DeviceImages) {
+            Some(packed) => packed.head(self.found.bundle.whole()?, ContentKind::HEAD_LEN).map(Cow::Owned),
+            None => self.found.bundle.head(self.index, ContentKind::HEAD_LEN).map(Cow::Borrowed),
         }
     }
 
@@ -400,7 +382,7 @@ impl<'f> CodeObjectRef<'f> {
             Some(CudaKind::Cubin) => Some(ContentKind::Cubin),
             Some(CudaKind::LtoIr) => Some(ContentKind::LtoIr),
             Some(CudaKind::Other(_)) => self.packed().map(|_| ContentKind::Unknown),
-            None if self.format != Format::Kpack => None,
+            None if self.found.format != Format::Kpack => None,
             None if kpack::target_of(self.entry) == kpack::SPIR_V => Some(ContentKind::SpirV),
             None => Some(ContentKind::Elf),
         }
@@ -413,9 +395,9 @@ impl<'f> CodeObjectRef<'f> {
 
     /// The target ID that the code object itself records, as every ELF for an AMD GPU does.
     pub fn recorded_target(&self) -> Option<String> {
-        let head = self.bundle.head(self.index, ContentKind::HEAD_LEN)?;
+        let head = self.found.bundle.head(self.index, ContentKind::HEAD_LEN)?;
         match self.in_place().filter(|_| Magic::identify(head) == Magic::IntelGpu) {
-            Some(whole) => self.facts.target(whole),
+            Some(whole) => self.found.facts.target(whole),
             None => target::target_id(head),
         }
     }
@@ -425,7 +407,7 @@ impl<'f> CodeObjectRef<'f> {
     /// # Errors
     /// Those of [`write_to`](Self::write_to).
     pub fn bytes(&self) -> Result<Cow<'f, [u8]>> {
-        self.bundle.bytes(self.index)
+        self.found.bundle.bytes(self.index)
     }
 
     /// Writes the bytes to `out`, without holding all of them in memory. The output is valid only if this succeeds.
@@ -433,19 +415,21 @@ impl<'f> CodeObjectRef<'f> {
     /// # Errors
     /// Those of [`Bundle::write_to`].
     pub fn write_to(&self, out: &mut dyn io::Write) -> Result<()> {
-        self.bundle.write_to(self.index, out)
+        self.found.bundle.write_to(self.index, out)
     }
 
     /// The code object as it is stored: its bytes, or its compressed form if it is compressed on its own. None if its
     /// bundle is compressed, or it has to be restored.
     pub(crate) fn stored_bytes(&self) -> Option<Slice<'f>> {
-        let packed = || self.bundle.whole().filter(|_| self.bundle.compressed.is_none())?.range(&self.packed()?.stored);
+        let packed = || {
+            self.found.bundle.whole().filter(|_| self.found.bundle.compressed.is_none())?.range(&self.packed()?.stored)
+        };
         self.in_place().or_else(packed)
     }
 
     /// The code object as a slice of the file; none if it is compressed or has to be restored.
     pub fn in_place(&self) -> Option<Slice<'f>> {
-        self.bundle.in_place(self.index)
+        self.found.bundle.in_place(self.index)
     }
 
     /// The URI, as [`Place::uri`]; none if the bytes are not contiguous, if the searched bytes are not from a file, or
@@ -455,8 +439,12 @@ impl<'f> CodeObjectRef<'f> {
     /// Those of [`Place::uri`].
     pub fn uri(&self) -> Result<Option<Uri>> {
         match self.packed() {
-            Some(packed) => packed_uri(self.place, packed, self.id(), self.number()),
-            None => uri(self.place, self.bundle.compressed.map(|_| self.bundle.range()).transpose()?, self.range()),
+            Some(packed) => packed_uri(self.found.place, packed, self.id(), self.number()),
+            None => uri(
+                self.found.place,
+                self.found.bundle.compressed.map(|_| self.found.bundle.range()).transpose()?,
+                self.range(),
+            ),
         }
     }
 

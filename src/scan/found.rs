@@ -191,9 +191,8 @@ pub struct Found<'f> {
 impl<'f> Found<'f> {
     /// The code objects in file order.
     pub fn code_objects(&self) -> impl Iterator<Item = CodeObjectRef<'f>> + use<'f> {
-        let Self { place, format, bundle, facts, .. } = *self;
-        let with_index = bundle.entries.iter().enumerate();
-        with_index.map(move |(index, entry)| CodeObjectRef { place, format, bundle, entry, index, facts })
+        let (found, entries) = (*self, self.bundle.entries.iter().enumerate());
+        entries.map(move |(index, entry)| CodeObjectRef { found, entry, index })
     }
 
     /// What is known of the bundle, to be kept after the search with [its code objects](CodeObjectRef::known).

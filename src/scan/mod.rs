@@ -65,7 +65,6 @@ mod wide;
 pub(crate) use budget::Budget;
 pub(crate) use code_object::KnownId;
 pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Sizes};
-#[cfg(test)]
 pub(crate) use found::EntryFacts;
 pub use found::{Finding, Followed, Format, Found, Split};
 pub use kpack::Follow;

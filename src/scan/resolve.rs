@@ -49,7 +49,9 @@ impl Uri {
         let copied = uri.resolve(&file, limits).and_then(|part| {
             let part = Input::set_aside(path, part.as_slice().bytes()).with_path(path)?;
             let is_known = uri.range.is_none() || Magic::identify(part.bytes()) != Magic::Unknown;
-            if !is_known && !has_findings(&part, limits)? && !uri.is_of_code_object(&file, limits)? {
+            let deep = Scan { deep: true, limits, ..Scan::default() };
+            let has_code = || finds(&deep, &part, |finding| Ok(!matches!(finding, Finding::Trailing { .. })));
+            if !is_known && !has_code()? && !uri.is_of_code_object(&file, limits)? {
                 return Err(uri.not_found());
             }
             Ok(part)
@@ -61,15 +63,11 @@ impl Uri {
     fn is_of_code_object(&self, file: &Input, limits: Limits) -> Result<bool> {
         // The ends of some code objects are found only when they are inflated.
         for (inflate, deep) in [(Inflate::Headers, false), (Inflate::Whole, false), (Inflate::Whole, true)] {
-            let (mut is_there, scan) = (false, Scan { inflate, deep, limits, ..Scan::default() });
-            scan.run_until(file, &mut |finding| {
-                let Finding::Bundle(found) = finding else { return Ok(ControlFlow::Continue(())) };
-                for code_object in found.code_objects() {
-                    is_there |= self.names(&code_object, file)?;
-                }
-                Ok(if is_there { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            })?;
-            if is_there {
+            let is_it = |finding: Finding<'_>| {
+                let Finding::Bundle(found) = finding else { return Ok(false) };
+                found.code_objects().try_fold(false, |is_it, next| Ok(is_it || self.names(&next, file)?))
+            };
+            if finds(&Scan { inflate, deep, limits, ..Scan::default() }, file, is_it)? {
                 return Ok(true);
             }
         }
@@ -149,12 +147,11 @@ impl Uri {
     }
 }
 
-/// Whether a deep search finds anything in a file.
-fn has_findings(file: &Input, limits: Limits) -> Result<bool> {
+/// Whether a search finds something for which `is_it` is true, after which it ends.
+fn finds(scan: &Scan, file: &Input, is_it: impl Fn(Finding<'_>) -> Result<bool>) -> Result<bool> {
     let mut has_some = false;
-    let scan = Scan { inflate: Inflate::Headers, deep: true, limits, ..Scan::default() };
     scan.run_until(file, &mut |finding| {
-        has_some |= !matches!(finding, Finding::Trailing { .. });
+        has_some |= is_it(finding)?;
         Ok(if has_some { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     Ok(has_some)

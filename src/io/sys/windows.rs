@@ -25,6 +25,7 @@ use windows_sys::Win32::Storage::FileSystem::{
 };
 
 use crate::io::staging::Legacy;
+use crate::io::sys::is_a_directory;
 
 /// The separator of paths in an environment variable.
 pub(crate) const PATH_SEPARATOR: u8 = b';';
@@ -207,26 +208,6 @@ impl Stat {
 pub(crate) fn is_null(path: &Path) -> bool {
     let is_name = |path: &Path, name: &[u8]| path.as_os_str().as_encoded_bytes().eq_ignore_ascii_case(name);
     is_name(path, b"/dev/null") || std::path::absolute(path).is_ok_and(|full| is_name(&full, br"\\.\nul"))
-}
-
-/// The error for a directory where a file is expected.
-pub(crate) fn is_a_directory() -> io::Error {
-    io::Error::new(io::ErrorKind::IsADirectory, "Is a directory")
-}
-
-/// The error for a file where a directory is expected.
-pub(crate) fn not_a_directory() -> io::Error {
-    io::Error::new(io::ErrorKind::NotADirectory, "Not a directory")
-}
-
-/// The error for too many links.
-pub(crate) fn too_many_links() -> io::Error {
-    io::Error::other("Too many levels of symbolic links")
-}
-
-/// The error for bytes that a disk does not give.
-pub(crate) fn unreadable() -> io::Error {
-    io::Error::other("Input/output error")
 }
 
 /// Whether an error says that memory could not be read.
@@ -469,24 +450,4 @@ pub(crate) fn release(_: &Mmap) {}
 pub(crate) fn close(file: File) -> io::Result<()> {
     drop(file);
     Ok(())
-}
-
-/// The system does not copy between open files.
-pub(crate) fn copy_in_kernel(_: &File, _: Range<u64>, _: &File, _: &dyn Fn(u64)) -> u64 {
-    0
-}
-
-/// Holes are not looked for.
-pub(crate) fn next_data(_: &File, _: u64) -> Option<u64> {
-    None
-}
-
-/// A file has a name.
-pub(crate) fn unnamed(_: &Path, _: u32) -> io::Result<File> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
-}
-
-/// A file that has a name cannot be given one.
-pub(crate) fn link(_: &File, _: &Path) -> io::Result<()> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
 }

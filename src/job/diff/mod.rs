@@ -18,7 +18,6 @@ use crate::io::input::{self, Input};
 use crate::runtime::{Coverage, Served};
 use crate::scan::{CodeObject, Scan, Selection, Sizes};
 use comparison::FileComparison;
-use pairs::Both;
 use side::Side;
 
 /// Compares the device code of two files, of any format: which code objects differ, their sizes, and the registers and
@@ -262,7 +261,7 @@ impl Diff {
                 // The system cannot start a thread.
                 Err(_) => search(),
             };
-            Ok::<_, Error>(Both { old: old?, new: new? })
+            Ok::<_, Error>([old?, new?])
         })?;
         let mut comparison = FileComparison::new(self, &digester, sides);
         if self.trust_hashes {

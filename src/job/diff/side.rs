@@ -21,7 +21,7 @@ use crate::scan::{
     Checksums, CodeObject, CodeObjectRef, ContentKind, Finding, Format, Found, Place, Scan, Shared, top_member,
 };
 
-/// A code object.
+/// A code object of either file.
 #[derive(Clone, Debug)]
 pub(super) struct SideObject<'i> {
     pub(super) code_object: Arc<CodeObject>,
@@ -79,6 +79,7 @@ impl SideObject<'_> {
 #[derive(Debug)]
 pub(super) struct Side<'i> {
     pub(super) input: Option<&'i Input>,
+    /// Until those of both files are put together.
     pub(super) objects: Vec<SideObject<'i>>,
     /// The libraries, by name, and the GPUs that their bundles serve, whether or not their code is selected.
     pub(super) libraries: HashMap<Vec<u8>, (Place, Coverage)>,
@@ -130,16 +131,6 @@ impl<'i> Side<'i> {
         &mut self.libraries.entry(library_name(place, format)).or_insert_with(library).1
     }
 
-    /// The names of a code object.
-    pub(super) fn key(&self, index: usize) -> Option<&NameKey> {
-        self.objects.get(index).map(|object| &object.key)
-    }
-
-    /// The place and the entry ID of a code object.
-    pub(super) fn group(&self, index: usize) -> Option<(usize, usize)> {
-        self.key(index).map(|key| (key.place, key.id))
-    }
-
     fn bundle(&mut self, job: &Diff, digester: &Digester, input: &'i Input, found: &Found<'_>) -> Result<()> {
         let (mut shared, bundle) = (Shared::new(found.bundle)?, found.info()?);
         self.library(found.place, found.format).add(found);
@@ -162,20 +153,24 @@ impl<'i> Side<'i> {
         Ok(())
     }
 
-    /// Reads some code objects, given by their indices. `weight` is that of [`Scan::read`].
+    /// Reads some of its code objects, given by their indices among `all` of both files. `weight` is that of
+    /// [`Scan::read`].
     pub(super) fn read<T: Send>(
         &self,
         job: &Diff,
-        wanted: &[usize],
+        (all, wanted): (&[SideObject<'_>], &[usize]),
         read: impl Fn(&CodeObject, Slice<'_>) -> Result<T> + Sync,
         weight: impl Fn(&T) -> usize + Sync,
         take: &mut dyn FnMut(usize, Result<T>),
     ) -> Result<()> {
         let Some(input) = self.input.filter(|_| !wanted.is_empty()) else { return Ok(()) };
-        let object = |index: &usize| Some((*index, &*self.objects.get(*index)?.code_object));
-        let (indices, wanted): (Vec<usize>, Vec<&CodeObject>) = wanted.iter().filter_map(object).unzip();
-        job.scan_with(Checksums::None).read(input, &wanted, read, weight, &mut |results| {
-            results.into_iter().for_each(|(at, read)| take(indices.get(at).copied().unwrap_or(usize::MAX), read));
+        let code_objects = wanted.iter().filter_map(|index| Some(&*all.get(*index)?.code_object)).collect::<Vec<_>>();
+        job.scan_with(Checksums::None).read(input, &code_objects, read, weight, &mut |results| {
+            for (at, read) in results {
+                if let Some(index) = wanted.get(at) {
+                    take(*index, read);
+                }
+            }
             ControlFlow::Continue(())
         })
     }

@@ -11,9 +11,8 @@ use std::sync::Arc;
 use super::kernel_names::KernelNames;
 use super::kernels::{in_order, of_kernels};
 use super::open;
-use super::present::Present;
 use super::share::check_size;
-use super::unmatched::{Matched, Wanted};
+use super::unmatched::{Matches, Wanted};
 use crate::container::sequence::Inflate;
 use crate::display::shown;
 use crate::error::{Error, ErrorKind, Result};
@@ -241,16 +240,14 @@ struct Extraction<'j> {
     /// The first split library without kpack archives, as an error.
     apart: Option<Error>,
     all: ExtractedPart<'j>,
-    /// `None` if no file was skipped.
-    left_out: Option<LeftOut>,
+    /// What was found in skipped files; none if no file was skipped.
+    left_out: Option<ExtractedPart<'j>>,
 }
 
 /// What was extracted of a file, or of several.
 #[derive(Default)]
 struct ExtractedPart<'j> {
-    /// What the code objects are for.
-    present: Present,
-    matched: Matched,
+    matches: Matches,
     /// The indices of the [names](Extract::kernels) of kernels that are defined.
     used: HashSet<usize>,
     /// The number of code objects that match the selection.
@@ -265,23 +262,13 @@ struct ExtractedPart<'j> {
 impl<'j> ExtractedPart<'j> {
     /// Adds a file, of which all is written.
     fn add(&mut self, part: Self, done: Vec<Pending<'j>>) {
-        self.present.add(part.present);
-        self.matched.add(part.matched);
+        self.matches.add(part.matches);
         self.used.extend(part.used);
         self.taken += part.taken;
         self.rivals.extend(part.rivals);
         self.second = self.second.take().or(part.second);
         self.done.extend(done);
     }
-}
-
-/// The matches in skipped files.
-#[derive(Default)]
-struct LeftOut {
-    /// The number of code objects.
-    taken: usize,
-    /// The indices of the targets and kinds that matched.
-    matched: HashSet<usize>,
 }
 
 impl<'j> Extraction<'j> {
@@ -363,7 +350,7 @@ impl<'j> Extraction<'j> {
         let mut selected = Vec::new();
         for code_object in found.code_objects() {
             let id = code_object.known_id();
-            file.part.present.note_code(&id, std::iter::once(&self.job.selection));
+            file.part.matches.note(&id, std::iter::once(&self.job.selection));
             selected.extend(self.job.selection.takes_id(&id).then_some(code_object));
         }
         let first = file.code_objects;
@@ -398,7 +385,7 @@ impl<'j> Extraction<'j> {
     ) {
         let id = code_object.known_id();
         let part = &mut *file.part;
-        if !part.matched.takes(self.job.wanted(), &id, file.loader.as_ref().map(|_| devices.as_slice())) {
+        if !part.matches.takes_for(self.job.wanted(), &id, file.loader.as_ref().map(|_| devices.as_slice())) {
             return;
         }
         if let Some(defining) = &file.defining {
@@ -418,11 +405,9 @@ impl<'j> Extraction<'j> {
     }
 
     /// Leaves out a file, keeping only what matched in it.
-    fn leave_out(&mut self, part: ExtractedPart<'_>) {
+    fn leave_out(&mut self, part: ExtractedPart<'j>) {
         self.names.undo();
-        let left_out = self.left_out.get_or_insert_default();
-        left_out.taken += part.taken;
-        left_out.matched.extend(part.matched.into_known());
+        self.left_out.get_or_insert_default().add(part, Vec::new());
     }
 
     /// An entry ID that selects one of the matches alone, and that can be typed.
@@ -444,21 +429,20 @@ impl<'j> Extraction<'j> {
             let ids: Vec<String> = self.all.rivals.iter().map(|id| id.shown.clone()).collect();
             return Err(Error::several_match(path, &ids, self.sole_id()));
         }
-        let has_left_out = self.left_out.is_some();
-        let LeftOut { taken: left_out, matched: elsewhere } = self.left_out.unwrap_or_default();
-        let (unmatched, only_left_out) = self.all.matched.unmatched(self.job.wanted(), &elsewhere);
+        let elsewhere = self.left_out.as_ref().map(|left_out| &left_out.matches);
+        let (unmatched, only_left_out) = self.all.matches.unmatched(self.job.wanted(), elsewhere);
         if let Some(names) = self.job.kernels.as_ref().filter(|_| unmatched.is_empty()) {
             names.ensure_used(&self.all.used, &self.job.inputs.iter().map(|input| &*input.path).collect::<Vec<_>>())?;
         }
         if self.all.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
-            let present = self.all.present.into_shown();
             if let Some(error) = self.apart.filter(|_| self.all.done.is_empty()) {
                 return Err(error);
             }
             let inputs: Vec<_> = self.job.inputs.iter().map(|input| input.path.clone()).collect();
-            return Err(match has_left_out {
-                false => Error::no_match(&inputs, &unmatched, &present),
-                true => Error::no_sound_match(&unmatched, &only_left_out, &present, left_out),
+            let present = self.all.matches.present();
+            return Err(match self.left_out {
+                None => Error::no_match(&inputs, &unmatched, present),
+                Some(left_out) => Error::no_sound_match(&unmatched, &only_left_out, present, left_out.taken),
             });
         }
         let (done, outputs): (_, Vec<_>) = self.all.done.into_iter().map(|done| (done.extracted, done.output)).unzip();

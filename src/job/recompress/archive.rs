@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::super::rewrite::Rewriter;
 use super::Recompressed;
-use super::run::{MemberRewrite, Recompression, Rewritten, may_hold_bundles};
+use super::run::{Recompression, Rewritten, may_hold_bundles};
 use crate::bytes::len_u64;
 use crate::container::archive::{Archive, is_debian_package};
 use crate::container::magic::Magic;
@@ -45,7 +45,7 @@ pub(super) fn rewrite(
         run.span.tell(0, 1, observer);
         let place = place.join(Step::Member(member.name.to_vec()));
         let old = Input::spool(Path::new(""), content.reader()).with_path(data.path())?;
-        let MemberRewrite { new, result: of_member, is_emptied } = run.rewrite_member(&old, &place, observer)?;
+        let (new, of_member) = run.rewrite_member(&old, &place, observer)?;
         let fits = |new: &Input| new.len() < old.len() || run.must_change(of_member.dropped);
         let is_same = new.is_none();
         let Some(new) = new.filter(fits) else {
@@ -53,11 +53,10 @@ pub(super) fn rewrite(
             continue;
         };
         result.add(&of_member);
-        result.emptied += usize::from(is_emptied);
         is_changed = true;
         to.copy_until(range.start)?;
         let header = archive.header_for(&member, content, new.len())?;
-        let len = len_u64(&header).saturating_add(new.len());
+        let len = len_u64(&header) + new.len();
         let padding = if len.is_multiple_of(2) { "" } else { "\n" };
         to.write(&[Piece::Bytes(header), Piece::Input(new.as_slice()), Piece::Bytes(padding.into())])?;
         to.skip_until(range.end);
@@ -66,12 +65,12 @@ pub(super) fn rewrite(
     result.holes = 0;
     result.note_len(data.len(), to.moved(data.len()));
     if result.bundles == 0 {
-        return Ok(Rewritten { output: to.output, result, is_emptied: false });
+        return Ok((to.output, result));
     }
     let index = if is_changed { archive.index_with(|old| to.moved(old))? } else { Vec::new() };
     let (mut output, _) = to.finish()?;
     for (start, offsets) in index {
         output.writer()?.fill_in(start, &offsets)?;
     }
-    Ok(Rewritten { output, result, is_emptied: false })
+    Ok((output, result))
 }

@@ -6,7 +6,7 @@ use super::super::rewrite::Rewriter;
 use super::super::share::check_size;
 use super::Recompressed;
 use super::choice::Chosen;
-use super::form::{BundleForm, ChosenForm, Plain, contents, ensure_it_ends, first_aligned_as, member};
+use super::form::{BundleForm, Plain, contents, ensure_it_ends, first_aligned_as, member};
 use super::run::{Recompression, Rewritten};
 use super::span::scaled;
 use crate::bytes::tail;
@@ -26,35 +26,51 @@ use crate::scan::{BundleReader, Format, Wide, bundle_sections};
 
 /// The state of a file that is being rewritten.
 pub(super) struct FileRewrite<'r, 'j> {
-    pub(super) run: &'r mut Recompression<'j>,
-    pub(super) data: Slice<'r>,
+    run: &'r mut Recompression<'j>,
+    data: Slice<'r>,
     pub(super) to: Rewriter<'r>,
     /// The numbers of this file.
-    pub(super) result: Recompressed,
+    result: Recompressed,
     /// The number of remaining code objects for devices.
-    pub(super) left: usize,
+    left: usize,
 }
 
 /// Where each bundle of a row was and is now, counted from the start of the row.
 pub(super) type Moved = Vec<(Range<u64>, Range<u64>)>;
 
-impl FileRewrite<'_, '_> {
+impl Recompression<'_> {
+    /// The bundles that some data begins with.
+    pub(super) fn bundles_in<'d>(&self, data: Slice<'d>, inflate: Inflate) -> Bundles<'d> {
+        let container: &dyn Container = match Magic::identify(data.bytes()) {
+            Magic::FatBinary => &Fatbin,
+            Magic::OffloadBinary => BundleReader::PACKAGER.container,
+            _ => &Wide,
+        };
+        Bundles::new(data, container, inflate).with_limits(self.job.limits)
+    }
+}
+
+impl<'r, 'j> FileRewrite<'r, 'j> {
+    pub(super) fn new(run: &'r mut Recompression<'j>, data: Slice<'r>, to: Rewriter<'r>) -> Self {
+        Self { run, data, to, result: Recompressed::default(), left: 0 }
+    }
+
     /// Rewrites bundles in a row, which move together.
     pub(super) fn sequence(&mut self, row: Slice<'_>, observer: &mut Observer<'_>) -> Result<Moved> {
         let (mut moved, start) = (Vec::new(), self.to.written());
-        let mut bundles = Bundles::new(row, container_of(row), Inflate::Whole).with_limits(self.run.job.limits);
+        let mut bundles = self.run.bundles_in(row, Inflate::Whole);
         while let Some(bundle) = bundles.next().transpose()? {
             if is_fat_object(self.data, &bundle)? {
                 break;
             }
-            let (old, position) = (bundle.range()?, self.to.written().saturating_sub(start));
+            let (old, position) = (bundle.range()?, self.to.written() - start);
             let old = old.start.saturating_sub(row.offset())..old.end.saturating_sub(row.offset());
             let new =
                 if is_offload_binary(self.data, &bundle) { position } else { first_aligned_as(old.start, position) };
-            self.to.write(&[Piece::Zeros(new.saturating_sub(position))])?;
+            self.to.write(&[Piece::Zeros(new - position)])?;
             self.to.skip_until(bundle.offset);
             self.bundle_or_refusal(&bundle, None, observer)?;
-            moved.push((old, new..self.to.written().saturating_sub(start)));
+            moved.push((old, new..self.to.written() - start));
         }
         Ok(moved)
     }
@@ -68,9 +84,8 @@ impl FileRewrite<'_, '_> {
             return Err(self.signed(&signature));
         }
         for section in sections {
-            let end = section.offset().saturating_add(section.len());
-            let mut bundles =
-                Bundles::new(section, container_of(section), Inflate::Whole).with_limits(self.run.job.limits);
+            let end = section.end();
+            let mut bundles = self.run.bundles_in(section, Inflate::Whole);
             let mut next = bundles.next().transpose()?;
             while let Some(bundle) = next {
                 if is_fat_object(self.data, &bundle)? {
@@ -118,8 +133,7 @@ impl FileRewrite<'_, '_> {
         self.run.take_bundle(self.data, bundle)?;
         let new = self.run.replacing.as_ref().map(|replacing| (replacing.index, replacing.content));
         if self.run.replacing.as_ref().is_some_and(|replacing| replacing.bundle != bundle.offset) {
-            self.to.write(&[Piece::Input(self.data.claimed(&bundle.range()?)?)])?;
-            return self.count(bundle, bundle.stored_len()?, false, room);
+            return self.put(bundle, BundleForm::AsItWas, room);
         }
         if Magic::identify(bundle.beginning()) == Magic::FatBinary {
             self.note_replaced(false);
@@ -136,18 +150,16 @@ impl FileRewrite<'_, '_> {
         }
         let members = contents.as_ref().map(|contents| contents.iter().map(member).collect::<Vec<_>>());
         let plain = Plain::of(path, bundle, members.as_deref())?;
-        let chosen = match new {
+        let form = match new {
             Some(_) => self.keep_form(bundle, &plain, room, observer)?,
             None => self.choose(bundle, &plain, observer)?,
         };
-        let is_now_compressed = bundle.compressed.is_none() && chosen.form == BundleForm::Compressed;
+        let is_now_compressed = bundle.compressed.is_none() && matches!(form, BundleForm::Written(_));
         self.note_replaced(is_now_compressed);
         let is_for_hip = bundle.entries.iter().filter_map(Entry::entry_id).any(|id| id.kind().is_hip());
         self.result.packed += usize::from(is_now_compressed && is_for_hip);
-        ensure_it_ends(self.data, bundle, &plain, &chosen.form)?;
-        self.ensure_room("bundle", bundle, chosen.len, room)?;
-        self.write_form(bundle, &plain, &chosen)?;
-        self.count(bundle, chosen.len, chosen.would_grow, room)
+        ensure_it_ends(self.data, bundle, &plain, &form)?;
+        self.put(bundle, form, room)
     }
 
     /// Notes that the code object that is replaced was found, and whether its bundle is compressed because of that.
@@ -160,9 +172,8 @@ impl FileRewrite<'_, '_> {
     /// Rewrites a fatbin, into `room` bytes if it must stay at its offset. One code object may be `new`: its index, and
     /// its other content.
     fn fatbin(&mut self, bundle: &Bundle<'_>, new: Option<(usize, Slice<'_>)>, room: Option<u64>) -> Result<()> {
-        let (path, before) = (self.data.path(), bundle.stored_len()?);
         if let Some(fault) = bundle.faults.first() {
-            return Err(Error::malformed(path, fault.clone()));
+            return Err(Error::malformed(self.data.path(), fault.clone()));
         }
         let kept = if new.is_some() { None } else { self.kept(bundle)? };
         let keeps = |index: usize| kept.as_ref().is_none_or(|kept| kept.binary_search(&index).is_ok());
@@ -175,27 +186,19 @@ impl FileRewrite<'_, '_> {
         };
         let data = self.data.claimed(&bundle.range()?)?;
         let len = fatbin::rewrite(data, keeps, packing, self.run.job.limits.inflated, &mut self.to.output.writer()?)?;
-        self.ensure_room("fatbin", bundle, len, room)?;
-        self.to.count(len)?;
-        let is_same = kept.is_none() && len == before && !bundle.entries.is_empty();
-        let would_grow = is_same && packing != Packing::Plain;
-        self.count(bundle, len, would_grow, room)
+        let is_same = kept.is_none() && len == bundle.stored_len()? && !bundle.entries.is_empty();
+        self.result.unchanged += usize::from(is_same && packing != Packing::Plain);
+        self.put(bundle, BundleForm::Written(len), room)
     }
 
     /// Rewrites an offload binary, from which images may be removed. Without images nothing is left of it.
     fn offload_binary(&mut self, bundle: &Bundle<'_>, room: Option<u64>) -> Result<()> {
         // The images of a SYCLBIN file are parts of one another.
-        let is_one = bundle
-            .entries
-            .iter()
-            .filter_map(|entry| entry.image.as_ref())
-            .any(|info| info.image_kind == ImageKind::SyclBin);
+        let mut infos = bundle.entries.iter().filter_map(|entry| entry.image.as_ref());
+        let is_one = infos.any(|info| info.image_kind == ImageKind::SyclBin);
         let kept = if is_one { None } else { self.kept(bundle)? };
         self.result.uncompressed += usize::from(bundle.compressed.is_none());
-        let Some(kept) = kept else {
-            self.to.write(&[Piece::Input(self.data.claimed(&bundle.range()?)?)])?;
-            return self.count(bundle, bundle.stored_len()?, false, room);
-        };
+        let Some(kept) = kept else { return self.put(bundle, BundleForm::AsItWas, room) };
         check_size(self.data.path(), bundle, kept.iter().copied())?;
         let contents = kept.iter().map(|&index| bundle.content(index)).collect::<Result<Vec<_>>>()?;
         let infos = kept.iter().map(|&index| bundle.entries.get(index)?.image.as_deref().cloned());
@@ -204,66 +207,57 @@ impl FileRewrite<'_, '_> {
             .map(|(info, content)| NewImage { info: info.unwrap_or_default(), content: content.as_slice() });
         let version = if bundle.compressed.is_some() { Version::V3 } else { Version::V2 };
         let pieces = offload_binary::plan(version, &images.collect::<Vec<_>>())?;
-        self.to.write(&pieces)?;
-        self.count(bundle, total_len(&pieces)?, false, room)
+        self.put(bundle, BundleForm::New(&pieces), room)
     }
 
-    /// Fails if a bundle that must stay at its offset needs more than `room` bytes.
-    fn ensure_room(&self, what: &str, bundle: &Bundle<'_>, needed: u64, room: Option<u64>) -> Result<()> {
-        let Some(room) = room.filter(|&room| needed > room) else { return Ok(()) };
-        let offset = bundle.offset;
-        let reason = format!("the {what} at offset {offset} needs {needed} bytes, but has room for only {room}");
-        let error = Error::refused(ErrorKind::Limit, self.data.path(), offset, reason);
-        let is_stuck = Magic::identify(self.data.bytes()) == Magic::Pe && !pe::may_close(self.data.bytes());
-        let hint = "other data follows the sections of this PE file, so that nothing moves: recompress it before that data is added";
-        Err(if is_stuck { error.with_hint(hint) } else { error })
-    }
-
-    /// Chooses the form of a bundle.
-    fn choose(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, observer: &mut Observer<'_>) -> Result<ChosenForm> {
-        let kept = (!plain.is_changed).then_some((BundleForm::AsItWas, bundle.stored_len()?));
-        let plain_len = total_len(&plain.pieces)?;
+    /// Chooses the smallest form of a bundle: of several, the first of those that [`Recompress`](super::Recompress)
+    /// lists.
+    fn choose<'p>(
+        &mut self,
+        bundle: &Bundle<'_>,
+        plain: &'p Plain<'p>,
+        observer: &mut Observer<'_>,
+    ) -> Result<BundleForm<'p>> {
+        let as_plain = BundleForm::New(&plain.pieces);
         let Some(compression) = &self.run.job.compression else {
-            let kept = kept.filter(|_| bundle.compressed.is_none());
-            let (form, len) = kept.unwrap_or((BundleForm::Plain, plain_len));
-            return Ok(ChosenForm { form, len, would_grow: false });
+            let is_kept = !plain.is_changed && bundle.compressed.is_none();
+            return Ok(if is_kept { BundleForm::AsItWas } else { as_plain });
         };
         let deflated_len = self.deflate(bundle, plain, compression, observer)?;
         let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
-        let forms = [
-            kept,
-            Some((BundleForm::Compressed, deflated_len)),
-            may_be_plain.then_some((BundleForm::Plain, plain_len)),
-        ];
-        let smallest = forms.into_iter().flatten().min_by_key(|(_, len)| *len);
-        let (form, len) = smallest.unwrap_or((BundleForm::Compressed, deflated_len));
-        let would_grow = form == BundleForm::AsItWas && deflated_len > len;
-        if form != BundleForm::Compressed {
-            self.to.take_back()?;
+        let plain_len = if may_be_plain { total_len(&plain.pieces)? } else { u64::MAX };
+        let old_len = if plain.is_changed { u64::MAX } else { bundle.stored_len()? };
+        let least = old_len.min(deflated_len).min(plain_len);
+        if least == deflated_len && least != old_len {
+            return Ok(BundleForm::Written(deflated_len));
         }
-        Ok(ChosenForm { form, len, would_grow })
+        self.to.take_back()?;
+        if least != old_len {
+            return Ok(as_plain);
+        }
+        self.result.unchanged += usize::from(deflated_len > old_len);
+        Ok(BundleForm::AsItWas)
     }
 
     /// The form that a bundle had, or the other one if that does not fit.
-    fn keep_form(
+    fn keep_form<'p>(
         &mut self,
         bundle: &Bundle<'_>,
-        plain: &Plain<'_>,
+        plain: &'p Plain<'p>,
         room: Option<u64>,
         observer: &mut Observer<'_>,
-    ) -> Result<ChosenForm> {
+    ) -> Result<BundleForm<'p>> {
         let fits = |len: u64| room.is_none_or(|room| len <= room);
-        let plain_len = total_len(&plain.pieces)?;
-        let as_plain = ChosenForm { form: BundleForm::Plain, len: plain_len, would_grow: false };
-        if bundle.compressed.is_none() && fits(plain_len) {
-            return Ok(as_plain);
+        let is_plain_fit = fits(total_len(&plain.pieces)?);
+        if bundle.compressed.is_none() && is_plain_fit {
+            return Ok(BundleForm::New(&plain.pieces));
         }
         let len = self.deflate(bundle, plain, &self.run.job.compression.unwrap_or_default(), observer)?;
-        if !fits(len) && fits(plain_len) && !plain.is_text && !plain.has_tail {
+        if !fits(len) && is_plain_fit && !plain.is_text && !plain.has_tail {
             self.to.take_back()?;
-            return Ok(as_plain);
+            return Ok(BundleForm::New(&plain.pieces));
         }
-        Ok(ChosenForm { form: BundleForm::Compressed, len, would_grow: false })
+        Ok(BundleForm::Written(len))
     }
 
     /// Compresses a bundle directly into the output, where it stays if no other form is smaller. Returns its length in
@@ -284,30 +278,47 @@ impl FileRewrite<'_, '_> {
         deflation.recorded.total.ok_or_else(|| Error::internal("a new compressed bundle has no length"))
     }
 
-    fn write_form(&mut self, bundle: &Bundle<'_>, plain: &Plain<'_>, chosen: &ChosenForm) -> Result<()> {
-        match chosen.form {
-            BundleForm::AsItWas => self.to.write(&[Piece::Input(self.data.claimed(&bundle.range()?)?)]),
-            BundleForm::Plain => self.to.write(&plain.pieces),
-            BundleForm::Compressed => self.to.count(chosen.len),
+    /// Writes a bundle in a form, and leaves the part of its room that it does not need.
+    fn put(&mut self, bundle: &Bundle<'_>, form: BundleForm<'_>, room: Option<u64>) -> Result<()> {
+        let (old, before) = (bundle.range()?, bundle.stored_len()?);
+        let after = match form {
+            BundleForm::AsItWas => before,
+            BundleForm::New(pieces) => total_len(pieces)?,
+            BundleForm::Written(len) => len,
+        };
+        if let Some(room) = room.filter(|room| after > *room) {
+            return Err(self.no_room(bundle, after, room));
         }
+        match form {
+            BundleForm::AsItWas => self.to.write(&[Piece::Input(self.data.claimed(&old)?)])?,
+            BundleForm::New(pieces) => self.to.write(pieces)?,
+            BundleForm::Written(len) => self.to.count(len)?,
+        }
+        self.result.bundles += 1;
+        self.result.before += before;
+        self.result.after += after;
+        let end = match room {
+            None => old.end,
+            Some(room) => {
+                let hole = room - after;
+                self.result.holes += hole.min(before.saturating_sub(after));
+                self.to.leave_room(hole)?;
+                old.start.saturating_add(room)
+            }
+        };
+        self.to.skip_until(end);
+        Ok(())
     }
 
-    /// Counts a bundle that was written with `after` bytes, and leaves the part of its room that it does not need.
-    fn count(&mut self, bundle: &Bundle<'_>, after: u64, would_grow: bool, room: Option<u64>) -> Result<()> {
-        let (result, before) = (&mut self.result, bundle.stored_len()?);
-        result.bundles += 1;
-        result.unchanged += usize::from(would_grow);
-        result.before += before;
-        result.after += after;
-        let Some(room) = room else {
-            self.to.skip_until(bundle.range()?.end);
-            return Ok(());
-        };
-        let hole = room.checked_sub(after).ok_or_else(|| Error::internal("a bundle is larger than its room"))?;
-        result.holes += hole.min(before.saturating_sub(after));
-        self.to.leave_room(hole)?;
-        self.to.skip_until(bundle.offset.saturating_add(room));
-        Ok(())
+    /// The error for a bundle that must stay at its offset and needs more than `room` bytes.
+    fn no_room(&self, bundle: &Bundle<'_>, needed: u64, room: u64) -> Error {
+        let offset = bundle.offset;
+        let what = if Magic::identify(bundle.beginning()) == Magic::FatBinary { "fatbin" } else { "bundle" };
+        let reason = format!("the {what} at offset {offset} needs {needed} bytes, but has room for only {room}");
+        let error = Error::refused(ErrorKind::Limit, self.data.path(), offset, reason);
+        let is_stuck = Magic::identify(self.data.bytes()) == Magic::Pe && !pe::may_close(self.data.bytes());
+        let hint = "other data follows the sections of this PE file, so that nothing moves: recompress it before that data is added";
+        if is_stuck { error.with_hint(hint) } else { error }
     }
 
     /// The indices of the code objects to keep; `None` if all are kept.
@@ -319,16 +330,17 @@ impl FileRewrite<'_, '_> {
         Ok((dropped > 0).then_some(kept))
     }
 
-    /// Whether all code objects for devices were removed.
-    pub(super) fn is_emptied(&self) -> bool {
-        self.result.dropped > 0 && self.left == 0
+    /// What was written, and the numbers of the file, which is emptied if all code objects for devices were removed.
+    pub(super) fn into_parts(self) -> (Rewriter<'r>, Recompressed) {
+        let emptied = usize::from(self.result.dropped > 0 && self.left == 0);
+        (self.to, Recompressed { emptied, ..self.result })
     }
 
     /// Ends the file.
     pub(super) fn finish(self) -> Result<(Rewritten, Vec<Range<u64>>)> {
-        let is_emptied = self.is_emptied();
-        let (output, holes) = if self.result.bundles > 0 { self.to.finish()? } else { (self.to.output, Vec::new()) };
-        Ok((Rewritten { output, result: self.result, is_emptied }, holes))
+        let (to, result) = self.into_parts();
+        let (output, holes) = if result.bundles > 0 { to.finish()? } else { (to.output, Vec::new()) };
+        Ok(((output, result), holes))
     }
 }
 
@@ -341,13 +353,4 @@ pub(super) fn is_fat_object(data: Slice<'_>, bundle: &Bundle<'_>) -> Result<bool
 
 fn is_offload_binary(data: Slice<'_>, bundle: &Bundle<'_>) -> bool {
     tail(data.bytes(), bundle.offset).is_some_and(|data| Magic::identify(data) == Magic::OffloadBinary)
-}
-
-/// The container of the bundles that data begins with.
-pub(super) fn container_of(data: Slice<'_>) -> &'static dyn Container {
-    match Magic::identify(data.bytes()) {
-        Magic::FatBinary => &Fatbin,
-        Magic::OffloadBinary => BundleReader::PACKAGER.container,
-        _ => &Wide,
-    }
 }

@@ -4,18 +4,17 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 use super::{Recompress, Recompressed};
+use crate::bytes::add;
 use crate::code::ContentKind;
-use crate::container::Entry;
-use crate::container::fatbin::CudaKind;
+use crate::container::Limits;
 use crate::container::packed::LastInflated;
 use crate::container::sequence::{Bundle, Content};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Input;
-use crate::job::present::Present;
 use crate::job::share::check_size;
-use crate::job::unmatched::{Matched, Wanted};
+use crate::job::unmatched::{Matches, Wanted};
 use crate::runtime::{Code, Device};
-use crate::scan::{CodeObjectRef, Finding, Format, KnownId, Pattern, Scan};
+use crate::scan::{CodeObjectRef, EntryFacts, Finding, Format, Found, KnownId, Pattern, Place, Scan};
 
 pub(super) const NOTHING_LEFT: &str = "no device code would be left";
 
@@ -53,14 +52,13 @@ pub(super) struct Chosen {
 pub(super) struct Choice<'j> {
     job: &'j Recompress,
     /// The parts of `keep` that have matched.
-    matched: Matched,
+    matches: Matches,
     /// The GPUs of `keep_for`.
     kept_for: Vec<Device>,
     /// Those that could take something, by their indices.
     served: BTreeSet<usize>,
     /// Whether `drop` matched anything.
     drops: bool,
-    present: Present,
     /// The number of code objects for devices that are kept.
     left: usize,
     /// The GPUs that `keep` names.
@@ -88,11 +86,10 @@ impl<'j> Choice<'j> {
         let named = job.keep.iter().flat_map(|keep| &keep.targets).map(Pattern::as_str);
         Self {
             job,
-            matched: Matched::default(),
+            matches: Matches::default(),
             kept_for: job.keep_for.iter().map(Device::gpus).collect(),
             served: BTreeSet::new(),
             drops: false,
-            present: Present::default(),
             left: 0,
             named: named.filter_map(|name| Device::parse(name).ok()).collect(),
             missed: BTreeMap::new(),
@@ -107,12 +104,12 @@ impl<'j> Choice<'j> {
         if self.job.keep_kernels.is_some() {
             check_size(path, bundle, 0..bundle.entries.len())?;
         }
-        let mut last = LastInflated::default();
-        let candidates: Vec<Considered> =
-            (0..bundle.entries.len()).map(|index| Considered::of(bundle, index)).collect();
+        let (place, facts, mut last) = (Place::of_file(path), EntryFacts::default(), LastInflated::default());
+        let found = Found { place: &place, format: Format::Bundle, index: 0, bundle, facts: &facts, space_end: 0 };
         let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0 }, Vec::new());
         let (mut launched, mut unlaunched) = (BTreeSet::new(), BTreeSet::new());
-        for (index, candidate) in candidates.into_iter().enumerate() {
+        for code_object in found.code_objects() {
+            let (index, candidate) = (code_object.index(), Considered::of(&code_object));
             let is_dropped = self.is_dropped(&candidate.id);
             let is_wanted = self.keeps(&candidate) && !is_dropped;
             let is_kept =
@@ -125,7 +122,7 @@ impl<'j> Choice<'j> {
                 chosen.kept.push(index);
             } else {
                 let removed = self.removed.entry(candidate.id.target().unwrap_or_default()).or_default();
-                removed.add(bundle.entries.get(index).map_or(0, Entry::size));
+                removed.add(code_object.size());
             }
             let is_found = !is_dropped && !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
             codes.extend(candidate.code.filter(|_| is_found).map(|code| (index, code)));
@@ -146,9 +143,9 @@ impl<'j> Choice<'j> {
     fn keeps(&mut self, candidate: &Considered) -> bool {
         let Recompress { keep, drop, .. } = self.job;
         let Considered { id, content, code } = candidate;
-        self.present.note_code(id, keep.iter().chain(drop));
+        self.matches.note(id, keep.iter().chain(drop));
         let is_ptx = *content == Some(ContentKind::Ptx);
-        let is_selected = keep.as_ref().is_none_or(|keep| self.matched.takes(Wanted::of(keep), id, None) || is_ptx);
+        let is_selected = keep.as_ref().is_none_or(|keep| self.matches.takes_for(Wanted::of(keep), id, None) || is_ptx);
         id.is_host() || is_selected && self.may_be_taken(code.as_ref())
     }
 
@@ -173,10 +170,7 @@ impl<'j> Choice<'j> {
 
     /// Whether code that lies elsewhere would have been removed from a bundle.
     fn removes(&mut self, code_object: &CodeObjectRef<'_>) -> bool {
-        let id = code_object.known_id();
-        let content = code_object.kind();
-        let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
-        let candidate = Considered { id, content, code };
+        let candidate = Considered::of(code_object);
         let (is_kept, is_dropped) = (self.keeps(&candidate), self.is_dropped(&candidate.id));
         !is_kept || is_dropped
     }
@@ -221,7 +215,7 @@ impl<'j> Choice<'j> {
     /// The parts of the job that have matched nothing.
     fn unmatched(&self) -> Vec<String> {
         let Recompress { keep, drop, keep_for, .. } = self.job;
-        let keeping = keep.as_ref().map(|keep| self.matched.unmatched(Wanted::of(keep), &HashSet::new()).0);
+        let keeping = keep.as_ref().map(|keep| self.matches.unmatched(Wanted::of(keep), None).0);
         let mut unmatched = keeping.unwrap_or_default();
         let unserved = (0..).zip(keep_for).filter(|(index, _)| !self.served.contains(index));
         unmatched.extend(unserved.map(|(_, device)| format!("'{device}'")));
@@ -233,19 +227,15 @@ impl<'j> Choice<'j> {
     /// The error for parts of the job that have matched nothing that is rewritten: they match nothing in the file, or
     /// else code that stays as it is, which has a place.
     fn mismatch(mut self, unmatched: &[String], input: &Input) -> Error {
-        let present = std::mem::take(&mut self.present).into_shown();
+        let present = self.matches.present().to_vec();
         let (mut open, mut places) = (unmatched.len(), BTreeSet::new());
-        let searched = Scan { limits: self.job.limits, ..Scan::default() }.run(input, &mut |finding| {
-            let Finding::Bundle(found) = finding else { return Ok(()) };
-            for code_object in found.code_objects() {
-                self.removes(&code_object);
-                let left = self.unmatched().len();
-                if left < open {
-                    places.insert(found.place.to_string());
-                }
-                open = left;
+        let searched = each_code_object(self.job.limits, input, &mut |code_object| {
+            self.removes(code_object);
+            let left = self.unmatched().len();
+            if left < open {
+                places.insert(code_object.found.place.to_string());
             }
-            Ok(())
+            open = left;
         });
         let nowhere = self.unmatched();
         if searched.is_err() || !nowhere.is_empty() {
@@ -265,33 +255,33 @@ impl<'j> Choice<'j> {
 /// The code in a file that was written which would have been removed from bundles, by its place.
 pub(super) fn left(job: &Recompress, written: &Input) -> Result<BTreeMap<String, Removed>> {
     let (mut choice, mut left) = (Choice::new(job), BTreeMap::<String, Removed>::new());
-    Scan { limits: job.limits, ..Scan::default() }.run(written, &mut |finding| {
-        let Finding::Bundle(found) = finding else { return Ok(()) };
-        for code_object in found.code_objects().filter(|code_object| choice.removes(code_object)) {
-            left.entry(found.place.to_string()).or_default().add(code_object.size());
+    each_code_object(job.limits, written, &mut |code_object| {
+        if choice.removes(code_object) {
+            left.entry(code_object.found.place.to_string()).or_default().add(code_object.size());
         }
-        Ok(())
     })?;
     Ok(left)
 }
 
+fn each_code_object(limits: Limits, input: &Input, each: &mut dyn FnMut(&CodeObjectRef<'_>)) -> Result<()> {
+    Scan { limits, ..Scan::default() }.run(input, &mut |finding| {
+        if let Finding::Bundle(found) = finding {
+            found.code_objects().for_each(|code_object| each(&code_object));
+        }
+        Ok(())
+    })
+}
+
 impl Removed {
     fn add(&mut self, size: u64) {
-        self.code_objects = self.code_objects.saturating_add(1);
-        self.size = self.size.saturating_add(size);
+        self.code_objects += 1;
+        add(&mut self.size, size);
     }
 }
 
 impl Considered {
-    fn of(bundle: &Bundle<'_>, index: usize) -> Self {
-        let entry = bundle.entries.get(index);
-        let id = KnownId::of(entry.map_or(&[], |entry| &entry.id), Format::Bundle);
-        let content = match entry.and_then(|entry| entry.cuda.as_ref()).map(|image| image.kind) {
-            Some(CudaKind::Ptx) => Some(ContentKind::Ptx),
-            Some(CudaKind::LtoIr) => Some(ContentKind::LtoIr),
-            Some(CudaKind::Cubin | CudaKind::Other(_)) => None,
-            None => bundle.head(index, ContentKind::HEAD_LEN).map(ContentKind::of),
-        };
+    fn of(code_object: &CodeObjectRef<'_>) -> Self {
+        let (id, content) = (code_object.known_id(), code_object.kind());
         let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
         Self { id, content, code }
     }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::super::digest::are_equal;
 use super::super::rewrite::{Rewriter, changed, changed_len};
-use super::bundles::{FileRewrite, container_of, is_fat_object};
-use super::run::{MemberRewrite, Recompression, Rewritten, is_program};
+use super::bundles::{FileRewrite, is_fat_object};
+use super::run::{Recompression, Rewritten, is_program};
 use super::{Recompressed, archive, object, unsupported, wheel};
 use crate::bytes::len_of;
 use crate::container::archive::is_debian_package;
@@ -13,7 +13,7 @@ use crate::container::host::elf::Header;
 use crate::container::host::gaps::{elf, pe};
 use crate::container::host::relocatable::Relocatable;
 use crate::container::magic::Magic;
-use crate::container::sequence::{Bundles, Inflate};
+use crate::container::sequence::Inflate;
 use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::event::Observer;
 use crate::io::input::{Input, Slice};
@@ -33,29 +33,28 @@ impl Recompression<'_> {
             // The sections of a program stay where they are, and so does a zip file after it.
             magic if !is_program(magic) && is_zip(data) => Err(zip_after_other_data(data)),
             _ => {
-                let Rewritten { output, result, .. } =
-                    self.rewrite(data, &Place::of_file(data.path()), output, observer)?;
+                let (output, result) = self.rewrite(data, &Place::of_file(data.path()), output, observer)?;
                 self.result.add(&result);
                 Ok(output)
             }
         }
     }
 
-    /// Rewrites a member of an archive or a zip file, at a place.
+    /// Rewrites a member of an archive or a zip file, at a place. Returns its new contents, unless it is unchanged.
     pub(super) fn rewrite_member(
         &mut self,
         old: &Input,
         place: &Place,
         observer: &mut Observer<'_>,
-    ) -> Result<MemberRewrite> {
+    ) -> Result<(Option<Input>, Recompressed)> {
         let refused = self.refusals.listed.len();
         let rewritten = self.rewrite(old.as_slice(), place, Output::aside()?, observer);
         self.refusals.place(refused, place);
-        let Rewritten { output, result, is_emptied } = rewritten.map_err(|error| error.at(place))?;
+        let (output, result) = rewritten.map_err(|error| error.at(place))?;
         let new = if result.bundles > 0 { Some(output.into_input(old.path())?) } else { None };
         let is_same = new.as_ref().map(|new| are_equal(new.as_slice(), old.as_slice()).with_path(old.path()));
         let new = if is_same.transpose()? == Some(true) { None } else { new };
-        Ok(MemberRewrite { new, result, is_emptied })
+        Ok((new, result))
     }
 
     /// Rewrites a file at a place, from its first byte on, to `output`.
@@ -138,8 +137,7 @@ impl Recompression<'_> {
     /// The ends of sections that hold nothing but bundles, and zeros after them.
     fn ends_of_rows(&self, data: Slice<'_>) -> Result<Vec<u64>> {
         let is_row = |section: &Slice<'_>| {
-            let bundles = Bundles::new(*section, container_of(*section), Inflate::Headers);
-            let mut bundles = bundles.with_limits(self.job.limits);
+            let mut bundles = self.bundles_in(*section, Inflate::Headers);
             let is_rewritten = |bundle| matches!(is_fat_object(data, &bundle), Ok(false));
             let mut is_row = false;
             for bundle in bundles.by_ref() {
@@ -166,25 +164,23 @@ impl Recompression<'_> {
     ) -> Result<Rewritten> {
         let opened = aside(data, open(data.bytes()))?;
         let old = opened.as_ref().map_or(data, Input::as_slice);
-        let (mut rewritten, holes) = self.rewrite_at_offsets(old, Output::aside()?, observer)?;
-        if rewritten.result.bundles == 0 {
-            return Ok(Rewritten { output, ..rewritten });
+        let ((made, mut result), holes) = self.rewrite_at_offsets(old, Output::aside()?, observer)?;
+        if result.bundles == 0 {
+            return Ok((output, result));
         }
-        let made = rewritten.output.into_input(data.path())?;
+        let made = made.into_input(data.path())?;
         let changes = close(made.as_slice(), &holes)?;
         let is_closed =
             |hole: &&Range<u64>| changes.iter().any(|(old, new)| new.is_empty() && hole.contains(&old.start));
         let closed = holes.iter().filter(is_closed).map(len_of).fold(0, u64::saturating_add);
-        rewritten.result.holes = rewritten.result.holes.saturating_sub(closed);
+        result.holes = result.holes.saturating_sub(closed);
         let len = changed_len(made.as_slice(), &changes);
-        let may_be_same = opened.is_none() && len == data.len() && rewritten.result.before == rewritten.result.after;
+        let may_be_same = opened.is_none() && len == data.len() && result.before == result.after;
         if may_be_same && are_equal(made.as_slice(), data).with_path(data.path())? {
-            rewritten.output = changed(signed, &[], output)?;
-            return Ok(rewritten);
+            return Ok((changed(signed, &[], output)?, result));
         }
-        rewritten.result.note_len(signed.len(), len);
-        rewritten.output = changed(made.as_slice(), &changes, output)?;
-        Ok(rewritten)
+        result.note_len(signed.len(), len);
+        Ok((changed(made.as_slice(), &changes, output)?, result))
     }
 
     /// Rewrites a file. In a program, all that follows a bundle stays at its offset, behind a hole. Returns the holes
@@ -195,8 +191,7 @@ impl Recompression<'_> {
         output: Output,
         observer: &mut Observer<'_>,
     ) -> Result<(Rewritten, Vec<Range<u64>>)> {
-        let to = Rewriter::new(data, output);
-        let mut work = FileRewrite { run: self, data, to, result: Recompressed::default(), left: 0 };
+        let mut work = FileRewrite::new(self, data, Rewriter::new(data, output));
         match Magic::identify(data.bytes()) {
             magic if is_program(magic) => work.program(observer)?,
             // `package --compress` writes these again.

@@ -31,10 +31,7 @@ impl<'p> Plain<'p> {
         let whole = bundle.whole().ok_or_else(|| Error::internal("the bundle is not inflated"))?;
         let text = Text::of(bundle.beginning());
         if members.is_some() && text.is_some_and(|text| text.len_of(&bundle.entries) != whole.len()) {
-            let offset = bundle.offset;
-            let reason = "it has text between its entries";
-            let reason = format!("cannot drop entries of the text bundle at offset {offset}: {reason}");
-            return Err(Error::refused(ErrorKind::Unsupported, path, offset, reason));
+            return Err(cannot_drop(path, bundle, "text bundle", "it has text between its entries"));
         }
         // A text bundle without entries would not be a bundle.
         let text = text.filter(|_| members.is_none_or(|members| !members.is_empty()));
@@ -52,32 +49,27 @@ impl<'p> Plain<'p> {
 }
 
 /// The form in which a bundle is written.
-#[derive(PartialEq, Eq)]
-pub(super) enum BundleForm {
+pub(super) enum BundleForm<'p> {
     /// Its old bytes.
     AsItWas,
-    /// A plain bundle.
-    Plain,
-    /// Compressed; the output already has it.
-    Compressed,
-}
-
-/// The chosen form of a bundle.
-pub(super) struct ChosenForm {
-    pub(super) form: BundleForm,
-    /// Its length in bytes.
-    pub(super) len: u64,
-    /// Whether the bundle is unchanged because it would be larger otherwise.
-    pub(super) would_grow: bool,
+    /// A new one that is not compressed.
+    New(&'p [Piece<'p>]),
+    /// One that the output already has, with this length in bytes.
+    Written(u64),
 }
 
 /// Fails if the end of a text bundle would be lost: unless it is compressed, it ends only at the end of the file.
-pub(super) fn ensure_it_ends(data: Slice<'_>, bundle: &Bundle<'_>, plain: &Plain<'_>, form: &BundleForm) -> Result<()> {
+pub(super) fn ensure_it_ends(
+    data: Slice<'_>,
+    bundle: &Bundle<'_>,
+    plain: &Plain<'_>,
+    form: &BundleForm<'_>,
+) -> Result<()> {
     let is_last = bundle.range()?.end >= data.len();
     let next = match form {
-        BundleForm::Plain if bundle.compressed.is_none() => return Ok(()),
-        BundleForm::Plain if plain.has_tail => "the data that was compressed with it",
-        BundleForm::Plain if plain.is_text && !is_last => "the data after it",
+        BundleForm::New(_) if bundle.compressed.is_none() => return Ok(()),
+        BundleForm::New(_) if plain.has_tail => "the data that was compressed with it",
+        BundleForm::New(_) if plain.is_text && !is_last => "the data after it",
         _ => return Ok(()),
     };
     let offset = bundle.offset;
@@ -94,15 +86,16 @@ pub(super) fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) 
     check_size(path, bundle, kept.iter().copied())?;
     let content = |&index: &usize| {
         let id = bundle.entries.get(index).ok_or_else(|| Error::internal("no such entry"))?.id.clone();
-        let no_text = |_| {
-            let offset = bundle.offset;
-            let reason = "an entry ID is not valid UTF-8";
-            let reason = format!("cannot drop entries of the bundle at offset {offset}: {reason}");
-            Error::refused(ErrorKind::Unsupported, path, offset, reason)
-        };
+        let no_text = |_| cannot_drop(path, bundle, "bundle", "an entry ID is not valid UTF-8");
         Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))
     };
     kept.iter().map(content).collect()
+}
+
+fn cannot_drop(path: &Path, bundle: &Bundle<'_>, what: &str, reason: &str) -> Error {
+    let offset = bundle.offset;
+    let reason = format!("cannot drop entries of the {what} at offset {offset}: {reason}");
+    Error::refused(ErrorKind::Unsupported, path, offset, reason)
 }
 
 /// The first offset from `position` on with exactly the alignment of `offset`, so that the bundle can be moved back to

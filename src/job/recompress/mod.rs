@@ -214,9 +214,7 @@ impl Recompress {
         output::commit(vec![output])?;
         Ok(result)
     }
-}
 
-impl Recompress {
     /// Whether it may remove code objects.
     fn removes(&self) -> bool {
         self.keep.is_some() || !self.keep_for.is_empty() || self.keep_kernels.is_some() || self.drop.is_some()

@@ -28,7 +28,7 @@ pub(super) fn rewrite(
     observer: &mut Observer<'_>,
 ) -> Result<Rewritten> {
     let to = Rewriter::new(data, Output::aside()?);
-    let mut work = FileRewrite { run, data, to, result: Recompressed::default(), left: 0 };
+    let mut work = FileRewrite::new(run, data, to);
     let mut written = Vec::new();
     for section in sections {
         let old = section.offset()..section.end();
@@ -38,8 +38,7 @@ pub(super) fn rewrite(
         work.to.copy_until(old.end)?;
         written.push((old, start..work.to.written(), moved));
     }
-    let is_emptied = work.is_emptied();
-    let FileRewrite { to, mut result, .. } = work;
+    let (to, mut result) = work.into_parts();
     let made = to.output.into_input(data.path())?;
     let content = |(old, new, moved): (Range<u64>, Range<u64>, Moved)| {
         let (was, new) = (data.claimed(&old)?, made.as_slice().claimed(&new)?);
@@ -55,7 +54,7 @@ pub(super) fn rewrite(
         Error::refused(ErrorKind::Unsupported, data.path(), None, reason)
     })?;
     result.note_len(data.len(), changed_len(data, &changes));
-    Ok(Rewritten { output: changed(data, &changes, output)?, result, is_emptied })
+    Ok((changed(data, &changes, output)?, result))
 }
 
 /// The bundle of a fat object from which code may be removed; none of another file.
@@ -79,35 +78,32 @@ pub(super) fn rewrite_fat(
     output: Output,
 ) -> Result<Rewritten> {
     let Chosen { kept, devices } = run.choice.choose(data.path(), bundle)?;
-    let dropped = bundle.entries.len().saturating_sub(kept.len());
-    let contents = if dropped > 0 { contents(data.path(), bundle, &kept)? } else { Vec::new() };
-    let members: Vec<Member<'_>> = contents.iter().map(member).collect();
-    if dropped > 0 {
-        ensure_fat(data, &members)?;
+    let dropped = bundle.entries.len() - kept.len();
+    let mut result = Recompressed { bundles: 1, before: data.len(), after: data.len(), ..Recompressed::default() };
+    if dropped == 0 {
+        return Ok((changed(data, &[], output)?, result));
     }
-    let pieces = (dropped > 0).then(|| FatObject.plan(&members)).transpose()?;
-    let changes = pieces.map(|pieces| (0..data.len(), pieces));
-    let (before, after) = (data.len(), changed_len(data, changes.as_slice()));
-    let mut result = Recompressed { bundles: 1, dropped, before, after, ..Recompressed::default() };
-    result.note_len(before, after);
-    Ok(Rewritten {
-        output: changed(data, changes.as_slice(), output)?,
-        result,
-        is_emptied: dropped > 0 && devices == 0,
-    })
+    let contents = contents(data.path(), bundle, &kept)?;
+    let members: Vec<Member<'_>> = contents.iter().map(member).collect();
+    ensure_fat(data, &members)?;
+    let changes = [(0..data.len(), FatObject.plan(&members)?)];
+    (result.dropped, result.emptied) = (dropped, usize::from(devices == 0));
+    result.after = changed_len(data, &changes);
+    result.note_len(result.before, result.after);
+    Ok((changed(data, &changes, output)?, result))
 }
 
 /// Ensures that a fat object can be written of what is kept of one.
 fn ensure_fat(data: Slice<'_>, members: &[Member<'_>]) -> Result<()> {
-    let refused = |kind, reason| Err(Error::refused(kind, data.path(), None, reason));
-    match FatObject::host_of(members) {
+    let refused = |kind, reason| Error::refused(kind, data.path(), None, reason);
+    Err(match FatObject::host_of(members) {
         _ if members.is_empty() => refused(ErrorKind::NotFound, NOTHING_LEFT),
         None => refused(ErrorKind::Unsupported, "a fat object cannot lose its host code, which is the object itself"),
         Some(_) if !Objects::is_fat(members) => {
             let reason = "cannot remove code: a linker has merged several fat objects into it (ld -r)";
-            let refused: Result<()> = refused(ErrorKind::Unsupported, reason);
-            refused.map_err(|error| error.with_hint("remove the code from each fat object before they are merged"))
+            let hint = "remove the code from each fat object before they are merged";
+            refused(ErrorKind::Unsupported, reason).with_hint(hint)
         }
-        Some(_) => Ok(()),
-    }
+        Some(_) => return Ok(()),
+    })
 }

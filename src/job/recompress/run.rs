@@ -8,7 +8,7 @@ use crate::codec::Codec;
 use crate::container::magic::Magic;
 use crate::container::sequence::Bundle;
 use crate::error::{Error, Malformed, Result};
-use crate::io::input::{Input, Slice};
+use crate::io::input::Slice;
 use crate::io::output::Output;
 use crate::scan::Budget;
 
@@ -25,23 +25,8 @@ pub(super) struct Recompression<'j> {
     pub(super) span: Span,
 }
 
-/// A rewritten file.
-pub(super) struct Rewritten {
-    /// The file; incomplete if it holds no bundles.
-    pub(super) output: Output,
-    /// Its numbers.
-    pub(super) result: Recompressed,
-    /// Whether all code objects for devices were removed.
-    pub(super) is_emptied: bool,
-}
-
-/// A rewritten member.
-pub(super) struct MemberRewrite {
-    /// The new contents; none if it is unchanged.
-    pub(super) new: Option<Input>,
-    pub(super) result: Recompressed,
-    pub(super) is_emptied: bool,
-}
+/// A rewritten file, which is incomplete if it holds no bundles, and its numbers.
+pub(super) type Rewritten = (Output, Recompressed);
 
 impl<'j> Recompression<'j> {
     /// A recompression of a file of `len` bytes.

@@ -17,7 +17,7 @@ use super::super::rewrite::Rewriter;
 use super::RecompressedZip;
 use super::archive::is_archive;
 use super::record::{self, Sum};
-use super::run::{MemberRewrite, Recompression, may_hold_bundles};
+use super::run::{Recompression, may_hold_bundles};
 use super::span::Span;
 use crate::bytes::text;
 use crate::codec::{Method, StreamForm};
@@ -118,21 +118,14 @@ fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Option<WheelRec
     Ok(Some(WheelRecord { member, name, signature }))
 }
 
-/// New contents of a member.
-struct MemberChange {
-    /// The offset of the member in the output.
-    offset: u64,
-    contents: NewContents,
-}
-
 /// The state of a zip file that is being rewritten.
 struct ZipRewrite<'r, 'j, 'd> {
     run: &'r mut Recompression<'j>,
     data: Slice<'d>,
     layout: Layout<'d>,
     to: Rewriter<'d>,
-    /// By the start of the member.
-    changes: HashMap<u64, MemberChange>,
+    /// The offset in the output and the new contents of each member that changes, by its start.
+    changes: HashMap<u64, (u64, NewContents)>,
     result: RecompressedZip,
 }
 
@@ -154,7 +147,7 @@ impl ZipRewrite<'_, '_, '_> {
         self.charge(content).map_err(|error| error.at(&member.place))?;
         // The errors get their place here.
         let old = member.with_place(content.reader().and_then(|reader| Input::spool(Path::new(""), reader)))?;
-        let MemberRewrite { new, result, is_emptied } = self.run.rewrite_member(&old, &member.place, observer)?;
+        let (new, result) = self.run.rewrite_member(&old, &member.place, observer)?;
         let is_same = new.is_none();
         let packed = new.as_ref().map(|new| PackedChange::of(member.content.form, new.as_slice())).transpose()?;
         // A stored file with a hole in it has its old length, and compresses better with the whole zip file.
@@ -168,7 +161,6 @@ impl ZipRewrite<'_, '_, '_> {
         };
         self.run.result.add(&result);
         self.result.members += 1;
-        self.run.result.emptied += usize::from(is_emptied);
         self.replace(member, new.as_slice(), packed).map(Some)
     }
 
@@ -218,8 +210,7 @@ impl ZipRewrite<'_, '_, '_> {
     /// Writes a member with new contents.
     fn put(&mut self, member: &WheelMember<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
         let header = self.layout.local_header(&member.content, &packed.contents)?;
-        let change = MemberChange { offset: self.to.written(), contents: packed.contents };
-        self.changes.insert(member.content.start, change);
+        self.changes.insert(member.content.start, (self.to.written(), packed.contents));
         let stored = packed.bytes.as_ref().map_or(new, Input::as_slice);
         self.to.write(&[Piece::Bytes(header), Piece::Input(stored)])?;
         Ok(packed.sum)
@@ -260,11 +251,11 @@ impl ZipRewrite<'_, '_, '_> {
         let start = self.to.written();
         for member in &self.layout.members {
             let change = self.changes.get(&member.start);
-            let offset = change.map_or_else(|| self.to.moved(member.start), |change| change.offset);
-            let header = self.layout.listed_header(member, offset, change.map(|change| &change.contents))?;
+            let offset = change.map_or_else(|| self.to.moved(member.start), |(offset, _)| *offset);
+            let header = self.layout.listed_header(member, offset, change.map(|(_, contents)| contents))?;
             self.to.write(&[Piece::Bytes(header)])?;
         }
-        let end = self.layout.end(start, self.to.written().saturating_sub(start))?;
+        let end = self.layout.end(start, self.to.written() - start)?;
         self.to.write(&[Piece::Bytes(end)])
     }
 }

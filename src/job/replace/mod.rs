@@ -21,11 +21,10 @@ use crate::container::{Container, Limits, Part};
 use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::event::Observer;
 use crate::io::input::{Accept, Input, Slice, vouch_for};
-use crate::io::meter::{Meter, emit};
-use crate::io::output::{self, Output};
-use crate::io::piece::{Change, Piece};
+use crate::io::output::{self, Manner, Output};
+use crate::io::piece::{Change, Piece, emit};
 use crate::io::sys::{self, Stat};
-use crate::scan::{BundleInfo, CodeObject, CodeObjectRef, Format, Found, Scan, Step, Uri, bundle_sections, is_zip};
+use crate::scan::{BundleInfo, CodeObject, CodeObjectRef, Format, Scan, Step, Uri, bundle_sections, is_zip};
 use nature::Nature;
 use unchanged::Survey;
 
@@ -128,9 +127,7 @@ impl Replace {
         let file = open(self.uri.path(), Accept::Finite, self.limits.streamed)?;
         let new = open(&self.content, Accept::Finite, self.limits.streamed)?;
         let written = self.write(&file, &new, observer).and_then(|(made, replaced)| {
-            let mut output = Output::stage(&self.output)?;
-            emit(&[Piece::Input(made.as_slice())], &mut output, &mut Meter::silent())?;
-            Ok((output, replaced))
+            Ok((Output::holding(&self.output, Manner::Rewrite, made.as_slice())?, replaced))
         });
         let (mut output, replaced) = vouch_for([&file, &new], written)?;
         if Magic::identify(file.bytes()).is_elf() && file.mode().is_some_and(|mode| mode & 0o111 != 0) {
@@ -238,10 +235,10 @@ impl Replace {
         for deep in [false, true] {
             let scan = Scan { deep, limits: self.limits, ..Scan::default() };
             let mut target = None;
-            let survey = Survey::of(file, scan, &mut |code_object, found| {
+            let survey = Survey::of(file, scan, &mut |code_object| {
                 let is_it = self.uri.names(code_object, file)?;
                 if is_it && target.is_none() {
-                    target = ReplaceTarget::of(code_object, found, is_zip, file)?;
+                    target = ReplaceTarget::of(code_object, is_zip, file)?;
                 }
                 Ok(is_it)
             })?;
@@ -259,14 +256,15 @@ impl Replace {
 }
 
 impl ReplaceTarget {
-    fn of(code_object: &CodeObjectRef<'_>, found: &Found<'_>, is_zip: bool, file: &Input) -> Result<Option<Self>> {
-        let (place, info, entries) = (found.place, found.info()?, code_object.entries());
+    fn of(code_object: &CodeObjectRef<'_>, is_zip: bool, file: &Input) -> Result<Option<Self>> {
+        let found = code_object.found;
+        let (place, info, entries) = (found.place, found.info()?, &found.bundle.entries);
         let (bundle, index) = (&info.range, code_object.index());
         // What is compressed on its own is where it is in the inflated bytes.
         let packed = code_object.packed().map(|packed| packed.range.clone());
         let is_packed = packed.is_some();
         let Some(range) = code_object.range().or(packed) else { return Ok(None) };
-        let base = if code_object.is_compressed() { 0 } else { bundle.start };
+        let base = if found.bundle.compressed.is_some() { 0 } else { bundle.start };
         let ranges = entries.iter().flat_map(|entry| &entry.parts).filter_map(|part| match part {
             Part::Range(range) if !range.is_empty() => Some(shifted(range, base)),
             _ => None,
@@ -280,7 +278,7 @@ impl ReplaceTarget {
         let described = ends.get(index).copied().unwrap_or_default().saturating_sub(id).saturating_sub(ENTRY_FIELDS);
         let size_at = bundle.start.saturating_add(described).saturating_add(8);
         let header_end = bundle.start.saturating_add(ends.last().copied().unwrap_or_default());
-        let is_code_object = code_object.format() == Format::CodeObject;
+        let is_code_object = found.format == Format::CodeObject;
         let is_alone = place.steps().is_empty();
         let is_zipped = is_zip && matches!(place.steps().first(), Some(Step::Member(_)));
         let container = Magic::identify(file.bytes());
@@ -379,7 +377,7 @@ impl ReplaceTarget {
             }
             Format::OffloadBinary => {
                 let least = if self.may_move { 0 } else { data.len() };
-                emit(&plan_with(data, self.code_object.entry, new, least)?, &mut output, &mut Meter::silent())?;
+                emit(&plan_with(data, self.code_object.entry, new, least)?, &mut output)?;
             }
             _ => return Ok(None),
         }

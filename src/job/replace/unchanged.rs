@@ -8,7 +8,7 @@ use crate::container::sequence::Inflate;
 use crate::error::{Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::job::digest::{Digest, Digester};
-use crate::scan::{Checksums, CodeObjectRef, Finding, Found, Scan};
+use crate::scan::{Checksums, CodeObjectRef, Finding, Scan};
 
 /// The code objects of a file, in the order in which a search of everything finds them, and the number of its faults.
 pub(super) struct Survey {
@@ -22,7 +22,7 @@ pub(super) struct Survey {
 }
 
 /// Whether a code object is looked for.
-type IsWanted<'w> = dyn FnMut(&CodeObjectRef<'_>, &Found<'_>) -> Result<bool> + 'w;
+type IsWanted<'w> = dyn FnMut(&CodeObjectRef<'_>) -> Result<bool> + 'w;
 
 impl Survey {
     pub(super) fn of(input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
@@ -39,7 +39,7 @@ impl Survey {
                     // Many entries may share the same bytes.
                     let mut before: Option<(Range<u64>, Digest)> = None;
                     for code_object in found.code_objects() {
-                        if is_wanted(&code_object, &found)? {
+                        if is_wanted(&code_object)? {
                             wanted.push(code_objects.len());
                         }
                         let digest = |bytes: Slice<'_>| digester.of(bytes).with_path(input.path());
@@ -75,7 +75,7 @@ impl Survey {
         contents: impl Iterator<Item = Slice<'c>>,
     ) -> Result<Option<&'static str>> {
         let [wanted] = *self.wanted else { return Ok(Some("several code objects have this URI")) };
-        let after = Self::with(Rc::clone(&self.digester), new, self.scan.clone(), &mut |_, _| Ok(false))?;
+        let after = Self::with(Rc::clone(&self.digester), new, self.scan.clone(), &mut |_| Ok(false))?;
         let contents = contents.map(|content| self.digester.of(content).with_path(content.path()));
         let contents = contents.collect::<Result<Vec<_>>>()?;
         let is_same = |(index, (one, other)): (usize, (&[Digest; 2], &[Digest; 2]))| index == wanted || one == other;

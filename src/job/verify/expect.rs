@@ -5,8 +5,9 @@ use std::cell::{LazyCell, OnceCell};
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Fault, Rule, Verified};
+use crate::display::listed;
 use crate::io::input::Input;
-use crate::runtime::{Code, Codes, Device, GpuVendor, Unit, Units, is_for};
+use crate::runtime::{Code, CodeSet, Codes, Device, Unit, Units};
 use crate::scan::{self, Found, Place, Split, Step};
 
 /// The GPUs that a file has to serve.
@@ -64,11 +65,11 @@ pub(super) struct ExpectComparison<'e> {
     sources: OnceCell<HashMap<u64, String>>,
     units: Units,
     /// The code of the last unit, and what is wrong with it.
-    last: Option<(Set, Vec<Lack>)>,
+    last: Option<(CodeSet, Vec<Lack>)>,
     /// The place of the last unit.
     place: Option<Place>,
     /// The library of the last unit, and all its code.
-    library: Option<(Place, Set)>,
+    library: Option<(Place, CodeSet)>,
     /// Whether a library lacks code for a GPU in all of its bundles.
     has_unserved_library: bool,
     /// The positions of the GPUs that any code in the file serves.
@@ -83,33 +84,27 @@ impl<'e> ExpectComparison<'e> {
     }
 
     /// Compares a bundle, or what it completes.
-    pub(super) fn bundle(&mut self, found: &Found<'_>) -> Vec<Fault> {
+    pub(super) fn bundle(&mut self, found: &Found<'_>, verified: &mut Verified) {
         if found.format.is_for_some_gpus() {
             let codes: BTreeSet<Code> = Codes::of(found).into_codes().into_iter().collect();
             self.note(&codes);
-            let others = codes.iter().filter(|code| self.expect.is_exact() && !self.is_taken(code));
-            let fault = |Lack { rule, gpu, text }| Fault {
-                bundle: Some(found.index),
-                offset: Some(found.bundle.offset),
-                gpu: Some(gpu),
-                ..Fault::new(found.place, rule, text)
-            };
-            return others.map(Lack::unexpected).map(fault).collect();
+            for code in codes.iter().filter(|code| self.expect.is_exact() && !self.is_taken(code)) {
+                let (bundle, offset) = (Some(found.index), Some(found.bundle.offset));
+                verified.list(Fault { bundle, offset, ..Lack::unexpected(code).fault(found.place) });
+            }
         }
-        let complete = self.units.add(found);
-        complete.into_iter().flat_map(|unit| self.unit(unit)).collect()
+        self.units.add(found).into_iter().for_each(|unit| self.unit(unit, verified));
     }
 
     /// Compares a split library.
-    pub(super) fn split(&mut self, place: &Place, split: &Split<'_>) -> Vec<Fault> {
-        Unit::of_split(place, split).into_iter().flat_map(|unit| self.unit(unit)).collect()
+    pub(super) fn split(&mut self, place: &Place, split: &Split<'_>, verified: &mut Verified) {
+        Unit::of_split(place, split).into_iter().for_each(|unit| self.unit(unit, verified));
     }
 
     /// Compares what was still open, and adds what is known only at the end.
     pub(super) fn finish(mut self, verified: &mut Verified) {
-        let open = self.units.finish(|_| true);
-        let gaps: Vec<Fault> = open.into_iter().flat_map(|unit| self.unit(unit)).collect();
-        gaps.into_iter().chain(self.finish_library()).for_each(|gap| verified.list(gap));
+        self.units.finish(|_| true).into_iter().for_each(|unit| self.unit(unit, verified));
+        self.finish_library(verified);
         verified.is_served_by_libraries = !self.has_unserved_library;
         let devices = self.expect.devices.iter().enumerate();
         let served = devices.filter(|(index, _)| self.served.contains(index));
@@ -128,15 +123,14 @@ impl<'e> ExpectComparison<'e> {
         self.expect.devices.iter().any(|device| device.takes(code))
     }
 
-    fn unit(&mut self, unit: Unit) -> Vec<Fault> {
-        let set = Set { vendors: unit.vendors, codes: unit.codes.iter().map(|(_, code)| code.clone()).collect() };
+    fn unit(&mut self, unit: Unit, verified: &mut Verified) {
+        let set = unit.set();
         // Bundles of a library mostly have code for the same GPUs.
         let is_new = self.last.as_ref().is_none_or(|(last, _)| *last != set);
         let is_elsewhere = self.place.as_ref() != Some(&unit.place);
-        let gaps = match is_new || is_elsewhere {
-            true => self.add_to_library(unit.place.library(), &set),
-            false => Vec::new(),
-        };
+        if is_new || is_elsewhere {
+            self.add_to_library(unit.place.library(), &set, verified);
+        }
         if is_elsewhere {
             self.place = Some(unit.place.clone());
         }
@@ -146,53 +140,47 @@ impl<'e> ExpectComparison<'e> {
             let lacks = if is_whole { Vec::new() } else { self.lacks(&set, &unit.codes) };
             self.last = Some((set, lacks));
         }
-        let Some((_, lacks)) = self.last.as_ref().filter(|(_, lacks)| !lacks.is_empty()) else { return gaps };
+        let Some((_, lacks)) = self.last.as_ref().filter(|(_, lacks)| !lacks.is_empty()) else { return };
         let source = unit.source.or_else(|| self.source(&unit.place, unit.bundle));
         let from = source.as_ref().map_or_else(String::new, |source| format!("; its source is '{source}'"));
-        let (index, offset) = unit.bundle.unzip();
-        let fault = |lack: &Lack| Fault {
-            bundle: index,
-            offset,
-            gpu: Some(lack.gpu.clone()),
-            source: source.clone(),
-            ..Fault::new(&unit.place, lack.rule, format!("{}{from}", lack.text))
-        };
-        lacks.iter().map(fault).collect()
+        let (bundle, offset) = unit.bundle.unzip();
+        for lack in lacks {
+            let fault = lack.fault(&unit.place);
+            let (source, text) = (source.clone(), fault.text.clone() + &from);
+            verified.list(Fault { bundle, offset, source, text, ..fault });
+        }
     }
 
-    /// Adds the code of a unit to its library, and returns the faults of the library before it, if it counts as a
-    /// whole.
-    fn add_to_library(&mut self, library: Place, set: &Set) -> Vec<Fault> {
+    /// Adds the code of a unit to its library, after the faults of the library before it, if it counts as a whole.
+    fn add_to_library(&mut self, library: Place, set: &CodeSet, verified: &mut Verified) {
         if let Some((_, all)) = self.library.as_mut().filter(|(open, _)| *open == library) {
             all.vendors.extend(&set.vendors);
             all.codes.extend(set.codes.difference(&all.codes).cloned().collect::<Vec<_>>());
-            return Vec::new();
+        } else {
+            self.finish_library(verified);
+            self.library = Some((library, set.clone()));
         }
-        let gaps = self.finish_library();
-        self.library = Some((library, set.clone()));
-        gaps
     }
 
-    /// The faults of the last library, if it counts as a whole.
-    fn finish_library(&mut self) -> Vec<Fault> {
-        let Some((library, set)) = self.library.take() else { return Vec::new() };
+    /// Lists the faults of the last library, if it counts as a whole.
+    fn finish_library(&mut self, verified: &mut Verified) {
+        let Some((library, set)) = self.library.take() else { return };
         let lacks = self.lacks(&set, &[]);
         self.has_unserved_library |= !lacks.is_empty();
-        let is_whole = self.expect.extent == Extent::Libraries;
-        let fault = |lack: Lack| Fault { gpu: Some(lack.gpu), ..Fault::new(&library, lack.rule, lack.text) };
-        lacks.into_iter().filter(|_| is_whole).map(fault).collect()
+        if self.expect.extent == Extent::Libraries {
+            lacks.iter().for_each(|lack| verified.list(lack.fault(&library)));
+        }
     }
 
     /// What is wrong with bundles that have some code.
-    fn lacks(&self, set: &Set, codes: &[(usize, Code)]) -> Vec<Lack> {
+    fn lacks(&self, set: &CodeSet, codes: &[(usize, Code)]) -> Vec<Lack> {
         let held = LazyCell::new(|| held(&set.codes));
         let devices = &self.expect.devices;
         let unserved = |device: &Device| {
             let text = format!("{}; {}", unserved(device, &set.codes)?, *held);
             Some(Lack { rule: Rule::Expected, gpu: device.name().to_owned(), text })
         };
-        let mut lacks: Vec<Lack> =
-            devices.iter().filter(|device| is_for(&set.vendors, device)).filter_map(unserved).collect();
+        let mut lacks: Vec<Lack> = devices.iter().filter(|device| set.is_for(device)).filter_map(unserved).collect();
         if self.expect.is_exact() {
             // What a runtime chooses depends on the other code of the bundle.
             let chosen: BTreeSet<usize> = devices.iter().flat_map(|device| device.chosen(codes)).collect();
@@ -212,13 +200,6 @@ impl<'e> ExpectComparison<'e> {
     }
 }
 
-/// The code of a bundle, and the vendors of the GPUs that it has entries for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Set {
-    vendors: BTreeSet<GpuVendor>,
-    codes: BTreeSet<Code>,
-}
-
 /// Something wrong with a bundle.
 #[derive(Debug)]
 struct Lack {
@@ -231,6 +212,10 @@ impl Lack {
     fn unexpected(code: &Code) -> Self {
         let text = format!("it has code for {}, which no expected GPU needs", code.name());
         Self { rule: Rule::Unexpected, gpu: code.name(), text }
+    }
+
+    fn fault(&self, place: &Place) -> Fault {
+        Fault { gpu: Some(self.gpu.clone()), ..Fault::new(place, self.rule, self.text.clone()) }
     }
 }
 
@@ -253,11 +238,8 @@ fn unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
 
 /// The GPUs for which a bundle has code.
 fn held(codes: &BTreeSet<Code>) -> String {
-    let names: BTreeSet<String> = codes.iter().map(Code::name).collect();
-    let listed: Vec<&str> = names.iter().take(LISTED_MAX).map(String::as_str).collect();
-    match names.len().checked_sub(LISTED_MAX) {
-        _ if names.is_empty() => "it has no code for any GPU".to_owned(),
-        None | Some(0) => format!("it has code for {}", listed.join(", ")),
-        Some(more) => format!("it has code for {}, and {more} more", listed.join(", ")),
+    match codes.iter().map(Code::name).collect::<BTreeSet<String>>() {
+        names if names.is_empty() => "it has no code for any GPU".to_owned(),
+        names => format!("it has code for {}", listed(names, LISTED_MAX, ", ", ", and ")),
     }
 }

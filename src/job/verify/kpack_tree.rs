@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{Fault, Rule, Verified};
 use crate::bytes;
 use crate::container::kpack::{KpackArchive, Reference, target_of};
-use crate::display::shown;
+use crate::display::{listed, shown};
 use crate::id::processors;
 use crate::io::sys;
 use crate::scan::{Place, Split, Step, target_in};
@@ -22,9 +22,9 @@ const COMPARED_MAX: usize = 100;
 /// The number of items that a fault lists.
 const LISTED_MAX: usize = 3;
 
-/// What the files record about kpack archives and can only be checked with others.
+/// The split libraries and kpack archives of a file, of a tree, or of several wheels that are installed together.
 #[derive(Clone, Debug, Default)]
-pub(super) struct KpackFacts {
+pub struct KpackTree {
     has_library: bool,
     /// The archives that libraries on disk refer to, by their canonical paths.
     asked: HashSet<PathBuf>,
@@ -87,7 +87,7 @@ impl ArchiveIndex {
     }
 }
 
-impl KpackFacts {
+impl KpackTree {
     /// Adds an archive that is a file, or a member of a zip file.
     pub(super) fn add_archive(&mut self, place: &Place, is_zip: bool, archive: &KpackArchive) {
         let (path, table) = match place.steps() {
@@ -121,30 +121,22 @@ impl KpackFacts {
             _ => Vec::new(),
         }
     }
-}
 
-/// The split libraries and kpack archives of a tree, or of several wheels that are installed together.
-#[derive(Clone, Debug, Default)]
-pub struct KpackTree {
-    facts: KpackFacts,
-}
-
-impl KpackTree {
     /// Adds the libraries and archives of a file. An archive that was `found` in a directory is expected to be that of
     /// a library which is added too.
     pub fn add(&mut self, verified: &mut Verified, found: bool) {
-        let KpackFacts { has_library, asked, libraries, archives } = std::mem::take(&mut verified.kpack);
-        self.facts.has_library |= has_library;
-        self.facts.asked.extend(asked);
-        self.facts.libraries.extend(libraries);
-        self.facts.archives.extend(archives.into_iter().filter(|archive| found || archive.table.is_some()));
+        let Self { has_library, asked, libraries, archives } = std::mem::take(&mut verified.kpack);
+        self.has_library |= has_library;
+        self.asked.extend(asked);
+        self.libraries.extend(libraries);
+        self.archives.extend(archives.into_iter().filter(|archive| found || archive.table.is_some()));
     }
 
     /// The faults that none of the files shows alone, those of libraries first.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut asked = HashSet::new();
-        for library in &self.facts.libraries {
+        for library in &self.libraries {
             let mut served = ServedWrappers::new();
             let archives = self.members_for(library);
             for (archive, table) in &archives {
@@ -155,12 +147,12 @@ impl KpackTree {
             let texts = check_library(reference, indices, archives.len(), &served);
             faults.extend(texts.into_iter().map(|text| fault(place, text)));
         }
-        if self.facts.has_library {
+        if self.has_library {
             let is_asked = |archive: &FoundArchive| match archive.table {
                 Some(_) => asked.contains(archive.path.as_path()),
-                None => self.facts.asked.contains(&archive.path),
+                None => self.asked.contains(&archive.path),
             };
-            for archive in self.facts.archives.iter().filter(|archive| !is_asked(archive)) {
+            for archive in self.archives.iter().filter(|archive| !is_asked(archive)) {
                 faults.push(fault(&archive.place, "none of the libraries refers to this kpack archive".to_owned()));
             }
         }
@@ -173,7 +165,7 @@ impl KpackTree {
         let paths = library.reference.search_paths.iter();
         let patterns: Vec<PathBuf> = paths.map(|path| normal(&directory.join(path_of(path)))).collect();
         let fits = |path: &Path| patterns.iter().any(|pattern| pattern == path || target_in(path, pattern).is_some());
-        let members = self.facts.archives.iter().filter_map(|archive| Some((archive, archive.table.as_ref()?)));
+        let members = self.archives.iter().filter_map(|archive| Some((archive, archive.table.as_ref()?)));
         members.filter(|(archive, _)| fits(&archive.path)).collect()
     }
 }
@@ -240,10 +232,10 @@ pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String
     let mut faults = Vec::new();
     let held: BTreeSet<&[u8]> = archive.binaries.iter().flat_map(|binary| &binary.entries).map(target_of).collect();
     let claims: BTreeSet<&[u8]> = archive.targets.iter().map(Vec::as_slice).collect();
-    if let Some(empty) = listed(claims.difference(&held).map(|target| format!("'{}'", shown(target)))) {
+    if let Some(empty) = some_of(claims.difference(&held).map(|target| format!("'{}'", shown(target)))) {
         faults.push(format!("the kpack archive claims {empty}, but holds no code for that"));
     }
-    if let Some(others) = listed(held.difference(&claims).map(|target| format!("'{}'", shown(target)))) {
+    if let Some(others) = some_of(held.difference(&claims).map(|target| format!("'{}'", shown(target)))) {
         faults.push(format!("the kpack archive does not claim {others}, so nothing loads its code for that"));
     }
     let path = match place.steps() {
@@ -273,19 +265,12 @@ fn is_more_general(general: &[u8], target: &[u8]) -> bool {
 
 /// Some indices as a binary key ends in them; none if there are none.
 fn numbers<'i>(indices: impl Iterator<Item = &'i u32>) -> Option<String> {
-    listed(indices.map(|index| format!("#{index}")))
+    some_of(indices.map(|index| format!("#{index}")))
 }
 
 /// The first of some items, and the number of the others; none if there are none.
-fn listed(items: impl Iterator<Item = String>) -> Option<String> {
-    let mut items = items.peekable();
-    items.peek()?;
-    let first: Vec<String> = items.by_ref().take(LISTED_MAX).collect();
-    let more = match items.count() {
-        0 => String::new(),
-        others => format!(" and {others} more"),
-    };
-    Some(first.join(", ") + &more)
+fn some_of(items: impl Iterator<Item = String>) -> Option<String> {
+    Some(listed(items, LISTED_MAX, ", ", " and ")).filter(|text| !text.is_empty())
 }
 
 fn path_of(name: &[u8]) -> PathBuf {
@@ -331,7 +316,7 @@ mod tests {
         let reference = Reference { kernel_name: b"lib/x".to_vec(), search_paths };
         let indices = indices.iter().copied().collect();
         let libraries = vec![SplitLibrary { place, name, reference, indices }];
-        let tree = KpackTree { facts: KpackFacts { has_library: true, asked: HashSet::new(), libraries, archives } };
+        let tree = KpackTree { has_library: true, asked: HashSet::new(), libraries, archives };
         tree.faults().into_iter().map(|fault| fault.text).collect()
     }
 

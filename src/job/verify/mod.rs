@@ -87,7 +87,7 @@ pub struct Verified {
     pub is_served_by_libraries: bool,
     /// What can only be checked together with other files.
     #[cfg_attr(feature = "serde", serde(skip))]
-    kpack: kpack_tree::KpackFacts,
+    kpack: KpackTree,
     /// The size of the listed faults, in bytes.
     #[cfg_attr(feature = "serde", serde(skip))]
     listed_bytes: u64,
@@ -262,8 +262,7 @@ impl Verify {
             match finding {
                 Finding::Bundle(found) => {
                     verified.bundle(&found, self.plain_max)?;
-                    let gaps = comparison.as_mut().map(|comparison| comparison.bundle(&found));
-                    gaps.into_iter().flatten().for_each(|gap| verified.list(gap));
+                    comparison.iter_mut().for_each(|comparison| comparison.bundle(&found, &mut verified));
                 }
                 Finding::Broken { error, .. } if error.is_io() => return Err(error),
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
@@ -283,8 +282,7 @@ impl Verify {
                     verified.kpack_references += 1;
                     let faults = verified.kpack.add_library(place, is_zip, &split);
                     verified.kpack_faults(place, faults);
-                    let gaps = comparison.as_mut().map(|comparison| comparison.split(place, &split));
-                    gaps.into_iter().flatten().for_each(|gap| verified.list(gap));
+                    comparison.iter_mut().for_each(|comparison| comparison.split(place, &split, &mut verified));
                 }
             }
             Ok(())

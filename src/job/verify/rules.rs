@@ -228,25 +228,21 @@ fn taken(code_object: &CodeObjectRef<'_>, found: &Found<'_>) -> Option<Range<u64
 
 /// Checks that HIP's runtime can read a bundle for it.
 fn not_loadable(found: &Found<'_>) -> Option<BrokenRule> {
-    let entries = &found.bundle.entries;
+    let first = loadable::first_lost_of(found)?;
     let reason = match found.bundle.compressed {
-        _ if found.format != Format::Bundle => return None,
         Some(recorded) => {
             let size = loadable::misread_size(recorded)?;
             format!("of its recorded size, {size} bytes, they read 32 bits")
         }
         None => {
-            let first = loadable::first_lost(entries.iter().map(|entry| entry.id.as_slice()))?;
-            let lost = entries.get(first..)?;
-            let (id, lost, all) = (shown(&lost.first()?.id), lost.len(), entries.len());
+            let all = &found.bundle.entries;
+            let (id, lost, all) = (shown(&all.get(first)?.id), all.len() - first, all.len());
             format!(
                 "they look for entries in its first 4096 bytes, and those from '{id}' on ({lost} of {all}) are not there"
             )
         }
     };
-    let kinds = found.code_objects().map(|entry| (entry.entry_id().map(|id| id.kind()), entry.kind()));
-    let text = || format!("HIP runtimes cannot load the bundle: {reason}");
-    loadable::is_for_runtime(kinds).then(|| (Rule::Loadable, text()))
+    Some((Rule::Loadable, format!("HIP runtimes cannot load the bundle: {reason}")))
 }
 
 /// Checks that a container has at most `most` bytes of plain code, if it could be compressed. In a fatbin, that is what
@@ -274,7 +270,7 @@ fn not_compressed(found: &Found<'_>, most: u64) -> Result<Option<BrokenRule>> {
 /// Checks that the target recorded in a code object can serve requests for its entry ID.
 fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
     // DPC++ has names for Intel's GPUs that are not those of `ocloc`, which records its own in the ELF file.
-    let is_of_dpcpp = code_object.format() == Format::SyclBin && id.triple().arch_name() == INTEL;
+    let is_of_dpcpp = code_object.found.format == Format::SyclBin && id.triple().arch_name() == INTEL;
     if id.target_id().is_empty() || is_of_dpcpp {
         return None;
     }

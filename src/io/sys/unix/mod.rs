@@ -1,16 +1,17 @@
 //! What only Unix has, or has in its own way. Some of it is only on Linux.
 
+#[cfg(target_os = "linux")]
+mod linux;
 mod live;
 mod memory;
 #[cfg(test)]
-mod outputs;
+mod tests;
 
 use std::borrow::Cow;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IsTerminal};
-use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -20,10 +21,12 @@ use rustix::fs::{Dir, Mode, OFlags, StatVfs};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-#[cfg(target_os = "linux")]
-use crate::bytes;
 use crate::io::staging::{Legacy, directory_of};
+#[cfg(not(target_os = "linux"))]
+use crate::io::sys::attributes;
 
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{attributes, copy_in_kernel, link, next_data, unnamed};
 pub(crate) use memory::{AfterMapping, Watched, close, faults_of_temporaries, release, take_signals, watch};
 
 #[cfg(test)]
@@ -42,10 +45,6 @@ pub const STANDARD_INPUT: Option<&str> = Some("/dev/stdin");
 
 /// Whether a name can be given to another file while its file is mapped.
 pub(crate) const REPLACES_MAPPED_FILES: bool = true;
-
-/// The number of bytes that the kernel copies at a time, so that they are counted as they are copied.
-#[cfg(target_os = "linux")]
-const COPIED_AT_A_TIME: u64 = 256 << 20;
 
 /// The words of the command line, the first of which is the name by which the program was called.
 pub fn arguments() -> Vec<OsString> {
@@ -158,26 +157,6 @@ impl Stat {
 /// Whether a path is that of the null device, if the system cannot open it as a file like others.
 pub(crate) fn is_null(_: &Path) -> bool {
     false
-}
-
-/// The error for a directory where a file is expected.
-pub(crate) fn is_a_directory() -> io::Error {
-    Errno::ISDIR.into()
-}
-
-/// The error for a file where a directory is expected.
-pub(crate) fn not_a_directory() -> io::Error {
-    Errno::NOTDIR.into()
-}
-
-/// The error for too many links.
-pub(crate) fn too_many_links() -> io::Error {
-    Errno::LOOP.into()
-}
-
-/// The error for bytes that a disk does not give.
-pub(crate) fn unreadable() -> io::Error {
-    Errno::IO.into()
 }
 
 /// Whether an error says that memory could not be read.
@@ -394,183 +373,4 @@ pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Resul
     }
     let is_seen = Stat(opened).identity() == seen.identity();
     Ok((is_seen && !is_created).then_some(file))
-}
-
-/// Copies as much of a range as the kernel can copy between two files, and counts it. Returns the number of bytes.
-#[cfg(target_os = "linux")]
-pub(crate) fn copy_in_kernel(from: &File, range: Range<u64>, to: &File, count: &dyn Fn(u64)) -> u64 {
-    let Range { start, end } = range;
-    let mut position = start;
-    while position < end {
-        let left = usize::try_from(end.saturating_sub(position).min(COPIED_AT_A_TIME)).unwrap_or(usize::MAX);
-        match rustix::fs::copy_file_range(from, Some(&mut position), to, None, left) {
-            Ok(copied @ 1..) => count(bytes::to_u64(copied)),
-            Err(Errno::INTR) => {}
-            // The kernel cannot copy between all file systems. A disk error shows when the data is read or written.
-            Ok(0) | Err(_) => break,
-        }
-    }
-    position.saturating_sub(start)
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn copy_in_kernel(_: &File, _: Range<u64>, _: &File, _: &dyn Fn(u64)) -> u64 {
-    0
-}
-
-/// The next offset with data in the file; none if unknown.
-#[cfg(target_os = "linux")]
-pub(crate) fn next_data(file: &File, offset: u64) -> Option<u64> {
-    use rustix::fs::{SeekFrom, seek};
-    let next = match seek(file, SeekFrom::Data(offset)) {
-        Ok(at) => Some(at),
-        // No data up to the end of the file.
-        Err(Errno::NXIO) => Some(u64::MAX),
-        Err(_) => None,
-    };
-    // Other processes share the position of standard input, which stays at its end.
-    seek(file, SeekFrom::End(0)).ok()?;
-    next
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn next_data(_: &File, _: u64) -> Option<u64> {
-    None
-}
-
-/// Creates a file without a name.
-#[cfg(target_os = "linux")]
-pub(crate) fn unnamed(directory: &Path, mode: u32) -> io::Result<File> {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(File::from(rustix::fs::open(directory, flags, Mode::from_raw_mode(mode))?))
-}
-
-/// Gives an unnamed file a name that is free.
-#[cfg(target_os = "linux")]
-pub(crate) fn link(file: &File, name: &Path) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-
-    use rustix::fs::{AtFlags, CWD, linkat};
-    use rustix::io::Errno;
-    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
-    match linkat(CWD, itself, CWD, name, AtFlags::SYMLINK_FOLLOW) {
-        // For systems without /proc. Only newer kernels allow this to everyone.
-        Err(Errno::NOENT) => Ok(linkat(file, "", CWD, name, AtFlags::EMPTY_PATH)?),
-        linked => Ok(linked?),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn unnamed(_: &Path, _: u32) -> io::Result<File> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn link(_: &File, _: &Path) -> io::Result<()> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
-}
-
-/// Extended attributes, among them access control lists.
-#[cfg(target_os = "linux")]
-mod attributes {
-    use std::ffi::{CStr, CString};
-    use std::fs::File;
-    use std::io;
-
-    use rustix::buffer::spare_capacity;
-    use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
-    use rustix::io::Errno;
-
-    use crate::io::staging::Legacy;
-
-    /// The maximum size of the list of names, and of a value, in bytes.
-    const MAX: usize = 64 << 10;
-
-    /// The attributes that the system removes or updates when a file is written.
-    const OF_THE_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"security.evm"];
-
-    /// Gives a new file the attributes of an old one, and no other access control list.
-    pub(super) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<()> {
-        let is_kept = |name: &CStr| match legacy {
-            Legacy::Everything => !OF_THE_CONTENT.contains(&name),
-            Legacy::Access => is_list(name),
-        };
-        let names = names(old)?;
-        for name in self::names(file)?.iter().filter(|name| is_list(name) && !names.contains(name)) {
-            fremovexattr(file, name)?;
-        }
-        for name in names.iter().filter(|name| is_kept(name)) {
-            let value = value(old, name)?;
-            if self::value(file, name).ok().as_ref() != Some(&value) {
-                fsetxattr(file, name, &value, XattrFlags::empty())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a file has an access control list.
-    pub(super) fn has_list(file: &File) -> io::Result<bool> {
-        Ok(names(file)?.iter().any(|name| is_list(name)))
-    }
-
-    fn is_list(name: &CStr) -> bool {
-        name.to_bytes().starts_with(b"system.")
-    }
-
-    fn names(file: &File) -> io::Result<Vec<CString>> {
-        let mut list = Vec::with_capacity(MAX);
-        match flistxattr(file, spare_capacity(&mut list)) {
-            Ok(_) | Err(Errno::NOTSUP) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let names = list.split_inclusive(|&byte| byte == 0);
-        Ok(names.filter_map(|name| CString::from_vec_with_nul(name.into()).ok()).collect())
-    }
-
-    fn value(file: &File, name: &CStr) -> io::Result<Vec<u8>> {
-        let mut value = Vec::with_capacity(MAX);
-        fgetxattr(file, name, spare_capacity(&mut value))?;
-        Ok(value)
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod attributes {
-    //! Not supported: extended attributes are only kept on Linux.
-
-    pub(super) fn take_over(
-        _: &std::fs::File,
-        _: &std::fs::File,
-        _: crate::io::staging::Legacy,
-    ) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    pub(super) fn has_list(_: &std::fs::File) -> std::io::Result<bool> {
-        Ok(false)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_links_of_others_in_shared_directories_are_traps() {
-        let (me, dave, root) = (1000, 1001, 0);
-        for (owner, user, directory, trap) in [
-            (dave, me, (root, 0o41777), true),
-            (dave, root, (root, 0o41777), true),
-            (me, root, (root, 0o41777), true),
-            (me, me, (root, 0o41777), false),
-            (root, me, (root, 0o41777), false),
-            (dave, me, (dave, 0o41777), false),
-            (dave, me, (root, 0o40777), false),
-            (dave, me, (root, 0o41775), false),
-            (dave, me, (root, 0o40755), false),
-        ] {
-            assert_eq!(is_trap(owner, user, directory), trap, "{owner} {user} {directory:?}");
-        }
-    }
 }

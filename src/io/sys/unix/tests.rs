@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use super::{Stat, open_existing};
+use super::{Stat, is_trap, open_existing};
 use crate::error::{ErrorKind, Result};
 use crate::io::output::tests::{MANNERS, write};
 use crate::io::output::{Manner, Output, commit};
@@ -226,6 +226,24 @@ fn links_of_others_in_shared_directories_are_not_followed() {
     }
     write(&path("own-link"), b"new").unwrap();
     assert_eq!(fs::read(path("target")).unwrap(), b"new");
+}
+
+#[test]
+fn only_links_of_others_in_shared_directories_are_traps() {
+    let (me, dave, root) = (1000, 1001, 0);
+    for (owner, user, directory, trap) in [
+        (dave, me, (root, 0o41777), true),
+        (dave, root, (root, 0o41777), true),
+        (me, root, (root, 0o41777), true),
+        (me, me, (root, 0o41777), false),
+        (root, me, (root, 0o41777), false),
+        (dave, me, (dave, 0o41777), false),
+        (dave, me, (root, 0o40777), false),
+        (dave, me, (root, 0o41775), false),
+        (dave, me, (root, 0o40755), false),
+    ] {
+        assert_eq!(is_trap(owner, user, directory), trap, "{owner} {user} {directory:?}");
+    }
 }
 
 /// Helpers that set and read extended attributes. A message is printed if the file system does not support them.
