@@ -19,6 +19,7 @@ pub mod offload_binary;
 pub(crate) mod package;
 pub(crate) mod packed;
 pub(crate) mod ptx;
+pub(crate) mod records;
 pub mod sequence;
 pub(crate) mod spirv;
 pub mod stream;

@@ -6,6 +6,7 @@
 //! length is more than twice that of the file, names whose total length is more than four times that of the file.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+pub(crate) mod coff;
 pub(crate) mod elf;
 pub(crate) mod gaps;
 pub(crate) mod relocatable;

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use super::super::view::{FoundSection, join};
 use super::symbols::SymbolMoves;
-use super::{Coff, Field, RELOCATION_LEN, SECTION_LEN, extents, move_offsets};
+use super::{Coff, RELOCATION_LEN, SECTION_LEN};
 use crate::bytes::{len_of, span, to_u64};
 use crate::container::Part;
 use crate::container::limits::Allowance;
@@ -25,26 +25,17 @@ impl Coff<'_> {
         let cuts = Cuts::new(self.cuts(found));
         self.check_untouched(found, &cuts)?;
         let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
-        let mut numbers = vec![Some(0)];
-        let mut header = self.header.clone();
-        let mut table = Vec::new();
-        let mut count = 0_u64;
+        let (mut numbers, mut kept) = (vec![Some(0)], Vec::new());
         for (index, section) in self.sections.iter().enumerate() {
             if gone.contains(&index) {
                 numbers.push(None);
                 continue;
             }
-            count = count.saturating_add(1);
-            numbers.push(Some(count));
-            let mut section = *section;
-            move_offsets(&mut section, |offset| cuts.new_offset(offset));
-            table.extend(section);
+            kept.push(section.moved(|offset| cuts.new_offset(offset)));
+            numbers.push(Some(to_u64(kept.len())));
         }
-        self.layout.section_count.set(&mut header, count);
-        if self.field(self.layout.symbols_offset) != 0 {
-            self.layout.symbols_offset.set(&mut header, cuts.new_offset(self.symbols.start));
-        }
-        header.extend(table);
+        let symbols = if self.header.symbols == 0 { 0 } else { cuts.new_offset(self.symbols.start) };
+        let header = self.headers(symbols, &kept);
         let mut parts = vec![Part::Bytes(header)];
         parts.extend(cuts.kept(self.headers_end()..self.symbols.start).map(Part::Range));
         parts.push(self.new_symbols(&numbers, &cuts, &gone)?);
@@ -66,7 +57,7 @@ impl Coff<'_> {
     fn check_untouched(&self, found: &[FoundSection], cuts: &Cuts) -> Result<(), Malformed> {
         let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
         let sections = self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index));
-        let used = sections.flat_map(|(_, section)| extents(section, self.view));
+        let used = sections.flat_map(|(_, section)| section.extents(self.view));
         let headers = 0..self.headers_end();
         let contents = found.iter().map(|section| &section.content).filter(|content| content.start < content.end);
         if let Some(content) = contents.into_iter().find(|content| content.start < headers.end) {
@@ -99,17 +90,18 @@ impl Coff<'_> {
 
     /// Checks that no relocation of a remaining section refers to these symbols.
     fn check_unused(&self, emptied: &HashSet<u64>, gone: &HashSet<usize>) -> Result<(), Malformed> {
-        const RELOCATION_SYMBOL: Field = Field::new(4, 4);
         let mut room = Allowance::new(self.view.len());
         for (index, section) in self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index)) {
-            let [_, relocations, _] = extents(section, self.view);
+            let [_, relocations, _] = section.extents(self.view);
             let len = len_of(&relocations);
             room.take(len).ok_or_else(|| {
                 let what = format!("sections share relocations, those of section {index}");
                 self.view.broken(what, relocations.start)
             })?;
             let data = self.view.read(relocations.start, len, format_args!("the relocations of section {index}"))?;
-            let mut symbols = data.chunks_exact(RELOCATION_LEN).map(|entry| RELOCATION_SYMBOL.get(entry));
+            let mut symbols = data
+                .chunks_exact(RELOCATION_LEN)
+                .map(|entry| entry.get(4..8).map_or(0, |symbol| self.encoding.read(symbol)));
             if symbols.any(|symbol| emptied.contains(&symbol)) {
                 let what = format!("section {index} refers to a section of the bundle; its relocations are");
                 return Err(self.view.broken(what, relocations.start));
