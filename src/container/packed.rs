@@ -52,6 +52,11 @@ pub(super) enum End {
 }
 
 impl Packed {
+    /// A code object that is all of the inflated bytes.
+    pub(super) fn whole(stored: Range<u64>, codec: Codec, inflated: u64) -> Self {
+        Self { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: u64::MAX }
+    }
+
     /// The size of the code object in bytes.
     pub fn len(&self) -> u64 {
         len_of(&self.range)

@@ -108,7 +108,13 @@ impl Encoding {
         record
     }
 
-    /// The bytes of some records.
+    /// The bytes of some records; none if a number does not fit its field.
+    pub(crate) fn try_encode<R: Record + PartialEq>(self, records: &[R]) -> Option<Vec<u8>> {
+        let bytes = self.encode(records);
+        Table::<R>::new(self, &bytes).iter().eq(records.iter().copied()).then_some(bytes)
+    }
+
+    /// The bytes of some records. Numbers are truncated to their fields.
     pub(crate) fn encode<R: Record>(self, records: &[R]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for mut record in records.iter().copied() {

@@ -229,13 +229,13 @@ impl Reader<'_> {
         let part = match (record.stored()?, record.codec()) {
             (stored, Some(codec)) => {
                 // Nothing may be recorded of what is not known.
-                let is_unknown = codec == Codec::Unknown && record.inflated == 0;
-                let inflated = if is_unknown { record.stored_len } else { record.inflated };
+                let is_unknown = codec == Codec::Unknown && record.fields.inflated == 0;
+                let inflated = if is_unknown { record.fields.stored_len } else { record.fields.inflated };
                 let (end, len) = match image.kind {
                     CudaKind::Ptx => (End::BeforeZero, inflated.saturating_sub(1)),
                     _ => (End::Exact, inflated),
                 };
-                Part::Packed(Packed { stored, codec, inflated, range: 0..len, end, limit: u64::MAX })
+                Part::Packed(Packed { range: 0..len, end, ..Packed::whole(stored, codec, inflated) })
             }
             (stored, None) => self.plain(image.kind, stored.start, len_of(&stored)),
         };
@@ -245,21 +245,17 @@ impl Reader<'_> {
     /// Reads an entry of several code objects that are compressed together.
     fn concatenated(&mut self, record: &Record<'_>, parts: &[Record<'_>]) -> Result<(), Malformed> {
         let (stored, codec) = (record.stored()?, record.codec());
-        let inflated = if codec.is_some() { record.inflated } else { len_of(&stored) };
+        let inflated = if codec.is_some() { record.fields.inflated } else { len_of(&stored) };
         let whole = Bounds { base: 0, len: inflated };
         for part in parts {
-            let (start, needed) = (part.offset_in_whole(), part.stored_len);
+            let (start, needed) = (part.offset_in_whole(), part.fields.stored_len);
             let range = whole.claim(start, needed, "a code object that is compressed with others")?;
             let image = part.image()?;
             let content = match codec {
-                Some(codec) => Part::Packed(Packed {
-                    stored: stored.clone(),
-                    codec,
-                    inflated,
-                    range,
-                    end: End::Padded(image.kind),
-                    limit: u64::MAX,
-                }),
+                Some(codec) => {
+                    let end = End::Padded(image.kind);
+                    Part::Packed(Packed { range, end, ..Packed::whole(stored.clone(), codec, inflated) })
+                }
                 None => self.plain(image.kind, stored.start.saturating_add(start), needed),
             };
             self.push(part, image, content)?;

@@ -170,7 +170,7 @@ record! {
 impl Relocation {
     /// The number of its symbol, except on MIPS.
     pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
-        self.info >> if encoding.word == 8 { 32 } else { 8 }
+        symbol_of(self.info, encoding)
     }
 
     /// Its type, except on MIPS.
@@ -190,8 +190,13 @@ record! {
 impl ShortRelocation {
     /// The number of its symbol, except on MIPS.
     pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
-        Relocation { offset: self.offset, info: self.info, addend: 0 }.symbol(encoding)
+        symbol_of(self.info, encoding)
     }
+}
+
+/// The symbol in a number that has the type too.
+pub(crate) fn symbol_of(info: u64, encoding: Encoding) -> u64 {
+    info >> if encoding.word == 8 { 32 } else { 8 }
 }
 
 /// A file, whose tables of headers are inside of it.

@@ -9,6 +9,7 @@
 pub(crate) mod coff;
 pub(crate) mod elf;
 pub(crate) mod gaps;
+pub(crate) mod moves;
 pub(crate) mod relocatable;
 pub(crate) mod wrapper;
 
@@ -19,7 +20,7 @@ use object::pe::{ImageFileHeader, ImageSectionHeader};
 use object::read::coff::CoffFile;
 use object::{File, LittleEndian, Object, ObjectKind, ObjectSection, SectionFlags};
 
-use crate::bytes::{Bounds, array, is_zero, len_u64, slice};
+use crate::bytes::{Bounds, is_zero, len_u64, number, slice, total};
 use crate::container::limits::{Allowance, NAMES_SHARED_MAX};
 use crate::container::magic::is_coff_object;
 use crate::display::shown;
@@ -68,8 +69,8 @@ pub(crate) fn parse(data: &[u8], base: u64) -> Result<File<'_>, Malformed> {
 pub(crate) fn check_coff(data: &[u8], base: u64) -> Result<(), Malformed> {
     const HEADER_LEN: u64 = 20;
     const SECTION_LEN: u64 = 40;
-    let number = |offset| array(data, offset).map_or(0, |number| u64::from(u16::from_le_bytes(number)));
-    let needed = HEADER_LEN.saturating_add(number(16)).saturating_add(number(2).saturating_mul(SECTION_LEN));
+    let number = |offset| number::<2>(data, offset).unwrap_or(0);
+    let needed = total([HEADER_LEN, number(16), number(2).saturating_mul(SECTION_LEN)]);
     Bounds::of(data, base).claim(0, needed, "the COFF headers").map(drop)
 }
 

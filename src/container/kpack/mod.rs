@@ -39,7 +39,7 @@ use std::io::Read;
 use std::ops::Range;
 
 use super::limits::{Allowance, EntryRoom, FRAMES_MAX};
-use super::packed::{End, Packed};
+use super::packed::Packed;
 use super::{Entry, Part};
 use crate::bytes::{Bounds, Cursor, len_of, len_u64, slice, tail, to_u64};
 use crate::codec::{self, Codec};
@@ -314,9 +314,8 @@ impl<'d> Reader<'d> {
         let _ = entry.map().ok_or("it is not a map")?;
         let recorded = number(entry, "original_size");
         if self.stored.codec == Some(Codec::Unknown) {
-            let (inflated, limit) = (recorded.unwrap_or_default(), u64::MAX);
-            let (codec, range, end) = (Codec::Unknown, 0..inflated, End::Exact);
-            return Ok(Part::Packed(Packed { stored: 0..0, codec, inflated, range, end, limit }));
+            let inflated = recorded.unwrap_or_default();
+            return Ok(Part::Packed(Packed::whole(0..0, Codec::Unknown, inflated)));
         }
         let ordinal = number(entry, "ordinal").ok_or("it has no ordinal")?;
         let stored =
@@ -331,8 +330,8 @@ impl<'d> Reader<'d> {
             };
         };
         let frame = slice(self.data, stored.start, len).unwrap_or_default();
-        let inflated = recorded.or_else(|| codec::frame_size(frame).ok().flatten()).ok_or("it has no size")?;
-        Ok(Part::Packed(Packed { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: u64::MAX }))
+        let inflated = recorded.or_else(|| codec::frame(frame).ok()?.1).ok_or("it has no size")?;
+        Ok(Part::Packed(Packed::whole(stored, codec, inflated)))
     }
 }
 

@@ -35,10 +35,11 @@
 
 use std::ops::Range;
 
-use super::{Moves, change, in_order};
-use crate::bytes::{array, is_zero, len_of, len_u64, part, slice, span, tail, to_u64, total};
+use super::{change, in_order};
+use crate::bytes::{is_zero, len_of, len_u64, number, part, slice, span, tail, to_u64, total};
 use crate::container::host::coff::CoffSection;
-use crate::container::records::{Encoding, Record, Table, record};
+use crate::container::host::moves::Moves;
+use crate::container::records::{Encoding, Table, record};
 use crate::error::Result;
 use crate::io::input::Slice;
 use crate::io::piece::{Change, Piece, Sink, emit};
@@ -117,11 +118,10 @@ pub(crate) fn close(data: Slice<'_>, gaps: &[Range<u64>]) -> Result<Vec<Change<'
 /// where a section ends now with zeros after bundles: at one of `ends`.
 pub(crate) fn open(data: &[u8], ends: &[u64]) -> Option<Vec<Change<'static>>> {
     let closed = PeImage::read(data).filter(|image| image.can_move(data))?;
-    let Joined { mut sections, mut cuts, mut moves } = closed.joined(ends).filter(|joined| !joined.cuts.is_empty())?;
-    let inserted = moves.0.clone();
+    let Joined { mut sections, mut cuts, inserted } = closed.joined(ends).filter(|joined| !joined.cuts.is_empty())?;
     let closed_len = closed.header.headers_len;
     let len = if closed.is_fitting() { closed.aligned(closed.table_end(sections.len())?)? } else { closed_len };
-    moves.add(len..closed_len, 0);
+    let moves = Moves::new([inserted.clone(), vec![(len..closed_len, 0)]].concat());
     for (index, section) in sections.iter_mut().enumerate().filter(|(_, section)| section.size > 0) {
         section.offset = moves.moved(section.offset);
         for cut in cuts.iter_mut().filter(|cut| cut.section == index) {
@@ -156,22 +156,11 @@ pub(crate) fn tables(data: &[u8]) -> Vec<(&'static [u8], Range<u64>)> {
     [headers, symbols, signature].into_iter().flatten().filter(|(_, range)| !range.is_empty()).collect()
 }
 
-/// A number of four bytes.
-fn number(data: &[u8], at: u64) -> Option<u64> {
-    array(data, at).map(u32::from_le_bytes).map(u64::from)
-}
-
 /// Writes over some bytes.
 fn put(data: &mut [u8], at: u64, new: &[u8]) -> Option<()> {
     let start = usize::try_from(at).ok()?;
     data.get_mut(start..start.checked_add(new.len())?)?.copy_from_slice(new);
     Some(())
-}
-
-/// Records as bytes; none if a number does not fit its field.
-fn encoded<R: Record + PartialEq>(records: &[R]) -> Option<Vec<u8>> {
-    let bytes = ENCODING.encode(records);
-    Table::<R>::new(ENCODING, &bytes).iter().eq(records.iter().copied()).then_some(bytes)
 }
 
 record! {
@@ -243,8 +232,8 @@ struct Joined {
     sections: Vec<CoffSection>,
     /// The bytes that come back, as offsets in the section.
     cuts: Vec<PeCut>,
-    /// Where they come back.
-    moves: Moves,
+    /// Where they come back, and how many.
+    inserted: Vec<(Range<u64>, u64)>,
 }
 
 impl Joined {
@@ -253,7 +242,7 @@ impl Joined {
         let section = self.sections.len().checked_sub(1)?;
         let joined = self.sections.get_mut(section)?;
         let at = part.range().end;
-        self.moves.add(at..at, end.checked_sub(joined.size)?);
+        self.inserted.push((at..at, end.checked_sub(joined.size)?));
         self.cuts.push(PeCut { section, range: joined.size..end, is_split });
         joined.size = end;
         Some(())
@@ -275,7 +264,7 @@ struct PeImage {
 
 impl PeImage {
     fn read(data: &[u8]) -> Option<Self> {
-        let magic_at = number(data, 60).filter(|_| data.starts_with(b"MZ"))?;
+        let magic_at = number::<4>(data, 60).filter(|_| data.starts_with(b"MZ"))?;
         let at = magic_at.checked_add(4).filter(|_| slice(data, magic_at, 4) == Some(b"PE\0\0"))?;
         let header: PeHeader = ENCODING.decode(tail(data, at)?);
         let optional = at.checked_add(COFF_LEN)?;
@@ -286,7 +275,7 @@ impl PeImage {
         };
         let table = optional.checked_add(header.optional_len)?;
         let there = table.checked_sub(directories)?.checked_div(8)?;
-        let directory_count = number(data, directories.checked_sub(4)?)?.min(DIRECTORIES_MAX).min(there);
+        let directory_count = number::<4>(data, directories.checked_sub(4)?)?.min(DIRECTORIES_MAX).min(there);
         let table_len = header.section_count.checked_mul(SECTION_LEN)?;
         let sections = Table::new(ENCODING, slice(data, table, table_len)?).iter().collect();
         let (len, table_end) = (header.headers_len, table.checked_add(table_len)?);
@@ -313,7 +302,7 @@ impl PeImage {
     /// A directory: an address or, for the signature, an offset; and a size. None if there is none.
     fn directory(&self, index: u64) -> Option<(u64, u64)> {
         let at = self.directories.checked_add(index.checked_mul(8)?).filter(|_| index < self.directory_count)?;
-        let directory = (number(&self.headers, at)?, number(&self.headers, at.checked_add(4)?)?);
+        let directory = (number::<4>(&self.headers, at)?, number::<4>(&self.headers, at.checked_add(4)?)?);
         Some(directory).filter(|&(start, size)| start > 0 && size > 0)
     }
 
@@ -359,7 +348,7 @@ impl PeImage {
             return Some(0..0);
         }
         let names = start.checked_add(symbol_count.checked_mul(SYMBOL_LEN)?)?;
-        Some(start..names.checked_add(number(data, names).unwrap_or(0))?)
+        Some(start..names.checked_add(number::<4>(data, names).unwrap_or(0))?)
     }
 
     /// The offset of the list of debug data, and the list; none if it is not in the file, or too long.
@@ -395,7 +384,7 @@ impl PeImage {
         for entry in new.iter_mut().filter(|entry| entry.offset > 0) {
             entry.offset = moves.moved(entry.offset);
         }
-        let new = encoded(&new)?;
+        let new = ENCODING.try_encode(&new)?;
         if list.bytes.starts_with(&new) { Some(Vec::new()) } else { Some(vec![change(offset, new)?]) }
     }
 
@@ -488,9 +477,10 @@ impl PeImage {
         }
         let end = self.table_end(sections.len())?;
         let len = if self.is_fitting() { self.aligned(end)? } else { self.header.headers_len };
-        let mut moves = Moves::default();
-        moves.add(self.header.headers_len..self.header.headers_len, len.checked_sub(self.header.headers_len)?);
-        cuts.iter().for_each(|cut| moves.add(cut.range.clone(), 0));
+        let old_len = self.header.headers_len;
+        let mut replaced = vec![(old_len..old_len, len.checked_sub(old_len)?)];
+        replaced.extend(cuts.iter().map(|cut| (cut.range.clone(), 0)));
+        let moves = Moves::new(replaced);
         for section in sections.iter_mut().filter(|section| section.size > 0) {
             section.offset = moves.moved(section.offset);
         }
@@ -504,14 +494,14 @@ impl PeImage {
         let old_table = vec![0; usize::try_from(self.table_end(self.sections.len())?.checked_sub(self.table)?).ok()?];
         put(&mut headers, self.table, &old_table)?;
         headers.resize(usize::try_from(len).ok().filter(|_| end <= len)?, 0);
-        put(&mut headers, self.table, &encoded(sections)?)?;
+        put(&mut headers, self.table, &ENCODING.try_encode(sections)?)?;
         let symbols = match self.header.symbols {
             0 => 0,
             old => moves.moved(old),
         };
         let section_count = to_u64(sections.len());
         let header = PeHeader { section_count, symbols, data_len, headers_len: len, ..self.header };
-        put(&mut headers, self.at, &encoded(&[header])?)?;
+        put(&mut headers, self.at, &ENCODING.try_encode(&[header])?)?;
         Some(headers)
     }
 
@@ -613,7 +603,9 @@ mod tests {
         let mut put = |at: u64, new: &[u8]| super::put(&mut data, at, new).unwrap();
         let section = |name: &[u8; 8], memory: u64, address: u64, size: u64, offset: u64| {
             let name = u64::from_le_bytes(*name);
-            encoded(&[CoffSection { name, memory, address, size, offset, ..CoffSection::default() }]).unwrap()
+            ENCODING
+                .try_encode(&[CoffSection { name, memory, address, size, offset, ..CoffSection::default() }])
+                .unwrap()
         };
         put(0, b"MZ");
         put(60, &[0x40]);
@@ -630,7 +622,7 @@ mod tests {
             checksum,
             ..PeHeader::default()
         };
-        put(0x44, &encoded(&[header]).unwrap());
+        put(0x44, &ENCODING.try_encode(&[header]).unwrap());
         put(TABLE, &section(b".nv_fatb", code - 100, PAGE, code, headers));
         put(TABLE + SECTION_LEN, &section(b".data\0\0\0", 300, PAGE + code, 512, headers + code));
         put(headers, b"fatbin");

@@ -16,6 +16,7 @@ use super::symbols::SymbolMoves;
 use super::{Coff, RELOCATION_LEN, SECTION_LEN};
 use crate::bytes::{len_of, span, to_u64};
 use crate::container::Part;
+use crate::container::host::moves::Moves;
 use crate::container::limits::Allowance;
 use crate::error::Malformed;
 
@@ -31,10 +32,10 @@ impl Coff<'_> {
                 numbers.push(None);
                 continue;
             }
-            kept.push(section.moved(|offset| cuts.new_offset(offset)));
+            kept.push(section.moved(|offset| cuts.moves.moved(offset)));
             numbers.push(Some(to_u64(kept.len())));
         }
-        let symbols = if self.header.symbols == 0 { 0 } else { cuts.new_offset(self.symbols.start) };
+        let symbols = if self.header.symbols == 0 { 0 } else { cuts.moves.moved(self.symbols.start) };
         let header = self.headers(symbols, &kept);
         let mut parts = vec![Part::Bytes(header)];
         parts.extend(cuts.kept(self.headers_end()..self.symbols.start).map(Part::Range));
@@ -80,7 +81,7 @@ impl Coff<'_> {
             // Special numbers: absolute and debugging symbols.
             None => Some(old),
         };
-        let moves = SymbolMoves { offset: &|offset| cuts.new_offset(offset), number: Some(&new_number) };
+        let moves = SymbolMoves { offset: &|offset| cuts.moves.moved(offset), number: Some(&new_number) };
         let Some(moved) = self.moved_symbols(&moves)? else { return Ok(Part::Range(self.symbols.clone())) };
         if !moved.emptied.is_empty() {
             self.check_unused(&moved.emptied, gone)?;
@@ -114,8 +115,7 @@ impl Coff<'_> {
 /// Ranges that are cut out of a file, in order and not empty.
 struct Cuts {
     ranges: Vec<Range<u64>>,
-    /// The number of bytes removed before each range.
-    before: Vec<u64>,
+    moves: Moves,
 }
 
 impl Cuts {
@@ -129,21 +129,8 @@ impl Cuts {
                 _ => merged.push(range),
             }
         }
-        let sum = |sum: &mut u64, cut: &Range<u64>| {
-            let before = *sum;
-            *sum = sum.saturating_add(len_of(cut));
-            Some(before)
-        };
-        let before = merged.iter().scan(0, sum).collect();
-        Self { ranges: merged, before }
-    }
-
-    fn new_offset(&self, offset: u64) -> u64 {
-        let last = self.ranges.partition_point(|cut| cut.start < offset).checked_sub(1);
-        let Some((cut, before)) = last.and_then(|last| Some((self.ranges.get(last)?, self.before.get(last)?))) else {
-            return offset;
-        };
-        offset.saturating_sub(*before).saturating_sub(cut.end.min(offset).saturating_sub(cut.start))
+        let moves = Moves::new(merged.iter().map(|range| (range.clone(), 0)).collect());
+        Self { ranges: merged, moves }
     }
 
     fn touch(&self, range: &Range<u64>) -> bool {
