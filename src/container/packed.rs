@@ -8,11 +8,13 @@
 use std::io::{self, Read};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
 use super::fatbin::{CudaKind, plain_len};
 use super::limits::Limits;
+use super::stream::{Compressed, Recorded};
 use crate::bytes::{len_of, len_u64};
-use crate::codec::{self, Codec, StreamForm};
+use crate::codec::{self, Codec, Method, StreamForm};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
@@ -139,9 +141,9 @@ impl Packed {
         let limits = Limits { inflated: self.limit, ..Limits::default() };
         limits.check(WHAT, stored.offset(), self.inflated).with_path(data.path())?;
         let input = match self.codec {
-            Codec::Zlib => self.inflate_stream(stored, StreamForm::Zlib),
+            Codec::Zlib => self.inflate_stream(stored, Method::Zlib, StreamForm::Zlib),
             Codec::Lz4 => self.inflate_block(stored),
-            Codec::Zstd => self.inflate_stream(stored, StreamForm::Frame),
+            Codec::Zstd => self.inflate_stream(stored, Method::Zstd, StreamForm::Frame),
             Codec::Unknown => Err(unsupported(stored, "its compression is not known, or it is obfuscated")),
         }?;
         if self.end == End::BeforeZero && input.bytes().last() != Some(&0) {
@@ -165,22 +167,12 @@ impl Packed {
         }
     }
 
-    fn inflate_stream(&self, stored: Slice<'_>, form: StreamForm) -> Result<Input> {
-        let mut decoder = form.open(stored, self.inflated, WHAT, stored.offset())?;
-        let spooled = Input::spool(stored.path(), decoder.by_ref().take(self.inflated.saturating_add(1)));
-        let count = decoder.produced;
-        if let Some(reason) = decoder.failure {
-            return Err(self.broken(stored, count, reason));
-        }
-        let input = spooled.with_path(stored.path())?;
-        if count != self.inflated {
-            let at_least = if count > self.inflated { "at least " } else { "" };
-            return Err(self.wrong_size(stored, format!("{at_least}{count}")));
-        }
-        match decoder.used() == stored.len() {
-            true => Ok(input),
-            false => Err(self.broken(stored, count, "other bytes follow its end")),
-        }
+    fn inflate_stream(&self, body: Slice<'_>, method: Method, form: StreamForm) -> Result<Input> {
+        let recorded = Recorded { what: WHAT, version: 0, method, total: None, inflated: self.inflated, hash: None };
+        let (offset, stream_len) = (body.offset(), Arc::new(OnceLock::from(body.len())));
+        let stream = Compressed { recorded, form, offset, header_len: 0, prefix: None, body, stream_len };
+        // One byte more shows that there are too many.
+        stream.inflate_up_to(self.inflated.saturating_add(1)).map(|(input, _)| input)
     }
 
     fn wrong_size(&self, stored: Slice<'_>, actual: String) -> Error {
