@@ -33,7 +33,7 @@ use object::elf::EM_X86_64;
 use super::archive::{Archive, MemberLocation};
 use super::host::elf;
 use super::host::wrapper::Map;
-use super::limits::check_entry_count;
+use super::limits::{FAULTS_MAX, check_entry_count};
 use super::magic::{Magic, elf_machine};
 use super::packed::Packed;
 use super::spirv::{self, Width};
@@ -53,9 +53,6 @@ const ENTRY_LEN: u64 = 16;
 
 /// The offset of the size in an entry.
 const SIZE: u64 = 8;
-
-/// The number of faults after which the rest of those in a table are not reported.
-const FAULTS_MAX: usize = 1000;
 
 /// One image more than a section may have.
 const TOO_MANY: usize = 100_001;

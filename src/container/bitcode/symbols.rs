@@ -40,7 +40,7 @@ pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
             file.modules.iter().try_for_each(|(module, strtab)| module_symbols(module, strtab, &mut names))?;
         }
     }
-    Ok(names.into_names())
+    Ok(names.names)
 }
 
 /// The blocks of a bitcode file that hold symbols.

@@ -47,7 +47,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use super::host::elf;
-use super::limits::EntryRoom;
+use super::limits::{EntryRoom, FAULTS_MAX};
 use super::packed::{End, Packed};
 use super::stream::Compressed;
 use super::{Container, Contents, Entry, Limits, Part};
@@ -69,9 +69,6 @@ const HEADER_LEN: u64 = 16;
 
 /// Headers and code objects are padded with zeros to a multiple of this length, in bytes.
 const PADDING: u64 = 8;
-
-/// The number of faults after which the rest of a fatbin is not read.
-const FAULTS_MAX: usize = 1000;
 
 /// The header may have attributes of the cubin, which is for sm_100 or later.
 const FLAG_ATTRIBUTES: u64 = 0x100_0000;
@@ -157,10 +154,6 @@ impl Image {
 pub struct Fatbin;
 
 impl Container for Fatbin {
-    fn repeats(&self) -> bool {
-        true
-    }
-
     fn alignment(&self) -> NonZeroU64 {
         NonZeroU64::new(PADDING).unwrap_or(NonZeroU64::MIN)
     }
@@ -174,7 +167,10 @@ impl Container for Fatbin {
         let mut reader = Reader { data, entries: Vec::new(), faults: Vec::new(), room: EntryRoom::new() };
         let mut records = Record::all(data, base, entries_range.start..end);
         while let Some(record) = records.next().filter(|_| reader.faults.len() < FAULTS_MAX) {
-            let read = record.and_then(|record| reader.entry_or_entries(&record));
+            let read = record.and_then(|record| match record.parts()? {
+                None => reader.entry(&record),
+                Some(parts) => reader.concatenated(&record, &parts),
+            });
             reader.faults.extend(read.err());
         }
         if end < entries_range.end && reader.faults.is_empty() {
@@ -217,13 +213,6 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn entry_or_entries(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
-        match record.parts()? {
-            None => self.entry(record),
-            Some(parts) => self.concatenated(record, &parts),
-        }
-    }
-
     fn entry(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
         let image = record.image()?;
         let part = match (record.stored()?, record.codec()) {

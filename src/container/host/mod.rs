@@ -13,6 +13,8 @@ pub(crate) mod moves;
 pub(crate) mod relocatable;
 pub(crate) mod wrapper;
 
+pub(crate) use gaps::pe::has_no_names;
+
 use std::ops::Range;
 
 use object::elf::SectionType;
@@ -38,16 +40,6 @@ pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
     slice(data, 2, 2).is_some_and(|sections| sections != [0, 0])
         && slice(data, 16, 2) == Some(&[0, 0])
         && slice(data, 20, 8).is_some_and(is_name)
-}
-
-/// Whether a PE file has no table for long section names: its header records no symbols.
-pub(crate) fn has_no_names(data: &[u8]) -> bool {
-    let symbols = match File::parse(data) {
-        Ok(File::Pe32(file)) => file.nt_headers().file_header.pointer_to_symbol_table.get(LittleEndian),
-        Ok(File::Pe64(file)) => file.nt_headers().file_header.pointer_to_symbol_table.get(LittleEndian),
-        _ => return false,
-    };
-    symbols == 0
 }
 
 /// The object file in `data`, for all machines for which LLVM 22.1.8 reads COFF. Offsets in errors count from `base`.

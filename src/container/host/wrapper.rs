@@ -37,6 +37,7 @@ use object::{
 
 use crate::bytes::{Cursor, array, is_zero, number, part, slice, tail, to_u64};
 use crate::container::kpack::REFERENCE_SECTIONS;
+use crate::container::limits::FAULTS_MAX;
 use crate::container::magic::Magic;
 use crate::error::{Malformed, wrong};
 
@@ -47,9 +48,6 @@ const ADDRESS: u64 = 8;
 const INDEX: u64 = 16;
 /// The alignment of wrappers, in bytes.
 const ALIGNMENT: u64 = 8;
-
-/// The number of faults after which the rest of the wrappers in a section is not read.
-const FAULTS_MAX: usize = 1000;
 
 /// The kinds of wrappers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,7 +38,7 @@ use std::fmt::Arguments;
 use std::io::Read;
 use std::ops::Range;
 
-use super::limits::{Allowance, EntryRoom, FRAMES_MAX};
+use super::limits::{Allowance, EntryRoom, FAULTS_MAX, FRAMES_MAX};
 use super::packed::Packed;
 use super::{Entry, Part};
 use crate::bytes::{Bounds, Cursor, len_of, len_u64, slice, tail, to_u64};
@@ -64,9 +64,6 @@ const TARGETS_MAX: usize = 1000;
 
 /// The names of the section with a [`Reference`]; the second is that in PE.
 pub(crate) const REFERENCE_SECTIONS: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"];
-
-/// The number of faults after which the rest of an archive is not read.
-const FAULTS_MAX: usize = 1000;
 
 /// The table of contents of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -292,16 +289,13 @@ impl<'d> Reader<'d> {
             };
             let id = entry_id(name);
             self.room.take(&id, target.offset)?;
-            match self.part(entry) {
-                Ok(part) => binary.entries.push(Entry { id, parts: vec![part], image: None, cuda: None }),
-                Err(what) => {
-                    let text = format!("code object of '{}' for '{}': {what}", shown(&binary.key), shown(name));
-                    let malformed = Malformed::other(ErrorKind::Malformed, entry.offset, text);
-                    let parts = vec![Part::Unreadable(malformed.clone())];
-                    binary.entries.push(Entry { id, parts, image: None, cuda: None });
-                    self.faults.push(malformed);
-                }
-            }
+            let part = self.part(entry).unwrap_or_else(|what| {
+                let text = format!("code object of '{}' for '{}': {what}", shown(&binary.key), shown(name));
+                let malformed = Malformed::other(ErrorKind::Malformed, entry.offset, text);
+                self.faults.push(malformed.clone());
+                Part::Unreadable(malformed)
+            });
+            binary.entries.push(Entry { id, parts: vec![part], image: None, cuda: None });
             if self.faults.len() >= FAULTS_MAX {
                 break;
             }

@@ -224,10 +224,6 @@ impl Objects {
 }
 
 impl Container for Objects {
-    fn repeats(&self) -> bool {
-        self.binary.repeats()
-    }
-
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         match HostFormat::of(data) {
             Some(_) => FatObject.read(data, total, base),
@@ -280,13 +276,11 @@ impl<'v> Object<'v> {
 
     /// The host of a fat object that was made here and has not been changed since.
     fn restored(&self, data: &[u8], found: &[FoundSection]) -> Option<Vec<Part>> {
-        let (format, record, parts) = match self {
-            Self::Elf(elf) => elf.record().map(|record| (HostFormat::Elf, record, elf.claimed_host(&record))),
-            Self::Coff(coff) => {
-                coff.record().and_then(|record| Some((HostFormat::Coff, record, coff.claimed_host(&record)?)))
-            }
-        }?;
-        let Record { host_len, added, .. } = record;
+        let (format, claimed) = match self {
+            Self::Elf(elf) => (HostFormat::Elf, elf.claimed_host()),
+            Self::Coff(coff) => (HostFormat::Coff, coff.claimed_host()),
+        };
+        let (Record { host_len, added, .. }, parts) = claimed?;
         let fits = |own: &Part| match own {
             Part::Range(range) => range.start <= range.end && part(data, range.clone()).is_some(),
             _ => true,

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::Range;
 
-use crate::bytes::{Bounds, is_zero, len_of, len_u64, slice, total};
+use crate::bytes::{Bounds, add, is_zero, len_of, len_u64, slice, total};
 use crate::container::limits::NAME_MAX;
 use crate::container::{MAGIC, Part};
 use crate::error::{ErrorKind, Malformed};
@@ -116,6 +116,31 @@ pub(super) struct FoundSection {
     pub(super) index: usize,
     pub(super) name: Vec<u8>,
     pub(super) content: Range<u64>,
+}
+
+/// The new numbers of sections.
+pub(super) struct SectionNumbers {
+    new: Vec<Option<u64>>,
+    /// Whether any remaining section gets another number.
+    pub(super) moved: bool,
+}
+
+impl SectionNumbers {
+    /// The numbers of sections of which some are gone.
+    pub(super) fn new(gone: impl Iterator<Item = bool>) -> Self {
+        let (mut new, mut next, mut moved) = (Vec::new(), 0_u64, false);
+        for (old, gone) in (0_u64..).zip(gone) {
+            new.push((!gone).then_some(next));
+            moved |= !gone && next != old;
+            add(&mut next, u64::from(!gone));
+        }
+        Self { new, moved }
+    }
+
+    /// The new number of a section; none if it is removed. A value that is not a section number is returned unchanged.
+    pub(super) fn get(&self, old: u64) -> Option<u64> {
+        usize::try_from(old).ok().and_then(|index| self.new.get(index).copied()).unwrap_or(Some(old))
+    }
 }
 
 /// The name of a bundle's section at the start of some bytes; none if it is another section's or not terminated.

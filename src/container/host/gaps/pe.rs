@@ -74,6 +74,11 @@ const PAGE: u64 = 4096;
 /// The smallest alignment of sections in a file, in bytes.
 const FILE_ALIGNMENT_MIN: u64 = 512;
 
+/// Whether a PE file has no table for long section names: its header records no symbols.
+pub(crate) fn has_no_names(data: &[u8]) -> bool {
+    PeImage::read(data).is_some_and(|image| image.header.symbols == 0)
+}
+
 /// The range of the signature of a PE file, which may lie anywhere; none if it is not signed.
 pub(crate) fn signature(data: &[u8]) -> Option<Range<u64>> {
     PeImage::read(data)?.signature()

@@ -140,8 +140,9 @@ impl Coff<'_> {
         Record { host_len: self.view.len(), added, saved: [self.header.symbols, strings] }
     }
 
-    /// The host object that the record claims, if that is possible.
-    pub(in crate::container::object) fn claimed_host(&self, record: &Record) -> Option<Vec<Part>> {
+    /// The record of how this file was made, if it was made here, and the host object that it claims.
+    pub(in crate::container::object) fn claimed_host(&self) -> Option<(Record, Vec<Part>)> {
+        let record = Record::before(self.symbols.start, self.view)?;
         let [symbols_offset, strings] = record.saved;
         let count = self.count().checked_sub(record.added)?;
         let by = record.added.checked_mul(SECTION_LEN)?;
@@ -169,7 +170,7 @@ impl Coff<'_> {
                 parts.push(Part::Range(start..start.checked_add(strings_len.checked_sub(4)?)?));
             }
         }
-        Some(parts)
+        Some((record, parts))
     }
 }
 

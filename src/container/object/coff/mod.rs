@@ -19,7 +19,6 @@ use object::Endianness;
 use object::pe::{IMAGE_SCN_CNT_UNINITIALIZED_DATA, IMAGE_SCN_LNK_NRELOC_OVFL};
 
 use self::symbols::CoffSymbol;
-use super::record::Record;
 use super::view::{FoundSection, View, bundle_name};
 use crate::bytes;
 use crate::container::MAGIC;
@@ -175,11 +174,6 @@ impl<'v> Coff<'v> {
             return Err(self.view.broken(what, self.strings.start));
         }
         Ok(bundle_name(&rest))
-    }
-
-    /// The record of how this file was made, if it was made here.
-    pub(super) fn record(&self) -> Option<Record> {
-        Record::before(self.symbols.start, self.view)
     }
 }
 

@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::super::view::{FoundSection, join};
+use super::super::view::{FoundSection, SectionNumbers, join};
 use super::symbols::SymbolMoves;
 use super::{Coff, RELOCATION_LEN, SECTION_LEN};
 use crate::bytes::{len_of, span, to_u64};
@@ -24,17 +24,13 @@ impl Coff<'_> {
     /// The parts of this file that form the object without the sections `found`.
     pub(in crate::container::object) fn remove(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
         let cuts = Cuts::new(self.cuts(found));
-        self.check_untouched(found, &cuts)?;
         let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
-        let (mut numbers, mut kept) = (vec![Some(0)], Vec::new());
-        for (index, section) in self.sections.iter().enumerate() {
-            if gone.contains(&index) {
-                numbers.push(None);
-                continue;
-            }
-            kept.push(section.moved(|offset| cuts.moves.moved(offset)));
-            numbers.push(Some(to_u64(kept.len())));
-        }
+        self.check_untouched(found, &cuts, &gone)?;
+        // Numbers count from 1; 0 is no section.
+        let is_gone = (0..self.sections.len()).map(|index| gone.contains(&index));
+        let numbers = SectionNumbers::new([false].into_iter().chain(is_gone));
+        let kept = self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index));
+        let kept: Vec<_> = kept.map(|(_, section)| section.moved(|offset| cuts.moves.moved(offset))).collect();
         let symbols = if self.header.symbols == 0 { 0 } else { cuts.moves.moved(self.symbols.start) };
         let header = self.headers(symbols, &kept);
         let mut parts = vec![Part::Bytes(header)];
@@ -55,8 +51,7 @@ impl Coff<'_> {
     }
 
     /// Checks that the cuts do not touch remaining data.
-    fn check_untouched(&self, found: &[FoundSection], cuts: &Cuts) -> Result<(), Malformed> {
-        let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
+    fn check_untouched(&self, found: &[FoundSection], cuts: &Cuts, gone: &HashSet<usize>) -> Result<(), Malformed> {
         let sections = self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index));
         let used = sections.flat_map(|(_, section)| section.extents(self.view));
         let headers = 0..self.headers_end();
@@ -75,12 +70,8 @@ impl Coff<'_> {
         Ok(())
     }
 
-    fn new_symbols(&self, numbers: &[Option<u64>], cuts: &Cuts, gone: &HashSet<usize>) -> Result<Part, Malformed> {
-        let new_number = |old: u64| match usize::try_from(old).ok().and_then(|index| numbers.get(index)) {
-            Some(new) => *new,
-            // Special numbers: absolute and debugging symbols.
-            None => Some(old),
-        };
+    fn new_symbols(&self, numbers: &SectionNumbers, cuts: &Cuts, gone: &HashSet<usize>) -> Result<Part, Malformed> {
+        let new_number = |old| numbers.get(old);
         let moves = SymbolMoves { offset: &|offset| cuts.moves.moved(offset), number: Some(&new_number) };
         let Some(moved) = self.moved_symbols(&moves)? else { return Ok(Part::Range(self.symbols.clone())) };
         if !moved.emptied.is_empty() {

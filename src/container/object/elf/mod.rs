@@ -128,19 +128,15 @@ impl<'v> Elf<'v> {
         Ok(found)
     }
 
-    /// The record of how this file was made, if it was made here.
-    pub(super) fn record(&self) -> Option<Record> {
-        Record::before(self.header.sections_at, self.view)
-    }
-
-    /// The host object that the record claims.
-    pub(super) fn claimed_host(&self, record: &Record) -> Vec<Part> {
+    /// The record of how this file was made, if it was made here, and the host object that it claims.
+    pub(super) fn claimed_host(&self) -> Option<(Record, Vec<Part>)> {
+        let record = Record::before(self.header.sections_at, self.view)?;
         let [sections_at, numbers] = record.saved;
         let mut header = self.encoding.encode(&[Header { sections_at, ..self.header }]);
         if let Some(last) = header.last_chunk_mut::<SECTION_NUMBERS>() {
             self.encoding.write(numbers, last);
         }
-        vec![Part::Bytes(header), Part::Range(self.header_len()..record.host_len)]
+        Some((record, vec![Part::Bytes(header), Part::Range(self.header_len()..record.host_len)]))
     }
 
     /// The file header and the section headers of a new file. The first section holds the numbers that do not fit the

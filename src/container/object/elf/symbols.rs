@@ -14,8 +14,8 @@ use object::elf::{
     SHT_SYMTAB_SHNDX, STB_WEAK, SectionType,
 };
 
+use super::super::view::SectionNumbers;
 use super::Elf;
-use super::remove::SectionNumbers;
 use crate::bytes::to_u64;
 use crate::container::host::elf::{Encoding, Relocation, Section, ShortRelocation, Symbol, Table, symbol_of};
 use crate::error::Malformed;
