@@ -90,17 +90,15 @@ impl<'a> Compressed<'a> {
             return Ok(*known);
         }
         let mut inflater = self.inflate(false)?;
-        let mut buffer = vec![0; 1 << 17];
-        let mut read = inflater.next(&mut buffer);
-        while matches!(read, Ok(1..)) {
-            read = inflater.next(&mut buffer);
-        }
+        // Its errors are in `failure`.
+        drop(io::copy(&mut inflater, &mut io::sink()));
         // A stream shorter than recorded has an end all the same.
-        match self.stream_len.get() {
-            Some(found) => Ok(*found),
-            None => Err(read.err().unwrap_or_else(|| {
-                self.malformed(Malformed::compressed(self.recorded.what, self.offset, "its stream has no end"))
-            })),
+        match (self.stream_len.get(), inflater.failure) {
+            (Some(found), _) => Ok(*found),
+            (None, Some(error)) => Err(error),
+            (None, None) => {
+                Err(self.malformed(Malformed::compressed(self.recorded.what, self.offset, "its stream has no end")))
+            }
         }
     }
 

@@ -33,7 +33,7 @@ use object::elf::{
 use super::{change, in_order};
 use crate::bytes::{is_zero, len_of, len_u64, slice, tail, to_u64, total};
 use crate::container::fatbin;
-use crate::container::host::elf::{Encoding, Header, Record, Section, Segment, Symbol, Table};
+use crate::container::host::elf::{Encoding, File, Header, Record, Section, Segment, Symbol, Table};
 use crate::container::host::moves::Moves;
 use crate::io::piece::{Change, Piece};
 
@@ -302,16 +302,14 @@ struct ElfProgram<'d> {
 
 impl<'d> ElfProgram<'d> {
     fn read(data: &'d [u8]) -> Option<Self> {
-        let header = Header::read(data).filter(|_| Encoding::of(data) == ENCODING)?;
-        let Header { segment_len, segment_count, section_len, section_count, .. } = header;
-        let is_linked = matches!(header.kind(), ET_DYN | ET_EXEC);
-        let is_readable = segment_count <= TABLE_MAX / SEGMENT_LEN && section_count > 0;
-        if !is_linked || (segment_len, section_len) != (SEGMENT_LEN, SECTION_LEN) || !is_readable {
+        let file = File::read(data).ok().filter(|file| file.encoding == ENCODING)?;
+        let header = file.header;
+        // More segments or sections are counted elsewhere.
+        let is_readable = header.segment_count <= TABLE_MAX / SEGMENT_LEN && header.section_count > 0;
+        if !matches!(header.kind(), ET_DYN | ET_EXEC) || !is_readable {
             return None;
         }
-        let segments = table_at(data, header.segments_at, segment_count)?;
-        let sections = table_at(data, header.sections_at, section_count)?;
-        Self::of(data, len_u64(data), header, segments, sections)
+        Self::of(data, len_u64(data), header, file.segments.iter().collect(), file.sections.iter().collect())
     }
 
     /// A file of `len` bytes with these headers; none if loaders could not map it.

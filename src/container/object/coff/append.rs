@@ -15,13 +15,14 @@ use std::ops::Range;
 use object::pe::{IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_READ};
 
 use super::super::record::{self, Record};
-use super::super::view::{Added, Run, too_many};
+use super::super::view::{Added, too_many};
 use super::symbols::SymbolMoves;
 use super::{BIG, Coff, SECTION_LEN, long_name};
 use crate::bytes::{add, len_of, len_u64, to_u64, total};
 use crate::container::Part;
 use crate::container::host::coff::CoffSection;
 use crate::error::Malformed;
+use crate::io::piece::Piece;
 
 /// The largest number of sections.
 const PLAIN_MAX: u64 = 0xfeff;
@@ -30,9 +31,9 @@ const BIG_MAX: u64 = 0x7fff_ffff;
 /// The largest offset in a COFF file.
 const MAX: u64 = 0xffff_ffff;
 
-impl Coff<'_> {
+impl<'a> Coff<'a> {
     /// The fat object: this object with more sections.
-    pub(in crate::container::object) fn append(&self, added: &[Added]) -> Result<Vec<Run>, Malformed> {
+    pub(in crate::container::object) fn append(&self, added: &[Added<'a>]) -> Result<Vec<Piece<'a>>, Malformed> {
         let added_count = to_u64(added.len());
         let count = self.count().saturating_add(added_count);
         let most = if self.encoding.word == BIG { BIG_MAX } else { PLAIN_MAX };
@@ -54,19 +55,18 @@ impl Coff<'_> {
             return Err(too_many("bytes", needed, MAX));
         }
         let header = self.headers(symbols_at, &sections);
-        let mut runs = vec![Run::Bytes(header), Run::Host(body)];
-        runs.extend((0..added.len()).map(Run::Content));
-        runs.push(Run::Bytes(self.own_record(added_count).to_bytes()));
-        runs.push(
-            match self.moved_symbols(&SymbolMoves { offset: &|offset| shift.forward(offset), number: None })? {
-                Some(moved) => Run::Bytes(moved.table),
-                None => Run::Host(self.symbols.clone()),
-            },
-        );
-        runs.push(Run::Bytes(strings_len.to_le_bytes()[..4].to_vec()));
-        runs.push(Run::Host(self.old_strings()));
-        runs.push(Run::Bytes(names.bytes));
-        Ok(runs)
+        let mut pieces = vec![Piece::Bytes(header)];
+        pieces.extend(self.view.pieces(&body));
+        pieces.extend(added.iter().map(|section| section.content.clone()));
+        pieces.push(Piece::Bytes(self.own_record(added_count).to_bytes()));
+        match self.moved_symbols(&SymbolMoves { offset: &|offset| shift.forward(offset), number: None })? {
+            Some(moved) => pieces.push(Piece::Bytes(moved.table)),
+            None => pieces.extend(self.view.pieces(&self.symbols)),
+        }
+        pieces.push(Piece::Bytes(strings_len.to_le_bytes()[..4].to_vec()));
+        pieces.extend(self.view.pieces(&self.old_strings()));
+        pieces.push(Piece::Bytes(names.bytes));
+        Ok(pieces)
     }
 
     /// The end of the data other than symbols and strings: the start of the symbols, if they are at the end of the
@@ -118,7 +118,7 @@ impl Coff<'_> {
         self.strings.start.saturating_add(4).min(self.strings.end)..self.strings.end
     }
 
-    fn new_names(&self, added: &[Added]) -> Result<AddedNames, Malformed> {
+    fn new_names(&self, added: &[Added<'_>]) -> Result<AddedNames, Malformed> {
         let old = self.old_strings();
         let old_len = len_of(&old);
         let mut names = AddedNames { bytes: Vec::new(), offsets: Vec::new(), total: old_len.saturating_add(4) };
@@ -142,7 +142,7 @@ impl Coff<'_> {
 
     /// The record of how this file was made, if it was made here, and the host object that it claims.
     pub(in crate::container::object) fn claimed_host(&self) -> Option<(Record, Vec<Part>)> {
-        let record = Record::before(self.symbols.start, self.view)?;
+        let record = Record::before(self.symbols.start, &self.view)?;
         let [symbols_offset, strings] = record.saved;
         let count = self.count().checked_sub(record.added)?;
         let by = record.added.checked_mul(SECTION_LEN)?;
@@ -175,16 +175,17 @@ impl Coff<'_> {
 }
 
 /// Adds the section headers and returns the end of the contents.
-fn add_headers(sections: &mut Vec<CoffSection>, added: &[Added], names: &AddedNames, contents_at: u64) -> u64 {
+fn add_headers(sections: &mut Vec<CoffSection>, added: &[Added<'_>], names: &AddedNames, contents_at: u64) -> u64 {
     let flags = u64::from(IMAGE_SCN_LNK_REMOVE.0 | IMAGE_SCN_MEM_READ.0);
     let mut position = contents_at;
     // LLVM gives each section the virtual address after the previous one.
     let mut address = sections.last().map_or(0, |last| last.address.saturating_add(last.memory));
-    for (Added { size, .. }, &name_at) in added.iter().zip(&names.offsets) {
-        let (name, memory, offset) = (long_name(name_at), *size, if *size > 0 { position } else { 0 });
-        sections.push(CoffSection { name, memory, address, size: *size, offset, flags, ..CoffSection::default() });
-        add(&mut address, *size);
-        add(&mut position, *size);
+    for (section, &name_at) in added.iter().zip(&names.offsets) {
+        let (name, size) = (long_name(name_at), section.content.len());
+        let offset = if size > 0 { position } else { 0 };
+        sections.push(CoffSection { name, memory: size, address, size, offset, flags, ..CoffSection::default() });
+        add(&mut address, size);
+        add(&mut position, size);
     }
     position
 }

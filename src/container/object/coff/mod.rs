@@ -69,8 +69,8 @@ const RELOCATION_LEN: usize = 10;
 const LINE_LEN: u64 = 6;
 
 #[derive(Debug)]
-pub(super) struct Coff<'v> {
-    view: &'v View<'v>,
+pub(super) struct Coff<'a> {
+    view: View<'a>,
     /// A word is a section number.
     encoding: Encoding,
     header: CoffHeader,
@@ -82,9 +82,9 @@ pub(super) struct Coff<'v> {
     strings: Range<u64>,
 }
 
-impl<'v> Coff<'v> {
+impl<'a> Coff<'a> {
     /// Reads the headers.
-    pub(super) fn parse(view: &'v View<'v>) -> Result<Self, Malformed> {
+    pub(super) fn parse(view: View<'a>) -> Result<Self, Malformed> {
         let signature = view.read(0, 4, "the COFF header")?;
         let word = if *signature == [0, 0, 0xff, 0xff] { BIG } else { PLAIN };
         let encoding = Encoding { word, order: Endianness::Little };

@@ -53,7 +53,7 @@ impl Coff<'_> {
     /// Checks that the cuts do not touch remaining data.
     fn check_untouched(&self, found: &[FoundSection], cuts: &Cuts, gone: &HashSet<usize>) -> Result<(), Malformed> {
         let sections = self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index));
-        let used = sections.flat_map(|(_, section)| section.extents(self.view));
+        let used = sections.flat_map(|(_, section)| section.extents(&self.view));
         let headers = 0..self.headers_end();
         let contents = found.iter().map(|section| &section.content).filter(|content| content.start < content.end);
         if let Some(content) = contents.into_iter().find(|content| content.start < headers.end) {
@@ -84,7 +84,7 @@ impl Coff<'_> {
     fn check_unused(&self, emptied: &HashSet<u64>, gone: &HashSet<usize>) -> Result<(), Malformed> {
         let mut room = Allowance::new(self.view.len());
         for (index, section) in self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index)) {
-            let [_, relocations, _] = section.extents(self.view);
+            let [_, relocations, _] = section.extents(&self.view);
             let len = len_of(&relocations);
             room.take(len).ok_or_else(|| {
                 let what = format!("sections share relocations, those of section {index}");
