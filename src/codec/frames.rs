@@ -8,7 +8,7 @@ use zstd::zstd_safe;
 use super::compression::{Compression, WINDOW_LOGS};
 use super::decoder::{Counted, may_be};
 use super::{FRAMES, Method};
-use crate::bytes::to_u64;
+use crate::bytes::{add, to_u64};
 use crate::io::piece::Piece;
 
 /// The largest zstd window on this machine: with 32-bit addresses, zstd has no room for more.
@@ -127,7 +127,7 @@ fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
     let mut reach = 0;
     for (len, is_code_object) in pieces {
         let start = position;
-        position = position.saturating_add(len);
+        add(&mut position, len);
         if !is_code_object {
             continue;
         }

@@ -585,7 +585,8 @@ impl<'a> Bundles<'a> {
         let mut position = position;
         loop {
             // Holes are skipped without being read, which would load them into memory.
-            position = position.saturating_add(self.rest(position)?.hole_len());
+            let hole = self.rest(position)?.hole_len();
+            add(&mut position, hole);
             let rest = self.rest(position)?;
             let block = rest.slice(0, rest.len().min(PADDING_BLOCK)).filter(|block| !block.is_empty())?;
             let Some(zeros) = block.bytes().iter().position(|&byte| byte != 0) else {

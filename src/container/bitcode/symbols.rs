@@ -20,7 +20,7 @@ use super::bitstream::{Block, Record};
 use super::{
     ALIAS, FUNCTION, INDIRECT, MODULE_BLOCK, NotBitcode, Result, STRTAB_BLOCK, SYMTAB_BLOCK, VARIABLE, VERSION, open,
 };
-use crate::bytes::{number, slice, to_u64};
+use crate::bytes::{add, number, slice, to_u64};
 use crate::container::limits::{NAMES_TOO_LONG, SymbolNames};
 
 /// Flags of a symbol: defined elsewhere, visible to others, format-specific (not a symbol for linkers).
@@ -140,7 +140,7 @@ fn metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
             version = record.value(0);
         }
         if record.code == SECTION {
-            sections = sections.saturating_add(1);
+            add(&mut sections, 1);
             if record.values().eq(b"llvm.metadata".map(u64::from)) {
                 found = Some(sections);
             }

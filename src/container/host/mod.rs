@@ -22,7 +22,7 @@ use object::pe::{ImageFileHeader, ImageSectionHeader};
 use object::read::coff::CoffFile;
 use object::{File, LittleEndian, Object, ObjectKind, ObjectSection, SectionFlags};
 
-use crate::bytes::{Bounds, is_zero, len_u64, number, slice, total};
+use crate::bytes::{Bounds, add, is_zero, len_u64, number, slice, total};
 use crate::container::limits::{Allowance, NAMES_SHARED_MAX};
 use crate::container::magic::is_coff_object;
 use crate::display::shown;
@@ -115,7 +115,7 @@ pub(crate) fn sections<H>(
         let holds = holds(&section).map_err(|error| Malformed::at(error.to_string(), base))?;
         if let (Some(holds), Some((start, len))) = (holds, section.range) {
             let range = Bounds::of(data, base).claim(start, len, format_args!("the section '{}'", shown(name)))?;
-            size = size.saturating_add(len);
+            add(&mut size, len);
             chosen.push(ChosenSection { holds, name: name.to_vec(), range });
         }
     }

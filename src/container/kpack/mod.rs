@@ -101,7 +101,7 @@ impl KpackArchive {
     fn parse(archive: Slice<'_>) -> Result<Self, Malformed> {
         let (data, base) = (archive.bytes(), archive.offset());
         let toc_offset = toc_offset(data, base)?;
-        let at = base.saturating_add(toc_offset);
+        let at = archive.absolute(toc_offset);
         let toc = tail(data, toc_offset).unwrap_or_default();
         let (map, rest) = Value::first(toc, at).ok_or_else(|| fault(at, "is not complete MessagePack"))?;
         if map.map().is_none() {

@@ -162,8 +162,7 @@ fn entries(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u64) 
                 Some(_) => host.get_or_insert_with(|| object.host(data, found)).clone(),
                 None => {
                     let what = format!("more than {HOSTS_MAX} sections are named as the host's object; one of them is");
-                    let offset = base.saturating_add(section.content.start);
-                    vec![Part::Unreadable(Malformed::at(what, offset))]
+                    vec![Part::Unreadable(Malformed::at(what, Bounds::of(data, base).absolute(section.content.start)))]
                 }
             };
         }

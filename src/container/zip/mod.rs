@@ -197,7 +197,7 @@ fn form_of(method: CompressionMethod, encrypted: bool) -> Result<Option<StreamFo
 }
 
 fn malformed(data: Slice<'_>, at: u64, reason: String) -> Error {
-    broken(data.path(), data.offset().saturating_add(at), &reason)
+    broken(data.path(), data.absolute(at), &reason)
 }
 
 fn broken(path: &Path, offset: u64, reason: &str) -> Error {

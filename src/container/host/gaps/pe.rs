@@ -36,7 +36,7 @@
 use std::ops::Range;
 
 use super::{change, in_order};
-use crate::bytes::{is_zero, len_of, len_u64, number, part, slice, span, tail, to_u64, total};
+use crate::bytes::{add, is_zero, len_of, len_u64, number, part, slice, span, tail, to_u64, total};
 use crate::container::host::coff::CoffSection;
 use crate::container::host::moves::Moves;
 use crate::container::records::{Encoding, Table, record};
@@ -449,15 +449,12 @@ impl PeImage {
         let limit = directories.filter(|start| *start >= end).chain(used).fold(first, u64::min);
         let most =
             limit.checked_sub(end)?.checked_div(SECTION_LEN).filter(|_| self.header.symbol_count == 0).unwrap_or(0);
-        let mut most = usize::try_from(most).ok()?.min(SECTIONS_MAX.saturating_sub(self.sections.len()));
-        let fits = |count: usize| {
-            let end = self.table_end(self.sections.len().checked_add(count)?)?;
-            Some(self.is_fitting() || self.aligned(end)? != self.header.headers_len)
+        let most = usize::try_from(most).ok()?.min(SECTIONS_MAX.saturating_sub(self.sections.len()));
+        let fits = |count: &usize| {
+            let end = self.sections.len().checked_add(*count).and_then(|count| self.table_end(count));
+            self.is_fitting() || end.and_then(|end| self.aligned(end)).is_some_and(|end| end != self.header.headers_len)
         };
-        while most > 0 && !fits(most)? {
-            most = most.saturating_sub(1);
-        }
-        Some(most)
+        Some((1..=most).rev().find(fits).unwrap_or(0))
     }
 
     /// The headers without some pages, and where all else goes.
@@ -583,7 +580,7 @@ impl Sink for Checksum {
         let pairs = pairs.iter().map(|&pair| u64::from(u16::from_le_bytes(pair)));
         let all = pairs.chain(first.iter().map(high)).chain(last.iter().map(|&byte| byte.into()));
         self.sum = all.fold(self.sum, u64::saturating_add);
-        self.len = self.len.saturating_add(len_u64(data));
+        add(&mut self.len, len_u64(data));
         Ok(())
     }
 

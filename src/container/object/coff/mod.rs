@@ -118,7 +118,7 @@ impl<'a> Coff<'a> {
         }
         let len = count.saturating_mul(self.encoding.len_of::<CoffSymbol>());
         self.view.read(start, len, format_args!("the table of {count} symbols"))?;
-        let end = start.saturating_add(len);
+        let end = bytes::span(start, len).end;
         // Strings may be missing at the end of the file, and a length of less than its own field means none.
         let Some(recorded) = self.view.get(end, 4) else { return Ok((start..end, end..end)) };
         let strings_len = self.encoding.read(&recorded).max(4);
@@ -128,7 +128,7 @@ impl<'a> Coff<'a> {
 
     /// The offset of the section headers.
     fn table(&self) -> u64 {
-        self.encoding.len_of::<CoffHeader>().saturating_add(bytes::len_u64(&self.optional))
+        bytes::total([self.encoding.len_of::<CoffHeader>(), bytes::len_u64(&self.optional)])
     }
 
     /// The end of the section headers.

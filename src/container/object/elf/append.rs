@@ -13,7 +13,7 @@ use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRT
 use super::super::record::{self, Record};
 use super::super::view::{Added, too_many};
 use super::{Elf, SECTION_NUMBERS, align, content_of, name_len};
-use crate::bytes::{len_of, len_u64, to_u64, total};
+use crate::bytes::{add, len_of, len_u64, to_u64, total};
 use crate::container::host::elf::Section;
 use crate::error::Malformed;
 use crate::io::piece::Piece;
@@ -49,8 +49,8 @@ impl<'a> Elf<'a> {
                 alignment: 1,
                 ..Section::default()
             });
-            name_at = name_at.saturating_add(name_len(&section.name));
-            position = position.saturating_add(section.content.len());
+            add(&mut name_at, name_len(&section.name));
+            add(&mut position, section.content.len());
         }
         if name_at > u64::from(u32::MAX) {
             let most = u64::from(u32::MAX);

@@ -14,7 +14,7 @@ use object::elf::{PN_XNUM, SHF_INFO_LINK, SHT_GROUP, SHT_REL, SHT_RELA};
 
 use super::super::view::{FoundSection, SectionNumbers, join};
 use super::{Elf, align, content_of};
-use crate::bytes::{len_of, len_u64, to_u64, total};
+use crate::bytes::{len_of, len_u64, span, to_u64, total};
 use crate::container::Part;
 use crate::container::host::elf::{Header, Section, Segment};
 use crate::error::Malformed;
@@ -197,7 +197,7 @@ impl Elf<'_> {
         let headers = self.view.read(segments_at, len, format_args!("the table of {count} program headers"))?;
         let headers = headers.chunks(usize::try_from(segment_len).unwrap_or(usize::MAX));
         let segments = headers.map(|header| self.encoding.decode::<Segment>(header));
-        let ends = segments.map(|segment| segment.offset.saturating_add(segment.size));
-        Ok(ends.fold(self.header_len().max(segments_at.saturating_add(len)), u64::max))
+        let ends = segments.map(|segment| span(segment.offset, segment.size).end);
+        Ok(ends.fold(self.header_len().max(span(segments_at, len).end), u64::max))
     }
 }
