@@ -264,9 +264,8 @@ impl<'a> Layout<'a> {
     /// A zip64 end and its locator, without sizes and offsets.
     fn new_zip64_end(&self) -> Vec<u8> {
         let count = to_u64(self.members.len()).to_le_bytes();
-        let [low, high, ..] = ZIP64_VERSION.to_le_bytes();
-        let version = [low, high];
-        let end = [ZIP64_END, &44_u64.to_le_bytes(), &version, &version, &[0; 8], &count, &count, &[0; 16]];
+        let version = &ZIP64_VERSION.to_le_bytes()[..2];
+        let end = [ZIP64_END, &44_u64.to_le_bytes(), version, version, &[0; 8], &count, &count, &[0; 16]];
         [&end.concat(), LOCATOR, &[0; 12], &1_u32.to_le_bytes()].concat()
     }
 
@@ -322,7 +321,7 @@ impl<'h> Extra<'h> {
     fn with(&self, zip64: Option<&[u8]>) -> Vec<u8> {
         let field = zip64.and_then(|field| {
             let len = u16::try_from(field.len()).ok()?;
-            Some([&[1, 0][..], &len.to_le_bytes(), field].concat())
+            Some([&ZIP64.to_le_bytes()[..2], &len.to_le_bytes(), field].concat())
         });
         [self.before, &field.unwrap_or_default(), self.after].concat()
     }
