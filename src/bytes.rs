@@ -180,6 +180,12 @@ pub(crate) fn array<const N: usize>(data: &[u8], start: u64) -> Option<[u8; N]> 
     tail(data, start)?.first_chunk().copied()
 }
 
+/// The little-endian number of `N` bytes at an offset, if `data` has that many.
+pub(crate) fn number<const N: usize>(data: &[u8], start: u64) -> Option<u64> {
+    let bytes: [u8; N] = array(data, start)?;
+    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
 /// The number that digits of a base up to 16 make, if it fits; zero without digits.
 pub(crate) fn digits(digits: &[u8], base: u8) -> Option<u64> {
     let add = |number: u64, digit: &u8| {

@@ -4,16 +4,12 @@ use std::cell::Cell;
 use std::io::{self, BufRead, Read};
 use std::rc::Rc;
 
-use crate::bytes::{add, to_u64};
+use crate::bytes::to_u64;
 
 /// A reader of inflated bytes.
 pub(crate) struct Decoder<'d> {
     inflated: Box<dyn Read + 'd>,
     progress: Rc<Cell<Progress>>,
-    /// The number of inflated bytes so far.
-    pub(crate) produced: u64,
-    /// The reason of a failure that is not the operating system's.
-    pub(crate) failure: Option<String>,
 }
 
 /// The number of compressed bytes that a decoder used, and whether they are a file before other data.
@@ -26,7 +22,7 @@ impl<'d> Decoder<'d> {
     ) -> io::Result<Self> {
         let progress = Rc::<Cell<Progress>>::default();
         let inflated = decode(Counted { reader, progress: Rc::clone(&progress) })?;
-        Ok(Self { inflated, progress, produced: 0, failure: None })
+        Ok(Self { inflated, progress })
     }
 
     /// The number of compressed bytes that were needed so far.
@@ -43,13 +39,7 @@ impl<'d> Decoder<'d> {
 
 impl Read for Decoder<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inflated.read(buffer);
-        match &read {
-            Ok(count) => add(&mut self.produced, to_u64(*count)),
-            Err(error) if error.raw_os_error().is_none() => self.failure = Some(error.to_string()),
-            Err(_) => {}
-        }
-        read
+        self.inflated.read(buffer)
     }
 }
 

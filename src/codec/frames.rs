@@ -8,7 +8,7 @@ use zstd::zstd_safe;
 use super::compression::{Compression, WINDOW_LOGS};
 use super::decoder::{Counted, may_be};
 use super::{FRAMES, Method};
-use crate::bytes::to_u64;
+use crate::bytes::{add, to_u64};
 use crate::io::piece::Piece;
 
 /// The largest zstd window on this machine: with 32-bit addresses, zstd has no room for more.
@@ -45,9 +45,18 @@ pub(super) fn decoder<R: BufRead>(reader: R, inflated: u64) -> io::Result<zstd::
     Ok(decoder)
 }
 
+/// The length of the frame at the start of `data`, and the inflated size that it records.
+pub(super) fn frame(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
+    let len = zstd_safe::find_frame_compressed_size(data).map_err(broken)?;
+    Ok((to_u64(len), zstd_safe::get_frame_content_size(data).ok().flatten()))
+}
+
+fn broken(code: usize) -> io::Error {
+    io::Error::other(zstd_safe::get_error_name(code))
+}
+
 /// The length of the frames at the start of `data`, which may be skippable.
 pub(super) fn len(data: &[u8]) -> io::Result<u64> {
-    let broken = |code| io::Error::other(zstd_safe::get_error_name(code));
     let mut len = zstd_safe::find_frame_compressed_size(data).map_err(broken)?;
     for _ in 1..FRAMES {
         let Some(Ok(next)) = data.get(len..).map(zstd_safe::find_frame_compressed_size) else { break };
@@ -118,7 +127,7 @@ fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
     let mut reach = 0;
     for (len, is_code_object) in pieces {
         let start = position;
-        position = position.saturating_add(len);
+        add(&mut position, len);
         if !is_code_object {
             continue;
         }

@@ -199,9 +199,9 @@ pub(crate) fn inflate_block(block: &[u8], inflated: i32) -> io::Result<Vec<u8>> 
     with!("lz4", "LZ4", lz4::block::decompress(block, Some(inflated)))
 }
 
-/// The inflated size that a zstd frame records, in bytes.
-pub(crate) fn frame_size(frame: &[u8]) -> io::Result<Option<u64>> {
-    with!("zstd", Ok(zstd::zstd_safe::get_frame_content_size(frame).ok().flatten()))
+/// The length of the zstd frame at the start of `data`, and the inflated size that it records, in bytes.
+pub(crate) fn frame(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
+    with!("zstd", frames::frame(data))
 }
 
 /// The checksum of the bytes of a member of a zip file.

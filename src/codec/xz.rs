@@ -17,14 +17,8 @@ const XZ_MEMORY: (u64, u64) = (1 << 30, 256 << 20);
 /// `liblzma`'s own reader takes a file that ends early for a whole one.
 pub(super) struct Xz<R> {
     reader: Counted<R>,
-    state: CoderState,
-}
-
-enum CoderState {
-    First(Stream),
-    /// All streams after the first: to set up threads for each would take longer than to inflate it.
-    Others(Stream),
-    End,
+    /// The decoder of the current stream; none at the end.
+    stream: Option<Stream>,
 }
 
 impl<R: BufRead> Xz<R> {
@@ -33,17 +27,14 @@ impl<R: BufRead> Xz<R> {
         let (all, threading) = XZ_MEMORY;
         let mut builder = MtStreamBuilder::new();
         builder.threads(threads).memlimit_stop(all).memlimit_threading(threading);
-        Ok(Self { reader, state: CoderState::First(builder.decoder()?) })
+        Ok(Self { reader, stream: Some(builder.decoder()?) })
     }
 }
 
 impl<R: BufRead> Read for Xz<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !buffer.is_empty() {
-            let stream = match &mut self.state {
-                CoderState::First(stream) | CoderState::Others(stream) => stream,
-                CoderState::End => break,
-            };
+            let Some(stream) = &mut self.stream else { break };
             let input = self.reader.fill_buf()?;
             let (is_end, action) = match input {
                 [] => (true, Action::Finish),
@@ -55,10 +46,11 @@ impl<R: BufRead> Read for Xz<R> {
             let (read, written) = (length(stream.total_in(), read), length(stream.total_out(), written));
             self.reader.consume(read);
             match status {
-                Status::StreamEnd if self.reader.goes_on(|rest| may_be(rest, b"\xfd7zXZ\0"))? => {
-                    self.state = CoderState::Others(Stream::new_stream_decoder(XZ_MEMORY.0, 0)?);
+                Status::StreamEnd => {
+                    let goes_on = self.reader.goes_on(|rest| may_be(rest, b"\xfd7zXZ\0"))?;
+                    // To set up threads for each stream after the first would take longer than to inflate it.
+                    self.stream = goes_on.then(|| Stream::new_stream_decoder(XZ_MEMORY.0, 0)).transpose()?;
                 }
-                Status::StreamEnd => self.state = CoderState::End,
                 Status::MemNeeded if is_end => return Err(io::ErrorKind::UnexpectedEof.into()),
                 _ => {}
             }

@@ -74,10 +74,6 @@ impl Binary {
 }
 
 impl Container for Binary {
-    fn repeats(&self) -> bool {
-        true
-    }
-
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         let Some(mut cursor) = Cursor::after(MAGIC.as_bytes(), data, base) else { return Ok(None) };
         let bundle = Bounds { base, len: total };

@@ -167,8 +167,9 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
         })?,
     };
     let body = rest.claim(0, body_len.unwrap_or(rest.len()), WHAT)?;
-    let stream_len = body_len.map_or_else(OnceLock::new, OnceLock::from);
-    Ok(Some(Compressed { recorded, offset, header_len, prefix: None, body, stream_len: Arc::new(stream_len) }))
+    let stream_len = Arc::new(body_len.map_or_else(OnceLock::new, OnceLock::from));
+    let form = method.form();
+    Ok(Some(Compressed { recorded, form, offset, header_len, prefix: None, body, stream_len }))
 }
 
 /// Statistics of a compression.

@@ -11,7 +11,7 @@
 //!
 //! A part begins with its name in four letters, and its size in 4 bytes. Source: DirectXShaderCompiler 1.8.
 
-use crate::bytes::{array, slice, span};
+use crate::bytes::{number, slice, span};
 
 pub(crate) const MAGIC: [u8; 4] = *b"DXBC";
 
@@ -20,12 +20,12 @@ const HEADER: u64 = 32;
 
 /// The length of the container with which data begins; none if it is not one, or if it is cut.
 pub(crate) fn len(data: &[u8]) -> Option<u64> {
-    let word = |offset| array(data, offset).map(u32::from_le_bytes);
+    let word = |offset| number::<4>(data, offset);
     let (size, parts) = (word(24)?, word(28)?);
-    let table = u64::from(parts).checked_mul(4)?.checked_add(HEADER)?;
-    let first = u64::from(word(HEADER)?);
-    let is_inside = span(first, 8).end <= u64::from(size) && table <= first;
+    let table = parts.checked_mul(4)?.checked_add(HEADER)?;
+    let first = word(HEADER)?;
+    let is_inside = span(first, 8).end <= size && table <= first;
     let is_named = || slice(data, first, 4).is_some_and(|name| name.iter().all(u8::is_ascii_alphanumeric));
     let is_sound = data.starts_with(&MAGIC) && word(20)? == 1 && parts > 0 && is_inside && is_named();
-    slice(data, 0, size.into()).filter(|_| is_sound).map(|_| size.into())
+    slice(data, 0, size).filter(|_| is_sound).map(|_| size)
 }

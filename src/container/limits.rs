@@ -60,6 +60,10 @@ pub(super) const OPERANDS_MAX: u64 = 256;
 /// The maximum number of abbreviations in bitcode: more than any block of LLVM has.
 pub(super) const ABBREVIATIONS_MAX: usize = 4096;
 
+/// The number of faults after which the rest of a fatbin, a kpack archive, or a section with wrappers or device images is
+/// not read.
+pub(super) const FAULTS_MAX: usize = 1000;
+
 /// The maximum number of code objects that a kpack archive stores: more could not be entries.
 pub(super) const FRAMES_MAX: usize = 100_000;
 
@@ -222,7 +226,7 @@ impl EntryRoom {
 
 /// Names of symbols. They may share bytes of the file, up to a limit on their total length.
 pub(crate) struct SymbolNames {
-    names: Vec<Vec<u8>>,
+    pub(crate) names: Vec<Vec<u8>>,
     room: Allowance,
 }
 
@@ -237,10 +241,6 @@ impl SymbolNames {
         self.room.take(len_u64(name))?;
         self.names.push(name.to_vec());
         Some(())
-    }
-
-    pub(crate) fn into_names(self) -> Vec<Vec<u8>> {
-        self.names
     }
 }
 
@@ -278,6 +278,6 @@ mod tests {
         let mut names = SymbolNames::new(b"ab");
         assert!((0..4).all(|_| names.push(b"ab").is_some()));
         assert!(names.push(b"").is_some() && names.push(b"a").is_none());
-        assert_eq!(names.into_names().len(), 5);
+        assert_eq!(names.names.len(), 5);
     }
 }

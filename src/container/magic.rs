@@ -12,7 +12,7 @@ use super::host::elf::EM_INTELGT;
 use super::package::{aks2, cpio, rpm, sqlite, tar};
 use super::text::Text;
 use super::{bitcode, compressed, dxbc, fatbin, kpack, offload_binary, ptx, spirv};
-use crate::bytes::{array, is_text, len_u64, slice};
+use crate::bytes::{array, is_text, len_u64, number, slice, span};
 use crate::codec::Coding;
 
 /// The types of ELF files without a machine that Intel's OpenCL compiler writes.
@@ -208,14 +208,12 @@ impl Magic {
 
     /// The format of data that begins with no magic, but with fields that other data hardly has.
     fn of_fields(data: &[u8]) -> Self {
-        let word = |start| array(data, start).map(u32::from_le_bytes);
-        let number = |start| array(data, start).map(u16::from_le_bytes);
-        let ends_with_nul =
-            |len: u16| (2..=4096).contains(&len) && slice(data, u64::from(len).saturating_add(25), 1) == Some(&[0]);
+        let (word, number) = (|start| number::<4>(data, start), |start| number::<2>(data, start));
+        let ends_with_nul = |len| (2..=4096).contains(&len) && slice(data, span(25, len).end, 1) == Some(&[0]);
         match data {
             // A frame that decoders skip, as `pzstd` writes one first. LZ4 has the same.
             _ if word(0).is_some_and(|magic| magic & !0xf == 0x184d_2a50) => {
-                match word(4).and_then(|len| word(u64::from(len).saturating_add(8))) {
+                match word(4).and_then(|len| word(span(8, len).end)) {
                     Some(0x184d_2204) => anything("LZ4 file"),
                     _ => Self::Coded(Coding::Zstd),
                 }

@@ -19,6 +19,7 @@ pub mod offload_binary;
 pub(crate) mod package;
 pub(crate) mod packed;
 pub(crate) mod ptx;
+pub(crate) mod records;
 pub mod sequence;
 pub(crate) mod spirv;
 pub mod stream;
@@ -148,7 +149,9 @@ pub struct Member<'a> {
 /// A bundle format.
 pub trait Container {
     /// Whether several bundles may follow one another in a file; if not, a bundle is the whole file.
-    fn repeats(&self) -> bool;
+    fn repeats(&self) -> bool {
+        true
+    }
 
     /// The alignment of each bundle after the first, in bytes from the start of the first.
     fn alignment(&self) -> NonZeroU64 {

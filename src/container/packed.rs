@@ -8,11 +8,13 @@
 use std::io::{self, Read};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
 use super::fatbin::{CudaKind, plain_len};
 use super::limits::Limits;
+use super::stream::{Compressed, Recorded};
 use crate::bytes::{len_of, len_u64};
-use crate::codec::{self, Codec, StreamForm};
+use crate::codec::{self, Codec, Method, StreamForm};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
@@ -52,6 +54,11 @@ pub(super) enum End {
 }
 
 impl Packed {
+    /// A code object that is all of the inflated bytes.
+    pub(super) fn whole(stored: Range<u64>, codec: Codec, inflated: u64) -> Self {
+        Self { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: u64::MAX }
+    }
+
     /// The size of the code object in bytes.
     pub fn len(&self) -> u64 {
         len_of(&self.range)
@@ -134,9 +141,9 @@ impl Packed {
         let limits = Limits { inflated: self.limit, ..Limits::default() };
         limits.check(WHAT, stored.offset(), self.inflated).with_path(data.path())?;
         let input = match self.codec {
-            Codec::Zlib => self.inflate_stream(stored, StreamForm::Zlib),
+            Codec::Zlib => self.inflate_stream(stored, Method::Zlib, StreamForm::Zlib),
             Codec::Lz4 => self.inflate_block(stored),
-            Codec::Zstd => self.inflate_stream(stored, StreamForm::Frame),
+            Codec::Zstd => self.inflate_stream(stored, Method::Zstd, StreamForm::Frame),
             Codec::Unknown => Err(unsupported(stored, "its compression is not known, or it is obfuscated")),
         }?;
         if self.end == End::BeforeZero && input.bytes().last() != Some(&0) {
@@ -160,22 +167,12 @@ impl Packed {
         }
     }
 
-    fn inflate_stream(&self, stored: Slice<'_>, form: StreamForm) -> Result<Input> {
-        let mut decoder = form.open(stored, self.inflated, WHAT, stored.offset())?;
-        let spooled = Input::spool(stored.path(), decoder.by_ref().take(self.inflated.saturating_add(1)));
-        let count = decoder.produced;
-        if let Some(reason) = decoder.failure {
-            return Err(self.broken(stored, count, reason));
-        }
-        let input = spooled.with_path(stored.path())?;
-        if count != self.inflated {
-            let at_least = if count > self.inflated { "at least " } else { "" };
-            return Err(self.wrong_size(stored, format!("{at_least}{count}")));
-        }
-        match decoder.used() == stored.len() {
-            true => Ok(input),
-            false => Err(self.broken(stored, count, "other bytes follow its end")),
-        }
+    fn inflate_stream(&self, body: Slice<'_>, method: Method, form: StreamForm) -> Result<Input> {
+        let recorded = Recorded { what: WHAT, version: 0, method, total: None, inflated: self.inflated, hash: None };
+        let (offset, stream_len) = (body.offset(), Arc::new(OnceLock::from(body.len())));
+        let stream = Compressed { recorded, form, offset, header_len: 0, prefix: None, body, stream_len };
+        // One byte more shows that there are too many.
+        stream.inflate_up_to(self.inflated.saturating_add(1)).map(|(input, _)| input)
     }
 
     fn wrong_size(&self, stored: Slice<'_>, actual: String) -> Error {

@@ -7,7 +7,7 @@
 //! Rejected: everything that the formats reject, in any bundle up to the last one that a job needs.
 
 use std::borrow::Cow;
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -19,6 +19,7 @@ use crate::bytes::{add, len_of, len_u64, part, slice, span, total};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::meter::{Meter, Metered};
+use crate::io::output::Output;
 use crate::io::piece::{Sink, Writer};
 
 /// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used. Of larger ones
@@ -397,35 +398,11 @@ fn set_aside(data: Slice<'_>, parts: &[Part]) -> Result<Input> {
         copy_parts(data, parts, &mut LastInflated::default(), &mut bytes)?;
         return Input::set_aside(data.path(), &bytes).with_path(data.path());
     }
-    let readers = parts.iter().map(|part| reader(data, part)).collect::<Result<Vec<_>>>()?;
-    let mut input = Input::spool(data.path(), Readers(readers.into_iter())).with_path(data.path())?;
+    let mut output = Output::aside()?;
+    copy_parts(data, parts, &mut LastInflated::default(), &mut output)?;
+    let mut input = output.into_input(data.path())?;
     input.close();
     Ok(input)
-}
-
-fn reader<'p>(data: Slice<'p>, part: &'p Part) -> Result<Box<dyn Read + 'p>> {
-    Ok(match part {
-        Part::Bytes(bytes) => Box::new(bytes.as_slice()),
-        Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
-        Part::Packed(_) => return Err(Error::internal("a compressed code object has several parts")),
-        Part::Range(range) => Box::new(data.claimed(range)?.reader()),
-    })
-}
-
-/// Chains several readers.
-struct Readers<'p>(std::vec::IntoIter<Box<dyn Read + 'p>>);
-
-impl Read for Readers<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while let Some(reader) = self.0.as_mut_slice().first_mut() {
-            let count = reader.read(buffer)?;
-            if count > 0 || buffer.is_empty() {
-                return Ok(count);
-            }
-            self.0.next();
-        }
-        Ok(0)
-    }
 }
 
 /// An iterator over the bundles of a file, in file order. An error ends the walk, unless it is inside a compressed
@@ -608,7 +585,8 @@ impl<'a> Bundles<'a> {
         let mut position = position;
         loop {
             // Holes are skipped without being read, which would load them into memory.
-            position = position.saturating_add(self.rest(position)?.hole_len());
+            let hole = self.rest(position)?.hole_len();
+            add(&mut position, hole);
             let rest = self.rest(position)?;
             let block = rest.slice(0, rest.len().min(PADDING_BLOCK)).filter(|block| !block.is_empty())?;
             let Some(zeros) = block.bytes().iter().position(|&byte| byte != 0) else {

@@ -1,20 +1,21 @@
 //! Inflates containers that consist of a header and one zlib or zstd stream.
 //!
-//! [`super::compressed`] (CCOB) and [`super::offload_binary`] (version 3) read and write the headers; this module has
-//! the common part of reading. An inflated container is the input of a reader of the plain format: the inflated bytes
+//! [`super::compressed`] (CCOB) and [`super::offload_binary`] (version 3) read and write the headers, and
+//! [`super::packed`] has streams without a header; this module has the common part of reading. An inflated container is the input of a reader of the plain format: the inflated bytes
 //! of the stream, after those of the header if the format keeps it outside the stream.
 //!
 //! Rejected: a stream that its decoder refuses, that inflates to more or fewer bytes than recorded, or that is followed
 //! by other bytes; a hash that does not match; a method that was left out when the library was built.
 
+use std::fmt::Display;
 use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::bytes::{add, len_u64, slice, to_u64};
-use crate::codec::Decoder;
 use crate::codec::hash::Hasher;
 pub use crate::codec::{Compression, Method, WINDOW_LOGS};
+use crate::codec::{Decoder, StreamForm};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
@@ -52,6 +53,7 @@ impl Recorded {
 #[derive(Clone, Debug)]
 pub struct Compressed<'a> {
     pub(super) recorded: Recorded,
+    pub(super) form: StreamForm,
     /// The offset of the container in its input.
     pub(super) offset: u64,
     pub(super) header_len: u64,
@@ -88,31 +90,37 @@ impl<'a> Compressed<'a> {
             return Ok(*known);
         }
         let mut inflater = self.inflate(false)?;
-        let mut buffer = vec![0; 1 << 17];
-        let mut read = inflater.next(&mut buffer);
-        while matches!(read, Ok(1..)) {
-            read = inflater.next(&mut buffer);
-        }
+        // Its errors are in `failure`.
+        drop(io::copy(&mut inflater, &mut io::sink()));
         // A stream shorter than recorded has an end all the same.
-        match self.stream_len.get() {
-            Some(found) => Ok(*found),
-            None => Err(read.err().unwrap_or_else(|| {
-                self.malformed(Malformed::compressed(self.recorded.what, self.offset, "its stream has no end"))
-            })),
+        match (self.stream_len.get(), inflater.failure) {
+            (Some(found), _) => Ok(*found),
+            (None, Some(error)) => Err(error),
+            (None, None) => {
+                Err(self.malformed(Malformed::compressed(self.recorded.what, self.offset, "its stream has no end")))
+            }
         }
     }
 
     /// A reader of the inflated bytes. Reading to the end checks the recorded sizes and, with `hash`, the recorded
     /// hash.
     pub(crate) fn inflate(&self, hash: bool) -> Result<Inflater<'a>> {
-        Inflater::new(self.clone(), hash)
+        let Recorded { what, inflated, hash: recorded, .. } = self.recorded;
+        let decoder = self.form.open(self.body, inflated, what, self.offset)?;
+        let hash = (hash && recorded.is_some()).then(|| Hasher::new(inflated));
+        Ok(Inflater { source: self.clone(), decoder, produced: 0, hash, failure: None })
     }
 
     /// Inflates all bytes, checks sizes and hash, and returns them with statistics.
     pub(crate) fn inflate_whole(&self) -> Result<(Input, Inflation)> {
+        self.inflate_up_to(u64::MAX)
+    }
+
+    /// The same, for which no more than `most` bytes are read.
+    pub(super) fn inflate_up_to(&self, most: u64) -> Result<(Input, Inflation)> {
         let started = Instant::now();
         let mut inflater = self.inflate(true)?;
-        let read = Input::spool(self.body.path(), &mut inflater);
+        let read = Input::spool(self.body.path(), inflater.by_ref().take(most));
         if let Some(error) = inflater.failure.take() {
             return Err(error);
         }
@@ -153,14 +161,7 @@ pub(crate) struct Inflater<'a> {
     failure: Option<Error>,
 }
 
-impl<'a> Inflater<'a> {
-    fn new(source: Compressed<'a>, hash: bool) -> Result<Self> {
-        let Recorded { what, method, inflated, .. } = source.recorded;
-        let decoder = method.form().open(source.body, inflated, what, source.offset)?;
-        let hash = (hash && source.recorded.hash.is_some()).then(|| Hasher::new(inflated));
-        Ok(Self { source, decoder, produced: 0, hash, failure: None })
-    }
-
+impl Inflater<'_> {
     /// Reads the next inflated bytes; returns 0 at the end, after the checks.
     pub(crate) fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let count = match self.rest_of_prefix() {
@@ -169,7 +170,10 @@ impl<'a> Inflater<'a> {
                 buffer.iter_mut().zip(prefix).for_each(|(to, from)| *to = *from);
                 count
             }
-            None => self.decode(buffer)?,
+            None => {
+                let read = self.decoder.read(buffer);
+                read.map_err(|error| self.stream_error(error))?
+            }
         };
         if count == 0 && !buffer.is_empty() {
             self.check_end()?;
@@ -192,10 +196,6 @@ impl<'a> Inflater<'a> {
         slice(prefix, self.produced, left)
     }
 
-    fn decode(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        self.decoder.read(buffer).map_err(|error| self.stream_error(error))
-    }
-
     /// Extends `buffer` to `want` bytes, or to the end of the data. Returns whether the data ends there.
     pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>, want: usize) -> Result<bool> {
         let mut filled = buffer.len();
@@ -211,11 +211,14 @@ impl<'a> Inflater<'a> {
     }
 
     fn check_end(&mut self) -> Result<()> {
-        let Recorded { inflated, hash: recorded, .. } = self.source.recorded;
+        let Recorded { inflated, hash: recorded, total, .. } = self.source.recorded;
         let actual_len = self.decoder.used();
         let recorded_len = *self.source.stream_len.get_or_init(|| actual_len);
         if self.produced != inflated {
             return Err(self.size_error(self.produced.to_string()));
+        }
+        if recorded_len != actual_len && total.is_none() {
+            return Err(self.broken("other bytes follow its end"));
         }
         if recorded_len != actual_len {
             let [recorded, actual] = [recorded_len, actual_len].map(|len| len.saturating_add(self.source.header_len));
@@ -238,8 +241,12 @@ impl<'a> Inflater<'a> {
         if error.raw_os_error().is_some() {
             return Error::io(self.source.body.path(), error);
         }
+        self.broken(error)
+    }
+
+    fn broken(&self, reason: impl Display) -> Error {
         let method = self.source.recorded.method.name();
-        self.wrong(format!("the {method} stream is broken after {} inflated bytes: {error}", self.produced))
+        self.wrong(format!("the {method} stream is broken after {} inflated bytes: {reason}", self.produced))
     }
 
     fn wrong(&self, reason: String) -> Error {

@@ -25,6 +25,7 @@
 //! programs.
 
 use std::borrow::Cow;
+use std::io;
 use std::ops::Range;
 
 use object::elf::EM_X86_64;
@@ -32,13 +33,13 @@ use object::elf::EM_X86_64;
 use super::archive::{Archive, MemberLocation};
 use super::host::elf;
 use super::host::wrapper::Map;
-use super::limits::{Limits, check_entry_count};
+use super::limits::{FAULTS_MAX, check_entry_count};
 use super::magic::{Magic, elf_machine};
-use super::packed::{End, Packed};
+use super::packed::Packed;
 use super::spirv::{self, Width};
 use super::{Part, bitcode};
-use crate::bytes::{Bounds, Cursor, add, array, is_zero, len_of, len_u64, part, span, to_u64};
-use crate::codec::Codec;
+use crate::bytes::{Bounds, add, is_zero, len_of, len_u64, number, part, span, to_u64};
+use crate::codec::{self, Codec};
 use crate::error::Malformed;
 
 /// The architecture that DPC++ gives code for Intel GPUs.
@@ -52,9 +53,6 @@ const ENTRY_LEN: u64 = 16;
 
 /// The offset of the size in an entry.
 const SIZE: u64 = 8;
-
-/// The number of faults after which the rest of those in a table are not reported.
-const FAULTS_MAX: usize = 1000;
 
 /// One image more than a section may have.
 const TOO_MANY: usize = 100_001;
@@ -102,7 +100,7 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
 
 /// The image of an entry at an offset in the file; none if it is padding.
 fn image(data: &[u8], map: &Map<'_>, at: u64) -> Result<Option<Image>, &'static str> {
-    let size = at.checked_add(SIZE).and_then(|at| array(data, at)).map(u64::from_le_bytes);
+    let size = at.checked_add(SIZE).and_then(|at| number::<8>(data, at));
     let size = size.ok_or("a table of device images beyond the end of the file")?;
     let target = map.target_at(at).ok_or("a device image in another file")?;
     if target.is_null() {
@@ -178,13 +176,16 @@ impl StoredImage {
         let bounds = Bounds::of(section, base);
         let unreadable = |malformed| Self { range: offset..limit, part: Part::Unreadable(malformed) };
         if space.starts_with(&ZSTD) {
-            let Some(frame) = Frame::read(space) else {
-                let reason = "its zstd frame does not end before the next image";
-                return unreadable(Malformed::compressed("device image", bounds.absolute(offset), reason));
+            let (len, recorded) = match codec::frame(space) {
+                Ok(frame) => frame,
+                Err(error) => {
+                    let reason = "its zstd frame does not end before the next image";
+                    return unreadable(no_frame(bounds.absolute(offset), error, reason));
+                }
             };
             // Some releases record the size of the frame.
-            let inflated = frame.inflated.filter(|_| size == frame.len).unwrap_or(size);
-            return Self::frame(offset, frame.len, inflated);
+            let inflated = recorded.filter(|_| size == len).unwrap_or(size);
+            return Self::frame(offset, len, inflated);
         }
         let range = bounds.claim(offset, size, "the device image");
         range.map_or_else(unreadable, |range| Self { range: range.clone(), part: Part::Range(range) })
@@ -193,9 +194,7 @@ impl StoredImage {
     /// A zstd frame of `len` bytes.
     fn frame(offset: u64, len: u64, inflated: u64) -> Self {
         let range = span(offset, len);
-        let limit = Limits::default().inflated;
-        let packed =
-            Packed { stored: range.clone(), codec: Codec::Zstd, inflated, range: 0..inflated, end: End::Exact, limit };
+        let packed = Packed::whole(range.clone(), Codec::Zstd, inflated);
         Self { range, part: Part::Packed(packed) }
     }
 }
@@ -226,15 +225,23 @@ fn unlisted(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Part>)
 
 /// The length of the zstd frame at the start of some bytes, and the image in it.
 fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<Part>) {
-    let frame = Frame::read(rest);
     let at = base.saturating_add(offset);
-    let broken = |reason: &str| Part::Unreadable(Malformed::compressed("device image", at, reason));
-    let part = match frame {
-        None => broken("its zstd frame has no end"),
-        Some(Frame { inflated: None, .. }) => broken("its inflated size is not recorded"),
-        Some(Frame { len, inflated: Some(inflated) }) => StoredImage::frame(offset, len, inflated).part,
-    };
-    (frame.map(|frame| frame.len), Some(part))
+    match codec::frame(rest) {
+        Err(error) => (None, Some(Part::Unreadable(no_frame(at, error, "its zstd frame has no end")))),
+        Ok((len, Some(inflated))) => (Some(len), Some(StoredImage::frame(offset, len, inflated).part)),
+        Ok((len, None)) => {
+            let malformed = Malformed::compressed("device image", at, "its inflated size is not recorded");
+            (Some(len), Some(Part::Unreadable(malformed)))
+        }
+    }
+}
+
+/// The fault of a zstd frame that cannot be read.
+fn no_frame(at: u64, error: io::Error, reason: &str) -> Malformed {
+    match error.kind() {
+        io::ErrorKind::Unsupported => codec::unsupported("device image", at, error),
+        _ => Malformed::compressed("device image", at, reason),
+    }
 }
 
 /// The length of some bytes without the zeros at their end.
@@ -265,51 +272,6 @@ fn archive_len(data: &[u8]) -> Option<u64> {
     end
 }
 
-/// The header of a zstd frame, and its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Frame {
-    /// The length in bytes.
-    len: u64,
-    /// The inflated size, if it is recorded.
-    inflated: Option<u64>,
-}
-
-impl Frame {
-    /// The frame at the start of some bytes, if it ends in them.
-    fn read(data: &[u8]) -> Option<Self> {
-        let what = "a zstd frame";
-        let mut cursor = Cursor::new(data, 0);
-        cursor.take(len_u64(&ZSTD), what).ok()?;
-        let descriptor = *cursor.take(1, what).ok()?.first()?;
-        let is_single = descriptor & 0x20 != 0;
-        let window = u64::from(!is_single);
-        let dictionary = [0, 1, 2, 4].get(usize::from(descriptor & 3)).copied()?;
-        cursor.take(window.checked_add(dictionary)?, what).ok()?;
-        let inflated = match descriptor >> 6 {
-            0 if !is_single => None,
-            0 => Some(u64::from(*cursor.take(1, what).ok()?.first()?)),
-            1 => Some(u64::from(cursor.u16(what).ok()?).checked_add(256)?),
-            2 => Some(cursor.u32(what).ok()?.into()),
-            _ => Some(cursor.u64(what).ok()?),
-        };
-        let mut is_last = false;
-        while !is_last {
-            let [a, b, c] = *cursor.take(3, what).ok()?.first_chunk()?;
-            let header = u32::from_le_bytes([a, b, c, 0]);
-            is_last = header & 1 != 0;
-            let size = match (header >> 1) & 3 {
-                1 => 1,
-                3 => return None,
-                _ => u64::from(header >> 3),
-            };
-            cursor.take(size, what).ok()?;
-        }
-        let checksum = if descriptor & 4 == 0 { 0 } else { 4 };
-        cursor.take(checksum, what).ok()?;
-        Some(Self { len: cursor.offset(), inflated })
-    }
-}
-
 /// The triple that DPC++ gives some content.
 pub(crate) fn triple(content: &[u8]) -> Option<Cow<'static, str>> {
     let triple = match Magic::identify(content) {
@@ -336,6 +298,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "zstd")]
     fn frames_end_with_their_last_block() {
         for (data, inflated) in [
             (frame(0x20, &[3], b""), Some(3)),
@@ -347,13 +310,15 @@ mod tests {
             (frame(0x23, &[1, 2, 3, 4, 3], b""), Some(3)),
         ] {
             let len = len_u64(&data);
-            assert_eq!(Frame::read(&data), Some(Frame { len, inflated }), "{data:?}");
-            assert_eq!(Frame::read(&[&data[..], b"more"].concat()), Some(Frame { len, inflated }));
-            assert!((0..data.len()).all(|len| Frame::read(&data[..len]).is_none()), "{data:?}");
+            let read = |data: &[u8]| codec::frame(data).ok();
+            assert_eq!(read(&data), Some((len, inflated)), "{data:?}");
+            assert_eq!(read(&[&data[..], b"more"].concat()), Some((len, inflated)));
+            assert!((0..data.len()).all(|len| read(&data[..len]).is_none()), "{data:?}");
         }
         // A block that repeats a byte takes one; there is no fourth type.
-        assert_eq!(Frame::read(&[&ZSTD[..], &[0x20, 9, 9 << 3 | 3, 0, 0, b'x']].concat()).map(|it| it.len), Some(10));
-        assert_eq!(Frame::read(&[&ZSTD[..], &[0x20, 9, 7, 0, 0, b'x']].concat()), None);
+        let len = |data: &[u8]| codec::frame(data).ok().map(|(len, _)| len);
+        assert_eq!(len(&[&ZSTD[..], &[0x20, 9, 9 << 3 | 3, 0, 0, b'x']].concat()), Some(10));
+        assert_eq!(len(&[&ZSTD[..], &[0x20, 9, 7, 0, 0, b'x']].concat()), None);
     }
 
     #[test]
@@ -376,6 +341,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "zstd")]
     fn what_no_table_has_is_found_between_the_images() {
         let module = [spirv::MAGIC, 0x1_0000, 0, 1, 0, 0x2_0011, 6].map(u32::to_le_bytes).concat();
         let section = [&module[..], &[0; 4], &frame(0x20, &[3], b""), &[0; 3], &module, &[0; 9]].concat();

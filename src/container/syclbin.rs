@@ -84,10 +84,6 @@ impl SyclBin {
 }
 
 impl Container for SyclBin {
-    fn repeats(&self) -> bool {
-        true
-    }
-
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         let reader = SyclBinReader { data, is_whole: len_u64(data) >= total, base };
         if data.starts_with(&SYCLBIN) {

@@ -177,11 +177,17 @@ impl EntryId {
         let Some(kind) = kind.filter(|_| is_known) else {
             return Err(unknown_error(id, kind_name, kind, rest));
         };
-        let target_id = TargetId::parse(target_id, triple.arch())
-            .map_err(|reason| IdError::TargetId { id: id.to_owned(), reason })?;
+        let mut id = Self::of(kind, triple, target_id, || id.to_owned())?;
         // A host has no GPU, so this part of its ID may at most be an object format.
-        let foreign = kind == OffloadKind::Host && !processors::is_offload_arch(target_id.processor());
-        let target_id = if foreign { TargetId::default() } else { target_id };
+        if kind == OffloadKind::Host && !processors::is_offload_arch(id.target_id.processor()) {
+            id.target_id = TargetId::default();
+        }
+        Ok(id)
+    }
+
+    fn of(kind: OffloadKind, triple: Triple, target_id: &str, id: impl Fn() -> String) -> Result<Self, IdError> {
+        let target_id = TargetId::parse(target_id, triple.arch());
+        let target_id = target_id.map_err(|reason| IdError::TargetId { id: id(), reason })?;
         Ok(Self { kind, written: written(&triple), triple, target_id })
     }
 
@@ -201,9 +207,7 @@ impl EntryId {
         if !parsed.is_known() && !is_of_dpcpp {
             return Err(IdError::Unknown { id: id(), kind: None, triple: Some(triple.to_owned()) });
         }
-        let target_id =
-            TargetId::parse(target_id, parsed.arch()).map_err(|reason| IdError::TargetId { id: id(), reason })?;
-        Ok(Self { kind, written: written(&parsed), triple: parsed, target_id })
+        Self::of(kind, parsed, target_id, id)
     }
 
     /// An ID that is known by its text alone, whatever that is. It is compatible with nothing but itself.

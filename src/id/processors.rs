@@ -94,11 +94,16 @@ const fn other(name: &'static str, kind: ProcessorKind) -> Processor {
     Processor { name, kind, aliases: &[], features: NONE, elf_number: None, since: 22 }
 }
 
+const fn nvidia(name: &'static str) -> Processor {
+    other(name, ProcessorKind::Nvidia)
+}
+
 /// A processor that LLVM 23 knows and LLVM 22 does not.
 const fn new(processor: Processor) -> Processor {
     Processor { since: 23, ..processor }
 }
 
+#[rustfmt::skip]
 static PROCESSORS: &[Processor] = &[
     gcn(0x20, "gfx600", &["tahiti"], NONE),
     gcn(0x21, "gfx601", &["pitcairn", "verde"], NONE),
@@ -177,46 +182,14 @@ static PROCESSORS: &[Processor] = &[
     r600(0xe, "caicos", &[]),
     r600(0xf, "cayman", &["aruba"]),
     r600(0x10, "turks", &[]),
-    other("sm_20", ProcessorKind::Nvidia),
-    other("sm_21", ProcessorKind::Nvidia),
-    other("sm_30", ProcessorKind::Nvidia),
-    other("sm_32", ProcessorKind::Nvidia),
-    other("sm_35", ProcessorKind::Nvidia),
-    other("sm_37", ProcessorKind::Nvidia),
-    other("sm_50", ProcessorKind::Nvidia),
-    other("sm_52", ProcessorKind::Nvidia),
-    other("sm_53", ProcessorKind::Nvidia),
-    other("sm_60", ProcessorKind::Nvidia),
-    other("sm_61", ProcessorKind::Nvidia),
-    other("sm_62", ProcessorKind::Nvidia),
-    other("sm_70", ProcessorKind::Nvidia),
-    other("sm_72", ProcessorKind::Nvidia),
-    other("sm_75", ProcessorKind::Nvidia),
-    other("sm_80", ProcessorKind::Nvidia),
-    other("sm_86", ProcessorKind::Nvidia),
-    other("sm_87", ProcessorKind::Nvidia),
-    other("sm_88", ProcessorKind::Nvidia),
-    other("sm_89", ProcessorKind::Nvidia),
-    other("sm_90", ProcessorKind::Nvidia),
-    other("sm_90a", ProcessorKind::Nvidia),
-    other("sm_100", ProcessorKind::Nvidia),
-    other("sm_100a", ProcessorKind::Nvidia),
-    new(other("sm_100f", ProcessorKind::Nvidia)),
-    other("sm_101", ProcessorKind::Nvidia),
-    other("sm_101a", ProcessorKind::Nvidia),
-    new(other("sm_101f", ProcessorKind::Nvidia)),
-    other("sm_103", ProcessorKind::Nvidia),
-    other("sm_103a", ProcessorKind::Nvidia),
-    new(other("sm_103f", ProcessorKind::Nvidia)),
-    other("sm_110", ProcessorKind::Nvidia),
-    other("sm_110a", ProcessorKind::Nvidia),
-    new(other("sm_110f", ProcessorKind::Nvidia)),
-    other("sm_120", ProcessorKind::Nvidia),
-    other("sm_120a", ProcessorKind::Nvidia),
-    new(other("sm_120f", ProcessorKind::Nvidia)),
-    other("sm_121", ProcessorKind::Nvidia),
-    other("sm_121a", ProcessorKind::Nvidia),
-    new(other("sm_121f", ProcessorKind::Nvidia)),
+    nvidia("sm_20"), nvidia("sm_21"), nvidia("sm_30"), nvidia("sm_32"), nvidia("sm_35"), nvidia("sm_37"),
+    nvidia("sm_50"), nvidia("sm_52"), nvidia("sm_53"), nvidia("sm_60"), nvidia("sm_61"), nvidia("sm_62"),
+    nvidia("sm_70"), nvidia("sm_72"), nvidia("sm_75"), nvidia("sm_80"), nvidia("sm_86"), nvidia("sm_87"),
+    nvidia("sm_88"), nvidia("sm_89"), nvidia("sm_90"), nvidia("sm_90a"), nvidia("sm_100"), nvidia("sm_100a"),
+    new(nvidia("sm_100f")), nvidia("sm_101"), nvidia("sm_101a"), new(nvidia("sm_101f")), nvidia("sm_103"),
+    nvidia("sm_103a"), new(nvidia("sm_103f")), nvidia("sm_110"), nvidia("sm_110a"), new(nvidia("sm_110f")),
+    nvidia("sm_120"), nvidia("sm_120a"), new(nvidia("sm_120f")), nvidia("sm_121"), nvidia("sm_121a"),
+    new(nvidia("sm_121f")),
     other("amdgcnspirv", ProcessorKind::SpirV),
     other("generic", ProcessorKind::Other),
     other("graniterapids", ProcessorKind::Other),

@@ -127,7 +127,7 @@ fn locate<'a>(
     let (offset, size) = member.file_range();
     let before = member.header().and_then(|header| name_len(&header.name)).unwrap_or(0).saturating_add(HEADER_LEN);
     let header = offset.saturating_sub(before);
-    *position = offset.saturating_add(size);
+    *position = bytes::span(offset, size).end;
     let content = data.claim(offset, size, format_args!("the archive member '{}'", shown(name)));
     let content = content.with_path(data.path())?;
     // AIX archives locate members by a table, which may give all of them the same offset.

@@ -62,7 +62,7 @@ fn defined(data: &[u8]) -> Result<IndexedSymbols, String> {
             names.push(name).ok_or_else(|| NAMES_TOO_LONG.to_owned())?;
         }
     }
-    Ok(IndexedSymbols::Names(names.into_names()))
+    Ok(IndexedSymbols::Names(names.names))
 }
 
 /// Whether a symbol of a COFF object only names a fallback definition. Other weak symbols are aliases.

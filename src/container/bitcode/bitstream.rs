@@ -272,7 +272,7 @@ impl<'a> Block<'a> {
                 self.record(Some(code), Values { bits, abbreviation, next: 0, part, left })
             }
             id => {
-                let abbreviation = self.defined(id.saturating_sub(4));
+                let abbreviation = id.checked_sub(4).and_then(|index| self.defined(index));
                 let abbreviation =
                     abbreviation.ok_or(NotBitcode("a record uses an abbreviation that is not defined"))?;
                 let (bits, part) = (self.bits.clone(), Part::Literal(0));
@@ -334,16 +334,13 @@ impl<'a> Block<'a> {
         const SET_KIND: u64 = 1;
         let mut info = BTreeMap::<_, Vec<_>>::new();
         let mut kind = None;
-        let mut count = 0;
+        let mut count = 0..ABBREVIATIONS_MAX;
         loop {
             match self.next_entry()? {
                 AbbreviationEntry::End => break,
                 AbbreviationEntry::Block(_) => {}
                 AbbreviationEntry::Definition(abbreviation) => {
-                    count = usize::saturating_add(count, 1);
-                    if count > ABBREVIATIONS_MAX {
-                        return Err(NotBitcode("a file has too many abbreviations"));
-                    }
+                    count.next().ok_or(NotBitcode("a file has too many abbreviations"))?;
                     let kind = kind.ok_or(NotBitcode("an abbreviation is for no kind of block"))?;
                     info.entry(kind).or_default().push(abbreviation);
                 }

@@ -328,7 +328,7 @@ const SET_TYPE: u64 = 1;
 fn count_constants(mut block: Block<'_>) -> Result<u64> {
     let mut count = 0_u64;
     while let Some(record) = block.next_record()? {
-        count = count.saturating_add((record.code != SET_TYPE).into());
+        bytes::add(&mut count, (record.code != SET_TYPE).into());
     }
     Ok(count)
 }

@@ -31,7 +31,7 @@ mod testing;
 pub(crate) use embedded::Embedded;
 pub(crate) use symbols::symbols;
 
-use crate::bytes;
+use crate::bytes::{self, number};
 use crate::error::Malformed;
 use bitstream::Bits;
 
@@ -127,11 +127,7 @@ fn unwrap(data: &[u8]) -> Result<&[u8]> {
     if !data.starts_with(&WRAPPER_MAGIC) {
         return Ok(data);
     }
-    let range = word(data, 8).zip(word(data, 12));
-    let content = range.and_then(|(offset, size)| bytes::slice(data, offset.into(), size.into()));
+    let range = number::<4>(data, 8).zip(number::<4>(data, 12));
+    let content = range.and_then(|(offset, size)| bytes::slice(data, offset, size));
     content.ok_or(NotBitcode("the range in the wrapper extends past the end of the data"))
-}
-
-fn word(data: &[u8], offset: u64) -> Option<u32> {
-    bytes::array(data, offset).map(u32::from_le_bytes)
 }

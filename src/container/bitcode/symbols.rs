@@ -19,29 +19,28 @@
 use super::bitstream::{Block, Record};
 use super::{
     ALIAS, FUNCTION, INDIRECT, MODULE_BLOCK, NotBitcode, Result, STRTAB_BLOCK, SYMTAB_BLOCK, VARIABLE, VERSION, open,
-    word,
 };
-use crate::bytes;
+use crate::bytes::{add, number, slice, to_u64};
 use crate::container::limits::{NAMES_TOO_LONG, SymbolNames};
 
 /// Flags of a symbol: defined elsewhere, visible to others, format-specific (not a symbol for linkers).
-const UNDEFINED: u32 = 1 << 3;
-const GLOBAL: u32 = 1 << 10;
-const FORMAT_SPECIFIC: u32 = 1 << 11;
+const UNDEFINED: u64 = 1 << 3;
+const GLOBAL: u64 = 1 << 10;
+const FORMAT_SPECIFIC: u64 = 1 << 11;
 
 /// The names of the symbols that other modules see, in the module's order.
 pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
     let file = SymbolBlocks::read(data)?;
     let mut names = SymbolNames::new(data);
     match file.symtab {
-        Some((symtab, strtab)) if module_count(symtab) == u32::try_from(file.modules.len()).ok() => {
+        Some((symtab, strtab)) if number::<4>(symtab, MODULE_COUNT) == Some(to_u64(file.modules.len())) => {
             table_symbols(symtab, strtab, &mut names)?;
         }
         _ => {
             file.modules.iter().try_for_each(|(module, strtab)| module_symbols(module, strtab, &mut names))?;
         }
     }
-    Ok(names.into_names())
+    Ok(names.names)
 }
 
 /// The blocks of a bitcode file that hold symbols.
@@ -88,20 +87,19 @@ fn blob(mut block: Block<'_>) -> Result<&[u8]> {
     Ok(&[])
 }
 
-fn module_count(symtab: &[u8]) -> Option<u32> {
-    word(symtab, 16)
-}
+/// The offset of the number of modules in a symbol table.
+const MODULE_COUNT: u64 = 16;
 
 fn table_symbols(symtab: &[u8], strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
     const SYMBOL_LEN: u64 = 24;
     let cut = NotBitcode("the symbol table ends too early");
-    let (offset, count) = word(symtab, 28).zip(word(symtab, 32)).ok_or(cut)?;
-    let table = bytes::slice(symtab, offset.into(), u64::from(count).saturating_mul(SYMBOL_LEN)).ok_or(cut)?;
+    let (offset, count) = number::<4>(symtab, 28).zip(number::<4>(symtab, 32)).ok_or(cut)?;
+    let table = slice(symtab, offset, count.saturating_mul(SYMBOL_LEN)).ok_or(cut)?;
     for symbol in table.chunks_exact(usize::try_from(SYMBOL_LEN).unwrap_or(usize::MAX)) {
-        let flags = word(symbol, 20).ok_or(cut)?;
+        let flags = number::<4>(symbol, 20).ok_or(cut)?;
         if flags & (UNDEFINED | GLOBAL | FORMAT_SPECIFIC) == GLOBAL {
-            let (offset, len) = word(symbol, 0).zip(word(symbol, 4)).ok_or(cut)?;
-            names.push(string(strtab, offset.into(), len.into())?).ok_or(TOO_LONG)?;
+            let (offset, len) = number::<4>(symbol, 0).zip(number::<4>(symbol, 4)).ok_or(cut)?;
+            names.push(string(strtab, offset, len)?).ok_or(TOO_LONG)?;
         }
     }
     Ok(())
@@ -110,7 +108,7 @@ fn table_symbols(symtab: &[u8], strtab: &[u8], names: &mut SymbolNames) -> Resul
 const TOO_LONG: NotBitcode = NotBitcode(NAMES_TOO_LONG);
 
 fn string(strtab: &[u8], offset: u64, len: u64) -> Result<&[u8]> {
-    bytes::slice(strtab, offset, len).ok_or(NotBitcode("a name lies outside the string table"))
+    slice(strtab, offset, len).ok_or(NotBitcode("a name lies outside the string table"))
 }
 
 fn module_symbols(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
@@ -142,7 +140,7 @@ fn metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
             version = record.value(0);
         }
         if record.code == SECTION {
-            sections = sections.saturating_add(1);
+            add(&mut sections, 1);
             if record.values().eq(b"llvm.metadata".map(u64::from)) {
                 found = Some(sections);
             }
@@ -200,7 +198,7 @@ mod tests {
         let mut symtab: Vec<u32> = vec![3, 0, 0, 0, 1, 0, 0, 60, 4];
         symtab.resize(15, 0);
         for (offset, len, flags) in [(3, 3, GLOBAL), (0, 3, GLOBAL | UNDEFINED), (6, 5, 0), (11, 4, GLOBAL | 1 << 4)] {
-            symtab.extend([offset, len, 0, 0, 0, flags]);
+            symtab.extend([offset, len, 0, 0, 0, u32::try_from(flags).unwrap()]);
         }
         let symtab: Vec<u8> = symtab.into_iter().flat_map(u32::to_le_bytes).collect();
         let mut file = start();

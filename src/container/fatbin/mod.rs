@@ -47,7 +47,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use super::host::elf;
-use super::limits::EntryRoom;
+use super::limits::{EntryRoom, FAULTS_MAX};
 use super::packed::{End, Packed};
 use super::stream::Compressed;
 use super::{Container, Contents, Entry, Limits, Part};
@@ -69,9 +69,6 @@ const HEADER_LEN: u64 = 16;
 
 /// Headers and code objects are padded with zeros to a multiple of this length, in bytes.
 const PADDING: u64 = 8;
-
-/// The number of faults after which the rest of a fatbin is not read.
-const FAULTS_MAX: usize = 1000;
 
 /// The header may have attributes of the cubin, which is for sm_100 or later.
 const FLAG_ATTRIBUTES: u64 = 0x100_0000;
@@ -157,10 +154,6 @@ impl Image {
 pub struct Fatbin;
 
 impl Container for Fatbin {
-    fn repeats(&self) -> bool {
-        true
-    }
-
     fn alignment(&self) -> NonZeroU64 {
         NonZeroU64::new(PADDING).unwrap_or(NonZeroU64::MIN)
     }
@@ -174,7 +167,10 @@ impl Container for Fatbin {
         let mut reader = Reader { data, entries: Vec::new(), faults: Vec::new(), room: EntryRoom::new() };
         let mut records = Record::all(data, base, entries_range.start..end);
         while let Some(record) = records.next().filter(|_| reader.faults.len() < FAULTS_MAX) {
-            let read = record.and_then(|record| reader.entry_or_entries(&record));
+            let read = record.and_then(|record| match record.parts()? {
+                None => reader.entry(&record),
+                Some(parts) => reader.concatenated(&record, &parts),
+            });
             reader.faults.extend(read.err());
         }
         if end < entries_range.end && reader.faults.is_empty() {
@@ -217,25 +213,18 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn entry_or_entries(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
-        match record.parts()? {
-            None => self.entry(record),
-            Some(parts) => self.concatenated(record, &parts),
-        }
-    }
-
     fn entry(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
         let image = record.image()?;
         let part = match (record.stored()?, record.codec()) {
             (stored, Some(codec)) => {
                 // Nothing may be recorded of what is not known.
-                let is_unknown = codec == Codec::Unknown && record.inflated == 0;
-                let inflated = if is_unknown { record.stored_len } else { record.inflated };
+                let is_unknown = codec == Codec::Unknown && record.fields.inflated == 0;
+                let inflated = if is_unknown { record.fields.stored_len } else { record.fields.inflated };
                 let (end, len) = match image.kind {
                     CudaKind::Ptx => (End::BeforeZero, inflated.saturating_sub(1)),
                     _ => (End::Exact, inflated),
                 };
-                Part::Packed(Packed { stored, codec, inflated, range: 0..len, end, limit: u64::MAX })
+                Part::Packed(Packed { range: 0..len, end, ..Packed::whole(stored, codec, inflated) })
             }
             (stored, None) => self.plain(image.kind, stored.start, len_of(&stored)),
         };
@@ -245,21 +234,17 @@ impl Reader<'_> {
     /// Reads an entry of several code objects that are compressed together.
     fn concatenated(&mut self, record: &Record<'_>, parts: &[Record<'_>]) -> Result<(), Malformed> {
         let (stored, codec) = (record.stored()?, record.codec());
-        let inflated = if codec.is_some() { record.inflated } else { len_of(&stored) };
+        let inflated = if codec.is_some() { record.fields.inflated } else { len_of(&stored) };
         let whole = Bounds { base: 0, len: inflated };
         for part in parts {
-            let (start, needed) = (part.offset_in_whole(), part.stored_len);
+            let (start, needed) = (part.offset_in_whole(), part.fields.stored_len);
             let range = whole.claim(start, needed, "a code object that is compressed with others")?;
             let image = part.image()?;
             let content = match codec {
-                Some(codec) => Part::Packed(Packed {
-                    stored: stored.clone(),
-                    codec,
-                    inflated,
-                    range,
-                    end: End::Padded(image.kind),
-                    limit: u64::MAX,
-                }),
+                Some(codec) => {
+                    let end = End::Padded(image.kind);
+                    Part::Packed(Packed { range, end, ..Packed::whole(stored.clone(), codec, inflated) })
+                }
                 None => self.plain(image.kind, stored.start.saturating_add(start), needed),
             };
             self.push(part, image, content)?;

@@ -3,9 +3,12 @@
 use std::ops::Range;
 
 use super::{CODECS, CudaKind, Image, PADDING};
-use crate::bytes::{Bounds, Cursor, add, len_u64, part, slice, span, tail};
+use crate::bytes::{Bounds, Cursor, add, len_u64, part, slice, span, tail, total};
 use crate::codec::Codec;
+use crate::container::records::{Encoding, record};
 use crate::error::Malformed;
+
+pub(super) const ENCODING: Encoding = Encoding::LITTLE_64;
 
 /// The length of a header without strings, in bytes.
 pub(super) const FIXED_LEN: u64 = 64;
@@ -14,31 +17,44 @@ pub(super) const FIXED_LEN: u64 = 64;
 pub(super) const RECORDS_AT: u64 = 72;
 
 /// Kinds of entries. Cubins of kind 16 are for a later GPU to finish.
-const PTX: u16 = 1;
-const CUBINS: [u16; 2] = [2, 16];
-const LTO_IR: u16 = 8;
-const CONCATENATED: u16 = 256;
+const PTX: u64 = 1;
+const CUBINS: [u64; 2] = [2, 16];
+const LTO_IR: u64 = 8;
+const CONCATENATED: u64 = 256;
 
-/// A header.
+record! {
+    /// A header without its strings.
+    EntryHeader(_word) {
+        kind: 2,
+        version: 2,
+        /// The length of the header with its strings or, compressed with others, the offset of the code object among
+        /// them.
+        at_4: 4,
+        /// The length of the code object as stored, with padding.
+        stored_len: 8,
+        /// Its exact length, if it is compressed.
+        exact_len: 4,
+        options: 4,
+        minor: 2,
+        major: 2,
+        sm: 4,
+        identifier: 4,
+        identifier_len: 4,
+        flags: 8,
+        at_48: 8,
+        /// The inflated length, if the code object is compressed.
+        inflated: 8,
+    }
+}
+
+/// A header, and where it is.
 #[derive(Clone, Debug)]
 pub(super) struct Record<'a> {
+    pub(super) fields: EntryHeader,
     /// The header with its strings.
-    pub(super) header: &'a [u8],
+    header: &'a [u8],
     /// The offset of the header in the file.
     base: u64,
-    kind: u16,
-    /// The recorded length of the header or, compressed with others, the offset of the code object among them.
-    at_4: u32,
-    /// The length of the code object as stored, with padding.
-    pub(super) stored_len: u64,
-    /// The exact length of the code object as stored, if it is compressed.
-    exact_len: u32,
-    options: u32,
-    sm: u32,
-    identifier: (u32, u32),
-    pub(super) flags: u64,
-    /// The inflated length, if the code object is compressed.
-    pub(super) inflated: u64,
     /// The range of the code object as stored, with padding, from the start of the fatbin.
     pub(super) payload: Range<u64>,
 }
@@ -52,14 +68,14 @@ impl<'a> Record<'a> {
         let offset = base.saturating_add(position);
         let rest = part(data, position..end).unwrap_or_default();
         let mut record = Self::fixed(rest, offset)?;
-        let header_len = u64::from(record.at_4);
+        let header_len = record.fields.at_4;
         if header_len < FIXED_LEN {
             return Err(record.invalid("header length of a fatbin entry", header_len, 4, "64 or more"));
         }
         let fatbin = Bounds { base, len: end };
         let header = fatbin.claim(position, header_len, "the header of a fatbin entry")?;
         record.header = slice(rest, 0, header_len).unwrap_or_default();
-        record.payload = fatbin.claim(header.end, record.stored_len, "the code object of a fatbin entry")?;
+        record.payload = fatbin.claim(header.end, record.fields.stored_len, "the code object of a fatbin entry")?;
         Ok(record)
     }
 
@@ -78,19 +94,13 @@ impl<'a> Record<'a> {
     }
 
     fn fixed(data: &'a [u8], offset: u64) -> Result<Self, Malformed> {
-        let what = "the header of a fatbin entry";
-        let header = Cursor::new(data, offset).take(FIXED_LEN, what)?;
-        let mut cursor = Cursor::new(header, offset);
-        let kind = cursor.u16(what)?;
-        cursor.take(2, what)?;
-        let (at_4, stored_len, exact_len, options) =
-            (cursor.u32(what)?, cursor.u64(what)?, cursor.u32(what)?, cursor.u32(what)?);
-        cursor.take(4, what)?;
-        let (sm, identifier, flags) = (cursor.u32(what)?, (cursor.u32(what)?, cursor.u32(what)?), cursor.u64(what)?);
-        cursor.take(8, what)?;
-        let inflated = cursor.u64(what)?;
-        let (base, payload) = (offset, 0..0);
-        Ok(Self { header, base, kind, at_4, stored_len, exact_len, options, sm, identifier, flags, inflated, payload })
+        let header = Cursor::new(data, offset).take(FIXED_LEN, "the header of a fatbin entry")?;
+        Ok(Self { fields: ENCODING.decode(header), header, base: offset, payload: 0..0 })
+    }
+
+    /// What follows the fixed fields of the header.
+    pub(super) fn strings(&self) -> &'a [u8] {
+        tail(self.header, FIXED_LEN).unwrap_or_default()
     }
 
     /// The offset of the header in the file.
@@ -105,7 +115,7 @@ impl<'a> Record<'a> {
 
     /// The offset of a code object among those that it is compressed with.
     pub(super) fn offset_in_whole(&self) -> u64 {
-        self.at_4.into()
+        self.fields.at_4
     }
 
     /// The range of the entry, from the start of the fatbin.
@@ -114,37 +124,37 @@ impl<'a> Record<'a> {
     }
 
     pub(super) fn kind(&self) -> CudaKind {
-        match self.kind {
+        match self.fields.kind {
             PTX => CudaKind::Ptx,
             LTO_IR => CudaKind::LtoIr,
             kind if CUBINS.contains(&kind) => CudaKind::Cubin,
-            other => CudaKind::Other(other),
+            other => CudaKind::Other(u16::try_from(other).unwrap_or(u16::MAX)),
         }
     }
 
     pub(super) fn is_ptx(&self) -> bool {
-        self.kind == PTX
+        self.fields.kind == PTX
     }
 
     pub(super) fn has_options(&self) -> bool {
-        self.options > 0
+        self.fields.options > 0
     }
 
     /// The copy of the section `.nv.compat`, with a zero byte before it, in the place of options: of a cubin for sm_100
     /// or later. None without it.
     pub(super) fn attributes(&self) -> Option<&'a [u8]> {
         let (start, len) = self.options_range().ok().flatten()?;
-        slice(self.header, u64::from(start).saturating_add(1), len.into()).filter(|_| self.kind() == CudaKind::Cubin)
+        slice(self.header, start.saturating_add(1), len).filter(|_| self.kind() == CudaKind::Cubin)
     }
 
     /// The start of the options in the header, and their length.
-    fn options_range(&self) -> Result<Option<(u32, u32)>, Malformed> {
+    fn options_range(&self) -> Result<Option<(u64, u64)>, Malformed> {
         if !self.has_options() {
             return Ok(None);
         }
         let what = "the place of the options of a fatbin entry";
-        let mut cursor = Cursor::new(self.within(self.options.into(), 8, what)?, self.base);
-        Ok(Some((cursor.u32(what)?, cursor.u32(what)?)))
+        let mut cursor = Cursor::new(self.within(self.fields.options, 8, what)?, self.base);
+        Ok(Some((cursor.u32(what)?.into(), cursor.u32(what)?.into())))
     }
 
     /// The records of the code objects that are compressed together; none if it is one code object.
@@ -152,12 +162,12 @@ impl<'a> Record<'a> {
     /// # Errors
     /// [`Malformed`] if they are not the recorded number of records, do not fill the header, or share bytes.
     pub(super) fn parts(&self) -> Result<Option<Vec<Self>>, Malformed> {
-        if self.kind != CONCATENATED {
+        if self.fields.kind != CONCATENATED {
             return Ok(None);
         }
         let what = "the number of code objects compressed together";
         let header_len = len_u64(self.header);
-        let numbers = tail(self.header, FIXED_LEN).unwrap_or_default();
+        let numbers = self.strings();
         let mut cursor = Cursor::new(numbers, self.at(FIXED_LEN));
         let (count, len) = (cursor.u32(what)?, cursor.u32(what)?);
         if u64::from(len) != len_u64(numbers) {
@@ -177,7 +187,7 @@ impl<'a> Record<'a> {
                     ("offset of a code object compressed with others", "the end of the one before it or more");
                 return Err(part.invalid(what, start, 4, expected));
             }
-            end = start.saturating_add(part.stored_len);
+            end = start.saturating_add(part.fields.stored_len);
             parts.push(part);
             add(&mut position, len);
         }
@@ -194,18 +204,18 @@ impl<'a> Record<'a> {
     /// [`Malformed::Truncated`] if the identifier is outside the header.
     pub(super) fn image(&self) -> Result<Image, Malformed> {
         let kind = self.kind();
-        let (start, len) = self.identifier;
+        let EntryHeader { identifier: start, identifier_len: len, sm, flags, .. } = self.fields;
         let what = "the identifier of a fatbin entry";
-        let source = match u64::from(start) {
-            ..FIXED_LEN if len > 0 => Err(self.bounds().truncated(start.into(), len.into(), what)),
-            start => self.within(start, len.into(), what),
+        let source = match start {
+            ..FIXED_LEN if len > 0 => Err(self.bounds().truncated(start, len, what)),
+            start => self.within(start, len, what),
         };
-        Ok(Image { kind, sm: self.sm, flags: self.flags, source: source?.to_vec() })
+        Ok(Image { kind, sm: u32::try_from(sm).unwrap_or(u32::MAX), flags, source: source?.to_vec() })
     }
 
     /// The compression of the code object.
     pub(super) fn codec(&self) -> Option<Codec> {
-        CODECS.into_iter().find(|(flag, _)| self.flags & flag != 0).map(|(_, codec)| codec)
+        CODECS.into_iter().find(|(flag, _)| self.fields.flags & flag != 0).map(|(_, codec)| codec)
     }
 
     /// The range of the code object as stored: without padding if it is compressed.
@@ -214,13 +224,13 @@ impl<'a> Record<'a> {
     /// [`Malformed`] for a length that exceeds the padded one.
     pub(super) fn stored(&self) -> Result<Range<u64>, Malformed> {
         let Range { start, end } = self.payload;
-        let len = u64::from(self.exact_len);
+        let len = self.fields.exact_len;
         match self.codec() {
             None => return Ok(start..end),
             Some(Codec::Unknown) if len == 0 => return Ok(start..end),
             Some(_) => {}
         }
-        if len == 0 || len > self.stored_len {
+        if len == 0 || len > self.fields.stored_len {
             let expected = "at least 1 and no more than its length with padding";
             return Err(self.invalid("length of a compressed code object", len, 16, expected));
         }
@@ -229,10 +239,8 @@ impl<'a> Record<'a> {
 
     /// The length of the header with its strings, which are each padded to 8.
     fn len_with_strings(&self) -> Result<u64, Malformed> {
-        let padded_end = |start: u32, len: u32| {
-            u64::from(start).saturating_add(len.into()).saturating_add(1).next_multiple_of(PADDING)
-        };
-        let (start, len) = self.identifier;
+        let padded_end = |start, len| total([start, len, 1]).next_multiple_of(PADDING);
+        let EntryHeader { identifier: start, identifier_len: len, .. } = self.fields;
         let mut end = if start == 0 { FIXED_LEN } else { padded_end(start, len).max(FIXED_LEN) };
         if let Some((start, len)) = self.options_range()? {
             end = end.max(padded_end(start, len));

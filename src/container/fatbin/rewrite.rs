@@ -5,13 +5,13 @@ use std::io::{Seek, SeekFrom, Write};
 
 use memchr::memmem;
 
-use super::record::{FIXED_LEN, RECORDS_AT, Record};
+use super::record::{ENCODING, EntryHeader, FIXED_LEN, RECORDS_AT, Record};
 use super::{CODECS, CudaKind, FLAG_ATTRIBUTES, PADDING, entries_range, plain_len};
-use crate::bytes::{array, len_of, len_u64, slice, span, text};
+use crate::bytes::{len_of, len_u64, slice, span, text};
 use crate::codec::{Codec, Method};
 use crate::container::host::elf;
 use crate::container::magic::Magic;
-use crate::container::packed::{End, LastInflated, Packed};
+use crate::container::packed::{LastInflated, Packed};
 use crate::container::ptx;
 use crate::container::sequence::Content;
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
@@ -88,7 +88,8 @@ pub(crate) fn rewrite<W: Write + Seek>(
         len = sum([len, total_len(&pieces)?])?;
         emit(&pieces, to)?;
     }
-    put(&mut header, 8, &len.to_le_bytes())?;
+    let field = header.get_mut(8..16).ok_or_else(|| Error::internal("the header of a fatbin is too short"))?;
+    field.copy_from_slice(&len.to_le_bytes());
     to.fill_in(start, &header)?;
     sum([range.start, len])
 }
@@ -128,14 +129,14 @@ impl<'a> FatbinWriter<'a> {
         }
         let content = self.content(record)?;
         let old = self.target.is_none_or(|(target, _)| may_stay(codec, target)).then(|| self.as_it_was(record));
-        self.single(record.header, kind, content.as_slice().bytes(), self.target, old.transpose()?)
+        self.single(NewHeader::of(record), kind, content.as_slice().bytes(), self.target, old.transpose()?)
     }
 
     /// The pieces of an entry with another content of its code object, in the form that the old one has.
     fn replaced(&self, record: &Record<'a>, content: &[u8]) -> Result<Vec<Piece<'a>>> {
         let kind = record.kind();
         self.ensure_attributes(record, content)?;
-        let (header, content) = (header_for(record, content)?, with_zero(kind, content));
+        let (header, content) = (header_for(record, content), with_zero(kind, content));
         let Some(codec) = record.codec() else {
             self.ensure_end(record, &content)?;
             return entry(header, content.into_owned(), None);
@@ -204,11 +205,11 @@ impl<'a> FatbinWriter<'a> {
                     let mut content = with_zero(part.kind(), content).into_owned();
                     self.ensure_end(part, &content)?;
                     content.resize(content.len().next_multiple_of(8), 0);
-                    (header_for(part, &content)?, Cow::Owned(content))
+                    (header_for(part, &content), Cow::Owned(content))
                 }
                 _ => {
-                    let bytes = slice(content.as_slice().bytes(), part.offset_in_whole(), part.stored_len);
-                    (part.header.to_vec(), Cow::Borrowed(bytes.ok_or_else(|| self.outside(part))?))
+                    let bytes = slice(content.as_slice().bytes(), part.offset_in_whole(), part.fields.stored_len);
+                    (NewHeader::of(part), Cow::Borrowed(bytes.ok_or_else(|| self.outside(part))?))
                 }
             };
             codes.push((header, part.kind(), bytes));
@@ -219,34 +220,31 @@ impl<'a> FatbinWriter<'a> {
         let Some((target, level)) = target.filter(|_| codes.len() > 1) else {
             // An entry of one code object has no records.
             let old = keeps_all && target.is_none_or(|(target, _)| may_stay(codec, target));
-            let single = |(header, kind, bytes): &(Vec<u8>, CudaKind, Cow<'_, [u8]>)| {
+            let single = |(header, kind, bytes): &(NewHeader<'_>, CudaKind, Cow<'_, [u8]>)| {
                 let old = (old && codes.len() == 1).then(|| self.as_it_was(record)).transpose()?;
-                self.single(header, *kind, code_with_zero(*kind, bytes), target, old)
+                self.single(*header, *kind, code_with_zero(*kind, bytes), target, old)
             };
             return Ok(codes.iter().map(single).collect::<Result<Vec<_>>>()?.concat());
         };
         let (mut whole, mut records) = (Vec::new(), Vec::new());
-        for (header, _, bytes) in codes {
-            let offset = u32::try_from(whole.len()).map_err(|_| too_long())?;
-            let mut header = header;
-            put(&mut header, 4, &offset.to_le_bytes())?;
-            put(&mut header, 8, &len_u64(&bytes).to_le_bytes())?;
-            records.extend(header);
+        for (NewHeader { fields, strings }, _, bytes) in codes {
+            let fields = EntryHeader { at_4: len_u64(&whole), stored_len: len_u64(&bytes), ..fields };
+            records.extend(ENCODING.try_encode(&[fields]).ok_or_else(too_long)?);
+            records.extend(strings);
             whole.extend_from_slice(&bytes);
         }
-        let mut header = slice(record.header, 0, FIXED_LEN).unwrap_or_default().to_vec();
         let count = kept.iter().filter(|kept| **kept).count();
-        let count = u32::try_from(count).map_err(|_| too_long())?;
         let len = len_u64(&records).saturating_add(RECORDS_AT - FIXED_LEN);
-        header.extend(count.to_le_bytes());
-        header.extend(u32::try_from(len).map_err(|_| too_long())?.to_le_bytes());
-        header.extend(records);
+        let numbers = [u32::try_from(count).ok(), u32::try_from(len).ok()];
+        let [count, len] = numbers.map(|number| number.ok_or_else(too_long).map(u32::to_le_bytes));
+        let strings = [&count?[..], &len?, &records].concat();
+        let header = NewHeader { fields: record.fields, strings: &strings };
         let packed = match (new, codec) {
             (Some(_), Some(codec)) => self.pack_as(record, codec, &whole)?.1,
             _ => target.compress(&whole, level, self.data.path())?,
         };
         let old_len = len_of(&record.range());
-        if keeps_all && may_stay(codec, target) && old_len <= entry_len(&header, &packed)? {
+        if keeps_all && may_stay(codec, target) && old_len <= entry_len(header, &packed)? {
             return self.as_it_was(record);
         }
         entry(header, packed, Some((target, len_u64(&whole))))
@@ -256,7 +254,7 @@ impl<'a> FatbinWriter<'a> {
     /// form that it had, if that may stay.
     fn single(
         &self,
-        header: &[u8],
+        header: NewHeader<'_>,
         kind: CudaKind,
         content: &[u8],
         target: Option<Target>,
@@ -270,13 +268,13 @@ impl<'a> FatbinWriter<'a> {
             let packed = codec.compress(content, level, self.data.path())?;
             let packed_len = entry_len(header, &packed)?;
             if packed_len < old_len && packed_len <= plain_len {
-                return entry(header.to_vec(), packed, Some((codec, len_u64(content))));
+                return entry(header, packed, Some((codec, len_u64(content))));
             }
         }
         match old {
             Some(old) if target.is_some() && old_len <= plain_len => Ok(old),
             Some(old) if plain_len == u64::MAX => Ok(old),
-            _ => entry(header.to_vec(), content.to_vec(), None),
+            _ => entry(header, content.to_vec(), None),
         }
     }
 
@@ -292,8 +290,7 @@ impl<'a> FatbinWriter<'a> {
             let len = len_u64(code_with_zero(record.kind(), payload.bytes()));
             return self.data.claimed(&span(stored.start, len)).map(Content::InPlace);
         };
-        let inflated = record.inflated;
-        let packed = Packed { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: self.limit };
+        let packed = Packed { limit: self.limit, ..Packed::whole(stored, codec, record.fields.inflated) };
         let whole = LastInflated::default().get(self.data, &packed)?;
         let range = 0..whole.len();
         Ok(Content::Inflated(whole, range))
@@ -302,7 +299,7 @@ impl<'a> FatbinWriter<'a> {
     fn outside(&self, part: &Record<'_>) -> Error {
         let (what, expected) =
             ("length of a code object compressed with others", "no more than their inflated bytes have");
-        let malformed = Malformed::value(what, part.stored_len, part.offset(), expected);
+        let malformed = Malformed::value(what, part.fields.stored_len, part.offset(), expected);
         Error::malformed(self.data.path(), malformed)
     }
 }
@@ -310,7 +307,7 @@ impl<'a> FatbinWriter<'a> {
 /// Whether a cubin lacks the attributes that those for sm_100 and later have in their header: `fatbinary` leaves such a
 /// cubin plain.
 fn needs_attributes(record: &Record<'_>) -> bool {
-    record.flags & FLAG_ATTRIBUTES != 0 && !record.has_options()
+    record.fields.flags & FLAG_ATTRIBUTES != 0 && !record.has_options()
 }
 
 /// Whether a code object may stay as it is where others are compressed with `target`: zstd is read by later drivers
@@ -329,9 +326,22 @@ fn with_zero(kind: CudaKind, content: &[u8]) -> Cow<'_, [u8]> {
     if kind == CudaKind::Ptx { Cow::Owned([content, b"\0"].concat()) } else { Cow::Borrowed(content) }
 }
 
+/// A header to write: its lengths and the flags of the method are filled in by [`entry`].
+#[derive(Clone, Copy)]
+struct NewHeader<'s> {
+    fields: EntryHeader,
+    strings: &'s [u8],
+}
+
+impl<'s> NewHeader<'s> {
+    fn of(record: &Record<'s>) -> Self {
+        Self { fields: record.fields, strings: record.strings() }
+    }
+}
+
 /// The header of a record for another content, which has its version.
-fn header_for(record: &Record<'_>, content: &[u8]) -> Result<Vec<u8>> {
-    let mut header = record.header.to_vec();
+fn header_for<'s>(record: &Record<'s>, content: &[u8]) -> NewHeader<'s> {
+    let mut header = NewHeader::of(record);
     let version = match record.kind() {
         CudaKind::Ptx => ptx::Header::of(content).map(|header| header.version),
         // The version of the ELF file, of which the smaller part is that of the ABI.
@@ -341,10 +351,9 @@ fn header_for(record: &Record<'_>, content: &[u8]) -> Result<Vec<u8>> {
         CudaKind::LtoIr | CudaKind::Other(_) => None,
     };
     if let Some((major, minor)) = version {
-        put(&mut header, 24, &minor.to_le_bytes())?;
-        put(&mut header, 26, &major.to_le_bytes())?;
+        (header.fields.major, header.fields.minor) = (u64::from(major), u64::from(minor));
     }
-    Ok(header)
+    header
 }
 
 /// The architecture for which a compiler made PTX or a cubin, with its suffix, which the ELF header does not always
@@ -376,31 +385,26 @@ fn keeps_end(kind: CudaKind, content: &[u8]) -> bool {
 }
 
 /// The length of an entry with these bytes.
-fn entry_len(header: &[u8], bytes: &[u8]) -> Result<u64> {
-    sum([len_u64(header), len_u64(bytes).checked_next_multiple_of(PADDING).ok_or_else(too_long)?])
+fn entry_len(header: NewHeader<'_>, bytes: &[u8]) -> Result<u64> {
+    sum([FIXED_LEN, len_u64(header.strings), len_u64(bytes).checked_next_multiple_of(PADDING).ok_or_else(too_long)?])
 }
 
 /// An entry with these bytes, which are `compressed` by a method from a number of bytes, or plain.
-fn entry<'p>(mut header: Vec<u8>, bytes: Vec<u8>, compressed: Option<(Codec, u64)>) -> Result<Vec<Piece<'p>>> {
+fn entry<'p>(header: NewHeader<'_>, bytes: Vec<u8>, compressed: Option<(Codec, u64)>) -> Result<Vec<Piece<'p>>> {
+    let NewHeader { fields, strings } = header;
     let len = len_u64(&bytes);
     let stored_len = len.checked_next_multiple_of(PADDING).ok_or_else(too_long)?;
-    let flags = array(&header, 40).map(u64::from_le_bytes);
-    let flags = flags.ok_or_else(|| Error::internal("the header of a fatbin entry is too short"))?;
     let known = compressed.filter(|(codec, _)| *codec != Codec::Unknown);
     let flag = CODECS.iter().find(|(_, codec)| known.is_some_and(|(known, _)| known == *codec));
-    let flags = CODECS.iter().fold(flags, |flags, (flag, _)| flags & !flag) | flag.map_or(0, |(flag, _)| *flag);
-    let exact_len = compressed.map_or(Ok(0), |_| u32::try_from(len)).map_err(|_| too_long())?;
-    let header_len = u32::try_from(header.len()).map_err(|_| too_long())?;
-    put(&mut header, 4, &header_len.to_le_bytes())?;
-    put(&mut header, 8, &stored_len.to_le_bytes())?;
-    put(&mut header, 16, &exact_len.to_le_bytes())?;
-    put(&mut header, 40, &flags.to_le_bytes())?;
-    put(&mut header, 56, &compressed.map_or(0, |(_, inflated)| inflated).to_le_bytes())?;
+    let plain = CODECS.iter().fold(fields.flags, |flags, (flag, _)| flags & !flag);
+    let fields = EntryHeader {
+        at_4: sum([FIXED_LEN, len_u64(strings)])?,
+        stored_len,
+        exact_len: compressed.map_or(0, |_| len),
+        flags: plain | flag.map_or(0, |(flag, _)| *flag),
+        inflated: compressed.map_or(0, |(_, inflated)| inflated),
+        ..fields
+    };
+    let header = [&ENCODING.try_encode(&[fields]).ok_or_else(too_long)?, strings].concat();
     Ok(vec![Piece::Bytes(header), Piece::Bytes(bytes), Piece::Zeros(stored_len.saturating_sub(len))])
-}
-
-fn put(header: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
-    let field = header.get_mut(at..).and_then(|rest| rest.get_mut(..bytes.len()));
-    field.ok_or_else(|| Error::internal("the header of a fatbin is too short"))?.copy_from_slice(bytes);
-    Ok(())
 }

@@ -347,7 +347,11 @@ fn forms(data: &[u8]) -> Vec<(CudaKind, u64, &[u8])> {
     let records = Record::all(data, 0, HEADER_LEN..len_u64(data)).map(Result::unwrap);
     let form = |record: Record<'_>| {
         let stored = record.stored().unwrap();
-        (record.kind(), record.flags & compressions, slice(data, stored.start, stored.end - stored.start).unwrap())
+        (
+            record.kind(),
+            record.fields.flags & compressions,
+            slice(data, stored.start, stored.end - stored.start).unwrap(),
+        )
     };
     records.map(form).collect()
 }

@@ -1,13 +1,5 @@
 //! The view of ELF files that all readers share, and the records that writers change: of either class and byte order.
 //!
-//! | record | fields in their order; those with a star have the width of addresses, 4 or 8 bytes |
-//! |---|---|
-//! | file header | 16 bytes that begin with the magic, class (offset 4: 1 is 32 bits, 2 is 64) and byte order (5: 1 little, 2 big); type, machine (2); version (4); entry point\*, offset of the program headers\*, of the section headers\*; flags (4); its length, length and number of program headers, of section headers, number of the section with the names (2) |
-//! | program header | type (4); in 64 bits the flags (4); offset\*, address\*, physical address\*, size in the file\*, in memory\*; in 32 bits the flags (4); alignment\* |
-//! | section header | name, type (4); flags\*, address\*, offset\*, size\*; link, info (4); alignment\*, length of entries\* |
-//! | symbol | name (4); in 32 bits value, size (4); info, other (1), number of its section (2); in 64 bits value, size (8) |
-//! | relocation with an addend | offset\*, symbol and type\*, addend\*; the number of the symbol is in the upper 32 bits, or in 32 bits in the upper 24 |
-//!
 //! Numbers that do not fit the file header are in the first section header: its size is the number of sections from
 //! 0xff00 on, its link the number of the names' section, its info the number of program headers. Layout: System V ABI,
 //! generic part.
@@ -16,8 +8,6 @@
 //! and sections outside the bytes, and a file without any of them.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::marker::PhantomData;
-
 use object::elf::{
     EM_CUDA, ET_REL, FileHeader32, FileHeader64, FileType, Machine, PT_NULL, ProgramType, SHT_NOBITS, SHT_NULL,
     SectionType, SymbolType,
@@ -25,7 +15,9 @@ use object::elf::{
 use object::read::elf::FileHeader;
 use object::{Endianness, pod};
 
-use crate::bytes::{len_u64, slice, to_u64};
+use crate::bytes::{len_u64, slice};
+use crate::container::records::record;
+pub(crate) use crate::container::records::{Encoding, Record, Table};
 use crate::error::{Malformed, wrong};
 
 /// The machine of ELF files for Intel GPUs.
@@ -36,135 +28,28 @@ pub(crate) const EM_INTELGT: Machine = Machine(205);
 const CUDA_NO_BITS: [SectionType; 4] =
     [SectionType(0x7000_0007), SectionType(0x7000_0009), SectionType(0x7000_000a), SectionType(0x7000_0015)];
 
-/// How a file stores its numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Encoding {
-    /// The width of addresses, offsets and sizes in bytes, 4 or 8.
-    pub(crate) word: usize,
-    pub(crate) order: Endianness,
-}
-
-impl Encoding {
-    pub(crate) const LITTLE_64: Self = Self { word: 8, order: Endianness::Little };
-
-    /// The encoding of a file that begins with `head`.
-    pub(crate) fn of(head: &[u8]) -> Self {
-        let word = if head.get(4) == Some(&2) { 8 } else { 4 };
-        Self { word, order: if head.get(5) == Some(&2) { Endianness::Big } else { Endianness::Little } }
-    }
-
-    /// The number in up to eight bytes.
-    #[inline]
-    pub(crate) fn read(self, bytes: &[u8]) -> u64 {
-        let push = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
-        match (self.order, bytes) {
-            (Endianness::Big, _) => bytes.iter().fold(0, push),
-            // Most numbers have these widths, and most files this byte order.
-            (_, &[a, b]) => u16::from_le_bytes([a, b]).into(),
-            (_, &[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]).into(),
-            (_, &[a, b, c, d, e, f, g, h]) => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-            _ => bytes.iter().rev().fold(0, push),
-        }
-    }
-
-    /// Fills `out` with a number, truncated to its length.
-    pub(crate) fn write(self, number: u64, out: &mut [u8]) {
-        let bytes = number.to_le_bytes();
-        match self.order {
-            Endianness::Little => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte),
-            Endianness::Big => out.iter_mut().rev().zip(bytes).for_each(|(out, byte)| *out = byte),
-        }
-    }
-
-    /// A sum of addresses, which wraps around.
-    pub(crate) fn truncated(self, sum: u64) -> u64 {
-        if self.word == 8 { sum } else { sum & u64::from(u32::MAX) }
-    }
-
-    /// The length of a record in bytes.
-    pub(crate) fn len_of<R: Record>(self) -> u64 {
-        to_u64(R::default().fields(self.word).into_iter().map(|(_, width)| width).sum())
-    }
-
-    /// The record at the start of some bytes. Fields for which there are too few bytes are zero.
-    pub(crate) fn decode<R: Record>(self, bytes: &[u8]) -> R {
-        // With a known encoding, the compiler knows where each field is: symbols are read by the million.
-        if self == Self::LITTLE_64 { Self::LITTLE_64.decode_each(bytes) } else { self.decode_each(bytes) }
-    }
-
-    #[inline(always)]
-    fn decode_each<R: Record>(self, mut bytes: &[u8]) -> R {
-        let mut record = R::default();
-        for (field, width) in record.fields(self.word) {
-            let (number, rest) = bytes.split_at_checked(width).unwrap_or_default();
-            (*field, bytes) = (self.read(number), rest);
-        }
-        record
-    }
-
-    /// The bytes of some records.
-    pub(crate) fn encode<R: Record>(self, records: &[R]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for mut record in records.iter().copied() {
-            for (field, width) in record.fields(self.word) {
-                let mut number = [0; 8];
-                let number = number.get_mut(..width).unwrap_or_default();
-                self.write(*field, number);
-                bytes.extend_from_slice(number);
-            }
-        }
-        bytes
-    }
-}
-
-/// A record, all of whose bytes are fields.
-pub(crate) trait Record: Copy + Default {
-    /// The fields in their order, each with its width in bytes, in a file with words of `word` bytes.
-    fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)>;
-}
-
-/// The file header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) ident: [u64; 2],
-    pub(crate) kind: u64,
-    pub(crate) machine: u64,
-    pub(crate) version: u64,
-    pub(crate) entry: u64,
-    /// The offset of the program headers.
-    pub(crate) segments_at: u64,
-    /// The offset of the section headers.
-    pub(crate) sections_at: u64,
-    pub(crate) flags: u64,
-    pub(crate) len: u64,
-    pub(crate) segment_len: u64,
-    pub(crate) segment_count: u64,
-    pub(crate) section_len: u64,
-    pub(crate) section_count: u64,
-    /// The number of the section with the names of all sections.
-    pub(crate) names: u64,
-}
-
-impl Record for Header {
-    fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)> {
-        let [first, second] = &mut self.ident;
-        [
-            (first, 8),
-            (second, 8),
-            (&mut self.kind, 2),
-            (&mut self.machine, 2),
-            (&mut self.version, 4),
-            (&mut self.entry, word),
-            (&mut self.segments_at, word),
-            (&mut self.sections_at, word),
-            (&mut self.flags, 4),
-            (&mut self.len, 2),
-            (&mut self.segment_len, 2),
-            (&mut self.segment_count, 2),
-            (&mut self.section_len, 2),
-            (&mut self.section_count, 2),
-            (&mut self.names, 2),
-        ]
+record! {
+    /// The file header.
+    Header(word) {
+        /// The magic, the class and the byte order.
+        ident: 8,
+        abi: 8,
+        kind: 2,
+        machine: 2,
+        version: 4,
+        entry: word,
+        /// The offset of the program headers.
+        segments_at: word,
+        /// The offset of the section headers.
+        sections_at: word,
+        flags: 4,
+        len: 2,
+        segment_len: 2,
+        segment_count: 2,
+        section_len: 2,
+        section_count: 2,
+        /// The number of the section with the names of all sections.
+        names: 2,
     }
 }
 
@@ -197,30 +82,20 @@ impl Header {
     }
 }
 
-/// A program header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) kind: u64,
-    pub(crate) flags: u64,
-    pub(crate) offset: u64,
-    pub(crate) address: u64,
-    pub(crate) physical: u64,
-    /// The size in the file, and that in memory.
-    pub(crate) size: u64,
-    pub(crate) memory: u64,
-    pub(crate) alignment: u64,
-}
-
-impl Record for Segment {
-    fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)> {
-        let Self { kind, flags, offset, address, physical, size, memory, alignment } = self;
-        let [offset, address, physical, size, memory, alignment] =
-            [offset, address, physical, size, memory, alignment].map(|field| (field, word));
-        match word {
-            8 => [(kind, 4), (flags, 4), offset, address, physical, size, memory, alignment],
-            _ => [(kind, 4), offset, address, physical, size, memory, (flags, 4), alignment],
-        }
+record! {
+    /// A program header.
+    Segment(word) {
+        kind: 4,
+        flags: 4,
+        offset: word,
+        address: word,
+        physical: word,
+        /// The size in the file, and that in memory.
+        size: word,
+        memory: word,
+        alignment: word,
     }
+    or word == 4 => [kind, offset, address, physical, size, memory, flags, alignment]
 }
 
 impl Segment {
@@ -229,36 +104,20 @@ impl Segment {
     }
 }
 
-/// A section header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Section {
-    /// The offset of its name among those of all sections.
-    pub(crate) name: u64,
-    pub(crate) kind: u64,
-    pub(crate) flags: u64,
-    pub(crate) address: u64,
-    pub(crate) offset: u64,
-    pub(crate) size: u64,
-    pub(crate) link: u64,
-    pub(crate) info: u64,
-    pub(crate) alignment: u64,
-    pub(crate) entry_len: u64,
-}
-
-impl Record for Section {
-    fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)> {
-        [
-            (&mut self.name, 4),
-            (&mut self.kind, 4),
-            (&mut self.flags, word),
-            (&mut self.address, word),
-            (&mut self.offset, word),
-            (&mut self.size, word),
-            (&mut self.link, 4),
-            (&mut self.info, 4),
-            (&mut self.alignment, word),
-            (&mut self.entry_len, word),
-        ]
+record! {
+    /// A section header.
+    Section(word) {
+        /// The offset of its name among those of all sections.
+        name: 4,
+        kind: 4,
+        flags: word,
+        address: word,
+        offset: word,
+        size: word,
+        link: 4,
+        info: 4,
+        alignment: word,
+        entry_len: word,
     }
 }
 
@@ -277,28 +136,19 @@ impl Section {
     }
 }
 
-/// A symbol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Symbol {
-    /// The offset of its name in the string table.
-    pub(crate) name: u64,
-    /// The binding and, in the lower 4 bits, the type.
-    pub(crate) info: u64,
-    pub(crate) other: u64,
-    pub(crate) section: u64,
-    pub(crate) value: u64,
-    pub(crate) size: u64,
-}
-
-impl Record for Symbol {
-    fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)> {
-        let Self { name, info, other, section, value, size } = self;
-        let (value, size) = ((value, word), (size, word));
-        match word {
-            8 => [(name, 4), (info, 1), (other, 1), (section, 2), value, size],
-            _ => [(name, 4), value, size, (info, 1), (other, 1), (section, 2)],
-        }
+record! {
+    /// A symbol.
+    Symbol(word) {
+        /// The offset of its name in the string table.
+        name: 4,
+        /// The binding and, in the lower 4 bits, the type.
+        info: 1,
+        other: 1,
+        section: 2,
+        value: word,
+        size: word,
     }
+    or word == 4 => [name, value, size, info, other, section]
 }
 
 impl Symbol {
@@ -307,25 +157,20 @@ impl Symbol {
     }
 }
 
-/// A relocation with an addend.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Relocation {
-    pub(crate) offset: u64,
-    /// Its symbol and its type.
-    info: u64,
-    pub(crate) addend: u64,
-}
-
-impl Record for Relocation {
-    fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)> {
-        [(&mut self.offset, word), (&mut self.info, word), (&mut self.addend, word)]
+record! {
+    /// A relocation with an addend.
+    Relocation(word) {
+        offset: word,
+        /// Its symbol and its type.
+        info: word,
+        addend: word,
     }
 }
 
 impl Relocation {
     /// The number of its symbol, except on MIPS.
     pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
-        self.info >> if encoding.word == 8 { 32 } else { 8 }
+        symbol_of(self.info, encoding)
     }
 
     /// Its type, except on MIPS.
@@ -334,62 +179,24 @@ impl Relocation {
     }
 }
 
-/// A relocation whose addend is in the bytes that it changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ShortRelocation {
-    offset: u64,
-    info: u64,
-}
-
-impl Record for ShortRelocation {
-    fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)> {
-        [(&mut self.offset, word), (&mut self.info, word)]
+record! {
+    /// A relocation whose addend is in the bytes that it changes.
+    ShortRelocation(word) {
+        offset: word,
+        info: word,
     }
 }
 
 impl ShortRelocation {
     /// The number of its symbol, except on MIPS.
     pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
-        Relocation { offset: self.offset, info: self.info, addend: 0 }.symbol(encoding)
+        symbol_of(self.info, encoding)
     }
 }
 
-/// A table of records, which are decoded when they are asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Table<'d, R> {
-    pub(crate) bytes: &'d [u8],
-    encoding: Encoding,
-    /// The length of a record in bytes.
-    record_len: usize,
-    records: PhantomData<R>,
-}
-
-impl<'d, R: Record> Table<'d, R> {
-    pub(crate) fn new(encoding: Encoding, bytes: &'d [u8]) -> Self {
-        let record_len = usize::try_from(encoding.len_of::<R>()).unwrap_or(usize::MAX);
-        Self { bytes, encoding, record_len, records: PhantomData }
-    }
-
-    fn chunks(&self) -> std::slice::ChunksExact<'d, u8> {
-        self.bytes.chunks_exact(self.record_len)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.chunks().len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub(crate) fn get(&self, index: usize) -> Option<R> {
-        self.chunks().nth(index).map(|record| self.encoding.decode(record))
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = R> + use<'d, R> {
-        let encoding = self.encoding;
-        self.chunks().map(move |record| encoding.decode(record))
-    }
+/// The symbol in a number that has the type too.
+pub(crate) fn symbol_of(info: u64, encoding: Encoding) -> u64 {
+    info >> if encoding.word == 8 { 32 } else { 8 }
 }
 
 /// A file, whose tables of headers are inside of it.

@@ -6,10 +6,14 @@
 //! length is more than twice that of the file, names whose total length is more than four times that of the file.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+pub(crate) mod coff;
 pub(crate) mod elf;
 pub(crate) mod gaps;
+pub(crate) mod moves;
 pub(crate) mod relocatable;
 pub(crate) mod wrapper;
+
+pub(crate) use gaps::pe::has_no_names;
 
 use std::ops::Range;
 
@@ -21,7 +25,7 @@ use object::pe::{
 use object::read::coff::CoffFile;
 use object::{File, LittleEndian, Object, ObjectKind, ObjectSection, SectionFlags};
 
-use crate::bytes::{Bounds, array, is_zero, len_u64, slice};
+use crate::bytes::{Bounds, add, is_zero, len_u64, number, slice, total};
 use crate::container::limits::{Allowance, NAMES_SHARED_MAX};
 use crate::container::magic::is_coff_object;
 use crate::display::shown;
@@ -39,16 +43,6 @@ pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
     slice(data, 2, 2).is_some_and(|sections| sections != [0, 0])
         && slice(data, 16, 2) == Some(&[0, 0])
         && slice(data, 20, 8).is_some_and(is_name)
-}
-
-/// Whether a PE file has no table for long section names: its header records no symbols.
-pub(crate) fn has_no_names(data: &[u8]) -> bool {
-    let symbols = match File::parse(data) {
-        Ok(File::Pe32(file)) => file.nt_headers().file_header.pointer_to_symbol_table.get(LittleEndian),
-        Ok(File::Pe64(file)) => file.nt_headers().file_header.pointer_to_symbol_table.get(LittleEndian),
-        _ => return false,
-    };
-    symbols == 0
 }
 
 /// The object file in `data`, for all machines for which LLVM 22.1.8 reads COFF. Offsets in errors count from `base`.
@@ -70,8 +64,8 @@ pub(crate) fn parse(data: &[u8], base: u64) -> Result<File<'_>, Malformed> {
 pub(crate) fn check_coff(data: &[u8], base: u64) -> Result<(), Malformed> {
     const HEADER_LEN: u64 = 20;
     const SECTION_LEN: u64 = 40;
-    let number = |offset| array(data, offset).map_or(0, |number| u64::from(u16::from_le_bytes(number)));
-    let needed = HEADER_LEN.saturating_add(number(16)).saturating_add(number(2).saturating_mul(SECTION_LEN));
+    let number = |offset| number::<2>(data, offset).unwrap_or(0);
+    let needed = total([HEADER_LEN, number(16), number(2).saturating_mul(SECTION_LEN)]);
     Bounds::of(data, base).claim(0, needed, "the COFF headers").map(drop)
 }
 
@@ -128,7 +122,7 @@ pub(crate) fn sections<H>(
         let holds = holds(&section).map_err(|error| Malformed::at(error.to_string(), base))?;
         if let (Some(holds), Some((start, len))) = (holds, section.range) {
             let range = Bounds::of(data, base).claim(start, len, format_args!("the section '{}'", shown(name)))?;
-            size = size.saturating_add(len);
+            add(&mut size, len);
             chosen.push(ChosenSection { holds, name: name.to_vec(), range });
         }
     }

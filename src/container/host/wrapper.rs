@@ -35,8 +35,9 @@ use object::{
     SymbolKind,
 };
 
-use crate::bytes::{Cursor, array, is_zero, part, slice, tail, to_u64};
+use crate::bytes::{Cursor, array, is_zero, number, part, slice, tail, to_u64};
 use crate::container::kpack::REFERENCE_SECTIONS;
+use crate::container::limits::FAULTS_MAX;
 use crate::container::magic::Magic;
 use crate::error::{Malformed, wrong};
 
@@ -47,9 +48,6 @@ const ADDRESS: u64 = 8;
 const INDEX: u64 = 16;
 /// The alignment of wrappers, in bytes.
 const ALIGNMENT: u64 = 8;
-
-/// The number of faults after which the rest of the wrappers in a section is not read.
-const FAULTS_MAX: usize = 1000;
 
 /// The kinds of wrappers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +64,15 @@ impl Wrapped {
             Self::Fatbin => 0x4662_43b1,
             Self::Bundle => 0x4849_5046,
             Self::KpackReference => 0x4b50_4948,
+        }
+    }
+
+    /// What a wrapper of this kind points at.
+    fn target(self) -> &'static str {
+        match self {
+            Self::Fatbin => "a fatbin",
+            Self::Bundle => "a bundle",
+            Self::KpackReference => "the reference to kpack archives",
         }
     }
 
@@ -190,7 +197,7 @@ impl<'d> Map<'d> {
         let is_own = |(start, size)| start == wrappers.start && size > 0;
         let own = file.sections().find(|section| section.file_range().is_some_and(is_own))?;
         let own_address = own.address();
-        let value_at = |at: u64| array(data, at).map(u64::from_le_bytes);
+        let value_at = |at| number::<8>(data, at);
         let mut relocated = HashMap::new();
         let mut sections = BTreeMap::new();
         let is_linked = file.kind() != ObjectKind::Relocatable;
@@ -236,7 +243,7 @@ impl<'d> Map<'d> {
 
     /// The address at an offset in the file, after relocation; none if another object defines it.
     pub(in crate::container) fn target_at(&self, at: u64) -> Option<Target> {
-        let recorded = || array(self.data, at).map(|address| Target::Address(u64::from_le_bytes(address)));
+        let recorded = || number::<8>(self.data, at).map(Target::Address);
         self.relocated.get(&at).copied().unwrap_or_else(recorded)
     }
 
@@ -250,15 +257,17 @@ impl<'d> Map<'d> {
     fn wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<Wrapper, Malformed> {
         let rest = part(self.data, start..self.wrappers.end).unwrap_or_default();
         let mut cursor = Cursor::new(rest, base.saturating_add(start));
-        let (what, magic_name, expected) = match of_section {
-            Wrapped::Fatbin => ("a wrapper of a fatbin", "magic of the wrapper of a fatbin", "1180844977 (0x466243b1)"),
-            _ => ("a wrapper of a bundle", "magic of the wrapper of a bundle", "1212764230 (0x48495046)"),
-        };
-        let magic = cursor.u32(what)?;
+        // References stand in the place of bundles.
+        let own = if of_section == Wrapped::Fatbin { Wrapped::Fatbin } else { Wrapped::Bundle };
+        let (target, expected) = (own.target(), own.magic());
+        let magic = cursor.u32(format_args!("a wrapper of {target}"))?;
         let kind = of_section.beside().iter().find(|kind| kind.magic() == magic);
-        let kind = *kind.ok_or_else(|| cursor.invalid(magic_name, magic, expected))?;
-        cursor.u32(what)?;
-        cursor.u64(what)?;
+        let kind = *kind.ok_or_else(|| {
+            let what = format!("magic of the wrapper of {target}");
+            cursor.invalid(&what, magic, &format!("{expected} ({expected:#x})"))
+        })?;
+        cursor.u32(format_args!("a wrapper of {target}"))?;
+        cursor.u64(format_args!("a wrapper of {target}"))?;
         Ok(Wrapper { kind, target: self.target_at(start.saturating_add(ADDRESS)) })
     }
 
@@ -277,12 +286,7 @@ impl<'d> Map<'d> {
         if is_sound {
             return Ok(());
         }
-        let what = match kind {
-            Wrapped::Fatbin => "a wrapper that does not point at a fatbin",
-            Wrapped::KpackReference => "a wrapper that does not point at the reference to kpack archives",
-            Wrapped::Bundle => "a wrapper that does not point at a bundle",
-        };
-        wrong(what, base.saturating_add(start))
+        wrong(format!("a wrapper that does not point at {}", kind.target()), base.saturating_add(start))
     }
 
     /// The offset of a target in the file; none if it is in no section with content.

@@ -38,8 +38,8 @@ use std::fmt::Arguments;
 use std::io::Read;
 use std::ops::Range;
 
-use super::limits::{Allowance, EntryRoom, FRAMES_MAX};
-use super::packed::{End, Packed};
+use super::limits::{Allowance, EntryRoom, FAULTS_MAX, FRAMES_MAX};
+use super::packed::Packed;
 use super::{Entry, Part};
 use crate::bytes::{Bounds, Cursor, len_of, len_u64, slice, tail, to_u64};
 use crate::codec::{self, Codec};
@@ -64,9 +64,6 @@ const TARGETS_MAX: usize = 1000;
 
 /// The names of the section with a [`Reference`]; the second is that in PE.
 pub(crate) const REFERENCE_SECTIONS: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"];
-
-/// The number of faults after which the rest of an archive is not read.
-const FAULTS_MAX: usize = 1000;
 
 /// The table of contents of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,7 +101,7 @@ impl KpackArchive {
     fn parse(archive: Slice<'_>) -> Result<Self, Malformed> {
         let (data, base) = (archive.bytes(), archive.offset());
         let toc_offset = toc_offset(data, base)?;
-        let at = base.saturating_add(toc_offset);
+        let at = archive.absolute(toc_offset);
         let toc = tail(data, toc_offset).unwrap_or_default();
         let (map, rest) = Value::first(toc, at).ok_or_else(|| fault(at, "is not complete MessagePack"))?;
         if map.map().is_none() {
@@ -292,16 +289,13 @@ impl<'d> Reader<'d> {
             };
             let id = entry_id(name);
             self.room.take(&id, target.offset)?;
-            match self.part(entry) {
-                Ok(part) => binary.entries.push(Entry { id, parts: vec![part], image: None, cuda: None }),
-                Err(what) => {
-                    let text = format!("code object of '{}' for '{}': {what}", shown(&binary.key), shown(name));
-                    let malformed = Malformed::other(ErrorKind::Malformed, entry.offset, text);
-                    let parts = vec![Part::Unreadable(malformed.clone())];
-                    binary.entries.push(Entry { id, parts, image: None, cuda: None });
-                    self.faults.push(malformed);
-                }
-            }
+            let part = self.part(entry).unwrap_or_else(|what| {
+                let text = format!("code object of '{}' for '{}': {what}", shown(&binary.key), shown(name));
+                let malformed = Malformed::other(ErrorKind::Malformed, entry.offset, text);
+                self.faults.push(malformed.clone());
+                Part::Unreadable(malformed)
+            });
+            binary.entries.push(Entry { id, parts: vec![part], image: None, cuda: None });
             if self.faults.len() >= FAULTS_MAX {
                 break;
             }
@@ -314,9 +308,8 @@ impl<'d> Reader<'d> {
         let _ = entry.map().ok_or("it is not a map")?;
         let recorded = number(entry, "original_size");
         if self.stored.codec == Some(Codec::Unknown) {
-            let (inflated, limit) = (recorded.unwrap_or_default(), u64::MAX);
-            let (codec, range, end) = (Codec::Unknown, 0..inflated, End::Exact);
-            return Ok(Part::Packed(Packed { stored: 0..0, codec, inflated, range, end, limit }));
+            let inflated = recorded.unwrap_or_default();
+            return Ok(Part::Packed(Packed::whole(0..0, Codec::Unknown, inflated)));
         }
         let ordinal = number(entry, "ordinal").ok_or("it has no ordinal")?;
         let stored =
@@ -331,8 +324,8 @@ impl<'d> Reader<'d> {
             };
         };
         let frame = slice(self.data, stored.start, len).unwrap_or_default();
-        let inflated = recorded.or_else(|| codec::frame_size(frame).ok().flatten()).ok_or("it has no size")?;
-        Ok(Part::Packed(Packed { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: u64::MAX }))
+        let inflated = recorded.or_else(|| codec::frame(frame).ok()?.1).ok_or("it has no size")?;
+        Ok(Part::Packed(Packed::whole(stored, codec, inflated)))
     }
 }
 

@@ -30,12 +30,12 @@ use memchr::memmem;
 use self::coff::Coff;
 use self::elf::Elf;
 use self::record::Record;
-use self::view::{Added, FoundSection, Run, View, begins_with, join};
+use self::view::{Added, FoundSection, View, begins_with, join};
 use super::binary::Binary;
 use super::limits::HOSTS_MAX;
 use super::magic::{Magic, is_coff_object};
 use super::{Container, Contents, Entry, MAGIC, Member, Part, host};
-use crate::bytes::{Bounds, len_of, len_u64, part};
+use crate::bytes::{Bounds, len_u64, part};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
@@ -86,8 +86,9 @@ impl FatObject {
         with: impl FnOnce(&Object<'_>, &[FoundSection]) -> T,
     ) -> Result<Option<T>, Malformed> {
         let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::of(data) else { return Ok(None) };
-        let view = View::whole(data, base);
-        match Object::parse(format, &view).and_then(|object| object.found().map(|found| (object, found))) {
+        match Object::parse(format, View::whole(data, base))
+            .and_then(|object| object.found().map(|found| (object, found)))
+        {
             Ok((_, found)) if found.is_empty() => Ok(None),
             Ok((object, found)) => Ok(Some(with(&object, &found))),
             // Without the name of such a section it cannot hold a bundle; other faults do not matter here.
@@ -122,14 +123,12 @@ impl FatObject {
         let added: Vec<Added> = members
             .iter()
             .map(|member| {
-                let size = if is_host(member.id.as_bytes()) { 1 } else { member.content.len() };
-                Added { name: [MAGIC, member.id.as_str()].concat().into_bytes(), size }
+                let is_host = is_host(member.id.as_bytes());
+                let content = if is_host { Piece::Bytes(vec![0]) } else { Piece::Input(member.content) };
+                Added { name: [MAGIC, member.id.as_str()].concat().into_bytes(), content }
             })
             .collect();
-        append(host, &added, &|index| match members.get(index) {
-            Some(member) if !is_host(member.id.as_bytes()) => Piece::Input(member.content),
-            _ => Piece::Bytes(vec![0]),
-        })
+        append(host, &added)
     }
 }
 
@@ -163,8 +162,7 @@ fn entries(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u64) 
                 Some(_) => host.get_or_insert_with(|| object.host(data, found)).clone(),
                 None => {
                     let what = format!("more than {HOSTS_MAX} sections are named as the host's object; one of them is");
-                    let offset = base.saturating_add(section.content.start);
-                    vec![Part::Unreadable(Malformed::at(what, offset))]
+                    vec![Part::Unreadable(Malformed::at(what, Bounds::of(data, base).absolute(section.content.start)))]
                 }
             };
         }
@@ -173,8 +171,8 @@ fn entries(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u64) 
     entries.collect()
 }
 
-/// An object with more sections. `content` gives the content of the one with an index.
-fn append<'a>(host: Slice<'a>, added: &[Added], content: &dyn Fn(usize) -> Piece<'a>) -> Result<Vec<Piece<'a>>> {
+/// An object with more sections.
+fn append<'a>(host: Slice<'a>, added: &[Added<'a>]) -> Result<Vec<Piece<'a>>> {
     let path = host.path();
     let format = match HostFormat::of(host.bytes()) {
         Some(HostFormat::Other(format)) => {
@@ -184,19 +182,12 @@ fn append<'a>(host: Slice<'a>, added: &[Added], content: &dyn Fn(usize) -> Piece
         Some(format) => format,
         None => return Err(Error::usage("the host's file is not an object file")),
     };
-    let view = View::whole(host.bytes(), host.offset());
-    let runs = Object::parse(format, &view).and_then(|object| {
+    let pieces = Object::parse(format, View::whole(host, host.offset())).and_then(|object| {
         // An object whose sections cannot be told apart would make a fat object that cannot be unbundled.
         object.found()?;
         object.append(added)
     });
-    let pieces = runs.with_path(path)?.into_iter().map(|run| match run {
-        Run::Bytes(data) => Ok(Piece::Bytes(data)),
-        Run::Zeros(count) => Ok(Piece::Zeros(count)),
-        Run::Host(range) => host.claimed(&range).map(Piece::Input),
-        Run::Content(index) => Ok(content(index)),
-    });
-    pieces.collect()
+    pieces.with_path(path)
 }
 
 /// The format that `-type=o` selects: a fat object if the host's file, or the file to read, is an object file, and a
@@ -224,10 +215,6 @@ impl Objects {
 }
 
 impl Container for Objects {
-    fn repeats(&self) -> bool {
-        self.binary.repeats()
-    }
-
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         match HostFormat::of(data) {
             Some(_) => FatObject.read(data, total, base),
@@ -241,13 +228,13 @@ fn is_host(id: &[u8]) -> bool {
 }
 
 /// An object file in one of the formats.
-enum Object<'v> {
-    Elf(Elf<'v>),
-    Coff(Coff<'v>),
+enum Object<'a> {
+    Elf(Elf<'a>),
+    Coff(Coff<'a>),
 }
 
-impl<'v> Object<'v> {
-    fn parse(format: HostFormat, view: &'v View<'v>) -> Result<Self, Malformed> {
+impl<'a> Object<'a> {
+    fn parse(format: HostFormat, view: View<'a>) -> Result<Self, Malformed> {
         match format {
             HostFormat::Coff => Coff::parse(view).map(Self::Coff),
             HostFormat::Elf | HostFormat::Other(_) => Elf::parse(view).map(Self::Elf),
@@ -261,7 +248,7 @@ impl<'v> Object<'v> {
         }
     }
 
-    fn append(&self, added: &[Added]) -> Result<Vec<Run>, Malformed> {
+    fn append(&self, added: &[Added<'a>]) -> Result<Vec<Piece<'a>>, Malformed> {
         match self {
             Self::Elf(elf) => elf.append(added),
             Self::Coff(coff) => coff.append(added),
@@ -280,29 +267,25 @@ impl<'v> Object<'v> {
 
     /// The host of a fat object that was made here and has not been changed since.
     fn restored(&self, data: &[u8], found: &[FoundSection]) -> Option<Vec<Part>> {
-        let (format, record, parts) = match self {
-            Self::Elf(elf) => elf.record().map(|record| (HostFormat::Elf, record, elf.claimed_host(&record))),
-            Self::Coff(coff) => {
-                coff.record().and_then(|record| Some((HostFormat::Coff, record, coff.claimed_host(&record)?)))
-            }
-        }?;
-        let Record { host_len, added, .. } = record;
+        let (format, claimed) = match self {
+            Self::Elf(elf) => (HostFormat::Elf, elf.claimed_host()),
+            Self::Coff(coff) => (HostFormat::Coff, coff.claimed_host()),
+        };
+        let (Record { host_len, added, .. }, parts) = claimed?;
         let fits = |own: &Part| match own {
             Part::Range(range) => range.start <= range.end && part(data, range.clone()).is_some(),
             _ => true,
         };
-        let host = Some(View::of_parts(data, parts.into_iter().filter(|part| !part.is_empty()).collect()));
-        let host = host.filter(|host| host.parts().iter().all(fits) && host.len() == host_len)?;
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let host = Some(View::of_parts(data, parts.clone()));
+        let host = host.filter(|host| parts.iter().all(fits) && host.len() == host_len)?;
         let own = found.len().checked_sub(usize::try_from(added).ok()?).and_then(|first| found.get(first..))?;
-        let contents: Vec<_> = own.iter().map(|section| section.content.clone()).collect();
-        let added: Vec<Added> = own
-            .iter()
-            .map(|section| {
-                let (name, size) = (section.name.clone(), len_of(&section.content));
-                Added { name, size }
-            })
-            .collect();
-        let again = Object::parse(format, &host).and_then(|object| object.append(&added)).ok()?;
-        begins_with(data, &again, &host, &contents).then(|| join(host.into_parts()))
+        let added = own.iter().map(|section| {
+            let content = Piece::Input(part(data, section.content.clone())?.into());
+            Some(Added { name: section.name.clone(), content })
+        });
+        let added = added.collect::<Option<Vec<_>>>()?;
+        let again = Object::parse(format, host).and_then(|object| object.append(&added));
+        begins_with(data, &again.ok()?).then(|| join(parts))
     }
 }

@@ -230,8 +230,7 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         let width = if big { 20 } else { 18 };
         let symbols = data.len() - 4 - bundle.len() - 1 - 8 * width;
         data[symbols + 2 * width + 12] = 1;
-        let view = View::whole(&data, 0);
-        let object = Object::parse(HostFormat::Coff, &view).unwrap();
+        let object = Object::parse(HostFormat::Coff, View::whole(&data, 0)).unwrap();
         let found = object.found().unwrap();
         assert_eq!(found.len(), 1);
         let parts = object.host(&data, &found);
@@ -244,14 +243,11 @@ fn sections_behind_those_of_the_bundle_get_other_numbers() {
         // A symbol of the bundle's section becomes an absolute one, without auxiliary records.
         let symbols = data.len() - 4 - bundle.len() - 1 - 8 * width;
         data[symbols + 2 * width + 12] = 2;
-        let host = |data: &[u8]| {
-            let view = View::whole(data, 0);
-            Entry {
-                id: vec![],
-                parts: Object::parse(HostFormat::Coff, &view).unwrap().host(data, &found),
-                image: None,
-                cuda: None,
-            }
+        let host = |data: &[u8]| Entry {
+            id: vec![],
+            parts: Object::parse(HostFormat::Coff, View::whole(data, 0)).unwrap().host(data, &found),
+            image: None,
+            cuda: None,
         };
         let restored = host(&data).content(&data).unwrap();
         let symbols_left = restored.len() - 4 - bundle.len() - 1 - 8 * width;
@@ -304,8 +300,7 @@ fn what_a_coff_object_keeps_is_not_that_of_the_bundle() {
         let host = |changes: &[(usize, usize)]| {
             let mut data = data.clone();
             changes.iter().for_each(|&(at, byte)| data[at] = byte.try_into().unwrap());
-            let view = View::whole(&data, 0);
-            let object = Object::parse(HostFormat::Coff, &view).unwrap();
+            let object = Object::parse(HostFormat::Coff, View::whole(&data, 0)).unwrap();
             let parts = object.host(&data, &object.found().unwrap());
             Entry { id: vec![], parts, image: None, cuda: None }.content(&data)
         };

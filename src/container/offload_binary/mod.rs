@@ -299,10 +299,6 @@ impl OffloadBinary {
 }
 
 impl Container for OffloadBinary {
-    fn repeats(&self) -> bool {
-        true
-    }
-
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         read::read(data, total, base)
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use memchr::memchr;
 
 use super::{ENTRY_LEN, Header, ImageInfo, ImageKind, MAGIC, Strings, Version};
-use crate::bytes::{self, Bounds, Cursor, len_u64};
+use crate::bytes::{self, Bounds, Cursor, len_u64, span};
 use crate::container::limits::{Allowance, Limits, STRINGS_MAX, STRINGS_MIN, STRINGS_SHARED_MAX, check_entry_count};
 use crate::container::stream::{Compressed, Method, PREFIX_LEN, Recorded};
 use crate::container::{Contents, Entry, Part};
@@ -53,7 +53,7 @@ pub(super) fn read_with_limit(
     let bounds = Bounds { base, len: header.size };
     bounds.claim(header.entries_offset, header.entries_len(), "the table of entries")?;
     let body = Partial { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, bounds };
-    check_entry_count(header.count(), base.saturating_add(ENTRIES_AT))?;
+    check_entry_count(header.count(), bounds.absolute(ENTRIES_AT))?;
     let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
     let [images, string_entries, strings] = [header.size, header.size, strings].map(Allowance::new);
     let mut budget = ImageBudget { images, string_entries, strings };
@@ -83,8 +83,7 @@ impl<'a> Partial<'a> {
     }
 
     fn entry(&self, number: u64, budget: &mut ImageBudget) -> Result<Entry, Malformed> {
-        let start = number.saturating_mul(ENTRY_LEN);
-        let mut cursor = self.cursor(self.header.entries_offset.saturating_add(start));
+        let mut cursor = self.cursor(span(self.header.entries_offset, number.saturating_mul(ENTRY_LEN)).end);
         let image_kind = ImageKind::from_number(cursor.u16(format_args!("the image kind of image {number}"))?);
         let kind_number = cursor.u16(format_args!("the offload kind of image {number}"))?;
         let flags = cursor.u32(format_args!("the flags of image {number}"))?;
@@ -182,8 +181,8 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
     let prefix = Header { size: inflated, inflated: 0, ..header }.to_bytes().first_chunk::<PREFIX_LEN>().copied();
     let (what, version, total, hash) = (WHAT_COMPRESSED, version.number(), Some(size), None);
     let recorded = Recorded { what, version, method, total, inflated, hash };
-    let stream_len = Arc::new(OnceLock::from(body.len()));
-    Ok(Some(Compressed { recorded, offset, header_len, prefix, body, stream_len }))
+    let (form, stream_len) = (method.form(), Arc::new(OnceLock::from(body.len())));
+    Ok(Some(Compressed { recorded, form, offset, header_len, prefix, body, stream_len }))
 }
 
 /// The method of a stream, by its first bytes.

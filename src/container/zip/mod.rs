@@ -19,7 +19,7 @@ use memchr::memmem;
 use rawzip::{CompressionMethod, ZipArchive, ZipFileHeaderRecord};
 
 use super::limits::Allowance;
-use crate::bytes::{array, len_u64, span, tail, to_u64, total};
+use crate::bytes::{len_u64, number, span, tail, to_u64, total};
 use crate::codec::{Crc, StreamForm, checksum};
 use crate::error::{Error, Malformed, Result};
 use crate::io::input::Slice;
@@ -94,7 +94,7 @@ pub(crate) fn start_at_end(data: Slice<'_>, comment: u64) -> Option<u64> {
     let start = data.len().saturating_sub(END_LEN.saturating_add(comment));
     let end = tail(bytes, start)?;
     let reaches_the_end = |record: &[u8]| {
-        let comment = array(record, 20).map(u16::from_le_bytes).map(u64::from);
+        let comment = number::<2>(record, 20);
         comment.is_some_and(|comment| END_LEN.saturating_add(comment) == len_u64(record))
     };
     memmem::find_iter(end, END).find(|&at| end.get(at..).is_some_and(reaches_the_end))?;
@@ -197,7 +197,7 @@ fn form_of(method: CompressionMethod, encrypted: bool) -> Result<Option<StreamFo
 }
 
 fn malformed(data: Slice<'_>, at: u64, reason: String) -> Error {
-    broken(data.path(), data.offset().saturating_add(at), &reason)
+    broken(data.path(), data.absolute(at), &reason)
 }
 
 fn broken(path: &Path, offset: u64, reason: &str) -> Error {

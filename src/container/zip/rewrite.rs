@@ -23,56 +23,55 @@
 
 use std::ops::Range;
 
+use object::Endianness;
+
 use super::{Directory, ZipContent};
-use crate::bytes::{array, len_u64, slice, tail};
+use crate::bytes::{len_u64, number, part, slice, span, tail, to_u64};
+use crate::container::records::{Encoding, record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::input::Slice;
 
 /// The value of a 32-bit field whose number is in a zip64 field.
-const ELSEWHERE: u32 = u32::MAX;
+const ELSEWHERE: u64 = 0xffff_ffff;
 
 /// The number of the zip64 extra field.
-const ZIP64: u16 = 1;
+const ZIP64: u64 = 1;
 
 /// The version that readers of zip64 fields need.
-const ZIP64_VERSION: u16 = 45;
+const ZIP64_VERSION: u64 = 45;
 
 /// The flag of a member with a data descriptor.
-const HAS_DESCRIPTOR: u16 = 1 << 3;
+const HAS_DESCRIPTOR: u64 = 1 << 3;
 
 const LOCATOR: &[u8] = b"PK\x06\x07";
 const LOCATOR_LEN: u64 = 20;
 const ZIP64_END: &[u8] = b"PK\x06\x06";
 
-/// The offsets of some fields of a header.
-struct HeaderOffsets {
-    version: usize,
-    flags: usize,
-    method: usize,
-    crc: usize,
-    stored: usize,
-    size: usize,
-    /// The lengths of the name and of the extra fields, in 2 bytes each.
-    lens: usize,
-    /// The offset of the member, if it is recorded.
-    offset: Option<usize>,
-    /// The name, which the extra fields follow.
-    name: usize,
+record! {
+    /// A header of a member. A word is the offset of the member, which only its header in the directory has.
+    MemberHeader(word) {
+        signature: 4,
+        made_by: word / 2,
+        /// The version that readers need; the upper byte has the system.
+        version: 2,
+        flags: 2,
+        method: 2,
+        time: 4,
+        crc: 4,
+        stored: 4,
+        size: 4,
+        /// The lengths of the name and of the extra fields, which follow the header.
+        name_len: 2,
+        extra_len: 2,
+        comment_len: word / 2,
+        disk_and_kind: word,
+        attributes: word,
+        offset: word,
+    }
 }
 
-const LOCAL: HeaderOffsets =
-    HeaderOffsets { version: 4, flags: 6, method: 8, crc: 14, stored: 18, size: 22, lens: 26, offset: None, name: 30 };
-const LISTED: HeaderOffsets = HeaderOffsets {
-    version: 6,
-    flags: 8,
-    method: 10,
-    crc: 16,
-    stored: 20,
-    size: 24,
-    lens: 28,
-    offset: Some(42),
-    name: 46,
-};
+const LOCAL: Encoding = Encoding { word: 0, order: Endianness::Little };
+const LISTED: Encoding = Encoding { word: 4, order: Endianness::Little };
 
 /// The directory of a zip file, which can be written again.
 pub(crate) struct Layout<'a> {
@@ -105,8 +104,8 @@ impl<'a> Layout<'a> {
     pub(crate) fn of(data: Slice<'a>, listed: &Directory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
         let (end, zip64_end) = directory_end(data, listed.last)?;
         let recorded = match zip64_end {
-            Some(_) => number(data.bytes(), end.saturating_add(48)),
-            None => u32_at(data.bytes(), listed.last.saturating_add(16)).map(u64::from),
+            Some(_) => number::<8>(data.bytes(), end.saturating_add(48)),
+            None => number::<4>(data.bytes(), listed.last.saturating_add(16)),
         };
         if recorded != Some(listed.start) {
             return Err(refused(data, 0, "it begins with other data, from which its offsets do not count"));
@@ -141,14 +140,13 @@ impl<'a> Layout<'a> {
     /// # Errors
     /// [`Error::Refused`] if header or data descriptor contradict the directory.
     pub(crate) fn range_of(&self, member: &ZipContent<'_>) -> Result<Range<u64>> {
-        let (local, listed) = (self.local(member)?, member.listed.bytes());
-        let of = |header, form: &HeaderOffsets| Some((u16_at(header, form.method)?, name_and_extra(header, form)?.0));
-        if of(local, &LOCAL) != of(listed, &LISTED) {
+        let [local, listed] = [(self.local(member)?, LOCAL), (member.listed.bytes(), LISTED)]
+            .map(|(header, form)| header_parts(header, form).unwrap_or_default());
+        if (local.0.method, local.1) != (listed.0.method, listed.1) {
             return Err(refused(self.data, member.start, "name or method of a member are not those in the directory"));
         }
-        let flags = |header, form: &HeaderOffsets| u16_at(header, form.flags).unwrap_or_default() & HAS_DESCRIPTOR;
-        let end = match (flags(local, &LOCAL), flags(listed, &LISTED)) {
-            (0, 0) => member.stored.end(),
+        let end = match (local.0.flags | listed.0.flags) & HAS_DESCRIPTOR {
+            0 => member.stored.end(),
             _ => self.descriptor_end(member)?,
         };
         let next = self.starts.partition_point(|start| *start <= member.start);
@@ -179,7 +177,7 @@ impl<'a> Layout<'a> {
     /// # Errors
     /// [`Error::Refused`] if its extra fields have no room for large sizes.
     pub(crate) fn local_header(&self, member: &ZipContent<'_>, contents: &NewContents) -> Result<Vec<u8>> {
-        self.header(member, self.local(member)?, &LOCAL, 0, Some(contents))
+        self.header(member, self.local(member)?, LOCAL, 0, Some(contents))
     }
 
     /// The header of a member in the directory: of one that starts at `offset`, with new contents if there are any.
@@ -193,9 +191,9 @@ impl<'a> Layout<'a> {
         contents: Option<&NewContents>,
     ) -> Result<Vec<u8>> {
         let old = member.listed.bytes();
-        let mut header = self.header(member, old, &LISTED, offset, contents)?;
-        let comment = usize::from(u16_at(old, 32).unwrap_or_default());
-        header.extend(old.len().checked_sub(comment).and_then(|at| old.get(at..)).unwrap_or_default());
+        let mut header = self.header(member, old, LISTED, offset, contents)?;
+        let comment_len = LISTED.decode::<MemberHeader>(old).comment_len;
+        header.extend(len_u64(old).checked_sub(comment_len).and_then(|at| tail(old, at)).unwrap_or_default());
         Ok(header)
     }
 
@@ -204,54 +202,45 @@ impl<'a> Layout<'a> {
         &self,
         member: &ZipContent<'_>,
         old: &[u8],
-        form: &HeaderOffsets,
+        form: Encoding,
         offset: u64,
         contents: Option<&NewContents>,
     ) -> Result<Vec<u8>> {
         let short = || refused(self.data, member.start, "a header of a member is too short");
-        let (name, extra) = name_and_extra(old, form).ok_or_else(short)?;
-        let extra = Extra::of(extra);
-        let mut header = old.get(..form.name).ok_or_else(short)?.to_vec();
+        let (mut header, name, extra) = header_parts(old, form).ok_or_else(short)?;
+        let (extra, is_local) = (Extra::of(extra), form == LOCAL);
         if let Some(contents) = contents {
-            let flags = u16_at(old, form.flags).unwrap_or_default();
-            put(&mut header, form.flags, &(flags & !HAS_DESCRIPTOR).to_le_bytes())?;
-            put(&mut header, form.crc, &contents.crc.to_le_bytes())?;
+            header.flags &= !HAS_DESCRIPTOR;
+            header.crc = contents.crc.into();
         }
         let (size, stored) = contents.map_or((member.size, member.stored.len()), |new| (new.size, new.stored));
         // A local header has both sizes in the zip64 field, or none.
-        let are_both = form.offset.is_none() && (extra.zip64.is_some() || size.max(stored) >= u64::from(ELSEWHERE));
+        let are_both = is_local && (extra.zip64.is_some() || size.max(stored) >= ELSEWHERE);
         let (mut zip64, mut before) = (Vec::new(), 0_usize);
-        let offset = form.offset.map(|at| (at, offset));
-        for (at, value) in [(form.size, size), (form.stored, stored)].into_iter().chain(offset) {
-            let was_small = u32_at(old, at) != Some(ELSEWHERE);
-            let stays_small = if form.offset.is_none() { !are_both } else { was_small };
-            let small = u32::try_from(value).ok().filter(|&small| small != ELSEWHERE && stays_small);
-            put(&mut header, at, &small.unwrap_or(ELSEWHERE).to_le_bytes())?;
-            zip64.extend(small.is_none().then_some(value.to_le_bytes()).into_iter().flatten());
+        let fields = [(&mut header.size, size), (&mut header.stored, stored), (&mut header.offset, offset)];
+        for (field, value) in fields.into_iter().take(if is_local { 2 } else { 3 }) {
+            let was_small = *field != ELSEWHERE;
+            let stays_small = if is_local { !are_both } else { was_small };
+            *field = if value < ELSEWHERE && stays_small { value } else { ELSEWHERE };
+            zip64.extend((*field == ELSEWHERE).then_some(value.to_le_bytes()).into_iter().flatten());
             before = before.saturating_add(if was_small { 0 } else { 8 });
         }
-        let rest = extra.zip64.filter(|_| form.offset.is_some()).and_then(|field| field.get(before..));
+        let rest = extra.zip64.filter(|_| !is_local).and_then(|field| field.get(before..));
         zip64.extend(rest.unwrap_or_default());
         let zip64 = (!zip64.is_empty() || extra.zip64.is_some()).then_some(zip64);
         let fields = extra.with(zip64.as_deref());
         let no_room = |_| refused(self.data, member.start, "the extra fields of a member have no room for its size");
-        let len = u16::try_from(fields.len()).map_err(no_room)?;
-        put(&mut header, form.lens.saturating_add(2), &len.to_le_bytes())?;
+        header.extra_len = u16::try_from(fields.len()).map_err(no_room)?.into();
         if zip64.is_some() && extra.zip64.is_none() {
-            let version = u16_at(&header, form.version).unwrap_or_default();
-            // The upper byte has the system.
-            let version = if version & 0xff < ZIP64_VERSION { version & 0xff00 | ZIP64_VERSION } else { version };
-            put(&mut header, form.version, &version.to_le_bytes())?;
+            header.version = header.version & 0xff00 | (header.version & 0xff).max(ZIP64_VERSION);
         }
-        header.extend(name);
-        header.extend(fields);
-        Ok(header)
+        Ok([&form.encode(&[header]), name, &fields].concat())
     }
 
     /// The records after a directory that is at `at` and takes `len` bytes, and all that follows them.
     pub(crate) fn end(&self, at: u64, len: u64) -> Result<Vec<u8>> {
         let old = tail(self.data.bytes(), self.directory.end).unwrap_or_default();
-        let is_large = at.max(len) >= u64::from(ELSEWHERE);
+        let is_large = at.max(len) >= ELSEWHERE;
         let new = self.zip64_end.is_none() && is_large;
         let mut end = if new { self.new_zip64_end() } else { Vec::new() };
         end.extend(old);
@@ -265,17 +254,18 @@ impl<'a> Layout<'a> {
         }
         for (field, value) in [(12, len), (16, at)] {
             let field = end_at.saturating_add(field);
-            let small = u32::try_from(value).ok().filter(|_| u32_at(&end, field) != Some(ELSEWHERE));
-            put(&mut end, field, &small.unwrap_or(ELSEWHERE).to_le_bytes())?;
+            let was_small = number::<4>(&end, to_u64(field)) != Some(ELSEWHERE);
+            let small = u32::try_from(value).ok().filter(|_| was_small).unwrap_or(u32::MAX);
+            put(&mut end, field, &small.to_le_bytes())?;
         }
         Ok(end)
     }
 
     /// A zip64 end and its locator, without sizes and offsets.
     fn new_zip64_end(&self) -> Vec<u8> {
-        let count = crate::bytes::to_u64(self.members.len()).to_le_bytes();
-        let version = ZIP64_VERSION.to_le_bytes();
-        let end = [ZIP64_END, &44_u64.to_le_bytes(), &version, &version, &[0; 8], &count, &count, &[0; 16]];
+        let count = to_u64(self.members.len()).to_le_bytes();
+        let version = &ZIP64_VERSION.to_le_bytes()[..2];
+        let end = [ZIP64_END, &44_u64.to_le_bytes(), version, version, &[0; 8], &count, &count, &[0; 16]];
         [&end.concat(), LOCATOR, &[0; 12], &1_u32.to_le_bytes()].concat()
     }
 
@@ -288,8 +278,8 @@ impl<'a> Layout<'a> {
 fn directory_end(data: Slice<'_>, end: u64) -> Result<(u64, Option<u64>)> {
     let locator = end.checked_sub(LOCATOR_LEN).filter(|at| slice(data.bytes(), *at, 4) == Some(LOCATOR));
     let Some(locator) = locator else { return Ok((end, None)) };
-    let start = number(data.bytes(), locator.saturating_add(8)).unwrap_or(u64::MAX);
-    let len = number(data.bytes(), start.saturating_add(4)).and_then(|len| len.checked_add(12));
+    let start = number::<8>(data.bytes(), locator.saturating_add(8)).unwrap_or(u64::MAX);
+    let len = number::<8>(data.bytes(), start.saturating_add(4)).and_then(|len| len.checked_add(12));
     let is_sound = slice(data.bytes(), start, 4) == Some(ZIP64_END)
         && len.is_some_and(|len| len >= 56 && start.checked_add(len) == Some(locator));
     match is_sound {
@@ -315,13 +305,12 @@ struct Extra<'h> {
 impl<'h> Extra<'h> {
     fn of(fields: &'h [u8]) -> Self {
         let mut rest = fields;
-        while let (Some(number), Some(len)) = (u16_at(rest, 0), u16_at(rest, 2)) {
-            let end = usize::from(len).saturating_add(4);
-            let Some((field, after)) = rest.split_at_checked(end) else { break };
-            if number == ZIP64 {
+        while let (Some(kind), Some(len)) = (number::<2>(rest, 0), number::<2>(rest, 2)) {
+            let (Some(field), Some(after)) = (slice(rest, 4, len), tail(rest, span(4, len).end)) else { break };
+            if kind == ZIP64 {
                 let before = fields.len().saturating_sub(rest.len());
                 let before = fields.get(..before).unwrap_or_default();
-                return Self { before, zip64: field.get(4..), after };
+                return Self { before, zip64: Some(field), after };
             }
             rest = after;
         }
@@ -332,30 +321,18 @@ impl<'h> Extra<'h> {
     fn with(&self, zip64: Option<&[u8]>) -> Vec<u8> {
         let field = zip64.and_then(|field| {
             let len = u16::try_from(field.len()).ok()?;
-            Some([&ZIP64.to_le_bytes(), &len.to_le_bytes(), field].concat())
+            Some([&ZIP64.to_le_bytes()[..2], &len.to_le_bytes(), field].concat())
         });
         [self.before, &field.unwrap_or_default(), self.after].concat()
     }
 }
 
-/// The name and the extra fields of a header.
-fn name_and_extra<'h>(header: &'h [u8], form: &HeaderOffsets) -> Option<(&'h [u8], &'h [u8])> {
-    let [name, extra] = [form.lens, form.lens.checked_add(2)?].map(|at| u16_at(header, at).map(usize::from));
-    let (name, rest) = header.get(form.name..)?.split_at_checked(name?)?;
-    Some((name, rest.get(..extra?)?))
-}
-
-fn u16_at(data: &[u8], at: usize) -> Option<u16> {
-    data.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
-}
-
-fn u32_at<At: TryInto<usize>>(data: &[u8], at: At) -> Option<u32> {
-    data.get(at.try_into().ok()?..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
-}
-
-/// A number of 8 bytes.
-fn number(data: &[u8], at: u64) -> Option<u64> {
-    array(data, at).map(u64::from_le_bytes)
+/// A header, its name and its extra fields.
+fn header_parts(bytes: &[u8], form: Encoding) -> Option<(MemberHeader, &[u8], &[u8])> {
+    let header: MemberHeader = form.decode(bytes);
+    let name = span(form.len_of::<MemberHeader>(), header.name_len);
+    let extra = slice(bytes, name.end, header.extra_len)?;
+    Some((header, part(bytes, name)?, extra))
 }
 
 /// Replaces the bytes at an offset.
@@ -434,21 +411,19 @@ mod tests {
         for extra in [&b""[..], &[9, 9, 1, 0, 7]] {
             let data = sample(extra);
             let layout = layout_of(&data);
-            for (offset, size, stored) in
-                [(7, LARGE, 9), (LARGE, 8, 9), (7, LARGE, LARGE + 1), (u64::from(ELSEWHERE), 8, 9)]
-            {
+            for (offset, size, stored) in [(7, LARGE, 9), (LARGE, 8, 9), (7, LARGE, LARGE + 1), (ELSEWHERE, 8, 9)] {
                 let contents = NewContents { crc: 5, size, stored };
                 let headers = directory(&layout, offset, &contents);
-                for (at, value) in [(LISTED.size, size), (LISTED.stored, stored), (42, offset)] {
-                    assert_eq!(u32_at(&headers, at), Some(u32::try_from(value).unwrap_or(ELSEWHERE)));
+                let (header, _, fields) = header_parts(&headers, LISTED).unwrap();
+                for (field, value) in [(header.size, size), (header.stored, stored), (header.offset, offset)] {
+                    assert_eq!(field, value.min(ELSEWHERE));
                 }
-                let (_, fields) = name_and_extra(&headers, &LISTED).unwrap();
                 let zip64 = Extra::of(fields).zip64.unwrap();
-                let large = [size, stored, offset].into_iter().filter(|value| *value >= u64::from(ELSEWHERE));
+                let large = [size, stored, offset].into_iter().filter(|value| *value >= ELSEWHERE);
                 assert_eq!(zip64, large.flat_map(u64::to_le_bytes).collect::<Vec<_>>());
                 assert!(fields.starts_with(extra) && headers[6] == 45);
                 let local = layout.local_header(&layout.members[0], &contents).unwrap();
-                let field = Extra::of(name_and_extra(&local, &LOCAL).unwrap().1).zip64.map(<[u8]>::to_vec);
+                let field = Extra::of(header_parts(&local, LOCAL).unwrap().2).zip64.map(<[u8]>::to_vec);
                 let is_large = size.max(stored) >= LARGE;
                 assert_eq!(field, is_large.then(|| [size, stored].map(u64::to_le_bytes).concat()));
             }
@@ -462,8 +437,8 @@ mod tests {
         let contents = NewContents { crc: 5, size: 3, stored: 3 };
         let headers = directory(&layout, 3, &contents);
         let far = [&headers[..], &layout.end(LARGE, len_u64(&headers)).unwrap()].concat();
-        assert_eq!(number(&far, len_u64(&headers) + 48), Some(LARGE));
-        assert_eq!(number(&far, len_u64(&headers) + 56 + 8), Some(LARGE + len_u64(&headers)));
+        assert_eq!(number::<8>(&far, len_u64(&headers) + 48), Some(LARGE));
+        assert_eq!(number::<8>(&far, len_u64(&headers) + 56 + 8), Some(LARGE + len_u64(&headers)));
         // The same directory after the members is found through these records.
         let near = [&data[..usize::try_from(layout.directory.start).unwrap()], &headers].concat();
         let far_end = Layout { data: Slice::from(&data), ..layout };

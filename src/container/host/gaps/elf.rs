@@ -30,10 +30,11 @@ use object::elf::{
     PT_PHDR, SHF_ALLOC, SHF_EXECINSTR, SHN_LORESERVE, SHT_DYNSYM, SHT_NOBITS, SHT_PROGBITS, SHT_SYMTAB,
 };
 
-use super::{Moves, change, in_order};
+use super::{change, in_order};
 use crate::bytes::{is_zero, len_of, len_u64, slice, tail, to_u64, total};
 use crate::container::fatbin;
-use crate::container::host::elf::{Encoding, Header, Record, Section, Segment, Symbol, Table};
+use crate::container::host::elf::{Encoding, File, Header, Record, Section, Segment, Symbol, Table};
+use crate::container::host::moves::Moves;
 use crate::io::piece::{Change, Piece};
 
 const ENCODING: Encoding = Encoding::LITTLE_64;
@@ -138,9 +139,7 @@ pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
     let headers = closed.section_headers(sections.len())?;
     let grown = closed.growth(&headers, added.len())?;
     let headers = headers.start..headers.end.checked_add(grown)?;
-    let mut moves = Moves::default();
-    moves.add(0..front, 0);
-    moves.add(headers.end.checked_sub(grown)?..headers.end, 0);
+    let mut replaced = vec![(0..front, 0), (headers.end.checked_sub(grown)?..headers.end, 0)];
     let mut changes = Vec::new();
     for (index, old) in segments.iter().enumerate().filter(|(_, old)| is_loaded(old)) {
         let addresses = old.address..old.address.checked_add(old.size)?;
@@ -157,7 +156,7 @@ pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
             }
             let at = part.offset.checked_add(part.size)?;
             let size = end.checked_sub(start)?;
-            moves.add(at..at, size);
+            replaced.push((at..at, size));
             changes.push((at..at, vec![Piece::Zeros(size)]));
             let offset = |at: u64| at.checked_sub(old.address)?.checked_add(old.offset);
             let before = (0..).zip(&sections).filter(|(_, section)| end_of(section).is_some_and(|end| end <= start));
@@ -179,6 +178,7 @@ pub(crate) fn open(data: &[u8]) -> Option<Vec<Change<'static>>> {
         }
     }
 
+    let moves = Moves::new(replaced);
     for section in sections.iter_mut().skip(1) {
         section.offset = moves.moved(section.offset);
     }
@@ -302,16 +302,14 @@ struct ElfProgram<'d> {
 
 impl<'d> ElfProgram<'d> {
     fn read(data: &'d [u8]) -> Option<Self> {
-        let header = Header::read(data).filter(|_| Encoding::of(data) == ENCODING)?;
-        let Header { segment_len, segment_count, section_len, section_count, .. } = header;
-        let is_linked = matches!(header.kind(), ET_DYN | ET_EXEC);
-        let is_readable = segment_count <= TABLE_MAX / SEGMENT_LEN && section_count > 0;
-        if !is_linked || (segment_len, section_len) != (SEGMENT_LEN, SECTION_LEN) || !is_readable {
+        let file = File::read(data).ok().filter(|file| file.encoding == ENCODING)?;
+        let header = file.header;
+        // More segments or sections are counted elsewhere.
+        let is_readable = header.segment_count <= TABLE_MAX / SEGMENT_LEN && header.section_count > 0;
+        if !matches!(header.kind(), ET_DYN | ET_EXEC) || !is_readable {
             return None;
         }
-        let segments = table_at(data, header.segments_at, segment_count)?;
-        let sections = table_at(data, header.sections_at, section_count)?;
-        Self::of(data, len_u64(data), header, segments, sections)
+        Self::of(data, len_u64(data), header, file.segments.iter().collect(), file.sections.iter().collect())
     }
 
     /// A file of `len` bytes with these headers; none if loaders could not map it.
@@ -503,10 +501,9 @@ impl<'d> ElfProgram<'d> {
         let (mut sections, parts) = self.split_sections(cuts)?;
         let headers = self.section_headers(self.sections.len())?;
         let grown = self.growth(&headers, sections.len().checked_sub(self.sections.len())?)?;
-        let mut moves = Moves::default();
-        moves.add(0..0, room.front);
-        moves.add(headers.end..headers.end, grown);
-        cuts.iter().for_each(|cut| moves.add(cut.range.clone(), 0));
+        let mut replaced = vec![(0..0, room.front), (headers.end..headers.end, grown)];
+        replaced.extend(cuts.iter().map(|cut| (cut.range.clone(), 0)));
+        let moves = Moves::new(replaced);
         let memory = self.loaded().filter_map(|(_, segment)| segment.address.checked_add(segment.memory)).max();
         let mut free = memory?.checked_next_multiple_of(PAGE_MAX)?;
         for (index, section) in sections.iter_mut().enumerate().skip(1) {

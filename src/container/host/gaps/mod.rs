@@ -4,8 +4,6 @@
 pub(crate) mod elf;
 pub(crate) mod pe;
 
-use std::ops::Range;
-
 use crate::bytes::len_u64;
 use crate::io::piece::{Change, Piece};
 
@@ -19,25 +17,6 @@ fn in_order(mut changes: Vec<Change<'static>>) -> Option<Vec<Change<'static>>> {
 /// New bytes for as many old ones.
 fn change(start: u64, new: Vec<u8>) -> Option<Change<'static>> {
     Some((start..start.checked_add(len_u64(&new))?, vec![Piece::Bytes(new)]))
-}
-
-/// Where the bytes of a file go: the ranges that are replaced, in the order of the file, each with its new length.
-#[derive(Default)]
-struct Moves(Vec<(Range<u64>, u64)>);
-
-impl Moves {
-    fn add(&mut self, range: Range<u64>, len: u64) {
-        let at = self.0.partition_point(|(before, _)| before.start <= range.start);
-        self.0.insert(at, (range, len));
-    }
-
-    /// The new offset of what was at an offset. What was inside of a range goes to its start.
-    fn moved(&self, old: u64) -> u64 {
-        let before = self.0.iter().take_while(|(range, _)| range.start <= old);
-        before.fold(old, |new, (range, len)| {
-            new.saturating_sub(range.end.min(old).saturating_sub(range.start)).saturating_add(*len)
-        })
-    }
 }
 
 /// A file with some changes.

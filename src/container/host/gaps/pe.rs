@@ -35,29 +35,23 @@
 
 use std::ops::Range;
 
-use super::{Moves, change, in_order};
-use crate::bytes::{array, is_zero, len_of, len_u64, part, slice, span, tail, to_u64, total};
+use super::{change, in_order};
+use crate::bytes::{add, is_zero, len_of, len_u64, number, part, slice, span, tail, to_u64, total};
+use crate::container::host::coff::CoffSection;
+use crate::container::host::moves::Moves;
+use crate::container::records::{Encoding, Table, record};
 use crate::error::Result;
 use crate::io::input::Slice;
 use crate::io::piece::{Change, Piece, Sink, emit};
 
+const ENCODING: Encoding = Encoding::LITTLE_64;
 const COFF_LEN: u64 = 20;
 const SECTION_LEN: u64 = 40;
 const SYMBOL_LEN: u64 = 18;
 const DEBUG_LEN: u64 = 28;
 
-/// Offsets in the COFF header.
-const SECTION_COUNT: u64 = 2;
-const SYMBOLS: u64 = 8;
-const SYMBOL_COUNT: u64 = 12;
-const OPTIONAL_LEN: u64 = 16;
-
-/// Offsets in the optional header.
-const DATA_LEN: u64 = 8;
-const SECTION_ALIGNMENT: u64 = 32;
-const FILE_ALIGNMENT: u64 = 36;
-const HEADERS_LEN: u64 = 60;
-const CHECKSUM: u64 = 64;
+/// The offset of the checksum in the headers.
+const CHECKSUM: u64 = 84;
 
 /// Indices of directories.
 const SIGNATURE: u64 = 4;
@@ -79,6 +73,11 @@ const PAGE: u64 = 4096;
 
 /// The smallest alignment of sections in a file, in bytes.
 const FILE_ALIGNMENT_MIN: u64 = 512;
+
+/// Whether a PE file has no table for long section names: its header records no symbols.
+pub(crate) fn has_no_names(data: &[u8]) -> bool {
+    PeImage::read(data).is_some_and(|image| image.header.symbols == 0)
+}
 
 /// The range of the signature of a PE file, which may lie anywhere; none if it is not signed.
 pub(crate) fn signature(data: &[u8]) -> Option<Range<u64>> {
@@ -107,9 +106,9 @@ pub(crate) fn close(data: Slice<'_>, gaps: &[Range<u64>]) -> Result<Vec<Change<'
     let Some(image) = PeImage::read(data.bytes()) else { return Ok(Vec::new()) };
     let (mut headers, mut changes) =
         image.without(data.bytes(), gaps).unwrap_or_else(|| (image.headers.clone(), Vec::new()));
-    let at = image.optional.saturating_add(CHECKSUM);
+    let at = image.at.saturating_add(CHECKSUM);
     let range = 0..len_u64(&image.headers);
-    if number(&headers, at).is_some_and(|checksum| checksum > 0) {
+    if image.header.checksum > 0 {
         put(&mut headers, at, &[0; 4]);
         changes.insert(0, (range.clone(), vec![Piece::Bytes(headers.clone())]));
         let checksum = Checksum::of(data, &changes)?;
@@ -124,10 +123,10 @@ pub(crate) fn close(data: Slice<'_>, gaps: &[Range<u64>]) -> Result<Vec<Change<'
 /// where a section ends now with zeros after bundles: at one of `ends`.
 pub(crate) fn open(data: &[u8], ends: &[u64]) -> Option<Vec<Change<'static>>> {
     let closed = PeImage::read(data).filter(|image| image.can_move(data))?;
-    let Joined { mut sections, mut cuts, mut moves } = closed.joined(ends).filter(|joined| !joined.cuts.is_empty())?;
-    let inserted = moves.0.clone();
-    let len = if closed.is_fitting() { closed.aligned(closed.table_end(sections.len())?)? } else { closed.len };
-    moves.add(len..closed.len, 0);
+    let Joined { mut sections, mut cuts, inserted } = closed.joined(ends).filter(|joined| !joined.cuts.is_empty())?;
+    let closed_len = closed.header.headers_len;
+    let len = if closed.is_fitting() { closed.aligned(closed.table_end(sections.len())?)? } else { closed_len };
+    let moves = Moves::new([inserted.clone(), vec![(len..closed_len, 0)]].concat());
     for (index, section) in sections.iter_mut().enumerate().filter(|(_, section)| section.size > 0) {
         section.offset = moves.moved(section.offset);
         for cut in cuts.iter_mut().filter(|cut| cut.section == index) {
@@ -135,8 +134,7 @@ pub(crate) fn open(data: &[u8], ends: &[u64]) -> Option<Vec<Change<'static>>> {
             cut.range = start?..end?;
         }
     }
-    let data_len = number(&closed.headers, closed.optional.checked_add(DATA_LEN)?)?;
-    let data_len = data_len.checked_add(total(cuts.iter().map(|cut| len_of(&cut.range))))?;
+    let data_len = closed.header.data_len.checked_add(total(cuts.iter().map(|cut| len_of(&cut.range))))?;
     let headers = closed.headers_with(&sections, len, &moves, data_len)?;
     let opened = PeImage::read(&headers)?;
     let (again, _) = opened.closed(&cuts)?;
@@ -150,7 +148,7 @@ pub(crate) fn open(data: &[u8], ends: &[u64]) -> Option<Vec<Change<'static>>> {
     }
     let mut changes = closed.debug_changes(data, &moves)?;
     changes.extend(inserted.into_iter().map(|(range, len)| (range, vec![Piece::Zeros(len)])));
-    changes.push((0..closed.len, vec![Piece::Bytes(headers)]));
+    changes.push((0..closed_len, vec![Piece::Bytes(headers)]));
     in_order(changes)
 }
 
@@ -163,21 +161,6 @@ pub(crate) fn tables(data: &[u8]) -> Vec<(&'static [u8], Range<u64>)> {
     [headers, symbols, signature].into_iter().flatten().filter(|(_, range)| !range.is_empty()).collect()
 }
 
-/// A number of four bytes.
-fn number(data: &[u8], at: u64) -> Option<u64> {
-    array(data, at).map(u32::from_le_bytes).map(u64::from)
-}
-
-/// A number of two bytes.
-fn short(data: &[u8], at: u64) -> Option<u64> {
-    array(data, at).map(u16::from_le_bytes).map(u64::from)
-}
-
-/// Four bytes for a number.
-fn four(number: u64) -> Option<[u8; 4]> {
-    u32::try_from(number).ok().map(u32::to_le_bytes)
-}
-
 /// Writes over some bytes.
 fn put(data: &mut [u8], at: u64, new: &[u8]) -> Option<()> {
     let start = usize::try_from(at).ok()?;
@@ -185,37 +168,45 @@ fn put(data: &mut [u8], at: u64, new: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// A section header.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct PeSection {
-    name: [u8; 8],
-    /// The size in memory.
-    memory: u64,
-    address: u64,
-    /// The size in the file.
-    size: u64,
-    offset: u64,
-    rest: [u8; 16],
+record! {
+    /// The COFF header, and the fields of the optional header that are the same for 32 and 64 bits.
+    PeHeader(_word) {
+        machine: 2,
+        section_count: 2,
+        time: 4,
+        /// The offset of the symbol table, and the number of symbols.
+        symbols: 4,
+        symbol_count: 4,
+        optional_len: 2,
+        flags: 2,
+        magic: 2,
+        linker_and_code: 6,
+        data_len: 4,
+        zeros_and_entry: 8,
+        bases: 8,
+        base: 4,
+        section_alignment: 4,
+        file_alignment: 4,
+        versions: 8,
+        more_versions: 8,
+        image_len: 4,
+        headers_len: 4,
+        checksum: 4,
+    }
 }
 
-impl PeSection {
-    fn read(header: &[u8]) -> Option<Self> {
-        Some(Self {
-            name: array(header, 0)?,
-            memory: number(header, 8)?,
-            address: number(header, 12)?,
-            size: number(header, 16)?,
-            offset: number(header, 20)?,
-            rest: array(header, 24)?,
-        })
+record! {
+    /// An entry of the list of debug data.
+    DebugEntry(_word) {
+        flags_and_time: 8,
+        version_and_kind: 8,
+        size: 4,
+        address: 4,
+        offset: 4,
     }
+}
 
-    fn write(&self) -> Option<Vec<u8>> {
-        let numbers = [self.memory, self.address, self.size, self.offset];
-        let numbers = numbers.into_iter().map(four).collect::<Option<Vec<_>>>()?;
-        Some([&self.name[..], &numbers.concat(), &self.rest].concat())
-    }
-
+impl CoffSection {
     /// The range of its bytes in the file.
     fn range(&self) -> Range<u64> {
         span(self.offset, self.size)
@@ -243,20 +234,20 @@ impl PeCut {
 #[derive(Default)]
 struct Joined {
     /// At their old offsets.
-    sections: Vec<PeSection>,
+    sections: Vec<CoffSection>,
     /// The bytes that come back, as offsets in the section.
     cuts: Vec<PeCut>,
-    /// Where they come back.
-    moves: Moves,
+    /// Where they come back, and how many.
+    inserted: Vec<(Range<u64>, u64)>,
 }
 
 impl Joined {
     /// Inserts bytes after a part of the last section, which has its bytes up to `end` then.
-    fn insert(&mut self, part: &PeSection, end: u64, is_split: bool) -> Option<()> {
+    fn insert(&mut self, part: &CoffSection, end: u64, is_split: bool) -> Option<()> {
         let section = self.sections.len().checked_sub(1)?;
         let joined = self.sections.get_mut(section)?;
         let at = part.range().end;
-        self.moves.add(at..at, end.checked_sub(joined.size)?);
+        self.inserted.push((at..at, end.checked_sub(joined.size)?));
         self.cuts.push(PeCut { section, range: joined.size..end, is_split });
         joined.size = end;
         Some(())
@@ -267,50 +258,35 @@ impl Joined {
 struct PeImage {
     /// All up to the first section, or just up to the last section header.
     headers: Vec<u8>,
-    /// The recorded length of all headers.
-    len: u64,
-    /// Where the headers begin.
-    coff: u64,
-    optional: u64,
+    /// The offset of the COFF header.
+    at: u64,
+    header: PeHeader,
     directories: u64,
     directory_count: u64,
     table: u64,
-    section_alignment: u64,
-    file_alignment: u64,
-    sections: Vec<PeSection>,
+    sections: Vec<CoffSection>,
 }
 
 impl PeImage {
     fn read(data: &[u8]) -> Option<Self> {
-        let magic_at = number(data, 60).filter(|_| data.starts_with(b"MZ"))?;
-        let coff = magic_at.checked_add(4).filter(|_| slice(data, magic_at, 4) == Some(b"PE\0\0"))?;
-        let optional = coff.checked_add(COFF_LEN)?;
-        let directories = match short(data, optional)? {
+        let magic_at = number::<4>(data, 60).filter(|_| data.starts_with(b"MZ"))?;
+        let at = magic_at.checked_add(4).filter(|_| slice(data, magic_at, 4) == Some(b"PE\0\0"))?;
+        let header: PeHeader = ENCODING.decode(tail(data, at)?);
+        let optional = at.checked_add(COFF_LEN)?;
+        let directories = match header.magic {
             0x10b => optional.checked_add(96)?,
             0x20b => optional.checked_add(112)?,
             _ => return None,
         };
-        let table = optional.checked_add(short(data, coff.checked_add(OPTIONAL_LEN)?)?)?;
+        let table = optional.checked_add(header.optional_len)?;
         let there = table.checked_sub(directories)?.checked_div(8)?;
-        let directory_count = number(data, directories.checked_sub(4)?)?.min(DIRECTORIES_MAX).min(there);
-        let section_count = short(data, coff.checked_add(SECTION_COUNT)?)?;
-        let table_len = section_count.checked_mul(SECTION_LEN)?;
-        let sections = slice(data, table, table_len)?.chunks_exact(usize::try_from(SECTION_LEN).ok()?);
-        let len = number(data, optional.checked_add(HEADERS_LEN)?)?;
-        let table_end = table.checked_add(table_len)?;
+        let directory_count = number::<4>(data, directories.checked_sub(4)?)?.min(DIRECTORIES_MAX).min(there);
+        let table_len = header.section_count.checked_mul(SECTION_LEN)?;
+        let sections = Table::new(ENCODING, slice(data, table, table_len)?).iter().collect();
+        let (len, table_end) = (header.headers_len, table.checked_add(table_len)?);
         let is_short = len <= HEADERS_MAX.min(len_u64(data)) && len >= table_end;
-        Some(Self {
-            headers: slice(data, 0, if is_short { len } else { table_end })?.to_vec(),
-            len,
-            coff,
-            optional,
-            directories,
-            directory_count,
-            table,
-            section_alignment: number(data, optional.checked_add(SECTION_ALIGNMENT)?)?,
-            file_alignment: number(data, optional.checked_add(FILE_ALIGNMENT)?)?,
-            sections: sections.map(PeSection::read).collect::<Option<_>>()?,
-        })
+        let headers = slice(data, 0, if is_short { len } else { table_end })?.to_vec();
+        Some(Self { headers, at, header, directories, directory_count, table, sections })
     }
 
     /// Where a table of this number of section headers ends.
@@ -320,18 +296,18 @@ impl PeImage {
 
     /// The first offset from `offset` on at which sections may begin.
     fn aligned(&self, offset: u64) -> Option<u64> {
-        offset.checked_next_multiple_of(self.file_alignment)
+        offset.checked_next_multiple_of(self.header.file_alignment)
     }
 
     /// Whether the headers are just as long as these sections need.
     fn is_fitting(&self) -> bool {
-        self.table_end(self.sections.len()).and_then(|end| self.aligned(end)) == Some(self.len)
+        self.table_end(self.sections.len()).and_then(|end| self.aligned(end)) == Some(self.header.headers_len)
     }
 
     /// A directory: an address or, for the signature, an offset; and a size. None if there is none.
     fn directory(&self, index: u64) -> Option<(u64, u64)> {
         let at = self.directories.checked_add(index.checked_mul(8)?).filter(|_| index < self.directory_count)?;
-        let directory = (number(&self.headers, at)?, number(&self.headers, at.checked_add(4)?)?);
+        let directory = (number::<4>(&self.headers, at)?, number::<4>(&self.headers, at.checked_add(4)?)?);
         Some(directory).filter(|&(start, size)| start > 0 && size > 0)
     }
 
@@ -342,17 +318,20 @@ impl PeImage {
     /// Whether sections can be split and moved.
     fn can_move(&self, data: &[u8]) -> bool {
         let is_aligned = |number: u64, alignment: u64| number.checked_rem(alignment) == Some(0);
-        let are_sound = self.section_alignment == PAGE
-            && self.file_alignment.is_power_of_two()
-            && (FILE_ALIGNMENT_MIN..=PAGE).contains(&self.file_alignment)
-            && len_u64(&self.headers) == self.len
+        let are_sound = self.header.section_alignment == PAGE
+            && self.header.file_alignment.is_power_of_two()
+            && (FILE_ALIGNMENT_MIN..=PAGE).contains(&self.header.file_alignment)
+            && len_u64(&self.headers) == self.header.headers_len
             && self.sections.len() <= SECTIONS_MAX
-            && is_aligned(self.len, self.file_alignment);
-        let (mut address, mut ranges) = (self.len, Vec::new());
+            && is_aligned(self.header.headers_len, self.header.file_alignment);
+        let (mut address, mut ranges) = (self.header.headers_len, Vec::new());
         for section in &self.sections {
             let Range { start, end } = section.range();
-            let lies_well = start >= self.len && is_aligned(start, self.file_alignment) && end <= len_u64(data);
-            let has_numbers = section.rest.iter().take(12).any(|&byte| byte != 0);
+            let lies_well = start >= self.header.headers_len
+                && is_aligned(start, self.header.file_alignment)
+                && end <= len_u64(data);
+            let CoffSection { relocations, lines, relocation_count, line_count, .. } = *section;
+            let has_numbers = relocations | lines | relocation_count | line_count != 0;
             if section.address < address
                 || !is_aligned(section.address, PAGE)
                 || has_numbers
@@ -369,52 +348,49 @@ impl PeImage {
 
     /// The range of the symbol table with its names, which is empty if there is none.
     fn symbols(&self, data: &[u8]) -> Option<Range<u64>> {
-        let field = |offset: u64| number(&self.headers, self.coff.checked_add(offset)?);
-        let start = field(SYMBOLS)?;
+        let PeHeader { symbols: start, symbol_count, .. } = self.header;
         if start == 0 {
             return Some(0..0);
         }
-        let names = start.checked_add(field(SYMBOL_COUNT)?.checked_mul(SYMBOL_LEN)?)?;
-        Some(start..names.checked_add(number(data, names).unwrap_or(0))?)
+        let names = start.checked_add(symbol_count.checked_mul(SYMBOL_LEN)?)?;
+        Some(start..names.checked_add(number::<4>(data, names).unwrap_or(0))?)
     }
 
     /// The offset of the list of debug data, and the list; none if it is not in the file, or too long.
-    fn debug_list<'d>(&self, data: &'d [u8]) -> Option<(u64, &'d [u8])> {
-        let Some((address, size)) = self.directory(DEBUG) else { return Some((0, &[])) };
-        let is_inside = |section: &&PeSection| {
+    fn debug_list<'d>(&self, data: &'d [u8]) -> Option<(u64, Table<'d, DebugEntry>)> {
+        let Some((address, size)) = self.directory(DEBUG) else { return Some((0, Table::new(ENCODING, &[]))) };
+        let is_inside = |section: &&CoffSection| {
             let into = address.checked_sub(section.address);
             into.and_then(|into| into.checked_add(size)).is_some_and(|end| end <= section.size)
         };
         let section = self.sections.iter().find(is_inside).filter(|_| size <= DEBUG_LIST_MAX)?;
         let offset = address.checked_sub(section.address)?.checked_add(section.offset)?;
-        Some((offset, slice(data, offset, size)?))
+        Some((offset, Table::new(ENCODING, slice(data, offset, size)?)))
     }
 
     /// The ranges in the file to which other fields than those of sections lead: debug data and symbols.
     fn others(&self, data: &[u8]) -> Option<Vec<Range<u64>>> {
         let (_, list) = self.debug_list(data)?;
-        let entries = list.chunks_exact(usize::try_from(DEBUG_LEN).ok()?);
-        let ranges = entries.filter_map(|entry| Some(span(number(entry, 24)?, number(entry, 16)?)));
+        let ranges = list.iter().map(|entry| span(entry.offset, entry.size));
         Some(ranges.filter(|range| range.start > 0).chain([self.symbols(data)?]).collect())
     }
 
     /// The first offset after all headers, sections, symbols and debug data.
     fn end(&self, data: &[u8]) -> Option<u64> {
-        let sections = self.sections.iter().map(PeSection::range).filter(|range| !range.is_empty());
+        let sections = self.sections.iter().map(CoffSection::range).filter(|range| !range.is_empty());
         let ends = sections.chain(self.others(data)?).map(|range| range.end);
-        Some(ends.fold(self.len.max(len_u64(&self.headers)), u64::max))
+        Some(ends.fold(self.header.headers_len.max(len_u64(&self.headers)), u64::max))
     }
 
     /// The changes of the list of debug data, if all moves.
     fn debug_changes(&self, data: &[u8], moves: &Moves) -> Option<Vec<Change<'static>>> {
         let (offset, list) = self.debug_list(data)?;
-        let mut new = list.to_vec();
-        for entry in new.chunks_exact_mut(usize::try_from(DEBUG_LEN).ok()?) {
-            if let Some(old) = number(entry, 24).filter(|&old| old > 0) {
-                put(entry, 24, &four(moves.moved(old))?)?;
-            }
+        let mut new: Vec<DebugEntry> = list.iter().collect();
+        for entry in new.iter_mut().filter(|entry| entry.offset > 0) {
+            entry.offset = moves.moved(entry.offset);
         }
-        if new == list { Some(Vec::new()) } else { Some(vec![change(offset, new)?]) }
+        let new = ENCODING.try_encode(&new)?;
+        if list.bytes.starts_with(&new) { Some(Vec::new()) } else { Some(vec![change(offset, new)?]) }
     }
 
     /// The headers without some gaps, and all other changes; none if nothing can be taken out.
@@ -425,7 +401,7 @@ impl PeImage {
         let mut changes = self.debug_changes(data, &moves)?;
         changes.extend(cuts.into_iter().map(|cut| (cut.range, Vec::new())));
         let changes = in_order(changes)?;
-        (saved > len_u64(&headers).saturating_sub(self.len)).then_some((headers, changes))
+        (saved > len_u64(&headers).saturating_sub(self.header.headers_len)).then_some((headers, changes))
     }
 
     /// The pages of gaps that can be taken out, in the order of the file: the largest, as far as there is room for
@@ -443,9 +419,9 @@ impl PeImage {
 
     /// Pages of a gap, if it lies in one section.
     fn cut(&self, data: &[u8], gap: &Range<u64>) -> Option<PeCut> {
-        let used = |section: &PeSection| span(section.offset, section.size.min(section.memory));
+        let used = |section: &CoffSection| span(section.offset, section.size.min(section.memory));
         let holds =
-            |(_, section): &(usize, &PeSection)| used(section).start < gap.start && gap.end <= used(section).end;
+            |(_, section): &(usize, &CoffSection)| used(section).start < gap.start && gap.end <= used(section).end;
         let (index, section) = self.sections.iter().enumerate().find(holds)?;
         let aligned = self.aligned(section.memory).filter(|&aligned| section.size <= aligned)?;
         let page = |into: u64| into.checked_next_multiple_of(PAGE);
@@ -463,33 +439,31 @@ impl PeImage {
     /// The number of section headers for which there is room.
     fn room(&self) -> Option<usize> {
         let end = self.table_end(self.sections.len())?;
-        let symbols = number(&self.headers, self.coff.checked_add(SYMBOL_COUNT)?)?;
         let zeros = tail(&self.headers, end)?.iter().take_while(|&&byte| byte == 0).count();
-        let used = Some(end.checked_add(to_u64(zeros))?).filter(|&used| used < self.len || !self.is_fitting());
+        let used =
+            Some(end.checked_add(to_u64(zeros))?).filter(|&used| used < self.header.headers_len || !self.is_fitting());
         // Some directories lie in the headers.
         let directories = (0..self.directory_count).filter(|&index| index != SIGNATURE);
         let directories = directories.filter_map(|index| self.directory(index)).map(|(start, _)| start);
-        let first = self.sections.first().map_or(self.len, |section| section.address);
+        let first = self.sections.first().map_or(self.header.headers_len, |section| section.address);
         let limit = directories.filter(|start| *start >= end).chain(used).fold(first, u64::min);
-        let most = limit.checked_sub(end)?.checked_div(SECTION_LEN).filter(|_| symbols == 0).unwrap_or(0);
-        let mut most = usize::try_from(most).ok()?.min(SECTIONS_MAX.saturating_sub(self.sections.len()));
-        let fits = |count: usize| {
-            let end = self.table_end(self.sections.len().checked_add(count)?)?;
-            Some(self.is_fitting() || self.aligned(end)? != self.len)
+        let most =
+            limit.checked_sub(end)?.checked_div(SECTION_LEN).filter(|_| self.header.symbol_count == 0).unwrap_or(0);
+        let most = usize::try_from(most).ok()?.min(SECTIONS_MAX.saturating_sub(self.sections.len()));
+        let fits = |count: &usize| {
+            let end = self.sections.len().checked_add(*count).and_then(|count| self.table_end(count));
+            self.is_fitting() || end.and_then(|end| self.aligned(end)).is_some_and(|end| end != self.header.headers_len)
         };
-        while most > 0 && !fits(most)? {
-            most = most.saturating_sub(1);
-        }
-        Some(most)
+        Some((1..=most).rev().find(fits).unwrap_or(0))
     }
 
     /// The headers without some pages, and where all else goes.
     fn closed(&self, cuts: &[PeCut]) -> Option<(Vec<u8>, Moves)> {
         let mut sections = Vec::new();
         for (index, section) in self.sections.iter().enumerate() {
-            let mut last = section.clone();
+            let mut last = *section;
             for PeCut { range, is_split, .. } in cuts.iter().filter(|cut| cut.section == index) {
-                let mut rest = last.clone();
+                let mut rest = last;
                 last.size = range.start.checked_sub(last.offset)?;
                 if *is_split {
                     let taken = range.end.checked_sub(last.offset)?;
@@ -504,50 +478,47 @@ impl PeImage {
             sections.push(last);
         }
         let end = self.table_end(sections.len())?;
-        let len = if self.is_fitting() { self.aligned(end)? } else { self.len };
-        let mut moves = Moves::default();
-        moves.add(self.len..self.len, len.checked_sub(self.len)?);
-        cuts.iter().for_each(|cut| moves.add(cut.range.clone(), 0));
+        let len = if self.is_fitting() { self.aligned(end)? } else { self.header.headers_len };
+        let old_len = self.header.headers_len;
+        let mut replaced = vec![(old_len..old_len, len.checked_sub(old_len)?)];
+        replaced.extend(cuts.iter().map(|cut| (cut.range.clone(), 0)));
+        let moves = Moves::new(replaced);
         for section in sections.iter_mut().filter(|section| section.size > 0) {
             section.offset = moves.moved(section.offset);
         }
-        let data_len = number(&self.headers, self.optional.checked_add(DATA_LEN)?)?;
-        let data_len = data_len.checked_sub(total(cuts.iter().map(|cut| len_of(&cut.range))))?;
+        let data_len = self.header.data_len.checked_sub(total(cuts.iter().map(|cut| len_of(&cut.range))))?;
         Some((self.headers_with(&sections, len, &moves, data_len)?, moves))
     }
 
     /// The headers with other sections, of another length.
-    fn headers_with(&self, sections: &[PeSection], len: u64, moves: &Moves, data_len: u64) -> Option<Vec<u8>> {
+    fn headers_with(&self, sections: &[CoffSection], len: u64, moves: &Moves, data_len: u64) -> Option<Vec<u8>> {
         let (mut headers, end) = (self.headers.clone(), self.table_end(sections.len())?);
         let old_table = vec![0; usize::try_from(self.table_end(self.sections.len())?.checked_sub(self.table)?).ok()?];
         put(&mut headers, self.table, &old_table)?;
         headers.resize(usize::try_from(len).ok().filter(|_| end <= len)?, 0);
-        let table = sections.iter().map(PeSection::write).collect::<Option<Vec<_>>>()?;
-        put(&mut headers, self.table, &table.concat())?;
-        let count = u16::try_from(sections.len()).ok()?;
-        put(&mut headers, self.coff.checked_add(SECTION_COUNT)?, &count.to_le_bytes())?;
-        let symbols = self.coff.checked_add(SYMBOLS)?;
-        if let Some(old) = number(&headers, symbols).filter(|&old| old > 0) {
-            put(&mut headers, symbols, &four(moves.moved(old))?)?;
-        }
-        for (at, new) in [(DATA_LEN, data_len), (HEADERS_LEN, len)] {
-            put(&mut headers, self.optional.checked_add(at)?, &four(new)?)?;
-        }
+        put(&mut headers, self.table, &ENCODING.try_encode(sections)?)?;
+        let symbols = match self.header.symbols {
+            0 => 0,
+            old => moves.moved(old),
+        };
+        let section_count = to_u64(sections.len());
+        let header = PeHeader { section_count, symbols, data_len, headers_len: len, ..self.header };
+        put(&mut headers, self.at, &ENCODING.try_encode(&[header])?)?;
         Some(headers)
     }
 
     /// The sections without parts, as they were before [`close`] took pages out at some of the `ends`.
     fn joined(&self, ends: &[u64]) -> Option<Joined> {
         let mut joined = Joined::default();
-        let mut last: Option<&PeSection> = None;
-        let is_before_gap = |part: &&PeSection| {
+        let mut last: Option<&CoffSection> = None;
+        let is_before_gap = |part: &&CoffSection| {
             let is_whole_pages = part.size > 0 && part.size.is_multiple_of(PAGE);
             is_whole_pages && part.size < part.memory && ends.contains(&part.range().end)
         };
         for section in self.sections.iter().map(Some).chain([None]) {
-            if let Some((first, last)) = joined.sections.last().cloned().zip(last.filter(is_before_gap)) {
-                let is_part = |next: &&PeSection| {
-                    (next.name, next.rest, next.offset) == (last.name, last.rest, last.range().end)
+            if let Some((first, last)) = joined.sections.last().copied().zip(last.filter(is_before_gap)) {
+                let is_part = |next: &&CoffSection| {
+                    (next.name, next.flags, next.offset) == (last.name, last.flags, last.range().end)
                         && last.address.checked_add(last.memory) == Some(next.address)
                         && next.size > 0
                         && self.aligned(next.memory).is_some_and(|aligned| next.size <= aligned)
@@ -559,10 +530,10 @@ impl PeImage {
                     whole.memory = whole.memory.checked_add(next.memory)?;
                 } else {
                     joined.insert(last, self.aligned(first.memory)?, false)?;
-                    joined.sections.extend(section.cloned());
+                    joined.sections.extend(section);
                 }
             } else {
-                joined.sections.extend(section.cloned());
+                joined.sections.extend(section);
             }
             last = section;
         }
@@ -609,7 +580,7 @@ impl Sink for Checksum {
         let pairs = pairs.iter().map(|&pair| u64::from(u16::from_le_bytes(pair)));
         let all = pairs.chain(first.iter().map(high)).chain(last.iter().map(|&byte| byte.into()));
         self.sum = all.fold(self.sum, u64::saturating_add);
-        self.len = self.len.saturating_add(len_u64(data));
+        add(&mut self.len, len_u64(data));
         Ok(())
     }
 
@@ -632,19 +603,28 @@ mod tests {
         let code = (1 + 3 * gaps) * PAGE;
         let mut data = vec![0; usize::try_from(headers + code + 512).unwrap()];
         let mut put = |at: u64, new: &[u8]| super::put(&mut data, at, new).unwrap();
-        let optional = 0x44 + COFF_LEN;
         let section = |name: &[u8; 8], memory: u64, address: u64, size: u64, offset: u64| {
-            PeSection { name: *name, memory, address, size, offset, rest: [0; 16] }.write().unwrap()
+            let name = u64::from_le_bytes(*name);
+            ENCODING
+                .try_encode(&[CoffSection { name, memory, address, size, offset, ..CoffSection::default() }])
+                .unwrap()
         };
         put(0, b"MZ");
         put(60, &[0x40]);
-        put(0x40, b"PE\0\0\x64\x86\x02");
-        put(0x44 + OPTIONAL_LEN, &[240]);
-        put(optional, &[0x0b, 2]);
-        let fields = [(DATA_LEN, code + 512), (SECTION_ALIGNMENT, PAGE), (FILE_ALIGNMENT, 512), (HEADERS_LEN, headers)];
-        for (at, field) in fields.into_iter().chain([(CHECKSUM, checksum)]) {
-            put(optional + at, &four(field).unwrap());
-        }
+        put(0x40, b"PE\0\0");
+        let header = PeHeader {
+            machine: 0x8664,
+            section_count: 2,
+            optional_len: 240,
+            magic: 0x20b,
+            data_len: code + 512,
+            section_alignment: PAGE,
+            file_alignment: 512,
+            headers_len: headers,
+            checksum,
+            ..PeHeader::default()
+        };
+        put(0x44, &ENCODING.try_encode(&[header]).unwrap());
         put(TABLE, &section(b".nv_fatb", code - 100, PAGE, code, headers));
         put(TABLE + SECTION_LEN, &section(b".data\0\0\0", 300, PAGE + code, 512, headers + code));
         put(headers, b"fatbin");
@@ -660,7 +640,7 @@ mod tests {
         for section in PeImage::read(data).unwrap().sections {
             let bytes = part(data, section.range()).unwrap();
             match memory.last_mut() {
-                Some((start, before)) if section.name == *b".nv_fatb" => {
+                Some((start, before)) if section.name == u64::from_le_bytes(*b".nv_fatb") => {
                     before.resize(usize::try_from(section.address - *start).unwrap(), 0);
                     before.extend(bytes);
                 }
@@ -673,7 +653,7 @@ mod tests {
 
     /// The ends of all sections of device code.
     fn ends(image: &PeImage) -> Vec<u64> {
-        let all = image.sections.iter().filter(|section| section.name == *b".nv_fatb");
+        let all = image.sections.iter().filter(|section| section.name == u64::from_le_bytes(*b".nv_fatb"));
         all.map(|section| section.range().end).collect()
     }
 
@@ -687,7 +667,7 @@ mod tests {
                 let image = PeImage::read(&small).unwrap();
                 let what = format!("{headers} bytes of headers, {count} gaps, {} sections", image.sections.len());
                 assert!(small.len() < data.len() && memory(&small) == memory(&data), "{what}");
-                assert!(image.sections.len() <= SECTIONS_MAX && image.len <= PAGE, "{what}");
+                assert!(image.sections.len() <= SECTIONS_MAX && image.header.headers_len <= PAGE, "{what}");
                 // All gaps as far as there is room up to the first section, or up to the end of headers that do not
                 // grow.
                 let is_fitting = headers == 512;

@@ -15,59 +15,58 @@ use std::ops::Range;
 use object::pe::{IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_READ};
 
 use super::super::record::{self, Record};
-use super::super::view::{Added, Run, too_many};
+use super::super::view::{Added, too_many};
 use super::symbols::SymbolMoves;
-use super::{
-    CONTENT, Coff, FLAGS, OFFSETS, SECTION_LEN, SIZE, VIRTUAL_ADDRESS, VIRTUAL_SIZE, content, long_name, move_offsets,
-    number_in,
-};
-use crate::bytes::{len_of, len_u64, to_u64};
+use super::{BIG, Coff, SECTION_LEN, long_name};
+use crate::bytes::{add, len_of, len_u64, to_u64, total};
 use crate::container::Part;
+use crate::container::host::coff::CoffSection;
 use crate::error::Malformed;
+use crate::io::piece::Piece;
+
+/// The largest number of sections.
+const PLAIN_MAX: u64 = 0xfeff;
+const BIG_MAX: u64 = 0x7fff_ffff;
 
 /// The largest offset in a COFF file.
 const MAX: u64 = 0xffff_ffff;
 
-impl Coff<'_> {
+impl<'a> Coff<'a> {
     /// The fat object: this object with more sections.
-    pub(in crate::container::object) fn append(&self, added: &[Added]) -> Result<Vec<Run>, Malformed> {
+    pub(in crate::container::object) fn append(&self, added: &[Added<'a>]) -> Result<Vec<Piece<'a>>, Malformed> {
         let added_count = to_u64(added.len());
         let count = self.count().saturating_add(added_count);
-        if count > self.layout.section_max {
-            return Err(too_many("sections", count, self.layout.section_max));
+        let most = if self.encoding.word == BIG { BIG_MAX } else { PLAIN_MAX };
+        if count > most {
+            return Err(too_many("sections", count, most));
         }
         let body = self.headers_end()..self.body_end()?;
         let shift = Shift { from: body.start, end: self.view.len(), by: added_count.saturating_mul(SECTION_LEN) };
         self.check_symbol_count()?;
         self.check_offsets(&shift)?;
-        let mut sections = self.sections.clone();
-        sections.iter_mut().for_each(|section| move_offsets(section, |offset| shift.forward(offset)));
+        let mut sections: Vec<_> =
+            self.sections.iter().map(|section| section.moved(|offset| shift.forward(offset))).collect();
         let names = self.new_names(added)?;
         let contents_at = body.end.saturating_add(shift.by);
-        let symbols_at = self.add_headers(&mut sections, added, &names, contents_at).saturating_add(record::LEN);
+        let symbols_at = add_headers(&mut sections, added, &names, contents_at).saturating_add(record::LEN);
         let strings_len = names.total;
-        let symbols_len = len_of(&self.symbols);
-        let needed = symbols_at.saturating_add(symbols_len).saturating_add(strings_len);
+        let needed = total([symbols_at, len_of(&self.symbols), strings_len]);
         if needed > MAX {
             return Err(too_many("bytes", needed, MAX));
         }
-        let mut header = self.header.clone();
-        self.layout.section_count.set(&mut header, count);
-        self.layout.symbols_offset.set(&mut header, symbols_at);
-        header.extend(sections.as_flattened());
-        let mut runs = vec![Run::Bytes(header), Run::Host(body)];
-        runs.extend((0..added.len()).map(Run::Content));
-        runs.push(Run::Bytes(self.own_record(added_count).to_bytes()));
-        runs.push(
-            match self.moved_symbols(&SymbolMoves { offset: &|offset| shift.forward(offset), number: None })? {
-                Some(moved) => Run::Bytes(moved.table),
-                None => Run::Host(self.symbols.clone()),
-            },
-        );
-        runs.push(Run::Bytes(strings_len.to_le_bytes()[..4].to_vec()));
-        runs.push(Run::Host(self.old_strings()));
-        runs.push(Run::Bytes(names.bytes));
-        Ok(runs)
+        let header = self.headers(symbols_at, &sections);
+        let mut pieces = vec![Piece::Bytes(header)];
+        pieces.extend(self.view.pieces(&body));
+        pieces.extend(added.iter().map(|section| section.content.clone()));
+        pieces.push(Piece::Bytes(self.own_record(added_count).to_bytes()));
+        match self.moved_symbols(&SymbolMoves { offset: &|offset| shift.forward(offset), number: None })? {
+            Some(moved) => pieces.push(Piece::Bytes(moved.table)),
+            None => pieces.extend(self.view.pieces(&self.symbols)),
+        }
+        pieces.push(Piece::Bytes(strings_len.to_le_bytes()[..4].to_vec()));
+        pieces.extend(self.view.pieces(&self.old_strings()));
+        pieces.push(Piece::Bytes(names.bytes));
+        Ok(pieces)
     }
 
     /// The end of the data other than symbols and strings: the start of the symbols, if they are at the end of the
@@ -76,7 +75,7 @@ impl Coff<'_> {
         let len = self.view.len();
         let end = if self.strings.end == len { self.symbols.start } else { len };
         for (index, section) in self.sections.iter().enumerate() {
-            let content = content(section);
+            let content = section.content();
             if content.start < content.end && content.end > end {
                 let what = format!("the content of section {index} lies outside the file or among the symbols; it is");
                 return Err(self.view.broken(what, content.start));
@@ -87,8 +86,8 @@ impl Coff<'_> {
 
     /// Checks that a symbol count comes with a table, which the fat object always has.
     fn check_symbol_count(&self) -> Result<(), Malformed> {
-        match self.field(self.layout.symbol_count) {
-            count if count > 0 && self.field(self.layout.symbols_offset) == 0 => {
+        match self.header.symbol_count {
+            count if count > 0 && self.header.symbols == 0 => {
                 Err(self.view.broken(format!("no symbol table for the {count} symbols counted in the header"), 0))
             }
             _ => Ok(()),
@@ -105,9 +104,7 @@ impl Coff<'_> {
             offset
         };
         for section in &self.sections {
-            for field in OFFSETS {
-                check(field.get(section));
-            }
+            section.moved(check);
         }
         self.moved_symbols(&SymbolMoves { offset: &check, number: None })?;
         match behind.get() {
@@ -121,7 +118,7 @@ impl Coff<'_> {
         self.strings.start.saturating_add(4).min(self.strings.end)..self.strings.end
     }
 
-    fn new_names(&self, added: &[Added]) -> Result<AddedNames, Malformed> {
+    fn new_names(&self, added: &[Added<'_>]) -> Result<AddedNames, Malformed> {
         let old = self.old_strings();
         let old_len = len_of(&old);
         let mut names = AddedNames { bytes: Vec::new(), offsets: Vec::new(), total: old_len.saturating_add(4) };
@@ -137,50 +134,23 @@ impl Coff<'_> {
         Ok(names)
     }
 
-    /// Adds the section headers and returns the end of the contents.
-    fn add_headers(&self, sections: &mut Vec<[u8; 40]>, added: &[Added], names: &AddedNames, contents_at: u64) -> u64 {
-        let mut position = contents_at;
-        // LLVM gives each section the virtual address after the previous one.
-        let next = |section: &[u8; 40]| VIRTUAL_ADDRESS.get(section).saturating_add(VIRTUAL_SIZE.get(section));
-        let mut address = sections.last().map_or(0, next);
-        for (section, &name_at) in added.iter().zip(&names.offsets) {
-            let mut header = [0; 40];
-            header.iter_mut().zip(long_name(name_at)).for_each(|(byte, name)| *byte = name);
-            let flags = u64::from(IMAGE_SCN_LNK_REMOVE.0 | IMAGE_SCN_MEM_READ.0);
-            let fields =
-                [(VIRTUAL_SIZE, section.size), (VIRTUAL_ADDRESS, address), (SIZE, section.size), (FLAGS, flags)];
-            fields.into_iter().for_each(|(field, value)| field.set(&mut header, value));
-            if section.size > 0 {
-                CONTENT.set(&mut header, position);
-            }
-            sections.push(header);
-            address = address.saturating_add(section.size);
-            position = position.saturating_add(section.size);
-        }
-        position
-    }
-
     fn own_record(&self, added: u64) -> Record {
         let recorded = self.view.get(self.strings.start, 4).filter(|_| self.strings.start < self.strings.end);
-        let strings = recorded.map_or(0, |recorded| number_in(&recorded) | 1 << 32);
-        Record { host_len: self.view.len(), added, saved: [self.field(self.layout.symbols_offset), strings] }
+        let strings = recorded.map_or(0, |recorded| self.encoding.read(&recorded) | 1 << 32);
+        Record { host_len: self.view.len(), added, saved: [self.header.symbols, strings] }
     }
 
-    /// The host object that the record claims, if that is possible.
-    pub(in crate::container::object) fn claimed_host(&self, record: &Record) -> Option<Vec<Part>> {
+    /// The record of how this file was made, if it was made here, and the host object that it claims.
+    pub(in crate::container::object) fn claimed_host(&self) -> Option<(Record, Vec<Part>)> {
+        let record = Record::before(self.symbols.start, &self.view)?;
         let [symbols_offset, strings] = record.saved;
         let count = self.count().checked_sub(record.added)?;
         let by = record.added.checked_mul(SECTION_LEN)?;
         let from = self.headers_end().checked_sub(by)?;
         let shift = Shift { from, end: record.host_len, by };
-        let mut header = self.header.clone();
-        self.layout.section_count.set(&mut header, count);
-        self.layout.symbols_offset.set(&mut header, symbols_offset);
-        for section in self.sections.get(..usize::try_from(count).ok()?)? {
-            let mut section = *section;
-            move_offsets(&mut section, |offset| shift.back(offset));
-            header.extend(section);
-        }
+        let sections = self.sections.get(..usize::try_from(count).ok()?)?.iter();
+        let sections: Vec<_> = sections.map(|section| section.moved(|offset| shift.back(offset))).collect();
+        let header = self.headers(symbols_offset, &sections);
         let symbols_len = self.symbols.end.checked_sub(self.symbols.start)?;
         let has_strings = strings >> 32 != 0;
         let strings = strings & u64::from(u32::MAX);
@@ -200,8 +170,24 @@ impl Coff<'_> {
                 parts.push(Part::Range(start..start.checked_add(strings_len.checked_sub(4)?)?));
             }
         }
-        Some(parts)
+        Some((record, parts))
     }
+}
+
+/// Adds the section headers and returns the end of the contents.
+fn add_headers(sections: &mut Vec<CoffSection>, added: &[Added<'_>], names: &AddedNames, contents_at: u64) -> u64 {
+    let flags = u64::from(IMAGE_SCN_LNK_REMOVE.0 | IMAGE_SCN_MEM_READ.0);
+    let mut position = contents_at;
+    // LLVM gives each section the virtual address after the previous one.
+    let mut address = sections.last().map_or(0, |last| last.address.saturating_add(last.memory));
+    for (section, &name_at) in added.iter().zip(&names.offsets) {
+        let (name, size) = (long_name(name_at), section.content.len());
+        let offset = if size > 0 { position } else { 0 };
+        sections.push(CoffSection { name, memory: size, address, size, offset, flags, ..CoffSection::default() });
+        add(&mut address, size);
+        add(&mut position, size);
+    }
+    position
 }
 
 /// The adjustment of offsets in the file.

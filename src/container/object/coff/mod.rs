@@ -1,25 +1,9 @@
 //! Reads the sections of COFF objects, with 16-bit or 32-bit section numbers (`/bigobj`).
 //!
-//! | plain | big | width | file header |
-//! |---|---|---|---|
-//! | 2 | 44 | 2 / 4 | number of sections |
-//! | 8 | 48 | 4 | offset of the symbol table |
-//! | 12 | 52 | 4 | number of symbols |
-//! | 16 | none | 2 | size of the optional header, which comes next |
-//! | 20 | 56 | | end |
-//!
-//! | offset | width | section header |
-//! |---|---|---|
-//! | 0 | 8 | name, or `/` and its decimal offset among the strings, or `//` and that in base 64 |
-//! | 8, 12 | 4 | virtual size and address |
-//! | 16, 20 | 4 | size and offset of the content |
-//! | 24, 28 | 4 | offsets of relocations and line numbers |
-//! | 32, 34 | 2 | their counts |
-//! | 36 | 4 | flags |
-//!
 //! Section headers follow the headers above, strings follow the symbols: their total length in four bytes, this
 //! number included, then each with a final zero. Integers are little-endian. Layout: Microsoft PE and COFF
-//! specification, with the limits of LLVM 22.1.8.
+//! specification, with the limits of LLVM 22.1.8. The name of a section is `/` and its decimal offset among the strings,
+//! or `//` and that in base 64, if it is longer than 8 bytes.
 //!
 //! Rejected: tables and contents outside the file, long names outside the strings, the unterminated name of a bundle's
 //! section.
@@ -31,91 +15,51 @@ mod symbols;
 
 use std::ops::Range;
 
+use object::Endianness;
 use object::pe::{IMAGE_SCN_CNT_UNINITIALIZED_DATA, IMAGE_SCN_LNK_NRELOC_OVFL};
 
-use super::record::Record;
+use self::symbols::CoffSymbol;
 use super::view::{FoundSection, View, bundle_name};
 use crate::bytes;
 use crate::container::MAGIC;
+use crate::container::host::coff::CoffSection;
 use crate::container::limits::EntryRoom;
+use crate::container::records::{Encoding, Table, record};
 use crate::display::shown;
 use crate::error::Malformed;
 
-/// A number in a record. Records are read whole, so it does not lie outside its record.
-#[derive(Clone, Copy, Debug)]
-struct Field {
-    at: usize,
-    width: usize,
+/// The width of section numbers in big objects, and in plain ones.
+const BIG: usize = 4;
+const PLAIN: usize = 2;
+
+/// The width of a field that only big objects have, or only plain ones.
+const fn in_big(word: usize, width: usize) -> usize {
+    if word == BIG { width } else { 0 }
 }
 
-impl Field {
-    const fn new(at: usize, width: usize) -> Self {
-        Self { at, width }
+const fn in_plain(word: usize, width: usize) -> usize {
+    if word == PLAIN { width } else { 0 }
+}
+
+record! {
+    /// The file header. The section headers follow it, or the optional header in plain objects that have one.
+    CoffHeader(word) {
+        machine: in_plain(word, 2),
+        signature: in_big(word, 8),
+        time_and_class: in_big(word, 8),
+        class: in_big(word, 8),
+        class_and_len: in_big(word, 8),
+        flags_and_more: in_big(word, 8),
+        more: in_big(word, 4),
+        section_count: word,
+        time: in_plain(word, 4),
+        /// The offset of the symbol table.
+        symbols: 4,
+        symbol_count: 4,
+        optional_len: in_plain(word, 2),
+        flags: in_plain(word, 2),
     }
-
-    /// The value, 0 if the record is too short.
-    fn get(self, record: &[u8]) -> u64 {
-        number_in(record.get(self.at..).and_then(|rest| rest.get(..self.width)).unwrap_or_default())
-    }
-
-    /// Sets the value, unless the record is too short.
-    fn set(self, record: &mut [u8], value: u64) {
-        let field = record.get_mut(self.at..).and_then(|rest| rest.get_mut(..self.width));
-        field.into_iter().flatten().zip(value.to_le_bytes()).for_each(|(field, byte)| *field = byte);
-    }
 }
-
-/// The number in up to eight bytes.
-fn number_in(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
-/// The differences between plain and big objects.
-#[derive(Debug)]
-struct CoffFields {
-    header_len: u64,
-    section_count: Field,
-    section_max: u64,
-    symbols_offset: Field,
-    symbol_count: Field,
-    /// The length of the optional header; width 0 if the field does not exist.
-    optional_len: Field,
-    symbol_len: u64,
-    /// The section number of a symbol.
-    symbol_section: Field,
-    /// Type, storage class and number of the auxiliary records that follow.
-    symbol_type: Field,
-    symbol_class: Field,
-    symbol_more: Field,
-}
-
-static PLAIN: CoffFields = CoffFields {
-    header_len: 20,
-    section_count: Field::new(2, 2),
-    section_max: 0xfeff,
-    symbols_offset: Field::new(8, 4),
-    symbol_count: Field::new(12, 4),
-    optional_len: Field::new(16, 2),
-    symbol_len: 18,
-    symbol_section: Field::new(12, 2),
-    symbol_type: Field::new(14, 2),
-    symbol_class: Field::new(16, 1),
-    symbol_more: Field::new(17, 1),
-};
-
-static BIG: CoffFields = CoffFields {
-    header_len: 56,
-    section_count: Field::new(44, 4),
-    section_max: 0x7fff_ffff,
-    symbols_offset: Field::new(48, 4),
-    symbol_count: Field::new(52, 4),
-    optional_len: Field::new(0, 0),
-    symbol_len: 20,
-    symbol_section: Field::new(12, 4),
-    symbol_type: Field::new(16, 2),
-    symbol_class: Field::new(18, 1),
-    symbol_more: Field::new(19, 1),
-};
 
 /// The length of a section header.
 const SECTION_LEN: u64 = 40;
@@ -124,55 +68,47 @@ const SECTION_LEN: u64 = 40;
 const RELOCATION_LEN: usize = 10;
 const LINE_LEN: u64 = 6;
 
-const VIRTUAL_SIZE: Field = Field::new(8, 4);
-const VIRTUAL_ADDRESS: Field = Field::new(12, 4);
-const SIZE: Field = Field::new(16, 4);
-const CONTENT: Field = Field::new(20, 4);
-const RELOCATIONS: Field = Field::new(24, 4);
-const LINES: Field = Field::new(28, 4);
-const RELOCATION_COUNT: Field = Field::new(32, 2);
-const LINE_COUNT: Field = Field::new(34, 2);
-const FLAGS: Field = Field::new(36, 4);
-
-/// The fields of a section header that are file offsets.
-const OFFSETS: [Field; 3] = [CONTENT, RELOCATIONS, LINES];
-
 #[derive(Debug)]
-pub(super) struct Coff<'v> {
-    view: &'v View<'v>,
-    layout: &'static CoffFields,
-    /// All bytes before the section headers.
-    header: Vec<u8>,
-    sections: Vec<[u8; 40]>,
+pub(super) struct Coff<'a> {
+    view: View<'a>,
+    /// A word is a section number.
+    encoding: Encoding,
+    header: CoffHeader,
+    optional: Vec<u8>,
+    sections: Vec<CoffSection>,
     /// The symbol table; if missing, an empty range at the end of the file.
     symbols: Range<u64>,
     /// The strings, including their length; empty if missing.
     strings: Range<u64>,
 }
 
-impl<'v> Coff<'v> {
+impl<'a> Coff<'a> {
     /// Reads the headers.
-    pub(super) fn parse(view: &'v View<'v>) -> Result<Self, Malformed> {
+    pub(super) fn parse(view: View<'a>) -> Result<Self, Malformed> {
         let signature = view.read(0, 4, "the COFF header")?;
-        let layout = if *signature == [0, 0, 0xff, 0xff] { &BIG } else { &PLAIN };
-        let fixed = view.read(0, layout.header_len, "the COFF header")?;
-        let header_len = layout.header_len.saturating_add(layout.optional_len.get(&fixed));
-        let header = view.read(0, header_len, "the COFF optional header")?.into_owned();
-        let count = layout.section_count.get(&header);
+        let word = if *signature == [0, 0, 0xff, 0xff] { BIG } else { PLAIN };
+        let encoding = Encoding { word, order: Endianness::Little };
+        let fixed = encoding.len_of::<CoffHeader>();
+        let header: CoffHeader = encoding.decode(&view.read(0, fixed, "the COFF header")?);
+        let (count, table_at) = (header.section_count, fixed.saturating_add(header.optional_len));
+        let optional = view.read(0, table_at, "the COFF optional header")?;
+        let optional = bytes::tail(&optional, fixed).unwrap_or_default().to_vec();
         let table_len = count.saturating_mul(SECTION_LEN);
-        let table = view.read(header_len, table_len, format_args!("the table of {count} section headers"))?;
-        let sections = table.as_chunks().0.to_vec();
-        let mut coff = Self { view, layout, header, sections, symbols: 0..0, strings: 0..0 };
+        let table = view.read(table_at, table_len, format_args!("the table of {count} section headers"))?;
+        let sections = Table::new(encoding, &table).iter().collect();
+        let mut coff = Self { view, encoding, header, optional, sections, symbols: 0..0, strings: 0..0 };
         (coff.symbols, coff.strings) = coff.find_symbols()?;
         Ok(coff)
     }
 
-    fn field(&self, field: Field) -> u64 {
-        field.get(&self.header)
+    /// The headers with other sections and another offset of the symbol table.
+    fn headers(&self, symbols: u64, sections: &[CoffSection]) -> Vec<u8> {
+        let header = CoffHeader { section_count: bytes::to_u64(sections.len()), symbols, ..self.header };
+        [self.encoding.encode(&[header]), self.optional.clone(), self.encoding.encode(sections)].concat()
     }
 
     fn find_symbols(&self) -> Result<(Range<u64>, Range<u64>), Malformed> {
-        let (start, count) = (self.field(self.layout.symbols_offset), self.field(self.layout.symbol_count));
+        let CoffHeader { symbols: start, symbol_count: count, .. } = self.header;
         let file_end = self.view.len();
         if start == 0 {
             return Ok((file_end..file_end, file_end..file_end));
@@ -180,19 +116,19 @@ impl<'v> Coff<'v> {
         if start < self.headers_end() {
             return Err(self.view.broken("the symbol table lies inside the headers,", start));
         }
-        let len = count.saturating_mul(self.layout.symbol_len);
+        let len = count.saturating_mul(self.encoding.len_of::<CoffSymbol>());
         self.view.read(start, len, format_args!("the table of {count} symbols"))?;
-        let end = start.saturating_add(len);
+        let end = bytes::span(start, len).end;
         // Strings may be missing at the end of the file, and a length of less than its own field means none.
         let Some(recorded) = self.view.get(end, 4) else { return Ok((start..end, end..end)) };
-        let strings_len = number_in(&recorded).max(4);
+        let strings_len = self.encoding.read(&recorded).max(4);
         self.view.read(end, strings_len, "the string table")?;
         Ok((start..end, bytes::span(end, strings_len)))
     }
 
     /// The offset of the section headers.
     fn table(&self) -> u64 {
-        crate::bytes::len_u64(&self.header)
+        bytes::total([self.encoding.len_of::<CoffHeader>(), bytes::len_u64(&self.optional)])
     }
 
     /// The end of the section headers.
@@ -210,7 +146,7 @@ impl<'v> Coff<'v> {
         for (index, section) in self.sections.iter().enumerate() {
             if let Some(name) = self.bundle_name(index, section)? {
                 room.take(&name, self.view.absolute(self.strings.start))?;
-                let content = content(section);
+                let content = section.content();
                 let len = bytes::len_of(&content);
                 self.view.read(content.start, len, format_args!("section {index} ('{}')", shown(&name)))?;
                 found.push(FoundSection { index, name, content });
@@ -220,10 +156,9 @@ impl<'v> Coff<'v> {
     }
 
     /// The name of a section if it is a bundle's, which is always a long one.
-    fn bundle_name(&self, index: usize, section: &[u8; 40]) -> Result<Option<Vec<u8>>, Malformed> {
-        let (short, _) = section.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-        let end = memchr::memchr(0, short).unwrap_or(short.len());
-        let short = short.get(..end).unwrap_or_default();
+    fn bundle_name(&self, index: usize, section: &CoffSection) -> Result<Option<Vec<u8>>, Malformed> {
+        let field = section.name.to_le_bytes();
+        let short = field.split(|&byte| byte == 0).next().unwrap_or_default();
         let Some(long) = short.strip_prefix(b"/") else { return Ok(None) };
         let offset = long_name_offset(long).filter(|&offset| offset >= 4).unwrap_or(u64::MAX);
         let strings_len = bytes::len_of(&self.strings);
@@ -240,39 +175,37 @@ impl<'v> Coff<'v> {
         }
         Ok(bundle_name(&rest))
     }
-
-    /// The record of how this file was made, if it was made here.
-    pub(super) fn record(&self) -> Option<Record> {
-        Record::before(self.symbols.start, self.view)
-    }
 }
 
-/// Changes the file offsets in a section header.
-fn move_offsets(section: &mut [u8; 40], new_offset: impl Fn(u64) -> u64) {
-    for field in OFFSETS {
-        let offset = field.get(section);
-        field.set(section, new_offset(offset));
+impl CoffSection {
+    /// The fields that are file offsets.
+    fn offsets(&mut self) -> [&mut u64; 3] {
+        [&mut self.offset, &mut self.relocations, &mut self.lines]
     }
-}
 
-/// The content of a section in the file.
-fn content(section: &[u8; 40]) -> Range<u64> {
-    let start = CONTENT.get(section);
-    let in_file = start != 0 && FLAGS.get(section) & u64::from(IMAGE_SCN_CNT_UNINITIALIZED_DATA.0) == 0;
-    bytes::span(start, if in_file { SIZE.get(section) } else { 0 })
-}
-
-/// The ranges of a section in the file: content, relocations and line numbers.
-fn extents(section: &[u8; 40], view: &View<'_>) -> [Range<u64>; 3] {
-    let relocation_len = bytes::to_u64(RELOCATION_LEN);
-    let (relocations, lines) = (RELOCATIONS.get(section), LINES.get(section));
-    let mut count = RELOCATION_COUNT.get(section);
-    // A count that does not fit is stored in the first relocation, which is not a real one.
-    if count == 0xffff && FLAGS.get(section) & u64::from(IMAGE_SCN_LNK_NRELOC_OVFL.0) != 0 {
-        count = view.get(relocations, 4).map_or(count, |data| number_in(&data));
+    /// Changes the file offsets.
+    fn moved(mut self, new_offset: impl Fn(u64) -> u64) -> Self {
+        self.offsets().into_iter().for_each(|offset| *offset = new_offset(*offset));
+        self
     }
-    let lines_len = LINE_COUNT.get(section).saturating_mul(LINE_LEN);
-    [content(section), bytes::span(relocations, count.saturating_mul(relocation_len)), bytes::span(lines, lines_len)]
+
+    /// The range of the content in the file.
+    fn content(&self) -> Range<u64> {
+        let in_file = self.offset != 0 && self.flags & u64::from(IMAGE_SCN_CNT_UNINITIALIZED_DATA.0) == 0;
+        bytes::span(self.offset, if in_file { self.size } else { 0 })
+    }
+
+    /// The ranges in the file: content, relocations and line numbers.
+    fn extents(&self, view: &View<'_>) -> [Range<u64>; 3] {
+        let mut count = self.relocation_count;
+        // A count that does not fit is stored in the first relocation, which is not a real one.
+        if count == 0xffff && self.flags & u64::from(IMAGE_SCN_LNK_NRELOC_OVFL.0) != 0 {
+            count = view.get(self.relocations, 4).map_or(count, |data| Encoding::LITTLE_64.read(&data));
+        }
+        let table = |start, count: u64, len| bytes::span(start, count.saturating_mul(len));
+        let relocations = table(self.relocations, count, bytes::to_u64(RELOCATION_LEN));
+        [self.content(), relocations, table(self.lines, self.line_count, LINE_LEN)]
+    }
 }
 
 /// The offset in the short form of a long name, after its first `/`.
@@ -289,7 +222,7 @@ fn long_name_offset(text: &[u8]) -> Option<u64> {
 }
 
 /// The name field of a section for a name at an offset among the strings.
-fn long_name(offset: u64) -> [u8; 8] {
+fn long_name(offset: u64) -> u64 {
     let mut field = [0; 8];
     let text = if offset <= 9_999_999 {
         format!("/{offset}").into_bytes()
@@ -301,7 +234,7 @@ fn long_name(offset: u64) -> [u8; 8] {
         b"//".iter().copied().chain(digits).collect()
     };
     field.iter_mut().zip(text).for_each(|(field, byte)| *field = byte);
-    field
+    u64::from_le_bytes(field)
 }
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -312,11 +245,11 @@ mod tests {
 
     #[test]
     fn long_names_are_decimal_while_they_fit_and_base_64_beyond() {
-        assert_eq!(&long_name(4), b"/4\0\0\0\0\0\0");
-        assert_eq!(&long_name(9_999_999), b"/9999999");
-        assert_eq!(&long_name(10_000_000), b"//AAmJaA");
+        assert_eq!(&long_name(4).to_le_bytes(), b"/4\0\0\0\0\0\0");
+        assert_eq!(&long_name(9_999_999).to_le_bytes(), b"/9999999");
+        assert_eq!(&long_name(10_000_000).to_le_bytes(), b"//AAmJaA");
         for offset in [4, 9_999_999, 10_000_000, u64::from(u32::MAX)] {
-            let field = long_name(offset);
+            let field = long_name(offset).to_le_bytes();
             let end = field.iter().position(|&byte| byte == 0).unwrap_or(8);
             assert_eq!(long_name_offset(&field[1..end]), Some(offset));
         }
@@ -337,13 +270,10 @@ mod tests {
             (0xfffe, OVERFLOW, 0xfffe),
             (0, OVERFLOW, 0),
         ] {
-            let mut section = [0; 40];
-            for (field, value) in
-                [(RELOCATIONS, 8), (RELOCATION_COUNT, count), (FLAGS, flags), (LINES, 4), (LINE_COUNT, 2)]
-            {
-                field.set(&mut section, value);
-            }
-            assert_eq!(extents(&section, &view), [0..0, 8..8 + expected * 10, 4..4 + 12], "{count} {flags}");
+            let (relocations, relocation_count, lines, line_count) = (8, count, 4, 2);
+            let section =
+                CoffSection { relocations, relocation_count, flags, lines, line_count, ..CoffSection::default() };
+            assert_eq!(section.extents(&view), [0..0, 8..8 + expected * 10, 4..4 + 12], "{count} {flags}");
         }
     }
 }

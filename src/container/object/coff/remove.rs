@@ -11,11 +11,12 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::super::view::{FoundSection, join};
+use super::super::view::{FoundSection, SectionNumbers, join};
 use super::symbols::SymbolMoves;
-use super::{Coff, Field, RELOCATION_LEN, SECTION_LEN, extents, move_offsets};
+use super::{Coff, RELOCATION_LEN, SECTION_LEN};
 use crate::bytes::{len_of, span, to_u64};
 use crate::container::Part;
+use crate::container::host::moves::Moves;
 use crate::container::limits::Allowance;
 use crate::error::Malformed;
 
@@ -23,28 +24,15 @@ impl Coff<'_> {
     /// The parts of this file that form the object without the sections `found`.
     pub(in crate::container::object) fn remove(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
         let cuts = Cuts::new(self.cuts(found));
-        self.check_untouched(found, &cuts)?;
         let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
-        let mut numbers = vec![Some(0)];
-        let mut header = self.header.clone();
-        let mut table = Vec::new();
-        let mut count = 0_u64;
-        for (index, section) in self.sections.iter().enumerate() {
-            if gone.contains(&index) {
-                numbers.push(None);
-                continue;
-            }
-            count = count.saturating_add(1);
-            numbers.push(Some(count));
-            let mut section = *section;
-            move_offsets(&mut section, |offset| cuts.new_offset(offset));
-            table.extend(section);
-        }
-        self.layout.section_count.set(&mut header, count);
-        if self.field(self.layout.symbols_offset) != 0 {
-            self.layout.symbols_offset.set(&mut header, cuts.new_offset(self.symbols.start));
-        }
-        header.extend(table);
+        self.check_untouched(found, &cuts, &gone)?;
+        // Numbers count from 1; 0 is no section.
+        let is_gone = (0..self.sections.len()).map(|index| gone.contains(&index));
+        let numbers = SectionNumbers::new([false].into_iter().chain(is_gone));
+        let kept = self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index));
+        let kept: Vec<_> = kept.map(|(_, section)| section.moved(|offset| cuts.moves.moved(offset))).collect();
+        let symbols = if self.header.symbols == 0 { 0 } else { cuts.moves.moved(self.symbols.start) };
+        let header = self.headers(symbols, &kept);
         let mut parts = vec![Part::Bytes(header)];
         parts.extend(cuts.kept(self.headers_end()..self.symbols.start).map(Part::Range));
         parts.push(self.new_symbols(&numbers, &cuts, &gone)?);
@@ -63,10 +51,9 @@ impl Coff<'_> {
     }
 
     /// Checks that the cuts do not touch remaining data.
-    fn check_untouched(&self, found: &[FoundSection], cuts: &Cuts) -> Result<(), Malformed> {
-        let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
+    fn check_untouched(&self, found: &[FoundSection], cuts: &Cuts, gone: &HashSet<usize>) -> Result<(), Malformed> {
         let sections = self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index));
-        let used = sections.flat_map(|(_, section)| extents(section, self.view));
+        let used = sections.flat_map(|(_, section)| section.extents(&self.view));
         let headers = 0..self.headers_end();
         let contents = found.iter().map(|section| &section.content).filter(|content| content.start < content.end);
         if let Some(content) = contents.into_iter().find(|content| content.start < headers.end) {
@@ -83,13 +70,9 @@ impl Coff<'_> {
         Ok(())
     }
 
-    fn new_symbols(&self, numbers: &[Option<u64>], cuts: &Cuts, gone: &HashSet<usize>) -> Result<Part, Malformed> {
-        let new_number = |old: u64| match usize::try_from(old).ok().and_then(|index| numbers.get(index)) {
-            Some(new) => *new,
-            // Special numbers: absolute and debugging symbols.
-            None => Some(old),
-        };
-        let moves = SymbolMoves { offset: &|offset| cuts.new_offset(offset), number: Some(&new_number) };
+    fn new_symbols(&self, numbers: &SectionNumbers, cuts: &Cuts, gone: &HashSet<usize>) -> Result<Part, Malformed> {
+        let new_number = |old| numbers.get(old);
+        let moves = SymbolMoves { offset: &|offset| cuts.moves.moved(offset), number: Some(&new_number) };
         let Some(moved) = self.moved_symbols(&moves)? else { return Ok(Part::Range(self.symbols.clone())) };
         if !moved.emptied.is_empty() {
             self.check_unused(&moved.emptied, gone)?;
@@ -99,17 +82,18 @@ impl Coff<'_> {
 
     /// Checks that no relocation of a remaining section refers to these symbols.
     fn check_unused(&self, emptied: &HashSet<u64>, gone: &HashSet<usize>) -> Result<(), Malformed> {
-        const RELOCATION_SYMBOL: Field = Field::new(4, 4);
         let mut room = Allowance::new(self.view.len());
         for (index, section) in self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index)) {
-            let [_, relocations, _] = extents(section, self.view);
+            let [_, relocations, _] = section.extents(&self.view);
             let len = len_of(&relocations);
             room.take(len).ok_or_else(|| {
                 let what = format!("sections share relocations, those of section {index}");
                 self.view.broken(what, relocations.start)
             })?;
             let data = self.view.read(relocations.start, len, format_args!("the relocations of section {index}"))?;
-            let mut symbols = data.chunks_exact(RELOCATION_LEN).map(|entry| RELOCATION_SYMBOL.get(entry));
+            let mut symbols = data
+                .chunks_exact(RELOCATION_LEN)
+                .map(|entry| entry.get(4..8).map_or(0, |symbol| self.encoding.read(symbol)));
             if symbols.any(|symbol| emptied.contains(&symbol)) {
                 let what = format!("section {index} refers to a section of the bundle; its relocations are");
                 return Err(self.view.broken(what, relocations.start));
@@ -122,8 +106,7 @@ impl Coff<'_> {
 /// Ranges that are cut out of a file, in order and not empty.
 struct Cuts {
     ranges: Vec<Range<u64>>,
-    /// The number of bytes removed before each range.
-    before: Vec<u64>,
+    moves: Moves,
 }
 
 impl Cuts {
@@ -137,21 +120,8 @@ impl Cuts {
                 _ => merged.push(range),
             }
         }
-        let sum = |sum: &mut u64, cut: &Range<u64>| {
-            let before = *sum;
-            *sum = sum.saturating_add(len_of(cut));
-            Some(before)
-        };
-        let before = merged.iter().scan(0, sum).collect();
-        Self { ranges: merged, before }
-    }
-
-    fn new_offset(&self, offset: u64) -> u64 {
-        let last = self.ranges.partition_point(|cut| cut.start < offset).checked_sub(1);
-        let Some((cut, before)) = last.and_then(|last| Some((self.ranges.get(last)?, self.before.get(last)?))) else {
-            return offset;
-        };
-        offset.saturating_sub(*before).saturating_sub(cut.end.min(offset).saturating_sub(cut.start))
+        let moves = Moves::new(merged.iter().map(|range| (range.clone(), 0)).collect());
+        Self { ranges: merged, moves }
     }
 
     fn touch(&self, range: &Range<u64>) -> bool {

@@ -11,18 +11,19 @@
 use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRTAB};
 
 use super::super::record::{self, Record};
-use super::super::view::{Added, Run, too_many};
+use super::super::view::{Added, too_many};
 use super::{Elf, SECTION_NUMBERS, align, content_of, name_len};
-use crate::bytes::{len_of, len_u64, to_u64, total};
+use crate::bytes::{add, len_of, len_u64, to_u64, total};
 use crate::container::host::elf::Section;
 use crate::error::Malformed;
+use crate::io::piece::Piece;
 
 /// The maximum alignment of the table of section names: a page.
 const MAX_ALIGNMENT: u64 = 4096;
 
-impl Elf<'_> {
+impl<'a> Elf<'a> {
     /// The fat object: this object with more sections.
-    pub(in crate::container::object) fn append(&self, added: &[Added]) -> Result<Vec<Run>, Malformed> {
+    pub(in crate::container::object) fn append(&self, added: &[Added<'a>]) -> Result<Vec<Piece<'a>>, Malformed> {
         let mut sections = self.sections.clone();
         if sections.is_empty() {
             sections.push(Section::default());
@@ -44,12 +45,12 @@ impl Elf<'_> {
                 kind: u64::from(SHT_PROGBITS.0),
                 flags: SHF_EXCLUDE.0,
                 offset: position,
-                size: section.size,
+                size: section.content.len(),
                 alignment: 1,
                 ..Section::default()
             });
-            name_at = name_at.saturating_add(name_len(&section.name));
-            position = position.saturating_add(section.size);
+            add(&mut name_at, name_len(&section.name));
+            add(&mut position, section.content.len());
         }
         if name_at > u64::from(u32::MAX) {
             let most = u64::from(u32::MAX);
@@ -61,18 +62,16 @@ impl Elf<'_> {
         let table = align(position, self.word()).saturating_add(record::LEN);
         let (header, headers) = self.encode_headers(sections, table, names_index);
         self.check_len(table.saturating_add(len_u64(&headers)))?;
-        let mut runs = vec![
-            Run::Bytes(header),
-            Run::Host(self.header_len()..self.view.len()),
-            Run::Zeros(names_at.saturating_sub(self.view.len())),
-            Run::Host(old_names),
-            Run::Bytes(new_names),
-        ];
-        runs.extend((0..added.len()).map(Run::Content));
-        runs.push(Run::Zeros(table.saturating_sub(record::LEN).saturating_sub(position)));
-        runs.push(Run::Bytes(self.own_record(added).to_bytes()));
-        runs.push(Run::Bytes(headers));
-        Ok(runs)
+        let mut pieces = vec![Piece::Bytes(header)];
+        pieces.extend(self.view.pieces(&(self.header_len()..self.view.len())));
+        pieces.push(Piece::Zeros(names_at.saturating_sub(self.view.len())));
+        pieces.extend(self.view.pieces(&old_names));
+        pieces.push(Piece::Bytes(new_names));
+        pieces.extend(added.iter().map(|section| section.content.clone()));
+        pieces.push(Piece::Zeros(table.saturating_sub(record::LEN).saturating_sub(position)));
+        pieces.push(Piece::Bytes(self.own_record(added).to_bytes()));
+        pieces.push(Piece::Bytes(headers));
+        Ok(pieces)
     }
 
     /// The number of the section with the section names. The bytes that its content lacks before names can be appended
@@ -112,7 +111,7 @@ impl Elf<'_> {
         Ok(self.names_index)
     }
 
-    fn own_record(&self, added: &[Added]) -> Record {
+    fn own_record(&self, added: &[Added<'_>]) -> Record {
         let header = self.encoding.encode(&[self.header]);
         let numbers = header.last_chunk::<SECTION_NUMBERS>().map_or(0, |numbers| self.encoding.read(numbers));
         let (host_len, added) = (self.view.len(), to_u64(added.len()));

@@ -28,8 +28,8 @@ use crate::error::Malformed;
 const SECTION_NUMBERS: usize = 6;
 
 #[derive(Debug)]
-pub(super) struct Elf<'v> {
-    view: &'v View<'v>,
+pub(super) struct Elf<'a> {
+    view: View<'a>,
     encoding: Encoding,
     header: Header,
     sections: Vec<Section>,
@@ -37,9 +37,9 @@ pub(super) struct Elf<'v> {
     names_index: usize,
 }
 
-impl<'v> Elf<'v> {
+impl<'a> Elf<'a> {
     /// Reads the headers.
-    pub(super) fn parse(view: &'v View<'v>) -> Result<Self, Malformed> {
+    pub(super) fn parse(view: View<'a>) -> Result<Self, Malformed> {
         let encoding = Encoding::of(&view.read(0, 16, "the ELF identification")?);
         let header = encoding.decode(&view.read(0, encoding.len_of::<Header>(), "the ELF header")?);
         let mut elf = Self { view, encoding, header, sections: Vec::new(), names_index: 0 };
@@ -128,19 +128,15 @@ impl<'v> Elf<'v> {
         Ok(found)
     }
 
-    /// The record of how this file was made, if it was made here.
-    pub(super) fn record(&self) -> Option<Record> {
-        Record::before(self.header.sections_at, self.view)
-    }
-
-    /// The host object that the record claims.
-    pub(super) fn claimed_host(&self, record: &Record) -> Vec<Part> {
+    /// The record of how this file was made, if it was made here, and the host object that it claims.
+    pub(super) fn claimed_host(&self) -> Option<(Record, Vec<Part>)> {
+        let record = Record::before(self.header.sections_at, &self.view)?;
         let [sections_at, numbers] = record.saved;
         let mut header = self.encoding.encode(&[Header { sections_at, ..self.header }]);
         if let Some(last) = header.last_chunk_mut::<SECTION_NUMBERS>() {
             self.encoding.write(numbers, last);
         }
-        vec![Part::Bytes(header), Part::Range(self.header_len()..record.host_len)]
+        Some((record, vec![Part::Bytes(header), Part::Range(self.header_len()..record.host_len)]))
     }
 
     /// The file header and the section headers of a new file. The first section holds the numbers that do not fit the

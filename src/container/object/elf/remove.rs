@@ -12,43 +12,15 @@
 
 use object::elf::{PN_XNUM, SHF_INFO_LINK, SHT_GROUP, SHT_REL, SHT_RELA};
 
-use super::super::view::{FoundSection, join};
+use super::super::view::{FoundSection, SectionNumbers, join};
 use super::{Elf, align, content_of};
-use crate::bytes::{len_of, len_u64, to_u64, total};
+use crate::bytes::{len_of, len_u64, span, to_u64, total};
 use crate::container::Part;
 use crate::container::host::elf::{Header, Section, Segment};
 use crate::error::Malformed;
 
 /// The width in bytes of a group's words: its flags and the numbers of its sections.
 const GROUP_WORD: usize = 4;
-
-/// The new numbers of sections.
-pub(super) struct SectionNumbers {
-    new: Vec<Option<u64>>,
-    /// Whether any remaining section gets another number.
-    pub(super) moved: bool,
-}
-
-impl SectionNumbers {
-    fn new(gone: &[bool]) -> Self {
-        let mut next = 0_u64;
-        let mut new = Vec::with_capacity(gone.len());
-        let mut moved = false;
-        for (old, &gone) in (0_u64..).zip(gone) {
-            new.push((!gone).then_some(next));
-            if !gone {
-                moved |= next != old;
-                next = next.saturating_add(1);
-            }
-        }
-        Self { new, moved }
-    }
-
-    /// The new number of a section; none if it is removed. A value that is not a section number is returned unchanged.
-    pub(super) fn get(&self, old: u64) -> Option<u64> {
-        usize::try_from(old).ok().and_then(|index| self.new.get(index).copied()).unwrap_or(Some(old))
-    }
-}
 
 /// A remaining section, and its content if that changes.
 struct KeptSection {
@@ -65,7 +37,7 @@ impl Elf<'_> {
             return Err(self.view.broken(what, self.header.sections_at));
         }
         let gone = self.gone(found)?;
-        let numbers = SectionNumbers::new(&gone);
+        let numbers = SectionNumbers::new(gone.iter().copied());
         let names_index = numbers.get(to_u64(self.names_index));
         let names_index = names_index.and_then(|index| usize::try_from(index).ok()).unwrap_or(0);
         let mut changed = self.renumbered_symbols(&gone, &numbers)?;
@@ -225,7 +197,7 @@ impl Elf<'_> {
         let headers = self.view.read(segments_at, len, format_args!("the table of {count} program headers"))?;
         let headers = headers.chunks(usize::try_from(segment_len).unwrap_or(usize::MAX));
         let segments = headers.map(|header| self.encoding.decode::<Segment>(header));
-        let ends = segments.map(|segment| segment.offset.saturating_add(segment.size));
-        Ok(ends.fold(self.header_len().max(segments_at.saturating_add(len)), u64::max))
+        let ends = segments.map(|segment| span(segment.offset, segment.size).end);
+        Ok(ends.fold(self.header_len().max(span(segments_at, len).end), u64::max))
     }
 }

@@ -9,16 +9,15 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use object::Endianness;
 use object::elf::{
     EM_MIPS, SHN_LORESERVE, SHN_XINDEX, SHT_CREL, SHT_DYNSYM, SHT_GROUP, SHT_REL, SHT_RELA, SHT_SYMTAB,
     SHT_SYMTAB_SHNDX, STB_WEAK, SectionType,
 };
 
+use super::super::view::SectionNumbers;
 use super::Elf;
-use super::remove::SectionNumbers;
-use crate::bytes::{slice, to_u64};
-use crate::container::host::elf::{Section, Symbol, Table};
+use crate::bytes::to_u64;
+use crate::container::host::elf::{Encoding, Relocation, Section, ShortRelocation, Symbol, Table, symbol_of};
 use crate::error::Malformed;
 
 const LARGE_LEN: usize = 4;
@@ -118,8 +117,7 @@ impl Elf<'_> {
                 continue;
             }
             let content = self.content(section, format_args!("relocation section {index}"))?;
-            let used = self.relocated_symbols(section, &content).any(|symbol| emptied.contains(&symbol));
-            if used || section.is(SHT_CREL) {
+            if section.is(SHT_CREL) || !self.relocated_symbols(section, &content).is_disjoint(emptied) {
                 let what = format!("relocation section {index} may refer to a section of the bundle; it starts");
                 return Err(self.view.broken(what, section.offset));
             }
@@ -127,20 +125,15 @@ impl Elf<'_> {
         Ok(())
     }
 
-    fn relocated_symbols(&self, section: &Section, content: &[u8]) -> impl Iterator<Item = u64> {
-        let (encoding, word) = (self.encoding, self.word());
-        let len = self.encoding.word.saturating_mul(if section.is(SHT_RELA) { 3 } else { 2 });
+    fn relocated_symbols(&self, section: &Section, content: &[u8]) -> HashSet<u64> {
+        let encoding = self.encoding;
         // MIPS puts the symbol first in either byte order.
-        let mips = self.header.machine() == EM_MIPS && word == 8 && encoding.order == Endianness::Little;
-        let symbols = content.chunks_exact(len).map(|relocation| {
-            let info = encoding.read(slice(relocation, word, word).unwrap_or_default());
-            match word {
-                4 => info >> 8,
-                _ if mips => info & u64::from(u32::MAX),
-                _ => info >> 32,
-            }
-        });
-        symbols.collect::<Vec<_>>().into_iter()
+        let is_first = self.header.machine() == EM_MIPS && encoding == Encoding::LITTLE_64;
+        let symbol = |info| if is_first { info & u64::from(u32::MAX) } else { symbol_of(info, encoding) };
+        match section.is(SHT_RELA) {
+            true => Table::new(encoding, content).iter().map(|entry: Relocation| symbol(entry.info)).collect(),
+            false => Table::new(encoding, content).iter().map(|entry: ShortRelocation| symbol(entry.info)).collect(),
+        }
     }
 }
 

@@ -1,0 +1,27 @@
+//! Where the bytes of a file go when some of its ranges get another length.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::ops::Range;
+
+/// Ranges that do not overlap, in the order of the file, and where the bytes after each go.
+pub(crate) struct Moves(Vec<(Range<u64>, u64)>);
+
+impl Moves {
+    /// The moves after some ranges got other lengths.
+    pub(crate) fn new(mut replaced: Vec<(Range<u64>, u64)>) -> Self {
+        replaced.sort_by_key(|(range, _)| (range.start, range.end));
+        let (mut end, mut new_end) = (0_u64, 0_u64);
+        for (range, len) in &mut replaced {
+            new_end = new_end.saturating_add(range.start.saturating_sub(end)).saturating_add(*len);
+            (end, *len) = (range.end, new_end);
+        }
+        Self(replaced)
+    }
+
+    /// The new offset of what was at an offset. What was inside of a range goes to its end.
+    pub(crate) fn moved(&self, old: u64) -> u64 {
+        let before = self.0.partition_point(|(range, _)| range.start <= old);
+        let last = before.checked_sub(1).and_then(|last| self.0.get(last));
+        last.map_or(old, |(range, new_end)| new_end.saturating_add(old.saturating_sub(range.end)))
+    }
+}
