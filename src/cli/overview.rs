@@ -12,9 +12,6 @@ use super::print::console::Console;
 use super::print::stdout::text_to_stdout;
 use super::subcommand::{self, Catalogue, Options, PROGRAM, SHORT};
 
-/// The form of the help that LLVM's tools print for `--help`.
-const FULL_HELP: HelpStyle = HelpStyle { by_category: true, hidden: false };
-
 /// List the subcommands, or print the help of one
 #[derive(Clone, Debug, Parser)]
 pub(super) struct HelpOptions {
@@ -38,7 +35,7 @@ impl Options for HelpOptions {
 /// The help of a subcommand or of an LLVM tool.
 fn explained(name: &str, catalogue: &Catalogue, program: &str) -> Vec<u8> {
     match catalogue.tools.into_iter().find(|tool| tool.subcommand == Some(name)) {
-        Some(tool) => help::text(tool, format!("{program} {name}").as_bytes(), FULL_HELP),
+        Some(tool) => help::text(tool, format!("{program} {name}").as_bytes(), HelpStyle::FULL),
         None => {
             // clap answers `--help` with an error that holds the text.
             let own = catalogue.find(name.as_ref()).map(|own| own.named(program));

@@ -1,13 +1,13 @@
-//! Option tables of LLVM's tools. The `clap` command, the help texts and the spelling suggestions of a tool are made
-//! from its table.
+//! Option tables of LLVM's tools. The grammar, the help texts and the spelling suggestions of a tool are made from its
+//! table.
 //!
 //! Names, value names, help texts and the order of the suggestion candidates are those of LLVM 22.1.8's tools.
 
-use std::ffi::OsString;
+use std::process::ExitCode;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::Arg;
 
+use super::settings::Settings;
 use crate::cli::print::console::Console;
 use crate::cli::program::Program;
 use crate::cli::values::{boolean, signed, size, unsigned};
@@ -38,13 +38,13 @@ pub(in crate::cli) struct Tool {
     /// LLVM's error if a response file cannot be read, because LLVM's tool then continues without any option.
     pub(in crate::cli) without_options: Option<&'static str>,
     /// Runs the tool for a valid command line.
-    pub(in crate::cli) execute: fn(&Program<'_>, &ArgMatches, &mut Console) -> anyhow::Result<Finish>,
+    pub(in crate::cli) execute: fn(&Program<'_>, &Settings, &mut Console) -> anyhow::Result<ExitCode>,
 }
 
 /// The words that are not options and are allowed on a command line.
 #[derive(Debug)]
 pub(in crate::cli) struct Positional {
-    /// Their `clap` ID, which is not the name of an option.
+    /// Their name among the [`Settings`], which is not the name of an option.
     pub(in crate::cli) id: &'static str,
     /// Their text in the usage line.
     pub(in crate::cli) usage: &'static str,
@@ -52,14 +52,6 @@ pub(in crate::cli) struct Positional {
     pub(in crate::cli) value_name: &'static str,
     /// The maximum number of them.
     pub(in crate::cli) most: usize,
-}
-
-/// The outcome of a tool's work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Finish {
-    Done,
-    /// Nothing to do: the short help is to be printed.
-    Help,
 }
 
 /// The action of an option that takes effect at once.
@@ -74,6 +66,13 @@ pub(in crate::cli) enum Action {
 pub(in crate::cli) struct HelpStyle {
     pub(in crate::cli) by_category: bool,
     pub(in crate::cli) hidden: bool,
+}
+
+impl HelpStyle {
+    /// The form printed for `--help`.
+    pub(in crate::cli) const FULL: Self = Self { by_category: true, hidden: false };
+    /// The form printed for `-h`.
+    pub(in crate::cli) const SHORT: Self = Self { by_category: false, hidden: false };
 }
 
 /// The kind of an option's value, and its effect.
@@ -182,28 +181,6 @@ impl Row {
         let arg = Arg::new(self.name).help(help);
         if self.name.len() == 1 { arg.short(self.name.chars().next()) } else { arg.long(self.name) }
     }
-
-    /// The `clap` argument; none for options that take effect at once, which `clap` never sees.
-    fn arg(&self) -> Option<Arg> {
-        let arg = setting(self.name).required(self.required);
-        let text = OsStringValueParser::new();
-        Some(match self.kind {
-            ValueKind::Act(_) => return None,
-            ValueKind::Flag => arg.value_parser(read_by(boolean)),
-            ValueKind::Uint => arg.value_parser(read_by(unsigned)),
-            ValueKind::Int => arg.value_parser(read_by(signed)),
-            ValueKind::Size => arg.value_parser(read_by(size)),
-            ValueKind::Text => arg.value_parser(text),
-            ValueKind::Texts => arg.value_parser(text).action(ArgAction::Append),
-            ValueKind::List => arg.value_parser(text).action(ArgAction::Append).value_delimiter(','),
-            ValueKind::Choice { .. } => arg,
-        })
-    }
-}
-
-/// A parser that uses `read`. Invalid values are reported before `clap` sees them.
-fn read_by<T: Clone + Send + Sync + 'static>(read: fn(&[u8]) -> Option<T>) -> impl TypedValueParser<Value = T> {
-    OsStringValueParser::new().try_map(move |typed: OsString| read(typed.as_encoded_bytes()).ok_or("invalid value"))
 }
 
 impl ValueKind {
@@ -247,11 +224,10 @@ pub(in crate::cli) const WINDOW_HELP: &str =
 /// The help of both tools for the option that limits the inflated size.
 pub(in crate::cli) const MAX_SIZE_HELP: &str = "Reject data that is larger than this when inflated or read from a pipe, in bytes or with suffix K, M or G (default: no limit)";
 
-pub(in crate::cli) const HELP: ValueKind = ValueKind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));
+pub(in crate::cli) const HELP: ValueKind = ValueKind::Act(Action::Help(HelpStyle::FULL));
 pub(in crate::cli) const HELP_HIDDEN: ValueKind =
     ValueKind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));
-pub(in crate::cli) const HELP_LIST: ValueKind =
-    ValueKind::Act(Action::Help(HelpStyle { by_category: false, hidden: false }));
+pub(in crate::cli) const HELP_LIST: ValueKind = ValueKind::Act(Action::Help(HelpStyle::SHORT));
 pub(in crate::cli) const HELP_LIST_HIDDEN: ValueKind =
     ValueKind::Act(Action::Help(HelpStyle { by_category: false, hidden: true }));
 
@@ -265,37 +241,12 @@ impl Tool {
     pub(in crate::cli) fn find(&self, name: &[u8]) -> Option<&'static Row> {
         self.rows.iter().find(|row| row.name.as_bytes() == name)
     }
-
-    /// The `clap` command for words of the form `--name=value`, without the program's name.
-    pub(in crate::cli) fn command(&self) -> Command {
-        let action = |most: usize| if most > 1 { ArgAction::Append } else { ArgAction::Set };
-        let positional = self
-            .positional
-            .iter()
-            .map(|word| setting(word.id).value_parser(OsStringValueParser::new()).action(action(word.most)));
-        Command::new(self.title)
-            .no_binary_name(true)
-            .disable_help_flag(true)
-            .disable_version_flag(true)
-            .args_override_self(true)
-            .args(self.rows.iter().filter_map(Row::arg).chain(positional))
-    }
-}
-
-/// A `clap` argument of the form `--name=value`.
-fn setting(name: &'static str) -> Arg {
-    Arg::new(name).long(name).num_args(1).require_equals(true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::CATALOGUE;
-
-    #[test]
-    fn the_commands_are_consistent() {
-        CATALOGUE.tools.iter().for_each(|tool| tool.command().debug_assert());
-    }
 
     #[test]
     fn rows_are_in_order_of_name_without_doubles_and_our_own_come_last() {
