@@ -23,7 +23,7 @@ use super::patterns::{self, ExactOption};
 use super::picture::{changes, ensure_apart};
 use super::print::console::Console;
 use super::print::problem::Problem;
-use super::print::table::TableOptions;
+use super::print::text::TableOptions;
 use super::subcommand::Options;
 use kernel::KernelRows;
 use sets::FilePair;

@@ -1,11 +1,13 @@
 //! The table of `inspect --matrix`: in how many bundles of each library each GPU is served.
 
+use std::io;
+
 use offload_bundle::display::printable;
 use offload_bundle::runtime::{Device, Served};
 
-use super::lines::line;
 use crate::cli::picture::{Libraries, Library};
-use crate::cli::print::table::{Cell, Column, Fit, Style, Table};
+use crate::cli::print::table::{Cell, Column, Fit, Table};
+use crate::cli::print::text::Text;
 
 /// The number of GPUs that are shown; hostile files can name any number.
 const GPUS_MAX: usize = 200;
@@ -16,12 +18,10 @@ const LEFT_OUT_MAX: usize = 20;
 /// The room for the names of libraries where a terminal is too narrow for all GPUs, which then take several tables.
 const NAME: usize = 32;
 
-/// The table, or why there is none.
-pub(super) fn matrix(libraries: &Libraries, style: Style) -> String {
-    let mut out = String::new();
+/// Writes the table, or why there is none.
+pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
     let Some(mut all) = libraries.served() else {
-        line(&mut out, &style.line("too many GPUs and bundles to tell which bundles serve which GPU"));
-        return out;
+        return text.line("too many GPUs and bundles to tell which bundles serve which GPU");
     };
     let more = all.split_off(all.len().min(GPUS_MAX)).len();
     let (gpus, served): (Vec<Device>, Vec<Served>) = all.into_iter().unzip();
@@ -34,33 +34,31 @@ pub(super) fn matrix(libraries: &Libraries, style: Style) -> String {
         }
     }
     if gpus.is_empty() {
-        line(&mut out, &style.line("no bundles with code for GPUs"));
-        left_out.lines(style, &mut out);
-        return out;
+        text.line("no bundles with code for GPUs")?;
+        return left_out.write(text);
     }
     if rows.len() > 1 {
         rows.push(("all".to_owned(), served));
     }
     let widest = gpus.iter().map(|gpu| gpu.name().len()).max().unwrap_or_default();
-    let in_a_table = style.width.map_or(gpus.len(), |width| (width.saturating_sub(NAME) / (widest + 2)).max(1));
-    for (index, gpus) in gpus.chunks(in_a_table).enumerate() {
-        let titles = gpus.iter().map(|gpu| Column { fit: Fit::Stays, ..Column::number(gpu.name().to_owned()) });
-        let table = Table { indent: 0, columns: [Column::name("LIBRARY")].into_iter().chain(titles).collect() };
-        let cells = |(library, served): &(String, Vec<Served>)| -> Vec<Cell> {
-            let served = served.iter().skip(index * in_a_table).take(gpus.len());
-            [Cell::Text(library.clone())].into_iter().chain(served.map(cell)).collect()
-        };
-        table.lines(|| rows.iter().map(cells), style).for_each(|text| line(&mut out, &text));
-        out.push('\n');
+    let in_a_table = text.style.width.map_or(gpus.len(), |width| (width.saturating_sub(NAME) / (widest + 2)).max(1));
+    let gpus: Vec<(usize, Device)> = gpus.into_iter().enumerate().collect();
+    for gpus in gpus.chunks(in_a_table) {
+        let mut columns = vec![Column::name("LIBRARY", |(library, _): &(String, Vec<Served>)| library.clone())];
+        columns.extend(gpus.iter().map(|(index, gpu)| Column {
+            fit: Fit::Stays,
+            ..Column::number(gpu.name().to_owned(), |(_, served): &(String, Vec<Served>)| cell(served.get(*index)))
+        }));
+        text.table(Table { indent: 0, columns }, || rows.iter())?;
+        text.empty_line()?;
     }
     if more > 0 {
-        line(&mut out, &style.line(&format!("GPUs not shown: {more}")));
+        text.line(&format!("GPUs not shown: {more}"))?;
     }
-    left_out.lines(style, &mut out);
-    let legend =
-        "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor";
-    line(&mut out, &style.line(legend));
-    out
+    left_out.write(text)?;
+    text.line(
+        "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor",
+    )
 }
 
 /// The libraries that are not in the table, by the reason.
@@ -85,7 +83,7 @@ impl NotInTable {
         names.push(printable(&library.name));
     }
 
-    fn lines(&self, style: Style, out: &mut String) {
+    fn write(&self, text: &mut Text<'_>) -> io::Result<()> {
         for (why, names) in [
             ("code without a bundle", &self.unbundled),
             ("code in kpack archives that were not searched", &self.apart),
@@ -97,17 +95,18 @@ impl NotInTable {
             let more = (!more.is_empty()).then(|| format!("{} more", more.len()));
             let listed: Vec<&str> = listed.iter().map(String::as_str).chain(more.as_deref()).collect();
             if !listed.is_empty() {
-                line(out, &style.line(&format!("not in the table ({why}): {}", listed.join(", "))));
+                text.line(&format!("not in the table ({why}): {}", listed.join(", ")))?;
             }
         }
+        Ok(())
     }
 }
 
-fn cell(served: &Served) -> Cell {
+fn cell(served: Option<&Served>) -> Cell {
     match served {
-        Served { bundles: 0, .. } => Cell::Text(String::new()),
-        served if served.is_complete() => Cell::Text("all".to_owned()),
-        Served { serving: 0, .. } => Cell::Bold("-".to_owned()),
-        Served { serving, bundles, .. } => Cell::Bold(format!("{serving}/{bundles}")),
+        None | Some(Served { bundles: 0, .. }) => Cell::Text(String::new()),
+        Some(served) if served.is_complete() => Cell::Text("all".to_owned()),
+        Some(Served { serving: 0, .. }) => Cell::Bold("-".to_owned()),
+        Some(Served { serving, bundles, .. }) => Cell::Bold(format!("{serving}/{bundles}")),
     }
 }

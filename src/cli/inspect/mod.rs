@@ -21,8 +21,8 @@ use super::picture::{Libraries, ensure_apart, picture};
 use super::print::console::Console;
 use super::print::json::{self, Each};
 use super::print::problem::Problem;
-use super::print::stdout::text_to_stdout;
-use super::print::table::TableOptions;
+use super::print::stdout::to_stdout;
+use super::print::text::{TableOptions, Text};
 use super::subcommand::Options;
 use lines::TableRows;
 use table::InspectTables;
@@ -111,7 +111,7 @@ impl Options for InspectOptions {
         });
         libraries.finish();
         let shown = written.and_then(|()| match self.matrix {
-            true => text_to_stdout(matrix::matrix(&libraries, self.table.style()).as_bytes()),
+            true => to_stdout(|out| Ok(matrix::write(&libraries, &mut Text { style: self.table.style(), out })?)),
             false => Ok(()),
         });
         let status = console.problems(&problems.into_inner());
@@ -145,11 +145,8 @@ impl InspectOptions {
             Self { gpus: true, .. } => TableRows::Gpus,
             _ => TableRows::Grouped,
         };
-        let mut tables = InspectTables::new(rows, self.table.style());
-        reports.try_for_each(|report| {
-            out.write_all(tables.file(&report).as_bytes())?;
-            out.flush()
-        })?;
-        Ok(out.write_all(tables.end().as_bytes())?)
+        let mut tables = InspectTables::new(rows, Text { style: self.table.style(), out });
+        reports.try_for_each(|report| tables.file(&report))?;
+        Ok(tables.end()?)
     }
 }

@@ -5,7 +5,6 @@ use std::cmp::{Ordering, Reverse};
 use offload_bundle::kernels::Kernel;
 
 use super::row::Row;
-use crate::cli::print::table::Column;
 
 /// A column with numbers.
 #[derive(Clone, Copy, Debug)]
@@ -44,12 +43,6 @@ pub(in crate::cli) struct FlagColumn {
     pub(in crate::cli) title: &'static str,
     /// Whether it is true of a kernel, if that is recorded.
     pub(in crate::cli) of: fn(&Kernel) -> Option<bool>,
-}
-
-impl FlagColumn {
-    pub(in crate::cli) fn column(&self) -> Column {
-        Column { is_left_aligned: true, ..Column::number(self.title) }
-    }
 }
 
 /// The columns with what is true of some kernels, after those with numbers.

@@ -25,7 +25,7 @@ use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::problem::Problem;
-use super::print::table::TableOptions;
+use super::print::text::{TableOptions, Text};
 use super::print::units::Kinds;
 use super::subcommand::Options;
 use column::SortKey;
@@ -154,7 +154,10 @@ impl Options for KernelsOptions {
             };
             match self.json {
                 true => json::write(rows, &others, &failing, &problems, out),
-                false => table::write(rows, (grouping, self.uri), self.sort, self.table.style(), &others, out),
+                false => {
+                    let text = Text { style: self.table.style(), out };
+                    table::write(rows, (grouping, self.uri), self.sort, &others, text)
+                }
             }
         });
         let problems = problems.into_inner();

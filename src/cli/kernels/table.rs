@@ -2,16 +2,17 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io::Write;
+use std::io;
 use std::sync::Arc;
 
 use offload_bundle::job::Change;
 use offload_bundle::kernels::Kernel;
-use offload_bundle::scan::CodeObject;
+use offload_bundle::scan::{CodeObject, Place};
 
 use super::column::{FLAGS, FlagColumn, NUMBERS, NumberColumn, SortKey};
 use super::row::Row;
-use crate::cli::print::table::{Cell, Column, Fit, Style, Table, common_start};
+use crate::cli::print::table::{Cell, Column, Fit, Table, common_start};
+use crate::cli::print::text::Text;
 use crate::cli::print::units::{Kinds, count, shown_uri};
 
 /// How a report shows the places of kernels.
@@ -41,50 +42,40 @@ pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<Row>>,
     (grouping, has_uris): (Grouping, bool),
     key: Option<SortKey>,
-    style: Style,
     others: &RefCell<Kinds>,
-    out: &mut dyn Write,
+    mut text: Text<'_>,
 ) -> anyhow::Result<()> {
     let mut is_silent = true;
     for rows in files {
         is_silent &= rows.is_empty();
-        let has_places = match grouping {
-            Grouping::ByPlace => false,
-            Grouping::Column => true,
-            Grouping::None => rows.iter().any(|row| {
-                rows.first().is_some_and(|first| first.code_object.bundle.place != row.code_object.bundle.place)
-            }),
-        };
-        let place_column = match has_places {
+        let is_elsewhere = |row: &Row| rows.first().is_some_and(|first| place(first) != place(row));
+        let place_column = match grouping {
             _ if has_uris => Where::Uri,
-            true => Where::File,
-            false => Where::Nowhere,
+            Grouping::ByPlace => Where::Nowhere,
+            Grouping::None if !rows.iter().any(is_elsewhere) => Where::Nowhere,
+            Grouping::Column | Grouping::None => Where::File,
         };
-        let written = match grouping {
-            Grouping::Column | Grouping::None => {
-                table(|| rows.iter().map(Listed::of), place_column, key, (2, style), out)
+        let is_one = |a: &Row, b: &Row| grouping != Grouping::ByPlace || place(a) == place(b);
+        for rows in rows.chunk_by(is_one) {
+            if let (Grouping::ByPlace, [first, ..]) = (grouping, rows) {
+                text.heading(&place(first).to_string(), &format!(": {}", summary(rows)))?;
             }
-            Grouping::ByPlace => {
-                rows.chunk_by(|a, b| a.code_object.bundle.place == b.code_object.bundle.place).try_for_each(|rows| {
-                    let place = rows.first().map(place).unwrap_or_default();
-                    writeln!(out, "{}", style.heading(&place, &format!(": {}", summary(rows))))?;
-                    table(|| rows.iter().map(Listed::of), place_column, key, (2, style), out)
-                })
-            }
-        };
-        written.and_then(|()| out.flush())?;
+            table(|| rows.iter().map(Listed::of), place_column, key, 2, &mut text)?;
+        }
+        text.out.flush()?;
+    }
+    if is_silent {
+        text.line("no kernels found")?;
     }
     let others = others.borrow();
-    let lines = [
-        is_silent.then(|| "no kernels found".to_owned()),
-        (others.total() > 0).then(|| format!("code objects of other kinds, not listed: {others}")),
-    ];
-    let mut lines = lines.into_iter().flatten();
-    Ok(lines.try_for_each(|line| writeln!(out, "{}", style.line(&line)))?)
+    if others.total() > 0 {
+        text.line(&format!("code objects of other kinds, not listed: {others}"))?;
+    }
+    Ok(())
 }
 
-fn place(row: &Row) -> String {
-    row.code_object.bundle.place.to_string()
+fn place(row: &Row) -> &Place {
+    &row.code_object.bundle.place
 }
 
 /// The numbers of kernels and of code objects with them.
@@ -146,9 +137,9 @@ pub(in crate::cli) fn table<'r, I: Iterator<Item = Listed<'r>>>(
     rows: impl Fn() -> I,
     place_column: Where,
     kept: Option<SortKey>,
-    (indent, style): (usize, Style),
-    out: &mut dyn Write,
-) -> std::io::Result<()> {
+    indent: usize,
+    text: &mut Text<'_>,
+) -> io::Result<()> {
     if rows().next().is_none() {
         return Ok(());
     }
@@ -157,8 +148,8 @@ pub(in crate::cli) fn table<'r, I: Iterator<Item = Listed<'r>>>(
         rows().any(|row| number(row.old) != number(row.new))
     };
     let changes = |flag: &&FlagColumn| rows().any(|row| matches!(row.flags(flag), (was, is) if was != is));
-    let numbers: Vec<_> = NUMBERS.iter().filter(differs).collect();
-    let flags: Vec<_> = FLAGS.iter().filter(changes).collect();
+    let numbers: Vec<&NumberColumn> = NUMBERS.iter().filter(differs).collect();
+    let flags: Vec<&FlagColumn> = FLAGS.iter().filter(changes).collect();
     let key = |row: &Listed<'_>| match place_column {
         Where::Uri => std::ptr::from_ref(row.code_object).addr(),
         Where::File | Where::Nowhere => Arc::as_ptr(&row.code_object.bundle).addr(),
@@ -171,27 +162,29 @@ pub(in crate::cli) fn table<'r, I: Iterator<Item = Listed<'r>>>(
         });
     }
     let is_file = place_column == Where::File;
-    let start = common_start(places.values().map(String::as_str).filter(|_| is_file), style);
-    let number = |column: &&NumberColumn| {
+    let start = common_start(places.values().map(String::as_str).filter(|_| is_file), text.style);
+    let number = |column: &'static NumberColumn| {
         let is_kept = matches!(kept, Some(SortKey::Numbers(first, _)) if first.title == column.title);
-        let column = Column::number(column.title);
+        let column = Column::number(column.title, |row: &Listed<'r>| row.number(column));
         if is_kept { Column { fit: Fit::Stays, ..column } } else { column }
     };
-    let columns = numbers.iter().map(number).chain(flags.iter().map(|flag| flag.column()));
-    let place = match place_column {
-        Where::Nowhere => None,
-        Where::File => Some(Column::name("FILE")),
-        Where::Uri => Some(Column::label("URI")),
+    let flag = |flag: &'static FlagColumn| Column {
+        is_left_aligned: true,
+        ..Column::number(flag.title, |row: &Listed<'r>| row.flag(flag))
     };
-    let names = place.into_iter().chain([Column::name("KERNEL")]);
-    let table =
-        Table { indent, columns: ["GPU", ""].map(Column::label).into_iter().chain(columns).chain(names).collect() };
-    let cells = |row: Listed<'r>| {
-        let place = places.get(&key(&row));
-        let place = place.map(|place| place.get(start..).unwrap_or(place).to_owned());
-        let numbers = numbers.iter().map(|column| row.number(column)).chain(flags.iter().map(|flag| row.flag(flag)));
-        let texts = [row.change().to_owned()].into_iter().chain(numbers).chain(place).chain([row.name.to_owned()]);
-        [Cell::Bold(row.gpu.to_owned())].into_iter().chain(texts.map(Cell::Text)).collect::<Vec<_>>()
+    let place = |row: &Listed<'r>| {
+        places.get(&key(row)).map(|place| place.get(start..).unwrap_or(place).to_owned()).unwrap_or_default()
     };
-    table.lines(|| rows().map(cells), style).try_for_each(|line| writeln!(out, "{line}"))
+    let mut columns = vec![
+        Column::label("GPU", |row: &Listed<'r>| Cell::Bold(row.gpu.to_owned())),
+        Column::label("", |row: &Listed<'r>| row.change().to_owned()),
+    ];
+    columns.extend(numbers.into_iter().map(number).chain(flags.into_iter().map(flag)));
+    match place_column {
+        Where::Nowhere => {}
+        Where::File => columns.push(Column::name("FILE", place)),
+        Where::Uri => columns.push(Column::label("URI", place)),
+    }
+    columns.push(Column::name("KERNEL", |row: &Listed<'r>| row.name.to_owned()));
+    text.table(Table { indent, columns }, rows)
 }
