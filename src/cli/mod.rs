@@ -4,7 +4,6 @@
 //! that LLVM does not have are [`Subcommand`]s, parsed by `clap` alone.
 
 mod completions;
-mod conditions;
 mod diff;
 mod extract;
 mod files;

@@ -12,9 +12,8 @@ use offload_bundle::serialized::{
 use serde::{Serialize, Serializer};
 
 use super::Compared;
-use super::fail::failures;
+use super::fail::{DiffCondition, failures};
 use super::total::{DiffTotal, Presence};
-use crate::cli::conditions::Condition;
 use crate::cli::files::{Problems, WorkFile};
 use crate::cli::kernels::report::mangled;
 use crate::cli::print::json::{self, Each, Late};
@@ -24,7 +23,7 @@ pub(super) fn write(
     [old, new]: [&PathBuf; 2],
     files: &mut dyn Iterator<Item = Compared>,
     total: &RefCell<DiffTotal>,
-    conditions: &[Condition],
+    conditions: &[DiffCondition],
     problems: &Problems,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {

@@ -17,7 +17,6 @@ use offload_bundle::io::write_file;
 use offload_bundle::job::{Diff, FileDiff, Matches};
 use offload_bundle::scan::Pattern;
 
-use super::conditions::Condition;
 use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::picture::{changes, ensure_apart};
@@ -25,6 +24,7 @@ use super::print::console::Console;
 use super::print::problem::Problem;
 use super::print::text::TableOptions;
 use super::subcommand::Options;
+use fail::DiffCondition;
 use kernel::KernelRows;
 use sets::FilePair;
 use total::DiffTotal;
@@ -59,8 +59,8 @@ pub(super) struct DiffOptions {
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     /// Exit with status 1 on lost-gpu, spill or size=+N% (see below), in a comma list.
-    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = Condition::of_diff)]
-    fail_on: Vec<Condition>,
+    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = DiffCondition::parse)]
+    fail_on: Vec<DiffCondition>,
     /// Succeed even if --target matches nothing in either file.
     #[arg(long)]
     allow_none: bool,

@@ -11,7 +11,7 @@ use offload_bundle::scan::{CodeObject, ContentKind, Format, Sizes};
 use crate::cli::gpus::products_of;
 use crate::cli::print::table::{BAR, Cell, Column, Fit, Table};
 use crate::cli::print::text::{Style, Text};
-use crate::cli::print::units::{bytes, percent, shown_uri};
+use crate::cli::print::units::{bytes, percent, shown_uri, sum};
 
 /// The code objects that each line of a table summarises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +79,9 @@ pub(super) struct Scale {
 
 impl Scale {
     pub(super) fn of<'l>(lines: impl Iterator<Item = &'l Line>) -> Self {
-        lines.fold(Self { whole: 0, largest: 0 }, |scale, line| Self {
-            whole: scale.whole.saturating_add(line.sizes.stored),
-            largest: scale.largest.max(line.sizes.stored),
-        })
+        let mut largest = 0;
+        let sizes = lines.map(|line| line.sizes).inspect(|sizes| largest = largest.max(sizes.stored));
+        Self { whole: sum(sizes).stored, largest }
     }
 }
 

@@ -8,6 +8,7 @@ use offload_bundle::runtime::{Device, Served};
 use crate::cli::picture::{Libraries, Library};
 use crate::cli::print::table::{Cell, Column, Fit, Table};
 use crate::cli::print::text::Text;
+use crate::cli::print::units::first;
 
 /// The number of GPUs that are shown; hostile files can name any number.
 const GPUS_MAX: usize = 200;
@@ -91,8 +92,8 @@ impl NotInTable {
             ("no code for GPUs", &self.for_none),
             ("too many GPUs and bundles to compare", &self.large),
         ] {
-            let (listed, more) = names.split_at(names.len().min(LEFT_OUT_MAX));
-            let more = (!more.is_empty()).then(|| format!("{} more", more.len()));
+            let (listed, more) = first(names, LEFT_OUT_MAX);
+            let more = (more > 0).then(|| format!("{more} more"));
             let listed: Vec<&str> = listed.iter().map(String::as_str).chain(more.as_deref()).collect();
             if !listed.is_empty() {
                 text.line(&format!("not in the table ({why}): {}", listed.join(", ")))?;

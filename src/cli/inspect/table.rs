@@ -15,7 +15,7 @@ use super::{FileReport, sort_by_need};
 use crate::cli::files::FileOrigin;
 use crate::cli::gpus::generation;
 use crate::cli::print::text::Text;
-use crate::cli::print::units::{Kinds, bytes, count};
+use crate::cli::print::units::{Kinds, bytes, count, first, sum};
 
 /// The text report, a file at a time.
 pub(super) struct InspectTables<'o> {
@@ -82,8 +82,7 @@ impl<'o> InspectTables<'o> {
         });
         let groups: Vec<(&[InspectedBundle], Vec<Line>)> = groups.collect();
         let scale = Scale::of(groups.iter().flat_map(|(_, lines)| lines));
-        let mut sizes = Sizes::default();
-        inspected.bundles.iter().for_each(|bundle| sizes += bundle.sizes());
+        let sizes = sum(inspected.bundles.iter().map(InspectedBundle::sizes));
         let inflated = inspected.bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
         let inflated = if inflated { ", members inflated" } else { "" };
         text.heading(&name, &format!(": {}, code objects {}{inflated}", bytes(inspected.size), text_of(&sizes)))?;
@@ -209,7 +208,7 @@ fn heading(group: &[InspectedBundle]) -> String {
         _ => count(group.len(), one, many),
     };
     if let Some(recorded) = first.info.compressed {
-        let stored = group.iter().map(InspectedBundle::stored).fold(0, u64::saturating_add);
+        let stored = sum(group.iter().map(InspectedBundle::sizes)).stored;
         text.push_str(&format!(", {} in {}", recorded.method.name(), bytes(stored)));
     }
     let codecs: BTreeSet<&str> = group.iter().flat_map(InspectedBundle::codecs).map(Codec::name).collect();
@@ -244,10 +243,9 @@ fn incomplete_text(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
         return text.item("too many GPUs and bundles to tell which bundles serve which GPU");
     };
     sort_by_need(&mut gpus);
-    let incomplete: Vec<_> = gpus.iter().filter(|(_, served)| !served.is_complete()).collect();
-    let mut listed: Vec<String> =
-        incomplete.iter().take(INCOMPLETE_MAX).map(|(gpu, served)| format!("{gpu} ({served})")).collect();
-    let more = incomplete.len().saturating_sub(INCOMPLETE_MAX);
+    gpus.retain(|(_, served)| !served.is_complete());
+    let (listed, more) = first(&gpus, INCOMPLETE_MAX);
+    let mut listed: Vec<String> = listed.iter().map(|(gpu, served)| format!("{gpu} ({served})")).collect();
     listed.extend((more > 0).then(|| format!("{more} more (--gpus lists all)")));
     match listed.is_empty() {
         true => Ok(()),

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 
 use offload_bundle::kernels::Kernel;
 
-use super::row::Row;
+use super::report::Row;
 
 /// A column with numbers.
 #[derive(Clone, Copy, Debug)]

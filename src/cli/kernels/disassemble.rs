@@ -12,7 +12,7 @@ use offload_bundle::display::{printable, printable_name};
 use offload_bundle::io::{Input, sys};
 use offload_bundle::scan::{CodeObject, ContentKind, Scan};
 
-use super::row::Row;
+use super::report::Row;
 use crate::cli::program;
 
 /// The number of code objects of a file that are disassembled. More are an error: nobody reads them.

@@ -10,8 +10,8 @@ use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
 use super::fail::Failing;
+use super::report::Row;
 use super::report::mangled;
-use super::row::Row;
 use crate::cli::files::Problems;
 use crate::cli::print::json::{self, Each, Late};
 use crate::cli::print::units::Kinds;

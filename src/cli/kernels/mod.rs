@@ -6,7 +6,6 @@ mod disassemble;
 mod fail;
 pub(super) mod json;
 pub(super) mod report;
-mod row;
 pub(super) mod table;
 
 use std::cell::RefCell;
@@ -20,7 +19,6 @@ use offload_bundle::Result;
 use offload_bundle::job::{ListKernels, Matches};
 use offload_bundle::scan::Pattern;
 
-use super::conditions::Condition;
 use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
@@ -29,7 +27,7 @@ use super::print::text::{TableOptions, Text};
 use super::print::units::Kinds;
 use super::subcommand::Options;
 use column::SortKey;
-use fail::Failing;
+use fail::{Failing, KernelCondition};
 use report::{FileKernels, KernelOrder, Named, WantedKernels};
 use table::Grouping;
 
@@ -84,8 +82,8 @@ pub(super) struct KernelsOptions {
     #[arg(long, value_name = "N", requires = "sort")]
     top: Option<usize>,
     /// Exit with status 1 on spill, scratch, hostcall or COLUMN>N (see below), in a comma list.
-    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = Condition::of_kernels)]
-    fail_on: Vec<Condition>,
+    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = KernelCondition::parse)]
+    fail_on: Vec<KernelCondition>,
     /// Also print the arguments of each kernel, in the JSON document.
     #[arg(long, requires = "json")]
     arguments: bool,
@@ -148,7 +146,7 @@ impl Options for KernelsOptions {
             }
             let mut rows = files.map(|file| file.rows);
             let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
-            let rows: &mut dyn Iterator<Item = Vec<row::Row>> = match &mut sorted {
+            let rows: &mut dyn Iterator<Item = Vec<report::Row>> = match &mut sorted {
                 Some(sorted) => sorted,
                 None => &mut rows,
             };

@@ -6,21 +6,32 @@ use std::sync::Arc;
 
 use offload_bundle::display::{printable_name, printable_start};
 use offload_bundle::job::{CodeObjectKernels, KernelList, Matches};
+use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::CodeObject;
 use offload_bundle::{Error, parallel};
 
 use super::column::SortKey;
 use super::demangle::Demangler;
 use super::disassemble::Contents;
-use super::fail::Failing;
-use super::row::Row;
-use crate::cli::conditions::Condition;
+use super::fail::{Failing, KernelCondition};
+use crate::cli::print::units::first;
 
 /// The longest name that is shown in full: in characters, or in bytes if it is mangled.
 const SHOWN_MAX: usize = 16 << 10;
 
 /// The number of names that a thread demangles at a time.
 const NAMES_AT_A_TIME: usize = 256;
+
+/// A kernel of a code object.
+#[derive(Debug)]
+pub(in crate::cli) struct Row {
+    pub(super) code_object: Arc<CodeObject>,
+    /// The target ID, or else the triple or the ID of the entry; safe to print on a terminal.
+    pub(super) gpu: Arc<str>,
+    /// The demangled name, safe to print on a terminal.
+    pub(super) name: Arc<str>,
+    pub(super) kernel: Kernel,
+}
 
 /// The kernels of a file that are asked for.
 #[derive(Debug)]
@@ -42,7 +53,7 @@ pub(in crate::cli) struct WantedKernels<'o> {
     pub(in crate::cli) name: Option<&'o Name>,
     /// Whether only those that need calls of the host are listed.
     pub(in crate::cli) hostcall: bool,
-    pub(in crate::cli) fail_on: &'o [Condition],
+    pub(in crate::cli) fail_on: &'o [KernelCondition],
     pub(in crate::cli) order: Option<KernelOrder>,
 }
 
@@ -71,22 +82,23 @@ impl Named {
     /// Adds those of another file.
     pub(super) fn add(&mut self, more: Self) {
         self.has_match |= more.has_match;
-        let room = (Self::SHOWN.0 + 1).saturating_sub(self.present.len());
-        self.present.extend(more.present.into_iter().take(room));
+        self.present.extend(more.present);
+        self.present.truncate(Self::SHOWN.0 + 1);
     }
 
     /// The error that no kernel matches what was typed.
     pub(super) fn no_match(&self, typed: &str, paths: &[PathBuf]) -> String {
         let (most, chars) = Self::SHOWN;
+        let (present, more) = first(&self.present, most);
         let (place, have) = match paths {
             [path] => (format!("'{}'", path.display()), "it has"),
             paths => (format!("{} files", paths.len()), "they have"),
         };
-        let names: Vec<String> = self.present.iter().take(most).map(|name| printable_start(name, chars)).collect();
-        let names = match (names.is_empty(), self.present.len() > most) {
-            (true, _) => " none".to_owned(),
-            (_, false) => format!(": {}", names.join(", ")),
-            (_, true) => format!(": {}, and more", names.join(", ")),
+        let names: Vec<String> = present.iter().map(|name| printable_start(name, chars)).collect();
+        let names = match (names.join(", "), more) {
+            (names, _) if names.is_empty() => " none".to_owned(),
+            (names, 0) => format!(": {names}"),
+            (names, _) => format!(": {names}, and more"),
         };
         format!("no kernel matches '{typed}' in {place}; {have}{names}")
     }

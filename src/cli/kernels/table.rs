@@ -10,7 +10,7 @@ use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::{CodeObject, Place};
 
 use super::column::{FLAGS, FlagColumn, NUMBERS, NumberColumn, SortKey};
-use super::row::Row;
+use super::report::Row;
 use crate::cli::print::table::{Cell, Column, Fit, Table, common_start};
 use crate::cli::print::text::Text;
 use crate::cli::print::units::{Kinds, count, shown_uri};

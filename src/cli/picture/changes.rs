@@ -21,11 +21,11 @@ const GPUS_MAX: usize = 60;
 
 /// What changed in all, in two sentences: of a heading, and of the line after it.
 pub(in crate::cli) fn summary(total: &DiffTotal) -> [String; 2] {
-    let (all, gpus) = (total.all(), total.gpus.len());
-    let more = gpus.saturating_sub(GPUS_MAX);
+    let (all, shown) = (total.all(), total.gpus.len().min(GPUS_MAX));
+    let more = total.gpus.len() - shown;
     let facts = format!(
         "stored size of {}, grey before, coloured now{}",
-        count(gpus.min(GPUS_MAX), "GPU", "GPUs"),
+        count(shown, "GPU", "GPUs"),
         if more > 0 { format!("; {more} more are not shown") } else { String::new() },
     );
     [format!("Device code: {}", change(all.old.stored, all.new.stored)), facts]

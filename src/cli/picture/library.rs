@@ -9,7 +9,7 @@ use offload_bundle::scan::{Sizes, Step};
 
 use crate::cli::gpus::generation;
 use crate::cli::print::table::common_directory;
-use crate::cli::print::units::{bytes, count};
+use crate::cli::print::units::{bytes, count, sum};
 
 /// The number of libraries that are known by themselves, unless a hostile file has more, and of those that a picture
 /// shows; the others share one place.
@@ -35,7 +35,6 @@ pub(in crate::cli) struct Library {
     /// The sizes of each section, whose name is empty where there is none.
     pub(in crate::cli) sections: BTreeMap<String, Shares>,
     coverage: Coverage,
-    stored: u64,
 }
 
 /// The libraries of several files, the largest first.
@@ -65,7 +64,11 @@ impl Libraries {
             parts.is_lost |= reference.archives.as_ref().is_some_and(Vec::is_empty);
         }
         for (member, parts) in by_member {
-            self.add_library(Library::new(file, member, &parts));
+            self.largest.push(Library::new(file, member, &parts));
+            // Sorting at every library would take time for each of them.
+            if self.largest.len() > 2 * LIBRARIES_MAX {
+                self.keep(LIBRARIES_MAX);
+            }
         }
     }
 
@@ -97,21 +100,13 @@ impl Libraries {
         }
     }
 
-    fn add_library(&mut self, library: Library) {
-        self.largest.push(library);
-        // Sorting at every library would take time for each of them.
-        if self.largest.len() > 2 * LIBRARIES_MAX {
-            self.keep(LIBRARIES_MAX);
-        }
-    }
-
     /// Keeps as many libraries by themselves as a picture shows.
     pub(in crate::cli) fn keep_shown(&mut self) {
         self.keep(SHOWN_MAX);
     }
 
     fn keep(&mut self, most: usize) {
-        self.largest.sort_by_key(|library| Reverse(library.stored));
+        self.largest.sort_by_cached_key(|library| Reverse(library.stored()));
         let others = self.largest.split_off(self.largest.len().min(most));
         others.iter().rev().for_each(|smallest| self.add_to_rest(smallest));
     }
@@ -122,7 +117,6 @@ impl Libraries {
         self.rest.short.clone_from(&self.rest.name);
         library.sections.iter().for_each(|(section, shares)| merge(self.rest.section(section), shares));
         self.rest.coverage.merge(&library.coverage);
-        self.rest.stored = self.rest.stored.saturating_add(library.stored);
     }
 
     /// The libraries that are shown.
@@ -141,7 +135,7 @@ impl Libraries {
 
     /// The sum of all sizes.
     pub(in crate::cli) fn stored(&self) -> u64 {
-        self.iter().map(|library| library.stored).fold(0, u64::saturating_add)
+        sum(self.iter().map(Library::sizes)).stored
     }
 
     /// What all of it is, in two sentences: of a heading, and of the line after it.
@@ -196,8 +190,16 @@ impl Library {
         }
         let containers = parts.containers.iter().filter_map(|container| file.coverage_in(container));
         containers.for_each(|coverage| library.coverage.merge(coverage));
-        library.stored = library.sections.values().map(total).fold(0, u64::saturating_add);
         library
+    }
+
+    fn sizes(&self) -> Sizes {
+        sum(self.sections.values().flat_map(Shares::values).copied())
+    }
+
+    /// The stored size of all its code.
+    pub(super) fn stored(&self) -> u64 {
+        self.sizes().stored
     }
 
     fn section(&mut self, name: &str) -> &mut Shares {
@@ -245,5 +247,5 @@ fn merge(into: &mut Shares, shares: &Shares) {
 
 /// The stored size of all GPUs.
 pub(super) fn total(shares: &Shares) -> u64 {
-    shares.values().map(|sizes| sizes.stored).fold(0, u64::saturating_add)
+    sum(shares.values().copied()).stored
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::json;
 use super::problem::{Facts, Problem};
 use super::progress;
-use super::units::grouped;
+use super::units::{first, grouped};
 use crate::cli::program::Program;
 
 const WARNING: MessageKind = MessageKind { name: "warning", color: "\x1b[0;1;35m" };
@@ -202,10 +202,9 @@ fn write(parts: &[&[u8]]) {
 /// The warning that nothing matched, with the beginning of the list of available images.
 fn no_match(input: &str, request: Option<&str>, present: &[String]) -> String {
     const SHOWN: usize = 20;
-    let mut shown = present.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("; ");
-    if present.len() > SHOWN {
-        shown.push_str(&format!("; and {} more", present.len() - SHOWN));
-    }
+    let (shown, more) = first(present, SHOWN);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let shown = shown.join("; ") + &more;
     match (shown.as_str(), request) {
         ("", None) => format!("'{input}' holds no image"),
         ("", Some(request)) => format!("no image in '{input}' matches '{request}': it holds none"),

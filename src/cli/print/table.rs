@@ -10,7 +10,7 @@ use super::units::per_mille;
 impl Style {
     fn bar(self, part: u64, whole: u64, width: usize) -> String {
         let cells = u64::try_from(width).unwrap_or_default();
-        let eighths = per_mille(part, whole).saturating_mul(cells * 8).div_ceil(1000);
+        let eighths = (per_mille(part, whole) * cells * 8).div_ceil(1000);
         let full = usize::try_from(eighths / 8).unwrap_or_default();
         if !self.unicode {
             return "#".repeat(full.max(usize::from(part > 0)).min(width));
