@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::kernel::{New, Spilling};
+use super::kernel::Spilling;
 use super::total::{DiffTotal, Presence};
 use crate::cli::kernels::column::spills;
 use crate::cli::kernels::report::demangled_names;
@@ -140,10 +140,10 @@ pub(super) fn lost_in(library: &str, Loss { gpu, old, new, .. }: &Loss) -> Strin
 }
 
 fn spilling(total: &DiffTotal) -> Vec<String> {
-    let reason = |((gpu, is_new), Spilling { kernels, worst }): (&(Arc<str>, New), &Spilling)| {
+    let reason = |((gpu, is_new), Spilling { kernels, worst }): (&(Arc<str>, bool), &Spilling)| {
         let (numbers, more) = match is_new {
-            New(false) => (count(*kernels, "kernel spills", "kernels spill"), "more "),
-            New(true) => (count(*kernels, "new kernel spills", "new kernels spill"), ""),
+            false => (count(*kernels, "kernel spills", "kernels spill"), "more "),
+            true => (count(*kernels, "new kernel spills", "new kernels spill"), ""),
         };
         format!("{numbers} {more}registers on {gpu}, {}", described(worst))
     };

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use offload_bundle::display::printable;
 use offload_bundle::job::{GpuDiff, KernelDiff};
@@ -37,7 +38,8 @@ pub(super) fn write(
         }
         rows.add(more, top);
     }
-    let (rows, total) = (rows.finish(top), total.borrow());
+    rows.keep(top);
+    let (rows, total) = (rows.kept, total.borrow());
     let shown = |path: &PathBuf| printable(&path.to_string_lossy());
     let mut report = DiffText { total: &total, presences: total.presences(), text: Text { style, out } };
     report.head(&format!("{} -> {}", shown(old), shown(new)))?;
@@ -87,10 +89,8 @@ impl DiffText<'_> {
             changed => &format!("code objects: {changed}, {equal} equal"),
         };
         self.text.heading(title, &format!(": {facts}"))?;
-        for (what, gpus) in total.lost_and_gained(&self.presences) {
-            if !gpus.is_empty() {
-                self.text.item(&format!("{what}: {}", gpus.join(", ")))?;
-            }
+        for gpus in total.lost_and_gained(&self.presences) {
+            self.text.item(&gpus)?;
         }
         for (library, loss) in &total.losses {
             if !self.is(&loss.gpu, Presence::Lost) {
@@ -160,7 +160,7 @@ impl DiffText<'_> {
         self.text.table(Table { indent: 4, columns }, || rows.iter())
     }
 
-    fn kernels(&mut self, rows: &KernelRows) -> io::Result<()> {
+    fn kernels(&mut self, rows: &[(KernelDiff, Arc<str>)]) -> io::Result<()> {
         let numbers = self.total.kernels;
         let told = changes(numbers.changed, numbers.added, numbers.removed);
         let all = numbers.changed + numbers.added + numbers.removed;
@@ -177,13 +177,9 @@ impl DiffText<'_> {
             _ => String::new(),
         };
         self.text.item(&format!("kernels: {told}{same}{shown}"))?;
-        if rows.len() == 0 {
-            return Ok(());
-        }
-        let place = |kernel: &KernelDiff| kernel.code_object.bundle.place.clone();
-        let first = rows.iter().next().map(|(kernel, _)| place(kernel));
-        let is_elsewhere = |kernel| first.as_ref().is_some_and(|first| !is_like(first, &place(kernel)));
-        let has_places = rows.iter().any(|(kernel, _)| is_elsewhere(kernel));
+        let place = |(kernel, _): &'_ (KernelDiff, Arc<str>)| kernel.code_object.bundle.place.clone();
+        let first = rows.first().map(place);
+        let has_places = first.is_some_and(|first| rows.iter().any(|row| !is_like(&first, &place(row))));
         let place_column = if has_places { Where::File } else { Where::Nowhere };
         kernels::table::table(|| rows.iter().map(listed), place_column, None, 4, &mut self.text)
     }
@@ -197,7 +193,7 @@ fn changed(GpuDiff { old, new, .. }: &GpuDiff, text: impl Fn(u64) -> String) -> 
     }
 }
 
-fn listed<'r>((kernel, name): (&'r KernelDiff, &'r str)) -> Listed<'r> {
+fn listed((kernel, name): &(KernelDiff, Arc<str>)) -> Listed<'_> {
     let (gpu, code_object, change) = (&*kernel.gpu, &*kernel.code_object, Some(kernel.change()));
     Listed { gpu, code_object, name, change, old: kernel.old.as_ref(), new: kernel.new.as_ref() }
 }

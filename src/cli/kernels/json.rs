@@ -9,12 +9,9 @@ use offload_bundle::serialized::{KernelRow, KernelsReport, OtherCode};
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
-use super::fail::Failing;
-use super::report::Row;
-use super::report::mangled;
+use super::report::{KernelSums, Row, mangled};
 use crate::cli::files::Problems;
 use crate::cli::print::json::{self, Each, Late};
-use crate::cli::print::units::Kinds;
 
 /// A kernel with the URI of its code object, or why that cannot be told.
 pub(in crate::cli) struct RowWithUri {
@@ -47,13 +44,12 @@ pub(in crate::cli) fn with_uris(rows: impl Iterator<Item = Row>) -> impl Iterato
 /// Writes the document, each file as soon as its kernels are available. The rest is complete only after the last one.
 pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<Row>>,
-    others: &RefCell<Kinds>,
-    failing: &RefCell<Failing>,
+    sums: &RefCell<KernelSums>,
     problems: &Problems,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let (kernels, failures) = (Each::new(with_uris(files.flatten())), Late(|| failing.borrow().failures()));
+    let (kernels, failures) = (Each::new(with_uris(files.flatten())), Late(|| sums.borrow().failing.failures()));
     let other = |(image_kind, code_objects)| OtherCode { image_kind, code_objects };
-    let others = Late(|| others.borrow().iter().map(other).collect::<Vec<_>>());
+    let others = Late(|| sums.borrow().others.iter().map(other).collect::<Vec<_>>());
     json::write(KernelsReport { kernels, others, failures }, problems, out)
 }

@@ -12,11 +12,10 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use offload_bundle::Result;
-use offload_bundle::job::{ListKernels, Matches};
+use offload_bundle::job::ListKernels;
 use offload_bundle::scan::Pattern;
 
 use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
@@ -24,11 +23,10 @@ use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
-use super::print::units::Kinds;
 use super::subcommand::Options;
 use column::SortKey;
-use fail::{Failing, KernelCondition};
-use report::{FileKernels, KernelOrder, Named, WantedKernels};
+use fail::KernelCondition;
+use report::{FileKernels, KernelOrder, KernelSums, WantedKernels};
 use table::Grouping;
 
 /// List the kernels in files, with their registers and memory
@@ -125,15 +123,10 @@ impl Options for KernelsOptions {
             (Some(_), true) => Grouping::None,
             (Some(_), false) => Grouping::Column,
         };
-        let (problems, others) = (Problems::default(), RefCell::new(Kinds::default()));
-        let failing = RefCell::new(Failing::default());
-        let (mut found, mut named) = (Matches::default(), Named::default());
+        let (problems, sums) = (Problems::default(), RefCell::new(KernelSums::default()));
         let note = |file: &mut FileKernels, problems: &mut Vec<Problem>| {
             problems.extend(file.problems.drain(..).map(Problem::from));
-            file.others.iter().for_each(|(kind, more)| others.borrow_mut().add(kind, *more));
-            failing.borrow_mut().add(std::mem::take(&mut file.failing));
-            found.add(std::mem::take(&mut file.matches));
-            named.add(std::mem::take(&mut file.named));
+            sums.borrow_mut().add(std::mem::take(&mut file.sums));
         };
         let weight = |file: &FileKernels| file.rows.len() + 1;
         let in_turn = files::has_pipes(&files);
@@ -151,23 +144,22 @@ impl Options for KernelsOptions {
                 None => &mut rows,
             };
             match self.json {
-                true => json::write(rows, &others, &failing, &problems, out),
+                true => json::write(rows, &sums, &problems, out),
                 false => {
                     let text = Text { style: self.table.style(), out };
-                    table::write(rows, (grouping, self.uri), self.sort, &others, text)
+                    table::write(rows, (grouping, self.uri), self.sort, &sums, text)
                 }
             }
         });
-        let problems = problems.into_inner();
-        let failures: Vec<Problem> =
-            failing.into_inner().failures().iter().map(|failure| failure.to_string().into()).collect();
-        let status = console.problems(&[problems.as_slice(), &failures].concat());
+        let (mut problems, sums) = (problems.into_inner(), sums.into_inner());
+        let is_complete = problems.is_empty();
+        problems.extend(sums.failing.failures().iter().map(Problem::from));
+        let status = console.problems(&problems);
         written?;
-        patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !problems.is_empty())?;
-        if let Some(name) = self.name()
-            && !(named.has_match || self.allow_none || (named.present.is_empty() && !problems.is_empty()))
-        {
-            bail!(named.no_match(name.typed(), &paths));
+        patterns::ensure_match(self.allow_none, sums.matches, &job.selection, &paths, !is_complete)?;
+        match self.name() {
+            Some(name) if !self.allow_none => sums.named.ensure_match(name, &paths, is_complete)?,
+            _ => {}
         }
         Ok(status)
     }

@@ -1,9 +1,10 @@
 //! The kernels of a file, with demangled names, filtered and sorted.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::bail;
 use offload_bundle::display::{printable_name, printable_start};
 use offload_bundle::job::{CodeObjectKernels, KernelList, Matches};
 use offload_bundle::kernels::Kernel;
@@ -14,7 +15,7 @@ use super::column::SortKey;
 use super::demangle::Demangler;
 use super::disassemble::Contents;
 use super::fail::{Failing, KernelCondition};
-use crate::cli::print::units::first;
+use crate::cli::print::units::{Kinds, first};
 
 /// The longest name that is shown in full: in characters, or in bytes if it is mangled.
 const SHOWN_MAX: usize = 16 << 10;
@@ -37,14 +38,30 @@ pub(in crate::cli) struct Row {
 #[derive(Debug)]
 pub(in crate::cli) struct FileKernels {
     pub(in crate::cli) rows: Vec<Row>,
-    /// The numbers of code objects that have no kernels yet, by kind.
-    pub(in crate::cli) others: BTreeMap<&'static str, usize>,
-    pub(super) matches: Matches,
-    pub(super) named: Named,
+    pub(in crate::cli) sums: KernelSums,
     pub(in crate::cli) problems: Vec<Error>,
-    pub(super) failing: Failing,
     /// The bytes of the code objects, if they are disassembled.
     pub(super) contents: Contents,
+}
+
+/// What is known of the kernels of one file or several, beside the kernels themselves.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct KernelSums {
+    /// The code objects that have no kernels yet.
+    pub(in crate::cli) others: Kinds,
+    pub(super) matches: Matches,
+    pub(super) named: Named,
+    pub(super) failing: Failing,
+}
+
+impl KernelSums {
+    /// Adds those of another file.
+    pub(super) fn add(&mut self, more: Self) {
+        more.others.iter().for_each(|(kind, number)| self.others.add(kind, number));
+        self.matches.add(more.matches);
+        self.named.add(more.named);
+        self.failing.add(more.failing);
+    }
 }
 
 /// The kernels that a report is about.
@@ -60,8 +77,8 @@ pub(in crate::cli) struct WantedKernels<'o> {
 /// Whether a filter by name selects a kernel, and if not, the first names that there are.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    pub(super) has_match: bool,
-    pub(super) present: Vec<Arc<str>>,
+    has_match: bool,
+    present: Vec<Arc<str>>,
 }
 
 impl Named {
@@ -86,8 +103,15 @@ impl Named {
         self.present.truncate(Self::SHOWN.0 + 1);
     }
 
-    /// The error that no kernel matches what was typed.
-    pub(super) fn no_match(&self, typed: &str, paths: &[PathBuf]) -> String {
+    /// Fails if no kernel matches, unless none could be read.
+    pub(super) fn ensure_match(&self, name: &Name, paths: &[PathBuf], is_complete: bool) -> anyhow::Result<()> {
+        if self.has_match || (self.present.is_empty() && !is_complete) {
+            return Ok(());
+        }
+        let typed = match name {
+            Name::Part(part) => part,
+            Name::Whole(pattern) => pattern.as_str(),
+        };
         let (most, chars) = Self::SHOWN;
         let (present, more) = first(&self.present, most);
         let (place, have) = match paths {
@@ -100,7 +124,7 @@ impl Named {
             (names, 0) => format!(": {names}"),
             (names, _) => format!(": {names}, and more"),
         };
-        format!("no kernel matches '{typed}' in {place}; {have}{names}")
+        bail!("no kernel matches '{typed}' in {place}; {have}{names}")
     }
 }
 
@@ -120,14 +144,6 @@ impl Name {
             _ if text.is_empty() => Err("it is empty".to_owned()),
             true => glob::Pattern::new(text).map(Self::Whole).map_err(|error| error.msg.to_owned()),
             false => Ok(Self::Part(text.to_owned())),
-        }
-    }
-
-    /// The name as typed.
-    pub(super) fn typed(&self) -> &str {
-        match self {
-            Self::Part(part) => part,
-            Self::Whole(pattern) => pattern.as_str(),
         }
     }
 
@@ -191,15 +207,8 @@ impl FileKernels {
         if let Some(order) = order {
             order.keep(&mut rows);
         }
-        Ok(Self {
-            rows,
-            others: list.others,
-            matches: list.matches,
-            named,
-            problems: list.problems,
-            failing,
-            contents: Contents::new(),
-        })
+        let sums = KernelSums { others: Kinds(list.others), matches: list.matches, named, failing };
+        Ok(Self { rows, sums, problems: list.problems, contents: Contents::new() })
     }
 }
 

@@ -10,10 +10,10 @@ use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::{CodeObject, Place};
 
 use super::column::{FLAGS, FlagColumn, NUMBERS, NumberColumn, SortKey};
-use super::report::Row;
+use super::report::{KernelSums, Row};
 use crate::cli::print::table::{Cell, Column, Fit, Table, common_start};
 use crate::cli::print::text::Text;
-use crate::cli::print::units::{Kinds, count, shown_uri};
+use crate::cli::print::units::{count, shown_uri};
 
 /// How a report shows the places of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<Row>>,
     (grouping, has_uris): (Grouping, bool),
     key: Option<SortKey>,
-    others: &RefCell<Kinds>,
+    sums: &RefCell<KernelSums>,
     mut text: Text<'_>,
 ) -> anyhow::Result<()> {
     let mut is_silent = true;
@@ -67,7 +67,7 @@ pub(super) fn write(
     if is_silent {
         text.line("no kernels found")?;
     }
-    let others = others.borrow();
+    let others = &sums.borrow().others;
     if others.total() > 0 {
         text.line(&format!("code objects of other kinds, not listed: {others}"))?;
     }

@@ -1,5 +1,6 @@
 //! What could not be done: a sentence for people, and for programs what the library knows of it.
 
+use offload_bundle::serialized::Failure;
 use offload_bundle::{Error, ErrorKind};
 use serde::{Serialize, Serializer};
 
@@ -41,6 +42,12 @@ impl From<&Error> for Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         Self::from(&error)
+    }
+}
+
+impl From<&Failure> for Problem {
+    fn from(failure: &Failure) -> Self {
+        failure.to_string().into()
     }
 }
 

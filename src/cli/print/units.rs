@@ -70,7 +70,7 @@ pub(crate) fn sum(sizes: impl Iterator<Item = Sizes>) -> Sizes {
 
 /// Counts by kind. `Display` lists each kind once, with its count.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kinds(BTreeMap<&'static str, usize>);
+pub(crate) struct Kinds(pub(crate) BTreeMap<&'static str, usize>);
 
 impl Kinds {
     /// Adds `more` to the count of a kind.

@@ -93,7 +93,7 @@ impl ReportOptions {
         let mut others = 0;
         let note = |(_, kernels): &mut (Inspected, FileKernels), problems: &mut Vec<Problem>| {
             problems.extend(kernels.problems.iter().map(Problem::from));
-            others += kernels.others.values().sum::<usize>();
+            others += kernels.sums.others.total();
         };
         let in_turn = files::has_pipes(&files);
         let weight = |(inspected, kernels): &(Inspected, FileKernels)| inspected.bundles.len() + kernels.rows.len() + 1;
@@ -118,7 +118,7 @@ impl ReportOptions {
         job.scan = self.search.scan(self.kpack.follow(&files));
         let pairs = sets::pairs(paths.map(PathBuf::as_path), sets, &mut problems.borrow_mut());
         let (mut total, mut kernels) = (DiffTotal::default(), Columns::default());
-        let compare = |pair| Compared::new(&job, pair, usize::MAX, true);
+        let compare = |pair| Compared::new(&job, pair, usize::MAX);
         let note = |compared: &mut Compared, problems: &mut Vec<Problem>| {
             problems.extend(compared.diff.problems.drain(..).map(Problem::from));
             total.add(compared);

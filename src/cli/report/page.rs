@@ -146,9 +146,8 @@ impl Page {
 fn changes_of(changes: &Changes) -> String {
     let [title, facts] = changes::summary(&changes.total).map(|text| escaped(&text));
     let label = format!("{title}; {facts}");
-    let gpus =
-        changes.total.lost_and_gained(&changes.total.presences()).into_iter().filter(|(_, gpus)| !gpus.is_empty());
-    let gpus: String = gpus.map(|(what, gpus)| format!("<p>{what}: {}</p>\n", escaped(&gpus.join(", ")))).collect();
+    let gpus = changes.total.lost_and_gained(&changes.total.presences());
+    let gpus: String = gpus.iter().map(|gpus| format!("<p>{}</p>\n", escaped(gpus))).collect();
     let picture = for_screens(&label, |canvas, _| changes::draw(&changes.total, canvas));
     format!(
         "<section aria-labelledby=\"changes-title\"><h2 id=\"changes-title\">What changed</h2>\n<p>{title}; {facts}</p>\n{gpus}{picture}\n\
