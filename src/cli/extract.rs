@@ -6,15 +6,14 @@ use std::process::ExitCode;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use offload_bundle::Error;
-use offload_bundle::Event;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Extract, Extracted, KernelNames, Source};
 use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::ExtractReport;
+use offload_bundle::{Error, Event};
 
-use super::files::{self, FileOrigin, FollowOption, SearchOptions, WorkFile};
+use super::files::{self, FollowOption, SearchOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::json;
@@ -150,9 +149,9 @@ impl ExtractOptions {
 /// The files to search. Directories and files in them that cannot be read are added to `problems`.
 fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<Problem>) -> Vec<Source> {
     let sound = files.into_iter().filter_map(|file| file.map_err(|error| problems.push(error.into())).ok());
-    let source = |WorkFile { path, origin }| match origin {
-        FileOrigin::Named => Source::named(path),
-        FileOrigin::InDirectory(directory) => Source::found(path, &directory),
+    let source = |WorkFile { path, directory }| match directory {
+        None => Source::named(path),
+        Some(directory) => Source::found(path, &directory),
     };
     sound.map(source).collect()
 }

@@ -102,7 +102,7 @@ fn run_short(argv: &[OsString]) -> ExitCode {
     let console = Console::new(SHORT.as_ref());
     let is = |names: &[&str]| argv.get(1).is_none_or(|word| names.iter().any(|name| word == name));
     if is(&["--help", "-h"]) {
-        return print(&overview::overview(CATALOGUE, SHORT), b"", 0);
+        return print(&overview::overview(SHORT), b"", 0);
     }
     if is(&["--version", "-V"]) {
         return print(format!("{SHORT} {}\n", env!("CARGO_PKG_VERSION")).as_bytes(), b"", 0);

@@ -15,7 +15,7 @@ use offload_bundle::runtime::Device;
 use offload_bundle::scan::{Follow, Place};
 use offload_bundle::serialized::{FaultOfTree, VerifyReport, VerifyTotal};
 
-use super::files::{self, FileOrigin, Problems, SearchOptions, WorkFile};
+use super::files::{self, Problems, SearchOptions, WorkFile};
 use super::gpus::Gpus;
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
@@ -92,7 +92,7 @@ impl Outcome {
         self.total.add(verified);
         verified.unread.iter().for_each(|unread| self.unread.add(unread.what.name(), 1));
         verified.more_unread.iter().for_each(|(name, more)| self.unread.add(name, *more));
-        self.kpack.add(verified, file.origin != FileOrigin::Named);
+        self.kpack.add(verified, !file.is_named());
     }
 
     /// The faults that only several files show together, once: after the last file. The expected GPUs that nothing
@@ -206,9 +206,9 @@ fn verdict(total: &VerifyTotal) -> String {
 fn write_file((file, verified): &CheckedFile, out: &mut dyn Write) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
-    let is_told = |unread: &&NotRead| file.origin == FileOrigin::Named || unread.what.is_device_code();
+    let is_told = |unread: &&NotRead| file.is_named() || unread.what.is_device_code();
     let unread: Vec<&NotRead> = verified.unread.iter().filter(is_told).collect();
-    if file.origin != FileOrigin::Named && total.is_none() && unread.is_empty() && total.kpack_references == 0 {
+    if !file.is_named() && total.is_none() && unread.is_empty() && total.kpack_references == 0 {
         return Ok(());
     }
     let name = file.path.to_string_lossy();

@@ -18,7 +18,7 @@ use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::{ComparedFile, DiffReport, KernelChange};
 use serde::{Serialize, Serializer};
 
-use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
+use super::files::{self, FollowOption, SearchOptions, WorkFile};
 use super::kernels::report::mangled;
 use super::patterns::{self, ExactOption};
 use super::picture::{changes, ensure_apart};
@@ -29,7 +29,7 @@ use super::print::text::TableOptions;
 use super::subcommand::Options;
 use fail::DiffCondition;
 use kernel::KernelRows;
-use sets::FilePair;
+use sets::{FilePair, FileSets};
 use total::DiffTotal;
 
 /// Compare the GPU code objects of two files, directories or wheels
@@ -122,16 +122,13 @@ impl Options for DiffOptions {
         let Self { old, new, .. } = self;
         let is_json = self.json;
         let top = self.top.unwrap_or(if is_json { usize::MAX } else { TOP });
-        let sets = sets::files(&self.search, [old, new])?;
-        let inputs = sets.iter().flatten().filter_map(|file| file.as_ref().ok().map(|file| file.path.as_path()));
-        ensure_apart(("--svg", self.svg.as_deref()), inputs.chain([old.as_path(), new.as_path()]))?;
+        let FileSets { paths, pairs, problems } = FileSets::new(&self.search, [old, new])?;
+        ensure_apart(("--svg", self.svg.as_deref()), paths.iter().chain([old, new]))?;
         let mut job = Diff::default();
         job.selection = self.comparison.selection(&self.target);
-        let paths = sets.each_ref().map(|set| files::paths(set)).concat();
         job.scan = self.search.scan(self.kpack.follow(&paths));
         job.trust_hashes = self.trust_hashes;
-        let problems = Problems::default();
-        let pairs = sets::pairs([old.as_path(), new.as_path()], sets, &mut problems.borrow_mut());
+        let problems = RefCell::new(problems);
         let is_tree = old.is_dir();
         let compare = |pair| Compared::new(&job, pair, top);
         let (total, mut found) = (RefCell::new(DiffTotal::default()), Matches::default());

@@ -1,5 +1,6 @@
 //! The table of `inspect --matrix`: in how many bundles of each library each GPU is served.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use offload_bundle::display::printable;
@@ -26,17 +27,17 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
     };
     let more = all.split_off(all.len().min(GPUS_MAX)).len();
     let (gpus, served): (Vec<Device>, Vec<Served>) = all.into_iter().unzip();
-    let mut left_out = NotInTable::default();
+    let mut left_out = LeftOut::default();
     let mut rows: Vec<(String, Vec<Served>)> = Vec::new();
     for library in libraries.iter() {
         match library.served(&gpus).filter(|_| !gpus.is_empty()) {
             Some(served) => rows.push((printable(&library.name), served)),
-            None => left_out.add(library, gpus.is_empty()),
+            None => left_out.entry(reason(library, gpus.is_empty())).or_default().push(printable(&library.name)),
         }
     }
     if gpus.is_empty() {
         text.line("no bundles with code for GPUs")?;
-        return left_out.write(text);
+        return write_left_out(&left_out, text);
     }
     if rows.len() > 1 {
         rows.push(("all".to_owned(), served));
@@ -56,51 +57,33 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
     if more > 0 {
         text.line(&format!("GPUs not shown: {more}"))?;
     }
-    left_out.write(text)?;
+    write_left_out(&left_out, text)?;
     text.line(
         "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor",
     )
 }
 
-/// The libraries that are not in the table, by the reason.
-#[derive(Default)]
-struct NotInTable {
-    unbundled: Vec<String>,
-    apart: Vec<String>,
-    lost: Vec<String>,
-    for_none: Vec<String>,
-    large: Vec<String>,
+/// The libraries that are not in the table, by the reason, which has a number for its place.
+type LeftOut = BTreeMap<(u8, &'static str), Vec<String>>;
+
+fn reason(library: &Library, is_without_gpus: bool) -> (u8, &'static str) {
+    match library.has_bundles() {
+        false if !library.is_apart => (0, "code without a bundle"),
+        false => (1, "code in kpack archives that were not searched"),
+        true if is_without_gpus && library.is_lost => (2, "kpack archives not found"),
+        true if is_without_gpus => (3, "no code for GPUs"),
+        true => (4, "too many GPUs and bundles to compare"),
+    }
 }
 
-impl NotInTable {
-    fn add(&mut self, library: &Library, is_without_gpus: bool) {
-        let names = match library.has_bundles() {
-            true if is_without_gpus && library.is_lost => &mut self.lost,
-            true if is_without_gpus => &mut self.for_none,
-            true => &mut self.large,
-            false if library.is_apart => &mut self.apart,
-            false => &mut self.unbundled,
-        };
-        names.push(printable(&library.name));
+fn write_left_out(left_out: &LeftOut, text: &mut Text<'_>) -> io::Result<()> {
+    for ((_, why), names) in left_out {
+        let (listed, more) = first(names, LEFT_OUT_MAX);
+        let more = (more > 0).then(|| format!("{more} more"));
+        let listed: Vec<&str> = listed.iter().map(String::as_str).chain(more.as_deref()).collect();
+        text.line(&format!("not in the table ({why}): {}", listed.join(", ")))?;
     }
-
-    fn write(&self, text: &mut Text<'_>) -> io::Result<()> {
-        for (why, names) in [
-            ("code without a bundle", &self.unbundled),
-            ("code in kpack archives that were not searched", &self.apart),
-            ("kpack archives not found", &self.lost),
-            ("no code for GPUs", &self.for_none),
-            ("too many GPUs and bundles to compare", &self.large),
-        ] {
-            let (listed, more) = first(names, LEFT_OUT_MAX);
-            let more = (more > 0).then(|| format!("{more} more"));
-            let listed: Vec<&str> = listed.iter().map(String::as_str).chain(more.as_deref()).collect();
-            if !listed.is_empty() {
-                text.line(&format!("not in the table ({why}): {}", listed.join(", ")))?;
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 fn cell(served: Option<&Served>) -> Cell {

@@ -16,7 +16,7 @@ use offload_bundle::job::{Inspect, Inspected};
 use offload_bundle::runtime::{Device, Served};
 use offload_bundle::serialized::InspectReport;
 
-use super::files::{self, FileOrigin, FollowOption, Problems, SearchOptions, WorkFile};
+use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::picture::{Libraries, ensure_apart, picture};
 use super::print::console::Console;
 use super::print::json::{self, Each};
@@ -65,20 +65,14 @@ pub(super) struct InspectOptions {
     table: TableOptions,
 }
 
-/// What was found in a file.
-#[derive(Debug)]
-struct FileReport {
-    origin: FileOrigin,
-    inspected: Inspected,
-}
+/// A file, and what was found in it.
+type InspectedFile = (WorkFile, Inspected);
 
-impl FileReport {
-    /// The number of its findings.
-    fn weight(&self) -> usize {
-        let Inspected { bundles, unread, references, problems, .. } = &self.inspected;
-        let code_objects: usize = bundles.iter().map(|bundle| bundle.code_objects.len() + 1).sum();
-        code_objects + unread.len() + references.len() + problems.len() + 1
-    }
+/// The number of findings in a file.
+fn weight((_, inspected): &InspectedFile) -> usize {
+    let Inspected { bundles, unread, references, problems, .. } = inspected;
+    let code_objects: usize = bundles.iter().map(|bundle| bundle.code_objects.len() + 1).sum();
+    code_objects + unread.len() + references.len() + problems.len() + 1
 }
 
 /// Orders GPUs by what a reader needs to know: single ones first, of these the ones that most bundles do not serve.
@@ -98,15 +92,16 @@ impl Options for InspectOptions {
         let in_turn = files::has_pipes(&files);
         let inspect = |file: Result<WorkFile>| {
             let file = file?;
-            Ok(FileReport { inspected: job.run(&file.open(job.scan.limits)?)?, origin: file.origin })
+            let inspected = job.run(&file.open(job.scan.limits)?)?;
+            Ok((file, inspected))
         };
-        let note = |report: &mut FileReport, problems: &mut Vec<Problem>| {
-            problems.extend(report.inspected.problems.iter().map(Problem::from));
+        let note = |(_, inspected): &mut InspectedFile, problems: &mut Vec<Problem>| {
+            problems.extend(inspected.problems.iter().map(Problem::from));
             if self.svg.is_some() || self.matrix {
-                libraries.add(&report.inspected);
+                libraries.add(inspected);
             }
         };
-        let written = files::report(files, in_turn, inspect, FileReport::weight, note, &problems, |reports, out| {
+        let written = files::report(files, in_turn, inspect, weight, note, &problems, |reports, out| {
             self.print(reports, &problems, out)
         });
         libraries.finish();
@@ -126,12 +121,12 @@ impl InspectOptions {
     /// Prints the report of each file as soon as it is available.
     fn print(
         &self,
-        mut reports: impl Iterator<Item = FileReport>,
+        mut reports: impl Iterator<Item = InspectedFile>,
         problems: &Problems,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         if self.json {
-            let files = Each::new(reports.map(|report| report.inspected));
+            let files = Each::new(reports.map(|(_, inspected)| inspected));
             return json::write(InspectReport { files }, problems, out);
         }
         if self.matrix {
@@ -146,7 +141,7 @@ impl InspectOptions {
             _ => TableRows::Grouped,
         };
         let mut tables = InspectTables::new(rows, Text { style: self.table.style(), out });
-        reports.try_for_each(|report| tables.file(&report))?;
+        reports.try_for_each(|(file, inspected)| tables.file(&inspected, file.is_named()))?;
         Ok(tables.end()?)
     }
 }

@@ -11,8 +11,7 @@ use offload_bundle::runtime::Coverage;
 use offload_bundle::scan::{Format, Origin as Base, Sizes, Step};
 
 use super::lines::{LABEL_MAX, Line, Scale, TableRows, Targets, gpu_table, lines, table, tell_served};
-use super::{FileReport, sort_by_need};
-use crate::cli::files::FileOrigin;
+use super::sort_by_need;
 use crate::cli::gpus::generation;
 use crate::cli::print::text::Text;
 use crate::cli::print::units::{Kinds, bytes, count, first, sum};
@@ -32,12 +31,12 @@ impl<'o> InspectTables<'o> {
     }
 
     /// Writes what is said of a file, which may be nothing.
-    pub(super) fn file(&mut self, file: &FileReport) -> io::Result<()> {
+    pub(super) fn file(&mut self, file: &Inspected, is_named: bool) -> io::Result<()> {
         self.totals.add(file);
-        let is_told = !file.inspected.bundles.is_empty()
-            || file.origin == FileOrigin::Named
-            || file.inspected.unread.iter().any(|row| row.what.is_device_code())
-            || !file.inspected.references.is_empty();
+        let is_told = is_named
+            || !file.bundles.is_empty()
+            || file.unread.iter().any(|row| row.what.is_device_code())
+            || !file.references.is_empty();
         if self.rows.is_summary() || !is_told {
             return Ok(());
         }
@@ -65,27 +64,26 @@ impl<'o> InspectTables<'o> {
         }
     }
 
-    fn told(&mut self, file: &FileReport) -> io::Result<()> {
+    fn told(&mut self, file: &Inspected) -> io::Result<()> {
         let Self { rows, text, .. } = self;
-        let inspected = &file.inspected;
-        let name = printable(&inspected.path.to_string_lossy());
+        let name = printable(&file.path.to_string_lossy());
         if let Some(what) = without_table(file) {
             text.heading(&name, &format!(": {what}"))?;
-            references_text(inspected, text)?;
-            return unread_text(inspected, text);
+            references_text(file, text)?;
+            return unread_text(file, text);
         }
-        let groups = groups(&inspected.bundles).map(|group| {
-            let coverage = group.first().and_then(|first| inspected.coverage_in(first.info.container()));
+        let groups = groups(&file.bundles).map(|group| {
+            let coverage = group.first().and_then(|first| file.coverage_in(first.info.container()));
             let mut lines = lines(group, *rows);
             tell_served(&mut lines, coverage.filter(|_| !rows.is_each()));
             (group, lines)
         });
         let groups: Vec<(&[InspectedBundle], Vec<Line>)> = groups.collect();
         let scale = Scale::of(groups.iter().flat_map(|(_, lines)| lines));
-        let sizes = sum(inspected.bundles.iter().map(InspectedBundle::sizes));
-        let inflated = inspected.bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
+        let sizes = sum(file.bundles.iter().map(InspectedBundle::sizes));
+        let inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
         let inflated = if inflated { ", members inflated" } else { "" };
-        text.heading(&name, &format!(": {}, code objects {}{inflated}", bytes(inspected.size), text_of(&sizes)))?;
+        text.heading(&name, &format!(": {}, code objects {}{inflated}", bytes(file.size), text_of(&sizes)))?;
         if is_summed_first(*rows, groups.len()) {
             // The totals so far are those of the first file.
             let mut own = Totals::default();
@@ -99,18 +97,18 @@ impl<'o> InspectTables<'o> {
             text.subheading(&heading(bundles))?;
             table(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), text)?;
         }
-        references_text(inspected, text)?;
-        unread_text(inspected, text)?;
+        references_text(file, text)?;
+        unread_text(file, text)?;
         if groups.len() == 1 {
-            incomplete_text(&inspected.coverage(), text)?;
+            incomplete_text(&file.coverage(), text)?;
         }
         text.empty_line()
     }
 }
 
 /// The reason why a file has no table.
-fn without_table(file: &FileReport) -> Option<&'static str> {
-    let Inspected { bundles, problems, unread, references, .. } = &file.inspected;
+fn without_table(file: &Inspected) -> Option<&'static str> {
+    let Inspected { bundles, problems, unread, references, .. } = file;
     match (bundles.is_empty(), problems.is_empty(), unread.is_empty()) {
         (false, ..) => None,
         _ if !references.is_empty() => Some("device code in kpack archives"),
@@ -280,9 +278,9 @@ pub(super) struct Totals {
 const GPUS_MAX: usize = 10_000;
 
 impl Totals {
-    fn add(&mut self, file: &FileReport) {
+    fn add(&mut self, file: &Inspected) {
         self.files += 1;
-        let FileReport { inspected: Inspected { bundles, unread, references, problems, .. }, .. } = file;
+        let Inspected { bundles, unread, references, problems, .. } = file;
         match (bundles.is_empty(), problems.is_empty()) {
             (false, _) => self.files_with_bundles += 1,
             (true, false) => self.files_broken += 1,
@@ -294,7 +292,7 @@ impl Totals {
         self.files_with_unread += usize::from(!unread.is_empty());
         unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
         self.groups += groups(bundles).count();
-        self.coverage.merge(&file.inspected.coverage());
+        self.coverage.merge(&file.coverage());
         let mut targets = Targets::default();
         for bundle in bundles {
             self.sizes += bundle.sizes();

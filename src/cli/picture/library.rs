@@ -44,7 +44,8 @@ pub(in crate::cli) struct Libraries {
     /// The others, and their number.
     rest: Library,
     others: usize,
-    coverage: Coverage,
+    /// The bundles of all libraries.
+    pub(super) coverage: Coverage,
 }
 
 impl Libraries {
@@ -150,16 +151,6 @@ impl Libraries {
             count(self.largest.len() + self.others, "library", "libraries")
         );
         [format!("{} of code objects", bytes(self.stored())), facts]
-    }
-
-    /// The bundles of all libraries.
-    pub(super) fn coverage(&self) -> &Coverage {
-        &self.coverage
-    }
-
-    /// Whether there is something to compare.
-    pub(in crate::cli) fn has_several_bundles(&self) -> bool {
-        self.coverage.bundles() > 1
     }
 
     /// The GPUs that bundles have code for, by generation. None if there are too many bundles to

@@ -28,7 +28,8 @@ const GAP: (&str, &str) = ("#d1242f", "#fff");
 pub(in crate::cli) struct Matrix<'p> {
     gpus: Vec<(Device, Served)>,
     columns: Vec<(&'p Library, Vec<Served>)>,
-    facts: String,
+    /// A sentence of what it shows.
+    pub(in crate::cli) facts: String,
 }
 
 impl<'p> Matrix<'p> {
@@ -48,7 +49,7 @@ impl<'p> Matrix<'p> {
         let more = columns.split_off(columns.len().min(LIBRARIES_MAX)).len();
         let mut facts = format!(
             "{}; {} served by all of them",
-            count(libraries.coverage().bundles(), "bundle", "bundles"),
+            count(libraries.coverage.bundles(), "bundle", "bundles"),
             count(complete, "GPU is", "GPUs are")
         );
         if more > 0 {
@@ -61,11 +62,6 @@ impl<'p> Matrix<'p> {
     }
 
     pub(in crate::cli) const TITLE: &'static str = "Bundles that serve each GPU";
-
-    /// A sentence of what it shows.
-    pub(in crate::cli) fn facts(&self) -> &str {
-        &self.facts
-    }
 
     /// The numbers of each GPU: in all libraries, then in each.
     fn rows(&self) -> impl Iterator<Item = (&Device, Vec<Served>)> {

@@ -25,9 +25,9 @@ pub(super) fn picture(mut libraries: Libraries) -> String {
     let (mut canvas, [title, facts]) = (Canvas::of_file(), libraries.summary());
     canvas.heading(&title, &facts);
     canvas.treemap(&libraries, 480);
-    if let Some(matrix) = Matrix::new(&libraries).filter(|_| libraries.has_several_bundles()) {
+    if let Some(matrix) = Matrix::new(&libraries).filter(|_| libraries.coverage.bundles() > 1) {
         canvas.skip(16);
-        canvas.heading(Matrix::TITLE, matrix.facts());
+        canvas.heading(Matrix::TITLE, &matrix.facts);
         matrix.draw(&mut canvas);
     }
     canvas.file()

@@ -62,8 +62,9 @@ pub(crate) struct Console {
     /// Whether standard error is a terminal.
     terminal: bool,
     color: bool,
-    verbose: bool,
-    format: MessageFormat,
+    /// Whether compression statistics are printed.
+    pub(crate) verbose: bool,
+    pub(crate) format: MessageFormat,
 }
 
 impl Console {
@@ -80,16 +81,6 @@ impl Console {
     /// Sets whether messages are coloured; `None` colours them on a terminal.
     pub(crate) fn set_color(&mut self, color: Option<bool>) {
         self.color = color.unwrap_or(self.terminal);
-    }
-
-    /// Sets whether compression statistics are printed.
-    pub(crate) fn set_verbose(&mut self, verbose: bool) {
-        self.verbose = verbose;
-    }
-
-    /// Sets the form of messages.
-    pub(crate) fn set_format(&mut self, format: MessageFormat) {
-        self.format = format;
     }
 
     pub(crate) fn error(&self, text: &str) {

@@ -30,6 +30,11 @@ pub(super) fn line(value: &impl Serialize) -> String {
     String::from_utf8_lossy(&line).into_owned()
 }
 
+/// Adds a character of a string as JSON escapes it.
+pub(in crate::cli) fn push_escaped(out: &mut String, c: char) {
+    c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+}
+
 /// A value that is computed when it is serialized.
 pub(in crate::cli) struct Late<F>(pub(in crate::cli) F);
 
@@ -69,7 +74,7 @@ impl Write for Escaping<'_> {
             if c == '\n' || is_shown(c) {
                 escaped.push(c);
             } else {
-                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")));
+                push_escaped(&mut escaped, c);
             }
         }
         self.0.write_all(escaped.as_bytes())?;

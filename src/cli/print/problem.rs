@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 /// What could not be done, in words. In a report it is these words alone.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Problem {
-    pub(super) text: String,
+    pub(in crate::cli) text: String,
     pub(super) facts: Option<Facts>,
 }
 
@@ -18,13 +18,6 @@ pub(super) struct Facts {
     path: Option<String>,
     place: Option<String>,
     offset: Option<u64>,
-}
-
-impl Problem {
-    /// The words.
-    pub(in crate::cli) fn text(&self) -> &str {
-        &self.text
-    }
 }
 
 impl From<&Error> for Problem {

@@ -13,8 +13,9 @@ use offload_bundle::Result;
 use offload_bundle::io::write_file;
 use offload_bundle::job::{Diff, Inspected, ListKernels};
 
+use super::diff::Compared;
+use super::diff::sets::FileSets;
 use super::diff::total::DiffTotal;
-use super::diff::{Compared, sets};
 use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
 use super::kernels::json::with_uris;
 use super::kernels::report::{FileKernels, WantedKernels};
@@ -67,7 +68,7 @@ impl Options for ReportOptions {
         };
         self.read(shown, &mut page, &problems)?;
         let (mut problems, mut known) = (problems.into_inner(), HashSet::new());
-        problems.retain(|problem| known.insert(problem.text().to_owned()));
+        problems.retain(|problem| known.insert(problem.text.clone()));
         let status = console.problems(&problems);
         if page.files == 0 && !problems.is_empty() {
             return Ok(status);
@@ -111,19 +112,18 @@ impl ReportOptions {
 
     /// Compares two files or directories.
     fn compare(&self, paths: [&PathBuf; 2], problems: &Problems) -> anyhow::Result<Changes> {
-        let sets = sets::files(&self.search, paths)?;
-        let files = sets.each_ref().map(|set| files::paths(set)).concat();
-        ensure_apart(("-o", Some(&self.output)), files.iter())?;
+        let sets = FileSets::new(&self.search, paths)?;
+        ensure_apart(("-o", Some(&self.output)), sets.paths.iter())?;
+        problems.borrow_mut().extend(sets.problems);
         let mut job = Diff::default();
-        job.scan = self.search.scan(self.kpack.follow(&files));
-        let pairs = sets::pairs(paths.map(PathBuf::as_path), sets, &mut problems.borrow_mut());
+        job.scan = self.search.scan(self.kpack.follow(&sets.paths));
         let (mut total, mut kernels) = (DiffTotal::default(), Columns::default());
         let compare = |pair| Compared::new(&job, pair, usize::MAX);
         let note = |compared: &mut Compared, problems: &mut Vec<Problem>| {
             problems.extend(compared.diff.problems.drain(..).map(Problem::from));
             total.add(compared);
         };
-        files::report(pairs, false, compare, Compared::weight, note, problems, |compared, _| {
+        files::report(sets.pairs, false, compare, Compared::weight, note, problems, |compared, _| {
             for pair in compared {
                 pair.kernels().try_for_each(|row| kernels.add(&row, is_shown))?;
             }

@@ -98,7 +98,7 @@ fn execute(program: &Program<'_>, settings: &Settings, console: &mut Console) ->
         return Ok(help::print_short(TOOL, program));
     }
     let environment = EnvironmentSettings::read(|name| std::env::var_os(name), &mut |text| console.line(text));
-    console.set_verbose(settings.parsed("verbose", boolean).unwrap_or(environment.verbose));
+    console.verbose = settings.parsed("verbose", boolean).unwrap_or(environment.verbose);
     let print_commands = settings.flag("###");
     let job = job::plan(settings, &environment, console)?;
     let mut observer = |event: Event<'_>| console.event(event);
