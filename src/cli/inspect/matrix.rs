@@ -48,8 +48,9 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
     for gpus in gpus.chunks(in_a_table) {
         let mut columns = vec![Column::name("LIBRARY", |(library, _): &(String, Vec<Served>)| library.clone())];
         columns.extend(gpus.iter().map(|(index, gpu)| Column {
+            title: gpu.name().to_owned().into(),
             fit: Fit::Stays,
-            ..Column::number(gpu.name().to_owned(), |(_, served): &(String, Vec<Served>)| cell(served.get(*index)))
+            ..Column::number("", |(_, served): &(String, Vec<Served>)| cell(served.get(*index)))
         }));
         text.table(Table { indent: 0, columns }, || rows.iter())?;
         text.empty_line()?;

@@ -76,29 +76,13 @@ impl Libraries {
     /// Sorts the libraries once all are known, and gives those of the same name the directories that tell them apart.
     pub(in crate::cli) fn finish(&mut self) {
         self.keep(LIBRARIES_MAX);
-        let name = |library: &Library, start: usize| {
-            let path = library.path.get(start..).unwrap_or_default();
-            library.member.as_ref().map_or(path.to_owned(), |member| format!("{path}({member})"))
-        };
+        let member = |library: &Library| library.member.as_ref().map_or(String::new(), |member| format!("({member})"));
         let place = |library: &Library| match &library.member {
             Some(member) => format!("{}/{member}", library.path),
             None => library.path.clone(),
         };
-        for alike in alike(&self.largest, |library| &library.name) {
-            let start = common_directory(alike.iter().filter_map(|index| Some(&*self.largest.get(*index)?.path)));
-            for index in alike {
-                self.largest.get_mut(index).into_iter().for_each(|library| library.name = name(library, start));
-            }
-        }
-        for alike in alike(&self.largest, |library| &library.short) {
-            let places = alike.into_iter().filter_map(|index| Some((index, place(self.largest.get(index)?))));
-            let places: Vec<(usize, String)> = places.collect();
-            let start = common_directory(places.iter().map(|(_, place)| place.as_str()));
-            for (index, place) in &places {
-                let library = self.largest.get_mut(*index).zip(place.get(start..));
-                library.into_iter().for_each(|(library, rest)| library.short = rest.to_owned());
-            }
-        }
+        tell_apart(&mut self.largest, |library| &mut library.name, |library| (library.path.clone(), member(library)));
+        tell_apart(&mut self.largest, |library| &mut library.short, |library| (place(library), String::new()));
     }
 
     /// Keeps as many libraries by themselves as a picture shows.
@@ -217,13 +201,24 @@ struct Parts<'f> {
     is_lost: bool,
 }
 
-/// The indices of libraries with the same name.
-fn alike<'l>(libraries: &'l [Library], name: impl Fn(&'l Library) -> &'l str) -> Vec<Vec<usize>> {
-    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (index, library) in libraries.iter().enumerate() {
-        by_name.entry(name(library)).or_default().push(index);
+/// Replaces the texts of libraries that have the same by their places, without the directories that these have in
+/// common, and by what follows the place.
+fn tell_apart(
+    libraries: &mut [Library],
+    text: fn(&mut Library) -> &mut String,
+    place: impl Fn(&Library) -> (String, String),
+) {
+    let mut by_text: HashMap<String, Vec<&mut Library>> = HashMap::new();
+    for library in libraries {
+        by_text.entry(text(library).clone()).or_default().push(library);
     }
-    by_name.into_values().filter(|alike| alike.len() > 1).collect()
+    for alike in by_text.into_values().filter(|alike| alike.len() > 1) {
+        let places: Vec<(String, String)> = alike.iter().map(|library| place(library)).collect();
+        let start = common_directory(places.iter().map(|(place, _)| place.as_str()));
+        for (library, (place, rest)) in alike.into_iter().zip(places) {
+            *text(library) = place.get(start..).unwrap_or_default().to_owned() + &rest;
+        }
+    }
 }
 
 /// The sizes in a library, each with its section and GPU.

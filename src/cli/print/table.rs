@@ -86,32 +86,20 @@ pub(in crate::cli) struct Column<'c, R> {
 }
 
 impl<'c, R> Column<'c, R> {
-    fn new<C: Into<Cell>>(
-        title: impl Into<Cow<'static, str>>,
-        is_left_aligned: bool,
-        fit: Fit,
-        cell: impl Fn(&R) -> C + 'c,
-    ) -> Self {
-        let cell = Box::new(move |row: &R| cell(row).into());
-        Self { title: title.into(), is_left_aligned, fit, width: 0, gap: 2, is_zero: true, cell }
-    }
-
     /// A column of words, which stays.
     pub(in crate::cli) fn label<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
-        Self::new(title, true, Fit::Stays, cell)
+        let cell = Box::new(move |row: &R| cell(row).into());
+        Self { title: title.into(), is_left_aligned: true, fit: Fit::Stays, width: 0, gap: 2, is_zero: true, cell }
     }
 
     /// A column of names, which are shortened.
     pub(in crate::cli) fn name<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
-        Self::new(title, true, Fit::Shortened(NAME_MIN), cell)
+        Self { fit: Fit::Shortened(NAME_MIN), ..Self::label(title, cell) }
     }
 
     /// A column of numbers, which may be left out.
-    pub(in crate::cli) fn number<C: Into<Cell>>(
-        title: impl Into<Cow<'static, str>>,
-        cell: impl Fn(&R) -> C + 'c,
-    ) -> Self {
-        Self::new(title, false, Fit::LeftOut(0), cell)
+    pub(in crate::cli) fn number<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
+        Self { is_left_aligned: false, fit: Fit::LeftOut(0), ..Self::label(title, cell) }
     }
 
     /// The width up to which the column is not shortened.
