@@ -13,7 +13,7 @@ use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::ExtractReport;
 use offload_bundle::{Error, Event};
 
-use super::files::{self, FollowOption, SearchOptions, WorkFile};
+use super::files::{FollowOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::json;
@@ -31,9 +31,7 @@ pub(super) struct ExtractOptions {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    search: SearchOptions,
-    #[command(flatten)]
-    kpack: FollowOption,
+    search: FollowOptions,
     /// Output directory, created if necessary; - writes a single code object to standard output.
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     output: PathBuf,
@@ -110,8 +108,7 @@ impl Options for ExtractOptions {
             };
         }
         selection.kinds.clone_from(&self.kind);
-        let files = self.search.files(&self.files);
-        let scan = self.search.scan(self.kpack.follow(&files::paths(&files)));
+        let (files, _, scan) = self.search.files(&self.files);
         let inputs = sources(files, &mut problems);
         if inputs.is_empty() && !problems.is_empty() {
             return Ok(console.problems(&problems));

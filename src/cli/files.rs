@@ -121,9 +121,11 @@ impl SearchOptions {
     }
 }
 
-/// The option not to search the kpack archives that split libraries refer to.
+/// The same, for a search that follows split libraries to their kpack archives unless it is told not to.
 #[derive(Clone, Debug, Args)]
-pub(super) struct FollowOption {
+pub(super) struct FollowOptions {
+    #[command(flatten)]
+    pub(super) search: SearchOptions,
     /// Do not follow split ROCm libraries to their kpack archives.
     #[arg(
         long,
@@ -135,15 +137,21 @@ pub(super) struct FollowOption {
     no_follow: bool,
 }
 
-impl FollowOption {
-    /// How the kpack archives of libraries among files with these paths are searched; none if they are not.
-    pub(super) fn follow(&self, paths: &[PathBuf]) -> Option<Arc<Follow>> {
-        if Follow::is_disabled() || self.no_follow {
-            return None;
-        }
+impl FollowOptions {
+    /// The files as in [`SearchOptions::files`], their paths, and the search in them.
+    pub(super) fn files(&self, named: &[PathBuf]) -> (Vec<Result<WorkFile, Error>>, Vec<PathBuf>, Scan) {
+        let files = self.search.files(named);
+        let paths = paths(&files);
+        let scan = self.scan(&paths);
+        (files, paths, scan)
+    }
+
+    /// The search in files with these paths.
+    pub(super) fn scan(&self, paths: &[PathBuf]) -> Scan {
         let mut follow = Follow::from_environment();
         follow.own = paths.to_vec();
-        Some(Arc::new(follow))
+        let is_followed = !Follow::is_disabled() && !self.no_follow;
+        self.search.scan(is_followed.then(|| Arc::new(follow)))
     }
 }
 

@@ -18,7 +18,7 @@ use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::{ComparedFile, DiffReport, KernelChange};
 use serde::{Serialize, Serializer};
 
-use super::files::{self, FollowOption, SearchOptions, WorkFile};
+use super::files::{self, FollowOptions, WorkFile};
 use super::kernels::report::mangled;
 use super::patterns::{self, ExactOption};
 use super::picture::{changes, ensure_apart};
@@ -40,9 +40,7 @@ pub(super) struct DiffOptions {
     /// File, or directory of files, to compare.
     new: PathBuf,
     #[command(flatten)]
-    search: SearchOptions,
-    #[command(flatten)]
-    kpack: FollowOption,
+    search: FollowOptions,
     #[arg(
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = patterns::TARGETS,
         long_help = patterns::targets("code objects", "compared"),
@@ -122,11 +120,11 @@ impl Options for DiffOptions {
         let Self { old, new, .. } = self;
         let is_json = self.json;
         let top = self.top.unwrap_or(if is_json { usize::MAX } else { TOP });
-        let FileSets { paths, pairs, problems } = FileSets::new(&self.search, [old, new])?;
+        let FileSets { paths, pairs, problems } = FileSets::new(&self.search.search, [old, new])?;
         ensure_apart(("--svg", self.svg.as_deref()), paths.iter().chain([old, new]))?;
         let mut job = Diff::default();
         job.selection = self.comparison.selection(&self.target);
-        job.scan = self.search.scan(self.kpack.follow(&paths));
+        job.scan = self.search.scan(&paths);
         job.trust_hashes = self.trust_hashes;
         let problems = RefCell::new(problems);
         let is_tree = old.is_dir();

@@ -18,7 +18,7 @@ type Files = Vec<Result<WorkFile, Error>>;
 
 /// Two files that are compared; only one of them, if the other directory has no counterpart.
 #[derive(Debug)]
-pub(in crate::cli) struct FilePair {
+pub(crate) struct FilePair {
     /// The path below the directories, or that of the file; in the new one unless it is only in the old one.
     pub(super) path: PathBuf,
     pub(super) old: Option<WorkFile>,
@@ -33,17 +33,17 @@ impl FilePair {
 }
 
 /// The files of two paths, which are two files or two directories.
-pub(in crate::cli) struct FileSets {
+pub(crate) struct FileSets {
     /// The paths of all files.
-    pub(in crate::cli) paths: Vec<PathBuf>,
+    pub(crate) paths: Vec<PathBuf>,
     /// The files in pairs, in the order of their names.
-    pub(in crate::cli) pairs: Vec<FilePair>,
+    pub(crate) pairs: Vec<FilePair>,
     /// What could not be listed.
-    pub(in crate::cli) problems: Vec<Problem>,
+    pub(crate) problems: Vec<Problem>,
 }
 
 impl FileSets {
-    pub(in crate::cli) fn new(search: &SearchOptions, [old, new]: [&PathBuf; 2]) -> anyhow::Result<Self> {
+    pub(crate) fn new(search: &SearchOptions, [old, new]: [&PathBuf; 2]) -> anyhow::Result<Self> {
         if old.as_os_str() == "-" && new.as_os_str() == "-" {
             bail!("'-' and '-': the standard input can be only one of the two");
         }

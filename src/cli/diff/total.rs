@@ -13,11 +13,11 @@ use super::kernel::{Spills, add_spills};
 
 /// The differences of all files.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct DiffTotal {
+pub(crate) struct DiffTotal {
     /// The number of pairs that were compared.
     pub(super) pairs: usize,
     /// The code objects of each GPU: their numbers and sizes.
-    pub(in crate::cli) gpus: BTreeMap<Arc<str>, GpuDiff>,
+    pub(crate) gpus: BTreeMap<Arc<str>, GpuDiff>,
     pub(super) equal: Equal,
     /// The kernels in code objects that differ.
     pub(super) kernels: Counts,
@@ -30,7 +30,7 @@ pub(in crate::cli) struct DiffTotal {
 }
 
 impl DiffTotal {
-    pub(in crate::cli) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
+    pub(crate) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
         self.pairs += 1;
         for (gpu, more) in &diff.gpus {
             *self.gpus.entry(Arc::clone(gpu)).or_default() += more;
@@ -60,7 +60,7 @@ impl DiffTotal {
     }
 
     /// Whether each GPU has code in one of the files only.
-    pub(in crate::cli) fn presences(&self) -> HashMap<&str, Presence> {
+    pub(crate) fn presences(&self) -> HashMap<&str, Presence> {
         let by_name = self.gpus.iter().map(|(name, gpu)| (&**name, Presence::by_name(gpu)));
         let mut presences: HashMap<&str, Presence> = by_name.collect();
         for (presence, other) in [(Presence::Lost, &self.coverage[1]), (Presence::Gained, &self.coverage[0])] {
@@ -75,7 +75,7 @@ impl DiffTotal {
     }
 
     /// The GPUs that only the old files have code for, and those that only the new ones have, as two sentences at most.
-    pub(in crate::cli) fn lost_and_gained(&self, presences: &HashMap<&str, Presence>) -> Vec<String> {
+    pub(crate) fn lost_and_gained(&self, presences: &HashMap<&str, Presence>) -> Vec<String> {
         let names = |presence| {
             let names = self.gpus.keys().map(|name| &**name).filter(|name| presences.get(name) == Some(&presence));
             names.collect::<Vec<_>>().join(", ")
@@ -88,7 +88,7 @@ impl DiffTotal {
     }
 
     /// All code objects.
-    pub(in crate::cli) fn all(&self) -> GpuDiff {
+    pub(crate) fn all(&self) -> GpuDiff {
         sum(self.gpus.values())
     }
 }
@@ -122,7 +122,7 @@ pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
 
 /// Whether a GPU has code in one of the files only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Presence {
+pub(crate) enum Presence {
     Lost,
     Gained,
     /// There is code of this name in one of them only, but all bundles of the other serve the GPU by other code.

@@ -16,7 +16,7 @@ use offload_bundle::job::{Inspect, Inspected};
 use offload_bundle::runtime::{Device, Served};
 use offload_bundle::serialized::InspectReport;
 
-use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
+use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::picture::{Libraries, ensure_apart, picture};
 use super::print::console::Console;
 use super::print::json::{self, Each};
@@ -34,9 +34,7 @@ pub(super) struct InspectOptions {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    search: SearchOptions,
-    #[command(flatten)]
-    kpack: FollowOption,
+    search: FollowOptions,
     /// Print a line for each code object, not one for each entry ID.
     #[arg(long)]
     each: bool,
@@ -82,13 +80,11 @@ fn sort_by_need(gpus: &mut [(Device, Served)]) {
 
 impl Options for InspectOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
-        let mut job = Inspect::default();
-        job.inflate = self.inflate;
-        let (problems, mut libraries) = (Problems::default(), Libraries::default());
-        let files = self.search.files(&self.files);
-        let paths = files::paths(&files);
+        let (files, paths, scan) = self.search.files(&self.files);
         ensure_apart(("--svg", self.svg.as_deref()), paths.iter())?;
-        job.scan = self.search.scan(self.kpack.follow(&paths));
+        let mut job = Inspect::default();
+        (job.scan, job.inflate) = (scan, self.inflate);
+        let (problems, mut libraries) = (Problems::default(), Libraries::default());
         let in_turn = files::has_pipes(&files);
         let inspect = |file: Result<WorkFile>| {
             let file = file?;

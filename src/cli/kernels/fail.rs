@@ -12,7 +12,7 @@ use crate::cli::print::units::count;
 
 /// A condition on which the command fails.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) enum KernelCondition {
+pub(crate) enum KernelCondition {
     /// A kernel spills registers.
     Spill,
     /// A kernel needs calls of the host.

@@ -14,7 +14,7 @@ use crate::cli::files::Problems;
 use crate::cli::print::json::{self, Each, Late};
 
 /// A kernel with the URI of its code object, or why that cannot be told.
-pub(in crate::cli) struct RowWithUri {
+pub(crate) struct RowWithUri {
     row: Row,
     uri: offload_bundle::Result<Option<Arc<str>>>,
 }
@@ -28,7 +28,7 @@ impl Serialize for RowWithUri {
 }
 
 /// Adds the URIs, each once for the kernels of a code object that follow each other.
-pub(in crate::cli) fn with_uris(rows: impl Iterator<Item = Row>) -> impl Iterator<Item = RowWithUri> {
+pub(crate) fn with_uris(rows: impl Iterator<Item = Row>) -> impl Iterator<Item = RowWithUri> {
     let mut last: Option<(Arc<CodeObject>, Option<Arc<str>>)> = None;
     rows.map(move |row| {
         let known = last.as_ref().filter(|(code_object, _)| Arc::ptr_eq(code_object, &row.code_object));

@@ -18,7 +18,7 @@ use offload_bundle::Result;
 use offload_bundle::job::ListKernels;
 use offload_bundle::scan::Pattern;
 
-use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
+use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::problem::Problem;
@@ -36,9 +36,7 @@ pub(super) struct KernelsOptions {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    search: SearchOptions,
-    #[command(flatten)]
-    kpack: FollowOption,
+    search: FollowOptions,
     #[arg(
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = patterns::TARGETS,
         long_help = patterns::targets("kernels", "listed"),
@@ -100,12 +98,11 @@ pub(super) struct KernelsOptions {
 
 impl Options for KernelsOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
-        let files = self.search.files(&self.files);
-        let (is_one_file, paths) = (files.len() == 1, files::paths(&files));
+        let (files, paths, scan) = self.search.files(&self.files);
+        let is_one_file = files.len() == 1;
         let mut job = ListKernels::default();
         job.selection = self.comparison.selection(&self.target);
-        job.scan = self.search.scan(self.kpack.follow(&paths));
-        job.arguments = self.arguments;
+        (job.scan, job.arguments) = (scan, self.arguments);
         let order = self.sort.map(|key| KernelOrder { key, most: self.top.unwrap_or(usize::MAX) });
         let (name, hostcall, fail_on) = (self.name(), self.hostcall, self.fail_on.as_slice());
         let list = |file: Result<WorkFile>| {

@@ -25,7 +25,7 @@ const NAMES_AT_A_TIME: usize = 256;
 
 /// A kernel of a code object.
 #[derive(Debug)]
-pub(in crate::cli) struct Row {
+pub(crate) struct Row {
     pub(super) code_object: Arc<CodeObject>,
     /// The target ID, or else the triple or the ID of the entry; safe to print on a terminal.
     pub(super) gpu: Arc<str>,
@@ -36,19 +36,19 @@ pub(in crate::cli) struct Row {
 
 /// The kernels of a file that are asked for.
 #[derive(Debug)]
-pub(in crate::cli) struct FileKernels {
-    pub(in crate::cli) rows: Vec<Row>,
-    pub(in crate::cli) sums: KernelSums,
-    pub(in crate::cli) problems: Vec<Error>,
+pub(crate) struct FileKernels {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) sums: KernelSums,
+    pub(crate) problems: Vec<Error>,
     /// The bytes of the code objects, if they are disassembled.
     pub(super) contents: Contents,
 }
 
 /// What is known of the kernels of one file or several, beside the kernels themselves.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct KernelSums {
+pub(crate) struct KernelSums {
     /// The code objects that have no kernels yet.
-    pub(in crate::cli) others: Kinds,
+    pub(crate) others: Kinds,
     pub(super) matches: Matches,
     pub(super) named: Named,
     pub(super) failing: Failing,
@@ -66,12 +66,12 @@ impl KernelSums {
 
 /// The kernels that a report is about.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct WantedKernels<'o> {
-    pub(in crate::cli) name: Option<&'o Name>,
+pub(crate) struct WantedKernels<'o> {
+    pub(crate) name: Option<&'o Name>,
     /// Whether only those that need calls of the host are listed.
-    pub(in crate::cli) hostcall: bool,
-    pub(in crate::cli) fail_on: &'o [KernelCondition],
-    pub(in crate::cli) order: Option<KernelOrder>,
+    pub(crate) hostcall: bool,
+    pub(crate) fail_on: &'o [KernelCondition],
+    pub(crate) order: Option<KernelOrder>,
 }
 
 /// Whether a filter by name selects a kernel, and if not, the first names that there are.
@@ -130,7 +130,7 @@ impl Named {
 
 /// A filter by name.
 #[derive(Clone, Debug)]
-pub(in crate::cli) enum Name {
+pub(crate) enum Name {
     /// A part of the name.
     Part(String),
     /// The whole name.
@@ -157,7 +157,7 @@ impl Name {
 
 /// The order of all kernels, and how many of them are listed.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct KernelOrder {
+pub(crate) struct KernelOrder {
     pub(super) key: SortKey,
     pub(super) most: usize,
 }
@@ -189,7 +189,7 @@ impl FileKernels {
     ///
     /// # Errors
     /// Those of the URI of a code object, whose kernel meets a condition.
-    pub(in crate::cli) fn new(list: KernelList, wanted: WantedKernels<'_>) -> offload_bundle::Result<Self> {
+    pub(crate) fn new(list: KernelList, wanted: WantedKernels<'_>) -> offload_bundle::Result<Self> {
         let WantedKernels { name, hostcall, fail_on, order } = wanted;
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
         let names = demangled_names(kernels.map(|kernel| &kernel.name), name);
@@ -219,7 +219,7 @@ fn gpu(code_object: &CodeObject, recorded: Option<String>) -> String {
 }
 
 /// The names of the kernels that `filter` selects, as they are shown. Each is demangled once.
-pub(in crate::cli) fn demangled_names<'n>(
+pub(crate) fn demangled_names<'n>(
     names: impl Iterator<Item = &'n Arc<[u8]>>,
     filter: Option<&Name>,
 ) -> HashMap<Arc<[u8]>, Arc<str>> {
@@ -249,7 +249,7 @@ fn shown(demangler: &Demangler, name: &[u8], filter: Option<&Name>) -> Option<Ar
 }
 
 /// A mangled name, safe to print on a terminal.
-pub(in crate::cli) fn mangled(name: &[u8]) -> String {
+pub(crate) fn mangled(name: &[u8]) -> String {
     match name.get(..SHOWN_MAX) {
         Some(start) if start.len() < name.len() => printable_name(start) + "...",
         _ => printable_name(name),

@@ -28,7 +28,7 @@ pub(super) enum Grouping {
 
 /// The column of a table of kernels that says where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Where {
+pub(crate) enum Where {
     /// None.
     Nowhere,
     /// The file and the members in it.
@@ -85,14 +85,14 @@ fn summary(rows: &[Row]) -> String {
 }
 
 /// A kernel of a table: as it was before, if two files are compared, and as it is.
-pub(in crate::cli) struct Listed<'r> {
-    pub(in crate::cli) gpu: &'r str,
-    pub(in crate::cli) code_object: &'r CodeObject,
-    pub(in crate::cli) name: &'r str,
+pub(crate) struct Listed<'r> {
+    pub(crate) gpu: &'r str,
+    pub(crate) code_object: &'r CodeObject,
+    pub(crate) name: &'r str,
     /// How it differs, if two files are compared.
-    pub(in crate::cli) change: Option<Change>,
-    pub(in crate::cli) old: Option<&'r Kernel>,
-    pub(in crate::cli) new: Option<&'r Kernel>,
+    pub(crate) change: Option<Change>,
+    pub(crate) old: Option<&'r Kernel>,
+    pub(crate) new: Option<&'r Kernel>,
 }
 
 impl<'r> Listed<'r> {
@@ -127,13 +127,13 @@ impl<'r> Listed<'r> {
 }
 
 /// A number, or the old and the new one.
-pub(in crate::cli) fn either<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -> String) -> String {
+pub(crate) fn either<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -> String) -> String {
     if old == new { text(new) } else { format!("{} -> {}", text(old), text(new)) }
 }
 
 /// Writes a table of kernels. Columns in which nothing differs from the old file, or without one in which nothing is
 /// recorded, are left out; the column `kept` stays however narrow the terminal is.
-pub(in crate::cli) fn table<'r, I: Iterator<Item = Listed<'r>>>(
+pub(crate) fn table<'r, I: Iterator<Item = Listed<'r>>>(
     rows: impl Fn() -> I,
     place_column: Where,
     kept: Option<SortKey>,

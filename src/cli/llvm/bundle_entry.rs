@@ -17,7 +17,7 @@ use crate::cli::print::console::Console;
 use crate::cli::program::Program;
 use crate::cli::values::{limits, size};
 
-pub(in crate::cli) const TOOL: &Tool = &Tool {
+pub(crate) const TOOL: &Tool = &Tool {
     names: &["extract-bundle-entry"],
     subcommand: Some("extract-bundle-entry"),
     rows: ROWS,

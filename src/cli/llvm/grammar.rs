@@ -14,7 +14,7 @@ use crate::cli::suggest::nearest;
 
 /// The result of parsing a command line.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Verdict {
+pub(crate) enum Verdict {
     /// A valid command line.
     Settings(Settings),
     /// An option that takes effect at once, and the complaints before it.
@@ -24,7 +24,7 @@ pub(in crate::cli) enum Verdict {
 }
 
 /// Parses the words after the program's name.
-pub(in crate::cli) fn read(tool: &Tool, program: &Program<'_>, words: &[OsString]) -> Verdict {
+pub(crate) fn read(tool: &Tool, program: &Program<'_>, words: &[OsString]) -> Verdict {
     let missing = tool.rows.iter().filter(|row| row.required).collect();
     let mut reader =
         Reader { tool, program, complaints: Vec::new(), settings: Settings::default(), missing, positionals: 0 };

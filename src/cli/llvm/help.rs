@@ -14,19 +14,19 @@ use crate::cli::program::Program;
 const SEPARATOR: &str = " - ";
 
 /// The output of `--version`.
-pub(in crate::cli) fn version(tool: &Tool) -> Vec<u8> {
+pub(crate) fn version(tool: &Tool) -> Vec<u8> {
     let Tool { version_of, release, version_details, .. } = tool;
     let own = env!("CARGO_PKG_VERSION");
     format!("{version_of} version {release} (offload-bundle {own})\n{version_details}").into_bytes()
 }
 
 /// Prints the help for a command line with nothing to do. Returns the exit status.
-pub(in crate::cli) fn print_short(tool: &Tool, program: &Program<'_>) -> ExitCode {
+pub(crate) fn print_short(tool: &Tool, program: &Program<'_>) -> ExitCode {
     print(&text(tool, program.name, HelpStyle::SHORT), b"", 0)
 }
 
 /// A help text for a program called `name`.
-pub(in crate::cli) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
+pub(crate) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
     let shown = |row: &&Row| match row.shown {
         Shown::Always => true,
         Shown::ByCategory => style.by_category || style.hidden,

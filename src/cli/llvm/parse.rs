@@ -12,7 +12,7 @@ use crate::cli::subcommand;
 
 /// The result of parsing a command line.
 #[derive(Debug)]
-pub(in crate::cli) enum Parsed {
+pub(crate) enum Parsed {
     /// Run the tool.
     Run {
         settings: Settings,
@@ -31,7 +31,7 @@ pub(in crate::cli) enum Parsed {
 }
 
 /// Parses a command line, including `argv[0]`.
-pub(in crate::cli) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
+pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
     let typed = argv.first().cloned().unwrap_or_default();
     let words = argv.get(1..).unwrap_or_default();
     let hint = if tool.has_subcommands() { subcommand::hint(&typed, words) } else { None };

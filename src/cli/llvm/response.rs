@@ -31,7 +31,7 @@ struct OpenFile {
 }
 
 /// Replaces every `@file`, including one in `argv[0]`. The error is the line to print, without its newline.
-pub(in crate::cli) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
+pub(crate) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
     if !argv.iter().any(|word| word.as_encoded_bytes().starts_with(b"@")) {
         return Ok(argv);
     }

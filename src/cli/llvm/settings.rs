@@ -9,7 +9,7 @@ use crate::cli::values::boolean;
 /// The options and the other words of a command line, in their order: the name of each, and its value. Every value is
 /// one that the option's [`ValueKind`](super::options::ValueKind) accepts.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::cli) struct Settings(Vec<(&'static str, OsString)>);
+pub(crate) struct Settings(Vec<(&'static str, OsString)>);
 
 impl Settings {
     pub(super) fn add(&mut self, name: &'static str, value: &[u8]) {
@@ -17,28 +17,28 @@ impl Settings {
     }
 
     /// All values of an option.
-    pub(in crate::cli) fn all(&self, name: &str) -> impl Iterator<Item = &OsStr> {
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &OsStr> {
         self.0.iter().filter(move |(known, _)| *known == name).map(|(_, value)| value.as_os_str())
     }
 
     /// The elements of all lists of an option.
-    pub(in crate::cli) fn elements(&self, name: &str) -> Vec<OsString> {
+    pub(crate) fn elements(&self, name: &str) -> Vec<OsString> {
         let lists = self.all(name).map(OsStr::as_encoded_bytes);
         lists.flat_map(|list| list.split(|&byte| byte == b',')).map(|text| sys::os_string(text.to_vec())).collect()
     }
 
     /// The last value of an option, which is the one that counts.
-    pub(in crate::cli) fn last(&self, name: &str) -> Option<&OsStr> {
+    pub(crate) fn last(&self, name: &str) -> Option<&OsStr> {
         self.all(name).last()
     }
 
     /// The last value, as `parse` understands it.
-    pub(in crate::cli) fn parsed<T>(&self, name: &str, parse: fn(&[u8]) -> Option<T>) -> Option<T> {
+    pub(crate) fn parsed<T>(&self, name: &str, parse: fn(&[u8]) -> Option<T>) -> Option<T> {
         parse(self.last(name)?.as_encoded_bytes())
     }
 
     /// Whether a boolean is set.
-    pub(in crate::cli) fn flag(&self, name: &str) -> bool {
+    pub(crate) fn flag(&self, name: &str) -> bool {
         self.parsed(name, boolean).unwrap_or_default()
     }
 }
@@ -49,7 +49,7 @@ mod tests {
 
     impl Settings {
         /// The settings in the form `--name=value`.
-        pub(in crate::cli) fn words(&self) -> Vec<String> {
+        pub(crate) fn words(&self) -> Vec<String> {
             self.0.iter().map(|(name, value)| format!("--{name}={}", value.to_str().unwrap())).collect()
         }
     }

@@ -21,25 +21,25 @@ pub(super) type Shares = BTreeMap<String, Sizes>;
 
 /// The device code of a file or of one of its members.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct Library {
+pub(crate) struct Library {
     /// The file, and in parentheses its member.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// Where there is room for little.
     pub(super) short: String,
     path: String,
     member: Option<String>,
     /// Whether it refers to kpack archives that were not searched.
-    pub(in crate::cli) is_apart: bool,
+    pub(crate) is_apart: bool,
     /// Whether it refers to kpack archives of which none was found.
-    pub(in crate::cli) is_lost: bool,
+    pub(crate) is_lost: bool,
     /// The sizes of each section, whose name is empty where there is none.
-    pub(in crate::cli) sections: BTreeMap<String, Shares>,
+    pub(crate) sections: BTreeMap<String, Shares>,
     coverage: Coverage,
 }
 
 /// The libraries of several files, the largest first.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct Libraries {
+pub(crate) struct Libraries {
     largest: Vec<Library>,
     /// The others, and their number.
     rest: Library,
@@ -49,7 +49,7 @@ pub(in crate::cli) struct Libraries {
 }
 
 impl Libraries {
-    pub(in crate::cli) fn add(&mut self, file: &Inspected) {
+    pub(crate) fn add(&mut self, file: &Inspected) {
         self.coverage.merge(&file.coverage());
         let mut by_member: BTreeMap<Option<String>, Parts<'_>> = BTreeMap::new();
         for bundle in &file.bundles {
@@ -74,7 +74,7 @@ impl Libraries {
     }
 
     /// Sorts the libraries once all are known, and gives those of the same name the directories that tell them apart.
-    pub(in crate::cli) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.keep(LIBRARIES_MAX);
         let member = |library: &Library| library.member.as_ref().map_or(String::new(), |member| format!("({member})"));
         let place = |library: &Library| match &library.member {
@@ -86,7 +86,7 @@ impl Libraries {
     }
 
     /// Keeps as many libraries by themselves as a picture shows.
-    pub(in crate::cli) fn keep_shown(&mut self) {
+    pub(crate) fn keep_shown(&mut self) {
         self.keep(SHOWN_MAX);
     }
 
@@ -105,7 +105,7 @@ impl Libraries {
     }
 
     /// The libraries that are shown.
-    pub(in crate::cli) fn iter(&self) -> impl Iterator<Item = &Library> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Library> {
         self.largest.iter().chain((self.others > 0).then_some(&self.rest))
     }
 
@@ -119,12 +119,12 @@ impl Libraries {
     }
 
     /// The sum of all sizes.
-    pub(in crate::cli) fn stored(&self) -> u64 {
+    pub(crate) fn stored(&self) -> u64 {
         sum(self.iter().map(Library::sizes)).stored
     }
 
     /// What all of it is, in two sentences: of a heading, and of the line after it.
-    pub(in crate::cli) fn summary(&self) -> [String; 2] {
+    pub(crate) fn summary(&self) -> [String; 2] {
         let shares = || self.iter().flat_map(|library| library.sections.values()).flatten();
         let code_objects = shares().map(|(_, sizes)| sizes.code_objects).sum();
         let targets: BTreeSet<&String> = shares().map(|(gpu, _)| gpu).filter(|gpu| *gpu != "host").collect();
@@ -139,7 +139,7 @@ impl Libraries {
 
     /// The GPUs that bundles have code for, by generation. None if there are too many bundles to
     /// compare.
-    pub(in crate::cli) fn served(&self) -> Option<Vec<(Device, Served)>> {
+    pub(crate) fn served(&self) -> Option<Vec<(Device, Served)>> {
         let mut gpus = self.coverage.gpus()?;
         gpus.sort_by_cached_key(|(gpu, _)| generation(gpu.name()));
         Some(gpus)
@@ -182,12 +182,12 @@ impl Library {
     }
 
     /// Whether it has bundles, of which a GPU may need code.
-    pub(in crate::cli) fn has_bundles(&self) -> bool {
+    pub(crate) fn has_bundles(&self) -> bool {
         self.coverage.bundles() > 0
     }
 
     /// In how many of its bundles each of these GPUs is served; none if it has no bundles, or too many to compare.
-    pub(in crate::cli) fn served(&self, gpus: &[Device]) -> Option<Vec<Served>> {
+    pub(crate) fn served(&self, gpus: &[Device]) -> Option<Vec<Served>> {
         self.has_bundles().then(|| self.coverage.of_each(gpus)).flatten()
     }
 }
@@ -222,7 +222,7 @@ fn tell_apart(
 }
 
 /// The sizes in a library, each with its section and GPU.
-pub(in crate::cli) fn sections(library: &Library) -> impl Iterator<Item = (&String, &String, &Sizes)> {
+pub(crate) fn sections(library: &Library) -> impl Iterator<Item = (&String, &String, &Sizes)> {
     let sections = library.sections.iter();
     sections.flat_map(|(section, shares)| shares.iter().map(move |(gpu, sizes)| (section, gpu, sizes)))
 }

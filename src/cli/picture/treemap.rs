@@ -35,7 +35,7 @@ type Looks<'p> = HashMap<&'p str, Look>;
 
 impl Canvas {
     /// Draws the map with its legend.
-    pub(in crate::cli) fn treemap(&mut self, libraries: &Libraries, height: u64) {
+    pub(crate) fn treemap(&mut self, libraries: &Libraries, height: u64) {
         let gpus = libraries.gpus();
         let (looks, whole) = (looks(gpus.iter().map(|(gpu, _)| gpu.as_str())), libraries.stored());
         let area = self.take(height);

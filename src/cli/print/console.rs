@@ -50,9 +50,9 @@ struct Message<'m> {
 /// An error with LLVM's text, and a note with the details that LLVM omits.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
-pub(in crate::cli) struct Noted {
-    pub(in crate::cli) text: String,
-    pub(in crate::cli) note: String,
+pub(crate) struct Noted {
+    pub(crate) text: String,
+    pub(crate) note: String,
 }
 
 /// Standard error, under the name of the program.

@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 
 /// What could not be done, in words. In a report it is these words alone.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Problem {
-    pub(in crate::cli) text: String,
+pub(crate) struct Problem {
+    pub(crate) text: String,
     pub(super) facts: Option<Facts>,
 }
 

@@ -54,12 +54,12 @@ fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
 const NAME_MIN: usize = 30;
 
 /// The widths of the longest and of the shortest useful bar.
-pub(in crate::cli) const BAR: usize = 24;
+pub(crate) const BAR: usize = 24;
 const BAR_MIN: usize = 4;
 
 /// What becomes of a column if the terminal is too narrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Fit {
+pub(crate) enum Fit {
     /// It stays as it is.
     Stays,
     /// It is left out, the ones with the highest number first, of these the last one.
@@ -71,34 +71,34 @@ pub(in crate::cli) enum Fit {
 }
 
 /// A column of a table of `R`s.
-pub(in crate::cli) struct Column<'c, R> {
-    pub(in crate::cli) title: Cow<'static, str>,
-    pub(in crate::cli) is_left_aligned: bool,
-    pub(in crate::cli) fit: Fit,
+pub(crate) struct Column<'c, R> {
+    pub(crate) title: Cow<'static, str>,
+    pub(crate) is_left_aligned: bool,
+    pub(crate) fit: Fit,
     /// The least width, until the table is laid out; then the width, which is 0 if the column is left out.
-    pub(in crate::cli) width: usize,
+    pub(crate) width: usize,
     /// The space before it.
-    pub(in crate::cli) gap: usize,
+    pub(crate) gap: usize,
     /// Whether it has only zeros.
-    pub(in crate::cli) is_zero: bool,
+    pub(crate) is_zero: bool,
     /// What a row has in it.
-    pub(in crate::cli) cell: Box<dyn Fn(&R) -> Cell + 'c>,
+    pub(crate) cell: Box<dyn Fn(&R) -> Cell + 'c>,
 }
 
 impl<'c, R> Column<'c, R> {
     /// A column of words, which stays.
-    pub(in crate::cli) fn label<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
+    pub(crate) fn label<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
         let cell = Box::new(move |row: &R| cell(row).into());
         Self { title: title.into(), is_left_aligned: true, fit: Fit::Stays, width: 0, gap: 2, is_zero: true, cell }
     }
 
     /// A column of names, which are shortened.
-    pub(in crate::cli) fn name<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
+    pub(crate) fn name<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
         Self { fit: Fit::Shortened(NAME_MIN), ..Self::label(title, cell) }
     }
 
     /// A column of numbers, which may be left out.
-    pub(in crate::cli) fn number<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
+    pub(crate) fn number<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
         Self { is_left_aligned: false, fit: Fit::LeftOut(0), ..Self::label(title, cell) }
     }
 
@@ -109,7 +109,7 @@ impl<'c, R> Column<'c, R> {
 }
 
 /// What a row has in a column.
-pub(in crate::cli) enum Cell {
+pub(crate) enum Cell {
     Text(String),
     /// A text that stands out.
     Bold(String),
@@ -176,9 +176,9 @@ impl Cell {
 }
 
 /// A table of `R`s.
-pub(in crate::cli) struct Table<'t, R> {
-    pub(in crate::cli) indent: usize,
-    pub(in crate::cli) columns: Vec<Column<'t, R>>,
+pub(crate) struct Table<'t, R> {
+    pub(crate) indent: usize,
+    pub(crate) columns: Vec<Column<'t, R>>,
 }
 
 impl<R> Table<'_, R> {
@@ -270,12 +270,12 @@ impl<R> Table<'_, R> {
 }
 
 /// The length of the directories that all places have in common, which a column leaves out on a terminal.
-pub(in crate::cli) fn common_start<'p>(places: impl Iterator<Item = &'p str> + Clone, style: Style) -> usize {
+pub(crate) fn common_start<'p>(places: impl Iterator<Item = &'p str> + Clone, style: Style) -> usize {
     common_directory(places.filter(|_| style.width.is_some()))
 }
 
 /// The length of the directories that all places have in common.
-pub(in crate::cli) fn common_directory<'p>(mut places: impl Iterator<Item = &'p str>) -> usize {
+pub(crate) fn common_directory<'p>(mut places: impl Iterator<Item = &'p str>) -> usize {
     let Some(first) = places.next() else { return 0 };
     let common = |common: usize, place: &str| {
         let same = first.bytes().zip(place.bytes()).take(common).take_while(|(a, b)| a == b).count();

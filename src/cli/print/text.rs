@@ -10,17 +10,17 @@ use super::table::Table;
 
 /// The capabilities of the output.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Style {
-    pub(in crate::cli) color: bool,
-    pub(in crate::cli) unicode: bool,
+pub(crate) struct Style {
+    pub(crate) color: bool,
+    pub(crate) unicode: bool,
     /// The width of a table in terminal columns; none for no limit.
-    pub(in crate::cli) width: Option<usize>,
-    pub(in crate::cli) is_markdown: bool,
+    pub(crate) width: Option<usize>,
+    pub(crate) is_markdown: bool,
 }
 
 /// The options for the form of tables.
 #[derive(Clone, Debug, Args)]
-pub(in crate::cli) struct TableOptions {
+pub(crate) struct TableOptions {
     /// When to colour the table.
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: ColorChoice,
@@ -31,7 +31,7 @@ pub(in crate::cli) struct TableOptions {
 
 impl TableOptions {
     /// The style at standard output.
-    pub(in crate::cli) fn style(&self) -> Style {
+    pub(crate) fn style(&self) -> Style {
         if self.markdown { Style::MARKDOWN } else { Style::new(self.color, io::stdout().is_terminal()) }
     }
 }
@@ -58,35 +58,35 @@ impl Style {
         Self { color, unicode: locale.is_none_or(utf8), width, is_markdown: false }
     }
 
-    pub(in crate::cli) fn paint(self, code: &str, text: &str) -> String {
+    pub(crate) fn paint(self, code: &str, text: &str) -> String {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
 
 /// A report that is written line by line.
-pub(in crate::cli) struct Text<'o> {
-    pub(in crate::cli) style: Style,
-    pub(in crate::cli) out: &'o mut dyn Write,
+pub(crate) struct Text<'o> {
+    pub(crate) style: Style,
+    pub(crate) out: &'o mut dyn Write,
 }
 
 impl Text<'_> {
     /// Writes the first line about a file or a total: its name, and what is said of it.
-    pub(in crate::cli) fn heading(&mut self, name: &str, rest: &str) -> io::Result<()> {
+    pub(crate) fn heading(&mut self, name: &str, rest: &str) -> io::Result<()> {
         self.either("\n### ", &[name, rest].concat(), &(self.style.paint("1", name) + rest))
     }
 
     /// Writes the first line about a part of a file.
-    pub(in crate::cli) fn subheading(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn subheading(&mut self, text: &str) -> io::Result<()> {
         self.either("\n#### ", text, &format!("  {}", self.style.paint("36", text)))
     }
 
     /// Writes a line about a file or a total, below its heading.
-    pub(in crate::cli) fn item(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn item(&mut self, text: &str) -> io::Result<()> {
         self.either("- ", text, &format!("  {text}"))
     }
 
     /// Writes a line about everything.
-    pub(in crate::cli) fn line(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
         self.either("\n", text, text)
     }
 
@@ -96,7 +96,7 @@ impl Text<'_> {
     }
 
     /// Writes a table. `rows` is called twice, for the widths and for the rows, of which there may be very many.
-    pub(in crate::cli) fn table<R, I: Iterator<Item: Borrow<R>>>(
+    pub(crate) fn table<R, I: Iterator<Item: Borrow<R>>>(
         &mut self,
         table: Table<'_, R>,
         rows: impl Fn() -> I,
@@ -104,7 +104,7 @@ impl Text<'_> {
         table.lines(rows, self.style).try_for_each(|line| self.write(&line))
     }
 
-    pub(in crate::cli) fn empty_line(&mut self) -> io::Result<()> {
+    pub(crate) fn empty_line(&mut self) -> io::Result<()> {
         self.write("")
     }
 

@@ -16,7 +16,7 @@ use offload_bundle::job::{Diff, Inspected, ListKernels};
 use super::diff::Compared;
 use super::diff::sets::FileSets;
 use super::diff::total::DiffTotal;
-use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
+use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::kernels::json::with_uris;
 use super::kernels::report::{FileKernels, WantedKernels};
 use super::picture::ensure_apart;
@@ -39,9 +39,7 @@ pub(super) struct ReportOptions {
     #[arg(long)]
     diff: bool,
     #[command(flatten)]
-    search: SearchOptions,
-    #[command(flatten)]
-    kpack: FollowOption,
+    search: FollowOptions,
 }
 
 impl Options for ReportOptions {
@@ -81,11 +79,10 @@ impl Options for ReportOptions {
 impl ReportOptions {
     /// Reads the code objects and kernels of files.
     fn read(&self, paths: &[PathBuf], page: &mut Page, problems: &Problems) -> anyhow::Result<()> {
-        let files = self.search.files(paths);
-        let found = files::paths(&files);
+        let (files, found, scan) = self.search.files(paths);
         ensure_apart(("-o", Some(&self.output)), found.iter())?;
         let mut job = ListKernels::default();
-        job.scan = self.search.scan(self.kpack.follow(&found));
+        job.scan = scan;
         let read = |file: Result<WorkFile>| -> Result<(Inspected, FileKernels)> {
             let (inspected, kernels) = job.run_with_inspected(&file?.open(job.scan.limits)?)?;
             let wanted = WantedKernels { name: None, hostcall: false, fail_on: &[], order: None };
@@ -112,11 +109,11 @@ impl ReportOptions {
 
     /// Compares two files or directories.
     fn compare(&self, paths: [&PathBuf; 2], problems: &Problems) -> anyhow::Result<Changes> {
-        let sets = FileSets::new(&self.search, paths)?;
+        let sets = FileSets::new(&self.search.search, paths)?;
         ensure_apart(("-o", Some(&self.output)), sets.paths.iter())?;
         problems.borrow_mut().extend(sets.problems);
         let mut job = Diff::default();
-        job.scan = self.search.scan(self.kpack.follow(&sets.paths));
+        job.scan = self.search.scan(&sets.paths);
         let (mut total, mut kernels) = (DiffTotal::default(), Columns::default());
         let compare = |pair| Compared::new(&job, pair, usize::MAX);
         let note = |compared: &mut Compared, problems: &mut Vec<Problem>| {

@@ -21,7 +21,7 @@ use job::Job;
 
 const NAME: &str = "clang-offload-bundler";
 
-pub(in crate::cli) const TOOL: &Tool = &Tool {
+pub(crate) const TOOL: &Tool = &Tool {
     names: &[],
     subcommand: None,
     rows: ROWS,

@@ -23,7 +23,7 @@ use crate::cli::program::Program;
 use crate::cli::values::boolean;
 use job::Job;
 
-pub(in crate::cli) const TOOL: &Tool = &Tool {
+pub(crate) const TOOL: &Tool = &Tool {
     names: &["offload-packager", "offload-binary"],
     subcommand: Some("package"),
     rows: ROWS,
