@@ -135,7 +135,11 @@ impl Options for VerifyOptions {
         let in_turn = files::has_pipes(&files);
         let written = files::report(files, in_turn, check, weight, note, &problems, |checked, out| {
             if self.json {
-                return write_report(checked, &outcome, &problems, out);
+                let files = Each::new(checked.map(|(_, verified)| verified));
+                let faults = || outcome.borrow_mut().finish(&problems).into_iter().map(FaultOfTree::new);
+                let faults = Late(|| faults().collect::<Vec<_>>());
+                let total = Late(|| outcome.borrow().total.clone());
+                return json::write(VerifyReport { files, faults, total }, &problems, out);
             }
             for checked in checked {
                 write_file(&checked, out)?;
@@ -255,17 +259,4 @@ fn write_total(Outcome { total, unread, .. }: &Outcome, out: &mut dyn Write) -> 
 
 fn write_line(out: &mut dyn Write, line: &str) -> io::Result<()> {
     writeln!(out, "{}", printable(line))
-}
-
-/// Writes the JSON report, each file as soon as it is checked.
-fn write_report(
-    checked: impl Iterator<Item = CheckedFile>,
-    outcome: &RefCell<Outcome>,
-    problems: &Problems,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let faults = Late(|| outcome.borrow_mut().finish(problems).into_iter().map(FaultOfTree::new).collect::<Vec<_>>());
-    let total = Late(|| outcome.borrow().total.clone());
-    let files = Each::new(checked.map(|(_, verified)| verified));
-    json::write(VerifyReport { files, faults, total }, problems, out)
 }

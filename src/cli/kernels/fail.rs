@@ -6,7 +6,7 @@ use offload_bundle::Result;
 use offload_bundle::kernels::Kernel;
 use offload_bundle::serialized::Failure;
 
-use super::column::{NUMBERS, NumberColumn, SCRATCH, spills};
+use super::column::{KernelColumn, NUMBERS, SCRATCH, spills};
 use super::report::Row;
 use crate::cli::print::units::count;
 
@@ -18,7 +18,7 @@ pub(crate) enum KernelCondition {
     /// A kernel needs calls of the host.
     Hostcall,
     /// A number of a kernel is larger than this.
-    Above(NumberColumn, u64),
+    Above(KernelColumn, u64),
 }
 
 impl KernelCondition {

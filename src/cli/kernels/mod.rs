@@ -4,7 +4,6 @@ pub(super) mod column;
 pub(super) mod demangle;
 mod disassemble;
 mod fail;
-pub(super) mod json;
 pub(super) mod report;
 pub(super) mod table;
 
@@ -17,17 +16,18 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use offload_bundle::Result;
 use offload_bundle::job::ListKernels;
 use offload_bundle::scan::Pattern;
+use offload_bundle::serialized::{KernelsReport, OtherCode};
 
 use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
+use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
 use super::subcommand::Options;
 use column::SortKey;
 use fail::KernelCondition;
-use report::{FileKernels, KernelOrder, KernelSums, WantedKernels};
-use table::Grouping;
+use report::{FileKernels, KernelOrder, KernelSums, Row, WantedKernels, with_uris};
 
 /// List the kernels in files, with their registers and memory
 #[derive(Clone, Debug, Parser)]
@@ -115,11 +115,6 @@ impl Options for KernelsOptions {
             }
             Ok(kernels)
         };
-        let grouping = match (order, is_one_file) {
-            (None, _) => Grouping::ByPlace,
-            (Some(_), true) => Grouping::None,
-            (Some(_), false) => Grouping::Column,
-        };
         let (problems, sums) = (Problems::default(), RefCell::new(KernelSums::default()));
         let note = |file: &mut FileKernels, problems: &mut Vec<Problem>| {
             problems.extend(file.problems.drain(..).map(Problem::from));
@@ -136,15 +131,22 @@ impl Options for KernelsOptions {
             }
             let mut rows = files.map(|file| file.rows);
             let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
-            let rows: &mut dyn Iterator<Item = Vec<report::Row>> = match &mut sorted {
+            let rows: &mut dyn Iterator<Item = Vec<Row>> = match &mut sorted {
                 Some(sorted) => sorted,
                 None => &mut rows,
             };
             match self.json {
-                true => json::write(rows, &sums, &problems, out),
+                true => {
+                    let kernels = Each::new(with_uris(rows.flatten()));
+                    // The rest is complete only after the last file.
+                    let other = |(image_kind, code_objects)| OtherCode { image_kind, code_objects };
+                    let others = Late(|| sums.borrow().others.iter().map(other).collect::<Vec<_>>());
+                    let failures = Late(|| sums.borrow().failing.failures());
+                    json::write(KernelsReport { kernels, others, failures }, &problems, out)
+                }
                 false => {
                     let text = Text { style: self.table.style(), out };
-                    table::write(rows, (grouping, self.uri), self.sort, &sums, text)
+                    table::write(rows, self.sort, (is_one_file, self.uri), &sums, text)
                 }
             }
         });

@@ -9,7 +9,10 @@ use offload_bundle::display::{printable_name, printable_start};
 use offload_bundle::job::{CodeObjectKernels, KernelList, Matches};
 use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::CodeObject;
+use offload_bundle::serialized::KernelRow;
 use offload_bundle::{Error, parallel};
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
 
 use super::column::SortKey;
 use super::demangle::Demangler;
@@ -32,6 +35,34 @@ pub(crate) struct Row {
     /// The demangled name, safe to print on a terminal.
     pub(super) name: Arc<str>,
     pub(super) kernel: Kernel,
+}
+
+/// A kernel with the URI of its code object, or why that cannot be told.
+pub(crate) struct RowWithUri {
+    row: Row,
+    uri: offload_bundle::Result<Option<Arc<str>>>,
+}
+
+impl Serialize for RowWithUri {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Row { code_object, gpu, name, kernel } = &self.row;
+        let uri = self.uri.as_ref().map_err(S::Error::custom)?.as_deref();
+        KernelRow::new(code_object, uri, gpu, (name, mangled(&kernel.name)), kernel).serialize(serializer)
+    }
+}
+
+/// Adds the URIs, each once for the kernels of a code object that follow each other.
+pub(crate) fn with_uris(rows: impl Iterator<Item = Row>) -> impl Iterator<Item = RowWithUri> {
+    let mut last: Option<(Arc<CodeObject>, Option<Arc<str>>)> = None;
+    rows.map(move |row| {
+        let known = last.as_ref().filter(|(code_object, _)| Arc::ptr_eq(code_object, &row.code_object));
+        let uri = match known {
+            Some((_, uri)) => Ok(uri.clone()),
+            None => row.code_object.uri().map(|uri| uri.map(|uri| uri.to_string().into())),
+        };
+        last = uri.as_ref().ok().map(|uri| (Arc::clone(&row.code_object), uri.clone()));
+        RowWithUri { row, uri }
+    })
 }
 
 /// The kernels of a file that are asked for.

@@ -9,22 +9,11 @@ use offload_bundle::job::Change;
 use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::{CodeObject, Place};
 
-use super::column::{FLAGS, FlagColumn, NUMBERS, NumberColumn, SortKey};
+use super::column::{FLAGS, KernelColumn, NUMBERS, SortKey};
 use super::report::{KernelSums, Row};
 use crate::cli::print::table::{Cell, Column, Fit, Table, common_start};
 use crate::cli::print::text::Text;
 use crate::cli::print::units::{count, shown_uri};
-
-/// How a report shows the places of kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grouping {
-    /// Each place has a table.
-    ByPlace,
-    /// One table has a column with the places.
-    Column,
-    /// One table, without places unless they differ.
-    None,
-}
 
 /// The column of a table of kernels that says where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +26,12 @@ pub(crate) enum Where {
     Uri,
 }
 
-/// Writes the rows of each file as soon as they are available.
+/// Writes the rows of each file as soon as they are available, in a table for each place. If they are sorted by a key,
+/// they have one table, with their places unless these are the same in the only file.
 pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<Row>>,
-    (grouping, has_uris): (Grouping, bool),
     key: Option<SortKey>,
+    (is_one_file, has_uris): (bool, bool),
     sums: &RefCell<KernelSums>,
     mut text: Text<'_>,
 ) -> anyhow::Result<()> {
@@ -49,15 +39,15 @@ pub(super) fn write(
     for rows in files {
         is_silent &= rows.is_empty();
         let is_elsewhere = |row: &Row| rows.first().is_some_and(|first| place(first) != place(row));
-        let place_column = match grouping {
+        let place_column = match key {
             _ if has_uris => Where::Uri,
-            Grouping::ByPlace => Where::Nowhere,
-            Grouping::None if !rows.iter().any(is_elsewhere) => Where::Nowhere,
-            Grouping::Column | Grouping::None => Where::File,
+            None => Where::Nowhere,
+            Some(_) if is_one_file && !rows.iter().any(is_elsewhere) => Where::Nowhere,
+            Some(_) => Where::File,
         };
-        let is_one = |a: &Row, b: &Row| grouping != Grouping::ByPlace || place(a) == place(b);
+        let is_one = |a: &Row, b: &Row| key.is_some() || place(a) == place(b);
         for rows in rows.chunk_by(is_one) {
-            if let (Grouping::ByPlace, [first, ..]) = (grouping, rows) {
+            if let (None, [first, ..]) = (key, rows) {
                 text.heading(&place(first).to_string(), &format!(": {}", summary(rows)))?;
             }
             table(|| rows.iter().map(Listed::of), place_column, key, 2, &mut text)?;
@@ -100,25 +90,18 @@ impl<'r> Listed<'r> {
         Self { gpu, code_object, name, change: None, old: None, new: Some(kernel) }
     }
 
-    fn number(&self, column: &NumberColumn) -> String {
-        let text = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    fn text(&self, column: &KernelColumn) -> String {
+        let is_compared = self.change.is_some();
+        let text = |number: Option<u64>| match number {
+            Some(_) if column.is_flag => "yes".to_owned(),
+            None if column.is_flag => if is_compared { "no" } else { "" }.to_owned(),
+            Some(number) => number.to_string(),
+            None => "-".to_owned(),
+        };
         match (self.old.map(column.of), self.new.map(column.of)) {
             (Some(old), Some(new)) => either(old, new, text),
             (old, new) => text(new.or(old).flatten()),
         }
-    }
-
-    /// Whether a flag was true, and is.
-    fn flags(&self, flag: &FlagColumn) -> (bool, bool) {
-        let is_true = |kernel: Option<&Kernel>| kernel.and_then(flag.of) == Some(true);
-        (is_true(self.old), is_true(self.new))
-    }
-
-    fn flag(&self, flag: &FlagColumn) -> String {
-        let no = if self.change.is_some() { "no" } else { "" };
-        let text = |is_true: bool| if is_true { "yes" } else { no }.to_owned();
-        let (old, new) = self.flags(flag);
-        if self.change == Some(Change::Changed) { either(old, new, text) } else { text(old || new) }
     }
 
     fn change(&self) -> &'static str {
@@ -143,13 +126,11 @@ pub(crate) fn table<'r, I: Iterator<Item = Listed<'r>>>(
     if rows().next().is_none() {
         return Ok(());
     }
-    let differs = |column: &&NumberColumn| {
+    let differs = |column: &&KernelColumn| {
         let number = |kernel: Option<&Kernel>| kernel.and_then(column.of);
         rows().any(|row| number(row.old) != number(row.new))
     };
-    let changes = |flag: &&FlagColumn| rows().any(|row| matches!(row.flags(flag), (was, is) if was != is));
-    let numbers: Vec<&NumberColumn> = NUMBERS.iter().filter(differs).collect();
-    let flags: Vec<&FlagColumn> = FLAGS.iter().filter(changes).collect();
+    let shown: Vec<&KernelColumn> = NUMBERS.iter().chain(&FLAGS).filter(differs).collect();
     let key = |row: &Listed<'_>| match place_column {
         Where::Uri => std::ptr::from_ref(row.code_object).addr(),
         Where::File | Where::Nowhere => Arc::as_ptr(&row.code_object.bundle).addr(),
@@ -163,14 +144,11 @@ pub(crate) fn table<'r, I: Iterator<Item = Listed<'r>>>(
     }
     let is_file = place_column == Where::File;
     let start = common_start(places.values().map(String::as_str).filter(|_| is_file), text.style);
-    let number = |column: &'static NumberColumn| {
+    let column = |column: &'static KernelColumn| {
         let is_kept = matches!(kept, Some(SortKey::Numbers(first, _)) if first.title == column.title);
-        let column = Column::number(column.title, |row: &Listed<'r>| row.number(column));
-        if is_kept { Column { fit: Fit::Stays, ..column } } else { column }
-    };
-    let flag = |flag: &'static FlagColumn| Column {
-        is_left_aligned: true,
-        ..Column::number(flag.title, |row: &Listed<'r>| row.flag(flag))
+        let fit = if is_kept { Fit::Stays } else { Fit::LeftOut(0) };
+        let text = |row: &Listed<'r>| row.text(column);
+        Column { fit, is_left_aligned: column.is_flag, ..Column::number(column.title, text) }
     };
     let place = |row: &Listed<'r>| {
         places.get(&key(row)).map(|place| place.get(start..).unwrap_or(place).to_owned()).unwrap_or_default()
@@ -179,7 +157,7 @@ pub(crate) fn table<'r, I: Iterator<Item = Listed<'r>>>(
         Column::label("GPU", |row: &Listed<'r>| Cell::Bold(row.gpu.to_owned())),
         Column::label("", |row: &Listed<'r>| row.change().to_owned()),
     ];
-    columns.extend(numbers.into_iter().map(number).chain(flags.into_iter().map(flag)));
+    columns.extend(shown.into_iter().map(column));
     match place_column {
         Where::Nowhere => {}
         Where::File => columns.push(Column::name("FILE", place)),
