@@ -25,7 +25,7 @@ use super::picture::{changes, ensure_apart};
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
-use super::print::text::TableOptions;
+use super::print::text::{TableOptions, Text};
 use super::subcommand::Options;
 use fail::DiffCondition;
 use kernel::KernelRows;
@@ -137,7 +137,8 @@ impl Options for DiffOptions {
         };
         let written = files::report(pairs, false, compare, Compared::weight, note, &problems, |compared, out| {
             if !is_json {
-                return table::write([old, new], compared, &total, is_tree, top, self.table.style(), out);
+                let text = Text { style: self.table.style(), out };
+                return table::write([old, new], compared, &total, (is_tree, top), text);
             }
             let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
             // What follows the files is complete only after the last one.

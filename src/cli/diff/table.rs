@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use offload_bundle::display::printable;
 use offload_bundle::job::{GpuDiff, KernelDiff};
-use offload_bundle::scan::Place;
+use offload_bundle::serialized::Counts;
 
 use super::fail::lost_in;
 use super::kernel::KernelRows;
@@ -18,7 +18,7 @@ use super::{Compared, FilePair};
 use crate::cli::kernels;
 use crate::cli::kernels::table::{Listed, Where, either};
 use crate::cli::print::table::{Cell, Column, Fit, Table};
-use crate::cli::print::text::{Style, Text};
+use crate::cli::print::text::Text;
 use crate::cli::print::units::{bytes, count, grouped, percent};
 
 /// Writes the report: what differs in all files, which is known after the last one.
@@ -26,10 +26,8 @@ pub(super) fn write(
     [old, new]: [&PathBuf; 2],
     files: &mut dyn Iterator<Item = Compared>,
     total: &RefCell<DiffTotal>,
-    is_tree: bool,
-    top: usize,
-    style: Style,
-    out: &mut dyn Write,
+    (is_tree, top): (bool, usize),
+    text: Text<'_>,
 ) -> anyhow::Result<()> {
     let (mut rows, mut of_files) = (KernelRows::default(), Vec::new());
     for Compared { pair, diff, rows: more } in files {
@@ -41,7 +39,7 @@ pub(super) fn write(
     rows.keep(top);
     let (rows, total) = (rows.kept, total.borrow());
     let shown = |path: &PathBuf| printable(&path.to_string_lossy());
-    let mut report = DiffText { total: &total, presences: total.presences(), text: Text { style, out } };
+    let mut report = DiffText { total: &total, presences: total.presences(), text };
     report.head(&format!("{} -> {}", shown(old), shown(new)))?;
     report.gpus()?;
     of_files.iter().try_for_each(|file| report.text.item(file))?;
@@ -71,13 +69,13 @@ fn changes(changed: usize, added: usize, removed: usize) -> String {
     told.map(|(number, what)| format!("{} {what}", grouped(number))).collect::<Vec<_>>().join(", ")
 }
 
-struct DiffText<'r> {
+struct DiffText<'r, 'o> {
     total: &'r DiffTotal,
     presences: HashMap<&'r str, Presence>,
-    text: Text<'r>,
+    text: Text<'o>,
 }
 
-impl DiffText<'_> {
+impl DiffText<'_, '_> {
     fn head(&mut self, title: &str) -> io::Result<()> {
         let (all, total) = (self.total.all(), self.total);
         let (changed, equal) = (of_objects(&all), grouped(total.equal.all));
@@ -161,14 +159,12 @@ impl DiffText<'_> {
     }
 
     fn kernels(&mut self, rows: &[(KernelDiff, Arc<str>)]) -> io::Result<()> {
-        let numbers = self.total.kernels;
-        let told = changes(numbers.changed, numbers.added, numbers.removed);
-        let all = numbers.changed + numbers.added + numbers.removed;
-        let same = numbers.equal;
-        if all == 0 && same == 0 {
+        let Counts { equal, changed, added, removed } = self.total.kernels;
+        let (told, all) = (changes(changed, added, removed), changed + added + removed);
+        if all == 0 && equal == 0 {
             return Ok(());
         }
-        let same = match same {
+        let same = match equal {
             0 => String::new(),
             same => format!("{}{} without a difference in numbers", if all == 0 { "" } else { ", " }, grouped(same)),
         };
@@ -177,9 +173,8 @@ impl DiffText<'_> {
             _ => String::new(),
         };
         self.text.item(&format!("kernels: {told}{same}{shown}"))?;
-        let place = |(kernel, _): &'_ (KernelDiff, Arc<str>)| kernel.code_object.bundle.place.clone();
-        let first = rows.first().map(place);
-        let has_places = first.is_some_and(|first| rows.iter().any(|row| !is_like(&first, &place(row))));
+        let is_elsewhere = |first| rows.iter().any(|(kernel, _)| !has_same_place(first, kernel));
+        let has_places = rows.first().is_some_and(|(first, _)| is_elsewhere(first));
         let place_column = if has_places { Where::File } else { Where::Nowhere };
         kernels::table::table(|| rows.iter().map(listed), place_column, None, 4, &mut self.text)
     }
@@ -198,7 +193,8 @@ fn listed((kernel, name): &(KernelDiff, Arc<str>)) -> Listed<'_> {
     Listed { gpu, code_object, name, change, old: kernel.old.as_ref(), new: kernel.new.as_ref() }
 }
 
-/// Whether two places are the same in the old and the new file.
-fn is_like(a: &Place, b: &Place) -> bool {
+/// Whether the places of two kernels are the same in the old and the new file.
+fn has_same_place(a: &KernelDiff, b: &KernelDiff) -> bool {
+    let [a, b] = [a, b].map(|kernel| &kernel.code_object.bundle.place);
     a.steps() == b.steps() && a.file().file_name() == b.file().file_name()
 }
