@@ -39,7 +39,7 @@ pub fn printable_name(name: &[u8]) -> String {
 /// A name from a file, safe to print, of at most `most` characters, and an ellipsis if it is longer.
 pub(crate) fn short_name(name: &[u8], most: usize) -> String {
     // No character takes more than four bytes.
-    let near = name.get(..most.saturating_mul(4)).unwrap_or(name);
+    let near = name.get(..4 * most).unwrap_or(name);
     let start = match String::from_utf8(near.to_vec()) {
         Err(error) if near.len() < name.len() && error.utf8_error().error_len().is_none() => {
             near.get(..error.utf8_error().valid_up_to()).unwrap_or(near)

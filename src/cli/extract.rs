@@ -6,15 +6,14 @@ use std::process::ExitCode;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use offload_bundle::Error;
-use offload_bundle::Event;
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Extract, Extracted, KernelNames, Source};
 use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::ExtractReport;
+use offload_bundle::{Error, Event};
 
-use super::files::{self, FileOrigin, FollowOption, SearchOptions, WorkFile};
+use super::files::{FollowOptions, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::json;
@@ -32,9 +31,7 @@ pub(super) struct ExtractOptions {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    search: SearchOptions,
-    #[command(flatten)]
-    kpack: FollowOption,
+    search: FollowOptions,
     /// Output directory, created if necessary; - writes a single code object to standard output.
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     output: PathBuf,
@@ -111,8 +108,7 @@ impl Options for ExtractOptions {
             };
         }
         selection.kinds.clone_from(&self.kind);
-        let files = self.search.files(&self.files);
-        let scan = self.search.scan(self.kpack.follow(&files::paths(&files)));
+        let (files, _, scan) = self.search.files(&self.files);
         let inputs = sources(files, &mut problems);
         if inputs.is_empty() && !problems.is_empty() {
             return Ok(console.problems(&problems));
@@ -150,9 +146,9 @@ impl ExtractOptions {
 /// The files to search. Directories and files in them that cannot be read are added to `problems`.
 fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<Problem>) -> Vec<Source> {
     let sound = files.into_iter().filter_map(|file| file.map_err(|error| problems.push(error.into())).ok());
-    let source = |WorkFile { path, origin }| match origin {
-        FileOrigin::Named => Source::named(path),
-        FileOrigin::InDirectory(directory) => Source::found(path, &directory),
+    let source = |WorkFile { path, directory }| match directory {
+        None => Source::named(path),
+        Some(directory) => Source::found(path, &directory),
     };
     sound.map(source).collect()
 }

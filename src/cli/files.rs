@@ -19,30 +19,25 @@ use super::print::progress;
 use super::print::stdout::to_stdout;
 use super::values;
 
-/// The origin of an input file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FileOrigin {
-    /// Named on the command line.
-    Named,
-    /// Found in a directory named on the command line. Most of these files have no device code.
-    InDirectory(Arc<Path>),
-}
-
 /// A file to process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WorkFile {
     pub(super) path: PathBuf,
-    pub(super) origin: FileOrigin,
+    /// The directory named on the command line in which it was found; none if the file itself was named. Most files in
+    /// directories have no device code.
+    pub(super) directory: Option<Arc<Path>>,
 }
 
 impl WorkFile {
+    /// Whether the command line names it.
+    pub(super) fn is_named(&self) -> bool {
+        self.directory.is_none()
+    }
+
     /// Opens the file, or copies what a URI names. A named file may be a pipe, which is read up to the limit; a file
     /// from a directory may not.
     pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
-        let accept = match &self.origin {
-            FileOrigin::Named => Accept::Finite,
-            FileOrigin::InDirectory(_) => Accept::Regular,
-        };
+        let accept = if self.is_named() { Accept::Finite } else { Accept::Regular };
         Uri::open(&self.path, limits, |path| open(path, accept, limits.streamed))
     }
 }
@@ -119,16 +114,18 @@ impl SearchOptions {
                 files.push(Err(Error::io(path, reason)));
             }
             true => directory(path, depth, &mut files),
-            false => files.push(Ok(WorkFile { path: path.to_owned(), origin: FileOrigin::Named })),
+            false => files.push(Ok(WorkFile { path: path.to_owned(), directory: None })),
         }
         progress::expect(files.iter().flatten().map(|file| file.path.as_path()));
         files
     }
 }
 
-/// The option not to search the kpack archives that split libraries refer to.
+/// The same, for a search that follows split libraries to their kpack archives unless it is told not to.
 #[derive(Clone, Debug, Args)]
-pub(super) struct FollowOption {
+pub(super) struct FollowOptions {
+    #[command(flatten)]
+    pub(super) search: SearchOptions,
     /// Do not follow split ROCm libraries to their kpack archives.
     #[arg(
         long,
@@ -140,15 +137,21 @@ pub(super) struct FollowOption {
     no_follow: bool,
 }
 
-impl FollowOption {
-    /// How the kpack archives of libraries among files with these paths are searched; none if they are not.
-    pub(super) fn follow(&self, paths: &[PathBuf]) -> Option<Arc<Follow>> {
-        if Follow::is_disabled() || self.no_follow {
-            return None;
-        }
+impl FollowOptions {
+    /// The files as in [`SearchOptions::files`], their paths, and the search in them.
+    pub(super) fn files(&self, named: &[PathBuf]) -> (Vec<Result<WorkFile, Error>>, Vec<PathBuf>, Scan) {
+        let files = self.search.files(named);
+        let paths = paths(&files);
+        let scan = self.scan(&paths);
+        (files, paths, scan)
+    }
+
+    /// The search in files with these paths.
+    pub(super) fn scan(&self, paths: &[PathBuf]) -> Scan {
         let mut follow = Follow::from_environment();
         follow.own = paths.to_vec();
-        Some(Arc::new(follow))
+        let is_followed = !Follow::is_disabled() && !self.no_follow;
+        self.search.scan(is_followed.then(|| Arc::new(follow)))
     }
 }
 
@@ -163,8 +166,7 @@ pub(super) type Problems = RefCell<Vec<Problem>>;
 
 /// Whether several of the files are pipes, which may be the same one under several names.
 pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
-    let is_pipe = |file: &&Result<WorkFile, Error>| matches!(file, Ok(file) if file.origin == FileOrigin::Named && !file.path.is_file());
-    files.iter().filter(is_pipe).nth(1).is_some()
+    files.iter().flatten().filter(|file| file.is_named() && !file.path.is_file()).nth(1).is_some()
 }
 
 /// Works on files or pairs of files, on several threads unless they have to be read in turn, and prints the results in
@@ -202,20 +204,17 @@ pub(super) fn report<I: Send, T: Send>(
 fn directory(path: &Path, depth: usize, files: &mut Vec<Result<WorkFile, Error>>) {
     let named: Arc<Path> = path.into();
     for entry in WalkDir::new(path).max_depth(depth).sort_by_file_name() {
-        match entry {
+        files.extend(match entry {
             Ok(entry) if entry.file_type().is_file() => {
-                files.push(Ok(WorkFile {
-                    path: entry.into_path(),
-                    origin: FileOrigin::InDirectory(Arc::clone(&named)),
-                }));
+                Some(Ok(WorkFile { path: entry.into_path(), directory: Some(Arc::clone(&named)) }))
             }
-            Ok(_) => {}
+            Ok(_) => None,
             Err(error) => {
                 let path = error.path().unwrap_or(path).to_owned();
                 // Links are not followed, so there are no loops: every error is an I/O error.
-                files.extend(error.into_io_error().map(|error| Err(Error::io(path, error))));
+                error.into_io_error().map(|error| Err(Error::io(path, error)))
             }
-        }
+        });
     }
 }
 

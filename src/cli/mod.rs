@@ -4,7 +4,6 @@
 //! that LLVM does not have are [`Subcommand`]s, parsed by `clap` alone.
 
 mod completions;
-mod conditions;
 mod diff;
 mod extract;
 mod files;
@@ -30,7 +29,7 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-use llvm::options::{Finish, HelpStyle, Tool};
+use llvm::options::Tool;
 use llvm::parse::{Parsed, parse};
 use memchr::memmem;
 use offload_bundle::{Error, ErrorKind};
@@ -58,9 +57,6 @@ const CATALOGUE: &Catalogue = &Catalogue {
     ],
 };
 
-/// The form of the help printed by `-h`.
-const SHORT_HELP: HelpStyle = HelpStyle { by_category: false, hidden: false };
-
 /// Runs the tool for a command line, including `argv[0]`.
 pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     offload_bundle::io::hand_over();
@@ -77,26 +73,17 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     }
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     print::progress::start("");
-    let (matches, called) = match parse(tool, argv) {
+    let (settings, called) = match parse(tool, argv) {
         Parsed::Exit { stdout, stderr, hint, status } => {
             let status = print(&stdout, &stderr, status);
             hint.iter().for_each(|hint| console.hint(hint));
             return status;
         }
-        Parsed::Run { matches, called } => (matches, called),
+        Parsed::Run { settings, called } => (settings, called),
     };
-    let program = Program::new(&called);
-    let executed = (tool.execute)(&program, &matches, &mut console);
+    let executed = (tool.execute)(&Program::new(&called), &settings, &mut console);
     // LLVM's tools give no hints.
-    finish(
-        &console,
-        executed,
-        |_| None,
-        |finish| match finish {
-            Finish::Done => ExitCode::SUCCESS,
-            Finish::Help => print(&llvm::help::text(tool, program.name, SHORT_HELP), b"", 0),
-        },
-    )
+    finish(&console, executed, |_| None)
 }
 
 /// Runs one of our own subcommands.
@@ -105,7 +92,7 @@ fn run_subcommand(subcommand: Subcommand, argv: Vec<OsString>) -> ExitCode {
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     print::progress::start(subcommand.name);
     let (executed, usage_hint) = subcommand.run(&argv, &mut console);
-    let status = finish(&console, executed, hint, |status| status);
+    let status = finish(&console, executed, hint);
     usage_hint.iter().for_each(|hint| console.hint(hint));
     status
 }
@@ -115,7 +102,7 @@ fn run_short(argv: &[OsString]) -> ExitCode {
     let console = Console::new(SHORT.as_ref());
     let is = |names: &[&str]| argv.get(1).is_none_or(|word| names.iter().any(|name| word == name));
     if is(&["--help", "-h"]) {
-        return print(&overview::overview(CATALOGUE, SHORT), b"", 0);
+        return print(&overview::overview(SHORT), b"", 0);
     }
     if is(&["--version", "-V"]) {
         return print(format!("{SHORT} {}\n", env!("CARGO_PKG_VERSION")).as_bytes(), b"", 0);
@@ -129,16 +116,11 @@ fn run_short(argv: &[OsString]) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// Reports an error with its hint, or returns the exit status from `done`.
-fn finish<T>(
-    console: &Console,
-    executed: anyhow::Result<T>,
-    hint: fn(&Error) -> Option<String>,
-    done: impl FnOnce(T) -> ExitCode,
-) -> ExitCode {
+/// Reports an error with its hint. Returns the exit status.
+fn finish(console: &Console, executed: anyhow::Result<ExitCode>, hint: fn(&Error) -> Option<String>) -> ExitCode {
     print::progress::end();
     match executed {
-        Ok(finish) => done(finish),
+        Ok(status) => status,
         Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             console.problems(&[error.downcast_ref::<Error>().map_or_else(|| error.to_string().into(), Problem::from)]);

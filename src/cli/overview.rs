@@ -10,10 +10,7 @@ use super::llvm::help;
 use super::llvm::options::HelpStyle;
 use super::print::console::Console;
 use super::print::stdout::text_to_stdout;
-use super::subcommand::{self, Catalogue, Options, PROGRAM, SHORT};
-
-/// The form of the help that LLVM's tools print for `--help`.
-const FULL_HELP: HelpStyle = HelpStyle { by_category: true, hidden: false };
+use super::subcommand::{self, Options, PROGRAM, SHORT};
 
 /// List the subcommands, or print the help of one
 #[derive(Clone, Debug, Parser)]
@@ -27,8 +24,8 @@ impl Options for HelpOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let program = subcommand::program(console);
         let text = match &self.subcommand {
-            Some(name) => explained(name, CATALOGUE, &program),
-            None => overview(CATALOGUE, &program),
+            Some(name) => explained(name, &program),
+            None => overview(&program),
         };
         text_to_stdout(&text)?;
         Ok(ExitCode::SUCCESS)
@@ -36,12 +33,12 @@ impl Options for HelpOptions {
 }
 
 /// The help of a subcommand or of an LLVM tool.
-fn explained(name: &str, catalogue: &Catalogue, program: &str) -> Vec<u8> {
-    match catalogue.tools.into_iter().find(|tool| tool.subcommand == Some(name)) {
-        Some(tool) => help::text(tool, format!("{program} {name}").as_bytes(), FULL_HELP),
+fn explained(name: &str, program: &str) -> Vec<u8> {
+    match CATALOGUE.tools.into_iter().find(|tool| tool.subcommand == Some(name)) {
+        Some(tool) => help::text(tool, format!("{program} {name}").as_bytes(), HelpStyle::FULL),
         None => {
             // clap answers `--help` with an error that holds the text.
-            let own = catalogue.find(name.as_ref()).map(|own| own.named(program));
+            let own = CATALOGUE.find(name.as_ref()).map(|own| own.named(program));
             let answer = own.and_then(|command| command.try_get_matches_from(["", "--help"]).err());
             answer.map_or(Vec::new(), |help| help.render().to_string().into_bytes())
         }
@@ -49,14 +46,14 @@ fn explained(name: &str, catalogue: &Catalogue, program: &str) -> Vec<u8> {
 }
 
 /// The list of subcommands.
-pub(super) fn overview(catalogue: &Catalogue, program: &str) -> Vec<u8> {
-    let tools = catalogue.tools.into_iter().filter_map(|tool| Some(Command::new(tool.subcommand?).about(tool.about)));
+pub(super) fn overview(program: &str) -> Vec<u8> {
+    let tools = CATALOGUE.tools.into_iter().filter_map(|tool| Some(Command::new(tool.subcommand?).about(tool.about)));
     let subcommands = format!("{program} <SUBCOMMAND> ...");
     let (usage, bundler) = match program {
         SHORT => (subcommands, PROGRAM),
         _ => (format!("{program} [OPTIONS]\n       {subcommands}"), program),
     };
-    let mut command = catalogue
+    let mut command = CATALOGUE
         .command()
         .override_usage(usage)
         .subcommands(tools)

@@ -199,7 +199,7 @@ fn removed(removed: &BTreeMap<String, Removed>) -> Vec<String> {
         )
     };
     let mut lines: Vec<String> = removed.iter().take(LINES_MAX).map(line).collect();
-    let more = removed.len().saturating_sub(LINES_MAX);
+    let more = removed.len() - lines.len();
     lines.extend((more > 0).then(|| format!("and code for {more} more targets")));
     lines
 }
@@ -210,7 +210,7 @@ fn left(left: &BTreeMap<String, Removed>) -> Option<String> {
     let code_objects = left.values().map(|left| left.code_objects).sum();
     let size = left.values().map(|left| left.size).fold(0, u64::saturating_add);
     let mut places: Vec<&str> = left.keys().map(String::as_str).take(PLACES_MAX).collect();
-    let more = left.len().saturating_sub(PLACES_MAX);
+    let more = left.len() - places.len();
     let more = (more > 0).then(|| count(more, "more place", "more places"));
     places.extend(more.as_deref());
     let code_objects = count(code_objects, "code object", "code objects");

@@ -120,7 +120,7 @@ impl Subcommand {
         match command.try_get_matches_from_mut(&argv) {
             Ok(matches) => {
                 let run = MessageOptions::from_arg_matches(&matches).map_err(anyhow::Error::new).and_then(|options| {
-                    console.set_format(options.message_format);
+                    console.format = options.message_format;
                     if options.quiet {
                         progress::end();
                     }

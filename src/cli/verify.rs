@@ -16,7 +16,7 @@ use offload_bundle::runtime::Device;
 use offload_bundle::scan::{Follow, Place};
 use offload_bundle::serialized::{FaultOfTree, VerifyReport, VerifyTotal};
 
-use super::files::{self, FileOrigin, Problems, SearchOptions, WorkFile};
+use super::files::{self, Problems, SearchOptions, WorkFile};
 use super::gpus::Gpus;
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
@@ -93,7 +93,7 @@ impl Outcome {
         self.total.add(verified);
         verified.unread.iter().for_each(|unread| self.unread.add(unread.what.name(), 1));
         verified.more_unread.iter().for_each(|(name, more)| self.unread.add(name, *more));
-        self.kpack.add(verified, file.origin != FileOrigin::Named);
+        self.kpack.add(verified, !file.is_named());
     }
 
     /// The faults that only several files show together, once: after the last file. The expected GPUs that nothing
@@ -136,7 +136,11 @@ impl Options for VerifyOptions {
         let in_turn = files::has_pipes(&files);
         let written = files::report(files, in_turn, check, weight, note, &problems, |checked, out| {
             if self.json {
-                return write_report(checked, &outcome, &problems, out);
+                let files = Each::new(checked.map(|(_, verified)| verified));
+                let faults = || outcome.borrow_mut().finish(&problems).into_iter().map(FaultOfTree::new);
+                let faults = Late(|| faults().collect::<Vec<_>>());
+                let total = Late(|| outcome.borrow().total.clone());
+                return json::write(VerifyReport { files, faults, total }, &problems, out);
             }
             for checked in checked {
                 write_file(&checked, out)?;
@@ -207,9 +211,9 @@ fn verdict(total: &VerifyTotal) -> String {
 fn write_file((file, verified): &CheckedFile, out: &mut dyn Write) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
-    let is_told = |unread: &&NotRead| file.origin == FileOrigin::Named || unread.what.is_device_code();
+    let is_told = |unread: &&NotRead| file.is_named() || unread.what.is_device_code();
     let unread: Vec<&NotRead> = verified.unread.iter().filter(is_told).collect();
-    if file.origin != FileOrigin::Named && total.is_none() && unread.is_empty() && total.kpack_references == 0 {
+    if !file.is_named() && total.is_none() && unread.is_empty() && total.kpack_references == 0 {
         return Ok(());
     }
     let name = file.path.to_string_lossy();
@@ -267,17 +271,4 @@ fn write_total(Outcome { total, unread, .. }: &Outcome, out: &mut dyn Write) -> 
 
 fn write_line(out: &mut dyn Write, line: &str) -> io::Result<()> {
     writeln!(out, "{}", printable(line))
-}
-
-/// Writes the JSON report, each file as soon as it is checked.
-fn write_report(
-    checked: impl Iterator<Item = CheckedFile>,
-    outcome: &RefCell<Outcome>,
-    problems: &Problems,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let faults = Late(|| outcome.borrow_mut().finish(problems).into_iter().map(FaultOfTree::new).collect::<Vec<_>>());
-    let total = Late(|| outcome.borrow().total.clone());
-    let files = Each::new(checked.map(|(_, verified)| verified));
-    json::write(VerifyReport { files, faults, total }, problems, out)
 }

@@ -161,11 +161,11 @@ pub struct KernelChange<'r> {
 
 impl<'r> KernelChange<'r> {
     /// A kernel that differs, with its names as they are shown.
-    pub fn new(kernel: &'r KernelDiff, names: (&'r str, String)) -> Self {
+    pub fn new(kernel: &'r KernelDiff, (name, mangled_name): (&'r str, String)) -> Self {
         Self {
             change: kernel.change().name(),
             target_id: &kernel.gpu,
-            name: KernelName::of(names),
+            name: KernelName { name, mangled_name },
             location: Location::of(&kernel.code_object),
             spills_more: kernel.spills_more(),
             old: kernel.old.as_ref(),

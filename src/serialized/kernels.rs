@@ -60,11 +60,11 @@ impl<'r> KernelRow<'r> {
         code_object: &'r CodeObject,
         uri: Option<&'r str>,
         gpu: &'r str,
-        names: (&'r str, String),
+        (name, mangled_name): (&'r str, String),
         numbers: &'r Kernel,
     ) -> Self {
         let (path, location) = (shown(code_object.bundle.place.file()), Location::of(code_object));
-        Self { path, location, target_id: gpu, name: KernelName::of(names), uri, numbers }
+        Self { path, location, target_id: gpu, name: KernelName { name, mangled_name }, uri, numbers }
     }
 }
 
@@ -74,16 +74,10 @@ impl<'r> KernelRow<'r> {
 pub(super) struct KernelName<'r> {
     /// The name, demangled if it is mangled by the Itanium C++ ABI. A name of more than 16,384 characters is cut and
     /// ends in `...`.
-    name: &'r str,
+    pub(super) name: &'r str,
     /// The name as the code object records it. Bytes that are not printable are escaped. A name of more than 16,384
     /// bytes is cut and ends in `...`.
-    mangled_name: String,
-}
-
-impl<'r> KernelName<'r> {
-    pub(super) fn of((name, mangled_name): (&'r str, String)) -> Self {
-        Self { name, mangled_name }
-    }
+    pub(super) mangled_name: String,
 }
 
 /// Code objects without registers, of one kind.

@@ -12,7 +12,7 @@ use super::CATALOGUE;
 use super::llvm::options::{Row, Shown, Tool, ValueKind};
 use super::print::console::Console;
 use super::print::stdout::text_to_stdout;
-use super::subcommand::{self, Catalogue, Options, PROGRAM, SHORT};
+use super::subcommand::{self, Options, PROGRAM, SHORT};
 
 /// Options whose value is a file.
 const FILES: [&str; 5] = ["input", "inputs", "output", "outputs", "o"];
@@ -28,7 +28,7 @@ impl Options for CompletionsOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         // A link of another name shares the script of LLVM's name.
         let program = if subcommand::program(console) == SHORT { SHORT } else { PROGRAM };
-        text_to_stdout(script(self.shell, everything(CATALOGUE, program)).as_bytes())?;
+        text_to_stdout(script(self.shell, everything(program)).as_bytes())?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -64,9 +64,9 @@ fn fish_words(everything: &Command) -> String {
 }
 
 /// All tools and subcommands as one command. The short name has none of the bundler's options.
-fn everything(catalogue: &Catalogue, program: &'static str) -> Command {
-    let subcommands = catalogue.command().name(program).propagate_version(true);
-    let all = catalogue.tools.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
+fn everything(program: &'static str) -> Command {
+    let subcommands = CATALOGUE.command().name(program).propagate_version(true);
+    let all = CATALOGUE.tools.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
         Some(name) => all.subcommand(with_options(packager(name, tool), tool)),
         None if program == SHORT => all,
         None => with_options(all, tool),
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn everything_is_consistent_and_has_the_types() {
-        let everything = everything(CATALOGUE, PROGRAM);
+        let everything = everything(PROGRAM);
         everything.clone().debug_assert();
         let file_type = everything.get_arguments().find(|arg| arg.get_id() == "type").unwrap();
         let types: Vec<String> =

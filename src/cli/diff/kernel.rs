@@ -1,7 +1,7 @@
 //! The kernels that differ, the ones that got worse first.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use offload_bundle::job::KernelDiff;
@@ -11,25 +11,19 @@ use offload_bundle::serialized::Counts;
 use crate::cli::kernels::column::spills;
 use crate::cli::kernels::report::demangled_names;
 
-/// Kernels that differ, sorted: those that got worse in the first of spills, scratch memory, registers, shared memory
-/// and code size come first.
+/// Kernels that differ, each with its name as it is shown. They are sorted: those that got worse in the first of spills,
+/// scratch memory, registers, shared memory and code size come first.
 #[derive(Debug, Default)]
 pub(super) struct KernelRows {
-    kept: Vec<KernelDiff>,
-    /// The names as they are shown; of a table, they are demangled when it is written.
-    names: HashMap<Arc<[u8]>, Arc<str>>,
+    pub(super) kept: Vec<(KernelDiff, Arc<str>)>,
     /// The number of kernels that changed, were added and were removed.
     pub(super) numbers: Counts,
     /// How the kernels of each GPU spill.
     pub(super) spills: Spills,
 }
 
-/// The kernels that spill more than before, by GPU, and whether they are [`New`].
-pub(super) type Spills = BTreeMap<(Arc<str>, New), Spilling>;
-
-/// Whether the old file does not have a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct New(pub(super) bool);
+/// The kernels that spill more than before, by GPU, and whether the old file does not have them.
+pub(super) type Spills = BTreeMap<(Arc<str>, bool), Spilling>;
 
 /// Some kernels that spill more than before.
 #[derive(Clone, Debug)]
@@ -43,25 +37,28 @@ pub(super) struct Spilling {
 const SPARE: usize = 256;
 
 impl KernelRows {
-    /// The rows of a pair of files: at most `top`, with names if `is_named`.
-    pub(super) fn new(kernels: Vec<KernelDiff>, top: usize, is_named: bool) -> Self {
+    /// The rows of a pair of files: at most `top`.
+    pub(super) fn new(mut kernels: Vec<KernelDiff>, top: usize) -> Self {
         let mut rows = Self::default();
         for kernel in &kernels {
             rows.numbers.add(kernel.change());
             if kernel.spills_more() {
-                let key = (Arc::clone(&kernel.gpu), New(kernel.old.is_none()));
+                let key = (Arc::clone(&kernel.gpu), kernel.old.is_none());
                 add_spills(&mut rows.spills, key, Spilling { kernels: 1, worst: kernel.clone() });
             }
         }
-        rows.kept = kernels;
-        rows.keep(top);
-        if is_named {
-            rows.name();
-        }
+        kernels.sort_by_cached_key(|kernel| Reverse(worsening(kernel)));
+        kernels.truncate(top);
+        let names = demangled_names(kernels.iter().map(|kernel| &kernel.name), None);
+        let named = |kernel: KernelDiff| {
+            let name = names.get(&kernel.name).cloned().unwrap_or_default();
+            (kernel, name)
+        };
+        rows.kept = kernels.into_iter().map(named).collect();
         rows
     }
 
-    /// Adds the rows of other files, of which at most `top` are kept.
+    /// Adds the rows of other files.
     pub(super) fn add(&mut self, more: Self, top: usize) {
         self.kept.extend(more.kept);
         // Sorting at every file would take time for each of them.
@@ -70,34 +67,15 @@ impl KernelRows {
         }
     }
 
-    fn keep(&mut self, top: usize) {
-        self.kept.sort_by_cached_key(|kernel| Reverse(worsening(kernel)));
+    /// Keeps the first `top` rows.
+    pub(super) fn keep(&mut self, top: usize) {
+        self.kept.sort_by_cached_key(|(kernel, _)| Reverse(worsening(kernel)));
         self.kept.truncate(top);
-    }
-
-    fn name(&mut self) {
-        self.names = demangled_names(self.kept.iter().map(|kernel| &kernel.name), None);
-    }
-
-    /// The first `top` rows, with names.
-    pub(super) fn finish(mut self, top: usize) -> Self {
-        self.keep(top);
-        self.name();
-        self
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.kept.len()
-    }
-
-    /// The rows, each with its name as it is shown.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&KernelDiff, &str)> {
-        self.kept.iter().map(|kernel| (kernel, self.names.get(&kernel.name).map_or("", |name| name)))
     }
 }
 
 /// Adds kernels of a GPU.
-pub(super) fn add_spills(spills: &mut Spills, key: (Arc<str>, New), more: Spilling) {
+pub(super) fn add_spills(spills: &mut Spills, key: (Arc<str>, bool), more: Spilling) {
     let Some(all) = spills.get_mut(&key) else { return drop(spills.insert(key, more)) };
     all.kernels += more.kernels;
     if more_spills(&all.worst) < more_spills(&more.worst) {

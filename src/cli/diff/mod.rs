@@ -1,7 +1,6 @@
 //! `diff`: compares the device code of two files, directories or wheels.
 
 mod fail;
-mod json;
 mod kernel;
 pub(super) mod sets;
 mod table;
@@ -16,17 +15,21 @@ use offload_bundle::Result;
 use offload_bundle::io::write_file;
 use offload_bundle::job::{Diff, FileDiff, Matches};
 use offload_bundle::scan::Pattern;
+use offload_bundle::serialized::{ComparedFile, DiffReport, KernelChange};
+use serde::{Serialize, Serializer};
 
-use super::conditions::Condition;
-use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
+use super::files::{self, FollowOptions, WorkFile};
+use super::kernels::report::mangled;
 use super::patterns::{self, ExactOption};
 use super::picture::{changes, ensure_apart};
 use super::print::console::Console;
+use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
-use super::print::table::TableOptions;
+use super::print::text::{TableOptions, Text};
 use super::subcommand::Options;
+use fail::DiffCondition;
 use kernel::KernelRows;
-use sets::FilePair;
+use sets::{FilePair, FileSets};
 use total::DiffTotal;
 
 /// Compare the GPU code objects of two files, directories or wheels
@@ -37,9 +40,7 @@ pub(super) struct DiffOptions {
     /// File, or directory of files, to compare.
     new: PathBuf,
     #[command(flatten)]
-    search: SearchOptions,
-    #[command(flatten)]
-    kpack: FollowOption,
+    search: FollowOptions,
     #[arg(
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = patterns::TARGETS,
         long_help = patterns::targets("code objects", "compared"),
@@ -59,8 +60,8 @@ pub(super) struct DiffOptions {
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     /// Exit with status 1 on lost-gpu, spill or size=+N% (see below), in a comma list.
-    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = Condition::of_diff)]
-    fail_on: Vec<Condition>,
+    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = DiffCondition::parse)]
+    fail_on: Vec<DiffCondition>,
     /// Succeed even if --target matches nothing in either file.
     #[arg(long)]
     allow_none: bool,
@@ -85,18 +86,32 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// Compares a pair. Keeps at most `top` kernels, with names if `is_named`.
-    pub(super) fn new(job: &Diff, pair: FilePair, top: usize, is_named: bool) -> Result<Self> {
+    /// Compares a pair. Keeps at most `top` kernels.
+    pub(super) fn new(job: &Diff, pair: FilePair, top: usize) -> Result<Self> {
         let open = |file: &Option<WorkFile>| file.as_ref().map(|file| file.open(job.scan.limits)).transpose();
         let (old, new) = (open(&pair.old)?, open(&pair.new)?);
         let mut diff = job.run(old.as_ref(), new.as_ref())?;
-        let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top, is_named);
+        let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top);
         Ok(Self { pair, diff, rows })
     }
 
     /// The number of its findings.
     pub(super) fn weight(&self) -> usize {
-        self.rows.len() + self.diff.code_objects.len() + 1
+        self.rows.kept.len() + self.diff.code_objects.len() + 1
+    }
+
+    /// The kernels that differ.
+    pub(super) fn kernels(&self) -> impl Iterator<Item = KernelChange<'_>> {
+        self.rows.kept.iter().map(|(kernel, name)| KernelChange::new(kernel, (name, mangled(&kernel.name))))
+    }
+}
+
+/// As in `docs/diff.schema.json`.
+impl Serialize for Compared {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { pair, diff, .. } = self;
+        let files = [&pair.old, &pair.new].map(|file| file.as_ref().map(|file| file.path.as_path()));
+        ComparedFile::new(&pair.path, files, &diff.code_objects, self.kernels().collect()).serialize(serializer)
     }
 }
 
@@ -105,37 +120,40 @@ impl Options for DiffOptions {
         let Self { old, new, .. } = self;
         let is_json = self.json;
         let top = self.top.unwrap_or(if is_json { usize::MAX } else { TOP });
-        let sets = sets::files(&self.search, [old, new])?;
-        let inputs = sets.iter().flatten().filter_map(|file| file.as_ref().ok().map(|file| file.path.as_path()));
-        ensure_apart(("--svg", self.svg.as_deref()), inputs.chain([old.as_path(), new.as_path()]))?;
+        let FileSets { paths, pairs, problems } = FileSets::new(&self.search.search, [old, new])?;
+        ensure_apart(("--svg", self.svg.as_deref()), paths.iter().chain([old, new]))?;
         let mut job = Diff::default();
         job.selection = self.comparison.selection(&self.target);
-        let paths = sets.each_ref().map(|set| files::paths(set)).concat();
-        job.scan = self.search.scan(self.kpack.follow(&paths));
+        job.scan = self.search.scan(&paths);
         job.trust_hashes = self.trust_hashes;
-        let problems = Problems::default();
-        let pairs = sets::pairs([old.as_path(), new.as_path()], sets, &mut problems.borrow_mut());
+        let problems = RefCell::new(problems);
         let is_tree = old.is_dir();
-        let compare = |pair| Compared::new(&job, pair, top, is_json);
+        let compare = |pair| Compared::new(&job, pair, top);
         let (total, mut found) = (RefCell::new(DiffTotal::default()), Matches::default());
         let note = |compared: &mut Compared, problems: &mut Vec<Problem>| {
             problems.extend(compared.diff.problems.drain(..).map(Problem::from));
             total.borrow_mut().add(compared);
             found.add(std::mem::take(&mut compared.diff.matches));
         };
-        let written =
-            files::report(pairs, false, compare, Compared::weight, note, &problems, |compared, out| match is_json {
-                true => json::write([old, new], compared, &total, &self.fail_on, &problems, out),
-                false => table::write([old, new], compared, &total, is_tree, top, self.table.style(), out),
-            });
-        let (problems, total) = (problems.into_inner(), total.into_inner());
-        let failures: Vec<Problem> =
-            fail::failures(&self.fail_on, &total).iter().map(|failure| failure.to_string().into()).collect();
-        let status = console.problems(&[problems.as_slice(), &failures].concat());
+        let written = files::report(pairs, false, compare, Compared::weight, note, &problems, |compared, out| {
+            if !is_json {
+                let text = Text { style: self.table.style(), out };
+                return table::write([old, new], compared, &total, (is_tree, top), text);
+            }
+            let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
+            // What follows the files is complete only after the last one.
+            let files = Each::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
+            let failures = Late(|| fail::failures(&self.fail_on, &total.borrow()));
+            json::write(DiffReport { old, new, files, total: &total, failures }, &problems, out)
+        });
+        let (mut problems, total) = (problems.into_inner(), total.into_inner());
+        let is_complete = problems.is_empty();
+        problems.extend(fail::failures(&self.fail_on, &total).iter().map(Problem::from));
+        let status = console.problems(&problems);
         let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, changes::picture(&total).as_bytes()));
         written?;
         drawn?;
-        patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !problems.is_empty())?;
+        patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !is_complete)?;
         Ok(status)
     }
 }

@@ -10,7 +10,7 @@ use offload_bundle::io::sys;
 use offload_bundle::job::unversioned;
 use offload_bundle::{Error, Result};
 
-use crate::cli::files::{SearchOptions, WorkFile};
+use crate::cli::files::{self, SearchOptions, WorkFile};
 use crate::cli::print::problem::Problem;
 
 /// The files of a path; an error for each that could not be listed.
@@ -18,7 +18,7 @@ type Files = Vec<Result<WorkFile, Error>>;
 
 /// Two files that are compared; only one of them, if the other directory has no counterpart.
 #[derive(Debug)]
-pub(in crate::cli) struct FilePair {
+pub(crate) struct FilePair {
     /// The path below the directories, or that of the file; in the new one unless it is only in the old one.
     pub(super) path: PathBuf,
     pub(super) old: Option<WorkFile>,
@@ -33,25 +33,33 @@ impl FilePair {
 }
 
 /// The files of two paths, which are two files or two directories.
-pub(in crate::cli) fn files(search: &SearchOptions, [old, new]: [&PathBuf; 2]) -> anyhow::Result<[Files; 2]> {
-    if old.as_os_str() == "-" && new.as_os_str() == "-" {
-        bail!("'-' and '-': the standard input can be only one of the two");
-    }
-    if old.exists() && new.exists() && old.is_dir() != new.is_dir() {
-        bail!("'{}' and '{}': cannot compare a directory with a file", old.display(), new.display());
-    }
-    Ok([old, new].map(|path| search.files_at(path)))
+pub(crate) struct FileSets {
+    /// The paths of all files.
+    pub(crate) paths: Vec<PathBuf>,
+    /// The files in pairs, in the order of their names.
+    pub(crate) pairs: Vec<FilePair>,
+    /// What could not be listed.
+    pub(crate) problems: Vec<Problem>,
 }
 
-/// Pairs the files of two paths, in the order of their names. What could not be listed is a problem.
-pub(in crate::cli) fn pairs(
-    [old, new]: [&Path; 2],
-    [of_old, of_new]: [Files; 2],
-    problems: &mut Vec<Problem>,
-) -> Vec<FilePair> {
+impl FileSets {
+    pub(crate) fn new(search: &SearchOptions, [old, new]: [&PathBuf; 2]) -> anyhow::Result<Self> {
+        if old.as_os_str() == "-" && new.as_os_str() == "-" {
+            bail!("'-' and '-': the standard input can be only one of the two");
+        }
+        if old.exists() && new.exists() && old.is_dir() != new.is_dir() {
+            bail!("'{}' and '{}': cannot compare a directory with a file", old.display(), new.display());
+        }
+        let sets = [old, new].map(|path| search.files_at(path));
+        let (paths, mut problems) = (sets.each_ref().map(|set| files::paths(set)).concat(), Vec::new());
+        Ok(Self { paths, pairs: pairs([old, new], sets, &mut problems), problems })
+    }
+}
+
+fn pairs([old, new]: [&PathBuf; 2], [of_old, of_new]: [Files; 2], problems: &mut Vec<Problem>) -> Vec<FilePair> {
     if !old.is_dir() {
         let first = |files: Files| files.into_iter().flatten().next();
-        return vec![FilePair { path: new.to_owned(), old: first(of_old), new: first(of_new) }];
+        return vec![FilePair { path: new.clone(), old: first(of_old), new: first(of_new) }];
     }
     let mut below = |root: &Path, files: Files| {
         let mut set = BTreeMap::new();

@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use offload_bundle::display::printable;
 use offload_bundle::job::{GpuDiff, KernelDiff};
-use offload_bundle::scan::Place;
+use offload_bundle::serialized::Counts;
 
 use super::fail::lost_in;
 use super::kernel::KernelRows;
@@ -16,7 +17,8 @@ use super::total::{DiffTotal, Presence, sum};
 use super::{Compared, FilePair};
 use crate::cli::kernels;
 use crate::cli::kernels::table::{Listed, Where, either};
-use crate::cli::print::table::{Cell, Column, Fit, Style, Table};
+use crate::cli::print::table::{Cell, Column, Fit, Table};
+use crate::cli::print::text::Text;
 use crate::cli::print::units::{bytes, count, grouped, percent};
 
 /// Writes the report: what differs in all files, which is known after the last one.
@@ -24,10 +26,8 @@ pub(super) fn write(
     [old, new]: [&PathBuf; 2],
     files: &mut dyn Iterator<Item = Compared>,
     total: &RefCell<DiffTotal>,
-    is_tree: bool,
-    top: usize,
-    style: Style,
-    out: &mut dyn Write,
+    (is_tree, top): (bool, usize),
+    text: Text<'_>,
 ) -> anyhow::Result<()> {
     let (mut rows, mut of_files) = (KernelRows::default(), Vec::new());
     for Compared { pair, diff, rows: more } in files {
@@ -36,16 +36,15 @@ pub(super) fn write(
         }
         rows.add(more, top);
     }
-    let (rows, total) = (rows.finish(top), total.borrow());
+    rows.keep(top);
+    let (rows, total) = (rows.kept, total.borrow());
     let shown = |path: &PathBuf| printable(&path.to_string_lossy());
-    let mut report = DiffText { total: &total, presences: total.presences(), style, out };
-    let written = report.head(&format!("{} -> {}", shown(old), shown(new))).and_then(|()| {
-        report.gpus()?;
-        of_files.iter().try_for_each(|file| writeln!(report.out, "{}", style.item(file)))?;
-        report.kernels(&rows)?;
-        report.not_read()
-    });
-    Ok(written?)
+    let mut report = DiffText { total: &total, presences: total.presences(), text };
+    report.head(&format!("{} -> {}", shown(old), shown(new)))?;
+    report.gpus()?;
+    of_files.iter().try_for_each(|file| report.text.item(file))?;
+    report.kernels(&rows)?;
+    Ok(report.not_read()?)
 }
 
 /// What differs in a file of two directories.
@@ -70,42 +69,30 @@ fn changes(changed: usize, added: usize, removed: usize) -> String {
     told.map(|(number, what)| format!("{} {what}", grouped(number))).collect::<Vec<_>>().join(", ")
 }
 
-struct DiffText<'r> {
+struct DiffText<'r, 'o> {
     total: &'r DiffTotal,
     presences: HashMap<&'r str, Presence>,
-    style: Style,
-    out: &'r mut dyn Write,
+    text: Text<'o>,
 }
 
-impl DiffText<'_> {
-    fn heading(&mut self, title: &str, text: &str) -> io::Result<()> {
-        writeln!(self.out, "{}", self.style.heading(title, &format!(": {text}")))
-    }
-
-    fn item(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "{}", self.style.item(text))
-    }
-
+impl DiffText<'_, '_> {
     fn head(&mut self, title: &str) -> io::Result<()> {
         let (all, total) = (self.total.all(), self.total);
-        let changed = of_objects(&all);
-        match (all.old.code_objects, all.new.code_objects, changed.is_empty()) {
-            (0, 0, _) if total.pairs == 0 => return self.heading(title, "nothing was compared"),
-            (0, 0, _) => return self.heading(title, "no code objects to compare in either"),
-            (_, _, true) => {
-                let same = grouped(total.equal.all);
-                self.heading(title, &format!("no differences in device code; code objects compared: {same}"))?;
-            }
-            _ => self.heading(title, &format!("code objects: {changed}, {} equal", grouped(total.equal.all)))?,
-        }
-        for (what, gpus) in total.lost_and_gained(&self.presences) {
-            if !gpus.is_empty() {
-                self.item(&format!("{what}: {}", gpus.join(", ")))?;
-            }
+        let (changed, equal) = (of_objects(&all), grouped(total.equal.all));
+        let is_empty = all.old.code_objects == 0 && all.new.code_objects == 0;
+        let facts = match changed.as_str() {
+            _ if is_empty && total.pairs == 0 => "nothing was compared",
+            _ if is_empty => "no code objects to compare in either",
+            "" => &format!("no differences in device code; code objects compared: {equal}"),
+            changed => &format!("code objects: {changed}, {equal} equal"),
+        };
+        self.text.heading(title, &format!(": {facts}"))?;
+        for gpus in total.lost_and_gained(&self.presences) {
+            self.text.item(&gpus)?;
         }
         for (library, loss) in &total.losses {
             if !self.is(&loss.gpu, Presence::Lost) {
-                self.item(&lost_in(library, loss))?;
+                self.text.item(&lost_in(library, loss))?;
             }
         }
         Ok(())
@@ -118,8 +105,7 @@ impl DiffText<'_> {
             0 => Ok(()),
             number => {
                 let objects = count(number, "code object", "code objects");
-                let text = format!("equal by their recorded hash or checksum only, not read: {objects}");
-                writeln!(self.out, "{}", self.style.line(&text))
+                self.text.line(&format!("equal by their recorded hash or checksum only, not read: {objects}"))
             }
         }
     }
@@ -150,40 +136,35 @@ impl DiffText<'_> {
         };
         rows.sort_by_key(|(name, gpu)| weight(name, gpu));
         rows.push(("all", self.total.all()));
-        let [objects, old, new, share] = ["OBJECTS", "OLD", "NEW", ""].map(Column::number);
-        let difference = Column { fit: Fit::Stays, ..Column::number("DIFFERENCE") };
-        let columns = vec![Column::label("GPU"), objects, old, new, difference, share, Column::name("")];
-        let table = Table { indent: 4, columns };
-        let cells = |(name, gpu): &(&str, GpuDiff)| {
-            let (old, new) = (&gpu.old, &gpu.new);
-            let objects = either(old.code_objects, new.code_objects, grouped);
-            let sign = if new.stored < old.stored { "-" } else { "+" };
-            let difference = match new.stored.abs_diff(old.stored) {
-                0 => String::new(),
-                difference => format!("{sign}{}", bytes(difference)),
-            };
-            let (share, note) = match presence(name) {
-                Presence::Both if difference.is_empty() => (String::new(), of_objects(gpu)),
-                Presence::Both => {
-                    (format!("{sign}{}", percent(new.stored.abs_diff(old.stored), old.stored)), of_objects(gpu))
-                }
-                presence => (String::new(), presence.name().to_owned()),
-            };
-            let texts = [objects, bytes(old.stored), bytes(new.stored), difference, share, note];
-            [Cell::Bold((*name).to_owned())].into_iter().chain(texts.map(Cell::Text)).collect::<Vec<_>>()
+        let share = |(name, gpu): &(&str, GpuDiff)| match presence(name) {
+            Presence::Both => changed(gpu, |difference| percent(difference, gpu.old.stored)),
+            _ => String::new(),
         };
-        table.lines(|| rows.iter().map(cells), self.style).try_for_each(|line| writeln!(self.out, "{line}"))
+        let note = |(name, gpu): &(&str, GpuDiff)| match presence(name) {
+            Presence::Both => of_objects(gpu),
+            presence => presence.name().to_owned(),
+        };
+        let number =
+            |title, of: fn(&GpuDiff) -> String| Column::number(title, move |(_, gpu): &(&str, GpuDiff)| of(gpu));
+        let columns = vec![
+            Column::label("GPU", |(name, _): &(&str, GpuDiff)| Cell::Bold((*name).to_owned())),
+            number("OBJECTS", |gpu| either(gpu.old.code_objects, gpu.new.code_objects, grouped)),
+            number("OLD", |gpu| bytes(gpu.old.stored)),
+            number("NEW", |gpu| bytes(gpu.new.stored)),
+            Column { fit: Fit::Stays, ..number("DIFFERENCE", |gpu| changed(gpu, bytes)) },
+            Column::number("", share),
+            Column::name("", note),
+        ];
+        self.text.table(Table { indent: 4, columns }, || rows.iter())
     }
 
-    fn kernels(&mut self, rows: &KernelRows) -> io::Result<()> {
-        let numbers = self.total.kernels;
-        let told = changes(numbers.changed, numbers.added, numbers.removed);
-        let all = numbers.changed + numbers.added + numbers.removed;
-        let same = numbers.equal;
-        if all == 0 && same == 0 {
+    fn kernels(&mut self, rows: &[(KernelDiff, Arc<str>)]) -> io::Result<()> {
+        let Counts { equal, changed, added, removed } = self.total.kernels;
+        let (told, all) = (changes(changed, added, removed), changed + added + removed);
+        if all == 0 && equal == 0 {
             return Ok(());
         }
-        let same = match same {
+        let same = match equal {
             0 => String::new(),
             same => format!("{}{} without a difference in numbers", if all == 0 { "" } else { ", " }, grouped(same)),
         };
@@ -191,25 +172,29 @@ impl DiffText<'_> {
             len if len < all && len > 0 => format!("; the first {}:", grouped(len)),
             _ => String::new(),
         };
-        self.item(&format!("kernels: {told}{same}{shown}"))?;
-        if rows.len() == 0 {
-            return Ok(());
-        }
-        let place = |kernel: &KernelDiff| kernel.code_object.bundle.place.clone();
-        let first = rows.iter().next().map(|(kernel, _)| place(kernel));
-        let is_elsewhere = |kernel| first.as_ref().is_some_and(|first| !is_like(first, &place(kernel)));
-        let has_places = rows.iter().any(|(kernel, _)| is_elsewhere(kernel));
+        self.text.item(&format!("kernels: {told}{same}{shown}"))?;
+        let is_elsewhere = |first| rows.iter().any(|(kernel, _)| !has_same_place(first, kernel));
+        let has_places = rows.first().is_some_and(|(first, _)| is_elsewhere(first));
         let place_column = if has_places { Where::File } else { Where::Nowhere };
-        kernels::table::table(|| rows.iter().map(listed), place_column, None, (4, self.style), self.out)
+        kernels::table::table(|| rows.iter().map(listed), place_column, None, 4, &mut self.text)
     }
 }
 
-fn listed<'r>((kernel, name): (&'r KernelDiff, &'r str)) -> Listed<'r> {
+/// The difference of the stored sizes, with its sign; empty if there is none.
+fn changed(GpuDiff { old, new, .. }: &GpuDiff, text: impl Fn(u64) -> String) -> String {
+    match new.stored.abs_diff(old.stored) {
+        0 => String::new(),
+        difference => format!("{}{}", if new.stored < old.stored { "-" } else { "+" }, text(difference)),
+    }
+}
+
+fn listed((kernel, name): &(KernelDiff, Arc<str>)) -> Listed<'_> {
     let (gpu, code_object, change) = (&*kernel.gpu, &*kernel.code_object, Some(kernel.change()));
     Listed { gpu, code_object, name, change, old: kernel.old.as_ref(), new: kernel.new.as_ref() }
 }
 
-/// Whether two places are the same in the old and the new file.
-fn is_like(a: &Place, b: &Place) -> bool {
+/// Whether the places of two kernels are the same in the old and the new file.
+fn has_same_place(a: &KernelDiff, b: &KernelDiff) -> bool {
+    let [a, b] = [a, b].map(|kernel| &kernel.code_object.bundle.place);
     a.steps() == b.steps() && a.file().file_name() == b.file().file_name()
 }

@@ -5,18 +5,19 @@ use std::sync::Arc;
 
 use offload_bundle::job::{Equal, GpuDiff, Loss};
 use offload_bundle::runtime::{Coverage, Device};
-use offload_bundle::serialized::Counts;
+use offload_bundle::serialized::{Counts, DiffTotals, GpuTotal, LostGpu, Summary};
+use serde::{Serialize, Serializer};
 
 use super::Compared;
 use super::kernel::{Spills, add_spills};
 
 /// The differences of all files.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct DiffTotal {
+pub(crate) struct DiffTotal {
     /// The number of pairs that were compared.
     pub(super) pairs: usize,
     /// The code objects of each GPU: their numbers and sizes.
-    pub(in crate::cli) gpus: BTreeMap<Arc<str>, GpuDiff>,
+    pub(crate) gpus: BTreeMap<Arc<str>, GpuDiff>,
     pub(super) equal: Equal,
     /// The kernels in code objects that differ.
     pub(super) kernels: Counts,
@@ -29,7 +30,7 @@ pub(in crate::cli) struct DiffTotal {
 }
 
 impl DiffTotal {
-    pub(in crate::cli) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
+    pub(crate) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
         self.pairs += 1;
         for (gpu, more) in &diff.gpus {
             *self.gpus.entry(Arc::clone(gpu)).or_default() += more;
@@ -59,7 +60,7 @@ impl DiffTotal {
     }
 
     /// Whether each GPU has code in one of the files only.
-    pub(in crate::cli) fn presences(&self) -> HashMap<&str, Presence> {
+    pub(crate) fn presences(&self) -> HashMap<&str, Presence> {
         let by_name = self.gpus.iter().map(|(name, gpu)| (&**name, Presence::by_name(gpu)));
         let mut presences: HashMap<&str, Presence> = by_name.collect();
         for (presence, other) in [(Presence::Lost, &self.coverage[1]), (Presence::Gained, &self.coverage[0])] {
@@ -73,21 +74,42 @@ impl DiffTotal {
         presences
     }
 
-    /// The GPUs that only the old files have code for, and those that only the new ones have, by the
-    /// [presences](Self::presences).
-    pub(in crate::cli) fn lost_and_gained(
-        &self,
-        presences: &HashMap<&str, Presence>,
-    ) -> [(&'static str, Vec<&str>); 2] {
-        let of = |presence| {
-            self.gpus.keys().map(|name| &**name).filter(|name| presences.get(name) == Some(&presence)).collect()
+    /// The GPUs that only the old files have code for, and those that only the new ones have, as two sentences at most.
+    pub(crate) fn lost_and_gained(&self, presences: &HashMap<&str, Presence>) -> Vec<String> {
+        let names = |presence| {
+            let names = self.gpus.keys().map(|name| &**name).filter(|name| presences.get(name) == Some(&presence));
+            names.collect::<Vec<_>>().join(", ")
         };
-        [("GPUs lost", of(Presence::Lost)), ("GPUs gained", of(Presence::Gained))]
+        let told = [("GPUs lost", names(Presence::Lost)), ("GPUs gained", names(Presence::Gained))];
+        told.into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(what, names)| format!("{what}: {names}"))
+            .collect()
     }
 
     /// All code objects.
-    pub(in crate::cli) fn all(&self) -> GpuDiff {
+    pub(crate) fn all(&self) -> GpuDiff {
         sum(self.gpus.values())
+    }
+}
+
+/// As in `docs/diff.schema.json`.
+impl Serialize for DiffTotal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let presences = self.presences();
+        let gpus = self.gpus.iter().map(|(target_id, numbers)| {
+            let presence = presences.get(&**target_id).map_or("", |presence| presence.name());
+            GpuTotal { target_id, presence, numbers }
+        });
+        let (GpuDiff { changed, added, removed, .. }, equal) = (self.all(), self.equal);
+        let summary = Summary {
+            code_objects: Counts { equal: equal.all, changed, added, removed },
+            kernels: self.kernels,
+            equal_by_hash: equal.by_hash,
+            equal_by_checksum: equal.by_checksum,
+        };
+        let losses = self.losses.iter().map(LostGpu::new).collect();
+        DiffTotals { gpus: gpus.collect(), losses, summary }.serialize(serializer)
     }
 }
 
@@ -100,7 +122,7 @@ pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
 
 /// Whether a GPU has code in one of the files only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Presence {
+pub(crate) enum Presence {
     Lost,
     Gained,
     /// There is code of this name in one of them only, but all bundles of the other serve the GPU by other code.

@@ -1,6 +1,7 @@
 //! The lines of the tables of `inspect`: one for each entry ID of a place, code object or GPU.
 
 use std::collections::HashMap;
+use std::io;
 
 use offload_bundle::display::printable_start;
 use offload_bundle::job::InspectedBundle;
@@ -8,8 +9,9 @@ use offload_bundle::runtime::{Coverage, Served};
 use offload_bundle::scan::{CodeObject, ContentKind, Format, Sizes};
 
 use crate::cli::gpus::products_of;
-use crate::cli::print::table::{BAR, Cell, Column, Fit, Style, Table};
-use crate::cli::print::units::{bytes, percent, shown_uri};
+use crate::cli::print::table::{BAR, Cell, Column, Fit, Table};
+use crate::cli::print::text::{Style, Text};
+use crate::cli::print::units::{bytes, percent, shown_uri, sum};
 
 /// The code objects that each line of a table summarises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub(super) enum TableRows {
     Each,
     /// One code object, with its URI.
     EachWithUri,
-    /// All code objects for the same GPU in all files. Only totals are printed.
+    /// All code objects for the same GPU in all files.
     Totals,
     /// The same, in the order of generations and with the products.
     Gpus,
@@ -29,6 +31,11 @@ pub(super) enum TableRows {
 impl TableRows {
     pub(super) fn is_each(self) -> bool {
         matches!(self, Self::Each | Self::EachWithUri)
+    }
+
+    /// Whether only totals are printed.
+    pub(super) fn is_summary(self) -> bool {
+        matches!(self, Self::Totals | Self::Gpus)
     }
 }
 
@@ -72,10 +79,9 @@ pub(super) struct Scale {
 
 impl Scale {
     pub(super) fn of<'l>(lines: impl Iterator<Item = &'l Line>) -> Self {
-        lines.fold(Self { whole: 0, largest: 0 }, |scale, line| Self {
-            whole: scale.whole.saturating_add(line.sizes.stored),
-            largest: scale.largest.max(line.sizes.stored),
-        })
+        let mut largest = 0;
+        let sizes = lines.map(|line| line.sizes).inspect(|sizes| largest = largest.max(sizes.stored));
+        Self { whole: sum(sizes).stored, largest }
     }
 }
 
@@ -163,83 +169,71 @@ impl Line {
         }
     }
 
-    fn stored_text(&self, style: Style) -> String {
-        let about = if style.unicode { "≈ " } else { "~" };
-        format!("{}{}", if self.is_share { about } else { "" }, bytes(self.sizes.stored))
-    }
-
     fn kind(&self) -> String {
         let doubt = if self.unsure { "?" } else { "" };
         self.kind.map_or("", ContentKind::name).to_owned() + doubt
     }
+
+    fn count(&self) -> String {
+        self.sizes.code_objects.to_string()
+    }
+
+    fn size(&self) -> String {
+        bytes(self.sizes.size)
+    }
+
+    fn stored(&self, style: Style) -> String {
+        let about = if style.unicode { "≈ " } else { "~" };
+        format!("{}{}", if self.is_share { about } else { "" }, bytes(self.sizes.stored))
+    }
+
+    fn served(&self) -> String {
+        self.served.as_ref().map(Served::to_string).unwrap_or_default()
+    }
 }
 
-/// Adds a table. `title` is that of the labels, after which the kinds follow if `has_kinds`.
-pub(super) fn table<'l>(
-    lines: impl IntoIterator<Item = &'l Line> + Clone,
+/// Writes a table. `title` is that of the labels, after which the kinds follow if `has_kinds`.
+pub(super) fn table(
+    lines: &[Line],
     scale: Scale,
     (title, has_kinds): (&'static str, bool),
     is_compressed: bool,
-    style: Style,
-    out: &mut String,
-) {
-    let has_served = lines.clone().into_iter().any(|line| line.served.is_some_and(|served| served.bundles > 1));
-    let label = Column { fit: Fit::Shortened(LABEL_MIN), width: TITLE_MIN, ..Column::name(title) };
-    let kind = has_kinds.then(|| Column { width: KIND_MIN, fit: Fit::LeftOut(3), ..Column::label("IMAGE") });
-    let stored = is_compressed.then(|| Column { gap: 0, width: 11, fit: Fit::LeftOut(2), ..Column::number("STORED") });
-    let count = Column { gap: 1, width: 6, fit: Fit::LeftOut(1), ..Column::number("COUNT") };
-    let size = Column { gap: 1, width: 9, fit: Fit::Stays, ..Column::number("SIZE") };
-    let served = has_served.then(|| Column::number("SERVED"));
-    let share = Column { gap: 1, width: 7, fit: Fit::Stays, ..Column::number("SHARE") };
-    let has_uris = lines.clone().into_iter().any(|line| line.uri.is_some());
-    let last = if has_uris { Column::label("URI") } else { Column { fit: Fit::Bar, width: BAR, ..Column::label("") } };
-    let columns = [Some(label), kind, Some(count), Some(size), stored, served, Some(share), Some(last)];
-    let table = Table { indent: 4, columns: columns.into_iter().flatten().collect() };
-    let cells = |line: &Line| {
-        let kind = has_kinds.then(|| line.kind());
-        let stored = is_compressed.then(|| line.stored_text(style));
-        let served = has_served.then(|| line.served.as_ref().map(Served::to_string).unwrap_or_default());
-        let share = percent(line.sizes.stored, scale.whole);
-        let texts = [
-            kind,
-            Some(line.sizes.code_objects.to_string()),
-            Some(bytes(line.sizes.size)),
-            stored,
-            served,
-            Some(share),
-        ];
-        let label = Cell::Ending { text: line.label.clone(), accent: line.accent };
-        let bar = || Cell::Bar { part: line.sizes.stored, whole: scale.largest };
-        let last = line.uri.clone().map_or_else(bar, Cell::Text);
-        [label].into_iter().chain(texts.into_iter().flatten().map(Cell::Text)).chain([last]).collect()
-    };
-    let rows: Vec<Vec<Cell>> = lines.into_iter().map(cells).collect();
-    table.lines(|| rows.iter(), style).for_each(|text| line(out, &text));
-}
-
-/// Adds a table of GPUs with the products that they are sold as.
-pub(super) fn gpu_table(lines: &[Line], style: Style, out: &mut String) {
-    let columns = vec![
-        Column { width: TITLE_MIN, ..Column::label("GPU") },
-        Column { fit: Fit::LeftOut(1), ..Column::number("COUNT") },
-        Column { fit: Fit::LeftOut(2), ..Column::number("SIZE") },
-        Column::number("SERVED"),
-        Column::name("PRODUCTS"),
+    text: &mut Text<'_>,
+) -> io::Result<()> {
+    let style = text.style;
+    let has_served = lines.iter().any(|line| line.served.is_some_and(|served| served.bundles > 1));
+    let has_uris = lines.iter().any(|line| line.uri.is_some());
+    let label = |line: &Line| Cell::Ending { text: line.label.clone(), accent: line.accent };
+    let stored = |line: &Line| line.stored(style);
+    let share = |line: &Line| percent(line.sizes.stored, scale.whole);
+    let uri = |line: &Line| line.uri.clone().unwrap_or_default();
+    let bar = |line: &Line| Cell::Bar { part: line.sizes.stored, whole: scale.largest };
+    let columns = [
+        Some(Column { fit: Fit::Shortened(LABEL_MIN), width: TITLE_MIN, ..Column::name(title, label) }),
+        has_kinds.then(|| Column { width: KIND_MIN, fit: Fit::LeftOut(3), ..Column::label("IMAGE", Line::kind) }),
+        Some(Column { gap: 1, width: 6, fit: Fit::LeftOut(1), ..Column::number("COUNT", Line::count) }),
+        Some(Column { gap: 1, width: 9, fit: Fit::Stays, ..Column::number("SIZE", Line::size) }),
+        is_compressed.then(|| Column { gap: 0, width: 11, fit: Fit::LeftOut(2), ..Column::number("STORED", stored) }),
+        has_served.then(|| Column::number("SERVED", Line::served)),
+        Some(Column { gap: 1, width: 7, fit: Fit::Stays, ..Column::number("SHARE", share) }),
+        Some(match has_uris {
+            true => Column::label("URI", uri),
+            false => Column { fit: Fit::Bar, width: BAR, ..Column::label("", bar) },
+        }),
     ];
-    let cells = |line: &Line| {
-        let numbers = [line.sizes.code_objects.to_string(), bytes(line.sizes.size)];
-        let served = line.served.as_ref().map(Served::to_string).unwrap_or_default();
-        let texts = numbers.into_iter().chain([served, products_of(&line.gpu)]).map(Cell::Text);
-        std::iter::once(Cell::Bold(line.label.clone())).chain(texts).collect::<Vec<_>>()
-    };
-    let rows: Vec<Vec<Cell>> = lines.iter().map(cells).collect();
-    Table { indent: 4, columns }.lines(|| rows.iter(), style).for_each(|text| line(out, &text));
+    text.table(Table { indent: 4, columns: columns.into_iter().flatten().collect() }, || lines.iter())
 }
 
-/// Adds a line without trailing spaces.
-pub(super) fn line(out: &mut String, text: &str) {
-    out.push_str(text.trim_end());
-    out.push('\n');
+/// Writes a table of GPUs with the products that they are sold as.
+pub(super) fn gpu_table(lines: &[Line], text: &mut Text<'_>) -> io::Result<()> {
+    let columns = vec![
+        Column { width: TITLE_MIN, ..Column::label("GPU", |line: &Line| Cell::Bold(line.label.clone())) },
+        Column { fit: Fit::LeftOut(1), ..Column::number("COUNT", Line::count) },
+        Column { fit: Fit::LeftOut(2), ..Column::number("SIZE", Line::size) },
+        Column::number("SERVED", Line::served),
+        Column::name("PRODUCTS", |line: &Line| products_of(&line.gpu)),
+    ];
+    text.table(Table { indent: 4, columns }, || lines.iter())
 }
 
 #[cfg(test)]
@@ -271,9 +265,9 @@ mod tests {
         let lines: Vec<Line> = labels.iter().map(|label| row(label, 6.min(label.len()))).collect();
         let (scale, style) =
             (Scale::of(lines.iter()), Style { color: false, unicode, width: Some(width), is_markdown: false });
-        let mut out = String::new();
-        table(&lines, scale, ("ENTRY ID", true), compressed, style, &mut out);
-        out.lines().map(str::to_owned).collect()
+        let mut out = Vec::new();
+        table(&lines, scale, ("ENTRY ID", true), compressed, &mut Text { style, out: &mut out }).unwrap();
+        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! The table of `inspect --matrix`: in how many bundles of each library each GPU is served.
 
+use std::collections::BTreeMap;
+use std::io;
+
 use offload_bundle::display::printable;
 use offload_bundle::runtime::{Device, Served};
 
-use super::lines::line;
 use crate::cli::picture::{Libraries, Library};
-use crate::cli::print::table::{Cell, Column, Fit, Style, Table};
+use crate::cli::print::table::{Cell, Column, Fit, Table};
+use crate::cli::print::text::Text;
+use crate::cli::print::units::first;
 
 /// The number of GPUs that are shown; hostile files can name any number.
 const GPUS_MAX: usize = 200;
@@ -16,98 +20,78 @@ const LEFT_OUT_MAX: usize = 20;
 /// The room for the names of libraries where a terminal is too narrow for all GPUs, which then take several tables.
 const NAME: usize = 32;
 
-/// The table, or why there is none.
-pub(super) fn matrix(libraries: &Libraries, style: Style) -> String {
-    let mut out = String::new();
+/// Writes the table, or why there is none.
+pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
     let Some(mut all) = libraries.served() else {
-        line(&mut out, &style.line("too many GPUs and bundles to tell which bundles serve which GPU"));
-        return out;
+        return text.line("too many GPUs and bundles to tell which bundles serve which GPU");
     };
     let more = all.split_off(all.len().min(GPUS_MAX)).len();
     let (gpus, served): (Vec<Device>, Vec<Served>) = all.into_iter().unzip();
-    let mut left_out = NotInTable::default();
+    let mut left_out = LeftOut::default();
     let mut rows: Vec<(String, Vec<Served>)> = Vec::new();
     for library in libraries.iter() {
         match library.served(&gpus).filter(|_| !gpus.is_empty()) {
             Some(served) => rows.push((printable(&library.name), served)),
-            None => left_out.add(library, gpus.is_empty()),
+            None => left_out.entry(reason(library, gpus.is_empty())).or_default().push(printable(&library.name)),
         }
     }
     if gpus.is_empty() {
-        line(&mut out, &style.line("no bundles with code for GPUs"));
-        left_out.lines(style, &mut out);
-        return out;
+        text.line("no bundles with code for GPUs")?;
+        return write_left_out(&left_out, text);
     }
     if rows.len() > 1 {
         rows.push(("all".to_owned(), served));
     }
     let widest = gpus.iter().map(|gpu| gpu.name().len()).max().unwrap_or_default();
-    let in_a_table = style.width.map_or(gpus.len(), |width| (width.saturating_sub(NAME) / (widest + 2)).max(1));
-    for (index, gpus) in gpus.chunks(in_a_table).enumerate() {
-        let titles = gpus.iter().map(|gpu| Column { fit: Fit::Stays, ..Column::number(gpu.name().to_owned()) });
-        let table = Table { indent: 0, columns: [Column::name("LIBRARY")].into_iter().chain(titles).collect() };
-        let cells = |(library, served): &(String, Vec<Served>)| -> Vec<Cell> {
-            let served = served.iter().skip(index * in_a_table).take(gpus.len());
-            [Cell::Text(library.clone())].into_iter().chain(served.map(cell)).collect()
-        };
-        table.lines(|| rows.iter().map(cells), style).for_each(|text| line(&mut out, &text));
-        out.push('\n');
+    let in_a_table = text.style.width.map_or(gpus.len(), |width| (width.saturating_sub(NAME) / (widest + 2)).max(1));
+    let gpus: Vec<(usize, Device)> = gpus.into_iter().enumerate().collect();
+    for gpus in gpus.chunks(in_a_table) {
+        let mut columns = vec![Column::name("LIBRARY", |(library, _): &(String, Vec<Served>)| library.clone())];
+        columns.extend(gpus.iter().map(|(index, gpu)| Column {
+            title: gpu.name().to_owned().into(),
+            fit: Fit::Stays,
+            ..Column::number("", |(_, served): &(String, Vec<Served>)| cell(served.get(*index)))
+        }));
+        text.table(Table { indent: 0, columns }, || rows.iter())?;
+        text.empty_line()?;
     }
     if more > 0 {
-        line(&mut out, &style.line(&format!("GPUs not shown: {more}")));
+        text.line(&format!("GPUs not shown: {more}"))?;
     }
-    left_out.lines(style, &mut out);
-    let legend =
-        "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor";
-    line(&mut out, &style.line(legend));
-    out
+    write_left_out(&left_out, text)?;
+    text.line(
+        "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor",
+    )
 }
 
-/// The libraries that are not in the table, by the reason.
-#[derive(Default)]
-struct NotInTable {
-    unbundled: Vec<String>,
-    apart: Vec<String>,
-    lost: Vec<String>,
-    for_none: Vec<String>,
-    large: Vec<String>,
-}
+/// The libraries that are not in the table, by the reason, which has a number for its place.
+type LeftOut = BTreeMap<(u8, &'static str), Vec<String>>;
 
-impl NotInTable {
-    fn add(&mut self, library: &Library, is_without_gpus: bool) {
-        let names = match library.has_bundles() {
-            true if is_without_gpus && library.is_lost => &mut self.lost,
-            true if is_without_gpus => &mut self.for_none,
-            true => &mut self.large,
-            false if library.is_apart => &mut self.apart,
-            false => &mut self.unbundled,
-        };
-        names.push(printable(&library.name));
-    }
-
-    fn lines(&self, style: Style, out: &mut String) {
-        for (why, names) in [
-            ("code without a bundle", &self.unbundled),
-            ("code in kpack archives that were not searched", &self.apart),
-            ("kpack archives not found", &self.lost),
-            ("no code for GPUs", &self.for_none),
-            ("too many GPUs and bundles to compare", &self.large),
-        ] {
-            let (listed, more) = names.split_at(names.len().min(LEFT_OUT_MAX));
-            let more = (!more.is_empty()).then(|| format!("{} more", more.len()));
-            let listed: Vec<&str> = listed.iter().map(String::as_str).chain(more.as_deref()).collect();
-            if !listed.is_empty() {
-                line(out, &style.line(&format!("not in the table ({why}): {}", listed.join(", "))));
-            }
-        }
+fn reason(library: &Library, is_without_gpus: bool) -> (u8, &'static str) {
+    match library.has_bundles() {
+        false if !library.is_apart => (0, "code without a bundle"),
+        false => (1, "code in kpack archives that were not searched"),
+        true if is_without_gpus && library.is_lost => (2, "kpack archives not found"),
+        true if is_without_gpus => (3, "no code for GPUs"),
+        true => (4, "too many GPUs and bundles to compare"),
     }
 }
 
-fn cell(served: &Served) -> Cell {
+fn write_left_out(left_out: &LeftOut, text: &mut Text<'_>) -> io::Result<()> {
+    for ((_, why), names) in left_out {
+        let (listed, more) = first(names, LEFT_OUT_MAX);
+        let more = (more > 0).then(|| format!("{more} more"));
+        let listed: Vec<&str> = listed.iter().map(String::as_str).chain(more.as_deref()).collect();
+        text.line(&format!("not in the table ({why}): {}", listed.join(", ")))?;
+    }
+    Ok(())
+}
+
+fn cell(served: Option<&Served>) -> Cell {
     match served {
-        Served { bundles: 0, .. } => Cell::Text(String::new()),
-        served if served.is_complete() => Cell::Text("all".to_owned()),
-        Served { serving: 0, .. } => Cell::Bold("-".to_owned()),
-        Served { serving, bundles, .. } => Cell::Bold(format!("{serving}/{bundles}")),
+        None | Some(Served { bundles: 0, .. }) => Cell::Text(String::new()),
+        Some(served) if served.is_complete() => Cell::Text("all".to_owned()),
+        Some(Served { serving: 0, .. }) => Cell::Bold("-".to_owned()),
+        Some(Served { serving, bundles, .. }) => Cell::Bold(format!("{serving}/{bundles}")),
     }
 }

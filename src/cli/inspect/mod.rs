@@ -16,13 +16,13 @@ use offload_bundle::job::{Inspect, Inspected};
 use offload_bundle::runtime::{Device, Served};
 use offload_bundle::serialized::InspectReport;
 
-use super::files::{self, FileOrigin, FollowOption, Problems, SearchOptions, WorkFile};
+use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::picture::{Libraries, ensure_apart, picture};
 use super::print::console::Console;
 use super::print::json::{self, Each};
 use super::print::problem::Problem;
-use super::print::stdout::text_to_stdout;
-use super::print::table::TableOptions;
+use super::print::stdout::to_stdout;
+use super::print::text::{TableOptions, Text};
 use super::subcommand::Options;
 use lines::TableRows;
 use table::InspectTables;
@@ -34,9 +34,7 @@ pub(super) struct InspectOptions {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    search: SearchOptions,
-    #[command(flatten)]
-    kpack: FollowOption,
+    search: FollowOptions,
     /// Print a line for each code object, not one for each entry ID.
     #[arg(long)]
     each: bool,
@@ -65,20 +63,14 @@ pub(super) struct InspectOptions {
     table: TableOptions,
 }
 
-/// What was found in a file.
-#[derive(Debug)]
-struct FileReport {
-    origin: FileOrigin,
-    inspected: Inspected,
-}
+/// A file, and what was found in it.
+type InspectedFile = (WorkFile, Inspected);
 
-impl FileReport {
-    /// The number of its findings.
-    fn weight(&self) -> usize {
-        let Inspected { bundles, unread, references, problems, .. } = &self.inspected;
-        let code_objects: usize = bundles.iter().map(|bundle| bundle.code_objects.len() + 1).sum();
-        code_objects + unread.len() + references.len() + problems.len() + 1
-    }
+/// The number of findings in a file.
+fn weight((_, inspected): &InspectedFile) -> usize {
+    let Inspected { bundles, unread, references, problems, .. } = inspected;
+    let code_objects: usize = bundles.iter().map(|bundle| bundle.code_objects.len() + 1).sum();
+    code_objects + unread.len() + references.len() + problems.len() + 1
 }
 
 /// Orders GPUs by what a reader needs to know: single ones first, of these the ones that most bundles do not serve.
@@ -88,30 +80,29 @@ fn sort_by_need(gpus: &mut [(Device, Served)]) {
 
 impl Options for InspectOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
-        let mut job = Inspect::default();
-        job.inflate = self.inflate;
-        let (problems, mut libraries) = (Problems::default(), Libraries::default());
-        let files = self.search.files(&self.files);
-        let paths = files::paths(&files);
+        let (files, paths, scan) = self.search.files(&self.files);
         ensure_apart(("--svg", self.svg.as_deref()), paths.iter())?;
-        job.scan = self.search.scan(self.kpack.follow(&paths));
+        let mut job = Inspect::default();
+        (job.scan, job.inflate) = (scan, self.inflate);
+        let (problems, mut libraries) = (Problems::default(), Libraries::default());
         let in_turn = files::has_pipes(&files);
         let inspect = |file: Result<WorkFile>| {
             let file = file?;
-            Ok(FileReport { inspected: job.run(&file.open(job.scan.limits)?)?, origin: file.origin })
+            let inspected = job.run(&file.open(job.scan.limits)?)?;
+            Ok((file, inspected))
         };
-        let note = |report: &mut FileReport, problems: &mut Vec<Problem>| {
-            problems.extend(report.inspected.problems.iter().map(Problem::from));
+        let note = |(_, inspected): &mut InspectedFile, problems: &mut Vec<Problem>| {
+            problems.extend(inspected.problems.iter().map(Problem::from));
             if self.svg.is_some() || self.matrix {
-                libraries.add(&report.inspected);
+                libraries.add(inspected);
             }
         };
-        let written = files::report(files, in_turn, inspect, FileReport::weight, note, &problems, |reports, out| {
+        let written = files::report(files, in_turn, inspect, weight, note, &problems, |reports, out| {
             self.print(reports, &problems, out)
         });
         libraries.finish();
         let shown = written.and_then(|()| match self.matrix {
-            true => text_to_stdout(matrix::matrix(&libraries, self.table.style()).as_bytes()),
+            true => to_stdout(|out| Ok(matrix::write(&libraries, &mut Text { style: self.table.style(), out })?)),
             false => Ok(()),
         });
         let status = console.problems(&problems.into_inner());
@@ -126,12 +117,12 @@ impl InspectOptions {
     /// Prints the report of each file as soon as it is available.
     fn print(
         &self,
-        mut reports: impl Iterator<Item = FileReport>,
+        mut reports: impl Iterator<Item = InspectedFile>,
         problems: &Problems,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         if self.json {
-            let files = Each::new(reports.map(|report| report.inspected));
+            let files = Each::new(reports.map(|(_, inspected)| inspected));
             return json::write(InspectReport { files }, problems, out);
         }
         if self.matrix {
@@ -145,11 +136,8 @@ impl InspectOptions {
             Self { gpus: true, .. } => TableRows::Gpus,
             _ => TableRows::Grouped,
         };
-        let mut tables = InspectTables::new(rows, self.table.style());
-        reports.try_for_each(|report| {
-            out.write_all(tables.file(&report).as_bytes())?;
-            out.flush()
-        })?;
-        Ok(out.write_all(tables.end().as_bytes())?)
+        let mut tables = InspectTables::new(rows, Text { style: self.table.style(), out });
+        reports.try_for_each(|(file, inspected)| tables.file(&inspected, file.is_named()))?;
+        Ok(tables.end()?)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Write;
+use std::io;
 
 use offload_bundle::container::Codec;
 use offload_bundle::display::{printable, printable_start};
@@ -10,75 +10,105 @@ use offload_bundle::job::{Inspected, InspectedBundle, NotRead};
 use offload_bundle::runtime::Coverage;
 use offload_bundle::scan::{Format, Origin as Base, Sizes, Step};
 
-use super::lines::{LABEL_MAX, Line, Scale, TableRows, Targets, gpu_table, line, lines, table, tell_served};
-use super::{FileReport, sort_by_need};
-use crate::cli::files::FileOrigin;
+use super::lines::{LABEL_MAX, Line, Scale, TableRows, Targets, gpu_table, lines, table, tell_served};
+use super::sort_by_need;
 use crate::cli::gpus::generation;
-use crate::cli::print::table::Style;
-use crate::cli::print::units::{Kinds, bytes, count};
+use crate::cli::print::text::Text;
+use crate::cli::print::units::{Kinds, bytes, count, first, sum};
 
 /// The text report, a file at a time.
-#[derive(Debug)]
-pub(super) struct InspectTables {
+pub(super) struct InspectTables<'o> {
     rows: TableRows,
-    style: Style,
+    text: Text<'o>,
     totals: Totals,
     /// Whether nothing has been printed yet.
     is_silent: bool,
 }
 
-impl InspectTables {
-    pub(super) fn new(rows: TableRows, style: Style) -> Self {
-        Self { rows, style, totals: Totals::default(), is_silent: true }
+impl<'o> InspectTables<'o> {
+    pub(super) fn new(rows: TableRows, text: Text<'o>) -> Self {
+        Self { rows, text, totals: Totals::default(), is_silent: true }
     }
 
-    /// The text for a file, which may be empty.
-    pub(super) fn file(&mut self, file: &FileReport) -> String {
+    /// Writes what is said of a file, which may be nothing.
+    pub(super) fn file(&mut self, file: &Inspected, is_named: bool) -> io::Result<()> {
         self.totals.add(file);
-        let mut out = String::new();
-        let is_told = !file.inspected.bundles.is_empty()
-            || file.origin == FileOrigin::Named
-            || file.inspected.unread.iter().any(|row| row.what.is_device_code())
-            || !file.inspected.references.is_empty();
-        if !self.has_only_totals() && is_told {
-            let one = (self.totals.files == 1).then_some(&self.totals);
-            file_text(file, one, self.rows, self.style, &mut out);
+        let is_told = is_named
+            || !file.bundles.is_empty()
+            || file.unread.iter().any(|row| row.what.is_device_code())
+            || !file.references.is_empty();
+        if self.rows.is_summary() || !is_told {
+            return Ok(());
         }
-        self.is_silent &= out.is_empty();
-        out
+        self.is_silent = false;
+        self.told(file)?;
+        self.text.out.flush()
     }
 
-    fn has_only_totals(&self) -> bool {
-        matches!(self.rows, TableRows::Totals | TableRows::Gpus)
-    }
-
-    /// The text for all files.
-    pub(super) fn end(&self) -> String {
-        let Self { rows, style, totals, is_silent } = self;
-        let mut out = String::new();
-        if self.has_only_totals() {
-            totals.summary(*rows, *style, &mut out);
-            return out;
+    /// Writes what is said of all files.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        let Self { rows, text, totals, is_silent } = self;
+        if rows.is_summary() {
+            return totals.summary(*rows, text);
         }
         if totals.groups > 1 && !(totals.files == 1 && is_summed_first(*rows, totals.groups)) {
-            totals.table(*rows, *style, &mut out);
+            totals.table(*rows, text)?;
         }
         if totals.is_unsure {
-            line(&mut out, &style.line("?: not inflated; use --inflate to see the kind"));
+            text.line("?: not inflated; use --inflate to see the kind")?;
         }
-        if *is_silent && totals.files > 0 {
-            match totals.unread.total() {
-                0 => line(&mut out, &style.line("no device code found")),
-                _ => line(&mut out, &style.line(&format!("no device code found; not read: {}", totals.unread))),
+        match totals.unread.total() {
+            _ if !*is_silent || totals.files == 0 => Ok(()),
+            0 => text.line("no device code found"),
+            _ => text.line(&format!("no device code found; not read: {}", totals.unread)),
+        }
+    }
+
+    fn told(&mut self, file: &Inspected) -> io::Result<()> {
+        let Self { rows, text, .. } = self;
+        let name = printable(&file.path.to_string_lossy());
+        if let Some(what) = without_table(file) {
+            text.heading(&name, &format!(": {what}"))?;
+            references_text(file, text)?;
+            return unread_text(file, text);
+        }
+        let groups = groups(&file.bundles).map(|group| {
+            let coverage = group.first().and_then(|first| file.coverage_in(first.info.container()));
+            let mut lines = lines(group, *rows);
+            tell_served(&mut lines, coverage.filter(|_| !rows.is_each()));
+            (group, lines)
+        });
+        let groups: Vec<(&[InspectedBundle], Vec<Line>)> = groups.collect();
+        let scale = Scale::of(groups.iter().flat_map(|(_, lines)| lines));
+        let sizes = sum(file.bundles.iter().map(InspectedBundle::sizes));
+        let inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
+        let inflated = if inflated { ", members inflated" } else { "" };
+        text.heading(&name, &format!(": {}, code objects {}{inflated}", bytes(file.size), text_of(&sizes)))?;
+        if is_summed_first(*rows, groups.len()) {
+            // The totals so far are those of the first file.
+            let mut own = Totals::default();
+            let is_first = self.totals.files == 1;
+            if !is_first {
+                own.add(file);
             }
+            (if is_first { &self.totals } else { &own }).table(*rows, text)?;
         }
-        out
+        for (bundles, lines) in &groups {
+            text.subheading(&heading(bundles))?;
+            table(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), text)?;
+        }
+        references_text(file, text)?;
+        unread_text(file, text)?;
+        if groups.len() == 1 {
+            incomplete_text(&file.coverage(), text)?;
+        }
+        text.empty_line()
     }
 }
 
 /// The reason why a file has no table.
-fn without_table(file: &FileReport) -> Option<&'static str> {
-    let Inspected { bundles, problems, unread, references, .. } = &file.inspected;
+fn without_table(file: &Inspected) -> Option<&'static str> {
+    let Inspected { bundles, problems, unread, references, .. } = file;
     match (bundles.is_empty(), problems.is_empty(), unread.is_empty()) {
         (false, ..) => None,
         _ if !references.is_empty() => Some("device code in kpack archives"),
@@ -86,52 +116,6 @@ fn without_table(file: &FileReport) -> Option<&'static str> {
         (true, true, true) => Some("no device code"),
         (true, true, false) => Some("no readable device code"),
     }
-}
-
-/// Adds the text for a file, of which `known` are the totals, if they are known.
-fn file_text(file: &FileReport, known: Option<&Totals>, rows: TableRows, style: Style, out: &mut String) {
-    let name = printable(&file.inspected.path.to_string_lossy());
-    if let Some(what) = without_table(file) {
-        line(out, &style.heading(&name, &format!(": {what}")));
-        references_text(&file.inspected, style, out);
-        return unread_text(&file.inspected, style, out);
-    }
-    let Inspected { bundles, .. } = &file.inspected;
-    let groups = groups(bundles).map(|group| {
-        let coverage = group.first().and_then(|first| file.inspected.coverage_in(first.info.container()));
-        let mut lines = lines(group, rows);
-        tell_served(&mut lines, coverage.filter(|_| !rows.is_each()));
-        (group, lines)
-    });
-    let groups: Vec<(&[InspectedBundle], Vec<Line>)> = groups.collect();
-    let scale = Scale::of(groups.iter().flat_map(|(_, lines)| lines));
-    let mut sizes = Sizes::default();
-    bundles.iter().for_each(|bundle| sizes += bundle.sizes());
-    let sizes = text_of(&sizes);
-    let inflated = bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
-    let inflated = if inflated { ", members inflated" } else { "" };
-    let facts = format!(": {}, code objects {sizes}{inflated}", bytes(file.inspected.size));
-    line(out, &style.heading(&name, &facts));
-    if is_summed_first(rows, groups.len()) {
-        match known {
-            Some(totals) => totals.table(rows, style, out),
-            None => {
-                let mut totals = Totals::default();
-                totals.add(file);
-                totals.table(rows, style, out);
-            }
-        }
-    }
-    for (bundles, lines) in &groups {
-        line(out, &style.subheading(&heading(bundles)));
-        table(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), style, out);
-    }
-    references_text(&file.inspected, style, out);
-    unread_text(&file.inspected, style, out);
-    if groups.len() == 1 {
-        incomplete_text(&file.inspected.coverage(), style, out);
-    }
-    out.push('\n');
 }
 
 /// Whether the totals of a file are before its tables, where these are too many to be read.
@@ -144,7 +128,7 @@ fn is_summed_first(rows: TableRows, groups: usize) -> bool {
 const PATHS_MAX: usize = 500;
 
 /// Lists the references to kpack archives, and whether those exist.
-fn references_text(file: &Inspected, style: Style, out: &mut String) {
+fn references_text(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
     for reference in &file.references {
         let paths = printable_start(&reference.search_paths.join(", "), PATHS_MAX);
         let found = match reference.archives.as_deref() {
@@ -155,15 +139,16 @@ fn references_text(file: &Inspected, style: Style, out: &mut String) {
                 format!("{none}{}", count(archives.len(), "kpack archive", "kpack archives"))
             }
         };
-        line(out, &style.item(&format!("{}{found} at {paths}", way(reference.place.steps()))));
+        text.item(&format!("{}{found} at {paths}", way(reference.place.steps())))?;
     }
+    Ok(())
 }
 
 /// The maximum number of lines for unread parts of a file.
 const UNREAD_MAX: usize = 100;
 
 /// Lists the unread parts of a file by their places.
-fn unread_text(file: &Inspected, style: Style, out: &mut String) {
+fn unread_text(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
     let of = |parts: &mut dyn Iterator<Item = &NotRead>| {
         let mut kinds = Kinds::default();
         parts.for_each(|part| kinds.add(part.what.name(), 1));
@@ -173,11 +158,12 @@ fn unread_text(file: &Inspected, style: Style, out: &mut String) {
     for parts in rows.by_ref().take(UNREAD_MAX) {
         let steps = parts.first().map_or(&[][..], |part| part.place.steps());
         let kinds = if let [part] = parts { part.what.name().to_owned() } else { of(&mut parts.iter()) };
-        line(out, &style.item(&format!("{}not read: {kinds}", way(steps))));
+        text.item(&format!("{}not read: {kinds}", way(steps)))?;
     }
     let mut others = rows.flatten().peekable();
-    if others.peek().is_some() {
-        line(out, &style.item(&format!("not read, too: {}", of(&mut others))));
+    match others.peek() {
+        Some(_) => text.item(&format!("not read, too: {}", of(&mut others))),
+        None => Ok(()),
     }
 }
 
@@ -220,14 +206,14 @@ fn heading(group: &[InspectedBundle]) -> String {
         _ => count(group.len(), one, many),
     };
     if let Some(recorded) = first.info.compressed {
-        let stored = group.iter().map(InspectedBundle::stored).fold(0, u64::saturating_add);
-        write!(text, ", {} in {}", recorded.method.name(), bytes(stored)).unwrap_or_default();
+        let stored = sum(group.iter().map(InspectedBundle::sizes)).stored;
+        text.push_str(&format!(", {} in {}", recorded.method.name(), bytes(stored)));
     }
     let codecs: BTreeSet<&str> = group.iter().flat_map(InspectedBundle::codecs).map(Codec::name).collect();
     if !codecs.is_empty() {
         let is_whole = group.iter().all(|bundle| bundle.codecs().count() == bundle.code_objects.len());
         let names = codecs.into_iter().collect::<Vec<_>>().join(" and ");
-        write!(text, ", {}{names}", if is_whole { "" } else { "partly " }).unwrap_or_default();
+        text.push_str(&format!(", {}{names}", if is_whole { "" } else { "partly " }));
     }
     way(first.info.container()) + &text
 }
@@ -250,18 +236,18 @@ fn way(steps: &[Step]) -> String {
 const INCOMPLETE_MAX: usize = 8;
 
 /// Names the GPUs that some bundles serve, and others do not.
-fn incomplete_text(coverage: &Coverage, style: Style, out: &mut String) {
+fn incomplete_text(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
     let Some(mut gpus) = coverage.gpus() else {
-        return line(out, &style.item("too many GPUs and bundles to tell which bundles serve which GPU"));
+        return text.item("too many GPUs and bundles to tell which bundles serve which GPU");
     };
     sort_by_need(&mut gpus);
-    let incomplete: Vec<_> = gpus.iter().filter(|(_, served)| !served.is_complete()).collect();
-    let mut listed: Vec<String> =
-        incomplete.iter().take(INCOMPLETE_MAX).map(|(gpu, served)| format!("{gpu} ({served})")).collect();
-    let more = incomplete.len().saturating_sub(INCOMPLETE_MAX);
+    gpus.retain(|(_, served)| !served.is_complete());
+    let (listed, more) = first(&gpus, INCOMPLETE_MAX);
+    let mut listed: Vec<String> = listed.iter().map(|(gpu, served)| format!("{gpu} ({served})")).collect();
     listed.extend((more > 0).then(|| format!("{more} more (--gpus lists all)")));
-    if !listed.is_empty() {
-        line(out, &style.item(&format!("not served by all bundles: {}", printable(&listed.join(", ")))));
+    match listed.is_empty() {
+        true => Ok(()),
+        false => text.item(&format!("not served by all bundles: {}", printable(&listed.join(", ")))),
     }
 }
 
@@ -292,9 +278,9 @@ pub(super) struct Totals {
 const GPUS_MAX: usize = 10_000;
 
 impl Totals {
-    fn add(&mut self, file: &FileReport) {
+    fn add(&mut self, file: &Inspected) {
         self.files += 1;
-        let FileReport { inspected: Inspected { bundles, unread, references, problems, .. }, .. } = file;
+        let Inspected { bundles, unread, references, problems, .. } = file;
         match (bundles.is_empty(), problems.is_empty()) {
             (false, _) => self.files_with_bundles += 1,
             (true, false) => self.files_broken += 1,
@@ -306,7 +292,7 @@ impl Totals {
         self.files_with_unread += usize::from(!unread.is_empty());
         unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
         self.groups += groups(bundles).count();
-        self.coverage.merge(&file.inspected.coverage());
+        self.coverage.merge(&file.coverage());
         let mut targets = Targets::default();
         for bundle in bundles {
             self.sizes += bundle.sizes();
@@ -327,8 +313,8 @@ impl Totals {
         }
     }
 
-    /// Adds the table, one line for each GPU, largest first, unless `rows` are GPUs by generation.
-    fn table(&self, rows: TableRows, style: Style, out: &mut String) {
+    /// Writes the table, one line for each GPU, largest first, unless `rows` are GPUs by generation.
+    fn table(&self, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
         let mut lines = self.lines.clone();
         tell_served(&mut lines, Some(&self.coverage));
         if rows == TableRows::Gpus {
@@ -340,19 +326,19 @@ impl Totals {
         let scale = Scale::of(lines.iter());
         let objects = count(self.sizes.code_objects, "code object", "code objects");
         let files = count(self.files_with_bundles, "file", "files");
-        line(out, &style.heading(&format!("Total: {objects} in {files}, {}", text_of(&self.sizes)), ""));
+        text.heading(&format!("Total: {objects} in {files}, {}", text_of(&self.sizes)), "")?;
         if rows == TableRows::Gpus {
-            return gpu_table(&lines, style, out);
+            return gpu_table(&lines, text);
         }
-        table(&lines, scale, ("GPU", false), self.is_compressed, style, out);
-        incomplete_text(&self.coverage, style, out);
+        table(&lines, scale, ("GPU", false), self.is_compressed, text)?;
+        incomplete_text(&self.coverage, text)
     }
 
-    /// Adds the table, and the numbers of files without device code, files without anything readable, and files with
+    /// Writes the table, and the numbers of files without device code, files without anything readable, and files with
     /// unread parts.
-    fn summary(&self, rows: TableRows, style: Style, out: &mut String) {
+    fn summary(&self, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
         if self.files_with_bundles > 0 {
-            self.table(rows, style, out);
+            self.table(rows, text)?;
         }
         let is_empty = self.files_with_bundles == 0
             && self.files_broken == 0
@@ -370,6 +356,6 @@ impl Totals {
             ),
             (self.files_with_unread > 0, format!("Not read in {}: {}", files(self.files_with_unread), self.unread)),
         ];
-        lines.iter().filter(|(is_shown, _)| *is_shown).for_each(|(_, text)| line(out, &style.line(text)));
+        lines.iter().filter(|(is_shown, _)| *is_shown).try_for_each(|(_, line)| text.line(line))
     }
 }

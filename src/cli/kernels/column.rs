@@ -4,72 +4,65 @@ use std::cmp::{Ordering, Reverse};
 
 use offload_bundle::kernels::Kernel;
 
-use super::row::Row;
-use crate::cli::print::table::Column;
+use super::report::Row;
 
-/// A column with numbers.
+/// A column with what is recorded of kernels.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct NumberColumn {
-    pub(in crate::cli) title: &'static str,
+pub(crate) struct KernelColumn {
+    pub(crate) title: &'static str,
     /// The number of a kernel, if it is recorded.
-    pub(in crate::cli) of: fn(&Kernel) -> Option<u64>,
+    pub(crate) of: fn(&Kernel) -> Option<u64>,
+    /// Whether any number only says that something is true.
+    pub(crate) is_flag: bool,
 }
 
-const VGPR: NumberColumn = NumberColumn { title: "VGPR", of: |kernel| kernel.vgprs.map(u64::from) };
-const AGPR: NumberColumn = NumberColumn { title: "AGPR", of: |kernel| kernel.agprs.map(u64::from) };
-const SGPR: NumberColumn = NumberColumn { title: "SGPR", of: |kernel| kernel.sgprs.map(u64::from) };
-const VSPILL: NumberColumn = NumberColumn { title: "VSPILL", of: |kernel| kernel.vgpr_spills.map(u64::from) };
-const SSPILL: NumberColumn = NumberColumn { title: "SSPILL", of: |kernel| kernel.sgpr_spills.map(u64::from) };
-pub(in crate::cli) const SCRATCH: NumberColumn =
-    NumberColumn { title: "SCRATCH", of: |kernel| kernel.scratch.map(u64::from) };
-const LDS: NumberColumn = NumberColumn { title: "LDS", of: |kernel| kernel.lds.map(u64::from) };
-const KERNARG: NumberColumn = NumberColumn { title: "KERNARG", of: |kernel| kernel.kernarg.map(u64::from) };
-const GROUP: NumberColumn = NumberColumn { title: "GROUP", of: |kernel| kernel.max_workgroup.map(u64::from) };
-const CODE: NumberColumn = NumberColumn { title: "CODE", of: |kernel| kernel.code_size };
+const fn number(title: &'static str, of: fn(&Kernel) -> Option<u64>) -> KernelColumn {
+    KernelColumn { title, of, is_flag: false }
+}
+
+const fn flag(title: &'static str, of: fn(&Kernel) -> Option<u64>) -> KernelColumn {
+    KernelColumn { title, of, is_flag: true }
+}
+
+const VGPR: KernelColumn = number("VGPR", |kernel| kernel.vgprs.map(u64::from));
+const AGPR: KernelColumn = number("AGPR", |kernel| kernel.agprs.map(u64::from));
+const SGPR: KernelColumn = number("SGPR", |kernel| kernel.sgprs.map(u64::from));
+const VSPILL: KernelColumn = number("VSPILL", |kernel| kernel.vgpr_spills.map(u64::from));
+const SSPILL: KernelColumn = number("SSPILL", |kernel| kernel.sgpr_spills.map(u64::from));
+pub(crate) const SCRATCH: KernelColumn = number("SCRATCH", |kernel| kernel.scratch.map(u64::from));
+const LDS: KernelColumn = number("LDS", |kernel| kernel.lds.map(u64::from));
+const KERNARG: KernelColumn = number("KERNARG", |kernel| kernel.kernarg.map(u64::from));
+const GROUP: KernelColumn = number("GROUP", |kernel| kernel.max_workgroup.map(u64::from));
+const CODE: KernelColumn = number("CODE", |kernel| kernel.code_size);
 
 /// The columns with numbers, in the order of the table.
-pub(in crate::cli) const NUMBERS: [NumberColumn; 10] =
-    [VGPR, AGPR, SGPR, VSPILL, SSPILL, SCRATCH, LDS, KERNARG, GROUP, CODE];
+pub(crate) const NUMBERS: [KernelColumn; 10] = [VGPR, AGPR, SGPR, VSPILL, SSPILL, SCRATCH, LDS, KERNARG, GROUP, CODE];
 
-impl NumberColumn {
+/// The columns after these, with what is true of some kernels.
+pub(crate) const FLAGS: [KernelColumn; 2] = [
+    flag("DYNSTACK", |kernel| kernel.dynamic_stack.filter(|is_true| *is_true).map(u64::from)),
+    flag("HOSTCALL", |kernel| kernel.hostcall.filter(|is_true| *is_true).map(u64::from)),
+];
+
+impl KernelColumn {
     /// The name on the command line.
-    pub(in crate::cli) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.title.to_ascii_lowercase()
     }
 }
 
-/// A column with what is true of some kernels.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct FlagColumn {
-    pub(in crate::cli) title: &'static str,
-    /// Whether it is true of a kernel, if that is recorded.
-    pub(in crate::cli) of: fn(&Kernel) -> Option<bool>,
-}
-
-impl FlagColumn {
-    pub(in crate::cli) fn column(&self) -> Column {
-        Column { is_left_aligned: true, ..Column::number(self.title) }
-    }
-}
-
-/// The columns with what is true of some kernels, after those with numbers.
-pub(in crate::cli) const FLAGS: [FlagColumn; 2] = [
-    FlagColumn { title: "DYNSTACK", of: |kernel| kernel.dynamic_stack },
-    FlagColumn { title: "HOSTCALL", of: |kernel| kernel.hostcall },
-];
-
 /// The number of spilled registers of a kernel.
-pub(in crate::cli) fn spills(kernel: &Kernel) -> u64 {
+pub(crate) fn spills(kernel: &Kernel) -> u64 {
     [kernel.vgpr_spills, kernel.sgpr_spills].into_iter().flatten().map(u64::from).sum()
 }
 
 /// The key by which kernels are sorted.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) enum SortKey {
+pub(crate) enum SortKey {
     Name,
     Gpu,
     /// One number, then another.
-    Numbers(NumberColumn, NumberColumn),
+    Numbers(KernelColumn, KernelColumn),
 }
 
 /// The keys, by their names on the command line.

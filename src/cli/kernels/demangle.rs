@@ -53,7 +53,7 @@ impl Demangler {
             self.invalid.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        let mut out = BoundedText { text: String::new(), work: name.len().saturating_mul(WORK_MAX) };
+        let mut out = BoundedText { text: String::new(), work: name.len() * WORK_MAX };
         symbol.structured_demangle(&mut out, &DemangleOptions::default()).ok()?;
         Some(out.text)
     }
@@ -138,10 +138,10 @@ struct BoundedText {
 
 impl Write for BoundedText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.text.len().saturating_add(text.len()) > DEMANGLED_MAX {
+        if self.text.len() + text.len() > DEMANGLED_MAX {
             return Err(fmt::Error);
         }
-        self.work = self.work.checked_sub(text.len().saturating_add(1)).ok_or(fmt::Error)?;
+        self.work = self.work.checked_sub(text.len() + 1).ok_or(fmt::Error)?;
         self.text.push_str(text);
         Ok(())
     }

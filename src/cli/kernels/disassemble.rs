@@ -12,7 +12,7 @@ use offload_bundle::display::{printable, printable_name};
 use offload_bundle::io::{Input, sys};
 use offload_bundle::scan::{CodeObject, ContentKind, Scan};
 
-use super::row::Row;
+use super::report::Row;
 use crate::cli::program;
 
 /// The number of code objects of a file that are disassembled. More are an error: nobody reads them.
@@ -31,18 +31,13 @@ pub(super) type Contents = Vec<Vec<u8>>;
 pub(super) fn contents(rows: &[Row], scan: &Scan, input: &Input) -> offload_bundle::Result<Contents> {
     let wanted: Vec<&CodeObject> =
         by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code_object)).take(CODE_OBJECTS_MAX).collect();
-    let (mut contents, mut failed) = (vec![Vec::new(); wanted.len()], None);
+    let mut contents = Vec::new();
     scan.read(input, &wanted, |_, code| Ok(code.bytes().to_vec()), |code| code.len() / 256, &mut |read| {
-        for (index, code) in read {
-            match (code, contents.get_mut(index)) {
-                (Ok(code), Some(content)) => *content = code,
-                (Err(error), _) => failed = failed.take().or(Some(error)),
-                (Ok(_), None) => {}
-            }
-        }
+        contents.extend(read);
         std::ops::ControlFlow::Continue(())
     })?;
-    failed.map_or(Ok(contents), Err)
+    contents.sort_by_key(|(index, _)| *index);
+    contents.into_iter().map(|(_, code)| code).collect()
 }
 
 /// Writes the instructions of kernels, after a line that says how they were disassembled, and what the disassembler

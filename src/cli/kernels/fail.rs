@@ -1,13 +1,66 @@
-//! The conditions of `--fail-on` that kernels meet.
+//! The conditions of `--fail-on`, and the kernels that meet them.
+
+use std::fmt;
 
 use offload_bundle::Result;
 use offload_bundle::kernels::Kernel;
 use offload_bundle::serialized::Failure;
 
-use super::column::spills;
-use super::row::Row;
-use crate::cli::conditions::Condition;
+use super::column::{KernelColumn, NUMBERS, SCRATCH, spills};
+use super::report::Row;
 use crate::cli::print::units::count;
+
+/// A condition on which the command fails.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum KernelCondition {
+    /// A kernel spills registers.
+    Spill,
+    /// A kernel needs calls of the host.
+    Hostcall,
+    /// A number of a kernel is larger than this.
+    Above(KernelColumn, u64),
+}
+
+impl KernelCondition {
+    /// Reads a value of `--fail-on`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "spill" => return Ok(Self::Spill),
+            "scratch" => return Ok(Self::Above(SCRATCH, 0)),
+            "hostcall" => return Ok(Self::Hostcall),
+            _ => {}
+        }
+        let (name, limit) = text.split_once('>').map_or((text, None), |(name, limit)| (name, Some(limit)));
+        let column = NUMBERS.into_iter().find(|column| column.name() == name);
+        let column = column
+            .ok_or("not a condition; the conditions are spill, scratch, hostcall and COLUMN>N, such as vgpr>128")?;
+        // A shell takes what follows for the name of a file, unless it is quoted.
+        let limit = limit.ok_or_else(|| format!("above what? expected '{name}>128', in quotes"))?;
+        let limit = limit.parse().map_err(|_| format!("expected a number after '>', such as {name}>128"))?;
+        Ok(Self::Above(column, limit))
+    }
+
+    /// The number by which a kernel meets it, if it does; none in it if it has no number.
+    fn number(self, kernel: &Kernel) -> Option<Option<u64>> {
+        match self {
+            Self::Spill => Some(spills(kernel)).filter(|spills| *spills > 0).map(Some),
+            Self::Hostcall => kernel.hostcall?.then_some(None),
+            Self::Above(column, limit) => (column.of)(kernel).filter(|number| *number > limit).map(Some),
+        }
+    }
+}
+
+/// The name, as typed.
+impl fmt::Display for KernelCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spill => f.write_str("spill"),
+            Self::Hostcall => f.write_str("hostcall"),
+            Self::Above(column, 0) if column.title == SCRATCH.title => f.write_str("scratch"),
+            Self::Above(column, limit) => write!(f, "{}>{limit}", column.name()),
+        }
+    }
+}
 
 /// The number of kernels that a message names.
 const NAMED: usize = 3;
@@ -19,7 +72,7 @@ pub(super) struct Failing(Vec<Met>);
 /// The kernels that meet a condition.
 #[derive(Debug)]
 struct Met {
-    condition: Condition,
+    condition: KernelCondition,
     kernels: usize,
     /// The first ones.
     first: Vec<String>,
@@ -30,9 +83,9 @@ impl Failing {
     ///
     /// # Errors
     /// Those of the URI of a code object.
-    pub(super) fn of(conditions: &[Condition], rows: &[Row]) -> Result<Self> {
-        let met = |condition: &Condition| {
-            let failing = rows.iter().filter_map(|row| Some((row, number(*condition, &row.kernel)?)));
+    pub(super) fn of(conditions: &[KernelCondition], rows: &[Row]) -> Result<Self> {
+        let met = |condition: &KernelCondition| {
+            let failing = rows.iter().filter_map(|row| Some((row, condition.number(&row.kernel)?)));
             let (mut kernels, mut first) = (0, Vec::new());
             for (row, number) in failing {
                 kernels += 1;
@@ -53,7 +106,7 @@ impl Failing {
         }
         for (met, more) in self.0.iter_mut().zip(more.0) {
             met.kernels += more.kernels;
-            met.first.extend(more.first.into_iter().take(NAMED.saturating_sub(met.first.len())));
+            met.first.extend(more.first.into_iter().take(NAMED - met.first.len()));
         }
     }
 
@@ -62,30 +115,20 @@ impl Failing {
         let failure = |Met { condition, kernels, first }: &Met| {
             let of = |one: &str, many: &str| count(*kernels, &format!("kernel {one}"), &format!("kernels {many}"));
             let what = match condition {
-                Condition::Hostcall => of("needs calls of the host", "need calls of the host"),
-                Condition::Above(column, limit) => {
+                KernelCondition::Hostcall => of("needs calls of the host", "need calls of the host"),
+                KernelCondition::Above(column, limit) => {
                     let exceeds = format!("with {} above {limit}", column.title);
                     of(&exceeds, &exceeds)
                 }
-                _ => of("spills registers", "spill registers"),
+                KernelCondition::Spill => of("spills registers", "spill registers"),
             };
-            let more = match kernels.saturating_sub(first.len()) {
+            let more = match kernels - first.len() {
                 0 => String::new(),
                 more => format!("; and {more} more"),
             };
             Failure { condition: condition.to_string(), reason: format!("{what}: {}{more}", first.join("; ")) }
         };
         self.0.iter().filter(|met| met.kernels > 0).map(failure).collect()
-    }
-}
-
-/// The number by which a kernel meets a condition, if it does; none in it if it has no number.
-fn number(condition: Condition, kernel: &Kernel) -> Option<Option<u64>> {
-    match condition {
-        Condition::Spill => Some(spills(kernel)).filter(|spills| *spills > 0).map(Some),
-        Condition::Hostcall => kernel.hostcall?.then_some(None),
-        Condition::Above(column, limit) => (column.of)(kernel).filter(|number| *number > limit).map(Some),
-        Condition::LostGpu | Condition::Size(_) => None,
     }
 }
 
@@ -98,4 +141,35 @@ fn described(row: &Row, number: Option<u64>) -> Result<String> {
     };
     let number = number.map_or_else(String::new, |number| format!("{number} in "));
     Ok(format!("{number}'{name}' for {gpu} in {place}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_known_by_their_names() {
+        for text in ["spill", "scratch", "hostcall", "vgpr>128", "code>0", "scratch>16"] {
+            assert_eq!(KernelCondition::parse(text).map(|condition| condition.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!(
+            KernelCondition::parse("scratch>0").map(|condition| condition.to_string()),
+            Ok("scratch".to_owned())
+        );
+        for (text, reason) in [
+            ("vgpr", "above what? expected 'vgpr>128', in quotes"),
+            ("vgpr>", "expected a number after '>', such as vgpr>128"),
+            ("vgpr>-1", "expected a number"),
+            ("vgpr>1K", "expected a number"),
+            ("VGPR>1", "not a condition"),
+            ("registers>1", "not a condition"),
+            ("lost-gpu", "not a condition"),
+            ("size", "not a condition"),
+            ("size=+5%", "not a condition"),
+            ("", "not a condition"),
+        ] {
+            let error = KernelCondition::parse(text).unwrap_err();
+            assert!(error.starts_with(reason), "{text}: {error}");
+        }
+    }
 }

@@ -4,34 +4,30 @@ pub(super) mod column;
 pub(super) mod demangle;
 mod disassemble;
 mod fail;
-pub(super) mod json;
 pub(super) mod report;
-mod row;
 pub(super) mod table;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use offload_bundle::Result;
-use offload_bundle::job::{ListKernels, Matches};
+use offload_bundle::job::ListKernels;
 use offload_bundle::scan::Pattern;
+use offload_bundle::serialized::{KernelsReport, OtherCode};
 
-use super::conditions::Condition;
-use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
+use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
+use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
-use super::print::table::TableOptions;
-use super::print::units::Kinds;
+use super::print::text::{TableOptions, Text};
 use super::subcommand::Options;
 use column::SortKey;
-use fail::Failing;
-use report::{FileKernels, KernelOrder, Named, WantedKernels};
-use table::Grouping;
+use fail::KernelCondition;
+use report::{FileKernels, KernelOrder, KernelSums, Row, WantedKernels, with_uris};
 
 /// List the kernels in files, with their registers and memory
 #[derive(Clone, Debug, Parser)]
@@ -40,9 +36,7 @@ pub(super) struct KernelsOptions {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    search: SearchOptions,
-    #[command(flatten)]
-    kpack: FollowOption,
+    search: FollowOptions,
     #[arg(
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = patterns::TARGETS,
         long_help = patterns::targets("kernels", "listed"),
@@ -84,8 +78,8 @@ pub(super) struct KernelsOptions {
     #[arg(long, value_name = "N", requires = "sort")]
     top: Option<usize>,
     /// Exit with status 1 on spill, scratch, hostcall or COLUMN>N (see below), in a comma list.
-    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = Condition::of_kernels)]
-    fail_on: Vec<Condition>,
+    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = KernelCondition::parse)]
+    fail_on: Vec<KernelCondition>,
     /// Also print the arguments of each kernel, in the JSON document.
     #[arg(long, requires = "json")]
     arguments: bool,
@@ -104,12 +98,11 @@ pub(super) struct KernelsOptions {
 
 impl Options for KernelsOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
-        let files = self.search.files(&self.files);
-        let (is_one_file, paths) = (files.len() == 1, files::paths(&files));
+        let (files, paths, scan) = self.search.files(&self.files);
+        let is_one_file = files.len() == 1;
         let mut job = ListKernels::default();
         job.selection = self.comparison.selection(&self.target);
-        job.scan = self.search.scan(self.kpack.follow(&paths));
-        job.arguments = self.arguments;
+        (job.scan, job.arguments) = (scan, self.arguments);
         let order = self.sort.map(|key| KernelOrder { key, most: self.top.unwrap_or(usize::MAX) });
         let (name, hostcall, fail_on) = (self.name(), self.hostcall, self.fail_on.as_slice());
         let list = |file: Result<WorkFile>| {
@@ -122,20 +115,10 @@ impl Options for KernelsOptions {
             }
             Ok(kernels)
         };
-        let grouping = match (order, is_one_file) {
-            (None, _) => Grouping::ByPlace,
-            (Some(_), true) => Grouping::None,
-            (Some(_), false) => Grouping::Column,
-        };
-        let (problems, others) = (Problems::default(), RefCell::new(Kinds::default()));
-        let failing = RefCell::new(Failing::default());
-        let (mut found, mut named) = (Matches::default(), Named::default());
+        let (problems, sums) = (Problems::default(), RefCell::new(KernelSums::default()));
         let note = |file: &mut FileKernels, problems: &mut Vec<Problem>| {
             problems.extend(file.problems.drain(..).map(Problem::from));
-            file.others.iter().for_each(|(kind, more)| others.borrow_mut().add(kind, *more));
-            failing.borrow_mut().add(std::mem::take(&mut file.failing));
-            found.add(std::mem::take(&mut file.matches));
-            named.add(std::mem::take(&mut file.named));
+            sums.borrow_mut().add(std::mem::take(&mut file.sums));
         };
         let weight = |file: &FileKernels| file.rows.len() + 1;
         let in_turn = files::has_pipes(&files);
@@ -148,25 +131,34 @@ impl Options for KernelsOptions {
             }
             let mut rows = files.map(|file| file.rows);
             let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
-            let rows: &mut dyn Iterator<Item = Vec<row::Row>> = match &mut sorted {
+            let rows: &mut dyn Iterator<Item = Vec<Row>> = match &mut sorted {
                 Some(sorted) => sorted,
                 None => &mut rows,
             };
             match self.json {
-                true => json::write(rows, &others, &failing, &problems, out),
-                false => table::write(rows, (grouping, self.uri), self.sort, self.table.style(), &others, out),
+                true => {
+                    let kernels = Each::new(with_uris(rows.flatten()));
+                    // The rest is complete only after the last file.
+                    let other = |(image_kind, code_objects)| OtherCode { image_kind, code_objects };
+                    let others = Late(|| sums.borrow().others.iter().map(other).collect::<Vec<_>>());
+                    let failures = Late(|| sums.borrow().failing.failures());
+                    json::write(KernelsReport { kernels, others, failures }, &problems, out)
+                }
+                false => {
+                    let text = Text { style: self.table.style(), out };
+                    table::write(rows, self.sort, (is_one_file, self.uri), &sums, text)
+                }
             }
         });
-        let problems = problems.into_inner();
-        let failures: Vec<Problem> =
-            failing.into_inner().failures().iter().map(|failure| failure.to_string().into()).collect();
-        let status = console.problems(&[problems.as_slice(), &failures].concat());
+        let (mut problems, sums) = (problems.into_inner(), sums.into_inner());
+        let is_complete = problems.is_empty();
+        problems.extend(sums.failing.failures().iter().map(Problem::from));
+        let status = console.problems(&problems);
         written?;
-        patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !problems.is_empty())?;
-        if let Some(name) = self.name()
-            && !(named.has_match || self.allow_none || (named.present.is_empty() && !problems.is_empty()))
-        {
-            bail!(named.no_match(name.typed(), &paths));
+        patterns::ensure_match(self.allow_none, sums.matches, &job.selection, &paths, !is_complete)?;
+        match self.name() {
+            Some(name) if !self.allow_none => sums.named.ensure_match(name, &paths, is_complete)?,
+            _ => {}
         }
         Ok(status)
     }

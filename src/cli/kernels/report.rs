@@ -1,20 +1,24 @@
 //! The kernels of a file, with demangled names, filtered and sorted.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::bail;
 use offload_bundle::display::{printable_name, printable_start};
 use offload_bundle::job::{CodeObjectKernels, KernelList, Matches};
+use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::CodeObject;
+use offload_bundle::serialized::KernelRow;
 use offload_bundle::{Error, parallel};
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
 
 use super::column::SortKey;
 use super::demangle::Demangler;
 use super::disassemble::Contents;
-use super::fail::Failing;
-use super::row::Row;
-use crate::cli::conditions::Condition;
+use super::fail::{Failing, KernelCondition};
+use crate::cli::print::units::{Kinds, first};
 
 /// The longest name that is shown in full: in characters, or in bytes if it is mangled.
 const SHOWN_MAX: usize = 16 << 10;
@@ -22,35 +26,90 @@ const SHOWN_MAX: usize = 16 << 10;
 /// The number of names that a thread demangles at a time.
 const NAMES_AT_A_TIME: usize = 256;
 
+/// A kernel of a code object.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(super) code_object: Arc<CodeObject>,
+    /// The target ID, or else the triple or the ID of the entry; safe to print on a terminal.
+    pub(super) gpu: Arc<str>,
+    /// The demangled name, safe to print on a terminal.
+    pub(super) name: Arc<str>,
+    pub(super) kernel: Kernel,
+}
+
+/// A kernel with the URI of its code object, or why that cannot be told.
+pub(crate) struct RowWithUri {
+    row: Row,
+    uri: offload_bundle::Result<Option<Arc<str>>>,
+}
+
+impl Serialize for RowWithUri {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Row { code_object, gpu, name, kernel } = &self.row;
+        let uri = self.uri.as_ref().map_err(S::Error::custom)?.as_deref();
+        KernelRow::new(code_object, uri, gpu, (name, mangled(&kernel.name)), kernel).serialize(serializer)
+    }
+}
+
+/// Adds the URIs, each once for the kernels of a code object that follow each other.
+pub(crate) fn with_uris(rows: impl Iterator<Item = Row>) -> impl Iterator<Item = RowWithUri> {
+    let mut last: Option<(Arc<CodeObject>, Option<Arc<str>>)> = None;
+    rows.map(move |row| {
+        let known = last.as_ref().filter(|(code_object, _)| Arc::ptr_eq(code_object, &row.code_object));
+        let uri = match known {
+            Some((_, uri)) => Ok(uri.clone()),
+            None => row.code_object.uri().map(|uri| uri.map(|uri| uri.to_string().into())),
+        };
+        last = uri.as_ref().ok().map(|uri| (Arc::clone(&row.code_object), uri.clone()));
+        RowWithUri { row, uri }
+    })
+}
+
 /// The kernels of a file that are asked for.
 #[derive(Debug)]
-pub(in crate::cli) struct FileKernels {
-    pub(in crate::cli) rows: Vec<Row>,
-    /// The numbers of code objects that have no kernels yet, by kind.
-    pub(in crate::cli) others: BTreeMap<&'static str, usize>,
-    pub(super) matches: Matches,
-    pub(super) named: Named,
-    pub(in crate::cli) problems: Vec<Error>,
-    pub(super) failing: Failing,
+pub(crate) struct FileKernels {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) sums: KernelSums,
+    pub(crate) problems: Vec<Error>,
     /// The bytes of the code objects, if they are disassembled.
     pub(super) contents: Contents,
 }
 
+/// What is known of the kernels of one file or several, beside the kernels themselves.
+#[derive(Debug, Default)]
+pub(crate) struct KernelSums {
+    /// The code objects that have no kernels yet.
+    pub(crate) others: Kinds,
+    pub(super) matches: Matches,
+    pub(super) named: Named,
+    pub(super) failing: Failing,
+}
+
+impl KernelSums {
+    /// Adds those of another file.
+    pub(super) fn add(&mut self, more: Self) {
+        more.others.iter().for_each(|(kind, number)| self.others.add(kind, number));
+        self.matches.add(more.matches);
+        self.named.add(more.named);
+        self.failing.add(more.failing);
+    }
+}
+
 /// The kernels that a report is about.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct WantedKernels<'o> {
-    pub(in crate::cli) name: Option<&'o Name>,
+pub(crate) struct WantedKernels<'o> {
+    pub(crate) name: Option<&'o Name>,
     /// Whether only those that need calls of the host are listed.
-    pub(in crate::cli) hostcall: bool,
-    pub(in crate::cli) fail_on: &'o [Condition],
-    pub(in crate::cli) order: Option<KernelOrder>,
+    pub(crate) hostcall: bool,
+    pub(crate) fail_on: &'o [KernelCondition],
+    pub(crate) order: Option<KernelOrder>,
 }
 
 /// Whether a filter by name selects a kernel, and if not, the first names that there are.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    pub(super) has_match: bool,
-    pub(super) present: Vec<Arc<str>>,
+    has_match: bool,
+    present: Vec<Arc<str>>,
 }
 
 impl Named {
@@ -71,30 +130,38 @@ impl Named {
     /// Adds those of another file.
     pub(super) fn add(&mut self, more: Self) {
         self.has_match |= more.has_match;
-        let room = (Self::SHOWN.0 + 1).saturating_sub(self.present.len());
-        self.present.extend(more.present.into_iter().take(room));
+        self.present.extend(more.present);
+        self.present.truncate(Self::SHOWN.0 + 1);
     }
 
-    /// The error that no kernel matches what was typed.
-    pub(super) fn no_match(&self, typed: &str, paths: &[PathBuf]) -> String {
+    /// Fails if no kernel matches, unless none could be read.
+    pub(super) fn ensure_match(&self, name: &Name, paths: &[PathBuf], is_complete: bool) -> anyhow::Result<()> {
+        if self.has_match || (self.present.is_empty() && !is_complete) {
+            return Ok(());
+        }
+        let typed = match name {
+            Name::Part(part) => part,
+            Name::Whole(pattern) => pattern.as_str(),
+        };
         let (most, chars) = Self::SHOWN;
+        let (present, more) = first(&self.present, most);
         let (place, have) = match paths {
             [path] => (format!("'{}'", path.display()), "it has"),
             paths => (format!("{} files", paths.len()), "they have"),
         };
-        let names: Vec<String> = self.present.iter().take(most).map(|name| printable_start(name, chars)).collect();
-        let names = match (names.is_empty(), self.present.len() > most) {
-            (true, _) => " none".to_owned(),
-            (_, false) => format!(": {}", names.join(", ")),
-            (_, true) => format!(": {}, and more", names.join(", ")),
+        let names: Vec<String> = present.iter().map(|name| printable_start(name, chars)).collect();
+        let names = match (names.join(", "), more) {
+            (names, _) if names.is_empty() => " none".to_owned(),
+            (names, 0) => format!(": {names}"),
+            (names, _) => format!(": {names}, and more"),
         };
-        format!("no kernel matches '{typed}' in {place}; {have}{names}")
+        bail!("no kernel matches '{typed}' in {place}; {have}{names}")
     }
 }
 
 /// A filter by name.
 #[derive(Clone, Debug)]
-pub(in crate::cli) enum Name {
+pub(crate) enum Name {
     /// A part of the name.
     Part(String),
     /// The whole name.
@@ -111,14 +178,6 @@ impl Name {
         }
     }
 
-    /// The name as typed.
-    pub(super) fn typed(&self) -> &str {
-        match self {
-            Self::Part(part) => part,
-            Self::Whole(pattern) => pattern.as_str(),
-        }
-    }
-
     fn matches(&self, name: &str) -> bool {
         match self {
             Self::Part(part) => name.contains(part.as_str()),
@@ -129,7 +188,7 @@ impl Name {
 
 /// The order of all kernels, and how many of them are listed.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct KernelOrder {
+pub(crate) struct KernelOrder {
     pub(super) key: SortKey,
     pub(super) most: usize,
 }
@@ -161,7 +220,7 @@ impl FileKernels {
     ///
     /// # Errors
     /// Those of the URI of a code object, whose kernel meets a condition.
-    pub(in crate::cli) fn new(list: KernelList, wanted: WantedKernels<'_>) -> offload_bundle::Result<Self> {
+    pub(crate) fn new(list: KernelList, wanted: WantedKernels<'_>) -> offload_bundle::Result<Self> {
         let WantedKernels { name, hostcall, fail_on, order } = wanted;
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
         let names = demangled_names(kernels.map(|kernel| &kernel.name), name);
@@ -179,15 +238,8 @@ impl FileKernels {
         if let Some(order) = order {
             order.keep(&mut rows);
         }
-        Ok(Self {
-            rows,
-            others: list.others,
-            matches: list.matches,
-            named,
-            problems: list.problems,
-            failing,
-            contents: Contents::new(),
-        })
+        let sums = KernelSums { others: Kinds(list.others), matches: list.matches, named, failing };
+        Ok(Self { rows, sums, problems: list.problems, contents: Contents::new() })
     }
 }
 
@@ -198,7 +250,7 @@ fn gpu(code_object: &CodeObject, recorded: Option<String>) -> String {
 }
 
 /// The names of the kernels that `filter` selects, as they are shown. Each is demangled once.
-pub(in crate::cli) fn demangled_names<'n>(
+pub(crate) fn demangled_names<'n>(
     names: impl Iterator<Item = &'n Arc<[u8]>>,
     filter: Option<&Name>,
 ) -> HashMap<Arc<[u8]>, Arc<str>> {
@@ -228,7 +280,7 @@ fn shown(demangler: &Demangler, name: &[u8], filter: Option<&Name>) -> Option<Ar
 }
 
 /// A mangled name, safe to print on a terminal.
-pub(in crate::cli) fn mangled(name: &[u8]) -> String {
+pub(crate) fn mangled(name: &[u8]) -> String {
     match name.get(..SHOWN_MAX) {
         Some(start) if start.len() < name.len() => printable_name(start) + "...",
         _ => printable_name(name),

@@ -2,32 +2,22 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io::Write;
+use std::io;
 use std::sync::Arc;
 
 use offload_bundle::job::Change;
 use offload_bundle::kernels::Kernel;
-use offload_bundle::scan::CodeObject;
+use offload_bundle::scan::{CodeObject, Place};
 
-use super::column::{FLAGS, FlagColumn, NUMBERS, NumberColumn, SortKey};
-use super::row::Row;
-use crate::cli::print::table::{Cell, Column, Fit, Style, Table, common_start};
-use crate::cli::print::units::{Kinds, count, shown_uri};
-
-/// How a report shows the places of kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grouping {
-    /// Each place has a table.
-    ByPlace,
-    /// One table has a column with the places.
-    Column,
-    /// One table, without places unless they differ.
-    None,
-}
+use super::column::{FLAGS, KernelColumn, NUMBERS, SortKey};
+use super::report::{KernelSums, Row};
+use crate::cli::print::table::{Cell, Column, Fit, Table, common_start};
+use crate::cli::print::text::Text;
+use crate::cli::print::units::{count, shown_uri};
 
 /// The column of a table of kernels that says where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Where {
+pub(crate) enum Where {
     /// None.
     Nowhere,
     /// The file and the members in it.
@@ -36,55 +26,46 @@ pub(in crate::cli) enum Where {
     Uri,
 }
 
-/// Writes the rows of each file as soon as they are available.
+/// Writes the rows of each file as soon as they are available, in a table for each place. If they are sorted by a key,
+/// they have one table, with their places unless these are the same in the only file.
 pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<Row>>,
-    (grouping, has_uris): (Grouping, bool),
     key: Option<SortKey>,
-    style: Style,
-    others: &RefCell<Kinds>,
-    out: &mut dyn Write,
+    (is_one_file, has_uris): (bool, bool),
+    sums: &RefCell<KernelSums>,
+    mut text: Text<'_>,
 ) -> anyhow::Result<()> {
     let mut is_silent = true;
     for rows in files {
         is_silent &= rows.is_empty();
-        let has_places = match grouping {
-            Grouping::ByPlace => false,
-            Grouping::Column => true,
-            Grouping::None => rows.iter().any(|row| {
-                rows.first().is_some_and(|first| first.code_object.bundle.place != row.code_object.bundle.place)
-            }),
-        };
-        let place_column = match has_places {
+        let is_elsewhere = |row: &Row| rows.first().is_some_and(|first| place(first) != place(row));
+        let place_column = match key {
             _ if has_uris => Where::Uri,
-            true => Where::File,
-            false => Where::Nowhere,
+            None => Where::Nowhere,
+            Some(_) if is_one_file && !rows.iter().any(is_elsewhere) => Where::Nowhere,
+            Some(_) => Where::File,
         };
-        let written = match grouping {
-            Grouping::Column | Grouping::None => {
-                table(|| rows.iter().map(Listed::of), place_column, key, (2, style), out)
+        let is_one = |a: &Row, b: &Row| key.is_some() || place(a) == place(b);
+        for rows in rows.chunk_by(is_one) {
+            if let (None, [first, ..]) = (key, rows) {
+                text.heading(&place(first).to_string(), &format!(": {}", summary(rows)))?;
             }
-            Grouping::ByPlace => {
-                rows.chunk_by(|a, b| a.code_object.bundle.place == b.code_object.bundle.place).try_for_each(|rows| {
-                    let place = rows.first().map(place).unwrap_or_default();
-                    writeln!(out, "{}", style.heading(&place, &format!(": {}", summary(rows))))?;
-                    table(|| rows.iter().map(Listed::of), place_column, key, (2, style), out)
-                })
-            }
-        };
-        written.and_then(|()| out.flush())?;
+            table(|| rows.iter().map(Listed::of), place_column, key, 2, &mut text)?;
+        }
+        text.out.flush()?;
     }
-    let others = others.borrow();
-    let lines = [
-        is_silent.then(|| "no kernels found".to_owned()),
-        (others.total() > 0).then(|| format!("code objects of other kinds, not listed: {others}")),
-    ];
-    let mut lines = lines.into_iter().flatten();
-    Ok(lines.try_for_each(|line| writeln!(out, "{}", style.line(&line)))?)
+    if is_silent {
+        text.line("no kernels found")?;
+    }
+    let others = &sums.borrow().others;
+    if others.total() > 0 {
+        text.line(&format!("code objects of other kinds, not listed: {others}"))?;
+    }
+    Ok(())
 }
 
-fn place(row: &Row) -> String {
-    row.code_object.bundle.place.to_string()
+fn place(row: &Row) -> &Place {
+    &row.code_object.bundle.place
 }
 
 /// The numbers of kernels and of code objects with them.
@@ -94,14 +75,14 @@ fn summary(rows: &[Row]) -> String {
 }
 
 /// A kernel of a table: as it was before, if two files are compared, and as it is.
-pub(in crate::cli) struct Listed<'r> {
-    pub(in crate::cli) gpu: &'r str,
-    pub(in crate::cli) code_object: &'r CodeObject,
-    pub(in crate::cli) name: &'r str,
+pub(crate) struct Listed<'r> {
+    pub(crate) gpu: &'r str,
+    pub(crate) code_object: &'r CodeObject,
+    pub(crate) name: &'r str,
     /// How it differs, if two files are compared.
-    pub(in crate::cli) change: Option<Change>,
-    pub(in crate::cli) old: Option<&'r Kernel>,
-    pub(in crate::cli) new: Option<&'r Kernel>,
+    pub(crate) change: Option<Change>,
+    pub(crate) old: Option<&'r Kernel>,
+    pub(crate) new: Option<&'r Kernel>,
 }
 
 impl<'r> Listed<'r> {
@@ -109,25 +90,18 @@ impl<'r> Listed<'r> {
         Self { gpu, code_object, name, change: None, old: None, new: Some(kernel) }
     }
 
-    fn number(&self, column: &NumberColumn) -> String {
-        let text = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    fn text(&self, column: &KernelColumn) -> String {
+        let is_compared = self.change.is_some();
+        let text = |number: Option<u64>| match number {
+            Some(_) if column.is_flag => "yes".to_owned(),
+            None if column.is_flag => if is_compared { "no" } else { "" }.to_owned(),
+            Some(number) => number.to_string(),
+            None => "-".to_owned(),
+        };
         match (self.old.map(column.of), self.new.map(column.of)) {
             (Some(old), Some(new)) => either(old, new, text),
             (old, new) => text(new.or(old).flatten()),
         }
-    }
-
-    /// Whether a flag was true, and is.
-    fn flags(&self, flag: &FlagColumn) -> (bool, bool) {
-        let is_true = |kernel: Option<&Kernel>| kernel.and_then(flag.of) == Some(true);
-        (is_true(self.old), is_true(self.new))
-    }
-
-    fn flag(&self, flag: &FlagColumn) -> String {
-        let no = if self.change.is_some() { "no" } else { "" };
-        let text = |is_true: bool| if is_true { "yes" } else { no }.to_owned();
-        let (old, new) = self.flags(flag);
-        if self.change == Some(Change::Changed) { either(old, new, text) } else { text(old || new) }
     }
 
     fn change(&self) -> &'static str {
@@ -136,29 +110,27 @@ impl<'r> Listed<'r> {
 }
 
 /// A number, or the old and the new one.
-pub(in crate::cli) fn either<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -> String) -> String {
+pub(crate) fn either<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -> String) -> String {
     if old == new { text(new) } else { format!("{} -> {}", text(old), text(new)) }
 }
 
 /// Writes a table of kernels. Columns in which nothing differs from the old file, or without one in which nothing is
 /// recorded, are left out; the column `kept` stays however narrow the terminal is.
-pub(in crate::cli) fn table<'r, I: Iterator<Item = Listed<'r>>>(
+pub(crate) fn table<'r, I: Iterator<Item = Listed<'r>>>(
     rows: impl Fn() -> I,
     place_column: Where,
     kept: Option<SortKey>,
-    (indent, style): (usize, Style),
-    out: &mut dyn Write,
-) -> std::io::Result<()> {
+    indent: usize,
+    text: &mut Text<'_>,
+) -> io::Result<()> {
     if rows().next().is_none() {
         return Ok(());
     }
-    let differs = |column: &&NumberColumn| {
+    let differs = |column: &&KernelColumn| {
         let number = |kernel: Option<&Kernel>| kernel.and_then(column.of);
         rows().any(|row| number(row.old) != number(row.new))
     };
-    let changes = |flag: &&FlagColumn| rows().any(|row| matches!(row.flags(flag), (was, is) if was != is));
-    let numbers: Vec<_> = NUMBERS.iter().filter(differs).collect();
-    let flags: Vec<_> = FLAGS.iter().filter(changes).collect();
+    let shown: Vec<&KernelColumn> = NUMBERS.iter().chain(&FLAGS).filter(differs).collect();
     let key = |row: &Listed<'_>| match place_column {
         Where::Uri => std::ptr::from_ref(row.code_object).addr(),
         Where::File | Where::Nowhere => Arc::as_ptr(&row.code_object.bundle).addr(),
@@ -171,27 +143,26 @@ pub(in crate::cli) fn table<'r, I: Iterator<Item = Listed<'r>>>(
         });
     }
     let is_file = place_column == Where::File;
-    let start = common_start(places.values().map(String::as_str).filter(|_| is_file), style);
-    let number = |column: &&NumberColumn| {
+    let start = common_start(places.values().map(String::as_str).filter(|_| is_file), text.style);
+    let column = |column: &'static KernelColumn| {
         let is_kept = matches!(kept, Some(SortKey::Numbers(first, _)) if first.title == column.title);
-        let column = Column::number(column.title);
-        if is_kept { Column { fit: Fit::Stays, ..column } } else { column }
+        let fit = if is_kept { Fit::Stays } else { Fit::LeftOut(0) };
+        let text = |row: &Listed<'r>| row.text(column);
+        Column { fit, is_left_aligned: column.is_flag, ..Column::number(column.title, text) }
     };
-    let columns = numbers.iter().map(number).chain(flags.iter().map(|flag| flag.column()));
-    let place = match place_column {
-        Where::Nowhere => None,
-        Where::File => Some(Column::name("FILE")),
-        Where::Uri => Some(Column::label("URI")),
+    let place = |row: &Listed<'r>| {
+        places.get(&key(row)).map(|place| place.get(start..).unwrap_or(place).to_owned()).unwrap_or_default()
     };
-    let names = place.into_iter().chain([Column::name("KERNEL")]);
-    let table =
-        Table { indent, columns: ["GPU", ""].map(Column::label).into_iter().chain(columns).chain(names).collect() };
-    let cells = |row: Listed<'r>| {
-        let place = places.get(&key(&row));
-        let place = place.map(|place| place.get(start..).unwrap_or(place).to_owned());
-        let numbers = numbers.iter().map(|column| row.number(column)).chain(flags.iter().map(|flag| row.flag(flag)));
-        let texts = [row.change().to_owned()].into_iter().chain(numbers).chain(place).chain([row.name.to_owned()]);
-        [Cell::Bold(row.gpu.to_owned())].into_iter().chain(texts.map(Cell::Text)).collect::<Vec<_>>()
-    };
-    table.lines(|| rows().map(cells), style).try_for_each(|line| writeln!(out, "{line}"))
+    let mut columns = vec![
+        Column::label("GPU", |row: &Listed<'r>| Cell::Bold(row.gpu.to_owned())),
+        Column::label("", |row: &Listed<'r>| row.change().to_owned()),
+    ];
+    columns.extend(shown.into_iter().map(column));
+    match place_column {
+        Where::Nowhere => {}
+        Where::File => columns.push(Column::name("FILE", place)),
+        Where::Uri => columns.push(Column::label("URI", place)),
+    }
+    columns.push(Column::name("KERNEL", |row: &Listed<'r>| row.name.to_owned()));
+    text.table(Table { indent, columns }, rows)
 }

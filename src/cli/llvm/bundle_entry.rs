@@ -1,23 +1,23 @@
 //! LLVM 23's `llvm-extract-bundle-entry`, which copies the code objects that URIs name.
 
-use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use anyhow::{bail, ensure};
-use clap::ArgMatches;
+use anyhow::ensure;
 use offload_bundle::io::Accept;
 use offload_bundle::io::sys;
 use offload_bundle::llvm::ExtractUris;
 use offload_bundle::scan::Uri;
 
-use super::options::{Action, Finish, HELP, MAX_SIZE_HELP, Positional, Row, Shown, Tool, ValueKind};
+use super::options::{Action, HELP, MAX_SIZE_HELP, Positional, Row, Shown, Tool, ValueKind};
+use super::settings::Settings;
 use crate::cli::files::open;
 use crate::cli::print::console::Console;
 use crate::cli::program::Program;
-use crate::cli::values::limits;
+use crate::cli::values::{limits, size};
 
-pub(in crate::cli) const TOOL: &Tool = &Tool {
+pub(crate) const TOOL: &Tool = &Tool {
     names: &["extract-bundle-entry"],
     subcommand: Some("extract-bundle-entry"),
     rows: ROWS,
@@ -54,25 +54,20 @@ const ROWS: &[Row] = &[
     Row::own("max-size", ValueKind::Size, "bytes", 3, MAX_SIZE_HELP),
 ];
 
-fn execute(_: &Program<'_>, matches: &ArgMatches, _: &mut Console) -> anyhow::Result<Finish> {
-    let words: Vec<&OsString> = matches.get_many("uri").into_iter().flatten().collect();
-    let limits = limits(matches.get_one("max-size").copied());
-    let uris = match words.as_slice() {
-        [] => {
-            ensure!(!io::stdin().is_terminal(), "no URI is given; --help describes them");
-            let input = open(Path::new("-"), Accept::Finite, limits.streamed)?;
-            let lines = input.bytes().split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
-            let uris = lines.filter(|line| !line.is_empty()).map(|line| Uri::parse(&sys::os_str(line)));
-            uris.collect::<Result<Vec<_>, _>>()?
-        }
-        words => words.iter().map(|word| Uri::parse(word)).collect::<Result<Vec<_>, _>>()?,
-    };
+fn execute(_: &Program<'_>, settings: &Settings, _: &mut Console) -> anyhow::Result<ExitCode> {
+    let limits = limits(settings.parsed("max-size", size));
+    let mut uris = settings.all("uri").map(Uri::parse).collect::<Result<Vec<_>, _>>()?;
     if uris.is_empty() {
-        bail!("standard input has no URI");
+        ensure!(!io::stdin().is_terminal(), "no URI is given; --help describes them");
+        let input = open(Path::new("-"), Accept::Finite, limits.streamed)?;
+        let lines = input.bytes().split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+        let named = lines.filter(|line| !line.is_empty()).map(|line| Uri::parse(&sys::os_str(line)));
+        uris = named.collect::<Result<_, _>>()?;
+        ensure!(!uris.is_empty(), "standard input has no URI");
     }
     let mut extract = ExtractUris::new(uris);
-    extract.output = matches.get_one::<OsString>("o").map(PathBuf::from);
+    extract.output = settings.last("o").map(PathBuf::from);
     extract.limits = limits;
     extract.run()?;
-    Ok(Finish::Done)
+    Ok(ExitCode::SUCCESS)
 }

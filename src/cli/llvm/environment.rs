@@ -26,54 +26,46 @@ pub(crate) struct EnvironmentSettings {
 impl EnvironmentSettings {
     /// Reads the variables through `get`; `warn` gets a line for each invalid value.
     pub(crate) fn read(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> Self {
-        let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
-        let is_one = |name: &str| text(name).is_some_and(|value| value == "1");
+        let is_one = |name: &str| get(name).is_some_and(|value| value == "1");
         if is_one("OFFLOAD_BUNDLER_IGNORE_ENV_VAR") {
             return Self::default();
         }
-        let level = text("OFFLOAD_BUNDLER_COMPRESSION_LEVEL").and_then(|value| {
-            let level = decimal(&value);
-            if level.is_none() {
-                warn(&format!("Warning: Invalid value for OFFLOAD_BUNDLER_COMPRESSION_LEVEL: {value}. Ignoring it."));
-            }
-            level
-        });
-        let version = text("COMPRESSED_BUNDLE_FORMAT_VERSION");
+        let level = |value: &str| decimal(value).ok_or("Ignoring it.");
+        let version = |value: &str| match decimal::<u16>(value) {
+            Some(2) => Ok(HeaderVersion::V2),
+            Some(3) => Ok(HeaderVersion::V3),
+            Some(_) => Err("Valid values are 2 or 3. Using default version 2."),
+            None => Err("Using default version 2."),
+        };
         Self {
             compress: is_one("OFFLOAD_BUNDLER_COMPRESS"),
             verbose: is_one("OFFLOAD_BUNDLER_VERBOSE"),
-            compression_level: level,
-            format_version: version.and_then(|value| format_version(&value, warn)),
+            compression_level: parsed("OFFLOAD_BUNDLER_COMPRESSION_LEVEL", &get, level, warn),
+            format_version: parsed("COMPRESSED_BUNDLE_FORMAT_VERSION", &get, version, warn),
         }
     }
 }
 
 /// The number that represents HIP in offload binaries; `warn` as in [`EnvironmentSettings::read`].
 pub(crate) fn hip_number(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> HipNumber {
-    let Some(value) = get("OFFLOAD_BINARY_HIP_KIND") else { return HipNumber::Current };
-    match value.to_str() {
-        Some("3") => HipNumber::Old,
-        Some("4") => HipNumber::Current,
-        _ => {
-            let value = value.to_string_lossy();
-            let hint = "Valid values are 3 or 4. Using default 4.";
-            warn(&format!("Warning: Invalid value for OFFLOAD_BINARY_HIP_KIND: {value}. {hint}"));
-            HipNumber::Current
-        }
-    }
+    let number = |value: &str| match value {
+        "3" => Ok(HipNumber::Old),
+        "4" => Ok(HipNumber::Current),
+        _ => Err("Valid values are 3 or 4. Using default 4."),
+    };
+    parsed("OFFLOAD_BINARY_HIP_KIND", &get, number, warn).unwrap_or(HipNumber::Current)
 }
 
-fn format_version(value: &str, warn: &mut dyn FnMut(&str)) -> Option<HeaderVersion> {
-    let hint = match decimal::<u16>(value) {
-        Some(2) => return Some(HeaderVersion::V2),
-        Some(3) => return Some(HeaderVersion::V3),
-        Some(_) => " Valid values are 2 or 3.",
-        None => "",
-    };
-    warn(&format!(
-        "Warning: Invalid value for COMPRESSED_BUNDLE_FORMAT_VERSION: {value}.{hint} Using default version 2."
-    ));
-    None
+/// A variable as `parse` reads it, or else warns of it: with the reason that `parse` gives.
+fn parsed<T>(
+    name: &str,
+    get: &dyn Fn(&str) -> Option<OsString>,
+    parse: impl Fn(&str) -> Result<T, &'static str>,
+    warn: &mut dyn FnMut(&str),
+) -> Option<T> {
+    let value = get(name)?.to_string_lossy().into_owned();
+    let invalid = |reason| warn(&format!("Warning: Invalid value for {name}: {value}. {reason}"));
+    parse(&value).map_err(invalid).ok()
 }
 
 /// A decimal number. Rejects a plus sign, as LLVM does and Rust does not.

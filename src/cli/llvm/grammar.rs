@@ -3,21 +3,20 @@
 //! Follows LLVM 22.1.8. An option has one dash or two. Its value follows `=` or, if required, is the next word,
 //! whatever that looks like. One-letter flags can be combined (`-hh`), and `--` ends the options. One word that is not
 //! an option is allowed if the tool uses it. All errors are reported, in order, before the command line is rejected.
-//! Options such as `--help` take effect where they appear. `clap` parses the result: `--name=value`, with the value as
-//! typed.
+//! Options such as `--help` take effect where they appear.
 
 use std::ffi::OsString;
 
 use super::options::{Action, Row, Tool, ValueKind};
+use super::settings::Settings;
 use crate::cli::program::Program;
 use crate::cli::suggest::nearest;
-use offload_bundle::io::sys;
 
 /// The result of parsing a command line.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Verdict {
-    /// A valid command line, with every option as one word of the form `--name=value`.
-    Settings(Vec<OsString>),
+pub(crate) enum Verdict {
+    /// A valid command line.
+    Settings(Settings),
     /// An option that takes effect at once, and the complaints before it.
     Act(Action, Vec<u8>),
     /// The complaints about an invalid command line.
@@ -25,9 +24,10 @@ pub(in crate::cli) enum Verdict {
 }
 
 /// Parses the words after the program's name.
-pub(in crate::cli) fn read(tool: &Tool, program: &Program<'_>, words: &[OsString]) -> Verdict {
+pub(crate) fn read(tool: &Tool, program: &Program<'_>, words: &[OsString]) -> Verdict {
     let missing = tool.rows.iter().filter(|row| row.required).collect();
-    let mut reader = Reader { tool, program, complaints: Vec::new(), settings: Vec::new(), missing, positionals: 0 };
+    let mut reader =
+        Reader { tool, program, complaints: Vec::new(), settings: Settings::default(), missing, positionals: 0 };
     let mut words = words.iter().map(|word| word.as_encoded_bytes());
     let mut options_ended = false;
     while let Some(word) = words.next() {
@@ -62,7 +62,7 @@ struct Reader<'a> {
     tool: &'a Tool,
     program: &'a Program<'a>,
     complaints: Vec<u8>,
-    settings: Vec<OsString>,
+    settings: Settings,
     /// The required options that have not been found yet.
     missing: Vec<&'static Row>,
     /// The number of words that are not options.
@@ -94,7 +94,7 @@ impl Reader<'_> {
                 self.complain(row, &[b"may not occur within a group!"]);
                 return Err(letter);
             }
-            self.set(row.name, b"");
+            self.settings.add(row.name, b"");
             rest = tail;
         }
         Err(rest)
@@ -113,8 +113,8 @@ impl Reader<'_> {
                 self.complain(row, &[b"does not allow a value! '", value, b"' specified."]);
             }
             (_, Some(value)) => self.check(row, value),
-            (ValueKind::Flag, None) => self.set(row.name, b""),
-            (ValueKind::Choice { bare: Some(word), .. }, None) => self.set(row.name, word.as_bytes()),
+            (ValueKind::Flag, None) => self.settings.add(row.name, b""),
+            (ValueKind::Choice { bare: Some(word), .. }, None) => self.settings.add(row.name, word.as_bytes()),
             (_, None) => match words.next() {
                 Some(word) => self.check(row, word),
                 None => self.complain(row, &[b"requires a value!"]),
@@ -127,14 +127,9 @@ impl Reader<'_> {
     fn check(&mut self, row: &'static Row, value: &[u8]) {
         self.missing.retain(|missing| missing.name != row.name);
         match row.kind.refusal(value) {
-            None => self.set(row.name, value),
+            None => self.settings.add(row.name, value),
             Some(refusal) => self.complain(row, &[b"'", value, b"' ", refusal.as_bytes()]),
         }
-    }
-
-    fn set(&mut self, name: &str, value: &[u8]) {
-        let word = [b"--", name.as_bytes(), b"=", value].concat();
-        self.settings.push(sys::os_string(word));
     }
 
     fn complain(&mut self, row: &Row, message: &[&[u8]]) {
@@ -147,7 +142,7 @@ impl Reader<'_> {
     fn positional(&mut self, word: &[u8]) {
         let Some(positional) = &self.tool.positional else { return self.unknown(word, b"") };
         self.positionals += 1;
-        self.set(positional.id, word);
+        self.settings.add(positional.id, word);
     }
 
     /// Reports an unknown word, and suggests an option for the part `misspelt`.
@@ -189,11 +184,15 @@ mod tests {
         verdict_of(bundler::TOOL, words)
     }
 
-    fn packager_settings(words: &[&str]) -> Vec<String> {
-        match verdict_of(packager::TOOL, words) {
-            Verdict::Settings(settings) => settings.into_iter().map(|word| word.into_string().unwrap()).collect(),
+    fn settings_of(tool: &Tool, words: &[&str]) -> Vec<String> {
+        match verdict_of(tool, words) {
+            Verdict::Settings(settings) => settings.words(),
             other => panic!("{words:?} gave {other:?}"),
         }
+    }
+
+    fn packager_settings(words: &[&str]) -> Vec<String> {
+        settings_of(packager::TOOL, words)
     }
 
     fn packager_complaints(words: &[&str]) -> String {
@@ -205,13 +204,7 @@ mod tests {
 
     /// The settings of a valid command line, without the type that every one has.
     fn settings(words: &[&str]) -> Vec<String> {
-        let words = [&["--type=t"], words].concat();
-        match verdict(&words) {
-            Verdict::Settings(settings) => {
-                settings.into_iter().skip(1).map(|word| word.into_string().unwrap()).collect()
-            }
-            other => panic!("{words:?} gave {other:?}"),
-        }
+        settings_of(bundler::TOOL, &[&["--type=t"], words].concat()).split_off(1)
     }
 
     /// The complaints about an invalid command line, without the program's name.

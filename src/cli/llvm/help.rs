@@ -3,21 +3,30 @@
 //! They equal those of LLVM 22.1.8's tools byte for byte, except that the version line also names this program, and
 //! that our own options and the subcommands follow at the end.
 
+use std::process::ExitCode;
+
 use super::options::{Category, HelpStyle, Row, Shown, Tool};
 use crate::cli::CATALOGUE;
+use crate::cli::print::stdout::print;
+use crate::cli::program::Program;
 
 /// The separator between an option and its description.
 const SEPARATOR: &str = " - ";
 
 /// The output of `--version`.
-pub(in crate::cli) fn version(tool: &Tool) -> Vec<u8> {
+pub(crate) fn version(tool: &Tool) -> Vec<u8> {
     let Tool { version_of, release, version_details, .. } = tool;
     let own = env!("CARGO_PKG_VERSION");
     format!("{version_of} version {release} (offload-bundle {own})\n{version_details}").into_bytes()
 }
 
+/// Prints the help for a command line with nothing to do. Returns the exit status.
+pub(crate) fn print_short(tool: &Tool, program: &Program<'_>) -> ExitCode {
+    print(&text(tool, program.name, HelpStyle::SHORT), b"", 0)
+}
+
 /// A help text for a program called `name`.
-pub(in crate::cli) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
+pub(crate) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
     let shown = |row: &&Row| match row.shown {
         Shown::Always => true,
         Shown::ByCategory => style.by_category || style.hidden,

@@ -9,7 +9,7 @@ use crate::cli::program;
 const NAME: &str = "llvm-objcopy";
 
 /// Prints the command line for these arguments.
-pub(in crate::cli) fn print(arguments: &[OsString]) {
+pub(crate) fn print(arguments: &[OsString]) {
     // If standard error fails, the failure cannot be reported.
     drop(io::stderr().write_all(&[command_line(arguments), b"\n".to_vec()].concat()));
 }

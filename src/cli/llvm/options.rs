@@ -1,84 +1,83 @@
-//! Option tables of LLVM's tools. The `clap` command, the help texts and the spelling suggestions of a tool are made
-//! from its table.
+//! Option tables of LLVM's tools. The grammar, the help texts and the spelling suggestions of a tool are made from its
+//! table.
 //!
 //! Names, value names, help texts and the order of the suggestion candidates are those of LLVM 22.1.8's tools.
 
-use std::ffi::OsString;
+use std::process::ExitCode;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::Arg;
 
+use super::settings::Settings;
 use crate::cli::print::console::Console;
 use crate::cli::program::Program;
 use crate::cli::values::{boolean, signed, size, unsigned};
 
 /// A tool: its options, its descriptions and its implementation.
 #[derive(Debug)]
-pub(in crate::cli) struct Tool {
+pub(crate) struct Tool {
     /// The parts of the executable's name that select it.
-    pub(in crate::cli) names: &'static [Text],
+    pub(crate) names: &'static [Text],
     /// The first word that selects it.
-    pub(in crate::cli) subcommand: Option<&'static str>,
+    pub(crate) subcommand: Option<&'static str>,
     /// The options in help order: those that LLVM's tool lacks are last.
-    pub(in crate::cli) rows: &'static [Row],
+    pub(crate) rows: &'static [Row],
     /// The words that are allowed besides the options.
-    pub(in crate::cli) positional: Option<Positional>,
+    pub(crate) positional: Option<Positional>,
     /// Its description in one line of ours.
-    pub(in crate::cli) about: &'static str,
+    pub(crate) about: &'static str,
     /// LLVM's description.
-    pub(in crate::cli) overview: &'static str,
+    pub(crate) overview: &'static str,
     /// The heading of its options in the help texts.
-    pub(in crate::cli) title: &'static str,
+    pub(crate) title: &'static str,
     /// The name before the version number.
-    pub(in crate::cli) version_of: &'static str,
+    pub(crate) version_of: &'static str,
     /// The LLVM release that it follows.
-    pub(in crate::cli) release: &'static str,
+    pub(crate) release: &'static str,
     /// The text after the version line.
-    pub(in crate::cli) version_details: &'static str,
+    pub(crate) version_details: &'static str,
     /// LLVM's error if a response file cannot be read, because LLVM's tool then continues without any option.
-    pub(in crate::cli) without_options: Option<&'static str>,
+    pub(crate) without_options: Option<&'static str>,
     /// Runs the tool for a valid command line.
-    pub(in crate::cli) execute: fn(&Program<'_>, &ArgMatches, &mut Console) -> anyhow::Result<Finish>,
+    pub(crate) execute: fn(&Program<'_>, &Settings, &mut Console) -> anyhow::Result<ExitCode>,
 }
 
 /// The words that are not options and are allowed on a command line.
 #[derive(Debug)]
-pub(in crate::cli) struct Positional {
-    /// Their `clap` ID, which is not the name of an option.
-    pub(in crate::cli) id: &'static str,
+pub(crate) struct Positional {
+    /// Their name among the [`Settings`], which is not the name of an option.
+    pub(crate) id: &'static str,
     /// Their text in the usage line.
-    pub(in crate::cli) usage: &'static str,
+    pub(crate) usage: &'static str,
     /// What each is called in manual pages.
-    pub(in crate::cli) value_name: &'static str,
+    pub(crate) value_name: &'static str,
     /// The maximum number of them.
-    pub(in crate::cli) most: usize,
-}
-
-/// The outcome of a tool's work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Finish {
-    Done,
-    /// Nothing to do: the short help is to be printed.
-    Help,
+    pub(crate) most: usize,
 }
 
 /// The action of an option that takes effect at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Action {
+pub(crate) enum Action {
     Help(HelpStyle),
     Version,
 }
 
 /// The form of the help text: by category or as one list, with or without hidden options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct HelpStyle {
-    pub(in crate::cli) by_category: bool,
-    pub(in crate::cli) hidden: bool,
+pub(crate) struct HelpStyle {
+    pub(crate) by_category: bool,
+    pub(crate) hidden: bool,
+}
+
+impl HelpStyle {
+    /// The form printed for `--help`.
+    pub(crate) const FULL: Self = Self { by_category: true, hidden: false };
+    /// The form printed for `-h`.
+    pub(crate) const SHORT: Self = Self { by_category: false, hidden: false };
 }
 
 /// The kind of an option's value, and its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum ValueKind {
+pub(crate) enum ValueKind {
     /// No value; takes effect at once.
     Act(Action),
     /// A boolean, whose value may be omitted.
@@ -105,7 +104,7 @@ pub(in crate::cli) enum ValueKind {
 
 /// The help texts that list an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Shown {
+pub(crate) enum Shown {
     /// All help texts.
     Always,
     /// Help texts by category, and those that show hidden options.
@@ -118,7 +117,7 @@ pub(in crate::cli) enum Shown {
 
 /// The heading of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Category {
+pub(crate) enum Category {
     /// Options of every LLVM tool.
     Generic,
     /// Options of this tool.
@@ -132,83 +131,61 @@ type Text = &'static str;
 
 /// An option.
 #[derive(Debug)]
-pub(in crate::cli) struct Row {
+pub(crate) struct Row {
     /// The name, without dashes.
-    pub(in crate::cli) name: &'static str,
-    pub(in crate::cli) kind: ValueKind,
-    pub(in crate::cli) required: bool,
-    pub(in crate::cli) shown: Shown,
-    pub(in crate::cli) category: Category,
+    pub(crate) name: &'static str,
+    pub(crate) kind: ValueKind,
+    pub(crate) required: bool,
+    pub(crate) shown: Shown,
+    pub(crate) category: Category,
     /// The name of its value in help texts; empty if none is printed.
-    pub(in crate::cli) value_name: &'static str,
+    pub(crate) value_name: &'static str,
     /// Its description in help texts; further lines are aligned with the first.
-    pub(in crate::cli) help: &'static str,
+    pub(crate) help: &'static str,
     /// Its priority as a spelling suggestion: among equally near names, the lowest number wins.
-    pub(in crate::cli) turn: Option<u8>,
+    pub(crate) turn: Option<u8>,
 }
 
 impl Row {
-    pub(in crate::cli) const fn tool(name: Text, kind: ValueKind, value_name: Text, turn: u8, help: Text) -> Row {
+    pub(crate) const fn tool(name: Text, kind: ValueKind, value_name: Text, turn: u8, help: Text) -> Row {
         let (shown, category) = (Shown::Always, Category::Tool);
         Row { name, kind, required: false, shown, category, value_name, help, turn: Some(turn) }
     }
 
-    pub(in crate::cli) const fn generic(name: Text, kind: ValueKind, shown: Shown, turn: u8, help: Text) -> Row {
+    pub(crate) const fn generic(name: Text, kind: ValueKind, shown: Shown, turn: u8, help: Text) -> Row {
         let category = Category::Generic;
         Row { name, kind, required: false, shown, category, value_name: "", help, turn: Some(turn) }
     }
 
-    pub(in crate::cli) const fn own(name: Text, kind: ValueKind, value_name: Text, turn: u8, help: Text) -> Row {
+    pub(crate) const fn own(name: Text, kind: ValueKind, value_name: Text, turn: u8, help: Text) -> Row {
         Row { category: Category::Own, ..Row::tool(name, kind, value_name, turn, help) }
     }
 
-    pub(in crate::cli) const fn secret(name: Text, kind: ValueKind, value_name: Text, help: Text) -> Row {
+    pub(crate) const fn secret(name: Text, kind: ValueKind, value_name: Text, help: Text) -> Row {
         let (shown, category) = (Shown::Never, Category::Generic);
         Row { name, kind, required: false, shown, category, value_name, help, turn: None }
     }
 
     /// Whether the name may have a value.
-    pub(in crate::cli) fn takes_value(&self) -> bool {
+    pub(crate) fn takes_value(&self) -> bool {
         !matches!(self.kind, ValueKind::Act(_))
     }
 
     /// Whether the name must have a value.
-    pub(in crate::cli) fn requires_value(&self) -> bool {
+    pub(crate) fn requires_value(&self) -> bool {
         !matches!(self.kind, ValueKind::Act(_) | ValueKind::Flag | ValueKind::Choice { bare: Some(_), .. })
     }
 
     /// A `clap` argument for manual pages and completions.
-    pub(in crate::cli) fn documented(&self, help: Text) -> Arg {
+    pub(crate) fn documented(&self, help: Text) -> Arg {
         let arg = Arg::new(self.name).help(help);
         if self.name.len() == 1 { arg.short(self.name.chars().next()) } else { arg.long(self.name) }
     }
-
-    /// The `clap` argument; none for options that take effect at once, which `clap` never sees.
-    fn arg(&self) -> Option<Arg> {
-        let arg = setting(self.name).required(self.required);
-        let text = OsStringValueParser::new();
-        Some(match self.kind {
-            ValueKind::Act(_) => return None,
-            ValueKind::Flag => arg.value_parser(read_by(boolean)),
-            ValueKind::Uint => arg.value_parser(read_by(unsigned)),
-            ValueKind::Int => arg.value_parser(read_by(signed)),
-            ValueKind::Size => arg.value_parser(read_by(size)),
-            ValueKind::Text => arg.value_parser(text),
-            ValueKind::Texts => arg.value_parser(text).action(ArgAction::Append),
-            ValueKind::List => arg.value_parser(text).action(ArgAction::Append).value_delimiter(','),
-            ValueKind::Choice { .. } => arg,
-        })
-    }
-}
-
-/// A parser that uses `read`. Invalid values are reported before `clap` sees them.
-fn read_by<T: Clone + Send + Sync + 'static>(read: fn(&[u8]) -> Option<T>) -> impl TypedValueParser<Value = T> {
-    OsStringValueParser::new().try_map(move |typed: OsString| read(typed.as_encoded_bytes()).ok_or("invalid value"))
 }
 
 impl ValueKind {
     /// The reason why a text is not a valid value: LLVM's text after the value and its closing quotation mark.
-    pub(in crate::cli) fn refusal(&self, text: &[u8]) -> Option<String> {
+    pub(crate) fn refusal(&self, text: &[u8]) -> Option<String> {
         let refusal = match self {
             ValueKind::Flag if boolean(text).is_none() => "is invalid value for boolean argument! Try 0 or 1",
             ValueKind::Uint if unsigned(text).is_none() => "value invalid for uint argument!",
@@ -234,68 +211,40 @@ fn alternatives(words: &[&str]) -> String {
 }
 
 /// Whether messages are coloured. LLVM's tools have this option, but no help text lists it.
-pub(in crate::cli) const COLOR: Row =
+pub(crate) const COLOR: Row =
     Row::secret("color", ValueKind::Flag, "", "Use colors in messages (default: if they go to a terminal)");
 
 /// The LLVM release whose bundler and packager this program replaces.
-pub(in crate::cli) const LLVM_VERSION: &str = "22.1.8";
+pub(crate) const LLVM_VERSION: &str = "22.1.8";
 
 /// The help of both tools for the option that limits the zstd window.
-pub(in crate::cli) const WINDOW_HELP: &str =
-    "Largest zstd window as a power of two, 10 to 31 (27 for old streaming decoders)";
+pub(crate) const WINDOW_HELP: &str = "Largest zstd window as a power of two, 10 to 31 (27 for old streaming decoders)";
 
 /// The help of both tools for the option that limits the inflated size.
-pub(in crate::cli) const MAX_SIZE_HELP: &str = "Reject data that is larger than this when inflated or read from a pipe, in bytes or with suffix K, M or G (default: no limit)";
+pub(crate) const MAX_SIZE_HELP: &str = "Reject data that is larger than this when inflated or read from a pipe, in bytes or with suffix K, M or G (default: no limit)";
 
-pub(in crate::cli) const HELP: ValueKind = ValueKind::Act(Action::Help(HelpStyle { by_category: true, hidden: false }));
-pub(in crate::cli) const HELP_HIDDEN: ValueKind =
-    ValueKind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));
-pub(in crate::cli) const HELP_LIST: ValueKind =
-    ValueKind::Act(Action::Help(HelpStyle { by_category: false, hidden: false }));
-pub(in crate::cli) const HELP_LIST_HIDDEN: ValueKind =
+pub(crate) const HELP: ValueKind = ValueKind::Act(Action::Help(HelpStyle::FULL));
+pub(crate) const HELP_HIDDEN: ValueKind = ValueKind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));
+pub(crate) const HELP_LIST: ValueKind = ValueKind::Act(Action::Help(HelpStyle::SHORT));
+pub(crate) const HELP_LIST_HIDDEN: ValueKind =
     ValueKind::Act(Action::Help(HelpStyle { by_category: false, hidden: true }));
 
 impl Tool {
     /// Whether the first word of its command line may name a subcommand.
-    pub(in crate::cli) fn has_subcommands(&self) -> bool {
+    pub(crate) fn has_subcommands(&self) -> bool {
         self.subcommand.is_none()
     }
 
     /// The option with exactly this name.
-    pub(in crate::cli) fn find(&self, name: &[u8]) -> Option<&'static Row> {
+    pub(crate) fn find(&self, name: &[u8]) -> Option<&'static Row> {
         self.rows.iter().find(|row| row.name.as_bytes() == name)
     }
-
-    /// The `clap` command for words of the form `--name=value`, without the program's name.
-    pub(in crate::cli) fn command(&self) -> Command {
-        let action = |most: usize| if most > 1 { ArgAction::Append } else { ArgAction::Set };
-        let positional = self
-            .positional
-            .iter()
-            .map(|word| setting(word.id).value_parser(OsStringValueParser::new()).action(action(word.most)));
-        Command::new(self.title)
-            .no_binary_name(true)
-            .disable_help_flag(true)
-            .disable_version_flag(true)
-            .args_override_self(true)
-            .args(self.rows.iter().filter_map(Row::arg).chain(positional))
-    }
-}
-
-/// A `clap` argument of the form `--name=value`.
-fn setting(name: &'static str) -> Arg {
-    Arg::new(name).long(name).num_args(1).require_equals(true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::CATALOGUE;
-
-    #[test]
-    fn the_commands_are_consistent() {
-        CATALOGUE.tools.iter().for_each(|tool| tool.command().debug_assert());
-    }
 
     #[test]
     fn rows_are_in_order_of_name_without_doubles_and_our_own_come_last() {

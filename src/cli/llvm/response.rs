@@ -31,7 +31,7 @@ struct OpenFile {
 }
 
 /// Replaces every `@file`, including one in `argv[0]`. The error is the line to print, without its newline.
-pub(in crate::cli) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
+pub(crate) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
     if !argv.iter().any(|word| word.as_encoded_bytes().starts_with(b"@")) {
         return Ok(argv);
     }
@@ -82,7 +82,7 @@ fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<Op
 
 /// Reads the content of a file. A regular file is read up to its recorded size, which is 0 under `/proc`.
 fn read(path: &[u8], found: &Stat) -> io::Result<Vec<u8>> {
-    let limit = if found.is_file() { found.len() } else { STREAM_MAX.saturating_add(1) };
+    let limit = if found.is_file() { found.len() } else { STREAM_MAX + 1 };
     let mut content = Vec::new();
     sys::open(Path::new(&*sys::os_str(path)))?.take(limit).read_to_end(&mut content)?;
     let is_too_long = !found.is_file() && u64::try_from(content.len()).is_ok_and(|len| len > STREAM_MAX);

@@ -20,19 +20,19 @@ const LARGER: &str = "#d55e00";
 const GPUS_MAX: usize = 60;
 
 /// What changed in all, in two sentences: of a heading, and of the line after it.
-pub(in crate::cli) fn summary(total: &DiffTotal) -> [String; 2] {
-    let (all, gpus) = (total.all(), total.gpus.len());
-    let more = gpus.saturating_sub(GPUS_MAX);
+pub(crate) fn summary(total: &DiffTotal) -> [String; 2] {
+    let (all, shown) = (total.all(), total.gpus.len().min(GPUS_MAX));
+    let more = total.gpus.len() - shown;
     let facts = format!(
         "stored size of {}, grey before, coloured now{}",
-        count(gpus.min(GPUS_MAX), "GPU", "GPUs"),
+        count(shown, "GPU", "GPUs"),
         if more > 0 { format!("; {more} more are not shown") } else { String::new() },
     );
     [format!("Device code: {}", change(all.old.stored, all.new.stored)), facts]
 }
 
 /// The picture of a file.
-pub(in crate::cli) fn picture(total: &DiffTotal) -> String {
+pub(crate) fn picture(total: &DiffTotal) -> String {
     let (mut canvas, [title, facts]) = (Canvas::of_file(), summary(total));
     canvas.heading(&title, &facts);
     draw(total, &mut canvas);
@@ -40,7 +40,7 @@ pub(in crate::cli) fn picture(total: &DiffTotal) -> String {
 }
 
 /// Draws a row for each GPU, those whose size differs most first.
-pub(in crate::cli) fn draw(total: &DiffTotal, canvas: &mut Canvas) {
+pub(crate) fn draw(total: &DiffTotal, canvas: &mut Canvas) {
     let mut gpus: Vec<(&str, &GpuDiff)> = total.gpus.iter().map(|(gpu, diff)| (&**gpu, diff)).collect();
     gpus.sort_by_key(|(_, diff)| Reverse(diff.old.stored.abs_diff(diff.new.stored)));
     gpus.truncate(GPUS_MAX);

@@ -9,7 +9,7 @@ use offload_bundle::scan::{Sizes, Step};
 
 use crate::cli::gpus::generation;
 use crate::cli::print::table::common_directory;
-use crate::cli::print::units::{bytes, count};
+use crate::cli::print::units::{bytes, count, sum};
 
 /// The number of libraries that are known by themselves, unless a hostile file has more, and of those that a picture
 /// shows; the others share one place.
@@ -21,35 +21,35 @@ pub(super) type Shares = BTreeMap<String, Sizes>;
 
 /// The device code of a file or of one of its members.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct Library {
+pub(crate) struct Library {
     /// The file, and in parentheses its member.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// Where there is room for little.
     pub(super) short: String,
     path: String,
     member: Option<String>,
     /// Whether it refers to kpack archives that were not searched.
-    pub(in crate::cli) is_apart: bool,
+    pub(crate) is_apart: bool,
     /// Whether it refers to kpack archives of which none was found.
-    pub(in crate::cli) is_lost: bool,
+    pub(crate) is_lost: bool,
     /// The sizes of each section, whose name is empty where there is none.
-    pub(in crate::cli) sections: BTreeMap<String, Shares>,
+    pub(crate) sections: BTreeMap<String, Shares>,
     coverage: Coverage,
-    stored: u64,
 }
 
 /// The libraries of several files, the largest first.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct Libraries {
+pub(crate) struct Libraries {
     largest: Vec<Library>,
     /// The others, and their number.
     rest: Library,
     others: usize,
-    coverage: Coverage,
+    /// The bundles of all libraries.
+    pub(super) coverage: Coverage,
 }
 
 impl Libraries {
-    pub(in crate::cli) fn add(&mut self, file: &Inspected) {
+    pub(crate) fn add(&mut self, file: &Inspected) {
         self.coverage.merge(&file.coverage());
         let mut by_member: BTreeMap<Option<String>, Parts<'_>> = BTreeMap::new();
         for bundle in &file.bundles {
@@ -65,53 +65,33 @@ impl Libraries {
             parts.is_lost |= reference.archives.as_ref().is_some_and(Vec::is_empty);
         }
         for (member, parts) in by_member {
-            self.add_library(Library::new(file, member, &parts));
+            self.largest.push(Library::new(file, member, &parts));
+            // Sorting at every library would take time for each of them.
+            if self.largest.len() > 2 * LIBRARIES_MAX {
+                self.keep(LIBRARIES_MAX);
+            }
         }
     }
 
     /// Sorts the libraries once all are known, and gives those of the same name the directories that tell them apart.
-    pub(in crate::cli) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.keep(LIBRARIES_MAX);
-        let name = |library: &Library, start: usize| {
-            let path = library.path.get(start..).unwrap_or_default();
-            library.member.as_ref().map_or(path.to_owned(), |member| format!("{path}({member})"))
-        };
+        let member = |library: &Library| library.member.as_ref().map_or(String::new(), |member| format!("({member})"));
         let place = |library: &Library| match &library.member {
             Some(member) => format!("{}/{member}", library.path),
             None => library.path.clone(),
         };
-        for alike in alike(&self.largest, |library| &library.name) {
-            let start = common_directory(alike.iter().filter_map(|index| Some(&*self.largest.get(*index)?.path)));
-            for index in alike {
-                self.largest.get_mut(index).into_iter().for_each(|library| library.name = name(library, start));
-            }
-        }
-        for alike in alike(&self.largest, |library| &library.short) {
-            let places = alike.into_iter().filter_map(|index| Some((index, place(self.largest.get(index)?))));
-            let places: Vec<(usize, String)> = places.collect();
-            let start = common_directory(places.iter().map(|(_, place)| place.as_str()));
-            for (index, place) in &places {
-                let library = self.largest.get_mut(*index).zip(place.get(start..));
-                library.into_iter().for_each(|(library, rest)| library.short = rest.to_owned());
-            }
-        }
-    }
-
-    fn add_library(&mut self, library: Library) {
-        self.largest.push(library);
-        // Sorting at every library would take time for each of them.
-        if self.largest.len() > 2 * LIBRARIES_MAX {
-            self.keep(LIBRARIES_MAX);
-        }
+        tell_apart(&mut self.largest, |library| &mut library.name, |library| (library.path.clone(), member(library)));
+        tell_apart(&mut self.largest, |library| &mut library.short, |library| (place(library), String::new()));
     }
 
     /// Keeps as many libraries by themselves as a picture shows.
-    pub(in crate::cli) fn keep_shown(&mut self) {
+    pub(crate) fn keep_shown(&mut self) {
         self.keep(SHOWN_MAX);
     }
 
     fn keep(&mut self, most: usize) {
-        self.largest.sort_by_key(|library| Reverse(library.stored));
+        self.largest.sort_by_cached_key(|library| Reverse(library.stored()));
         let others = self.largest.split_off(self.largest.len().min(most));
         others.iter().rev().for_each(|smallest| self.add_to_rest(smallest));
     }
@@ -122,11 +102,10 @@ impl Libraries {
         self.rest.short.clone_from(&self.rest.name);
         library.sections.iter().for_each(|(section, shares)| merge(self.rest.section(section), shares));
         self.rest.coverage.merge(&library.coverage);
-        self.rest.stored = self.rest.stored.saturating_add(library.stored);
     }
 
     /// The libraries that are shown.
-    pub(in crate::cli) fn iter(&self) -> impl Iterator<Item = &Library> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Library> {
         self.largest.iter().chain((self.others > 0).then_some(&self.rest))
     }
 
@@ -140,12 +119,12 @@ impl Libraries {
     }
 
     /// The sum of all sizes.
-    pub(in crate::cli) fn stored(&self) -> u64 {
-        self.iter().map(|library| library.stored).fold(0, u64::saturating_add)
+    pub(crate) fn stored(&self) -> u64 {
+        sum(self.iter().map(Library::sizes)).stored
     }
 
     /// What all of it is, in two sentences: of a heading, and of the line after it.
-    pub(in crate::cli) fn summary(&self) -> [String; 2] {
+    pub(crate) fn summary(&self) -> [String; 2] {
         let shares = || self.iter().flat_map(|library| library.sections.values()).flatten();
         let code_objects = shares().map(|(_, sizes)| sizes.code_objects).sum();
         let targets: BTreeSet<&String> = shares().map(|(gpu, _)| gpu).filter(|gpu| *gpu != "host").collect();
@@ -158,19 +137,9 @@ impl Libraries {
         [format!("{} of code objects", bytes(self.stored())), facts]
     }
 
-    /// The bundles of all libraries.
-    pub(super) fn coverage(&self) -> &Coverage {
-        &self.coverage
-    }
-
-    /// Whether there is something to compare.
-    pub(in crate::cli) fn has_several_bundles(&self) -> bool {
-        self.coverage.bundles() > 1
-    }
-
     /// The GPUs that bundles have code for, by generation. None if there are too many bundles to
     /// compare.
-    pub(in crate::cli) fn served(&self) -> Option<Vec<(Device, Served)>> {
+    pub(crate) fn served(&self) -> Option<Vec<(Device, Served)>> {
         let mut gpus = self.coverage.gpus()?;
         gpus.sort_by_cached_key(|(gpu, _)| generation(gpu.name()));
         Some(gpus)
@@ -196,8 +165,16 @@ impl Library {
         }
         let containers = parts.containers.iter().filter_map(|container| file.coverage_in(container));
         containers.for_each(|coverage| library.coverage.merge(coverage));
-        library.stored = library.sections.values().map(total).fold(0, u64::saturating_add);
         library
+    }
+
+    fn sizes(&self) -> Sizes {
+        sum(self.sections.values().flat_map(Shares::values).copied())
+    }
+
+    /// The stored size of all its code.
+    pub(super) fn stored(&self) -> u64 {
+        self.sizes().stored
     }
 
     fn section(&mut self, name: &str) -> &mut Shares {
@@ -205,12 +182,12 @@ impl Library {
     }
 
     /// Whether it has bundles, of which a GPU may need code.
-    pub(in crate::cli) fn has_bundles(&self) -> bool {
+    pub(crate) fn has_bundles(&self) -> bool {
         self.coverage.bundles() > 0
     }
 
     /// In how many of its bundles each of these GPUs is served; none if it has no bundles, or too many to compare.
-    pub(in crate::cli) fn served(&self, gpus: &[Device]) -> Option<Vec<Served>> {
+    pub(crate) fn served(&self, gpus: &[Device]) -> Option<Vec<Served>> {
         self.has_bundles().then(|| self.coverage.of_each(gpus)).flatten()
     }
 }
@@ -224,17 +201,28 @@ struct Parts<'f> {
     is_lost: bool,
 }
 
-/// The indices of libraries with the same name.
-fn alike<'l>(libraries: &'l [Library], name: impl Fn(&'l Library) -> &'l str) -> Vec<Vec<usize>> {
-    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (index, library) in libraries.iter().enumerate() {
-        by_name.entry(name(library)).or_default().push(index);
+/// Replaces the texts of libraries that have the same by their places, without the directories that these have in
+/// common, and by what follows the place.
+fn tell_apart(
+    libraries: &mut [Library],
+    text: fn(&mut Library) -> &mut String,
+    place: impl Fn(&Library) -> (String, String),
+) {
+    let mut by_text: HashMap<String, Vec<&mut Library>> = HashMap::new();
+    for library in libraries {
+        by_text.entry(text(library).clone()).or_default().push(library);
     }
-    by_name.into_values().filter(|alike| alike.len() > 1).collect()
+    for alike in by_text.into_values().filter(|alike| alike.len() > 1) {
+        let places: Vec<(String, String)> = alike.iter().map(|library| place(library)).collect();
+        let start = common_directory(places.iter().map(|(place, _)| place.as_str()));
+        for (library, (place, rest)) in alike.into_iter().zip(places) {
+            *text(library) = place.get(start..).unwrap_or_default().to_owned() + &rest;
+        }
+    }
 }
 
 /// The sizes in a library, each with its section and GPU.
-pub(in crate::cli) fn sections(library: &Library) -> impl Iterator<Item = (&String, &String, &Sizes)> {
+pub(crate) fn sections(library: &Library) -> impl Iterator<Item = (&String, &String, &Sizes)> {
     let sections = library.sections.iter();
     sections.flat_map(|(section, shares)| shares.iter().map(move |(gpu, sizes)| (section, gpu, sizes)))
 }
@@ -245,5 +233,5 @@ fn merge(into: &mut Shares, shares: &Shares) {
 
 /// The stored size of all GPUs.
 pub(super) fn total(shares: &Shares) -> u64 {
-    shares.values().map(|sizes| sizes.stored).fold(0, u64::saturating_add)
+    sum(shares.values().copied()).stored
 }

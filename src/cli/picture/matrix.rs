@@ -25,15 +25,16 @@ const COMPLETE: (&str, &str) = ("#0072b2", "#fff");
 const GAP: (&str, &str) = ("#d1242f", "#fff");
 
 /// In how many bundles of each library a GPU is served.
-pub(in crate::cli) struct Matrix<'p> {
+pub(crate) struct Matrix<'p> {
     gpus: Vec<(Device, Served)>,
     columns: Vec<(&'p Library, Vec<Served>)>,
-    facts: String,
+    /// A sentence of what it shows.
+    pub(crate) facts: String,
 }
 
 impl<'p> Matrix<'p> {
     /// None without bundles of which a GPU needs code, and if there are too many to compare.
-    pub(in crate::cli) fn new(libraries: &'p Libraries) -> Option<Self> {
+    pub(crate) fn new(libraries: &'p Libraries) -> Option<Self> {
         let mut gpus = libraries.served().filter(|gpus| !gpus.is_empty())?;
         let complete = gpus.iter().filter(|(_, served)| served.is_complete()).count();
         let more_gpus = gpus.split_off(gpus.len().min(GPUS_MAX)).len();
@@ -48,7 +49,7 @@ impl<'p> Matrix<'p> {
         let more = columns.split_off(columns.len().min(LIBRARIES_MAX)).len();
         let mut facts = format!(
             "{}; {} served by all of them",
-            count(libraries.coverage().bundles(), "bundle", "bundles"),
+            count(libraries.coverage.bundles(), "bundle", "bundles"),
             count(complete, "GPU is", "GPUs are")
         );
         if more > 0 {
@@ -60,12 +61,7 @@ impl<'p> Matrix<'p> {
         Some(Self { gpus, columns, facts })
     }
 
-    pub(in crate::cli) const TITLE: &'static str = "Bundles that serve each GPU";
-
-    /// A sentence of what it shows.
-    pub(in crate::cli) fn facts(&self) -> &str {
-        &self.facts
-    }
+    pub(crate) const TITLE: &'static str = "Bundles that serve each GPU";
 
     /// The numbers of each GPU: in all libraries, then in each.
     fn rows(&self) -> impl Iterator<Item = (&Device, Vec<Served>)> {
@@ -74,7 +70,7 @@ impl<'p> Matrix<'p> {
     }
 
     /// Draws it, as wide as it has to be.
-    pub(in crate::cli) fn draw(&self, canvas: &mut Canvas) {
+    pub(crate) fn draw(&self, canvas: &mut Canvas) {
         let columns = to_u64(self.columns.len()).max(1);
         let cell_in = |width: u64| (width.saturating_sub(NAME) / columns).clamp(CELL.0, CELL.1);
         let is_level = self.columns.iter().all(|(library, _)| fits(&library.short, cell_in(canvas.inner)));
@@ -106,7 +102,7 @@ impl<'p> Matrix<'p> {
     }
 
     /// A table of HTML with the same numbers.
-    pub(in crate::cli) fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         let head: String = self
             .columns
             .iter()

@@ -25,9 +25,9 @@ pub(super) fn picture(mut libraries: Libraries) -> String {
     let (mut canvas, [title, facts]) = (Canvas::of_file(), libraries.summary());
     canvas.heading(&title, &facts);
     canvas.treemap(&libraries, 480);
-    if let Some(matrix) = Matrix::new(&libraries).filter(|_| libraries.has_several_bundles()) {
+    if let Some(matrix) = Matrix::new(&libraries).filter(|_| libraries.coverage.bundles() > 1) {
         canvas.skip(16);
-        canvas.heading(Matrix::TITLE, matrix.facts());
+        canvas.heading(Matrix::TITLE, &matrix.facts);
         matrix.draw(&mut canvas);
     }
     canvas.file()
@@ -181,7 +181,7 @@ pub(super) fn escaped(text: &str) -> String {
 
 /// The part of `width` that `size` is of `whole`, in pixels.
 fn part(size: u64, whole: u64, width: u64) -> u64 {
-    let x = u128::from(size).saturating_mul(width.into()).checked_div(whole.into()).unwrap_or(0);
+    let x = (u128::from(size) * u128::from(width)).checked_div(whole.into()).unwrap_or(0);
     u64::try_from(x).unwrap_or(0)
 }
 

@@ -35,14 +35,11 @@ type Looks<'p> = HashMap<&'p str, Look>;
 
 impl Canvas {
     /// Draws the map with its legend.
-    pub(in crate::cli) fn treemap(&mut self, libraries: &Libraries, height: u64) {
+    pub(crate) fn treemap(&mut self, libraries: &Libraries, height: u64) {
         let gpus = libraries.gpus();
         let (looks, whole) = (looks(gpus.iter().map(|(gpu, _)| gpu.as_str())), libraries.stored());
         let area = self.take(height);
-        let shown: Vec<(&Library, u64)> = libraries
-            .iter()
-            .map(|library| (library, library.sections.values().map(total).fold(0, u64::saturating_add)))
-            .collect();
+        let shown: Vec<(&Library, u64)> = libraries.iter().map(|library| (library, library.stored())).collect();
         let is_one = shown.len() == 1;
         let (parts, rest) = divided(area, shown);
         self.rest(rest, ("library", "libraries"), "");
@@ -124,7 +121,7 @@ impl Canvas {
     /// Draws the legend, which is complete up to a number of GPUs.
     fn legend<'g>(&mut self, gpus: impl ExactSizeIterator<Item = (&'g str, u64)>, looks: &Looks<'_>, whole: u64) {
         let columns = (self.inner / LEGEND_COLUMN).max(1);
-        let (width, more) = (self.inner / columns, gpus.len().saturating_sub(LEGEND_MAX));
+        let (width, more) = (self.inner / columns, gpus.len() - gpus.len().min(LEGEND_MAX));
         let rows = to_u64(gpus.len().min(LEGEND_MAX)).div_ceil(columns);
         let area = self.take(rows * LEGEND_ROW);
         for (index, (gpu, size)) in (0..).zip(gpus.take(LEGEND_MAX)) {
@@ -168,7 +165,7 @@ fn divided<T>(area: Rect, mut items: Vec<(T, u64)>) -> (Vec<(T, Rect)>, Option<R
     items.sort_by_key(|(_, size)| Reverse(*size));
     let whole: u128 = items.iter().map(|(_, size)| u128::from(*size)).sum();
     let pixels = u128::from(area.width) * u128::from(area.height);
-    let is_seen = |size: u64| u128::from(size).saturating_mul(pixels) >= whole.saturating_mul(PART_MIN);
+    let is_seen = |size: u64| u128::from(size) * pixels >= whole * PART_MIN;
     let mut rest = items.split_off(items.partition_point(|(_, size)| is_seen(*size)));
     if rest.len() == 1 {
         items.append(&mut rest);
@@ -205,7 +202,7 @@ fn divide(area: Rect, sizes: &[u64], rects: &mut Vec<Rect>) {
     }
     let (largest, others) = sizes.split_at(number);
     let of = |length: u64| {
-        let part = u128::from(length).saturating_mul(size).checked_div(whole).unwrap_or(0);
+        let part = (u128::from(length) * size).checked_div(whole).unwrap_or(0);
         u64::try_from(part).unwrap_or(length)
     };
     let (one, other) = if area.width >= area.height {

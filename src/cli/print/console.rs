@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::json;
 use super::problem::{Facts, Problem};
 use super::progress;
-use super::units::grouped;
+use super::units::{first, grouped};
 use crate::cli::program::Program;
 
 const WARNING: MessageKind = MessageKind { name: "warning", color: "\x1b[0;1;35m" };
@@ -50,9 +50,9 @@ struct Message<'m> {
 /// An error with LLVM's text, and a note with the details that LLVM omits.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
-pub(in crate::cli) struct Noted {
-    pub(in crate::cli) text: String,
-    pub(in crate::cli) note: String,
+pub(crate) struct Noted {
+    pub(crate) text: String,
+    pub(crate) note: String,
 }
 
 /// Standard error, under the name of the program.
@@ -62,8 +62,9 @@ pub(crate) struct Console {
     /// Whether standard error is a terminal.
     terminal: bool,
     color: bool,
-    verbose: bool,
-    format: MessageFormat,
+    /// Whether compression statistics are printed.
+    pub(crate) verbose: bool,
+    pub(crate) format: MessageFormat,
 }
 
 impl Console {
@@ -80,16 +81,6 @@ impl Console {
     /// Sets whether messages are coloured; `None` colours them on a terminal.
     pub(crate) fn set_color(&mut self, color: Option<bool>) {
         self.color = color.unwrap_or(self.terminal);
-    }
-
-    /// Sets whether compression statistics are printed.
-    pub(crate) fn set_verbose(&mut self, verbose: bool) {
-        self.verbose = verbose;
-    }
-
-    /// Sets the form of messages.
-    pub(crate) fn set_format(&mut self, format: MessageFormat) {
-        self.format = format;
     }
 
     pub(crate) fn error(&self, text: &str) {
@@ -202,10 +193,9 @@ fn write(parts: &[&[u8]]) {
 /// The warning that nothing matched, with the beginning of the list of available images.
 fn no_match(input: &str, request: Option<&str>, present: &[String]) -> String {
     const SHOWN: usize = 20;
-    let mut shown = present.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("; ");
-    if present.len() > SHOWN {
-        shown.push_str(&format!("; and {} more", present.len() - SHOWN));
-    }
+    let (shown, more) = first(present, SHOWN);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let shown = shown.join("; ") + &more;
     match (shown.as_str(), request) {
         ("", None) => format!("'{input}' holds no image"),
         ("", Some(request)) => format!("no image in '{input}' matches '{request}': it holds none"),

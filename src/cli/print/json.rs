@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 /// Writes the document of a report. The problems are serialized last, when all that is streamed before them is
 /// complete.
-pub(in crate::cli) fn write(report: impl Report, problems: impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn write(report: impl Report, problems: impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
     write_value(&Document::new(report, problems), out)
 }
 
@@ -30,8 +30,13 @@ pub(super) fn line(value: &impl Serialize) -> String {
     String::from_utf8_lossy(&line).into_owned()
 }
 
+/// Adds a character of a string as JSON escapes it.
+pub(crate) fn push_escaped(out: &mut String, c: char) {
+    c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+}
+
 /// A value that is computed when it is serialized.
-pub(in crate::cli) struct Late<F>(pub(in crate::cli) F);
+pub(crate) struct Late<F>(pub(crate) F);
 
 impl<T: Serialize, F: Fn() -> T> Serialize for Late<F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -40,10 +45,10 @@ impl<T: Serialize, F: Fn() -> T> Serialize for Late<F> {
 }
 
 /// Serializes items one at a time, so only one is in memory.
-pub(in crate::cli) struct Each<I>(RefCell<I>);
+pub(crate) struct Each<I>(RefCell<I>);
 
 impl<I> Each<I> {
-    pub(in crate::cli) fn new(items: I) -> Self {
+    pub(crate) fn new(items: I) -> Self {
         Self(RefCell::new(items))
     }
 }
@@ -69,7 +74,7 @@ impl Write for Escaping<'_> {
             if c == '\n' || is_shown(c) {
                 escaped.push(c);
             } else {
-                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")));
+                push_escaped(&mut escaped, c);
             }
         }
         self.0.write_all(escaped.as_bytes())?;

@@ -6,4 +6,5 @@ pub(super) mod problem;
 pub(super) mod progress;
 pub(super) mod stdout;
 pub(super) mod table;
+pub(super) mod text;
 pub(super) mod units;

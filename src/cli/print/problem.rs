@@ -1,12 +1,13 @@
 //! What could not be done: a sentence for people, and for programs what the library knows of it.
 
+use offload_bundle::serialized::Failure;
 use offload_bundle::{Error, ErrorKind};
 use serde::{Serialize, Serializer};
 
 /// What could not be done, in words. In a report it is these words alone.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Problem {
-    pub(super) text: String,
+pub(crate) struct Problem {
+    pub(crate) text: String,
     pub(super) facts: Option<Facts>,
 }
 
@@ -17,13 +18,6 @@ pub(super) struct Facts {
     path: Option<String>,
     place: Option<String>,
     offset: Option<u64>,
-}
-
-impl Problem {
-    /// The words.
-    pub(in crate::cli) fn text(&self) -> &str {
-        &self.text
-    }
 }
 
 impl From<&Error> for Problem {
@@ -41,6 +35,12 @@ impl From<&Error> for Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         Self::from(&error)
+    }
+}
+
+impl From<&Failure> for Problem {
+    fn from(failure: &Failure) -> Self {
+        failure.to_string().into()
     }
 }
 

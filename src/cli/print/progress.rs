@@ -29,7 +29,7 @@ const NEAR_END: u64 = 33;
 static LINE: Mutex<ProgressLine> = Mutex::new(ProgressLine::new(""));
 
 /// The state of the line.
-pub(in crate::cli) struct ProgressLine {
+pub(crate) struct ProgressLine {
     /// What is being done.
     what: &'static str,
     /// The bytes done and the bytes expected, if a job reports them.
@@ -44,13 +44,13 @@ pub(in crate::cli) struct ProgressLine {
 }
 
 /// Whether standard error is a terminal that understands escape sequences.
-pub(in crate::cli) fn is_terminal() -> bool {
+pub(crate) fn is_terminal() -> bool {
     sys::takes_escapes()
 }
 
 /// Shows progress of some work from now on, if standard error is a terminal. If standard output is a pipe, its reader
 /// may use the same terminal, as pagers do, so nothing is shown.
-pub(in crate::cli) fn start(what: &'static str) {
+pub(crate) fn start(what: &'static str) {
     let stdout = sys::standard_output().and_then(|stdout| Stat::of(&stdout));
     if !is_terminal() || stdout.is_ok_and(|stdout| stdout.is_pipe()) {
         return;
@@ -69,7 +69,7 @@ pub(in crate::cli) fn start(what: &'static str) {
 }
 
 /// Adds files that will be read.
-pub(in crate::cli) fn expect<'f>(files: impl Iterator<Item = &'f Path>) {
+pub(crate) fn expect<'f>(files: impl Iterator<Item = &'f Path>) {
     if lock().is_on {
         let size = |path: &Path| path.metadata().ok().filter(|file| file.is_file()).map_or(0, |file| file.len());
         let expected = files.map(size).fold(0, u64::saturating_add);
@@ -79,19 +79,19 @@ pub(in crate::cli) fn expect<'f>(files: impl Iterator<Item = &'f Path>) {
 }
 
 /// Sets how much of the work is done.
-pub(in crate::cli) fn set(done: u64, total: u64) {
+pub(crate) fn set(done: u64, total: u64) {
     lock().share = Some((done, total));
 }
 
 /// Removes the line, which stays away as long as the result is held.
-pub(in crate::cli) fn hold() -> MutexGuard<'static, ProgressLine> {
+pub(crate) fn hold() -> MutexGuard<'static, ProgressLine> {
     let mut line = lock();
     line.clear(&mut io::stderr());
     line
 }
 
 /// Removes the line for good.
-pub(in crate::cli) fn end() {
+pub(crate) fn end() {
     hold().is_on = false;
 }
 
@@ -105,7 +105,7 @@ impl ProgressLine {
     }
 
     /// Notes that this was printed on the terminal.
-    pub(in crate::cli) fn printed(&mut self, data: &[u8]) {
+    pub(crate) fn printed(&mut self, data: &[u8]) {
         self.is_blocked = data.last().map_or(self.is_blocked, |last| *last != b'\n');
     }
 

@@ -11,7 +11,7 @@ use super::progress;
 
 /// Runs `work`, which prints to standard output. A reader that has closed it is not an error, but does not hide one
 /// either. An [`io::Error`] of `work` is one of the standard output, if it has no context.
-pub(in crate::cli) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
+pub(crate) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let is_terminal = io::stdout().is_terminal();
     let mut out = BufWriter::new(Stdout { out: io::stdout().lock(), is_terminal });
     let done = work(&mut out);
@@ -48,12 +48,12 @@ impl Write for Stdout {
 }
 
 /// Prints a text to standard output, as [`to_stdout`].
-pub(in crate::cli) fn text_to_stdout(text: &[u8]) -> anyhow::Result<()> {
+pub(crate) fn text_to_stdout(text: &[u8]) -> anyhow::Result<()> {
     to_stdout(|out| Ok(out.write_all(text)?))
 }
 
 /// Whether the error is only that the reader has closed standard output.
-pub(in crate::cli) fn reader_is_gone(error: &anyhow::Error) -> bool {
+pub(crate) fn reader_is_gone(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Error>().is_some_and(|error| {
         error.file() == Some(Path::new("-"))
             && error.io_error().is_some_and(|reason| reason.kind() == io::ErrorKind::BrokenPipe)
@@ -61,7 +61,7 @@ pub(in crate::cli) fn reader_is_gone(error: &anyhow::Error) -> bool {
 }
 
 /// Prints the texts and returns `status`, or 1 if standard output fails. A reader that has closed it is not a failure.
-pub(in crate::cli) fn print(stdout: &[u8], stderr: &[u8], status: u8) -> ExitCode {
+pub(crate) fn print(stdout: &[u8], stderr: &[u8], status: u8) -> ExitCode {
     let mut errors = io::stderr().lock();
     // If standard error fails, the failure cannot be reported.
     let _ = errors.write_all(stderr);

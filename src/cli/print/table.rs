@@ -1,95 +1,16 @@
-//! Tables, and the lines around them: on a terminal with colours and in its width, elsewhere in full, or as Markdown.
+//! Tables: on a terminal in its width, elsewhere in full, or as Markdown.
 
-use std::borrow::Cow;
-use std::io::{self, IsTerminal};
+use std::borrow::{Borrow, Cow};
 
-use clap::{Args, ColorChoice};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::text::{Style, markdown};
 use super::units::per_mille;
-use offload_bundle::io::sys;
-
-/// The capabilities of the output.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Style {
-    pub(in crate::cli) color: bool,
-    pub(in crate::cli) unicode: bool,
-    /// The width of a table in terminal columns; none for no limit.
-    pub(in crate::cli) width: Option<usize>,
-    pub(in crate::cli) is_markdown: bool,
-}
-
-/// The options for the form of tables.
-#[derive(Clone, Debug, Args)]
-pub(in crate::cli) struct TableOptions {
-    /// When to colour the table.
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: ColorChoice,
-    /// Print the tables as Markdown, for GitHub.
-    #[arg(long, conflicts_with_all = ["color", "json"])]
-    markdown: bool,
-}
-
-impl TableOptions {
-    /// The style at standard output.
-    pub(in crate::cli) fn style(&self) -> Style {
-        if self.markdown { Style::MARKDOWN } else { Style::new(self.color, io::stdout().is_terminal()) }
-    }
-}
 
 impl Style {
-    /// Markdown does not depend on where it is written.
-    const MARKDOWN: Self = Self { color: false, unicode: true, width: None, is_markdown: true };
-
-    /// The style for `--color=when`, on a terminal or elsewhere.
-    fn new(when: ColorChoice, terminal: bool) -> Self {
-        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let dumb = set("TERM").is_some_and(|term| term == "dumb");
-        let color = match when {
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-            ColorChoice::Auto => terminal && set("NO_COLOR").is_none() && !dumb,
-        };
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
-        let utf8 = |locale: std::ffi::OsString| {
-            let name = locale.to_string_lossy().to_ascii_lowercase();
-            name.contains("utf-8") || name.contains("utf8")
-        };
-        let width = if terminal { columns() } else { None };
-        Self { color, unicode: locale.is_none_or(utf8), width, is_markdown: false }
-    }
-
-    pub(in crate::cli) fn paint(self, code: &str, text: &str) -> String {
-        if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
-    }
-
-    /// The first line about a file or a total: its name, and what is said of it.
-    pub(in crate::cli) fn heading(self, name: &str, rest: &str) -> String {
-        if self.is_markdown {
-            format!("\n### {}", markdown(&format!("{name}{rest}")))
-        } else {
-            self.paint("1", name) + rest
-        }
-    }
-
-    /// The first line about a part of a file.
-    pub(in crate::cli) fn subheading(self, text: &str) -> String {
-        if self.is_markdown { format!("\n#### {}", markdown(text)) } else { format!("  {}", self.paint("36", text)) }
-    }
-
-    /// A line about a file or a total, below its heading.
-    pub(in crate::cli) fn item(self, text: &str) -> String {
-        if self.is_markdown { format!("- {}", markdown(text)) } else { format!("  {text}") }
-    }
-
-    /// A line about everything.
-    pub(in crate::cli) fn line(self, text: &str) -> String {
-        if self.is_markdown { format!("\n{}", markdown(text)) } else { text.to_owned() }
-    }
-
     fn bar(self, part: u64, whole: u64, width: usize) -> String {
         let cells = u64::try_from(width).unwrap_or_default();
-        let eighths = per_mille(part, whole).saturating_mul(cells * 8).div_ceil(1000);
+        let eighths = (per_mille(part, whole) * cells * 8).div_ceil(1000);
         let full = usize::try_from(eighths / 8).unwrap_or_default();
         if !self.unicode {
             return "#".repeat(full.max(usize::from(part > 0)).min(width));
@@ -113,23 +34,6 @@ impl Style {
     }
 }
 
-/// A text in Markdown that GitHub shows as it is, in a line or in a cell of a table.
-fn markdown(text: &str) -> String {
-    let text = text.trim();
-    let number = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let mut out = String::with_capacity(text.len() + 8);
-    for (at, c) in text.char_indices() {
-        let is_special = matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '|' | '~' | '$' | '&' | '#');
-        // These begin a list or a heading, if the line begins with them.
-        let ends_word = || text.chars().nth(at + 1).is_none_or(char::is_whitespace);
-        let begins = at == 0 && matches!(c, '-' | '+' | '=' | '>')
-            || at > 0 && at == number && matches!(c, '.' | ')') && ends_word();
-        out.extend((is_special || begins).then_some('\\'));
-        out.push(if c.is_control() { ' ' } else { c });
-    }
-    out
-}
-
 /// The columns that a text takes.
 fn columns_of(text: &str) -> usize {
     // Most texts are ASCII, for which nothing has to be looked up.
@@ -146,22 +50,16 @@ fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
     characters.take_while(|c| fits(c)).collect()
 }
 
-/// The width of the terminal at standard output; `COLUMNS` overrides it, as in other tools.
-fn columns() -> Option<usize> {
-    let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    typed.filter(|columns| *columns > 0).or_else(sys::columns).filter(|columns| *columns > 0)
-}
-
 /// The width to which names are shortened before columns with numbers are left out.
 const NAME_MIN: usize = 30;
 
 /// The widths of the longest and of the shortest useful bar.
-pub(in crate::cli) const BAR: usize = 24;
+pub(crate) const BAR: usize = 24;
 const BAR_MIN: usize = 4;
 
 /// What becomes of a column if the terminal is too narrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Fit {
+pub(crate) enum Fit {
     /// It stays as it is.
     Stays,
     /// It is left out, the ones with the highest number first, of these the last one.
@@ -172,38 +70,36 @@ pub(in crate::cli) enum Fit {
     Bar,
 }
 
-/// A column of a table.
-#[derive(Clone, Debug)]
-pub(in crate::cli) struct Column {
-    pub(in crate::cli) title: Cow<'static, str>,
-    pub(in crate::cli) is_left_aligned: bool,
-    pub(in crate::cli) fit: Fit,
+/// A column of a table of `R`s.
+pub(crate) struct Column<'c, R> {
+    pub(crate) title: Cow<'static, str>,
+    pub(crate) is_left_aligned: bool,
+    pub(crate) fit: Fit,
     /// The least width, until the table is laid out; then the width, which is 0 if the column is left out.
-    pub(in crate::cli) width: usize,
+    pub(crate) width: usize,
     /// The space before it.
-    pub(in crate::cli) gap: usize,
+    pub(crate) gap: usize,
     /// Whether it has only zeros.
-    pub(in crate::cli) is_zero: bool,
+    pub(crate) is_zero: bool,
+    /// What a row has in it.
+    pub(crate) cell: Box<dyn Fn(&R) -> Cell + 'c>,
 }
 
-impl Column {
-    fn new(title: impl Into<Cow<'static, str>>, is_left_aligned: bool, fit: Fit) -> Self {
-        Self { title: title.into(), is_left_aligned, fit, width: 0, gap: 2, is_zero: true }
-    }
-
+impl<'c, R> Column<'c, R> {
     /// A column of words, which stays.
-    pub(in crate::cli) fn label(title: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(title, true, Fit::Stays)
+    pub(crate) fn label<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
+        let cell = Box::new(move |row: &R| cell(row).into());
+        Self { title: title.into(), is_left_aligned: true, fit: Fit::Stays, width: 0, gap: 2, is_zero: true, cell }
     }
 
     /// A column of names, which are shortened.
-    pub(in crate::cli) fn name(title: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(title, true, Fit::Shortened(NAME_MIN))
+    pub(crate) fn name<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
+        Self { fit: Fit::Shortened(NAME_MIN), ..Self::label(title, cell) }
     }
 
     /// A column of numbers, which may be left out.
-    pub(in crate::cli) fn number(title: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(title, false, Fit::LeftOut(0))
+    pub(crate) fn number<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
+        Self { is_left_aligned: false, fit: Fit::LeftOut(0), ..Self::label(title, cell) }
     }
 
     /// The width up to which the column is not shortened.
@@ -213,7 +109,7 @@ impl Column {
 }
 
 /// What a row has in a column.
-pub(in crate::cli) enum Cell {
+pub(crate) enum Cell {
     Text(String),
     /// A text that stands out.
     Bold(String),
@@ -226,6 +122,12 @@ pub(in crate::cli) enum Cell {
         part: u64,
         whole: u64,
     },
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
 }
 
 impl Cell {
@@ -247,14 +149,13 @@ impl Cell {
     }
 
     /// The text in a column, with its padding.
-    fn shown(&self, column: &Column, style: Style) -> String {
-        let width = column.width;
+    fn shown(&self, width: usize, is_left_aligned: bool, style: Style) -> String {
         let padding = |text: &str| " ".repeat(width.saturating_sub(columns_of(text)));
         match self {
             Self::Text(text) | Self::Bold(text) => {
                 let (text, _) = style.elided(text, width, width / 2);
                 let padding = padding(&text);
-                let cell = if column.is_left_aligned { text + &padding } else { padding + &text };
+                let cell = if is_left_aligned { text + &padding } else { padding + &text };
                 if let Self::Bold(_) = self { style.paint("1", &cell) } else { cell }
             }
             Self::Ending { text, accent } => {
@@ -274,25 +175,25 @@ impl Cell {
     }
 }
 
-/// A table.
-pub(in crate::cli) struct Table {
-    pub(in crate::cli) indent: usize,
-    pub(in crate::cli) columns: Vec<Column>,
+/// A table of `R`s.
+pub(crate) struct Table<'t, R> {
+    pub(crate) indent: usize,
+    pub(crate) columns: Vec<Column<'t, R>>,
 }
 
-impl Table {
-    /// The lines of the table. Empty columns are left out. `rows` is called twice, for the widths and for the rows, of
-    /// which there may be very many.
-    pub(in crate::cli) fn lines<R: Iterator<Item: AsRef<[Cell]>>>(
+impl<R> Table<'_, R> {
+    /// The lines of the table, see [`Text::table`](super::text::Text::table). Empty columns are left out.
+    pub(super) fn lines<I: Iterator<Item: Borrow<R>>>(
         mut self,
-        rows: impl Fn() -> R,
+        rows: impl Fn() -> I,
         style: Style,
     ) -> impl Iterator<Item = String> {
         for column in &mut self.columns {
             column.width = column.width.max(columns_of(&column.title));
         }
         for row in rows() {
-            for (column, cell) in self.columns.iter_mut().zip(row.as_ref()) {
+            for column in &mut self.columns {
+                let cell = (column.cell)(row.borrow());
                 column.width = column.width.max(cell.width());
                 column.is_zero &= matches!(cell, Cell::Text(text) if matches!(text.as_str(), "" | "0" | "-"));
             }
@@ -300,26 +201,24 @@ impl Table {
         if let Some(most) = style.width {
             self.fit(most);
         }
-        let titles: Vec<Cell> =
-            self.columns.iter().map(|column| Cell::Text(column.title.clone().into_owned())).collect();
-        let titles = self.line(&titles, style);
+        let titles = self.line(|column| Cell::Text(column.title.clone().into_owned()), style);
         let titles = if style.is_markdown {
-            let rule = |column: &Column| if column.is_left_aligned { "---" } else { "--:" }.to_owned();
-            format!("\n{titles}\n{}", self.markdown_row(self.columns.iter().map(rule)))
+            let rule = |column: &Column<'_, R>| if column.is_left_aligned { "---" } else { "--:" }.to_owned();
+            format!("\n{titles}\n{}", self.markdown_row(rule))
         } else {
             style.paint("2", &titles)
         };
-        std::iter::once(titles).chain(rows().map(move |row| self.line(row.as_ref(), style)))
+        std::iter::once(titles).chain(rows().map(move |row| self.line(|column| (column.cell)(row.borrow()), style)))
     }
 
     /// The width of the table, if its columns have these widths.
-    fn width(&self, of: fn(&Column) -> usize) -> usize {
+    fn width(&self, of: fn(&Column<'_, R>) -> usize) -> usize {
         let widths = self.columns.iter().enumerate().filter(|(_, column)| column.width > 0);
         widths.map(|(index, column)| of(column) + self.space(index, column)).sum()
     }
 
     /// The space before a column.
-    fn space(&self, index: usize, column: &Column) -> usize {
+    fn space(&self, index: usize, column: &Column<'_, R>) -> usize {
         if index == 0 { self.indent } else { column.gap }
     }
 
@@ -331,7 +230,7 @@ impl Table {
             let room = bar.width.saturating_sub(excess);
             bar.width = if room < BAR_MIN { 0 } else { room };
         }
-        while self.width(Column::needed) > most {
+        while self.width(|column| column.needed()) > most {
             let ranks = self.columns.iter().enumerate().filter_map(|(index, column)| match column.fit {
                 Fit::LeftOut(rank) if column.width > 0 => Some((index, column.is_zero, rank)),
                 _ => None,
@@ -351,21 +250,19 @@ impl Table {
     }
 
     /// A row in Markdown, which has no bars.
-    fn markdown_row(&self, cells: impl Iterator<Item = String>) -> String {
-        let cells = self.columns.iter().zip(cells).filter(|(column, _)| column.width > 0 && column.fit != Fit::Bar);
-        format!("| {} |", cells.map(|(_, cell)| cell).collect::<Vec<_>>().join(" | "))
+    fn markdown_row(&self, cell: impl Fn(&Column<'_, R>) -> String) -> String {
+        let columns = self.columns.iter().filter(|column| column.width > 0 && column.fit != Fit::Bar);
+        format!("| {} |", columns.map(cell).collect::<Vec<_>>().join(" | "))
     }
 
-    fn line(&self, row: &[Cell], style: Style) -> String {
+    fn line(&self, cell: impl Fn(&Column<'_, R>) -> Cell, style: Style) -> String {
         if style.is_markdown {
-            return self.markdown_row(row.iter().map(Cell::markdown));
+            return self.markdown_row(|column| cell(column).markdown());
         }
         let mut line = String::new();
-        for (index, (cell, column)) in row.iter().zip(&self.columns).enumerate() {
-            if column.width > 0 {
-                line.extend(std::iter::repeat_n(' ', self.space(index, column)));
-                line.push_str(&cell.shown(column, style));
-            }
+        for (index, column) in self.columns.iter().enumerate().filter(|(_, column)| column.width > 0) {
+            line.extend(std::iter::repeat_n(' ', self.space(index, column)));
+            line.push_str(&cell(column).shown(column.width, column.is_left_aligned, style));
         }
         line.truncate(line.trim_end().len());
         line
@@ -373,12 +270,12 @@ impl Table {
 }
 
 /// The length of the directories that all places have in common, which a column leaves out on a terminal.
-pub(in crate::cli) fn common_start<'p>(places: impl Iterator<Item = &'p str> + Clone, style: Style) -> usize {
+pub(crate) fn common_start<'p>(places: impl Iterator<Item = &'p str> + Clone, style: Style) -> usize {
     common_directory(places.filter(|_| style.width.is_some()))
 }
 
 /// The length of the directories that all places have in common.
-pub(in crate::cli) fn common_directory<'p>(mut places: impl Iterator<Item = &'p str>) -> usize {
+pub(crate) fn common_directory<'p>(mut places: impl Iterator<Item = &'p str>) -> usize {
     let Some(first) = places.next() else { return 0 };
     let common = |common: usize, place: &str| {
         let same = first.bytes().zip(place.bytes()).take(common).take_while(|(a, b)| a == b).count();
@@ -390,37 +287,28 @@ pub(in crate::cli) fn common_directory<'p>(mut places: impl Iterator<Item = &'p 
 
 #[cfg(test)]
 mod tests {
-    use pulldown_cmark::{Event, HeadingLevel, Parser, TagEnd};
-
     use super::*;
 
     fn written(width: Option<usize>, color: bool) -> Vec<String> {
-        let numbers = ["A", "ZERO"].map(Column::number);
-        let names = ["FILE", "KERNEL"].map(Column::name);
-        let columns = [Column::label("GPU")]
-            .into_iter()
-            .chain(numbers)
-            .chain([Column { fit: Fit::Stays, ..Column::number("CODE") }]);
-        let table = Table { indent: 2, columns: columns.chain(names).collect() };
-        let rows = || {
-            [("gfx90a", "short"), ("sm_80", "void a_name::of_forty_characters<int>(int*)")].into_iter().map(
-                |(gpu, name)| {
-                    let others = ["12", "0", "7000", "lib.so", name].map(|text| Cell::Text(text.to_owned()));
-                    [Cell::Bold(gpu.to_owned())].into_iter().chain(others).collect::<Vec<_>>()
-                },
-            )
-        };
-        table.lines(rows, Style { color, unicode: false, width, is_markdown: false }).collect()
+        type Kernel = (&'static str, &'static str);
+        let columns = vec![
+            Column::label("GPU", |(gpu, _): &Kernel| Cell::Bold((*gpu).to_owned())),
+            Column::number("A", |_| "12".to_owned()),
+            Column::number("ZERO", |_| "0".to_owned()),
+            Column { fit: Fit::Stays, ..Column::number("CODE", |_| "7000".to_owned()) },
+            Column::name("FILE", |_| "lib.so".to_owned()),
+            Column::name("KERNEL", |(_, name): &Kernel| (*name).to_owned()),
+        ];
+        let rows: [Kernel; 2] = [("gfx90a", "short"), ("sm_80", "void a_name::of_forty_characters<int>(int*)")];
+        let style = Style { color, unicode: false, width, is_markdown: false };
+        Table { indent: 2, columns }.lines(|| rows.iter(), style).collect()
     }
 
     #[test]
     fn the_end_of_a_text_stands_out_in_colour_and_is_shortened_last() {
         let shown = |text: &str, accent, width, color| {
-            let (column, style) = (
-                Column { width, ..Column::label("") },
-                Style { color, unicode: true, width: None, is_markdown: false },
-            );
-            Cell::Ending { text: text.to_owned(), accent }.shown(&column, style)
+            let style = Style { color, unicode: true, width: None, is_markdown: false };
+            Cell::Ending { text: text.to_owned(), accent }.shown(width, true, style)
         };
         let id = "hip-amdgcn-amd-amdhsa--gfx90a";
         assert_eq!(shown(id, 6, 31, false), "hip-amdgcn-amd-amdhsa--gfx90a  ");
@@ -428,55 +316,6 @@ mod tests {
         assert_eq!(shown(id, 6, 12, true), "\x1b[2mhip…--\x1b[0m\x1b[1mgfx90a\x1b[0m");
         for (text, accent) in [("host-x86_64-linux", 0), ("gfx90a", 6), ("é", 1), ("short", 9)] {
             assert_eq!(shown(text, accent, text.width(), true), text);
-        }
-    }
-
-    /// The text of a document in Markdown, with the tags around it.
-    fn parsed(document: &str) -> (String, Vec<TagEnd>) {
-        use pulldown_cmark::Options;
-        let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_STRIKETHROUGH;
-        let options = options | Options::ENABLE_TASKLISTS | Options::ENABLE_GFM | Options::ENABLE_MATH;
-        let (mut text, mut tags) = (String::new(), Vec::new());
-        for event in Parser::new_ext(document, options) {
-            match event {
-                Event::Text(more) => text.push_str(&more),
-                Event::End(tag) => tags.push(tag),
-                Event::Start(_) => {}
-                other => panic!("{document:?}: {other:?}"),
-            }
-        }
-        (text, tags)
-    }
-
-    #[test]
-    fn markdown_shows_texts_as_they_are() {
-        let characters = "\\`*_{}[]<>()#+-.!|~$&=:/^\"'%@,;?1a é\n\t".chars();
-        let mut texts = vec!["<script>alert(1)</script>".to_owned(), "&lt;1. [a](b) ![c](d) <e@f.g>".to_owned()];
-        texts.extend(
-            ["a | b", "```a```", "1) b", "12. b", "3.", "> a", "* * *", "#### a ####", "a\r\n===\n| b |"]
-                .map(str::to_owned),
-        );
-        let two = || characters.clone().flat_map(|a| characters.clone().map(move |b| format!("{a}{b}")));
-        texts.extend(two().flat_map(|two| [two.clone() + "a", format!("a{two}"), format!("{two}a{two}"), two]));
-        for text in texts.iter().map(String::as_str).filter(|text| !text.trim().is_empty()) {
-            let style = Style::MARKDOWN;
-            let heading = TagEnd::Heading(HeadingLevel::H3);
-            let list = [TagEnd::Item, TagEnd::List(false)];
-            let expected = text.trim().replace(char::is_control, " ");
-            let shown = |line: String, tags: &[TagEnd]| {
-                assert_eq!(parsed(&line), (expected.clone(), tags.to_vec()), "{text:?}: {line:?}");
-            };
-            shown(style.heading(text, ""), &[heading]);
-            shown(style.item(text), &list);
-            shown(style.line(text), &[TagEnd::Paragraph]);
-            let columns = vec![Column::label(""), Column::number("A|")];
-            let rows = || [[Cell::Text(text.to_owned()), Cell::Bold(text.to_owned())]].into_iter();
-            let table: Vec<String> = Table { indent: 4, columns }.lines(rows, style).collect();
-            let (cells, tags) = parsed(&(style.item("x") + "\n" + &table.join("\n") + "\n" + &style.item("y")));
-            assert_eq!(cells, format!("xA|{expected}{expected}y"), "{table:?}");
-            let cells = [TagEnd::TableCell, TagEnd::TableCell];
-            let row = [TagEnd::TableCell, TagEnd::Strong, TagEnd::TableCell, TagEnd::TableRow, TagEnd::Table];
-            assert_eq!(tags, [&list[..], &cells, &[TagEnd::TableHead], &row, &list].concat(), "{table:?}");
         }
     }
 

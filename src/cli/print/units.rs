@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use offload_bundle::scan::CodeObject;
+use offload_bundle::scan::{CodeObject, Sizes};
 
 /// A number of bytes, rounded to three digits, with a unit that is a power of 1000.
 pub(crate) fn bytes(count: u64) -> String {
@@ -55,9 +55,22 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
+/// The first items of a list, at most so many, and the number of the others.
+pub(crate) fn first<T>(items: &[T], most: usize) -> (&[T], usize) {
+    let (first, others) = items.split_at(items.len().min(most));
+    (first, others.len())
+}
+
+/// The sum of sizes.
+pub(crate) fn sum(sizes: impl Iterator<Item = Sizes>) -> Sizes {
+    let mut sum = Sizes::default();
+    sizes.for_each(|more| sum += more);
+    sum
+}
+
 /// Counts by kind. `Display` lists each kind once, with its count.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kinds(BTreeMap<&'static str, usize>);
+pub(crate) struct Kinds(pub(crate) BTreeMap<&'static str, usize>);
 
 impl Kinds {
     /// Adds `more` to the count of a kind.

@@ -13,11 +13,11 @@ use offload_bundle::Result;
 use offload_bundle::io::write_file;
 use offload_bundle::job::{Diff, Inspected, ListKernels};
 
+use super::diff::Compared;
+use super::diff::sets::FileSets;
 use super::diff::total::DiffTotal;
-use super::diff::{Compared, sets};
-use super::files::{self, FollowOption, Problems, SearchOptions, WorkFile};
-use super::kernels::json::with_uris;
-use super::kernels::report::{FileKernels, WantedKernels};
+use super::files::{self, FollowOptions, Problems, WorkFile};
+use super::kernels::report::{FileKernels, WantedKernels, with_uris};
 use super::picture::ensure_apart;
 use super::print::console::Console;
 use super::print::problem::Problem;
@@ -38,9 +38,7 @@ pub(super) struct ReportOptions {
     #[arg(long)]
     diff: bool,
     #[command(flatten)]
-    search: SearchOptions,
-    #[command(flatten)]
-    kpack: FollowOption,
+    search: FollowOptions,
 }
 
 impl Options for ReportOptions {
@@ -67,7 +65,7 @@ impl Options for ReportOptions {
         };
         self.read(shown, &mut page, &problems)?;
         let (mut problems, mut known) = (problems.into_inner(), HashSet::new());
-        problems.retain(|problem| known.insert(problem.text().to_owned()));
+        problems.retain(|problem| known.insert(problem.text.clone()));
         let status = console.problems(&problems);
         if page.files == 0 && !problems.is_empty() {
             return Ok(status);
@@ -80,11 +78,10 @@ impl Options for ReportOptions {
 impl ReportOptions {
     /// Reads the code objects and kernels of files.
     fn read(&self, paths: &[PathBuf], page: &mut Page, problems: &Problems) -> anyhow::Result<()> {
-        let files = self.search.files(paths);
-        let found = files::paths(&files);
+        let (files, found, scan) = self.search.files(paths);
         ensure_apart(("-o", Some(&self.output)), found.iter())?;
         let mut job = ListKernels::default();
-        job.scan = self.search.scan(self.kpack.follow(&found));
+        job.scan = scan;
         let read = |file: Result<WorkFile>| -> Result<(Inspected, FileKernels)> {
             let (inspected, kernels) = job.run_with_inspected(&file?.open(job.scan.limits)?)?;
             let wanted = WantedKernels { name: None, hostcall: false, fail_on: &[], order: None };
@@ -93,7 +90,7 @@ impl ReportOptions {
         let mut others = 0;
         let note = |(_, kernels): &mut (Inspected, FileKernels), problems: &mut Vec<Problem>| {
             problems.extend(kernels.problems.iter().map(Problem::from));
-            others += kernels.others.values().sum::<usize>();
+            others += kernels.sums.others.total();
         };
         let in_turn = files::has_pipes(&files);
         let weight = |(inspected, kernels): &(Inspected, FileKernels)| inspected.bundles.len() + kernels.rows.len() + 1;
@@ -111,19 +108,18 @@ impl ReportOptions {
 
     /// Compares two files or directories.
     fn compare(&self, paths: [&PathBuf; 2], problems: &Problems) -> anyhow::Result<Changes> {
-        let sets = sets::files(&self.search, paths)?;
-        let files = sets.each_ref().map(|set| files::paths(set)).concat();
-        ensure_apart(("-o", Some(&self.output)), files.iter())?;
+        let sets = FileSets::new(&self.search.search, paths)?;
+        ensure_apart(("-o", Some(&self.output)), sets.paths.iter())?;
+        problems.borrow_mut().extend(sets.problems);
         let mut job = Diff::default();
-        job.scan = self.search.scan(self.kpack.follow(&files));
-        let pairs = sets::pairs(paths.map(PathBuf::as_path), sets, &mut problems.borrow_mut());
+        job.scan = self.search.scan(&sets.paths);
         let (mut total, mut kernels) = (DiffTotal::default(), Columns::default());
-        let compare = |pair| Compared::new(&job, pair, usize::MAX, true);
+        let compare = |pair| Compared::new(&job, pair, usize::MAX);
         let note = |compared: &mut Compared, problems: &mut Vec<Problem>| {
             problems.extend(compared.diff.problems.drain(..).map(Problem::from));
             total.add(compared);
         };
-        files::report(pairs, false, compare, Compared::weight, note, problems, |compared, _| {
+        files::report(sets.pairs, false, compare, Compared::weight, note, problems, |compared, _| {
             for pair in compared {
                 pair.kernels().try_for_each(|row| kernels.add(&row, is_shown))?;
             }

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::columns::Columns;
 use crate::cli::diff::total::DiffTotal;
 use crate::cli::picture::{self, Canvas, Libraries, Matrix, changes, escaped};
+use crate::cli::print::json::push_escaped;
 use crate::cli::print::problem::Problem;
 use crate::cli::print::units::{bytes, count, grouped};
 
@@ -125,8 +126,8 @@ impl Page {
         let Some(matrix) = Matrix::new(&self.libraries) else {
             return "<p>There are no bundles to compare, or too many.</p>\n".to_owned();
         };
-        let label = format!("{}: {}. The table has the numbers.", Matrix::TITLE, matrix.facts());
-        let facts = escaped(matrix.facts());
+        let label = format!("{}: {}. The table has the numbers.", Matrix::TITLE, matrix.facts);
+        let facts = escaped(&matrix.facts);
         let picture = for_screens(&label, |canvas, _| matrix.draw(canvas));
         format!(
             "<p>{facts}</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Matrix of GPUs and libraries\">{picture}</div>\n\
@@ -146,9 +147,8 @@ impl Page {
 fn changes_of(changes: &Changes) -> String {
     let [title, facts] = changes::summary(&changes.total).map(|text| escaped(&text));
     let label = format!("{title}; {facts}");
-    let gpus =
-        changes.total.lost_and_gained(&changes.total.presences()).into_iter().filter(|(_, gpus)| !gpus.is_empty());
-    let gpus: String = gpus.map(|(what, gpus)| format!("<p>{what}: {}</p>\n", escaped(&gpus.join(", ")))).collect();
+    let gpus = changes.total.lost_and_gained(&changes.total.presences());
+    let gpus: String = gpus.iter().map(|gpus| format!("<p>{}</p>\n", escaped(gpus))).collect();
     let picture = for_screens(&label, |canvas, _| changes::draw(&changes.total, canvas));
     format!(
         "<section aria-labelledby=\"changes-title\"><h2 id=\"changes-title\">What changed</h2>\n<p>{title}; {facts}</p>\n{gpus}{picture}\n\
@@ -172,7 +172,7 @@ fn problem_list(problems: &[Problem]) -> String {
         return String::new();
     }
     let title = count(problems.len(), "problem", "problems");
-    let items: String = problems.iter().map(|problem| format!("<li>{}</li>\n", escaped(problem.text()))).collect();
+    let items: String = problems.iter().map(|problem| format!("<li>{}</li>\n", escaped(&problem.text))).collect();
     format!(
         "<details class=\"problems\" open><summary>{title}: not everything could be read</summary><ul>{items}</ul></details>"
     )
@@ -202,7 +202,7 @@ fn escaped_json(json: &str) -> String {
         if is_shown(c) && !matches!(c, '<' | '>' | '&') {
             out.push(c);
         } else {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+            push_escaped(&mut out, c);
         }
     }
     out

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
-use std::mem::take;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -18,11 +17,11 @@ use offload_bundle::id::{EntryId, IdError, OffloadKind, Rules};
 use offload_bundle::io::Accept;
 use offload_bundle::llvm::{BundleFiles, FileType, List, Unbundle, UnbundleArchive};
 
-use super::raw::RawArgs;
 use crate::cli::files::open;
 use crate::cli::llvm::environment::EnvironmentSettings;
+use crate::cli::llvm::settings::Settings;
 use crate::cli::print::console::Console;
-use crate::cli::values::{self, limits};
+use crate::cli::values::{self, boolean, limits, signed, size, unsigned};
 
 /// A job with its parameters.
 #[derive(Debug)]
@@ -33,83 +32,91 @@ pub(super) enum Job {
     UnbundleArchive(UnbundleArchive),
 }
 
-/// The files of a command line, whichever options named them.
-struct Files {
+/// What all jobs take from a command line.
+struct Common<'s> {
+    settings: &'s Settings,
     inputs: Vec<PathBuf>,
     outputs: Vec<PathBuf>,
+    targets: Vec<OsString>,
     /// The type, which LLVM checks only after opening the inputs.
     file_type: offload_bundle::Result<FileType>,
     inflate: Inflate,
+    limits: Limits,
 }
 
 /// Plans the job for a command line.
-pub(super) fn plan(mut raw: RawArgs, environment: &EnvironmentSettings, console: &Console) -> Result<Job> {
-    let inputs = merge("input", take(&mut raw.input), take(&mut raw.inputs), console)?;
-    let outputs = merge("output", take(&mut raw.output), take(&mut raw.outputs), console)?;
-    // No file type has a name that is not UTF-8, so the lossy name is unknown too.
-    let file_type = FileType::from_name(&raw.file_type.to_string_lossy());
-    let inflate = if raw.verbose.unwrap_or(environment.verbose) { Inflate::Whole } else { Inflate::AsNeeded };
-    let files = Files { inputs, outputs, file_type, inflate };
-    if raw.list {
-        return plan_list(&raw, files, console);
+pub(super) fn plan(settings: &Settings, environment: &EnvironmentSettings, console: &Console) -> Result<Job> {
+    let is_verbose = settings.parsed("verbose", boolean).unwrap_or(environment.verbose);
+    let common = Common {
+        settings,
+        inputs: merge("input", settings, console)?,
+        outputs: merge("output", settings, console)?,
+        targets: settings.elements("targets"),
+        // No file type has a name that is not UTF-8, so the lossy name is unknown too.
+        file_type: FileType::from_name(&settings.last("type").unwrap_or_default().to_string_lossy()),
+        inflate: if is_verbose { Inflate::Whole } else { Inflate::AsNeeded },
+        limits: limits(settings.parsed("max-size", size)),
+    };
+    let unbundle = settings.flag("unbundle");
+    if settings.flag("list") {
+        ensure!(!unbundle, "-unbundle and -list cannot be used together");
+        return plan_list(common, console);
     }
-    if raw.check_input_archive {
-        ensure!(raw.unbundle, "-check-input-archive cannot be used while bundling");
+    if settings.flag("check-input-archive") {
+        ensure!(unbundle, "-check-input-archive cannot be used while bundling");
         ensure!(
-            matches!(files.file_type, Ok(FileType::Archive)),
+            matches!(common.file_type, Ok(FileType::Archive)),
             "-check-input-archive can only be used for unbundling archives (-type=a)"
         );
     }
-    ensure!(!files.outputs.is_empty(), "no output file specified!");
-    ensure!(raw.targets_given, "for the --targets option: must be specified at least once!");
-    if raw.unbundle { plan_unbundle(&raw, files, console) } else { plan_bundle(&raw, files, environment) }
+    ensure!(!common.outputs.is_empty(), "no output file specified!");
+    ensure!(settings.last("targets").is_some(), "for the --targets option: must be specified at least once!");
+    if unbundle { plan_unbundle(common, console) } else { plan_bundle(common, environment) }
 }
 
-fn plan_list(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> {
-    let Files { inputs, outputs, file_type, inflate } = files;
-    ensure!(!raw.unbundle, "-unbundle and -list cannot be used together");
+fn plan_list(common: Common<'_>, console: &Console) -> Result<Job> {
+    let Common { inputs, outputs, targets, file_type, inflate, limits, .. } = common;
     let input = only(inputs, "only one input file supported for -list")?;
     ensure!(outputs.is_empty(), "-outputs option is invalid for -list");
-    ensure!(raw.targets.is_empty(), "-targets option is invalid for -list");
-    let limits = limits(raw.max_size);
+    ensure!(targets.is_empty(), "-targets option is invalid for -list");
     let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
     let mut list = List::new(input, file_type);
     (list.inflate, list.limits) = (inflate, limits);
     Ok(Job::List(list))
 }
 
-fn plan_unbundle(raw: &RawArgs, files: Files, console: &Console) -> Result<Job> {
-    let Files { inputs, outputs, file_type, inflate } = files;
+fn plan_unbundle(common: Common<'_>, console: &Console) -> Result<Job> {
+    let Common { settings, inputs, outputs, targets, file_type, inflate, limits } = common;
     let input = only(inputs, "only one input file supported in unbundling mode")?;
-    ensure!(outputs.len() == raw.targets.len(), "number of output files and targets should match in unbundling mode");
-    let requests = parse_requests(&raw.targets, file_type.is_ok())?.into_iter().zip(outputs).collect();
+    ensure!(outputs.len() == targets.len(), "number of output files and targets should match in unbundling mode");
+    let requests = parse_requests(&targets, file_type.is_ok())?.into_iter().zip(outputs).collect();
     let mut rules = Rules::default();
-    rules.hip_serves_openmp = raw.hip_openmp_compatible;
-    let explain = raw.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
-    let limits = limits(raw.max_size);
+    rules.hip_serves_openmp = settings.flag("hip-openmp-compatible");
+    let explain = settings.elements("debug-only").iter().any(|name| name == "CodeObjectCompatibility");
+    let allow_missing = settings.flag("allow-missing-bundles");
     let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
     if file_type == FileType::Archive {
         let mut job = UnbundleArchive::new(input, requests);
-        (job.rules, job.allow_missing, job.explain) = (rules, raw.allow_missing_bundles, explain);
-        (job.check, job.limits) = (raw.check_input_archive, limits);
+        (job.rules, job.allow_missing, job.explain) = (rules, allow_missing, explain);
+        (job.check, job.limits) = (settings.flag("check-input-archive"), limits);
         return Ok(Job::UnbundleArchive(job));
     }
     let mut job = Unbundle::new(input, file_type, requests);
-    (job.rules, job.allow_missing, job.explain) = (rules, raw.allow_missing_bundles, explain);
+    (job.rules, job.allow_missing, job.explain) = (rules, allow_missing, explain);
     (job.inflate, job.limits) = (inflate, limits);
     Ok(Job::Unbundle(job))
 }
 
-fn plan_bundle(raw: &RawArgs, files: Files, environment: &EnvironmentSettings) -> Result<Job> {
-    let Files { inputs, outputs, file_type, .. } = files;
+fn plan_bundle(common: Common<'_>, environment: &EnvironmentSettings) -> Result<Job> {
+    let Common { settings, inputs, outputs, targets: typed, file_type, .. } = common;
     ensure!(
         !file_type.as_ref().is_ok_and(|file_type| *file_type == FileType::Archive),
         "Archive files are only supported for unbundling"
     );
     let output = only(outputs, "only one output file supported in bundling mode")?;
-    ensure!(inputs.len() == raw.targets.len(), "number of input files and targets should match in bundling mode");
-    let targets = parse_targets(&raw.targets, EntryId::parse)?;
-    for (target, typed) in targets.iter().zip(&raw.targets) {
+    ensure!(inputs.len() == typed.len(), "number of input files and targets should match in bundling mode");
+    let targets = parse_targets(&typed, EntryId::parse)?;
+    for (target, typed) in targets.iter().zip(&typed) {
         let id = typed.to_string_lossy().into_owned();
         target.target_id().check_features().map_err(|reason| IdError::TargetId { id, reason })?;
     }
@@ -117,16 +124,18 @@ fn plan_bundle(raw: &RawArgs, files: Files, environment: &EnvironmentSettings) -
     let hip_only = targets.iter().all(|target| target.kind().is_hip());
     check_hosts(&targets, |hosts| hosts == 1 || hip_only)?;
     let mut compression = Compression::of(Method::Zstd);
-    compression.level = raw.compression_level.or(environment.compression_level).unwrap_or(compression.level);
-    if let Some(log) = raw.compression_window {
+    let level = settings.parsed("compression-level", signed).or(environment.compression_level);
+    compression.level = level.unwrap_or(compression.level);
+    if let Some(log) = settings.parsed("compression-window", unsigned) {
         compression.window_log_max = values::window("--compression-window", log)?;
     }
     if file_type.is_err() {
         inputs.iter().try_for_each(|input| open(input, Accept::Any, None).map(drop))?;
     }
     let mut job = BundleFiles::new(targets.into_iter().zip(inputs).collect(), output, file_type?);
-    job.alignment = NonZeroU32::new(raw.bundle_align);
-    job.compression = raw.compress.unwrap_or(environment.compress).then_some(compression);
+    job.alignment = NonZeroU32::new(settings.parsed("bundle-align", unsigned).unwrap_or(1));
+    let compress = settings.parsed("compress", boolean).unwrap_or(environment.compress);
+    job.compression = compress.then_some(compression);
     job.compressed_version = environment.format_version;
     Ok(Job::Bundle(job))
 }
@@ -141,7 +150,9 @@ fn refuse(unknown: Error, input: &Path, limits: Limits, console: &Console) -> of
 }
 
 /// The values of an option or of its deprecated list form; giving both is an error.
-fn merge(name: &str, values: Vec<OsString>, deprecated: Vec<OsString>, console: &Console) -> Result<Vec<PathBuf>> {
+fn merge(name: &str, settings: &Settings, console: &Console) -> Result<Vec<PathBuf>> {
+    let values: Vec<PathBuf> = settings.all(name).map(PathBuf::from).collect();
+    let deprecated = settings.elements(&format!("{name}s"));
     ensure!(
         values.is_empty() || deprecated.is_empty(),
         "-{name}s and -{name} cannot be used together, use only -{name} instead"
@@ -149,7 +160,7 @@ fn merge(name: &str, values: Vec<OsString>, deprecated: Vec<OsString>, console: 
     if !deprecated.is_empty() {
         console.warning(&format!("-{name}s is deprecated, use -{name} instead"));
     }
-    Ok(values.into_iter().chain(deprecated).map(PathBuf::from).collect())
+    Ok(values.into_iter().chain(deprecated.into_iter().map(PathBuf::from)).collect())
 }
 
 fn only(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
@@ -224,4 +235,101 @@ fn check_hosts(targets: &[EntryId], fine: impl Fn(usize) -> bool) -> Result<()> 
     let hosts = targets.iter().filter(|target| target.kind() == OffloadKind::Host).count();
     ensure!(fine(hosts), "expecting exactly one host target but got {hosts}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::llvm::parse::{Parsed, parse};
+
+    fn planned(words: &[&str], environment: &EnvironmentSettings) -> Result<Job> {
+        let argv = [&["foo"], words].concat().into_iter().map(OsString::from).collect();
+        match parse(super::super::TOOL, argv) {
+            Parsed::Run { settings, .. } => plan(&settings, environment, &Console::new("foo".as_ref())),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn bundle(words: &[&str], environment: &EnvironmentSettings) -> BundleFiles {
+        let files = ["-type=o", "-targets=host-x86_64-unknown-linux-gnu", "-input=a", "-output=b"];
+        match planned(&[&files, words].concat(), environment) {
+            Ok(Job::Bundle(bundle)) => bundle,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn names(files: &[(EntryId, PathBuf)]) -> Vec<String> {
+        files.iter().map(|(id, path)| format!("{id} {}", path.display())).collect()
+    }
+
+    const UNBUNDLING: [&str; 10] = [
+        "-type",
+        "ll",
+        "-unbundle",
+        "-input=in",
+        "-output=a,b",
+        "-output",
+        "",
+        "-targets=host-x86_64-unknown-linux-gnu,hip-amdgcn-amd-amdhsa--gfx900",
+        "-max-size=3K",
+        "-debug-only=one,CodeObjectCompatibility",
+    ];
+
+    #[test]
+    fn options_of_unbundling_arrive() {
+        let environment = EnvironmentSettings::default();
+        let more = ["-hip-openmp-compatible", "-allow-missing-bundles=1", "-verbose"];
+        let job = planned(&[&UNBUNDLING[..], &more].concat(), &environment);
+        let Ok(Job::Unbundle(job)) = job else { panic!("{job:?}") };
+        assert_eq!((job.input, job.file_type, job.inflate), ("in".into(), FileType::Text(";"), Inflate::Whole));
+        let requests = ["host-x86_64-unknown-linux-gnu- a,b", "hip-amdgcn-amd-amdhsa--gfx900 "];
+        assert_eq!(names(&job.requests), requests);
+        assert!(job.rules.hip_serves_openmp && job.allow_missing && job.explain);
+        assert_eq!(job.limits.streamed, Some(3 << 10));
+
+        let job = planned(&[&UNBUNDLING[..], &["-type=a", "-check-input-archive"]].concat(), &environment);
+        let Ok(Job::UnbundleArchive(job)) = job else { panic!("{job:?}") };
+        assert!(job.check && job.explain && !job.allow_missing && !job.rules.hip_serves_openmp);
+        assert_eq!((job.input, job.limits.streamed, job.requests.len()), ("in".into(), Some(3 << 10), 2));
+    }
+
+    #[test]
+    fn options_of_bundling_arrive_and_come_before_the_environment() {
+        let mut environment = EnvironmentSettings::default();
+        let plain = bundle(&[], &environment);
+        assert_eq!((plain.alignment, plain.compression, plain.file_type), (NonZeroU32::new(1), None, FileType::Object));
+        assert_eq!(
+            (names(&plain.members), plain.output),
+            (vec!["host-x86_64-unknown-linux-gnu- a".to_owned()], "b".into())
+        );
+
+        (environment.compress, environment.compression_level) = (true, Some(5));
+        assert_eq!(bundle(&[], &environment).compression.map(|compression| compression.level), Some(5));
+        assert_eq!(bundle(&["-compress=0"], &environment).compression, None);
+        let words = ["-compression-level=-0x3", "-compression-window=27", "-bundle-align=8", "-bundle-align=0x1000"];
+        let job = bundle(&words, &environment);
+        let compression = job.compression.map(|compression| (compression.level, compression.window_log_max));
+        assert_eq!((compression, job.alignment), (Some((-3, 27)), NonZeroU32::new(4096)));
+    }
+
+    #[test]
+    fn options_of_listing_arrive() {
+        let environment = EnvironmentSettings { verbose: true, ..EnvironmentSettings::default() };
+        let words = ["-list", "-list=0", "-list=true", "-type=bc", "-inputs=in", "-max-size=1"];
+        let Ok(Job::List(job)) = planned(&words, &environment) else { panic!() };
+        assert_eq!((job.input, job.file_type), ("in".into(), FileType::Binary));
+        assert_eq!((job.inflate, job.limits.streamed), (Inflate::Whole, Some(1)));
+        let Ok(Job::List(job)) = planned(&[&words[..], &["-verbose=0"]].concat(), &environment) else { panic!() };
+        assert_eq!(job.inflate, Inflate::AsNeeded);
+    }
+
+    #[test]
+    fn an_empty_value_is_a_value() {
+        let refused = |words: &[&str]| planned(words, &EnvironmentSettings::default()).unwrap_err().to_string();
+        let given = ["-type=", "-output=", "-unbundle", "-input=a"];
+        assert_eq!(refused(&given), "for the --targets option: must be specified at least once!");
+        let error = refused(&[&given[..], &["-targets="]].concat());
+        assert!(error.starts_with("Targets need to follow the format"), "{error}");
+        assert_eq!(refused(&["-type=o", "-targets="]), "no output file specified!");
+    }
 }

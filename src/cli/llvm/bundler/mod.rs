@@ -1,26 +1,27 @@
 //! The bundler: LLVM 22.1.8's `clang-offload-bundler`.
 
 mod job;
-mod raw;
 
-use clap::ArgMatches;
+use std::process::ExitCode;
+
 use offload_bundle::Event;
 
 use super::environment::EnvironmentSettings;
-use super::objcopy;
 use super::options::{
-    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, LLVM_VERSION, MAX_SIZE_HELP, Row, Shown,
-    Tool, ValueKind, WINDOW_HELP,
+    Action, COLOR, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, LLVM_VERSION, MAX_SIZE_HELP, Row, Shown, Tool,
+    ValueKind, WINDOW_HELP,
 };
+use super::settings::Settings;
+use super::{help, objcopy};
 use crate::cli::print::console::Console;
 use crate::cli::print::stdout::to_stdout;
 use crate::cli::program::Program;
+use crate::cli::values::boolean;
 use job::Job;
-pub(in crate::cli) use raw::RawArgs;
 
 const NAME: &str = "clang-offload-bundler";
 
-pub(in crate::cli) const TOOL: &Tool = &Tool {
+pub(crate) const TOOL: &Tool = &Tool {
     names: &[],
     subcommand: None,
     rows: ROWS,
@@ -91,16 +92,15 @@ const ROWS: &[Row] = &[
     Row { shown: Shown::Hidden, ..Row::own("max-size", ValueKind::Size, "bytes", 24, MAX_SIZE_HELP) },
 ];
 
-fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {
-    console.set_color(matches.get_one("color").copied());
-    let raw = RawArgs::new(matches);
-    if raw.help {
-        return Ok(Finish::Help);
+fn execute(program: &Program<'_>, settings: &Settings, console: &mut Console) -> anyhow::Result<ExitCode> {
+    console.set_color(settings.parsed("color", boolean));
+    if settings.flag("h") {
+        return Ok(help::print_short(TOOL, program));
     }
     let environment = EnvironmentSettings::read(|name| std::env::var_os(name), &mut |text| console.line(text));
-    console.set_verbose(raw.verbose.unwrap_or(environment.verbose));
-    let print_commands = raw.print_commands;
-    let job = job::plan(raw, &environment, console)?;
+    console.verbose = settings.parsed("verbose", boolean).unwrap_or(environment.verbose);
+    let print_commands = settings.flag("###");
+    let job = job::plan(settings, &environment, console)?;
     let mut observer = |event: Event<'_>| console.event(event);
     match job {
         Job::List(list) => {
@@ -116,5 +116,5 @@ fn execute(_: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyh
         Job::Unbundle(unbundle) => unbundle.run(&mut observer)?,
         Job::UnbundleArchive(unbundle) => unbundle.run(&mut observer)?,
     }
-    Ok(Finish::Done)
+    Ok(ExitCode::SUCCESS)
 }

@@ -73,7 +73,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 
 /// The little-endian number in the eight bytes that begin `back` bytes before the end.
 fn word_back(bytes: &[u8], back: usize) -> u64 {
-    word(bytes, bytes.len().saturating_sub(back))
+    word(bytes, bytes.len() - back)
 }
 
 fn length(bytes: &[u8]) -> u64 {

@@ -3,26 +3,27 @@
 mod dense_map;
 mod image;
 mod job;
-mod raw;
 
 use std::path::Path;
+use std::process::ExitCode;
 
-use clap::ArgMatches;
 use offload_bundle::error::OsText;
 use offload_bundle::{Error, ErrorKind, Malformed};
 
 use super::environment::hip_number;
+use super::help;
 use super::options::{
-    Action, COLOR, Finish, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, LLVM_VERSION, MAX_SIZE_HELP, Positional,
-    Row, Shown, Tool, ValueKind, WINDOW_HELP,
+    Action, COLOR, HELP, HELP_HIDDEN, HELP_LIST, HELP_LIST_HIDDEN, LLVM_VERSION, MAX_SIZE_HELP, Positional, Row, Shown,
+    Tool, ValueKind, WINDOW_HELP,
 };
+use super::settings::Settings;
 use crate::cli::print::console::{Console, Noted};
 use crate::cli::print::stdout::to_stdout;
 use crate::cli::program::Program;
+use crate::cli::values::boolean;
 use job::Job;
-use raw::RawArgs;
 
-pub(in crate::cli) const TOOL: &Tool = &Tool {
+pub(crate) const TOOL: &Tool = &Tool {
     names: &["offload-packager", "offload-binary"],
     subcommand: Some("package"),
     rows: ROWS,
@@ -69,25 +70,24 @@ const ROWS: &[Row] = &[
     Row::own("max-size", ValueKind::Size, "bytes", 14, MAX_SIZE_HELP),
 ];
 
-fn execute(program: &Program<'_>, matches: &ArgMatches, console: &mut Console) -> anyhow::Result<Finish> {
-    console.set_color(matches.get_one("color").copied());
-    let raw = RawArgs::new(matches);
+fn execute(program: &Program<'_>, settings: &Settings, console: &mut Console) -> anyhow::Result<ExitCode> {
+    console.set_color(settings.parsed("color", boolean));
     if program.stem_ends_with(OLD_NAME) {
         console.unnamed_warning(&format!("'{OLD_NAME}' is deprecated. Use '{}' instead.", TOOL.title));
     }
-    if raw.help {
-        return Ok(Finish::Help);
+    if settings.flag("h") {
+        return Ok(help::print_short(TOOL, program));
     }
     let hip_number = || hip_number(|name| std::env::var_os(name), &mut |text| console.line(text));
-    match job::plan(raw, hip_number)? {
-        Job::Nothing => return Ok(Finish::Help),
+    match job::plan(settings, hip_number)? {
+        Job::Nothing => return Ok(help::print_short(TOOL, program)),
         Job::Package(package) => package.run(&mut |event| console.event(event)).map_err(|error| noted(error, None))?,
         Job::Unpackage(unpackage) => {
             let noted = |error| noted(error, Some(&unpackage.input));
             to_stdout(|out| unpackage.run(out, &mut |event| console.event(event)).map_err(noted))?;
         }
     }
-    Ok(Finish::Done)
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The error with LLVM's text, which names only the file `input` and omits the details of the fault.
