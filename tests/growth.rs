@@ -22,15 +22,18 @@ const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 /// The ratio of the larger to the smaller file.
 const TIMES: u32 = 4;
 
-/// The counts of the smaller file, as parts of that of the dimension. The whole count is for command lines that are too
+/// The counts of the smaller file, as parts of that of the dimension. The next one is for command lines that are too
 /// quick to be measured with less, or seem to grow too fast there, where what does not grow has more weight.
-const PARTS: [usize; 2] = [4, 1];
+const PARTS: [usize; 3] = [8, 2, 1];
+
+/// The part at which a command line that is still quick passes.
+const ENOUGH: usize = 2;
 
 /// The maximum exponent: the cost may grow by `TIMES` to the power of it.
 const EXPONENT_MAX: f64 = 1.3;
 
 /// Times at the larger size below this count as quick, whatever their growth: they cannot be measured well.
-const QUICK: Duration = Duration::from_millis(50);
+const QUICK: Duration = Duration::from_millis(12);
 
 /// The number of repeated measurements if the growth seems too fast.
 const RETRIES: u32 = 6;
@@ -53,10 +56,9 @@ struct Row {
 }
 
 impl Row {
-    /// The exponent of the means or of the shortest times, whichever is less. Other processes increase the means, and
-    /// the clock, which counts in ticks, reduces short times.
+    /// The exponent of the means or of the shortest times, whichever is less: other processes increase the means.
     fn exponent(&self, start: Duration) -> f64 {
-        let cost = |took: Duration| took.saturating_sub(start).as_secs_f64().max(0.001);
+        let cost = |took: Duration| took.saturating_sub(start).as_secs_f64().max(0.000_5);
         let of = |small, large| (cost(large) / cost(small)).log(f64::from(TIMES));
         let [small, large] = self.least;
         of(self.small / self.runs, self.large / self.runs).min(of(small, large))
@@ -74,13 +76,16 @@ impl Row {
     }
 
     fn describe(&self, start: Duration) -> String {
-        let (small, large) = ((self.small / self.runs).as_millis(), (self.large / self.runs).as_millis());
-        format!("{}: {small} ms, {large} ms for {TIMES} times as much, exponent {:.2}", self.name, self.exponent(start))
+        let (small, large) = (self.small / self.runs, self.large / self.runs);
+        format!(
+            "{}: {small:.1?}, {large:.1?} for {TIMES} times as much, exponent {:.2}",
+            self.name,
+            self.exponent(start)
+        )
     }
 }
 
-/// The processor time of a command line in user mode. System time is excluded because it depends on the disk activity
-/// of other processes. Files that the command line creates are removed.
+/// The processor time of a command line. Files that it creates are removed.
 fn run(directory: &Path, words: &[String]) -> Duration {
     // Our own subcommands do not read response files.
     let from_file = fs::read_to_string(directory.join("words")).unwrap_or_default();
@@ -89,8 +94,7 @@ fn run(directory: &Path, words: &[String]) -> Duration {
     };
     let words: Vec<String> = words.iter().flat_map(expand).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let run = measured::run(Path::new(OURS), "clang-offload-bundler", &words, directory, HANGS);
-    assert!(matches!(run.status, Some(0 | 1)), "{words:?}: {:?} {}", run.signal, run.stderr);
+    let took = measured::time(Path::new(OURS), &words, directory, HANGS);
     // The files that a list names.
     let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     for entry in names.filter(|entry| entry.file_name().to_string_lossy().starts_with("in-")) {
@@ -103,7 +107,7 @@ fn run(directory: &Path, words: &[String]) -> Duration {
     } else {
         drop(fs::remove_file(&outputs));
     }
-    run.user
+    took
 }
 
 /// The files of a dimension, of each size that is measured.
@@ -142,9 +146,10 @@ impl<'d> Bench<'d> {
             count = (self.dimension.count / part).max(1);
             let large = self.measure(count * times, &words);
             // If the larger size is quick, the smaller one is not measured.
-            let small = if large > QUICK { self.measure(count, &words) } else { large };
+            let small = if large > QUICK + start { self.measure(count, &words) } else { large };
             (row.small, row.large, row.least) = (small, large, [small, large]);
-            if large > QUICK + start && !row.grows_too_fast(start) {
+            let passes = if large <= QUICK + start { part <= ENOUGH } else { !row.grows_too_fast(start) };
+            if passes {
                 break;
             }
         }

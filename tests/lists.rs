@@ -29,25 +29,25 @@ pub fn places(len: usize, one_in: usize) -> Vec<usize> {
     sample((0..len).collect(), len.div_ceil(one_in))
 }
 
-/// The count if `OFFLOAD_COMPLETE=1` is set, otherwise a quarter of it.
-#[allow(dead_code, reason = "`portable` counts nothing")]
-pub fn quarter_of(count: usize) -> usize {
-    if is_complete() { count } else { count / 4 }
-}
-
 /// As `sample`, but `most` are others for another name: where the items are tried on much, each is tried on something.
 #[allow(dead_code, reason = "`portable` tries nothing on much")]
 pub fn share_of<T>(name: &str, mut items: Vec<T>, most: usize) -> Vec<T> {
-    let turn = usize::from(Md5::digest(name)[0]) % items.len().max(1);
+    let turn = hash_of(name) % items.len().max(1);
     items.rotate_left(turn);
     sample(items, most)
+}
+
+/// A number that a name decides, the same on every machine.
+#[allow(dead_code, reason = "`portable` has no names of cases")]
+pub fn hash_of(name: &str) -> usize {
+    Md5::digest(name)[0].into()
 }
 
 /// Whether a case is one of those, about one in `one_in`, that run unless `OFFLOAD_COMPLETE=1` requests all. It is
 /// chosen by its name, so that it is the same one on every machine.
 #[allow(dead_code, reason = "`portable` has no names of cases")]
-pub fn is_in_share(name: &str, one_in: u8) -> bool {
-    is_complete() || Md5::digest(name)[0].is_multiple_of(one_in)
+pub fn is_in_share(name: &str, one_in: usize) -> bool {
+    is_complete() || hash_of(name).is_multiple_of(one_in)
 }
 
 /// At most `most` items, the same in every run: one from each of `most` parts of equal length, at a varying position,

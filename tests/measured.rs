@@ -2,12 +2,15 @@
 
 use crate::machine::memory_directory;
 use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, UsageWho, getrusage, setrlimit};
 use nix::sys::time::{TimeVal, TimeValLike as _};
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
 
 /// The variable that makes the test `measured_run` run the program that it names.
 const PROGRAM: &str = "OFFLOAD_MEASURED_PROGRAM";
@@ -44,6 +47,34 @@ fn processor_time(process: u32) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
+/// Runs a program with empty input and returns its processor time, or ends it after this much. Its messages are shown if
+/// its status is neither 0 nor 1. Unlike `run`, this needs no process between, and cannot tell the peak memory.
+pub fn time(program: &Path, args: &[&str], dir: &Path, most: Duration) -> Duration {
+    use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+    let mut messages = tempfile::tempfile().unwrap();
+    let mut command = Command::new(program);
+    command.args(args).current_dir(dir).env("TMPDIR", dir).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.stderr(messages.try_clone().unwrap()).spawn().unwrap();
+    let process = Pid::from_raw(child.id().try_into().unwrap());
+    // A process that ended keeps its clock until it is waited for.
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+    let clock = clock_getcpuclockid(process).unwrap();
+    let started = Instant::now();
+    while waitid(Id::Pid(process), flags).unwrap() == WaitStatus::StillAlive {
+        if started.elapsed() > WATCHDOG || Duration::from(clock_gettime(clock).unwrap()) > most {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_micros(700));
+    }
+    let took = clock_gettime(clock).unwrap().into();
+    let status = child.wait().unwrap();
+    let mut text = String::new();
+    messages.seek(SeekFrom::Start(0)).unwrap();
+    messages.read_to_string(&mut text).unwrap();
+    assert!(matches!(status.code(), Some(0 | 1)), "{args:?}: {status} {text}");
+    took
+}
+
 /// The processor time of this thread.
 pub fn thread_time() -> Duration {
     let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
@@ -63,8 +94,6 @@ pub struct Run {
     pub stderr: String,
     /// Processor time, in user mode and for the system.
     pub took: Duration,
-    /// Processor time in user mode.
-    pub user: Duration,
     /// Peak memory in bytes.
     pub peak: u64,
 }
@@ -87,14 +116,13 @@ pub fn run(program: &Path, called: &str, args: &[&str], dir: &Path, limit: Durat
     let text = |name: &str| String::from_utf8_lossy(&fs::read(aside.path().join(name)).unwrap()).into_owned();
     let cost = text("cost");
     let numbers: Vec<i64> = cost.split_whitespace().map(|number| number.parse().unwrap()).collect();
-    let [status, signal, took, user, peak] = numbers[..] else { panic!("{cost}") };
+    let [status, signal, took, peak] = numbers[..] else { panic!("{cost}") };
     Run {
         status: i32::try_from(status).ok().filter(|&status| status >= 0),
         signal: i32::try_from(signal).ok().filter(|&signal| signal > 0),
         stdout: text("out"),
         stderr: text("err"),
         took: Duration::from_micros(took.unsigned_abs()),
-        user: Duration::from_micros(user.unsigned_abs()),
         peak: peak.unsigned_abs() * 1024,
     }
 }
@@ -116,9 +144,8 @@ fn measured_run() {
     let mut child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
     let status = wait(&mut child, limit);
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
-    let (user, peak) = (duration(usage.user_time()), usage.max_rss());
-    let took = user + duration(usage.system_time());
+    let (took, peak) = (duration(usage.user_time()) + duration(usage.system_time()), usage.max_rss());
     let code = status.and_then(|status| status.code()).unwrap_or(-1);
     let signal = status.map_or(Some(9), |status| status.signal()).unwrap_or(0);
-    fs::write(dir.join("cost"), format!("{code} {signal} {} {} {peak}", took.as_micros(), user.as_micros())).unwrap();
+    fs::write(dir.join("cost"), format!("{code} {signal} {} {peak}", took.as_micros())).unwrap();
 }

@@ -26,21 +26,21 @@ fn program(images: Vec<u8>, table: impl Iterator<Item = (u64, u64)>) -> Vec<u8> 
 fn tables_of_many_images() {
     let module = spirv(3, 3);
     let size = u64::try_from(module.len()).unwrap();
-    let one = || program(module.clone(), std::iter::repeat_n((0, size), 300_000));
-    ends("images: 300,000 entries of one image", &one(), 64 * MB);
-    let sizes = program(vec![1; 1 << 20], (0..300_000).map(|size| (0, size)));
-    ends("images: 300,000 sizes at one address", &sizes, 200 * MB);
-    let overlapping = program(vec![1; 1 << 20], (0..90_000).map(|at| (at, (1 << 20) - at)));
-    ends("images: 90,000 to the end of 1 MiB", &overlapping, 256 * MB);
-    let nowhere = program(module.clone(), (0..400_000).map(|at| (0x2_0000_0000 + at, 1)));
-    ends("images: 400,000 addresses in no section", &nowhere, 200 * MB);
-    let huge = program(module.clone(), (0..300_000).map(|at| (at % size, u64::MAX - at)));
-    ends("images: 300,000 sizes of 2^64", &huge, 256 * MB);
-    let sections: Vec<Section> = std::iter::repeat_n((".tgtimg".to_owned(), 0x1_0000, vec![1; 16]), 10_000).collect();
-    ends("images: 10,000 tables", &elf(ELF_X86_64, &sections), 200 * MB);
-    let sections = (0..3000)
+    let one = || program(module.clone(), std::iter::repeat_n((0, size), 75_000));
+    ends("images: 75,000 entries of one image", &one(), 64 * MB);
+    let sizes = program(vec![1; 1 << 20], (0..75_000).map(|size| (0, size)));
+    ends("images: 75,000 sizes at one address", &sizes, 160 * MB);
+    let overlapping = program(vec![1; 1 << 18], (0..25_000).map(|at| (at, (1 << 18) - at)));
+    ends("images: 25,000 to the end of 256 KiB", &overlapping, 100 * MB);
+    let nowhere = program(module.clone(), (0..100_000).map(|at| (0x2_0000_0000 + at, 1)));
+    ends("images: 100,000 addresses in no section", &nowhere, 100 * MB);
+    let huge = program(module.clone(), (0..75_000).map(|at| (at % size, u64::MAX - at)));
+    ends("images: 75,000 sizes of 2^64", &huge, 160 * MB);
+    let sections: Vec<Section> = std::iter::repeat_n((".tgtimg".to_owned(), 0x1_0000, vec![1; 16]), 5000).collect();
+    ends("images: 5,000 tables", &elf(ELF_X86_64, &sections), 160 * MB);
+    let sections = (0..1500)
         .flat_map(|at| [(NAME.to_owned(), 0x10_0000 + at, vec![3; 16]), (".tgtimg".to_owned(), 0x1_0000, vec![1; 16])]);
-    ends("images: 3,000 sections and tables", &elf(ELF_X86_64, &sections.collect::<Vec<_>>()), 200 * MB);
+    ends("images: 1,500 sections and tables", &elf(ELF_X86_64, &sections.collect::<Vec<_>>()), 160 * MB);
 }
 
 /// The GPU of an ELF file for Intel GPUs is in a section, so each entry may cost a walk over the same sections.
@@ -54,22 +54,23 @@ fn an_elf_file_of_many_sections_in_many_entries() {
 fn images_without_a_table() {
     let all = |content: &[u8], count: usize| elf(ELF_X86_64, &[(NAME.to_owned(), 0x1_0000, content.repeat(count))]);
     ends("images: 300,000 modules without a table", &all(&spirv(0, 0), 300_000), 256 * MB);
-    ends("images: 300,000 frames without a table", &all(&Frame::new(10).raw(b"x").finish(), 300_000), 256 * MB);
-    ends("images: 50,000 archives without a table", &all(&archive(&[("a", b"b")]), 50_000), 256 * MB);
-    ends("images: 20,000 ELF files without a table", &all(&zebin(PVC, b"code"), 20_000), 256 * MB);
+    ends("images: 75,000 frames without a table", &all(&Frame::new(10).raw(b"x").finish(), 75_000), 160 * MB);
+    ends("images: 12,500 archives without a table", &all(&archive(&[("a", b"b")]), 12_500), 100 * MB);
+    ends("images: 5,000 ELF files without a table", &all(&zebin(PVC, b"code"), 5000), 100 * MB);
 }
 
 #[test]
 fn images_that_inflate_to_much() {
-    let size = 64 << 20;
+    // More than is kept in memory.
+    let size = 20 << 20;
     let frame = Frame::new(27).zeros(size).finish();
     assert!(frame.len() < size / 20_000, "{}", frame.len());
     for claim in [0, 1, size - 1, size, size + 1, 1 << 40, usize::MAX / 2] {
         let claim = u64::try_from(claim).unwrap();
-        ends("images: zstd 32,000:1, 64 MiB", &program(frame.clone(), [(0, claim)].into_iter()), 200 * MB);
+        ends("images: zstd 32,000:1, 20 MiB", &program(frame.clone(), [(0, claim)].into_iter()), 100 * MB);
     }
     let limited = |args| {
-        let data = program(frame.clone(), [(0, 64 << 20)].into_iter());
+        let data = program(frame.clone(), [(0, 20 << 20)].into_iter());
         Bomb::new("images: --max-size=16M", args).file("in", data).own_arg("--max-size=16M")
     };
     limited(&["verify", "in"]).finds("exceeds the limit of 16777216");
@@ -77,15 +78,15 @@ fn images_that_inflate_to_much() {
     // Of each, only the first block is inflated to list it.
     let small = Frame::new(20).zeros(1 << 20).finish();
     let len = u64::try_from(small.len()).unwrap();
-    let many = program(small.repeat(20_000), (0..20_000).map(|at| (at * len, 1 << 20)));
-    ends("images: 20,000 frames of 1 MiB", &many, 256 * MB);
+    let many = program(small.repeat(5000), (0..5000).map(|at| (at * len, 1 << 20)));
+    ends("images: 5,000 frames of 1 MiB", &many, 64 * MB);
     ends("images: a window of 2 GiB", &program(Frame::new(31).raw(b"code").finish(), [(0, 4)].into_iter()), 64 * MB);
     // Of images for Intel GPUs, all is inflated to find out which.
     let zebin = [zebin(PVC, b"code"), vec![0; 1 << 20]].concat();
     let frame = Image::new(&zebin).packed().stored();
     let (len, inflated) = (u64::try_from(frame.len()).unwrap(), u64::try_from(zebin.len()).unwrap());
-    let many = program(frame.repeat(2000), (0..2000).map(|at| (at * len, inflated)));
-    ends("images: 2,000 zebins of 1 MiB", &many, 256 * MB);
+    let many = program(frame.repeat(500), (0..500).map(|at| (at * len, inflated)));
+    ends("images: 500 zebins of 1 MiB", &many, 64 * MB);
 }
 
 #[test]
@@ -112,11 +113,11 @@ fn syclbin_files_that_claim_much() {
         text.truncate(metadata);
         [counts, sizes, fields.repeat(usize::try_from(count).unwrap()), text, vec![1; code]].concat()
     };
-    ends("SYCLBIN: 90,000 modules with the same metadata", &shared(90_000, 1 << 20, 8), 200 * MB);
-    ends("SYCLBIN: 90,000 modules with the same code", &shared(90_000, 0, 1 << 20), 256 * MB);
-    ends("SYCLBIN: 400,000 modules", &shared(400_000, 0, 8), 128 * MB);
-    let parts: Vec<_> = (0..10_000).map(|_| syclbins::Part::new(0, &"a".repeat(4096), None, b"")).collect();
-    ends("SYCLBIN: 10,000 triples of 4096 bytes", &syclbins::bare(&parts), 350 * MB);
+    ends("SYCLBIN: 25,000 modules with the same metadata", &shared(25_000, 1 << 18, 8), 100 * MB);
+    ends("SYCLBIN: 25,000 modules with the same code", &shared(25_000, 0, 1 << 18), 100 * MB);
+    ends("SYCLBIN: 110,000 modules", &shared(110_000, 0, 8), 64 * MB);
+    let parts: Vec<_> = (0..2500).map(|_| syclbins::Part::new(0, &"a".repeat(4096), None, b"")).collect();
+    ends("SYCLBIN: 2,500 triples of 4096 bytes", &syclbins::bare(&parts), 120 * MB);
 }
 
 #[test]
@@ -130,14 +131,14 @@ fn aks2_files_that_claim_much() {
     let directory = |count: usize, name: &str, offset: fn(usize) -> usize, size: usize| {
         (0..count).flat_map(|number| aks2s::entry(name.as_bytes(), offset(number), size)).collect::<Vec<u8>>()
     };
-    let image = vec![0; 1 << 20];
-    let same = aks2s::file(90_000, &directory(90_000, "a", |_| 0, image.len()), &image);
-    ends("AKS2: 90,000 kernels with the same image", &same, 256 * MB);
-    let small = aks2s::file(500_000, &directory(500_000, "a", |number| number, 1), &[1; 500_000]);
-    ends("AKS2: 500,000 kernels of a byte", &small, 600 * MB);
-    let named = aks2s::file(15_000, &directory(15_000, &"a".repeat(4095), |number| number, 1), &[1; 15_000]);
-    ends("AKS2: 15,000 names of 4095 bytes", &named, 600 * MB);
-    // 256 MiB of zeros in 40 kB.
-    let zeros = vec![0; 256 << 20];
-    ends("AKS2: 256 MiB in an image", &aks2s::file(1, &directory(1, "a", |_| 0, zeros.len()), &zeros), 400 * MB);
+    let image = vec![0; 1 << 18];
+    let same = aks2s::file(25_000, &directory(25_000, "a", |_| 0, image.len()), &image);
+    ends("AKS2: 25,000 kernels with the same image", &same, 100 * MB);
+    let small = aks2s::file(110_000, &directory(110_000, "a", |number| number, 1), &[1; 110_000]);
+    ends("AKS2: 110,000 kernels of a byte", &small, 64 * MB);
+    let named = aks2s::file(4000, &directory(4000, &"a".repeat(4095), |number| number, 1), &[1; 4000]);
+    ends("AKS2: 4,000 names of 4095 bytes", &named, 200 * MB);
+    // 64 MiB of zeros in 10 kB.
+    let zeros = vec![0; 64 << 20];
+    ends("AKS2: 64 MiB in an image", &aks2s::file(1, &directory(1, "a", |_| 0, zeros.len()), &zeros), 128 * MB);
 }

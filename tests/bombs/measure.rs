@@ -13,6 +13,9 @@ pub const MB: u64 = 1 << 20;
 /// The processor time after which a tool counts as hanging.
 const HANGS: Duration = Duration::from_secs(if cfg!(debug_assertions) { 120 } else { 40 });
 
+/// The processor time that each of our subcommands may take for a small bomb.
+pub const SMALL: Duration = Duration::from_secs(8);
+
 /// A file that claims large amounts of data, and the command line to run on it.
 pub struct Bomb {
     name: &'static str,
@@ -22,6 +25,7 @@ pub struct Bomb {
     dir: tempfile::TempDir,
     files: usize,
     memory: u64,
+    time: Duration,
 }
 
 /// Whether measurements are printed.
@@ -33,7 +37,16 @@ impl Bomb {
     pub fn new(name: &'static str, args: &[&str]) -> Self {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let dir = memory_directory();
-        Self { name, called: "clang-offload-bundler", args, own_args: vec![], dir, files: 0, memory: 64 * MB }
+        Self {
+            name,
+            called: "clang-offload-bundler",
+            args,
+            own_args: vec![],
+            dir,
+            files: 0,
+            memory: 64 * MB,
+            time: HANGS / 2,
+        }
     }
 
     pub fn packager(mut self) -> Self {
@@ -63,6 +76,12 @@ impl Bomb {
     /// Sets the memory limit; 64 MiB by default.
     pub fn memory(mut self, most: u64) -> Self {
         self.memory = most;
+        self
+    }
+
+    /// Sets the limit of processor time; a minute by default.
+    pub fn time(mut self, most: Duration) -> Self {
+        self.time = most;
         self
     }
 
@@ -124,7 +143,7 @@ impl Bomb {
         if is_asked_for() {
             self.report(&run);
         }
-        assert!(run.took < HANGS / 2, "{}: {:?}", self.name, run.took);
+        assert!(run.took < self.time, "{}: {:?}", self.name, run.took);
         assert!(run.peak < self.memory, "{}: {} MB", self.name, run.peak / MB);
         run
     }

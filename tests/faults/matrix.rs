@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::scenario::{Files, OLD, Place, Scenario, has_unnamed_files};
-use crate::lists::{is_in_share, share_out};
+use crate::lists::{hash_of, is_in_share, share_out};
 use crate::machine::loud;
 
 /// The possible failures of system calls, in the notation of `strace`. Other calls cannot fail (`exit_group`), or
@@ -34,6 +34,9 @@ const FAULTS: &[(&[&str], &[&str])] = &[
     (&["clone", "clone3"], &["error=EAGAIN"]),
     (&["rt_sigaction", "prlimit64", "getcwd", "madvise", "sysinfo"], &["error=EPERM"]),
 ];
+
+/// Failures that the program does not tell apart: each call has one of those that it can have.
+const ALIKE: [&str; 5] = ["error=EACCES", "error=ENOSPC", "error=EIO", "error=EDQUOT", "error=EPERM"];
 
 /// The guarantee that a failure broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,9 +160,9 @@ pub enum Injection {
 
 impl Injection {
     /// One in how many faults runs unless `OFFLOAD_COMPLETE=1` requests all: some hundreds of each kind.
-    fn share(self) -> u8 {
+    fn share(self) -> usize {
         match self {
-            Self::Errors => 15,
+            Self::Errors => 10,
             Self::ErrorsWithNamedFiles => 3,
             Self::Kills => 5,
         }
@@ -178,13 +181,14 @@ pub fn run(scenarios: &[Scenario], tool: &Path, injection: Injection) -> Tally {
             if scenarios[scenario].long && !is_in_sample() {
                 continue;
             }
+            let name = format!("{}: {} {}", scenarios[scenario].name, call.name, call.place);
             let whats = match injection {
-                Injection::Kills => &["signal=KILL"],
-                // The first two are enough for scenarios that take long.
-                _ if scenarios[scenario].long => errors_of(&call.name).get(..2).unwrap_or(errors_of(&call.name)),
-                _ => errors_of(&call.name),
+                Injection::Kills => vec!["signal=KILL"],
+                // Two are enough for scenarios that take long.
+                _ if scenarios[scenario].long => errors_of(&call.name, &name).into_iter().take(2).collect(),
+                _ => errors_of(&call.name, &name),
             };
-            faults.extend(whats.iter().map(|&what| Fault { scenario, call: index, what }));
+            faults.extend(whats.into_iter().map(|what| Fault { scenario, call: index, what }));
         }
     }
     if injection == Injection::ErrorsWithNamedFiles {
@@ -205,8 +209,16 @@ pub fn run(scenarios: &[Scenario], tool: &Path, injection: Injection) -> Tally {
     tally.into_inner().unwrap()
 }
 
-fn errors_of(name: &str) -> &'static [&'static str] {
-    FAULTS.iter().find(|(names, _)| names.contains(&name)).map_or(&[], |(_, errors)| errors)
+/// The failures of a call: one of those that are alike, which the place of the call decides, and all others.
+fn errors_of(name: &str, place: &str) -> Vec<&'static str> {
+    let errors = FAULTS.iter().find(|(names, _)| names.contains(&name)).map_or(&[][..], |(_, errors)| errors);
+    // Another tool may tell them apart.
+    if std::env::var_os("OFFLOAD_FAULTS_TOOL").is_some() {
+        return errors.to_vec();
+    }
+    let (alike, others): (Vec<_>, Vec<_>) = errors.iter().partition(|error| ALIKE.contains(error));
+    let turn = hash_of(place) % alike.len().max(1);
+    alike.get(turn).into_iter().copied().chain(others).collect()
 }
 
 /// Whether the number of calls depends on the length of the run.
