@@ -121,7 +121,7 @@ impl SearchOptions {
     }
 }
 
-/// The same, for a search that follows split libraries to their kpack archives unless it is told not to.
+/// Options of a search that follows split libraries to their kpack archives unless it is told not to.
 #[derive(Clone, Debug, Args)]
 pub(super) struct FollowOptions {
     #[command(flatten)]

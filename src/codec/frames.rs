@@ -48,7 +48,12 @@ pub(super) fn decoder<R: BufRead>(reader: R, inflated: u64) -> io::Result<zstd::
 /// The length of the frame at the start of `data`, and the inflated size that it records.
 pub(super) fn frame(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
     let len = zstd_safe::find_frame_compressed_size(data).map_err(broken)?;
-    Ok((to_u64(len), zstd_safe::get_frame_content_size(data).ok().flatten()))
+    Ok((to_u64(len), size(data)))
+}
+
+/// The inflated size that the frame at the start of `data` records. Only its header is read.
+pub(super) fn size(data: &[u8]) -> Option<u64> {
+    zstd_safe::get_frame_content_size(data).ok().flatten()
 }
 
 fn broken(code: usize) -> io::Error {

@@ -204,6 +204,11 @@ pub(crate) fn frame(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
     with!("zstd", frames::frame(data))
 }
 
+/// The inflated size that a zstd frame records in its header, in bytes.
+pub(crate) fn frame_size(frame: &[u8]) -> io::Result<Option<u64>> {
+    with!("zstd", Ok(frames::size(frame)))
+}
+
 /// The checksum of the bytes of a member of a zip file.
 pub(crate) fn checksum(crc: &Crc) -> u32 {
     #[cfg(feature = "zlib")]

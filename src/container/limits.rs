@@ -60,8 +60,8 @@ pub(super) const OPERANDS_MAX: u64 = 256;
 /// The maximum number of abbreviations in bitcode: more than any block of LLVM has.
 pub(super) const ABBREVIATIONS_MAX: usize = 4096;
 
-/// The number of faults after which the rest of a fatbin, a kpack archive, or a section with wrappers or device images is
-/// not read.
+/// The number of faults after which the rest of a fatbin, a kpack archive, or a section with wrappers or device images
+/// is not read.
 pub(super) const FAULTS_MAX: usize = 1000;
 
 /// The maximum number of code objects that a kpack archive stores: more could not be entries.

@@ -14,8 +14,8 @@ pub(crate) trait Record: Copy + Default {
     fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)>;
 }
 
-/// Declares a record by its fields in their order, and their widths in bytes, some of which may be that of a word. The
-/// order may be another one for some words.
+/// Declares a record: its fields in order, with their widths in bytes, which may depend on the word. `or` gives another
+/// order for some words.
 macro_rules! record {
     (
         $(#[$about:meta])* $name:ident($word:ident) { $($(#[$note:meta])* $field:ident: $width:expr,)+ }

@@ -11,8 +11,8 @@ use offload_bundle::serialized::Counts;
 use crate::cli::kernels::column::spills;
 use crate::cli::kernels::report::demangled_names;
 
-/// Kernels that differ, each with its name as it is shown. They are sorted: those that got worse in the first of spills,
-/// scratch memory, registers, shared memory and code size come first.
+/// Kernels that differ, each with its name as it is shown. They are sorted: those that got worse in the first of
+/// spills, scratch memory, registers, shared memory and code size come first.
 #[derive(Debug, Default)]
 pub(super) struct KernelRows {
     pub(super) kept: Vec<(KernelDiff, Arc<str>)>,

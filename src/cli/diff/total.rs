@@ -98,7 +98,7 @@ impl Serialize for DiffTotal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let presences = self.presences();
         let gpus = self.gpus.iter().map(|(target_id, numbers)| {
-            let presence = presences.get(&**target_id).map_or("", |presence| presence.name());
+            let presence = presences.get(&**target_id).unwrap_or(&Presence::Both).name();
             GpuTotal { target_id, presence, numbers }
         });
         let (GpuDiff { changed, added, removed, .. }, equal) = (self.all(), self.equal);

@@ -75,7 +75,7 @@ pub(crate) struct FileKernels {
     pub(super) contents: Contents,
 }
 
-/// What is known of the kernels of one file or several, beside the kernels themselves.
+/// Sums and other facts about the kernels of one or more files.
 #[derive(Debug, Default)]
 pub(crate) struct KernelSums {
     /// The code objects that have no kernels yet.

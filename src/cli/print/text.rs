@@ -1,4 +1,5 @@
-//! The text of a report: lines, and the tables between them, on a terminal with colours, elsewhere plain, or as Markdown.
+//! The text of a report: lines, and the tables between them, on a terminal with colours, elsewhere plain, or as
+//! Markdown.
 
 use std::borrow::Borrow;
 use std::io::{self, IsTerminal, Write};

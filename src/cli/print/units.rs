@@ -55,7 +55,7 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
-/// The first items of a list, at most so many, and the number of the others.
+/// The first items of a list, up to a number, and the number of the others.
 pub(crate) fn first<T>(items: &[T], most: usize) -> (&[T], usize) {
     let (first, others) = items.split_at(items.len().min(most));
     (first, others.len())

@@ -51,11 +51,22 @@ const ARGUMENTS: u8 = 0x19;
 const REGISTERS: u8 = 0x2f;
 const LARGE_ARGUMENT: u8 = 0x45;
 
+/// What sections say about a kernel.
+#[derive(Clone, Copy, Default)]
+struct Fact {
+    registers: Option<u32>,
+    stack: Option<u32>,
+    shared: Option<u32>,
+    constant_bank: Option<u32>,
+    arguments: Option<u32>,
+    threads: Option<u32>,
+}
+
 /// What sections say about kernels, by the number of the section with the code, and by that of the symbol.
 #[derive(Default)]
 struct KernelFacts {
-    of_sections: HashMap<u64, Kernel>,
-    of_symbols: HashMap<u64, Kernel>,
+    of_sections: HashMap<u64, Fact>,
+    of_symbols: HashMap<u64, Fact>,
     /// The arguments by the number of the section, each with its position; empty if they are not read.
     arguments: HashMap<u64, Vec<(u32, Argument)>>,
 }
@@ -71,7 +82,7 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
         let section = file.section_of(table, number, &symbol);
         let Some(code) = section.and_then(|section| file.sections.get(section)) else { continue };
         let section = section.map(to_u64).unwrap_or_default();
-        let known = |facts: &HashMap<u64, Kernel>, number: u64| facts.get(&number).cloned().unwrap_or_default();
+        let known = |facts: &HashMap<u64, Fact>, number: u64| facts.get(&number).copied().unwrap_or_default();
         let (of_section, of_symbol) = (known(&facts.of_sections, section), known(&facts.of_symbols, to_u64(number)));
         let arguments = list.arguments(table.offset, "arguments of a kernel", || {
             let mut arguments = facts.arguments.remove(&section).unwrap_or_default();
@@ -80,13 +91,15 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
         })?;
         let registers = u32::try_from(code.info >> 24).ok().filter(|registers| *registers > 0);
         let kernel = Kernel {
-            vgprs: of_symbol.vgprs.or(registers),
-            scratch: of_symbol.scratch,
-            lds: of_section.lds.or(Some(0)),
-            kernarg: of_section.kernarg.or(Some(0)),
+            vgprs: of_symbol.registers.or(registers),
+            scratch: of_symbol.stack,
+            lds: of_section.shared.or(Some(0)),
+            kernarg: of_section.arguments.or(Some(0)),
+            constant_bank: of_section.constant_bank,
+            max_workgroup: of_section.threads,
             code_size: Some(code.size),
             arguments,
-            ..of_section
+            ..Kernel::default()
         };
         list.add(name_of(table.names, symbol.name), kernel, table.offset)?;
     }
@@ -105,7 +118,7 @@ impl KernelFacts {
             let is_of_code = |prefix: &[u8]| of_code != 0 && name.starts_with(prefix);
             if is_of_code(b".nv.shared.") {
                 let size = memory(&section, "shared memory")?;
-                facts.of_sections.entry(of_code).or_default().lds = Some(size);
+                facts.of_sections.entry(of_code).or_default().shared = Some(size);
             } else if is_of_code(b".nv.constant0.") {
                 let size = memory(&section, "constant memory")?;
                 facts.of_sections.entry(of_code).or_default().constant_bank = Some(size);
@@ -136,13 +149,13 @@ impl KernelFacts {
             let values = [0, 4, 8].map(|at| u32::try_from(encoding.read(slice(values, at, 4)?)).ok());
             match (attribute, of_code, values) {
                 (REGISTERS, None, [Some(symbol), Some(registers), _]) => {
-                    self.of_symbols.entry(symbol.into()).or_default().vgprs = Some(registers);
+                    self.of_symbols.entry(symbol.into()).or_default().registers = Some(registers);
                 }
                 (STACK, None, [Some(symbol), Some(stack), _]) => {
-                    self.of_symbols.entry(symbol.into()).or_default().scratch = Some(stack);
+                    self.of_symbols.entry(symbol.into()).or_default().stack = Some(stack);
                 }
                 (ARGUMENTS, Some(section), _) => {
-                    self.of_sections.entry(section).or_default().kernarg = u32::try_from(value).ok();
+                    self.of_sections.entry(section).or_default().arguments = u32::try_from(value).ok();
                 }
                 (ARGUMENT | LARGE_ARGUMENT, Some(section), [_, Some(place), Some(size)]) => {
                     let Some(lists) = lists else { continue };
@@ -154,7 +167,7 @@ impl KernelFacts {
                 }
                 (MAX_THREADS | REQUIRED_THREADS, Some(section), dimensions) => {
                     let threads = dimensions.into_iter().flatten().fold(1, u32::saturating_mul);
-                    self.of_sections.entry(section).or_default().max_workgroup = Some(threads);
+                    self.of_sections.entry(section).or_default().threads = Some(threads);
                 }
                 _ => {}
             }

@@ -239,19 +239,20 @@ impl<'d> Relocatable<'d> {
     /// The new content of a symbol table, if it changes.
     fn symbols(&self, section: &Section, by_section: &[Option<&NewContent<'_>>]) -> Result<Option<Vec<u8>>, String> {
         let table = self.table::<Symbol>(section);
-        let mut symbols: Vec<Symbol> = table.iter().collect();
-        for symbol in &mut symbols {
-            let Some(content) = content_of(symbol, by_section) else { continue };
-            let (end, name) = (symbol.value.checked_add(symbol.size), symbol.name);
-            let inside = || format!("the symbol '{}' leads into the middle of one", self.symbol_name(section, name));
+        let mut new = None;
+        for (number, mut symbol) in table.iter().enumerate() {
+            let Some(content) = content_of(&symbol, by_section) else { continue };
+            let end = symbol.value.checked_add(symbol.size);
+            let inside = || format!("the symbol '{}' leads into the middle of one", self.symbol_name(section, &symbol));
             let start = content.start_at(symbol.value).ok_or_else(inside)?;
             if symbol.size > 0 {
                 let end = end.and_then(|end| content.end_at(end)).ok_or_else(inside)?;
                 symbol.size = end.saturating_sub(start);
             }
             symbol.value = start;
+            self.put(&mut new, table.bytes, number, symbol);
         }
-        Ok(self.changed(&table, &symbols))
+        Ok(new)
     }
 
     /// The new content of a table of relocations, if it changes.
@@ -269,8 +270,8 @@ impl<'d> Relocatable<'d> {
         }
         let symbols = of(section.link).and_then(|index| self.sections.get(index));
         let symbols = symbols.map(|section| self.table::<Symbol>(section));
-        let mut relocations: Vec<Relocation> = table.iter().collect();
-        for relocation in &mut relocations {
+        let mut new = None;
+        for (number, mut relocation) in table.iter().enumerate() {
             let symbol = symbols.as_ref().and_then(|symbols| symbols.get(of(relocation.symbol(encoding))?));
             let Some(symbol) = symbol else { continue };
             let Some(content) = content_of(&symbol, by_section) else { continue };
@@ -288,8 +289,9 @@ impl<'d> Relocatable<'d> {
                     ));
                 }
             }
+            self.put(&mut new, table.bytes, number, relocation);
         }
-        Ok(self.changed(&table, &relocations))
+        Ok(new)
     }
 
     /// The name of a section, for messages.
@@ -299,8 +301,8 @@ impl<'d> Relocatable<'d> {
     }
 
     /// The name of a symbol of a table, for messages.
-    fn symbol_name(&self, table: &Section, name: u64) -> String {
-        self.string(usize::try_from(table.link).ok(), name)
+    fn symbol_name(&self, table: &Section, symbol: &Symbol) -> String {
+        self.string(usize::try_from(table.link).ok(), symbol.name)
     }
 
     fn string(&self, table: Option<usize>, at: u64) -> String {
@@ -309,9 +311,16 @@ impl<'d> Relocatable<'d> {
         shown(name_of(names.unwrap_or_default(), at)).to_string()
     }
 
-    /// The records of a table as bytes, if they have changed.
-    fn changed<R: Record>(&self, table: &Table<'_, R>, records: &[R]) -> Option<Vec<u8>> {
-        Some(self.file.encoding.encode(records)).filter(|new| !table.bytes.starts_with(new))
+    /// Replaces a record of a table in its new content, which begins as a copy of the old one.
+    fn put<R: Record>(&self, new: &mut Option<Vec<u8>>, old: &[u8], number: usize, record: R) {
+        let record = self.file.encoding.encode(&[record]);
+        let start = number.saturating_mul(record.len());
+        let range = start..start.saturating_add(record.len());
+        if new.is_none() && old.get(range.clone()) == Some(&record) {
+            return;
+        }
+        let new = new.get_or_insert_with(|| old.to_vec());
+        new.get_mut(range).into_iter().for_each(|bytes| bytes.copy_from_slice(&record));
     }
 }
 

@@ -324,7 +324,7 @@ impl<'d> Reader<'d> {
             };
         };
         let frame = slice(self.data, stored.start, len).unwrap_or_default();
-        let inflated = recorded.or_else(|| codec::frame(frame).ok()?.1).ok_or("it has no size")?;
+        let inflated = recorded.or_else(|| codec::frame_size(frame).ok().flatten()).ok_or("it has no size")?;
         Ok(Part::Packed(Packed::whole(stored, codec, inflated)))
     }
 }

@@ -140,11 +140,11 @@ impl<'a> Layout<'a> {
     /// # Errors
     /// [`Error::Refused`] if header or data descriptor contradict the directory.
     pub(crate) fn range_of(&self, member: &ZipContent<'_>) -> Result<Range<u64>> {
-        let [local, listed] = [(self.local(member)?, LOCAL), (member.listed.bytes(), LISTED)]
-            .map(|(header, form)| header_parts(header, form).unwrap_or_default());
-        if (local.0.method, local.1) != (listed.0.method, listed.1) {
-            return Err(refused(self.data, member.start, "name or method of a member are not those in the directory"));
-        }
+        let parts = header_parts(self.local(member)?, LOCAL).zip(header_parts(member.listed.bytes(), LISTED));
+        let same = parts.filter(|(local, listed)| (local.0.method, &local.1) == (listed.0.method, &listed.1));
+        let (local, listed) = same.ok_or_else(|| {
+            refused(self.data, member.start, "name or method of a member are not those in the directory")
+        })?;
         let end = match (local.0.flags | listed.0.flags) & HAS_DESCRIPTOR {
             0 => member.stored.end(),
             _ => self.descriptor_end(member)?,

@@ -1,4 +1,4 @@
-//! What stands in the place of what only Linux has.
+//! Stand-ins for functions that only Linux has.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ pub(crate) fn next_data(_: &File, _: u64) -> Option<u64> {
     None
 }
 
-/// A file has a name.
+/// Files cannot be created without a name.
 pub(crate) fn unnamed(_: &Path, _: u32) -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }

@@ -25,7 +25,6 @@ use windows_sys::Win32::Storage::FileSystem::{
 };
 
 use crate::io::staging::Legacy;
-use crate::io::sys::is_a_directory;
 
 /// The separator of paths in an environment variable.
 pub(crate) const PATH_SEPARATOR: u8 = b';';
@@ -208,6 +207,26 @@ impl Stat {
 pub(crate) fn is_null(path: &Path) -> bool {
     let is_name = |path: &Path, name: &[u8]| path.as_os_str().as_encoded_bytes().eq_ignore_ascii_case(name);
     is_name(path, b"/dev/null") || std::path::absolute(path).is_ok_and(|full| is_name(&full, br"\\.\nul"))
+}
+
+/// The error for a directory where a file is expected.
+pub(crate) fn is_a_directory() -> io::Error {
+    io::Error::new(io::ErrorKind::IsADirectory, "Is a directory")
+}
+
+/// The error for a file where a directory is expected.
+pub(crate) fn not_a_directory() -> io::Error {
+    io::Error::new(io::ErrorKind::NotADirectory, "Not a directory")
+}
+
+/// The error for too many links.
+pub(crate) fn too_many_links() -> io::Error {
+    io::Error::other("Too many levels of symbolic links")
+}
+
+/// The error for bytes that a disk does not give.
+pub(crate) fn unreadable() -> io::Error {
+    io::Error::other("Input/output error")
 }
 
 /// Whether an error says that memory could not be read.

@@ -1,9 +1,9 @@
 //! Reads the sections of COFF objects, with 16-bit or 32-bit section numbers (`/bigobj`).
 //!
-//! Section headers follow the headers above, strings follow the symbols: their total length in four bytes, this
-//! number included, then each with a final zero. Integers are little-endian. Layout: Microsoft PE and COFF
-//! specification, with the limits of LLVM 22.1.8. The name of a section is `/` and its decimal offset among the strings,
-//! or `//` and that in base 64, if it is longer than 8 bytes.
+//! Section headers follow the headers above, strings follow the symbols: their total length in four bytes, this number
+//! included, then each with a final zero. Integers are little-endian. Layout: Microsoft PE and COFF specification, with
+//! the limits of LLVM 22.1.8. The name of a section is `/` and its decimal offset among the strings, or `//` and that
+//! in base 64, if it is longer than 8 bytes.
 //!
 //! Rejected: tables and contents outside the file, long names outside the strings, the unterminated name of a bundle's
 //! section.

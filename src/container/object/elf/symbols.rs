@@ -117,7 +117,7 @@ impl Elf<'_> {
                 continue;
             }
             let content = self.content(section, format_args!("relocation section {index}"))?;
-            if section.is(SHT_CREL) || !self.relocated_symbols(section, &content).is_disjoint(emptied) {
+            if section.is(SHT_CREL) || self.relocates_one_of(emptied, section, &content) {
                 let what = format!("relocation section {index} may refer to a section of the bundle; it starts");
                 return Err(self.view.broken(what, section.offset));
             }
@@ -125,14 +125,15 @@ impl Elf<'_> {
         Ok(())
     }
 
-    fn relocated_symbols(&self, section: &Section, content: &[u8]) -> HashSet<u64> {
+    fn relocates_one_of(&self, symbols: &HashSet<u64>, section: &Section, content: &[u8]) -> bool {
         let encoding = self.encoding;
         // MIPS puts the symbol first in either byte order.
         let is_first = self.header.machine() == EM_MIPS && encoding == Encoding::LITTLE_64;
         let symbol = |info| if is_first { info & u64::from(u32::MAX) } else { symbol_of(info, encoding) };
+        let is_one = |info| symbols.contains(&symbol(info));
         match section.is(SHT_RELA) {
-            true => Table::new(encoding, content).iter().map(|entry: Relocation| symbol(entry.info)).collect(),
-            false => Table::new(encoding, content).iter().map(|entry: ShortRelocation| symbol(entry.info)).collect(),
+            true => Table::new(encoding, content).iter().any(|entry: Relocation| is_one(entry.info)),
+            false => Table::new(encoding, content).iter().any(|entry: ShortRelocation| is_one(entry.info)),
         }
     }
 }

@@ -159,6 +159,26 @@ pub(crate) fn is_null(_: &Path) -> bool {
     false
 }
 
+/// The error for a directory where a file is expected.
+pub(crate) fn is_a_directory() -> io::Error {
+    Errno::ISDIR.into()
+}
+
+/// The error for a file where a directory is expected.
+pub(crate) fn not_a_directory() -> io::Error {
+    Errno::NOTDIR.into()
+}
+
+/// The error for too many links.
+pub(crate) fn too_many_links() -> io::Error {
+    Errno::LOOP.into()
+}
+
+/// The error for bytes that a disk does not give.
+pub(crate) fn unreadable() -> io::Error {
+    Errno::IO.into()
+}
+
 /// Whether an error says that memory could not be read.
 pub(crate) fn is_fault(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::FAULT.raw_os_error())
