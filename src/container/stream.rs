@@ -1,9 +1,9 @@
 //! Inflates containers that consist of a header and one zlib or zstd stream.
 //!
-//! [`super::compressed`] (CCOB) and [`super::offload_binary`] (version 3) read and write the headers, and
-//! [`super::packed`] has streams without a header; this module has the common part of reading. An inflated container is
-//! the input of a reader of the plain format: the inflated bytes of the stream, after those of the header if the format
-//! keeps it outside the stream.
+//! [`super::compressed`] (CCOB) and [`super::offload_binary`] (version 3) read and write the headers, and `packed.rs`
+//! has streams without a header; this module has the common part of reading. An inflated container is the input of a
+//! reader of the plain format: the inflated bytes of the stream, after those of the header if the format keeps it
+//! outside the stream.
 //!
 //! Rejected: a stream that its decoder refuses, that inflates to more or fewer bytes than recorded, or that is followed
 //! by other bytes; a hash that does not match; a method that was left out when the library was built.

@@ -413,7 +413,7 @@ impl<'f> CodeObjectRef<'f> {
     /// Writes the bytes to `out`, without holding all of them in memory. The output is valid only if this succeeds.
     ///
     /// # Errors
-    /// Those of [`Bundle::write_to`].
+    /// Those of [`Bundle::write_to`](crate::container::sequence::Bundle::write_to).
     pub fn write_to(&self, out: &mut dyn io::Write) -> Result<()> {
         self.found.bundle.write_to(self.index, out)
     }
