@@ -292,13 +292,15 @@ pub(crate) fn triple(content: &[u8]) -> Option<Cow<'static, str>> {
 mod tests {
     use super::*;
 
+    /// A frame with these fields and one raw block of three bytes.
+    #[cfg(feature = "zstd")]
+    fn frame(descriptor: u8, fields: &[u8], end: &[u8]) -> Vec<u8> {
+        [&ZSTD[..], &[descriptor], fields, &[3 << 3 | 1, 0, 0], b"abc", end].concat()
+    }
+
     #[test]
     #[cfg(feature = "zstd")]
     fn frames_end_with_their_last_block() {
-        // With these fields and one raw block of three bytes.
-        let frame = |descriptor: u8, fields: &[u8], end: &[u8]| {
-            [&ZSTD[..], &[descriptor], fields, &[3 << 3 | 1, 0, 0], b"abc", end].concat()
-        };
         for (data, inflated) in [
             (frame(0x20, &[3], b""), Some(3)),
             (frame(0x60, &[0, 1], b""), Some(512)),
