@@ -1,7 +1,7 @@
 //! `recompress` on PE libraries: generated ones, and those that linkers write.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::*;
 use crate::lists::half_of;
@@ -482,11 +482,17 @@ fn wine_loads_what_became_shorter() {
     ] {
         must(Command::new(bin.join(tool)).args(words).current_dir(dir.path()));
     }
-    let loaded = |name: &str| {
+    let run = |name: &str| {
         let mut command = Command::new(wine);
-        command.args(["loader.exe", name]).env("WINEPREFIX", dir.path().join("wine")).env("WINEDEBUG", "-all");
-        String::from_utf8(must(command.current_dir(dir.path())).stdout).unwrap()
+        let prefix = concat!(env!("CARGO_TARGET_TMPDIR"), "/wine");
+        command.args(["loader.exe", name]).env("WINEPREFIX", prefix).env("WINEDEBUG", "-all").current_dir(dir.path());
+        command
     };
+    // Wine's services stay for seconds, with the standard output of the program that started them.
+    assert!(
+        run("lld.dll").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+    );
+    let loaded = |name: &str| String::from_utf8(must(&mut run(name)).stdout).unwrap();
     let before = loaded("lld.dll");
     assert!(before.starts_with("000000000000002a\n"), "{before}");
     for args in [&["--level=1"][..], &["--none", "--keep=gfx90a,sm_90"]] {
