@@ -99,6 +99,7 @@ impl Walk<'_, '_, '_> {
         };
         others.sort_by_key(|section| (section.range.start, section.range.end));
         let (images, mut position) = (tables.images.elsewhere(), 0_u64);
+        // As `step` would number them all, but those that are passed over take none of the numbers that a search has.
         let (mut numbers, mut passed) = (HashMap::new(), 0);
         for ChosenSection { holds, name, range } in &others {
             let number = numbers.entry(name).or_insert(0);
@@ -108,7 +109,8 @@ impl Walk<'_, '_, '_> {
             let has_target = target.is_some_and(|&target| target < range.end);
             let content = data.range(&range).filter(|content| !content.is_empty());
             let Some(content) = content.filter(|_| has_target || *holds == Holds::Data) else { continue };
-            // Objects have thousands of small sections, whose places take longer than the search.
+            // Objects have thousands of small sections, whose places take longer than the search. On the way to a goal,
+            // what is off it need not be searched.
             let may_pass = !has_target && content.len() <= BLOCK && !self.has_goal();
             if may_pass && hits(content.bytes()).is_empty() {
                 if !self.spend(object.with(content), content.len())? {
