@@ -36,6 +36,10 @@ const MODULE: &str = "target triple = \"amdgcn-amd-amdhsa\"
     @alias = alias void (), ptr @w\n@i = ifunc void (), ptr @res
     define ptr @res() { ret ptr @w }\ndeclare void @undefined()";
 
+/// Global symbols whose names tell code from data on some machines.
+const MAPPING: &str = ".globl \"$a\", \"$b\", \"$d\", \"$d.1\", \"$t\", \"$x\", \"$xyz\", f
+    \"$a\": \"$b\": \"$d\": \"$d.1\": \"$t\": \"$x\": \"$xyz\": f:";
+
 /// A directory for one test, and that of LLVM 22's tools.
 struct Lab {
     dir: tempfile::TempDir,
@@ -208,6 +212,15 @@ fn every_kind_of_code_object_gets_the_index_of_llvm() {
     let mut cubin = lab.read("x86_64-linux-gnu.o");
     cubin[18..20].copy_from_slice(&190_u16.to_le_bytes());
     lab.write("cubin", &cubin);
+    // Names that mean something on some machines: EM_ARM, EM_AARCH64, EM_RISCV, EM_CSKY, EM_X86_64.
+    lab.write("mapping.s", MAPPING.as_bytes());
+    lab.tool("clang", &["-target", "x86_64-linux-gnu", "-c", "mapping.s", "-o", "mapping.o"]);
+    for machine in [40, 183, 243, 252, 62] {
+        let mut object = lab.read("mapping.o");
+        object[18..20].copy_from_slice(&u16::to_le_bytes(machine));
+        objects.push(format!("mapping-{machine}"));
+        lab.write(objects.last().unwrap(), &object);
+    }
     lab.write("text", b".version 6.0");
     lab.write("empty", b"");
     lab.write("short.elf", b"\x7fELF\x02\x01\x01");

@@ -79,7 +79,10 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
             hint.iter().for_each(|hint| console.hint(hint));
             return status;
         }
-        Parsed::Run { settings, called } => (settings, called),
+        Parsed::Run { settings, called, complaint } => {
+            print(b"", &complaint, 0);
+            (settings, called)
+        }
     };
     let executed = (tool.execute)(&Program::new(&called), &settings, &mut console);
     // LLVM's tools give no hints.

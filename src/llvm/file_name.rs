@@ -1,4 +1,5 @@
-//! Splits file names as LLVM does: `.o` is an extension without a stem; `.` and `..` have no extension.
+//! Splits file names as LLVM does: `.o` is an extension without a stem; `.` and `..` have no extension; what ends with a
+//! slash is a directory, named `.`.
 
 /// The last component of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,11 @@ pub(super) struct FileName<'a> {
 impl<'a> FileName<'a> {
     /// The file name at the end of a path, which may contain any bytes.
     pub(super) fn of(path: &'a [u8]) -> Self {
-        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        let name = match path.rsplit(|&byte| byte == b'/').next().unwrap_or_default() {
+            b"" if path.iter().any(|&byte| byte != b'/') => b".",
+            b"" => path.get(..1).unwrap_or_default(),
+            name => name,
+        };
         let dot = name.iter().rposition(|&byte| byte == b'.').filter(|_| !matches!(name, b"." | b".."));
         let (stem, extension) = dot.and_then(|dot| name.split_at_checked(dot)).unwrap_or((name, b""));
         Self { stem, extension }
@@ -33,6 +38,10 @@ mod tests {
             ("..o", ".", ".o"),
             ("..", "..", ""),
             ("d.x/.", ".", ""),
+            ("d.x/", ".", ""),
+            ("d.x//", ".", ""),
+            ("/", "/", ""),
+            ("//", "/", ""),
             ("", "", ""),
         ] {
             let expected = FileName { stem: stem.as_bytes(), extension: extension.as_bytes() };

@@ -257,6 +257,8 @@ mod tests {
         assert_eq!(name("a b.o", host), "a b-host-x86_64-unknown-linux-gnu-a b.o");
         assert_eq!(name("..", host), "..-host-x86_64-unknown-linux-gnu-..");
         assert_eq!(name(".o", host), "-host-x86_64-unknown-linux-gnu-.o");
+        assert_eq!(name("sub//", gfx), ".-hip-amdgcn-amd-amdhsa--gfx90a_xnack+..bc");
+        assert_eq!(name("/", gfx), "_-hip-amdgcn-amd-amdhsa--gfx90a_xnack+_.bc");
         assert_eq!(name("a\x1b[1m\r.o", host), "a_[1m_-host-x86_64-unknown-linux-gnu-a_[1m_.o");
         assert_eq!(name("a\n.o", "hip-amdgcn-amd-amdhsa--x/../y"), "a_-hip-amdgcn-amd-amdhsa--x_.._ya_.o");
     }

@@ -126,6 +126,11 @@ impl Unpackage {
         }
         Ok(())
     }
+
+    /// Whether each request needs a file: for an archive.
+    fn needs_files(&self) -> bool {
+        self.archive && !self.requests.is_empty()
+    }
 }
 
 /// The images found and staged so far.
@@ -158,7 +163,7 @@ struct RequestResults {
     matches: usize,
     /// The number of generated names.
     named: usize,
-    last: Option<Output>,
+    last: Option<Result<Output>>,
     /// The members of its archive: names and ranges in `aside`.
     members: Vec<(Vec<u8>, Range<u64>)>,
 }
@@ -225,9 +230,8 @@ impl<'j, 'o> Unpacking<'j, 'o> {
                     served.members.push((name, range));
                 }
                 Some(_) => *last = Some(index),
-                None if self.job.archive && !self.job.requests.is_empty() => {
-                    return Err(Error::usage("Image must have a 'file' argument."));
-                }
+                // An error, when its turn comes.
+                None if self.job.needs_files() => {}
                 None => by_name.push(number),
             }
         }
@@ -261,13 +265,16 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         binaries.stopped_at().map_or(Ok(()), |offset| Err(trailing(content.path(), offset)))
     }
 
-    /// Stages the last image of each request that has a file, in one pass over the offload binary.
+    /// Stages the last image of each request that has a file, in one pass over the offload binary. A file that cannot be
+    /// written is an error when the turn of its request comes, as in LLVM.
     fn extract(&mut self, binary: &Bundle<'_>, last: &[Option<usize>]) -> Result<()> {
         let mut wanted = Vec::new();
         for ((request, served), last) in self.requests.iter().zip(&mut self.served).zip(last) {
             if let (Some(path), Some(index)) = (&request.file, *last) {
                 let size = binary.entries.get(index).map_or(0, Entry::size);
-                wanted.push((index, served.last.insert(Output::stage_as(path, Manner::of_len(size))?)));
+                if let Ok(output) = served.last.insert(Output::stage_as(path, Manner::of_len(size))) {
+                    wanted.push((index, output));
+                }
             }
         }
         if wanted.is_empty() {
@@ -311,19 +318,27 @@ impl<'j, 'o> Unpacking<'j, 'o> {
                 let (input, arguments) = (job.input.clone(), Some(request.arguments.clone()));
                 observer(Event::NoMatch { input, request: arguments, present: present.to_vec() });
             }
-            let Some(path) = request.file.as_deref().filter(|_| served.matches > 0) else { continue };
+            if served.matches == 0 {
+                continue;
+            }
+            let Some(path) = request.file.as_deref() else {
+                if job.needs_files() {
+                    return Err(Error::usage("Image must have a 'file' argument."));
+                }
+                continue;
+            };
+            let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced(path));
+            if replaced.is_some() || (served.matches > 1 && !job.archive) {
+                observer(Event::SeveralMatches { file: path.to_owned() });
+            }
             let output = match served.last {
-                Some(output) => output,
+                Some(output) => output?,
                 None => {
                     let member = |(name, range)| Ok(NewMember { name, content: put_aside(&aside, &range)? });
                     let members = served.members.into_iter().map(member).collect::<Result<Vec<_>>>()?;
                     write_archive(path, &members, observer)?
                 }
             };
-            let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced(path));
-            if replaced.is_some() || (served.matches > 1 && !job.archive) {
-                observer(Event::SeveralMatches { file: path.to_owned() });
-            }
             replaced.map(|index| by_path.remove(index));
             by_path.push((path, output));
         }

@@ -28,7 +28,7 @@ pub(crate) const TOOL: &Tool = &Tool {
     version_of: "llvm-extract-bundle-entry\nLLVM",
     release: "23.1.4",
     version_details: "  Optimized build.\n",
-    without_options: None,
+    goes_on_without_options: false,
     execute,
 };
 

@@ -35,8 +35,8 @@ pub(crate) struct Tool {
     pub(crate) release: &'static str,
     /// The text after the version line.
     pub(crate) version_details: &'static str,
-    /// LLVM's error if a response file cannot be read, because LLVM's tool then continues without any option.
-    pub(crate) without_options: Option<&'static str>,
+    /// Whether LLVM's tool goes on without any option if a response file cannot be read.
+    pub(crate) goes_on_without_options: bool,
     /// Runs the tool for a valid command line.
     pub(crate) execute: fn(&Program<'_>, &Settings, &mut Console) -> anyhow::Result<ExitCode>,
 }

@@ -1,6 +1,6 @@
 //! Parses `argv`: expands response files, then applies LLVM's grammar.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use super::grammar::{self, Verdict};
 use super::help;
@@ -18,6 +18,8 @@ pub(crate) enum Parsed {
         settings: Settings,
         /// The program's name as typed.
         called: OsString,
+        /// Printed first: what is wrong, though LLVM goes on.
+        complaint: Vec<u8>,
     },
     /// Only print these texts and exit with this status.
     Exit {
@@ -38,14 +40,18 @@ pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
     let argv = match response::expand(argv) {
         Ok(argv) => argv,
         Err(message) => {
-            let stderr = [message, b"\n".to_vec(), without_options(tool, &typed)].concat();
-            return Parsed::Exit { stdout: Vec::new(), stderr, hint: None, status: 1 };
+            let complaint = [message, b"\n".to_vec()].concat();
+            return if tool.goes_on_without_options {
+                Parsed::Run { settings: Settings::default(), called: typed, complaint }
+            } else {
+                Parsed::Exit { stdout: Vec::new(), stderr: complaint, hint: None, status: 1 }
+            };
         }
     };
     let called = argv.first().cloned().unwrap_or_default();
     let program = Program::new(&called);
     match grammar::read(tool, &program, argv.get(1..).unwrap_or_default()) {
-        Verdict::Settings(settings) => Parsed::Run { settings, called },
+        Verdict::Settings(settings) => Parsed::Run { settings, called, complaint: Vec::new() },
         Verdict::Act(action, stderr) => {
             let stdout = match action {
                 Action::Help(style) => help::text(tool, program.name, style),
@@ -55,13 +61,6 @@ pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
         }
         Verdict::Refused(stderr) => Parsed::Exit { stdout: Vec::new(), stderr, hint, status: 1 },
     }
-}
-
-/// LLVM's message if it continues without any option.
-fn without_options(tool: &Tool, typed: &OsStr) -> Vec<u8> {
-    let Some(missing) = tool.without_options else { return Vec::new() };
-    let colon = if typed.is_empty() { "" } else { ": " };
-    [typed.as_encoded_bytes(), colon.as_bytes(), b"error: ", missing.as_bytes(), b"\n"].concat()
 }
 
 #[cfg(test)]
@@ -97,10 +96,8 @@ mod tests {
 
     #[test]
     fn an_unreadable_response_file_leaves_no_option() {
-        let (stdout, stderr, status) = exit(&["--help", "@/"]);
-        assert_eq!(stdout, "");
-        assert_eq!(stderr, "cannot not open file '/': Is a directory\nfoo: error: no output file specified!\n");
-        assert_eq!(status, 1);
+        let Parsed::Run { settings, complaint, .. } = parsed(&["--help", "@/"]) else { panic!() };
+        assert!(!settings.flag("help") && complaint == b"cannot not open file '/': Is a directory\n");
         let Parsed::Exit { stderr, status, .. } = parse(packager::TOOL, ["foo", "@/"].map(OsString::from).to_vec())
         else {
             panic!()

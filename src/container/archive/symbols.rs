@@ -2,7 +2,7 @@
 //!
 //! | code object | symbols |
 //! |---|---|
-//! | ELF, COFF, Mach-O, XCOFF | global and defined ones of the symbol table, in its order |
+//! | ELF, COFF, Mach-O, XCOFF | global and defined ones of the symbol table, in its order; of ELF no mapping symbols |
 //! | COFF import object | the imported name and its pointer |
 //! | bitcode | global and defined ones of its modules, see [`bitcode`] |
 //! | WebAssembly | none, though it counts as an object |
@@ -12,9 +12,9 @@
 //! are not listed; it may only be newer than the reader.
 
 use object::LittleEndian;
-use object::pe::IMAGE_WEAK_EXTERN_SEARCH_ALIAS;
+use object::pe::{IMAGE_SYM_CLASS_WEAK_EXTERNAL, IMAGE_WEAK_EXTERN_SEARCH_ALIAS};
 use object::read::coff::{CoffFile, CoffHeader, ImportFile, ImportType, Symbol as CoffSymbol};
-use object::read::{File, Object, ObjectSymbol, SymbolIndex, SymbolKind};
+use object::read::{Architecture, BinaryFormat, File, Object, ObjectSymbol, SymbolIndex, SymbolKind};
 
 use crate::container::limits::{NAMES_TOO_LONG, SymbolNames};
 use crate::container::magic::{Magic, is_coff_object};
@@ -59,17 +59,34 @@ fn defined(data: &[u8]) -> Result<IndexedSymbols, String> {
         let defined = !symbol.is_undefined() && !is_fallback(&file, symbol.index());
         if named && symbol.is_global() && defined {
             let name = symbol.name_bytes().map_err(|error| error.to_string())?;
-            names.push(name).ok_or_else(|| NAMES_TOO_LONG.to_owned())?;
+            if !is_mapping(&file, name) {
+                names.push(name).ok_or_else(|| NAMES_TOO_LONG.to_owned())?;
+            }
         }
     }
     Ok(IndexedSymbols::Names(names.names))
+}
+
+/// Whether a name is that of a symbol which tells code from data, or helps with differences of labels, to LLVM 22.1.8.
+fn is_mapping(file: &File<'_>, name: &[u8]) -> bool {
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix.as_bytes()));
+    match file.architecture() {
+        _ if file.format() != BinaryFormat::Elf => false,
+        Architecture::Aarch64 | Architecture::Aarch64_Ilp32 => begins(&["$d", "$x"]),
+        Architecture::Arm => name.is_empty() || begins(&["$a", "$d", "$t"]),
+        Architecture::Csky => begins(&["$d", "$t"]),
+        Architecture::Riscv32 | Architecture::Riscv64 => name == b".L0 " || begins(&["$d", "$x"]),
+        _ => false,
+    }
 }
 
 /// Whether a symbol of a COFF object only names a fallback definition. Other weak symbols are aliases.
 fn is_fallback(file: &File<'_>, index: SymbolIndex) -> bool {
     fn of<'d, Coff: CoffHeader>(file: &CoffFile<'d, &'d [u8], Coff>, index: SymbolIndex) -> bool {
         let table = file.coff_symbol_table();
-        let weak = table.symbol(index).is_ok_and(CoffSymbol::has_aux_weak_external);
+        let weak = table.symbol(index).is_ok_and(|symbol| {
+            symbol.storage_class() == IMAGE_SYM_CLASS_WEAK_EXTERNAL && symbol.number_of_aux_symbols() > 0
+        });
         let search = || table.aux_weak_external(index).map(|aux| aux.weak_search_type.get(LittleEndian));
         weak && search().is_ok_and(|search| search != IMAGE_WEAK_EXTERN_SEARCH_ALIAS)
     }

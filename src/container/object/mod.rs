@@ -86,15 +86,14 @@ impl FatObject {
         with: impl FnOnce(&Object<'_>, &[FoundSection]) -> T,
     ) -> Result<Option<T>, Malformed> {
         let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::of(data) else { return Ok(None) };
-        match Object::parse(format, View::whole(data, base))
-            .and_then(|object| object.found().map(|found| (object, found)))
-        {
-            Ok((_, found)) if found.is_empty() => Ok(None),
-            Ok((object, found)) => Ok(Some(with(&object, &found))),
-            // Without the name of such a section it cannot hold a bundle; other faults do not matter here.
-            Err(_) if memmem::find(data, MAGIC.as_bytes()).is_none() => Ok(None),
-            Err(malformed) => Err(malformed),
-        }
+        let view = View::whole(data, base);
+        let object = match Object::parse(format, view) {
+            // What has no name of such a section holds no bundle; other faults do not matter here.
+            Err(_) if !may_name_a_bundle(format, data, base) => return Ok(None),
+            object => object?,
+        };
+        let found = object.found()?;
+        Ok(if found.is_empty() { None } else { Some(with(&object, &found)) })
     }
 
     /// The object without the sections of its bundle, as the only entry, under whichever ID the bundle has it or none.
@@ -145,6 +144,12 @@ impl Container for FatObject {
         let entries = entries.filter(|entries| !entries.is_empty());
         Ok(entries.map(|entries| Contents::new(entries, len_u64(data))))
     }
+}
+
+/// Whether a broken object may have sections of a bundle. COFF has their names at the end of the file, which may be cut.
+fn may_name_a_bundle(format: HostFormat, data: &[u8], base: u64) -> bool {
+    let names_are_elsewhere = || format == HostFormat::Coff && Coff::has_long_names(View::whole(data, base));
+    memmem::find(data, MAGIC.as_bytes()).is_some() || names_are_elsewhere()
 }
 
 /// The entries of a fat object with the sections `found`.

@@ -196,7 +196,8 @@ fn parse_targets(typed: &[OsString], mut parse: impl FnMut(&str) -> Result<Entry
     let (mut texts, mut written) = (HashSet::new(), HashSet::new());
     let mut targets = Vec::with_capacity(typed.len());
     for text in typed {
-        let target = parse(&text.to_string_lossy())?;
+        let Some(valid) = text.to_str() else { bail!("the target '{}' is not UTF-8", text.to_string_lossy()) };
+        let target = parse(valid)?;
         // Two spellings of one ID would make two indistinguishable entries. Two hosts are rejected later.
         let is_new = texts.insert(text) && (target.kind() == OffloadKind::Host || written.insert(target.to_string()));
         ensure!(is_new, "Duplicate targets are not allowed");

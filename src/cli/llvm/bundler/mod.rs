@@ -32,7 +32,7 @@ pub(crate) const TOOL: &Tool = &Tool {
     version_of: NAME,
     release: LLVM_VERSION,
     version_details: "",
-    without_options: Some("no output file specified!"),
+    goes_on_without_options: true,
     execute,
 };
 

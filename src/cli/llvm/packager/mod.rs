@@ -34,7 +34,7 @@ pub(crate) const TOOL: &Tool = &Tool {
     version_of: "LLVM",
     release: LLVM_VERSION,
     version_details: "  Optimized build.\n",
-    without_options: None,
+    goes_on_without_options: false,
     execute,
 };
 

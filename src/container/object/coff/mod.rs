@@ -83,8 +83,20 @@ pub(super) struct Coff<'a> {
 }
 
 impl<'a> Coff<'a> {
-    /// Reads the headers.
+    /// Reads the headers, and finds symbols and strings.
     pub(super) fn parse(view: View<'a>) -> Result<Self, Malformed> {
+        let mut coff = Self::read_headers(view)?;
+        (coff.symbols, coff.strings) = coff.find_symbols()?;
+        Ok(coff)
+    }
+
+    /// Whether sections have names among the strings. An object with broken headers has none.
+    pub(super) fn has_long_names(view: View<'a>) -> bool {
+        let is_long = |section: &CoffSection| section.name.to_le_bytes().starts_with(b"/");
+        Self::read_headers(view).is_ok_and(|coff| coff.sections.iter().any(is_long))
+    }
+
+    fn read_headers(view: View<'a>) -> Result<Self, Malformed> {
         let signature = view.read(0, 4, "the COFF header")?;
         let word = if *signature == [0, 0, 0xff, 0xff] { BIG } else { PLAIN };
         let encoding = Encoding { word, order: Endianness::Little };
@@ -96,9 +108,7 @@ impl<'a> Coff<'a> {
         let table_len = count.saturating_mul(SECTION_LEN);
         let table = view.read(table_at, table_len, format_args!("the table of {count} section headers"))?;
         let sections = Table::new(encoding, &table).iter().collect();
-        let mut coff = Self { view, encoding, header, optional, sections, symbols: 0..0, strings: 0..0 };
-        (coff.symbols, coff.strings) = coff.find_symbols()?;
-        Ok(coff)
+        Ok(Self { view, encoding, header, optional, sections, symbols: 0..0, strings: 0..0 })
     }
 
     /// The headers with other sections and another offset of the symbol table.

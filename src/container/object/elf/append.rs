@@ -74,39 +74,19 @@ impl<'a> Elf<'a> {
         Ok(pieces)
     }
 
-    /// The number of the section with the section names. The bytes that its content lacks before names can be appended
-    /// are written to `new`.
+    /// The number of the section with the section names, which is added if there is none: `new` gets its own name.
     fn names_section(&self, sections: &mut Vec<Section>, new: &mut Vec<u8>) -> Result<usize, Malformed> {
         const OWN_NAME: &[u8] = b"\0.shstrtab\0";
         let Some(section) = self.sections.get(self.names_index).filter(|_| self.names_index > 0) else {
             new.extend(OWN_NAME);
             let kind = u64::from(SHT_STRTAB.0);
-            // The names in the old headers refer to nothing.
-            sections.iter_mut().for_each(|section| section.name = 0);
             sections.push(Section { name: 1, kind, alignment: 1, ..Section::default() });
             return Ok(sections.len().saturating_sub(1));
         };
-        // Readers that check the type would not find the names.
-        if !section.is(SHT_STRTAB) {
-            let what = format!(
-                "section {} should hold the section names, but is not a string table; it starts",
-                self.names_index
-            );
-            return Err(self.view.broken(what, section.offset));
-        }
         let fixed = SHF_ALLOC.0 | SHF_COMPRESSED.0;
         if section.flags & fixed != 0 {
             let what = "the table of section names is compressed or part of the program and cannot grow; it starts";
             return Err(self.view.broken(what, section.offset));
-        }
-        let names = self.names()?;
-        if names.last() != Some(&0) {
-            new.push(0);
-        }
-        // An empty table gives no names, whatever the headers say; with new names in it, the old headers would refer to
-        // them.
-        if names.is_empty() {
-            sections.iter_mut().for_each(|section| section.name = 0);
         }
         Ok(self.names_index)
     }

@@ -2,7 +2,7 @@
 //! headers; the limits are those of LLVM 22.1.8.
 //!
 //! Rejected: section headers of another size, outside the file or too many; names outside their table; a names' section
-//! that does not exist or, if names are to be added, is not a string table.
+//! that does not exist, is not a string table, or does not end with a zero.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod append;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::Range;
 
-use object::elf::{SHN_LORESERVE, SHN_XINDEX};
+use object::elf::{SHN_LORESERVE, SHN_XINDEX, SHT_STRTAB};
 
 use super::record::Record;
 use super::view::{FoundSection, View, bundle_name, too_many};
@@ -44,7 +44,7 @@ impl<'a> Elf<'a> {
         let header = encoding.decode(&view.read(0, encoding.len_of::<Header>(), "the ELF header")?);
         let mut elf = Self { view, encoding, header, sections: Vec::new(), names_index: 0 };
         elf.sections = elf.read_sections()?;
-        elf.names_index = elf.read_names_index()?;
+        elf.names_index = elf.read_names_index();
         Ok(elf)
     }
 
@@ -69,16 +69,10 @@ impl<'a> Elf<'a> {
         Ok(Table::new(self.encoding, &table).iter().collect())
     }
 
-    fn read_names_index(&self) -> Result<usize, Malformed> {
+    fn read_names_index(&self) -> usize {
         let extended = self.header.names == u64::from(SHN_XINDEX.0);
         let first_link = self.sections.first().map_or(0, |first| first.link);
-        let index = usize::try_from(if extended { first_link } else { self.header.names }).unwrap_or(usize::MAX);
-        if index > 0 && index >= self.sections.len() {
-            let what =
-                format!("the section names are in section {index} of {}, according to the ELF header", self.count());
-            return Err(self.view.broken(what, 0));
-        }
-        Ok(index)
+        usize::try_from(if extended { first_link } else { self.header.names }).unwrap_or(usize::MAX)
     }
 
     fn count(&self) -> u64 {
@@ -94,11 +88,25 @@ impl<'a> Elf<'a> {
         self.view.read(section.offset, section.stored(), what)
     }
 
+    /// The table of section names; empty if the header names no section for it.
     fn names(&self) -> Result<Cow<'_, [u8]>, Malformed> {
-        match self.sections.get(self.names_index) {
-            Some(section) if self.names_index > 0 => self.content(section, "the table of section names"),
-            _ => Ok(Cow::Borrowed(&[])),
+        let index = self.names_index;
+        if index == 0 {
+            return Ok(Cow::Borrowed(&[]));
         }
+        let Some(section) = self.sections.get(index) else {
+            let what =
+                format!("the section names are in section {index} of {}, according to the ELF header", self.count());
+            return Err(self.view.broken(what, 0));
+        };
+        let broken = |what| {
+            self.view.broken(format!("section {index} should hold the section names, but {what}"), section.offset)
+        };
+        if !section.is(SHT_STRTAB) {
+            return Err(broken("is not a string table; it starts"));
+        }
+        let names = self.content(section, "the table of section names")?;
+        if names.last() == Some(&0) { Ok(names) } else { Err(broken("does not end with a zero; it starts")) }
     }
 
     fn names_offset(&self) -> u64 {
@@ -108,13 +116,11 @@ impl<'a> Elf<'a> {
     /// The sections that hold a bundle's entries, in section order.
     pub(super) fn found(&self) -> Result<Vec<FoundSection>, Malformed> {
         let names = self.names()?;
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
         let (mut found, mut room) = (Vec::new(), EntryRoom::new());
-        for (index, section) in self.sections.iter().enumerate().skip(1) {
+        // As for LLVM, a section whose name is at 0 has none, also without a table.
+        for (index, section) in self.sections.iter().enumerate().skip(1).filter(|(_, section)| section.name != 0) {
             let start = usize::try_from(section.name).unwrap_or(usize::MAX);
-            let Some(rest) = names.get(start..).filter(|rest| rest.last() == Some(&0)) else {
+            let Some(rest) = names.get(start..).filter(|rest| !rest.is_empty()) else {
                 let (name, size) = (section.name, names.len());
                 let what = format!("the name of section {index} at byte {name} is outside the {size} bytes of names");
                 return Err(self.view.broken(what, self.names_offset()));
