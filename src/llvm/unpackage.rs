@@ -309,18 +309,10 @@ impl<'j, 'o> Unpacking<'j, 'o> {
     fn finish(self, input: &Input, sources: &Sources<'_>) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, served, by_name, present, aside, .. } = self;
         let (present, aside) = (present.shown(), aside.into_input()?);
-        if present.is_empty() {
-            observer(Event::NoMatch { input: job.input.clone(), request: None, present: Vec::new() });
-        }
+        let unmatched = requests.iter().zip(&served).filter(|(_, served)| served.matches == 0);
+        let unmatched: Vec<&ImageRequest> = unmatched.map(|(request, _)| request).collect();
         let mut by_path: Vec<(&Path, Output)> = Vec::new();
-        for (request, served) in requests.iter().zip(served) {
-            if served.matches == 0 && !present.is_empty() {
-                let (input, arguments) = (job.input.clone(), Some(request.arguments.clone()));
-                observer(Event::NoMatch { input, request: arguments, present: present.to_vec() });
-            }
-            if served.matches == 0 {
-                continue;
-            }
+        for (request, served) in requests.iter().zip(served).filter(|(_, served)| served.matches > 0) {
             let Some(path) = request.file.as_deref() else {
                 if job.needs_files() {
                     return Err(Error::usage("Image must have a 'file' argument."));
@@ -341,6 +333,15 @@ impl<'j, 'o> Unpacking<'j, 'o> {
             };
             replaced.map(|index| by_path.remove(index));
             by_path.push((path, output));
+        }
+        // LLVM says nothing of these, so what it says of the others comes first.
+        if present.is_empty() {
+            observer(Event::NoMatch { input: job.input.clone(), request: None, present: Vec::new() });
+        } else {
+            for request in unmatched {
+                let (input, arguments) = (job.input.clone(), Some(request.arguments.clone()));
+                observer(Event::NoMatch { input, request: arguments, present: present.to_vec() });
+            }
         }
         if let Some((name, _)) = by_name.iter().find(|(name, _)| sources.contain(name.as_ref())) {
             return Err(Error::overwrites_input(Path::new(name)));
