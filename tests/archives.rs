@@ -37,8 +37,8 @@ const MODULE: &str = "target triple = \"amdgcn-amd-amdhsa\"
     define ptr @res() { ret ptr @w }\ndeclare void @undefined()";
 
 /// Global symbols whose names tell code from data on some machines.
-const MAPPING: &str = ".globl \"$a\", \"$b\", \"$d\", \"$d.1\", \"$t\", \"$x\", \"$xyz\", f
-    \"$a\": \"$b\": \"$d\": \"$d.1\": \"$t\": \"$x\": \"$xyz\": f:";
+const MAPPING: &str = ".globl \"$a\", \"$b\", \"$d\", \"$d.1\", \"$t\", \"$x\", \"$xyz\", LABEL, EMPTY, f
+    \"$a\": \"$b\": \"$d\": \"$d.1\": \"$t\": \"$x\": \"$xyz\": LABEL: EMPTY: f:";
 
 /// A directory for one test, and that of LLVM 22's tools.
 struct Lab {
@@ -215,10 +215,23 @@ fn every_kind_of_code_object_gets_the_index_of_llvm() {
     // Names that mean something on some machines: EM_ARM, EM_AARCH64, EM_RISCV, EM_CSKY, EM_X86_64.
     lab.write("mapping.s", MAPPING.as_bytes());
     lab.tool("clang", &["-target", "x86_64-linux-gnu", "-c", "mapping.s", "-o", "mapping.o"]);
+    let mut mapping = lab.read("mapping.o");
+    // No assembler makes these names.
+    for (name, other) in [(&b"LABEL\0"[..], &b".L0 \0\0"[..]), (b"EMPTY\0", b"\0\0\0\0\0\0")] {
+        let at = mapping.windows(name.len()).position(|window| window == name).unwrap();
+        mapping[at..at + other.len()].copy_from_slice(other);
+    }
     for machine in [40, 183, 243, 252, 62] {
-        let mut object = lab.read("mapping.o");
+        let mut object = mapping.clone();
         object[18..20].copy_from_slice(&u16::to_le_bytes(machine));
         objects.push(format!("mapping-{machine}"));
+        lab.write(objects.last().unwrap(), &object);
+    }
+    lab.tool("clang", &["-target", "x86_64-windows-msvc", "-c", "c.c", "-o", "plain.obj"]);
+    for (search, section) in [(1, 0), (1, 1), (3, 1)] {
+        let mut object = lab.read("plain.obj");
+        change_weak_symbols(&mut object, search, section);
+        objects.push(format!("weak-{search}-{section}"));
         lab.write(objects.last().unwrap(), &object);
     }
     lab.write("text", b".version 6.0");
@@ -244,6 +257,23 @@ fn every_kind_of_code_object_gets_the_index_of_llvm() {
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     lab.archive("all.a", &["rcD"], &members);
     lab.compare("all.a", &[GFX906, HOST, SM_70], &[], Order::Same);
+}
+
+/// Gives the weak symbols of a COFF object this kind of search, a section and a value.
+fn change_weak_symbols(object: &mut [u8], search: u8, section: u8) {
+    let number = |at: usize| usize::try_from(u32::from_le_bytes(object[at..at + 4].try_into().unwrap())).unwrap();
+    let (start, count) = (number(8), number(12));
+    let (mut index, mut changed) = (0, 0);
+    while index < count {
+        let symbol = &mut object[start + 18 * index..];
+        let more = usize::from(symbol[17]);
+        if symbol[16] == 105 && more > 0 {
+            (symbol[8], symbol[12], symbol[18 + 4]) = (7 * section, section, search);
+            changed += 1;
+        }
+        index += 1 + more;
+    }
+    assert!(changed > 0);
 }
 
 /// The members that the format tests use: plain and compressed bundles, names of all kinds, and plain files.

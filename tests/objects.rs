@@ -304,6 +304,31 @@ fn more_sections_than_16_bits_count() {
 }
 
 #[test]
+fn a_member_whose_names_are_lost_fails_the_archive_and_one_without_sections_does_not() {
+    let Some(bench) = Bench::new("a_member_whose_names_are_lost_fails_the_archive") else { return };
+    let object = bench.compile("sound", "x86_64-linux-gnu", "c", C, &[]);
+    let sound = bench.read(&object);
+    let number =
+        |at: usize, width: usize| sound[at..at + width].iter().rev().fold(0, |sum, &byte| sum << 8 | usize::from(byte));
+    let (table, names) = (number(40, 8), number(62, 2));
+    let mut no_sections = sound.clone();
+    no_sections[40..48].fill(0);
+    let mut no_names = sound.clone();
+    no_names[table + 64 * names + 4] = 0;
+    for (name, data, is_read) in [("no-sections.o", &no_sections, true), ("no-names.o", &no_names, false)] {
+        bench.write(name, data);
+        let archive = format!("{name}.a");
+        bench.llvm("llvm-ar", &["rcS", &archive, &object, name]);
+        let (input, output) = (format!("-input={archive}"), format!("-output={archive}.out"));
+        let target = format!("-targets={}", DEVICES[0].0);
+        for (who, bundler) in bench.bundlers() {
+            let run = bench.run(bundler, &["-type=a", "-unbundle", "-allow-missing-bundles", &target, &input, &output]);
+            assert_eq!(run.status.success(), is_read, "{who}: {name}: {}", String::from_utf8_lossy(&run.stderr));
+        }
+    }
+}
+
+#[test]
 fn objects_of_other_makers() {
     let Some(bench) = Bench::new("objects_of_other_makers") else { return };
     let a = bench.compile("a", "x86_64-linux-gnu", "c", C, &["-g", "-fPIC", "-ffunction-sections"]);

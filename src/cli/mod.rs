@@ -26,7 +26,7 @@ mod values;
 mod verify;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use llvm::options::Tool;
@@ -80,7 +80,8 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
             return status;
         }
         Parsed::Run { settings, called, complaint } => {
-            print(b"", &complaint, 0);
+            // If standard error fails, the failure cannot be reported.
+            let _ = io::stderr().write_all(&complaint);
             (settings, called)
         }
     };

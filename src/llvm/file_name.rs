@@ -1,4 +1,4 @@
-//! Splits file names as LLVM does: `.o` is an extension without a stem; `.` and `..` have no extension; what ends with a
+//! Splits file names as LLVM does, but for network roots such as `//host`: `.o` is an extension without a stem; `.` and `..` have no extension; what ends with a
 //! slash is a directory, named `.`.
 
 /// The last component of a path.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
+use std::mem;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -127,7 +128,7 @@ impl Unpackage {
         Ok(())
     }
 
-    /// Whether each request needs a file: for an archive.
+    /// Whether every request must name a file, which `--archive` requires.
     fn needs_files(&self) -> bool {
         self.archive && !self.requests.is_empty()
     }
@@ -163,7 +164,9 @@ struct RequestResults {
     matches: usize,
     /// The number of generated names.
     named: usize,
-    last: Option<Result<Output>>,
+    last: Option<Output>,
+    /// Why a file cannot be opened: an error when the turn of the request comes, as in LLVM.
+    failed: Option<Error>,
     /// The members of its archive: names and ranges in `aside`.
     members: Vec<(Vec<u8>, Range<u64>)>,
 }
@@ -230,7 +233,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
                     served.members.push((name, range));
                 }
                 Some(_) => *last = Some(index),
-                // An error, when its turn comes.
+                // `finish` reports the missing file name.
                 None if self.job.needs_files() => {}
                 None => by_name.push(number),
             }
@@ -247,7 +250,13 @@ impl<'j, 'o> Unpacking<'j, 'o> {
     fn leaves(&mut self, image: &ImageInfo, content: Slice<'_>, depth: u32, by_name: &[usize]) -> Result<()> {
         if Magic::identify(content.bytes()) != Magic::OffloadBinary {
             self.seen += 1;
-            return by_name.iter().try_for_each(|&number| self.stage_by_name(number, image, content));
+            for &number in by_name {
+                let staged = self.stage_by_name(number, image, content);
+                if let (Err(error), Some(served)) = (staged, self.served.get_mut(number)) {
+                    served.failed.get_or_insert(error);
+                }
+            }
+            return Ok(());
         }
         let Some(depth) = depth.checked_sub(1) else {
             let (what, offset) = ("offload binaries", content.offset());
@@ -265,15 +274,15 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         binaries.stopped_at().map_or(Ok(()), |offset| Err(trailing(content.path(), offset)))
     }
 
-    /// Stages the last image of each request that has a file, in one pass over the offload binary. A file that cannot be
-    /// written is an error when the turn of its request comes, as in LLVM.
+    /// Stages the last image of each request that has a file, in one pass over the offload binary.
     fn extract(&mut self, binary: &Bundle<'_>, last: &[Option<usize>]) -> Result<()> {
         let mut wanted = Vec::new();
         for ((request, served), last) in self.requests.iter().zip(&mut self.served).zip(last) {
             if let (Some(path), Some(index)) = (&request.file, *last) {
                 let size = binary.entries.get(index).map_or(0, Entry::size);
-                if let Ok(output) = served.last.insert(Output::stage_as(path, Manner::of_len(size))) {
-                    wanted.push((index, output));
+                match Output::stage_as(path, Manner::of_len(size)) {
+                    Ok(output) => wanted.push((index, served.last.insert(output))),
+                    Err(error) => served.failed = Some(error),
                 }
             }
         }
@@ -307,38 +316,38 @@ impl<'j, 'o> Unpacking<'j, 'o> {
 
     /// Puts all outputs in place and returns the generated names.
     fn finish(self, input: &Input, sources: &Sources<'_>) -> Result<Vec<OsString>> {
-        let Self { job, requests, observer, served, by_name, present, aside, .. } = self;
+        let Self { job, requests, observer, mut served, by_name, present, aside, .. } = self;
         let (present, aside) = (present.shown(), aside.into_input()?);
-        let unmatched = requests.iter().zip(&served).filter(|(_, served)| served.matches == 0);
-        let unmatched: Vec<&ImageRequest> = unmatched.map(|(request, _)| request).collect();
         let mut by_path: Vec<(&Path, Output)> = Vec::new();
-        for (request, served) in requests.iter().zip(served).filter(|(_, served)| served.matches > 0) {
+        for (request, served) in requests.iter().zip(&mut served).filter(|(_, served)| served.matches > 0) {
             let Some(path) = request.file.as_deref() else {
                 if job.needs_files() {
                     return Err(Error::usage("Image must have a 'file' argument."));
                 }
+                served.failed.take().map_or(Ok(()), Err)?;
                 continue;
             };
             let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced(path));
             if replaced.is_some() || (served.matches > 1 && !job.archive) {
                 observer(Event::SeveralMatches { file: path.to_owned() });
             }
-            let output = match served.last {
-                Some(output) => output?,
+            served.failed.take().map_or(Ok(()), Err)?;
+            let output = match served.last.take() {
+                Some(output) => output,
                 None => {
                     let member = |(name, range)| Ok(NewMember { name, content: put_aside(&aside, &range)? });
-                    let members = served.members.into_iter().map(member).collect::<Result<Vec<_>>>()?;
+                    let members = mem::take(&mut served.members).into_iter().map(member).collect::<Result<Vec<_>>>()?;
                     write_archive(path, &members, observer)?
                 }
             };
             replaced.map(|index| by_path.remove(index));
             by_path.push((path, output));
         }
-        // LLVM says nothing of these, so what it says of the others comes first.
+        // LLVM says nothing of these: they come after what it says of the others, and not after a failure.
         if present.is_empty() {
             observer(Event::NoMatch { input: job.input.clone(), request: None, present: Vec::new() });
         } else {
-            for request in unmatched {
+            for (request, _) in requests.iter().zip(&served).filter(|(_, served)| served.matches == 0) {
                 let (input, arguments) = (job.input.clone(), Some(request.arguments.clone()));
                 observer(Event::NoMatch { input, request: arguments, present: present.to_vec() });
             }

@@ -67,11 +67,13 @@ fn defined(data: &[u8]) -> Result<IndexedSymbols, String> {
     Ok(IndexedSymbols::Names(names.names))
 }
 
-/// Whether a name is that of a symbol which tells code from data, or helps with differences of labels, to LLVM 22.1.8.
+/// Whether LLVM 22.1.8 takes the name for a mapping symbol, which marks code and data, or for a label of differences.
 fn is_mapping(file: &File<'_>, name: &[u8]) -> bool {
+    if file.format() != BinaryFormat::Elf {
+        return false;
+    }
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix.as_bytes()));
     match file.architecture() {
-        _ if file.format() != BinaryFormat::Elf => false,
         Architecture::Aarch64 | Architecture::Aarch64_Ilp32 => begins(&["$d", "$x"]),
         Architecture::Arm => name.is_empty() || begins(&["$a", "$d", "$t"]),
         Architecture::Csky => begins(&["$d", "$t"]),

@@ -86,10 +86,9 @@ impl FatObject {
         with: impl FnOnce(&Object<'_>, &[FoundSection]) -> T,
     ) -> Result<Option<T>, Malformed> {
         let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::of(data) else { return Ok(None) };
-        let view = View::whole(data, base);
-        let object = match Object::parse(format, view) {
+        let object = match Object::parse(format, View::whole(data, base)) {
             // What has no name of such a section holds no bundle; other faults do not matter here.
-            Err(_) if !may_name_a_bundle(format, data, base) => return Ok(None),
+            Err(_) if !may_name_a_bundle(format, data) => return Ok(None),
             object => object?,
         };
         let found = object.found()?;
@@ -146,10 +145,11 @@ impl Container for FatObject {
     }
 }
 
-/// Whether a broken object may have sections of a bundle. COFF has their names at the end of the file, which may be cut.
-fn may_name_a_bundle(format: HostFormat, data: &[u8], base: u64) -> bool {
-    let names_are_elsewhere = || format == HostFormat::Coff && Coff::has_long_names(View::whole(data, base));
-    memmem::find(data, MAGIC.as_bytes()).is_some() || names_are_elsewhere()
+/// Whether an object with broken tables may have sections of a bundle. If the names at the end of a COFF object are cut
+/// off, LLVM fails too; a cut ELF file is plain data to it.
+fn may_name_a_bundle(format: HostFormat, data: &[u8]) -> bool {
+    memmem::find(data, MAGIC.as_bytes()).is_some()
+        || format == HostFormat::Coff && Coff::has_long_names(View::whole(data, 0))
 }
 
 /// The entries of a fat object with the sections `found`.

@@ -90,7 +90,7 @@ impl<'a> Coff<'a> {
         Ok(coff)
     }
 
-    /// Whether sections have names among the strings. An object with broken headers has none.
+    /// Whether sections have names among the strings; false if the headers cannot be read.
     pub(super) fn has_long_names(view: View<'a>) -> bool {
         let is_long = |section: &CoffSection| section.name.to_le_bytes().starts_with(b"/");
         Self::read_headers(view).is_ok_and(|coff| coff.sections.iter().any(is_long))

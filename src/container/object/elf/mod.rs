@@ -1,8 +1,8 @@
 //! Reads the sections of ELF objects, 32-bit and 64-bit, in both byte orders. `container::host::elf` documents the
 //! headers; the limits are those of LLVM 22.1.8.
 //!
-//! Rejected: section headers of another size, outside the file or too many; names outside their table; a names' section
-//! that does not exist, is not a string table, or does not end with a zero.
+//! Rejected: section headers of another size, outside the file or too many; names outside their table; a section
+//! of names that does not exist, is not a string table, or does not end with a zero.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod append;
@@ -106,7 +106,11 @@ impl<'a> Elf<'a> {
             return Err(broken("is not a string table; it starts"));
         }
         let names = self.content(section, "the table of section names")?;
-        if names.last() == Some(&0) { Ok(names) } else { Err(broken("does not end with a zero; it starts")) }
+        if names.last() == Some(&0) {
+            Ok(names)
+        } else {
+            Err(broken("is empty or does not end with a zero; it starts"))
+        }
     }
 
     fn names_offset(&self) -> u64 {
@@ -115,17 +119,21 @@ impl<'a> Elf<'a> {
 
     /// The sections that hold a bundle's entries, in section order.
     pub(super) fn found(&self) -> Result<Vec<FoundSection>, Malformed> {
+        // Nobody asks for the names of sections that are not there.
+        if self.sections.is_empty() {
+            return Ok(Vec::new());
+        }
         let names = self.names()?;
         let (mut found, mut room) = (Vec::new(), EntryRoom::new());
-        // As for LLVM, a section whose name is at 0 has none, also without a table.
-        for (index, section) in self.sections.iter().enumerate().skip(1).filter(|(_, section)| section.name != 0) {
+        // As in LLVM, a name at offset 0 means no name, whatever the table holds.
+        for (index, section) in self.sections.iter().enumerate().filter(|(_, section)| section.name != 0) {
             let start = usize::try_from(section.name).unwrap_or(usize::MAX);
             let Some(rest) = names.get(start..).filter(|rest| !rest.is_empty()) else {
                 let (name, size) = (section.name, names.len());
                 let what = format!("the name of section {index} at byte {name} is outside the {size} bytes of names");
                 return Err(self.view.broken(what, self.names_offset()));
             };
-            if let Some(name) = bundle_name(rest) {
+            if let Some(name) = bundle_name(rest).filter(|_| index > 0) {
                 room.take(&name, self.view.absolute(self.names_offset()))?;
                 self.content(section, format_args!("section {index} ('{}')", shown(&name)))?;
                 found.push(FoundSection { index, name, content: content_of(section) });
