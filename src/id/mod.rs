@@ -258,6 +258,9 @@ impl EntryId {
         if !triples || !self.kind.is_compatible_with(request.kind, rules) {
             return Compatibility::KindOrTriple;
         }
+        if ![self, request].iter().all(|id| id.target_id.is_of(id.triple.arch_name())) {
+            return Compatibility::Processor;
+        }
         self.target_id.compatibility(&request.target_id)
     }
 
@@ -641,6 +644,24 @@ mod tests {
         assert_eq!(compare(&hip("gfx906"), openmp, all), Compatible);
         assert_eq!(compare(openmp, &hip("gfx906"), all), Compatible);
         assert_eq!(compare("hip-amdgcn-mesa-amdhsa--gfx906", &hip("gfx906"), all), KindOrTriple);
+        // Processors and features of another architecture are compared as they are.
+        for (arch, target_id, served) in [
+            ("amdgcn", "gfx906", true),
+            ("amdgcn", "gfx1300", true),
+            ("amdgcn", "sm_70", false),
+            ("amdgcn", "amdgcnspirv", false),
+            ("r600", "gfx906", false),
+            ("r600", "cayman", true),
+            ("spirv64", "amdgcnspirv", true),
+            ("spirv64", "gfx906", true),
+            ("spirv64", "gfx906:xnack+", false),
+            ("nvptx64", "gfx906:xnack+", false),
+        ] {
+            let id = |kind: &str| format!("{kind}-{arch}-amd-amdhsa--{target_id}");
+            assert_eq!(compare(&id("hip"), &id("hip"), Rules::default()), Exact, "{arch} {target_id}");
+            let expected = if served { Compatible } else { Processor };
+            assert_eq!(compare(&id("hip"), &id("hipv4"), Rules::default()), expected, "{arch} {target_id}");
+        }
         // As in LLVM, a missing target ID is a missing processor.
         assert_eq!(compare("hipv4-amdgcn-amd-amdhsa--", &hip(""), all), Processor);
     }

@@ -128,6 +128,17 @@ impl TargetId {
         }
     }
 
+    /// Whether it is one of an architecture, so that LLVM 22.1.8 compares it with others: a processor that is not known to
+    /// be of another one, and no features but for AMD GPUs.
+    pub(crate) fn is_of(&self, arch: &str) -> bool {
+        let may_be = |kind| self.known.is_none_or(|known| known.kind == kind);
+        match arch {
+            "amdgcn" => may_be(ProcessorKind::AmdGcn),
+            "r600" => may_be(ProcessorKind::R600),
+            _ => self.features.is_empty(),
+        }
+    }
+
     /// Whether both may not be in one bundle: they have the same processor, but one sets a feature that the other
     /// leaves at *Any*.
     pub fn conflicts_with(&self, other: &Self) -> bool {
