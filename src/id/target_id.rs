@@ -128,13 +128,11 @@ impl TargetId {
         }
     }
 
-    /// Whether it is one of an architecture, so that LLVM 22.1.8 compares it with others: a processor that is not known to
-    /// be of another one, and no features but for AMD GPUs.
+    /// Whether it is one of an architecture, so that LLVM 22.1.8 compares it with others: a processor that is not known
+    /// to be of another one, and no features but for AMD GPUs.
     pub(crate) fn is_of(&self, arch: &str) -> bool {
-        let may_be = |kind| self.known.is_none_or(|known| known.kind == kind);
         match arch {
-            "amdgcn" => may_be(ProcessorKind::AmdGcn),
-            "r600" => may_be(ProcessorKind::R600),
+            "amdgcn" | "r600" => self.known.is_none_or(|known| is_native(known, arch)),
             _ => self.features.is_empty(),
         }
     }
@@ -183,7 +181,8 @@ impl fmt::Display for TargetId {
     }
 }
 
-/// Whether alternative names of the processor are valid for the architecture: `fiji` means `gfx803` only for amdgcn.
+/// Whether the processor is an AMD GPU of the architecture. Only there are its alternative names valid: `fiji` means
+/// `gfx803` for amdgcn.
 fn is_native(processor: &Processor, arch: &str) -> bool {
     matches!((processor.kind, arch), (ProcessorKind::AmdGcn, "amdgcn") | (ProcessorKind::R600, "r600"))
 }

@@ -1,5 +1,5 @@
-//! Splits file names as LLVM does, but for network roots such as `//host`: `.o` is an extension without a stem; `.` and `..` have no extension; what ends with a
-//! slash is a directory, named `.`.
+//! Splits file names as LLVM does, but for network roots such as `//host`: `.o` is an extension without a stem; `.` and
+//! `..` have no extension; what ends with a slash is a directory, named `.`.
 
 /// The last component of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

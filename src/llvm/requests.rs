@@ -191,6 +191,11 @@ impl<'j> Requests<'j> {
     }
 }
 
+/// The error for a request that LLVM refuses, which it does before it reads the file, or the error of the file.
+pub(super) fn unknown_or(requests: &[(EntryId, PathBuf)], error: Error) -> Error {
+    first_unknown(requests, |_| false).unwrap_or(error)
+}
+
 /// LLVM's error for the first request by name that is not served: it does not know such an ID.
 pub(super) fn first_unknown(requests: &[(EntryId, PathBuf)], is_served: impl Fn(usize) -> bool) -> Option<Error> {
     let mut unserved = requests.iter().enumerate().filter(|(request, _)| !is_served(*request));

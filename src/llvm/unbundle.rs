@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::requests::{Candidate, Requests, first_unknown};
+use super::requests::{Candidate, Requests, first_unknown, unknown_or};
 use super::{FileType, observe_inflated, observe_plain};
 use crate::container::object::FatObject;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
@@ -78,12 +78,7 @@ impl Unbundle {
 
     /// Opens the input.
     pub(super) fn open(&self) -> Result<Input> {
-        open(&self.input, Accept::Any, self.limits.streamed).map_err(|error| self.unknown_or(error))
-    }
-
-    /// The error for a request that LLVM refuses, which it does before it reads the file, or an error of the file.
-    fn unknown_or(&self, error: Error) -> Error {
-        first_unknown(&self.requests, |_| false).unwrap_or(error)
+        open(&self.input, Accept::Any, self.limits.streamed).map_err(|error| unknown_or(&self.requests, error))
     }
 
     /// Writes the code objects of an open input.
@@ -112,7 +107,7 @@ impl Unbundle {
         let mut requests = Requests::new(&self.requests, self.rules);
         let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
         while !requests.are_served()
-            && let Some(bundle) = bundles.next().transpose().map_err(|error| self.unknown_or(error))?
+            && let Some(bundle) = bundles.next().transpose().map_err(|error| unknown_or(&self.requests, error))?
         {
             // A compressed container around something that is not a bundle counts as a bundle without bytes.
             found.is_bundle |= bundle.inflated_len > 0;

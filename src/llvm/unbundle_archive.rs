@@ -12,7 +12,7 @@ use std::rc::Rc;
 use super::aside::{Aside, KeptAside};
 use super::file_name::FileName;
 use super::library::{LibraryMember, MemberNames, OpenArchive, write_archive};
-use super::requests::{Requests, first_unknown};
+use super::requests::{Requests, first_unknown, unknown_or};
 use crate::bytes::{self, add};
 use crate::container::Limits;
 use crate::container::archive::{NewMember, place_of};
@@ -82,7 +82,7 @@ impl UnbundleArchive {
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed);
         let library = input.and_then(|input| OpenArchive::open(input, self.limits));
-        let library = library.map_err(|error| first_unknown(&self.requests, |_| false).unwrap_or(error))?;
+        let library = library.map_err(|error| unknown_or(&self.requests, error))?;
         let staged = self.stage(&library, observer);
         output::commit(library.vouch_for(staged)?)
     }

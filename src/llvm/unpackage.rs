@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
-use std::mem;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -324,19 +323,23 @@ impl<'j, 'o> Unpacking<'j, 'o> {
                 if job.needs_files() {
                     return Err(Error::usage("Image must have a 'file' argument."));
                 }
-                served.failed.take().map_or(Ok(()), Err)?;
+                if let Some(error) = served.failed.take() {
+                    return Err(error);
+                }
                 continue;
             };
             let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced(path));
             if replaced.is_some() || (served.matches > 1 && !job.archive) {
                 observer(Event::SeveralMatches { file: path.to_owned() });
             }
-            served.failed.take().map_or(Ok(()), Err)?;
+            if let Some(error) = served.failed.take() {
+                return Err(error);
+            }
             let output = match served.last.take() {
                 Some(output) => output,
                 None => {
                     let member = |(name, range)| Ok(NewMember { name, content: put_aside(&aside, &range)? });
-                    let members = mem::take(&mut served.members).into_iter().map(member).collect::<Result<Vec<_>>>()?;
+                    let members = served.members.drain(..).map(member).collect::<Result<Vec<_>>>()?;
                     write_archive(path, &members, observer)?
                 }
             };
