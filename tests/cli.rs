@@ -13,13 +13,20 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::lists::{sample, share_out};
 use crate::machine::{llvm, loud, memory_directory, write_program};
+use crate::search_path::PathWithout;
 
 /// The directory of the cases.
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
 /// The directory of the files for `# COPY:`.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
 /// The names of the executable.
-const NAMES: [&str; 4] = ["clang-offload-bundler", "llvm-offload-binary", "clang-offload-packager", "offload-bundle"];
+const NAMES: [&str; 5] = [
+    "clang-offload-bundler",
+    "llvm-offload-binary",
+    "clang-offload-packager",
+    "llvm-extract-bundle-entry",
+    "offload-bundle",
+];
 /// Variables that change the behaviour of the program.
 const VARIABLES: [&str; 6] = [
     "OFFLOAD_BUNDLER_COMPRESS",
@@ -84,18 +91,21 @@ enum Step {
 }
 
 /// The program under test.
-struct Subject {
-    /// The directory with its names, which is prepended to `PATH`.
+struct Subject<'a> {
+    /// The directory with its names, which is prepended to `path`.
     directory: PathBuf,
     /// Whether the order of lists is ignored.
     sort_lists: bool,
+    /// The programs of this machine, without an installed package of ours.
+    path: &'a PathWithout,
 }
 
 #[test]
 fn transcripts_are_golden() {
     let bless = std::env::var_os("BLESS").is_some();
     let names = names_of_the_executable().unwrap();
-    let subject = Subject { directory: names.path().to_owned(), sort_lists: false };
+    let path = PathWithout::new(&NAMES);
+    let subject = Subject { directory: names.path().to_owned(), sort_lists: false, path: &path };
     let mut cases = cases().unwrap();
     assert!(!cases.is_empty(), "no case in {CASES}");
     let all = cases.len();
@@ -112,12 +122,31 @@ fn transcripts_are_golden() {
     assert!(failures.is_empty(), "\n{failures}\n(BLESS=1 rewrites the golden transcripts)");
 }
 
+/// A directory of the caller's `PATH` may have an installed package of ours: LLVM's side of a comparison must not find it.
+#[test]
+fn an_installed_package_is_not_in_the_path_of_a_case() {
+    let installed = memory_directory();
+    for name in NAMES.iter().chain(&["another-tool"]) {
+        write_program(&installed.path().join(name), b"#!/bin/sh\necho installed\n");
+    }
+    let empty = memory_directory();
+    let path = PathWithout::in_directories(&[installed.path().to_owned(), PathBuf::from("/bin")], &NAMES);
+    let subject = Subject { directory: empty.path().to_owned(), sort_lists: false, path: &path };
+    for name in NAMES {
+        let run = subject.shell(&format!("command -v {name}"), empty.path()).output().unwrap();
+        assert!(!run.status.success(), "{name} is found: {}", String::from_utf8_lossy(&run.stdout));
+    }
+    let run = subject.shell("another-tool", empty.path()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&run.stdout), "installed\n");
+}
+
 #[test]
 fn the_reference_agrees_except_where_a_case_says_so() {
     let Some(directory) = llvm("the cases of tests/cli/ with LLVM's tools", &["clang-offload-bundler"]) else { return };
     let names = names_of_the_executable().unwrap();
-    let ours = Subject { directory: names.path().to_owned(), sort_lists: true };
-    let theirs = Subject { directory, sort_lists: true };
+    let path = PathWithout::new(&NAMES);
+    let ours = Subject { directory: names.path().to_owned(), sort_lists: true, path: &path };
+    let theirs = Subject { directory, sort_lists: true, path: &path };
     let compare = |case: Case| {
         let ours = ours.play(&case).unwrap().text;
         // LLVM's tool may refuse what makes the inputs of a case.
@@ -203,7 +232,7 @@ struct Played {
     wrong_status: String,
 }
 
-impl Subject {
+impl Subject<'_> {
     fn play(&self, case: &Case) -> Result<Played> {
         let directory = memory_directory();
         let at = directory.path();
@@ -259,9 +288,7 @@ impl Subject {
     }
 
     fn shell(&self, command: &str, at: &Path) -> Command {
-        let mut path = self.directory.clone().into_os_string();
-        path.push(":");
-        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let path = self.path.after(&self.directory);
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(format!("ulimit -t {CPU_LIMIT}; ulimit -c 0\n{command}"));
         shell.current_dir(at).stdin(Stdio::null()).env("PATH", path).env("LC_ALL", "C");

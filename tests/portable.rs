@@ -13,3 +13,4 @@ mod cli;
 mod fixtures;
 mod lists;
 mod machine;
+mod search_path;
