@@ -13,6 +13,7 @@ mod requests;
 mod unbundle;
 mod unbundle_archive;
 mod unpackage;
+mod walk;
 
 pub use bundle::BundleFiles;
 pub use extract_uris::ExtractUris;

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use super::aside::{Aside, put_aside};
 use super::file_name::FileName;
 use super::library::{MemberNames, write_archive};
+use super::walk::{FoundBinary, Walk, trailing_data};
 use crate::bytes;
 use crate::container::archive::{NewMember, Sources};
+use crate::container::limits::{Allowance, INFLATED_MIN};
 use crate::container::magic::Magic;
 use crate::container::offload_binary::{HipNumber, ImageInfo, OffloadBinary};
 use crate::container::sequence::{Bundle, Bundles, Inflate};
@@ -25,7 +27,6 @@ use crate::io::output::{self, Manner, Output};
 use crate::io::sys::{self, Stat};
 use crate::job::open;
 use crate::job::present::Present;
-use crate::scan::{Budget, Finding, Found, Scan};
 
 /// The maximum number of kinds of images that are listed.
 const PRESENT_MAX: usize = 1000;
@@ -112,13 +113,10 @@ impl Unpackage {
         // An image that is written to a separate file may be an offload binary itself, so it must be examined.
         let in_part = !self.archive && requests.iter().all(|request| request.file.is_some());
         let inflate = if in_part { Inflate::AsNeeded } else { Inflate::Whole };
-        let scan = Scan { inflate, limits: self.limits, ..Scan::default() };
         let mut run = Unpacking::new(self, input.len(), requests, observer);
-        let sources = input.vouch_for(scan.run_as_packager(input.as_slice(), &mut |finding| match finding {
-            Finding::Bundle(found) => run.binary(&found),
-            Finding::Trailing { place, offset: Some(offset), .. } => Err(trailing(place.origin_file(), offset)),
-            _ => Ok(()),
-        }))?;
+        let mut visitor = |found: FoundBinary<'_>| run.binary(&found);
+        let walk = Walk::new(input.as_slice(), inflate, self.limits, &mut visitor);
+        let sources = input.vouch_for(walk.run(input.as_slice()))?;
         let names = run.finish(&input, &sources)?;
         if self.requests.is_empty() {
             let mut lines = names.iter().map(|name| [b"Extracted: ", name.as_encoded_bytes(), b"\n"].concat());
@@ -151,10 +149,43 @@ struct Unpacking<'j, 'o> {
     by_member: bool,
     /// The remaining limit on the inflated size of offload binaries in images. All levels share it, because each can
     /// inflate one byte to a thousand.
-    nested: Budget,
+    nested: NestedLimit,
     /// The images for archives.
     aside: Aside,
     member_names: MemberNames<'j>,
+}
+
+/// The remaining limit on the inflated size of the offload binaries inside images.
+struct NestedLimit {
+    limits: Limits,
+    bytes: Allowance,
+}
+
+impl NestedLimit {
+    fn new(limits: Limits) -> Self {
+        Self { limits, bytes: Allowance::new(limits.nested) }
+    }
+
+    /// Returns the next offload binary, and charges what it inflates to.
+    ///
+    /// # Errors
+    /// Those of the walk. A claim that exceeds the rest of this limit, and no other limit, says so.
+    fn next_binary<'a>(&mut self, binaries: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>> {
+        let inflated = self.limits.inflated.min(self.bytes.left());
+        let next = binaries.next_within(Limits { inflated, ..self.limits });
+        let binary = next.map_err(|error| match error.fault() {
+            Some(&Malformed::Claim { what, offset, claimed, .. }) if claimed <= self.limits.inflated => {
+                let limit = format!("what is left of the limit of {} for nested containers", self.bytes.most());
+                Error::malformed(error.path(), Malformed::Claim { what, offset, claimed, limit })
+            }
+            _ => error,
+        })?;
+        if let Some(recorded) = binary.as_ref().and_then(|binary| binary.compressed) {
+            // The claim is within the limit, but the minimum cost may exceed it.
+            self.bytes.take_up_to(recorded.inflated.max(INFLATED_MIN));
+        }
+        Ok(binary)
+    }
 }
 
 /// The results of a request.
@@ -184,14 +215,14 @@ impl<'j, 'o> Unpacking<'j, 'o> {
             seen: 0,
             present: Present::default(),
             by_member: requests.iter().flat_map(|request| &request.filters).any(is_member),
-            nested: Budget::new(job.limits, 0),
+            nested: NestedLimit::new(job.limits),
             aside: Aside::new(&job.input),
             member_names: MemberNames::new(&job.input, len),
         }
     }
 
-    fn binary(&mut self, found: &Found<'_>) -> Result<()> {
-        let (binary, member) = (found.bundle, found.place.innermost_member());
+    fn binary(&mut self, found: &FoundBinary<'_>) -> Result<()> {
+        let FoundBinary { binary, member } = *found;
         let mut last: Vec<Option<usize>> = vec![None; self.requests.len()];
         for (index, entry) in binary.entries.iter().enumerate() {
             if let Some(image) = entry.image.as_deref() {
@@ -263,14 +294,17 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         };
         let container = OffloadBinary::default();
         let mut binaries = Bundles::new(content, &container, Inflate::Whole);
-        while let Some(binary) = self.nested.next_nested(&mut binaries)? {
+        while let Some(binary) = self.nested.next_binary(&mut binaries)? {
             for (index, Entry { image, .. }) in binary.entries.iter().enumerate() {
                 if let Some(image) = image.as_deref() {
                     self.leaves(image, binary.content(index)?.as_slice(), depth, by_name)?;
                 }
             }
         }
-        binaries.stopped_at().map_or(Ok(()), |offset| Err(trailing(content.path(), offset)))
+        match binaries.stopped_at() {
+            Some(offset) => Err(trailing_data(content.path(), offset)),
+            None => Ok(()),
+        }
     }
 
     /// Stages the last image of each request that has a file, in one pass over the offload binary.
@@ -385,10 +419,6 @@ impl Unpackage {
         // Readers treat a member without a name as the index.
         harmless(if name.is_empty() { b"_" } else { name }, Slashes::Keep)
     }
-}
-
-fn trailing(path: &Path, offset: u64) -> Error {
-    Error::malformed(path, Malformed::fault("trailing data", offset, ": expected an offload binary or zeros"))
 }
 
 /// The file name for an image. It is never a path, whatever the image contains.

@@ -7,8 +7,7 @@ use crate::code::ContentKind;
 use crate::container::Limits;
 use crate::container::limits::{Allowance, FOUND_MAX, FOUND_NAMES_MAX, INFLATED_MIN, SEARCHED_MAX};
 use crate::container::magic::Magic;
-use crate::container::sequence::{Bundle, Bundles};
-use crate::error::{Error, Malformed};
+use crate::container::sequence::Bundle;
 
 /// The budget that is left.
 pub(crate) struct Budget {
@@ -62,22 +61,6 @@ impl Budget {
     pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), Spent> {
         self.take(ids_len(bundle, usize::MAX).saturating_add(bundle.packed_len()))?;
         self.take_found(found_in(bundle))
-    }
-
-    /// The next bundle inside another one, limited to the remaining budget for nested containers.
-    pub(crate) fn next_nested<'a>(&mut self, bundles: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>, Error> {
-        let bundle = bundles.next_within(self.limits_inside()).map_err(|error| match error.fault() {
-            Some(&Malformed::Claim { what, offset, claimed, .. }) if claimed <= self.limits.inflated => {
-                let limit = format!("what is left of the limit of {} for nested containers", self.bytes.most());
-                Error::malformed(error.path(), Malformed::Claim { what, offset, claimed, limit })
-            }
-            _ => error,
-        })?;
-        if let Some(recorded) = bundle.as_ref().and_then(|bundle| bundle.compressed) {
-            // What the container claims is left, but its minimum cost may not be.
-            self.bytes.take_up_to(recorded.inflated.max(INFLATED_MIN));
-        }
-        Ok(bundle)
     }
 
     /// The limits for a compressed container at a place. In the file itself, only the claimed size counts.

@@ -165,6 +165,11 @@ pub(crate) struct EntryFacts {
 }
 
 impl EntryFacts {
+    /// Returns the facts of the entries with these numbers.
+    pub(super) fn numbered(numbers: Vec<u64>) -> Self {
+        Self { numbers, targets: RefCell::default() }
+    }
+
     /// The target of the ELF file for Intel GPUs in some bytes of the bundle.
     pub(super) fn target(&self, code: Slice<'_>) -> Option<String> {
         let range = code.offset()..code.end();

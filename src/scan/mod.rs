@@ -90,7 +90,6 @@ use found::Visit;
 
 pub use crate::code::ContentKind;
 use crate::container::Limits;
-use crate::container::archive::Sources;
 pub use crate::container::magic::Unread;
 use crate::container::sequence::Inflate;
 use crate::error::Result;
@@ -179,23 +178,6 @@ impl Scan {
         let mut walk = walk::Walk::new(self, data, visitor);
         walk.members = Some(members);
         walk.file(data).map(|_| ())
-    }
-
-    /// Passes the offload binaries that LLVM's packager finds in a file to `visitor`, in file order, and the bytes
-    /// after them as [`Finding::Trailing`]. Returns the files that were read.
-    ///
-    /// # Errors
-    /// The first error, of the file or of the visitor.
-    pub(crate) fn run_as_packager<'a>(
-        &self,
-        data: Slice<'a>,
-        visitor: &mut dyn FnMut(Finding<'_>) -> Result<()>,
-    ) -> Result<Sources<'a>> {
-        let visitor = &mut |visit: Visit<'_>| match visit {
-            Visit::Found(finding) => visitor(finding).map(ControlFlow::Continue),
-            Visit::End(..) => Ok(ControlFlow::Continue(())),
-        };
-        walk::Walk::of_packager(self, data, visitor).file(data)
     }
 }
 

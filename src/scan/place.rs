@@ -106,14 +106,6 @@ impl Place {
         &self.origin
     }
 
-    /// The file that holds its bytes; for inflated bytes, the searched file.
-    pub(crate) fn origin_file(&self) -> &Path {
-        match &self.origin {
-            Origin::File(file) => file,
-            Origin::Inflated => &self.file,
-        }
-    }
-
     /// The name of the innermost member on the path.
     pub(crate) fn innermost_member(&self) -> Option<&[u8]> {
         self.member_names().next_back()

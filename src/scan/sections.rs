@@ -19,7 +19,8 @@
 //! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2026.2; rocm-kpack of February 2026; public documents for
 //! MetaX, Moore Threads, Enflame and Cray, of whose files there are no samples.
 //!
-//! LLVM's packager looks for offload binaries only, in fewer places: see [`of_packager`].
+//! LLVM's packager looks for offload binaries only, in fewer places; the job [`Unpackage`](crate::llvm::Unpackage) has
+//! its own walk.
 //!
 //! Rejected: everything that `container::host` rejects.
 
@@ -225,20 +226,4 @@ pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
 
 fn holds(section: &Section<'_>) -> Option<Holds> {
     SECTIONS.iter().find(|(header, _)| header.fits(section)).map(|(_, holds)| *holds)
-}
-
-/// The sections in which LLVM's packager finds offload binaries, in file order. In ELF files they are identified by
-/// type; in others by name, which may be cut only as linkers cut it. Offsets in errors count from `base`.
-///
-/// # Errors
-/// Those of [`host::sections`], and names of COFF and PE that cannot be read.
-pub(super) fn of_packager(data: &[u8], base: u64) -> Result<Vec<ChosenSection<Holds>>, Malformed> {
-    host::sections(data, base, |section| {
-        let holds = match section.section_type {
-            Some(_) => holds(&Section { name: Ok(b""), ..*section }),
-            None if section.name? == CUT_NAME.as_bytes() && !is_linked(section) => None,
-            None => holds(section),
-        };
-        Ok(holds.filter(|holds| *holds == Holds::OffloadBinaries))
-    })
 }

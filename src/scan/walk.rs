@@ -16,10 +16,10 @@ use super::wide::BundleReader;
 use super::{Checksums, Scan, Unread, ahead};
 use crate::bytes::{add, len_u64, total};
 use crate::code::{ContentKind, target};
-use crate::container::archive::{Archive, ArchiveMember, MemberLocation, Sources, locate};
+use crate::container::archive::{Archive, ArchiveMember, MemberLocation, Sources};
 use crate::container::host::wrapper::{self, Wrapped};
 use crate::container::host::{self, ChosenSection, elf};
-use crate::container::magic::{Magic, is_coff_object, is_elf_object};
+use crate::container::magic::Magic;
 use crate::container::package::sqlite;
 use crate::container::sequence::{self, Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compressed;
@@ -44,7 +44,6 @@ const NO_CONTENT: Unread = Unread::anything("section for device code without con
 /// A walk and its visitor.
 pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) scan: &'w Scan,
-    reach: Reach,
     /// The members of the file that are searched, if it is a zip file; all if none.
     pub(super) members: Option<&'w Accepts<'w>>,
     /// Whether a reference to kpack archives was followed: a library has one.
@@ -70,17 +69,6 @@ pub(super) struct Goal<'w> {
 
 /// The callback of a walk. What it breaks off ends without an error.
 pub(super) type Visitor<'v> = dyn FnMut(Visit<'_>) -> Result<ControlFlow<()>> + 'v;
-
-/// The parts of a file that a walk searches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    /// All parts that may hold device code.
-    Everything,
-    /// The places where LLVM's packager finds offload binaries: the file itself, sections of objects, bitcode, and
-    /// members of archives that are any of these. Their content is treated as offload binaries without detection, and
-    /// images are not searched. No budget applies, and the first error ends the walk.
-    Packager,
-}
 
 /// A part of a file to be searched.
 #[derive(Clone, Copy)]
@@ -167,7 +155,6 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
         Self {
             scan,
-            reach: Reach::Everything,
             members: None,
             has_followed: false,
             sources,
@@ -178,11 +165,6 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             goal: None,
             visitor,
         }
-    }
-
-    /// A walk with the reach of LLVM's packager.
-    pub(super) fn of_packager(scan: &'w Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
-        Self { reach: Reach::Packager, ..Self::new(scan, data, visitor) }
     }
 
     /// A walk to some inflated data.
@@ -221,13 +203,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
         let data = at.data;
         let magic = Magic::identify(data.bytes());
-        let zip = if self.reach == Reach::Everything { zip_after(at.place, data, magic) } else { None };
+        let zip = zip_after(at.place, data, magic);
         let before = zip.and_then(|start| data.slice(0, start)).unwrap_or(data);
-        let magic = match magic {
-            _ if self.reach == Reach::Packager && is_coff_object(before.bytes()) => Magic::Coff,
-            Magic::Coff if self.reach == Reach::Packager => Magic::Unknown,
-            magic => magic,
-        };
         self.look_as(magic, at.with(before))?;
         if let Some(start) = zip
             && let Some(at) = self.deeper(at, 1)?
@@ -249,28 +226,23 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if !magic.may_hold_code() {
             return self.rest(at, 0, 0);
         }
-        let levels = match self.reach {
-            Reach::Everything => 1,
-            Reach::Packager => u32::from(magic == Magic::Archive),
-        };
-        let Some(at) = self.deeper(at, levels)? else { return Ok(()) };
+        let Some(at) = self.deeper(at, 1)? else { return Ok(()) };
         let data = at.data;
         if !self.spend(at, data.len())? {
             return Ok(());
         }
         match magic {
-            Magic::OffloadBinary => self.offload_binaries(at),
             Magic::Bitcode => self.bitcode(at),
             Magic::Archive => self.archive(at),
-            magic if magic.is_gpu_elf() && self.reach == Reach::Everything => self.code_object(at),
-            magic if magic.is_elf() && self.reach == Reach::Packager && !is_elf_object(data.bytes()) => Ok(()),
+            magic if magic.is_gpu_elf() => self.code_object(at),
             Magic::Coff | Magic::Pe => self.object(at, magic),
             magic if magic.is_elf() => self.object(at, magic),
-            // LLVM's packager treats anything else as a file without offload binaries.
-            _ if self.reach == Reach::Packager => Ok(()),
-            Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::FatBinary | Magic::SyclBin => {
-                self.bundles_and_rest(at, BundleReader::of(magic))
-            }
+            Magic::Bundle
+            | Magic::CompressedBundle
+            | Magic::TextBundle
+            | Magic::OffloadBinary
+            | Magic::FatBinary
+            | Magic::SyclBin => self.bundles_and_rest(at, BundleReader::of(magic)),
             Magic::Kpack => self.kpack(at),
             Magic::SpirV if spirv::has_kernels(data.bytes()) => self.code_object(at),
             Magic::SpirV => self.unread(at, SHADER),
@@ -296,17 +268,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     pub(super) fn deeper<'s>(&mut self, at: Spot<'s>, levels: u32) -> Result<Option<Spot<'s>>> {
         let deeper = at.depth.checked_sub(levels).map(|depth| Spot { depth, ..at });
         if deeper.is_none() {
-            let what = if self.reach == Reach::Packager { "archives" } else { "containers" };
-            self.broken(at, at.error(Malformed::nested(what, DEPTH_MAX, at.data.offset())))?;
+            self.broken(at, at.error(Malformed::nested("containers", DEPTH_MAX, at.data.offset())))?;
         }
         Ok(deeper)
-    }
-
-    fn offload_binaries(&mut self, at: Spot<'_>) -> Result<()> {
-        match self.reach {
-            Reach::Everything => self.bundles_and_rest(at, BundleReader::of(Magic::OffloadBinary)),
-            Reach::Packager => self.bundles_and_rest(at, BundleReader::PACKAGER),
-        }
     }
 
     /// Charges bytes to read. Returns whether the search may continue; an exceeded limit is reported once.
@@ -316,8 +280,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// As [`spend`](Self::spend), for any cost.
     fn charge(&mut self, at: Spot<'_>, cost: impl FnOnce(&mut Budget) -> Result<(), Spent>) -> Result<bool> {
-        if self.reach == Reach::Packager || self.budget.is_spent {
-            return Ok(!self.budget.is_spent);
+        if self.budget.is_spent {
+            return Ok(false);
         }
         let Err((what, limit)) = cost(&mut self.budget) else { return Ok(true) };
         self.budget.is_spent = true;
@@ -341,7 +305,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     pub(super) fn broken(&mut self, at: Spot<'_>, error: Error) -> Result<()> {
         // A failure to write a temporary file is not a fault in the data.
-        if self.reach == Reach::Packager || error.kind() == ErrorKind::Temporary {
+        if error.kind() == ErrorKind::Temporary {
             return Err(error);
         }
         self.tell(1, at, Finding::Broken { place: at.place, error })
@@ -491,15 +455,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if self.spend(at, total(read))? {
             let is_in_section = format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
             add(&mut self.in_sections, u64::from(is_in_section));
-            let mut facts = EntryFacts::default();
-            if self.reach == Reach::Everything {
-                facts.numbers = self.numbers_of(place, bundle);
-            }
+            let facts = EntryFacts::numbered(self.numbers_of(place, bundle));
             let found = Found { place, format, index, bundle, facts: &facts, space_end };
             self.tell(budget::found_in(bundle), at, Finding::Bundle(found))?;
-            if self.reach == Reach::Everything {
-                self.nested(at, &found)?;
-            }
+            self.nested(at, &found)?;
             at.data.looked_at();
         }
         Ok(())
@@ -568,7 +527,6 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Err(error) => return self.broken_container(at, error),
         };
         if embedded.order.is_empty()
-            && self.reach == Reach::Everything
             && bitcode::triple(data.bytes()).is_some_and(|triple| target::is_for_device(&triple))
         {
             return self.code_object(at);
@@ -578,10 +536,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let in_order = embedded.order.into_iter().filter_map(|index| objects.get(index));
         for (index, object) in in_order.enumerate() {
             let Some(place) = self.step(at.place, Step::Embedded(index)) else { continue };
-            match self.reach {
-                Reach::Everything => self.look(at.to(&place.inflated(), object.as_slice()))?,
-                Reach::Packager => self.offload_binaries(at.to(&place, object.as_slice()))?,
-            }
+            self.look(at.to(&place.inflated(), object.as_slice()))?;
         }
         Ok(())
     }
@@ -603,11 +558,6 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     fn object(&mut self, at: Spot<'_>, magic: Magic) -> Result<()> {
         let data = at.data;
-        if self.reach == Reach::Packager {
-            let sections = sections::of_packager(data.bytes(), data.offset()).with_path(data.path())?;
-            let tables = JointSections { is_linked: true, ..JointSections::default() };
-            return sections.iter().try_for_each(|section| self.section(at, section, &tables).map(drop));
-        }
         let listed = if self.scan.deep { ListedSections::All } else { ListedSections::Known };
         let mut sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
             Ok(sections) => sections,
@@ -680,7 +630,6 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 };
                 self.faults(at, faults)
             }
-            Holds::OffloadBinaries if self.reach == Reach::Packager => self.offload_binaries(at),
             Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => {
                 match Magic::identify(data.bytes()) {
                     magic if magic.is_container() => self.look(at),
@@ -710,14 +659,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 return Ok(());
             }
             let Some(place) = self.step(at.place, Step::Member(member.name.to_vec())) else { continue };
-            let looked = match member.location {
-                MemberLocation::Inside(slice) => self.look(at.to(&place, slice)),
-                MemberLocation::Beside(path) => self.beside(at.to(&place, at.data), &path),
-            };
-            looked.map_err(|error| match self.reach {
-                Reach::Everything => error,
-                Reach::Packager => locate(error, at.data.path(), member.name),
-            })?;
+            match member.location {
+                MemberLocation::Inside(slice) => self.look(at.to(&place, slice))?,
+                MemberLocation::Beside(path) => self.beside(at.to(&place, at.data), &path)?,
+            }
             at.data.looked_at();
         }
         Ok(())

@@ -7,7 +7,6 @@ use crate::container::binary::Binary;
 use crate::container::fatbin::Fatbin;
 use crate::container::magic::Magic;
 use crate::container::object::FatObject;
-use crate::container::offload_binary::{HipNumber, OffloadBinary, Version};
 use crate::container::sequence::Bundle;
 use crate::container::syclbin::SyclBin;
 use crate::container::text::Text;
@@ -25,12 +24,6 @@ pub(crate) struct BundleReader {
 impl BundleReader {
     /// Of fat objects, whatever they begin with.
     pub(super) const FAT_OBJECT: Self = Self { container: &FatObject, format_of: |_| Ok(Format::FatObject) };
-
-    /// Of offload binaries as LLVM reads them.
-    pub(crate) const PACKAGER: Self = Self {
-        container: &OffloadBinary { version: Version::V1, hip_number: HipNumber::Current },
-        format_of: |_| Ok(Format::OffloadBinary),
-    };
 
     /// The reader of what begins with some magic bytes.
     pub(crate) fn of(magic: Magic) -> Self {

@@ -14,7 +14,7 @@ use crate::codec::Compression;
 use crate::container::fatbin::{self, Fatbin, Packing};
 use crate::container::host::gaps::pe;
 use crate::container::magic::Magic;
-use crate::container::offload_binary::{self, ImageKind, NewImage, Version};
+use crate::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::container::sequence::{Bundle, Bundles, Content, Inflate};
 use crate::container::{Container, Entry, compressed};
 use crate::error::{Error, ErrorKind, Result, WithPath};
@@ -22,7 +22,7 @@ use crate::event::{Event, Observer};
 use crate::io::input::Slice;
 use crate::io::meter::Meter;
 use crate::io::piece::{Piece, total_len};
-use crate::scan::{BundleReader, Format, Wide, bundle_sections};
+use crate::scan::{Format, Wide, bundle_sections};
 
 /// The state of a file that is being rewritten.
 pub(super) struct FileRewrite<'r, 'j> {
@@ -35,6 +35,9 @@ pub(super) struct FileRewrite<'r, 'j> {
     left: usize,
 }
 
+/// Reads offload binaries whatever their images hold. Only the versions that it writes depend on its fields.
+static OFFLOAD_BINARY: OffloadBinary = OffloadBinary { version: Version::V1, hip_number: HipNumber::Current };
+
 /// Where each bundle of a row was and is now, counted from the start of the row.
 pub(super) type Moved = Vec<(Range<u64>, Range<u64>)>;
 
@@ -43,7 +46,7 @@ impl Recompression<'_> {
     pub(super) fn bundles_in<'d>(&self, data: Slice<'d>, inflate: Inflate) -> Bundles<'d> {
         let container: &dyn Container = match Magic::identify(data.bytes()) {
             Magic::FatBinary => &Fatbin,
-            Magic::OffloadBinary => BundleReader::PACKAGER.container,
+            Magic::OffloadBinary => &OFFLOAD_BINARY,
             _ => &Wide,
         };
         Bundles::new(data, container, inflate).with_limits(self.job.limits)
