@@ -10,6 +10,7 @@ mod deep;
 pub mod diff;
 mod extract;
 mod fatbin;
+mod gates;
 mod hostile;
 mod inspect;
 pub mod kernels;

@@ -9,6 +9,7 @@ mod extract;
 mod files;
 mod gpus;
 mod inspect;
+mod judged;
 mod kernels;
 mod llvm;
 mod man;
@@ -197,6 +198,55 @@ mod tests {
         for subcommand in CATALOGUE.subcommands {
             assert_eq!(CATALOGUE.find(subcommand.name.as_ref()).map(|found| found.name), Some(subcommand.name));
         }
+    }
+
+    /// What judges fails if there is nothing to judge ([`judged`]): an option allows that.
+    #[test]
+    fn every_subcommand_that_judges_may_be_allowed_to_judge_nothing() {
+        let judges = |name: &str| name == "fail-on" || name.starts_with("expect");
+        let mut gates = Vec::new();
+        for subcommand in CATALOGUE.subcommands {
+            let command = subcommand.command();
+            let mut options = command.get_arguments().filter_map(clap::Arg::get_long);
+            if options.clone().any(judges) {
+                gates.push(subcommand.name);
+                assert!(options.any(|name| name == "allow-none"), "{}", subcommand.name);
+            }
+        }
+        // A new one needs rows in `tests/look/gates.rs`.
+        assert_eq!(gates, ["kernels", "diff", "verify"]);
+    }
+
+    /// The words in backticks of a line.
+    fn quoted(line: &str) -> Vec<&str> {
+        line.split('`').skip(1).step_by(2).collect()
+    }
+
+    #[test]
+    fn the_documents_name_every_subcommand() {
+        let page = |name: &str| {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+            std::fs::read_to_string(path).unwrap()
+        };
+        let differences = page("docs/differences.md");
+        let rows = differences.lines().filter_map(|line| line.strip_prefix("| `clang-offload-bundler "));
+        let inputs: Vec<&str> = rows.filter_map(|row| row.split(" | ").next()).collect();
+        let own: Vec<&str> = CATALOGUE.subcommands.iter().map(|subcommand| subcommand.name).collect();
+        let row = inputs.iter().find(|input| input.starts_with("inspect")).unwrap();
+        let named: Vec<&str> = row.split(", ").map(|word| word.trim_matches('`').trim_end_matches(" …")).collect();
+        assert_eq!(named, own);
+        for tool in CATALOGUE.tools.iter().filter_map(|tool| tool.subcommand) {
+            assert!(inputs.iter().any(|input| input.trim_end_matches('`') == format!("{tool} …")), "{tool}");
+        }
+        let readme = page("README.md");
+        let rows: Vec<&str> = readme.lines().filter(|line| line.starts_with("| `")).collect();
+        let is_help = |name: &&&str| !["completions", "man", "help"].contains(*name);
+        for name in own.iter().filter(is_help) {
+            assert!(rows.iter().any(|row| quoted(row).first() == Some(name)), "README.md: {name}");
+        }
+        let statuses = page("docs/build-engineers.md");
+        let head = statuses.lines().find(|line| line.starts_with("| exit status |")).unwrap();
+        assert_eq!(quoted(head), own, "docs/build-engineers.md");
     }
 
     #[test]

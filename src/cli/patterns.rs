@@ -58,7 +58,7 @@ impl ExactOption {
 /// Fails if a part of the selection matches nothing in any of the files, unless that is allowed or none could be read.
 pub(super) fn ensure_match(
     allow_none: bool,
-    found: Matches,
+    found: &Matches,
     selection: &Selection,
     files: &[PathBuf],
     has_problems: bool,

@@ -18,6 +18,7 @@ use offload_bundle::serialized::{FaultOfTree, VerifyReport, VerifyTotal};
 
 use super::files::{self, Problems, SearchOptions, WorkFile};
 use super::gpus::Gpus;
+use super::judged::{Judged, Judgement};
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
@@ -72,14 +73,17 @@ struct Outcome {
     unserved: Vec<String>,
     /// Whether some bundles do not serve the GPUs, but all their libraries do.
     is_served_by_libraries: Option<bool>,
+    judgement: Judgement,
+    /// The number of problems that are not about what could not be read.
+    own_problems: usize,
 }
 
 impl Outcome {
-    fn new(expect: Option<&Expect>) -> Self {
+    fn new(expect: Option<&Expect>, judgement: Judgement) -> Self {
         let devices = expect.iter().flat_map(|expect| &expect.devices);
         let unserved = devices.map(|device| device.name().to_owned()).collect();
         let (total, unread, kpack) = (VerifyTotal::default(), Kinds::default(), KpackTree::default());
-        Self { total, unread, kpack, unserved, is_served_by_libraries: None }
+        Self { total, unread, kpack, unserved, is_served_by_libraries: None, judgement, own_problems: 0 }
     }
 
     /// Adds the result of a file.
@@ -96,14 +100,45 @@ impl Outcome {
         self.kpack.add(verified, !file.is_named());
     }
 
-    /// The faults that only several files show together, once: after the last file. The expected GPUs that nothing
-    /// serves are problems then.
+    /// The faults that only several files show together, once: after the last file. Expected GPUs that nothing serves,
+    /// and that nothing was verified, are problems then.
     fn finish(&mut self, problems: &Problems) -> Vec<Fault> {
         let faults = std::mem::take(&mut self.kpack).faults();
         self.total.faults += faults.len();
-        let unserved = std::mem::take(&mut self.unserved).into_iter().filter(|_| !self.total.is_none());
-        problems.borrow_mut().extend(unserved.map(|gpu| format!("no code in any file serves {gpu}").into()));
+        let before = problems.borrow().len();
+        let error = || "no device code was read, so nothing was verified".to_owned();
+        self.judgement.ensure(self.judged(), error, problems);
+        if !self.total.is_none() {
+            let unserved = std::mem::take(&mut self.unserved);
+            self.total.faults += unserved.len();
+            let text = |gpu: String| format!("no code in any file serves {gpu}");
+            problems.borrow_mut().extend(unserved.into_iter().map(|gpu| Problem::from(text(gpu))));
+        }
+        self.own_problems += problems.borrow().len() - before;
         faults
+    }
+
+    fn judged(&self) -> Judged {
+        match (self.total.is_none(), self.total.kpack_references) {
+            (false, _) => Judged::Something,
+            (true, 0) => Judged::Nothing,
+            (true, _) => Judged::Elsewhere,
+        }
+    }
+
+    /// Whether nothing is wrong, which decides the exit status.
+    fn is_clean(&self, problems: &[Problem]) -> bool {
+        problems.is_empty() && self.total.faults == 0
+    }
+
+    /// The end of the report: what was checked, and how many faults and errors there are.
+    fn verdict(&self, problems: &[Problem]) -> String {
+        let mut parts = vec![checked(&self.total)];
+        parts.extend(faults(&self.total));
+        let errors = problems.len() - self.own_problems;
+        parts.extend((errors > 0).then(|| count(errors, "error", "errors")));
+        parts.extend(self.is_clean(problems).then(|| "nothing wrong".to_owned()));
+        parts.join(", ")
     }
 }
 
@@ -114,6 +149,30 @@ impl VerifyOptions {
         gpus(&self.expect, Expect::new)
             .or_else(|| gpus(&self.expect_exactly, Expect::exactly))
             .or_else(|| gpus(&self.expect_any, Expect::libraries))
+    }
+}
+
+impl VerifyOptions {
+    /// Writes the last line: the total of all files, or the result of the only one.
+    fn write_summary(
+        &self,
+        has_total: bool,
+        outcome: &Outcome,
+        problems: &[Problem],
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let Outcome { total, unread, .. } = outcome;
+        let verdict = outcome.verdict(problems);
+        match self.files.as_slice() {
+            [file] if !has_total && total.files > 0 => {
+                write_line(out, &format!("{}: {verdict}", file.to_string_lossy()))
+            }
+            _ if !has_total => Ok(()),
+            _ => {
+                let unread = if total.unread == 0 { String::new() } else { format!("; not read: {unread}") };
+                write_line(out, &format!("Total: {}, {verdict}{unread}", count(total.files, "file", "files")))
+            }
+        }
     }
 }
 
@@ -129,8 +188,10 @@ impl Options for VerifyOptions {
             Ok((file, verified))
         };
         let weight = |(_, verified): &CheckedFile| 1 + verified.faults.len() + verified.unread.len();
-        let is_tree = self.files.iter().any(|path| path.is_dir());
-        let (problems, outcome) = (Problems::default(), RefCell::new(Outcome::new(verify.expect.as_ref())));
+        let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
+        let judgement = Judgement::new(&self.search, self.files.iter(), self.allow_none);
+        let problems = Problems::default();
+        let outcome = RefCell::new(Outcome::new(verify.expect.as_ref(), judgement));
         let note = |checked: &mut CheckedFile, _: &mut Vec<Problem>| outcome.borrow_mut().add(checked);
         let files = self.search.files(&self.files);
         let in_turn = files::has_pipes(&files);
@@ -143,36 +204,21 @@ impl Options for VerifyOptions {
                 return json::write(VerifyReport { files, faults, total }, &problems, out);
             }
             for checked in checked {
-                write_file(&checked, out)?;
+                write_file(&checked, has_total, out)?;
             }
             let faults = outcome.borrow_mut().finish(&problems);
             faults.iter().try_for_each(|fault| write_line(out, &fault.to_string()))?;
-            let has_total = is_tree || self.files.len() > 1;
-            if has_total { Ok(write_total(&outcome.borrow(), out)?) } else { Ok(()) }
+            Ok(self.write_summary(has_total, &outcome.borrow(), &problems.borrow(), out)?)
         });
         let mut outcome = outcome.into_inner();
         outcome.finish(&problems);
-        let Outcome { total, is_served_by_libraries, .. } = outcome;
         let problems = problems.into_inner();
         console.problems(&problems);
         written?;
-        let is_none = total.is_none() && problems.is_empty() && !self.allow_none;
-        if is_none {
-            console.error("no device code was read, so nothing was verified");
-            let is_apart = total.kpack_references > 0;
-            let is_flat = !self.search.recursive && is_tree;
-            console.hint(match is_flat {
-                true => "-r also searches subdirectories; --allow-none accepts files without device code",
-                false if is_apart => {
-                    "the device code is in kpack archives: name them too, or a directory that holds all with -r"
-                }
-                false => "--allow-none accepts files without device code",
-            });
-        }
+        let (clean, is_served_by_libraries) = (outcome.is_clean(&problems), outcome.is_served_by_libraries);
         if is_served_by_libraries == Some(true) {
             console.hint("each library has code for these GPUs in some of its bundles, which --expect-any accepts");
         }
-        let clean = problems.is_empty() && total.faults == 0 && !is_none;
         for device in verify.expect.iter().filter(|_| !clean).flat_map(|expect| &expect.devices) {
             if let Some(meant) = suggest::known_gpu(device.name()) {
                 console.hint(&format!("'{device}' is not a known GPU; did you mean {meant}?"));
@@ -182,8 +228,8 @@ impl Options for VerifyOptions {
     }
 }
 
-/// The numbers of checked code objects and bundles, and of their faults.
-fn verdict(total: &VerifyTotal) -> String {
+/// The numbers of checked code objects and bundles, or why there are none.
+fn checked(total: &VerifyTotal) -> String {
     let objects = |number| count(number, "code object", "code objects");
     let bundled = total.code_objects - total.without_bundle;
     let without_code = match total.without_code {
@@ -191,24 +237,24 @@ fn verdict(total: &VerifyTotal) -> String {
         number => format!(" ({number} text or empty)"),
     };
     let in_bundles = || format!("{}{without_code} in {}", objects(bundled), count(total.bundles, "bundle", "bundles"));
-    let held = match (total.bundles, total.without_bundle) {
+    match (total.bundles, total.without_bundle) {
         (0, 0) if total.kpack_references > 0 => "device code in kpack archives".to_owned(),
+        (0, 0) if total.is_none() && total.unread == 0 => "no device code".to_owned(),
+        (0, 0) if total.is_none() => "no readable device code".to_owned(),
         (_, 0) => in_bundles(),
         (0, bare) => format!("{} without a bundle", objects(bare)),
         (_, bare) => format!("{}, {} without a bundle", in_bundles(), objects(bare)),
-    };
-    match (total.faults, total.is_none(), total.unread) {
-        (0, true, _) if total.kpack_references > 0 => "device code in kpack archives".to_owned(),
-        (0, true, 0) => "no device code".to_owned(),
-        (0, true, _) => "no readable device code".to_owned(),
-        (0, false, _) => format!("{held}, nothing wrong"),
-        (faults, ..) => format!("{held}, {}", count(faults, "fault", "faults")),
     }
 }
 
-/// Writes the result of a file. For a file in a directory, only parts that concern device code are reported, because
-/// most files there have none.
-fn write_file((file, verified): &CheckedFile, out: &mut dyn Write) -> io::Result<()> {
+/// The number of faults, if there are any.
+fn faults(total: &VerifyTotal) -> Option<String> {
+    (total.faults > 0).then(|| count(total.faults, "fault", "faults"))
+}
+
+/// Writes the result of a file, and what was checked if a total follows, which alone says whether nothing is wrong. For
+/// a file in a directory, only parts that concern device code are reported, because most files there have none.
+fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Write) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
     let is_told = |unread: &&NotRead| file.is_named() || unread.what.is_device_code();
@@ -236,7 +282,11 @@ fn write_file((file, verified): &CheckedFile, out: &mut dyn Write) -> io::Result
         let more = count(more_unread, "part", "parts");
         write_line(out, &format!("{name}: {more} not read and not listed"))?;
     }
-    write_line(out, &format!("{name}: {}", verdict(&total)))
+    if !has_total {
+        return Ok(());
+    }
+    let faults = faults(&total).map_or_else(String::new, |faults| format!(", {faults}"));
+    write_line(out, &format!("{name}: {}{faults}", checked(&total)))
 }
 
 /// Writes faults. Bundles that lack the same share the line of the first.
@@ -262,11 +312,6 @@ fn counts<K: Eq + Hash>(keys: impl Iterator<Item = K>) -> HashMap<K, usize> {
         *counts.entry(key).or_default() += 1;
     }
     counts
-}
-
-fn write_total(Outcome { total, unread, .. }: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-    let unread = if total.unread == 0 { String::new() } else { format!("; not read: {unread}") };
-    write_line(out, &format!("Total: {}, {}{unread}", count(total.files, "file", "files"), verdict(total)))
 }
 
 fn write_line(out: &mut dyn Write, line: &str) -> io::Result<()> {

@@ -1,9 +1,11 @@
 //! Frames of zstd: their windows and lengths, the settings of the encoder, and files of them.
 
+use std::cell::RefCell;
 use std::io::{self, BufRead, Read};
 
-use zstd::stream::raw::{CParameter, Decoder as RawDecoder, Encoder, Operation};
-use zstd::zstd_safe;
+use zstd::stream::raw::{CParameter, Decoder as RawDecoder, Encoder, InBuffer, Operation, OutBuffer};
+use zstd::stream::zio;
+use zstd::zstd_safe::{self, DCtx, DParameter, ResetDirective, WriteBuf};
 
 use super::compression::{Compression, WINDOW_LOGS};
 use super::decoder::{Counted, may_be};
@@ -38,11 +40,73 @@ fn window_log_believed(inflated: u64) -> u32 {
     whole.clamp(WINDOW_LOG_LLVM, WINDOW_LOG_MAX)
 }
 
-/// A decoder of frames that inflate to about `inflated` bytes.
-pub(super) fn decoder<R: BufRead>(reader: R, inflated: u64) -> io::Result<zstd::Decoder<'static, R>> {
-    let mut decoder = zstd::Decoder::with_buffer(reader)?;
-    decoder.window_log_max(window_log_believed(inflated))?;
-    Ok(decoder)
+/// The most memory of a decoder that its thread keeps for the next frames, in bytes.
+const KEPT_MAX: usize = 32 << 20;
+
+thread_local! {
+    static SPARE: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
+}
+
+/// A reader of frames that inflate to about `inflated` bytes.
+pub(super) fn decoder<R: BufRead>(reader: R, inflated: u64) -> io::Result<zio::Reader<R, FrameDecoder>> {
+    Ok(zio::Reader::new(reader, FrameDecoder::new(window_log_believed(inflated))?))
+}
+
+/// A decoder that uses the memory of the last one of its thread. To get new memory for the window of each bundle takes
+/// as long as to inflate it.
+pub(super) struct FrameDecoder(Option<DCtx<'static>>);
+
+impl FrameDecoder {
+    fn new(window_log_max: u32) -> io::Result<Self> {
+        let spare = SPARE.with(|spare| spare.borrow_mut().take());
+        let mut context = match spare {
+            Some(context) => context,
+            None => DCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?,
+        };
+        context.reset(ResetDirective::SessionAndParameters).map_err(broken)?;
+        context.set_parameter(DParameter::WindowLogMax(window_log_max)).map_err(broken)?;
+        Ok(Self(Some(context)))
+    }
+
+    fn context(&mut self) -> io::Result<&mut DCtx<'static>> {
+        self.0.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Drop for FrameDecoder {
+    fn drop(&mut self) {
+        if let Some(context) = self.0.take()
+            && context.sizeof() <= KEPT_MAX
+        {
+            // At the end of the thread there is no place for it.
+            drop(SPARE.try_with(|spare| spare.replace(Some(context))));
+        }
+    }
+}
+
+impl Operation for FrameDecoder {
+    fn run<C: WriteBuf + ?Sized>(
+        &mut self,
+        input: &mut InBuffer<'_>,
+        output: &mut OutBuffer<'_, C>,
+    ) -> io::Result<usize> {
+        self.context()?.decompress_stream(output, input).map_err(broken)
+    }
+
+    fn reinit(&mut self) -> io::Result<()> {
+        self.context()?.reset(ResetDirective::SessionOnly).map(drop).map_err(broken)
+    }
+
+    fn finish<C: WriteBuf + ?Sized>(
+        &mut self,
+        _output: &mut OutBuffer<'_, C>,
+        finished_frame: bool,
+    ) -> io::Result<usize> {
+        match finished_frame {
+            true => Ok(0),
+            false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "incomplete frame")),
+        }
+    }
 }
 
 /// The length of the frame at the start of `data`, and the inflated size that it records.

@@ -252,7 +252,11 @@ impl StreamForm {
                 let decoder = flate2::Decompress::new(self == Self::Zlib);
                 Ok(Box::new(flate2::bufread::ZlibDecoder::new_with_decompress(reader, decoder)))
             }),
-            Self::Frame => with!("zstd", Ok(Box::new(frames::decoder(reader, inflated)?.single_frame()))),
+            Self::Frame => with!("zstd", {
+                let mut frame = frames::decoder(reader, inflated)?;
+                frame.set_single_frame();
+                Ok(Box::new(frame))
+            }),
             Self::Frames => with!("zstd", Ok(Box::new(frames::decoder(reader, inflated)?))),
         })
     }

@@ -354,16 +354,16 @@ impl<'a> Bundle<'a> {
         let ranges = wanted.iter().map(|(index, _)| self.range_of(*index)).collect::<Result<Vec<_>>>()?;
         let mut inflater = compressed.inflate(true)?;
         meter.expect(compressed.recorded().inflated);
-        let mut buffer = vec![0; 1 << 17];
-        let mut position = 0_u64;
-        loop {
-            let count = inflater.next(&mut buffer)?;
-            let Some(block) = buffer.get(..count).filter(|block| !block.is_empty()) else { break };
-            let block_end = position.saturating_add(len_u64(block));
+        let mut block = Vec::new();
+        let (mut position, mut is_end) = (0_u64, false);
+        while !is_end {
+            block.clear();
+            is_end = inflater.fill(&mut block, 1 << 17)?;
+            let block_end = position.saturating_add(len_u64(&block));
             for ((_, output), range) in wanted.iter_mut().zip(&ranges) {
                 let (from, to) = (range.start.max(position), range.end.min(block_end));
                 if from <= to
-                    && let Some(data) = part(block, from.saturating_sub(position)..to.saturating_sub(position))
+                    && let Some(data) = part(&block, from.saturating_sub(position)..to.saturating_sub(position))
                 {
                     output.write(data)?;
                 }

@@ -109,7 +109,8 @@ impl<'a> Compressed<'a> {
         let Recorded { what, inflated, hash: recorded, .. } = self.recorded;
         let decoder = self.form.open(self.body, inflated, what, self.offset)?;
         let hash = (hash && recorded.is_some()).then(|| Hasher::new(inflated));
-        Ok(Inflater { source: self.clone(), decoder, produced: 0, hash, failure: None })
+        let (block, block_at) = (Vec::new(), 0);
+        Ok(Inflater { source: self.clone(), decoder, block, block_at, produced: 0, hash, failure: None })
     }
 
     /// Inflates all bytes, checks sizes and hash, and returns them with statistics.
@@ -121,7 +122,7 @@ impl<'a> Compressed<'a> {
     pub(super) fn inflate_up_to(&self, most: u64) -> Result<(Input, Inflation)> {
         let started = Instant::now();
         let mut inflater = self.inflate(true)?;
-        let read = Input::spool(self.body.path(), inflater.by_ref().take(most));
+        let read = Input::spool_of(self.body.path(), inflater.by_ref().take(most), self.recorded.inflated);
         if let Some(error) = inflater.failure.take() {
             return Err(error);
         }
@@ -152,10 +153,16 @@ pub struct Inflation {
     pub elapsed: Duration,
 }
 
+/// The number of bytes that are inflated at a time.
+const BLOCK: usize = 8 << 10;
+
 /// A reader that inflates a compressed container and checks it against its header.
 pub(crate) struct Inflater<'a> {
     source: Compressed<'a>,
     decoder: Decoder<'a>,
+    /// Inflated bytes for a reader with a small buffer, and the number of them that it has read.
+    block: Vec<u8>,
+    block_at: usize,
     produced: u64,
     hash: Option<Hasher>,
     /// The cause of the last failed `read`, which could only return an [`io::Error`].
@@ -172,7 +179,7 @@ impl Inflater<'_> {
                 count
             }
             None => {
-                let read = self.decoder.read(buffer);
+                let read = self.read_block(buffer);
                 read.map_err(|error| self.stream_error(error))?
             }
         };
@@ -187,6 +194,25 @@ impl Inflater<'_> {
         if let (Some(hash), Some(data)) = (&mut self.hash, buffer.get(..count)) {
             hash.update(data);
         }
+        Ok(count)
+    }
+
+    /// Reads from the stream. Whatever the size of the buffer, the decoder gets one for a block, so that all readers
+    /// find a broken part after the same number of bytes.
+    fn read_block(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.block_at >= self.block.len() {
+            if let Some(buffer) = buffer.get_mut(..BLOCK) {
+                return self.decoder.read(buffer);
+            }
+            let mut block = std::mem::take(&mut self.block);
+            block.resize(BLOCK, 0);
+            let count = self.decoder.read(&mut block)?;
+            block.truncate(count);
+            (self.block, self.block_at) = (block, 0);
+        }
+        let mut rest = self.block.get(self.block_at..).unwrap_or_default();
+        let count = rest.read(buffer)?;
+        self.block_at = self.block_at.saturating_add(count);
         Ok(count)
     }
 

@@ -122,7 +122,7 @@ impl Matches {
     /// # Errors
     /// An error of the kind [`NotFound`](crate::ErrorKind::NotFound), with the GPUs that the files have code objects
     /// for.
-    pub fn ensure_all(self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
+    pub fn ensure_all(&self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
         let (unmatched, _) = self.unmatched(Wanted::of(selection), None);
         if unmatched.is_empty() { Ok(()) } else { Err(Error::no_match(inputs, &unmatched, self.present())) }
     }

@@ -14,6 +14,7 @@ use crate::codec::Codec;
 use crate::container::fatbin::{self, CudaKind};
 use crate::container::kpack;
 use crate::container::magic::Magic;
+use crate::container::offload_binary::ImageInfo;
 use crate::container::stream::Recorded;
 use crate::container::sycl;
 use crate::container::{Entry, Packed, Part};
@@ -386,6 +387,11 @@ impl<'f> CodeObjectRef<'f> {
             None if kpack::target_of(self.entry) == kpack::SPIR_V => Some(ContentKind::SpirV),
             None => Some(ContentKind::Elf),
         }
+    }
+
+    /// Additional data, if its container is an offload binary.
+    pub(crate) fn image(&self) -> Option<&'f ImageInfo> {
+        self.entry.image.as_deref()
     }
 
     /// Additional data, if its container is a CUDA fatbin.

@@ -80,8 +80,8 @@ pub struct Document<R, P> {
     version: u32,
     #[serde(flatten)]
     report: R,
-    /// Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1;
-    /// everything else is reported nevertheless.
+    /// Files and parts that could not be read, and that there was nothing to judge, as sentences for people. If there
+    /// are any, the exit status is 1; everything else is reported nevertheless.
     #[cfg_attr(test, schemars(with = "Vec<String>"))]
     problems: P,
 }

@@ -20,7 +20,7 @@ pub struct VerifyReport<F, A, T> {
     #[cfg_attr(test, schemars(with = "Vec<FaultOfTree>"))]
     pub faults: A,
     /// The sums over all files. If `bundles` and `code_objects` are 0, nothing was verified, and the exit status is 1
-    /// unless `--allow-none` is given.
+    /// unless `--allow-none` is given: `problems` says so.
     #[cfg_attr(test, schemars(with = "VerifyTotal"))]
     pub total: T,
 }
@@ -61,7 +61,7 @@ pub struct VerifyTotal {
     pub without_bundle: usize,
     /// The number of code objects for devices that are empty or text.
     pub without_code: usize,
-    /// The number of faults, listed or not.
+    /// The number of faults, listed or not, and of expected GPUs that no file serves, which are in `problems`.
     pub faults: usize,
     /// The number of parts that are recognised but not read, listed or not.
     pub unread: usize,

@@ -285,6 +285,10 @@ fn wheels_are_compared_as_if_they_were_installed_together() {
             tree.put(&format!("device-{}.whl", archive.arches[0]), &zip(&[member(name, &archive.write())]));
         }
         assert_eq!(faults(&tree), [""; 0]);
+        // What only several files show is a fault in the last line, also of a single file.
+        let alone = tree.run(&["verify", "torch.whl"]);
+        let printed = String::from_utf8(alone.stdout).unwrap();
+        assert!(alone.status.code() == Some(1) && printed.ends_with(", 1 fault\n"), "{printed}");
         let (_, archive) = &archives[0];
         let lacking = Archive { codes: archive.codes[..1].to_vec(), ..archive.clone() };
         tree.put("device-gfx906.whl", &zip(&[member(FIRST, &lacking.write())]));

@@ -1,5 +1,7 @@
 //! Tests of `diff` on pairs of files that differ in one way each.
 
+use std::fs;
+
 use crate::machine::memory_directory;
 use serde_json::Value;
 
@@ -7,6 +9,7 @@ use super::*;
 use crate::properties::code_objects::{Kernel, amd};
 use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, zip};
 use crate::reference::formats;
+use crate::reference::harness::Random;
 
 const GFX1030: &str = "hip-amdgcn-amd-amdhsa--gfx1030";
 
@@ -480,4 +483,77 @@ fn a_target_that_is_in_neither_file_is_an_error() {
     assert_eq!((outcome.status, outcome.stderr_text()), (1, expected));
     let outcome = diff(&["-t", "gfx90b", "--allow-none"], &old, &new);
     assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""));
+}
+
+/// Libraries that tools for wheels name by a hash of their content.
+#[test]
+fn a_hash_in_the_name_of_a_library_makes_no_difference() {
+    let mut random = Random::new(24);
+    let names = ["libnvjpeg", "libnvjpeg2k", "libcufft", "libcufftw", "libz", "libabc-12345678"];
+    for number in 0..40 {
+        // Some libraries with code that changes, in both files or in one.
+        let mut members = [Vec::new(), Vec::new(), Vec::new()];
+        for name in names {
+            let hash = |random: &mut Random| format!("{:08x}", random.next() & 0xffff_ffff);
+            let separator = *random.pick(&["-", "."]);
+            let with = |hash: String| format!("a.libs/{name}{separator}{hash}.so.1");
+            let (old_name, new_name) = (with(hash(&mut random)), with(hash(&mut random)));
+            let content = |spills: usize| {
+                library(&bundle(&[(GFX906, &code(name, u32::try_from(spills).unwrap())), (GFX90A, &code(name, 9))]))
+            };
+            let (old, new) = (content(random.below(3)), content(random.below(3)));
+            let is_in = random.below(6);
+            if is_in != 0 {
+                members[0].push((old_name.clone(), old));
+            }
+            if is_in != 1 {
+                members[1].push((old_name, new.clone()));
+                members[2].push((new_name, new));
+            }
+        }
+        let wheel = |members: &[(String, Vec<u8>)]| {
+            let members = members.iter().map(|(name, data)| Zipped::new(name, DEFLATED, data));
+            zip(&members.collect::<Vec<_>>())
+        };
+        let [old, kept, renamed] = members.each_ref().map(|members| wheel(members));
+        let sums = |new: &[u8]| {
+            let (numbers, document) = numbers(&old, new);
+            (numbers, document["summary"].clone(), document["gpus"].clone(), document["losses"].clone())
+        };
+        assert_eq!(sums(&kept), sums(&renamed), "{number}: {:?}", members.each_ref().map(Vec::len));
+        let dir = memory_directory();
+        for (directory, members) in ["old", "kept", "renamed"].iter().zip(&members) {
+            fs::create_dir_all(dir.path().join(directory).join("a.libs")).unwrap();
+            members.iter().for_each(|(name, data)| fs::write(dir.path().join(directory).join(name), data).unwrap());
+        }
+        let sums = |new: &str| {
+            let (status, out, said) = text(&tool_in(dir.path(), &["diff", "-r", "--json", "old", new]));
+            assert_eq!((status, said.as_str()), (0, ""));
+            let document: Value = serde_json::from_str(&out).unwrap();
+            (document["summary"].clone(), document["gpus"].clone(), document["files"].as_array().unwrap().len())
+        };
+        assert_eq!(sums("kept"), sums("renamed"), "{number}");
+    }
+}
+
+#[test]
+fn different_libraries_are_never_taken_for_one_because_of_a_hash() {
+    let of = |name: &str| library(&bundle(&[(GFX906, &code(name, 0))]));
+    let wheel = |members: &[(&str, &str)]| {
+        let data: Vec<Vec<u8>> = members.iter().map(|(_, kernel)| of(kernel)).collect();
+        let members = members.iter().zip(&data).map(|((name, _), data)| Zipped::new(name, DEFLATED, data));
+        zip(&members.collect::<Vec<_>>())
+    };
+    for (old, new, changed) in [
+        (&[("liba-11111111.so", "k")][..], &[("liba-22222222.so", "j")][..], 1),
+        (&[("liba-11111111.so", "k")], &[("liba.so", "j")], 1),
+        (&[("liba-11111111.so", "k")], &[("libb-11111111.so", "j")], 0),
+        (&[("x/liba-11111111.so", "k")], &[("y/liba-22222222.so", "j")], 0),
+        (&[("liba-11111111.so", "k"), ("liba-22222222.so", "j")], &[("liba-33333333.so", "i")], 0),
+        (&[("liba-11111111.so", "k")], &[("liba-22222222.so", "j"), ("liba-33333333.so", "i")], 0),
+        (&[("liba-11111111.so", "k"), ("liba-2.so", "j")], &[("liba-11111111.so", "i"), ("liba-33333333.so", "h")], 1),
+    ] {
+        let (numbers, _) = numbers(&wheel(old), &wheel(new));
+        assert_eq!(numbers[..2], [0, changed], "{old:?} {new:?}");
+    }
 }

@@ -459,7 +459,7 @@ fn several_files_and_the_status() {
     fs::write(at("wrong"), targets(&["gfx906:fast+"])).unwrap();
     let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["verify"], args].concat()));
     let (status, out, said) = run(&["d"]);
-    let expected = "d/sound: 1 code object (1 text or empty) in 1 bundle, nothing wrong\n\
+    let expected = "d/sound: 1 code object (1 text or empty) in 1 bundle\n\
                     Total: 2 files, 1 code object (1 text or empty) in 1 bundle, nothing wrong\n";
     assert_eq!((status, out.as_str(), said.as_str()), (0, expected, ""));
     let (status, out, _) = run(&["d/text"]);
@@ -468,7 +468,7 @@ fn several_files_and_the_status() {
     assert_eq!(status, 1);
     assert!(said.contains("'nowhere': No such file or directory"), "{said}");
     let expected = "wrong: 1 code object (1 text or empty) in 1 bundle, 1 fault\n\
-                    Total: 3 files, 2 code objects (2 text or empty) in 2 bundles, 1 fault\n";
+                    Total: 3 files, 2 code objects (2 text or empty) in 2 bundles, 1 fault, 1 error\n";
     assert!(out.ends_with(expected), "{out}");
     let (status, out, _) = run(&["--json", "nowhere"]);
     let document: Value = serde_json::from_str(&out).unwrap();
@@ -559,17 +559,19 @@ fn nothing_read_is_no_success() {
         assert!(said.contains(none) && said.contains("hint: ") && said.contains("--allow-none"), "{args:?}: {said}");
         assert_eq!(said.contains("hint: -r"), args.contains(&"empty") && args[0] != "-r");
         let (status, out, said) = run(&[args, &["--allow-none"]].concat());
-        assert_eq!((status, out.lines().last(), said.as_str()), (0, Some(last), ""), "{args:?}");
+        let allowed = format!("{last}, nothing wrong");
+        assert_eq!((status, out.lines().last(), said.as_str()), (0, Some(&*allowed), ""), "{args:?}");
         let (status, out, said) = run(&[args, &["--json"]].concat());
         let document: Value = serde_json::from_str(&out).unwrap();
         schema::check("verify", &document);
         assert_eq!((status, document["total"]["code_objects"].as_u64()), (1, Some(0)), "{args:?}");
+        assert_eq!(document["problems"][0], none.trim_start_matches("error: "), "{args:?}");
         assert!(said.contains(none), "{said}");
     }
     // A code object without a bundle is not a bundle.
     let (status, out, said) = run(&["-r", "deep"]);
-    let expected = "deep/lib/bare: 1 code object without a bundle, nothing wrong\n\
-                    deep/lib/sound: 1 code object (1 text or empty) in 1 bundle, nothing wrong\n\
+    let expected = "deep/lib/bare: 1 code object without a bundle\n\
+                    deep/lib/sound: 1 code object (1 text or empty) in 1 bundle\n\
                     Total: 2 files, 1 code object (1 text or empty) in 1 bundle, 1 code object without a bundle, nothing wrong\n";
     assert_eq!((status, out.as_str(), said.as_str()), (0, expected, ""));
     // A broken file counts as device code.
@@ -740,4 +742,236 @@ fn an_object_that_llvm_refuses_is_not_without_device_code() {
     }
     assert!(refused > 20, "{refused}");
     loud(&format!("objects that LLVM refuses: {refused}"));
+}
+
+/// A code object as a linker writes it, and what `strip` leaves of it.
+#[test]
+fn code_that_hip_refuses_after_strip_is_a_fault_wherever_it_is() {
+    let linked = fixture("kernels/llvm22-gfx90a.elf");
+    // The section has another name.
+    let at = linked.windows(8).rposition(|window| window == b".strtab\0").unwrap();
+    let mut stripped = linked.clone();
+    stripped[at + 1] = b'S';
+    // No section has a name.
+    let mut nameless = linked.clone();
+    nameless[62..64].fill(0);
+    for name in nameless_headers(&linked) {
+        nameless[name..name + 4].fill(0);
+    }
+    let changed = |data: &[u8], at: usize, byte: u8| {
+        let mut data = data.to_vec();
+        data[at] = byte;
+        data
+    };
+    let image = |code: &[u8]| Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx90a")], code);
+    let bundle = |id: &str, code: &[u8]| formats::binary(&[(HOST, b""), (id, code)], 4096);
+    let (hip, hipv4) = (hip("gfx90a"), "hipv4-amdgcn-amd-amdhsa--gfx90a");
+    let library = |bundle: &[u8]| Elf::LIBRARY.write(&[Section::new(".hip_fatbin", bundle)]);
+    let forms: [&dyn Fn(&[u8]) -> Vec<u8>; 7] = [
+        &|code| code.to_vec(),
+        &|code| bundle(&hip, code),
+        &|code| library(&bundle(hipv4, code)),
+        &|code| library(&formats::compressed(3, 1, &bundle(hipv4, code))),
+        &|code| zip(&[Zipped::new("a.so", DEFLATED, &library(&bundle(hipv4, code))), Zipped::new("b", STORED, b"b")]),
+        &|code| offload::write(1, &[image(code)]),
+        &|code| archive(&[("a.o", &Elf::OBJECT.write(&[Section::new(".rodata", code)]))]),
+    ];
+    for (number, form) in forms.iter().enumerate() {
+        assert_eq!(rules(&form(&linked)), [""; 0], "{number}");
+        assert_eq!(rules(&form(&stripped)), ["loadable"], "{number}");
+        assert_eq!(rules(&form(&nameless)), ["loadable"], "{number}");
+        // For PAL, for Mesa, for no system, and an object for linkers.
+        for (at, byte) in [(7, 65), (7, 66), (7, 0), (16, 1)] {
+            let said = rules(&form(&changed(&stripped, at, byte)));
+            assert!(!said.contains(&"loadable".to_owned()), "{number}, byte {at}: {said:?}");
+        }
+    }
+    // Other runtimes load it by its segments.
+    assert_eq!(rules(&bundle("openmp-amdgcn-amd-amdhsa--gfx90a", &stripped)), [""; 0]);
+}
+
+/// Where the names of the sections of a 64-bit ELF file are recorded.
+fn nameless_headers(data: &[u8]) -> Vec<usize> {
+    let table = usize::try_from(u64::from_le_bytes(data[40..48].try_into().unwrap())).unwrap();
+    (0..usize::from(data[60])).map(|number| table + 64 * number).collect()
+}
+
+#[test]
+fn llvm_strip_leaves_what_hip_loads_only_with_some_options() {
+    let test = "code objects after llvm-strip";
+    let Some(strip) = llvm(test, "llvm-strip") else { return };
+    let dir = memory_directory();
+    fs::write(dir.path().join("linked"), fixture("kernels/llvm22-gfx90a.elf")).unwrap();
+    for (option, is_loaded) in [
+        ("--strip-all", false),
+        ("--strip-unneeded", false),
+        ("--strip-sections", false),
+        ("-g", true),
+        ("--discard-all", true),
+        ("--discard-locals", true),
+    ] {
+        must(Command::new(&strip).args([option, "linked", "-o", "out"]).current_dir(dir.path()));
+        let outcome = tool_in(dir.path(), &["verify", "out"]);
+        let (status, out, _) = text(&outcome);
+        assert_eq!((status, out.contains("section .strtab")), (i32::from(!is_loaded), !is_loaded), "{option}: {out}");
+        fs::remove_file(dir.path().join("out")).unwrap();
+    }
+}
+
+#[test]
+fn images_of_no_kind_are_checked_as_those_of_others() {
+    let code = fixture("kernels/llvm22-gfx90a.elf");
+    let image = |kind: u16, arch: &str| {
+        offload::write(1, &[Image::new(1, kind, &[("triple", "amdgcn-amd-amdhsa"), ("arch", arch)], &code)])
+    };
+    assert_eq!(rules(&image(0, "gfx90a")), [""; 0]);
+    assert_eq!(rules(&image(0, "gfx906")), ["target"]);
+    assert_eq!(rules(&image(0, "gfx90a:fast+")), ["feature"]);
+    assert_eq!(rules(&image(0, "gfx90a:xnack")), ["entry-id"]);
+    // A number that no release defines.
+    assert_eq!(rules(&image(99, "gfx90a")), ["entry-id"]);
+    let Some(packager) = llvm("images of the kind none", "llvm-offload-binary") else { return };
+    let dir = memory_directory();
+    fs::write(dir.path().join("code.o"), &code).unwrap();
+    for kind in ["", ",kind=none", ",kind=unheard-of"] {
+        let image = format!("--image=file=code.o,triple=amdgcn-amd-amdhsa,arch=gfx90a{kind}");
+        must(Command::new(&packager).args(["-o", "out", &image]).current_dir(dir.path()));
+        let (status, out, said) = text(&tool_in(dir.path(), &["verify", "out"]));
+        assert_eq!((status, said.as_str()), (0, ""), "{kind}: {out}");
+    }
+}
+
+/// `inspect` reads the beginning of a bundle, `verify` all of it, with other buffers: both say where it breaks.
+#[test]
+fn broken_streams_break_after_the_same_number_of_bytes_for_all() {
+    let mut random = Random::new(8);
+    let mut inside = 0;
+    for number in 0..60 {
+        let line = random.bytes(24);
+        let content: Vec<u8> = (0..60_000).map(|at| line[(at / 7 + at % 5) % 24] ^ u8::from(at % 97 == 0)).collect();
+        // The header is longer than what is inflated at a time, so that its end is looked for in the broken part.
+        let ids: Vec<String> = (0..1200).map(|number| hip(&format!("gfx{number}"))).collect();
+        let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &content[..20])).collect();
+        let whole = [formats::binary(&entries, 8), content].concat();
+        let mut packed = formats::compressed(2, u16::from(number % 2 == 0), &whole);
+        let at = 40 + random.below(packed.len() - 60);
+        for byte in &mut packed[at..at + 12] {
+            *byte ^= 0x5a;
+        }
+        let files = [("in", packed.as_slice())];
+        let inspected = tool(&["inspect", "in"], &files).stderr_text();
+        let verified = String::from_utf8(tool(&["verify", "in"], &files).stdout).unwrap();
+        let bytes = |text: &str| {
+            let (_, rest) = text.split_once("broken after ")?;
+            Some(rest.split(' ').next().unwrap().to_owned())
+        };
+        if let (Some(one), Some(other)) = (bytes(&inspected), bytes(&verified)) {
+            assert_eq!(one, other, "{inspected}{verified}");
+            inside += usize::from(one != "0");
+        }
+    }
+    assert!(inside > 10, "{inside} streams that break after some bytes");
+}
+
+/// What a run of `verify` says in three forms.
+struct Said {
+    status: i32,
+    text: String,
+    report: Value,
+    /// The errors on standard error, as JSON.
+    errors: Vec<String>,
+}
+
+fn said_of(dir: &Path, args: &[&str]) -> Said {
+    let run = |more: &[&str]| text(&tool_in(dir, &[&["verify"], args, more].concat()));
+    let (status, text, plain) = run(&[]);
+    let (of_json, document, _) = run(&["--json"]);
+    let (of_messages, _, messages) = run(&["--message-format=json"]);
+    assert_eq!([of_json, of_messages], [status; 2], "{args:?}");
+    let report: Value = serde_json::from_str(&document).unwrap();
+    schema::check("verify", &report);
+    let messages: Vec<Value> = messages.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let errors = messages.iter().filter(|message| message["level"] == "error");
+    let errors: Vec<String> = errors.map(|message| message["message"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(plain.matches("error: ").count(), errors.len(), "{plain}");
+    Said { status, text, report, errors }
+}
+
+/// Whatever the files, the places of faults and the options: "nothing wrong" means status 0, and the other way round.
+#[test]
+fn nothing_wrong_is_said_exactly_where_the_status_is_0() {
+    let dir = memory_directory();
+    let elf = fixture("kernels/llvm22-gfx90a.elf");
+    let good = formats::binary(&[(HOST, b""), (&hip("gfx90a:xnack-"), &elf)], 4096);
+    let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &good)]);
+    let wheel = zip(&[Zipped::new("a.so", DEFLATED, &library), Zipped::new("b.so", STORED, &library)]);
+    let files: [(&str, &[u8]); 12] = [
+        ("d/bundle", &good),
+        ("d/text", b"text"),
+        ("d/sub/library", &library),
+        ("d/sub/object", &elf),
+        ("e/text", b"text"),
+        ("f/feature", &targets(&["gfx906:fast+"])),
+        ("wheel.whl", &wheel),
+        ("object", &elf),
+        ("cut", &good[..good.len() - 9]),
+        ("text", b"text"),
+        ("7z", b"7z\xbc\xaf\x27\x1c"),
+        ("twice", &targets(&["gfx90a", "gfx90a"])),
+    ];
+    for (name, data) in files {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, data).unwrap();
+    }
+    let inputs = ["d", "d/sub", "e", "f", "wheel.whl", "object", "cut", "text", "7z", "twice", "nowhere", "d/bundle"];
+    let options: [&[&str]; 9] = [
+        &[],
+        &["--allow-none"],
+        &["-r"],
+        &["--expect=gfx90a:xnack-"],
+        &["--expect=gfx90a:xnack-,H100"],
+        &["--expect-any=gfx1100"],
+        &["--expect-exactly=gfx90a"],
+        &["--compressed=100"],
+        &["--deep"],
+    ];
+    let (mut random, mut clean, mut faulty, mut on_standard_error) = (Random::new(5), 0, 0, 0);
+    for _ in 0..150 {
+        let mut args: Vec<&str> = (0..1 + random.below(3)).map(|_| *random.pick(&inputs)).collect();
+        for _ in 0..random.below(3) {
+            for option in *random.pick(&options) {
+                if !option.starts_with("--expect") || !args.iter().any(|arg| arg.starts_with("--expect")) {
+                    args.push(option);
+                }
+            }
+        }
+        args = args.iter().enumerate().filter(|(at, arg)| !args[..*at].contains(arg)).map(|(_, arg)| *arg).collect();
+        let Said { status, text, report, errors } = said_of(dir.path(), &args);
+        assert_eq!(text.contains("nothing wrong"), status == 0, "{args:?}: {text}{errors:?}");
+        let listed = report["files"].as_array().unwrap().iter().flat_map(|file| file["faults"].as_array().unwrap());
+        let listed = listed.count() + report["faults"].as_array().unwrap().len();
+        let problems = report["problems"].as_array().unwrap();
+        assert_eq!(listed == 0 && problems.is_empty(), status == 0, "{args:?}: {report}");
+        let told: Vec<&str> = problems.iter().map(|problem| problem.as_str().unwrap()).collect();
+        assert_eq!(told, errors, "{args:?}");
+        let unserved = told.iter().filter(|problem| problem.starts_with("no code in any file")).count();
+        assert_eq!(report["total"]["faults"].as_u64(), Some(u64::try_from(listed + unserved).unwrap()), "{args:?}");
+        // The last line has the number of all faults.
+        let last = text.lines().last().unwrap_or_default();
+        let number = match listed + unserved {
+            0 => String::new(),
+            1 => ", 1 fault".to_owned(),
+            more => format!(", {more} faults"),
+        };
+        assert_eq!(last.contains(" fault"), !number.is_empty(), "{args:?}: {text}");
+        assert!(last.contains(&number), "{args:?}: {text}");
+        clean += usize::from(status == 0);
+        faulty += usize::from(listed > 0);
+        on_standard_error += usize::from(listed == 0 && unserved > 0);
+    }
+    assert!(clean > 20 && faulty > 20 && on_standard_error > 2, "{clean} {faulty} {on_standard_error}");
+    loud(&format!(
+        "verify: {clean} runs with nothing wrong, {faulty} with faults, {on_standard_error} with lacking code"
+    ));
 }

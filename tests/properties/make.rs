@@ -84,8 +84,12 @@ impl Elf {
         data[48..52].copy_from_slice(&self.flags.to_le_bytes());
         data[52..64].copy_from_slice(&[64, 0, 56, 0, 0, 0, 64, 0, 0, 0, 0, 0]);
         let (mut names, mut headers) = (vec![0_u8], vec![0_u8; 64]);
-        let names_section = Section { kind: 3, align: 1, ..Section::new(".shstrtab", &[]) };
-        for section in sections.iter().chain([&names_section]) {
+        let of_strings = |name: &'static str, content| Section { kind: 3, align: 1, ..Section::new(name, content) };
+        let names_section = of_strings(".shstrtab", &[]);
+        // HIP's runtime takes no linked code without it.
+        let is_refused = self.machine == 224 && self.kind != 1 && sections.iter().all(|known| known.name != ".strtab");
+        let strings_section = is_refused.then(|| of_strings(".strtab", &[0]));
+        for section in sections.iter().chain(&strings_section).chain([&names_section]) {
             let name_at = names.len();
             names.extend(section.name.as_bytes());
             names.push(0);

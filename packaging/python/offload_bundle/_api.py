@@ -86,7 +86,7 @@ def kernels(
     allow_none: bool = False,
 ) -> reports.KernelsReport:
     """The kernels in files, with their registers, memory and code size. `status` of the report is 1 if a condition of
-    `fail_on` is met (`failures`)."""
+    `fail_on` is met (`failures`), or there was nothing to judge by it (`problems`)."""
     options = {
         "target": target, "name": name, "arguments": arguments, "hostcall": hostcall, "fail-on": fail_on,
         "recursive": recursive, "deep": deep, "allow-none": allow_none,
@@ -114,10 +114,18 @@ def verify(
 
 
 def diff(
-    old: Input, new: Input, *, target: Names = (), fail_on: Names = (), recursive: bool = False, deep: bool = False
+    old: Input,
+    new: Input,
+    *,
+    target: Names = (),
+    fail_on: Names = (),
+    recursive: bool = False,
+    deep: bool = False,
+    allow_none: bool = False,
 ) -> reports.DiffReport:
-    """What changed between two files or directories. `status` of the report is 1 if a condition of `fail_on` is met."""
-    options = {"target": target, "fail-on": fail_on, "recursive": recursive, "deep": deep}
+    """What changed between two files or directories. `status` of the report is 1 if a condition of `fail_on` is met, or
+    there was nothing to judge by it."""
+    options = {"target": target, "fail-on": fail_on, "recursive": recursive, "deep": deep, "allow-none": allow_none}
     return _report(reports.DiffReport, "diff", [old, new], options)
 
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::kernel::Spilling;
 use super::total::{DiffTotal, Presence};
+use crate::cli::judged::Judged;
 use crate::cli::kernels::column::spills;
 use crate::cli::kernels::report::demangled_names;
 use crate::cli::print::units::{bytes, count};
@@ -44,8 +45,17 @@ impl DiffCondition {
         }
     }
 
+    /// Whether code for a GPU of the old file records what the condition asks for. Only compilers for AMD GPUs record
+    /// spills.
+    fn is_recorded(self, gpu: &str) -> bool {
+        match self {
+            Self::Spill => gpu.starts_with("gfx"),
+            Self::LostGpu | Self::Size(_) => true,
+        }
+    }
+
     /// The name, as typed.
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::LostGpu => "lost-gpu",
             Self::Spill => "spill",
@@ -103,6 +113,28 @@ fn thousandths(text: &str, factor: u64) -> Option<u64> {
     let thousandths = whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)?;
     let product = u128::from(thousandths).checked_mul(factor.into())?;
     u64::try_from(product / 1000).ok().filter(|_| product % 1000 == 0)
+}
+
+/// The GPUs that the old file has code for.
+fn old_gpus(total: &DiffTotal) -> impl Iterator<Item = &str> {
+    total.gpus.iter().filter(|(_, gpu)| gpu.old.code_objects > 0).map(|(name, _)| &**name)
+}
+
+/// What there was to judge: what the old file has.
+pub(super) fn judged(conditions: &[DiffCondition], total: &DiffTotal) -> Judged {
+    let is_judged = |condition: &DiffCondition| old_gpus(total).any(|gpu| condition.is_recorded(gpu));
+    match old_gpus(total).next() {
+        None => Judged::Nothing,
+        Some(_) if conditions.iter().any(is_judged) => Judged::Something,
+        Some(_) => Judged::Unrecorded,
+    }
+}
+
+/// The names of the conditions that ask for what no code of the old file records, if others were judged.
+pub(super) fn unrecorded(conditions: &[DiffCondition], total: &DiffTotal) -> impl Iterator<Item = &'static str> {
+    let is_judged = judged(conditions, total) == Judged::Something;
+    let is_unrecorded = move |condition: &&DiffCondition| !old_gpus(total).any(|gpu| condition.is_recorded(gpu));
+    conditions.iter().filter(move |_| is_judged).filter(is_unrecorded).map(|condition| condition.name())
 }
 
 /// The conditions that are met, with the reasons.

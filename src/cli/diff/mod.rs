@@ -18,7 +18,8 @@ use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::{ComparedFile, DiffReport, KernelChange};
 use serde::{Serialize, Serializer};
 
-use super::files::{self, FollowOptions, WorkFile};
+use super::files::{self, FollowOptions, Problems, WorkFile};
+use super::judged::{Judged, Judgement};
 use super::kernels::report::mangled;
 use super::patterns::{self, ExactOption};
 use super::picture::{changes, ensure_apart};
@@ -62,7 +63,7 @@ pub(super) struct DiffOptions {
     /// Exit with status 1 on lost-gpu, spill or size=+N% (see below), in a comma list.
     #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = DiffCondition::parse)]
     fail_on: Vec<DiffCondition>,
-    /// Succeed even if --target matches nothing in either file.
+    /// Succeed even if --target matches nothing in either file, or --fail-on has nothing to judge.
     #[arg(long)]
     allow_none: bool,
     /// Print a JSON document, described by docs/diff.schema.json.
@@ -129,11 +130,19 @@ impl Options for DiffOptions {
         let problems = RefCell::new(problems);
         let is_tree = old.is_dir();
         let compare = |pair| Compared::new(&job, pair, top);
-        let (total, mut found) = (RefCell::new(DiffTotal::default()), Matches::default());
+        let (total, found) = (RefCell::new(DiffTotal::default()), RefCell::new(Matches::default()));
         let note = |compared: &mut Compared, problems: &mut Vec<Problem>| {
             problems.extend(compared.diff.problems.drain(..).map(Problem::from));
             total.borrow_mut().add(compared);
-            found.add(std::mem::take(&mut compared.diff.matches));
+            found.borrow_mut().add(std::mem::take(&mut compared.diff.matches));
+        };
+        let ensure_judged = |total: &DiffTotal| {
+            let is_complete = problems.borrow().is_empty();
+            let selected =
+                patterns::ensure_match(self.allow_none, &found.borrow(), &job.selection, &paths, !is_complete);
+            if selected.is_ok() {
+                self.ensure_judged(total, &problems);
+            }
         };
         let written = files::report(pairs, false, compare, Compared::weight, note, &problems, |compared, out| {
             if !is_json {
@@ -143,17 +152,44 @@ impl Options for DiffOptions {
             let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
             // What follows the files is complete only after the last one.
             let files = Each::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
-            let failures = Late(|| fail::failures(&self.fail_on, &total.borrow()));
+            let failures = Late(|| {
+                ensure_judged(&total.borrow());
+                fail::failures(&self.fail_on, &total.borrow())
+            });
             json::write(DiffReport { old, new, files, total: &total, failures }, &problems, out)
         });
-        let (mut problems, total) = (problems.into_inner(), total.into_inner());
-        let is_complete = problems.is_empty();
+        let total = total.into_inner();
+        let is_complete = problems.borrow().is_empty();
+        ensure_judged(&total);
+        let mut problems = problems.into_inner();
         problems.extend(fail::failures(&self.fail_on, &total).iter().map(Problem::from));
         let status = console.problems(&problems);
+        fail::unrecorded(&self.fail_on, &total).for_each(|condition| {
+            console.warning(&format!("no code in '{}' records what '{condition}' asks for", old.display()));
+        });
         let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, changes::picture(&total).as_bytes()));
         written?;
         drawn?;
-        patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !is_complete)?;
+        patterns::ensure_match(self.allow_none, &found.borrow(), &job.selection, &paths, !is_complete)?;
         Ok(status)
+    }
+}
+
+impl DiffOptions {
+    /// Adds the error that `--fail-on` had nothing to judge.
+    fn ensure_judged(&self, total: &DiffTotal, problems: &Problems) {
+        if self.fail_on.is_empty() || !fail::failures(&self.fail_on, total).is_empty() {
+            return;
+        }
+        let judged = fail::judged(&self.fail_on, total);
+        let error = || match judged {
+            Judged::Unrecorded => "no code records what --fail-on asks for, so nothing was judged".to_owned(),
+            _ if total.all().new.code_objects > 0 => {
+                format!("'{}' has no device code to compare with, so --fail-on judged nothing", self.old.display())
+            }
+            _ => "no device code was read, so --fail-on judged nothing".to_owned(),
+        };
+        let paths = [&self.old, &self.new].into_iter();
+        Judgement::new(&self.search.search, paths, self.allow_none).ensure(judged, error, problems);
     }
 }

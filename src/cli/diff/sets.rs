@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use offload_bundle::display::printable;
 use offload_bundle::io::sys;
-use offload_bundle::job::unversioned;
+use offload_bundle::job::{self, unversioned};
 use offload_bundle::{Error, Result};
 
 use crate::cli::files::{self, SearchOptions, WorkFile};
@@ -79,8 +79,8 @@ fn pairs([old, new]: [&PathBuf; 2], [of_old, of_new]: [Files; 2], problems: &mut
             FilePair { path, old, new: Some(new) }
         })
         .collect();
-    // The version may differ, then the directory, then the version in the name of a package.
-    for alike in [stem, |path: &Path| stem(Path::new(path.file_name().unwrap_or_default())), package] {
+    // The version may differ, then the hash, then the directory, then the version in the name of a package.
+    for alike in [stem, without_hash, stem_of_name, name_without_hash, package] {
         pair_alike(alike, &mut of_old, &mut pairs);
     }
     pairs.extend(of_old.into_iter().map(|(path, old)| FilePair { path, old: Some(old), new: None }));
@@ -119,4 +119,17 @@ fn package(path: &Path) -> PathBuf {
 /// A path without the version of a library.
 fn stem(path: &Path) -> PathBuf {
     sys::os_str(unversioned(path.as_os_str().as_encoded_bytes())).into_owned().into()
+}
+
+/// A path without the version and the hash in the name of a library.
+fn without_hash(path: &Path) -> PathBuf {
+    sys::os_str(&job::without_hash(path.as_os_str().as_encoded_bytes())).into_owned().into()
+}
+
+fn stem_of_name(path: &Path) -> PathBuf {
+    stem(Path::new(path.file_name().unwrap_or_default()))
+}
+
+fn name_without_hash(path: &Path) -> PathBuf {
+    without_hash(Path::new(path.file_name().unwrap_or_default()))
 }

@@ -8,6 +8,7 @@ use offload_bundle::serialized::Failure;
 
 use super::column::{KernelColumn, NUMBERS, SCRATCH, spills};
 use super::report::Row;
+use crate::cli::judged::Judged;
 use crate::cli::print::units::count;
 
 /// A condition on which the command fails.
@@ -40,6 +41,15 @@ impl KernelCondition {
         Ok(Self::Above(column, limit))
     }
 
+    /// Whether a kernel records what the condition asks for.
+    fn is_recorded(self, kernel: &Kernel) -> bool {
+        match self {
+            Self::Spill => kernel.vgpr_spills.is_some() || kernel.sgpr_spills.is_some(),
+            Self::Hostcall => kernel.hostcall.is_some(),
+            Self::Above(column, _) => (column.of)(kernel).is_some(),
+        }
+    }
+
     /// The number by which a kernel meets it, if it does; none in it if it has no number.
     fn number(self, kernel: &Kernel) -> Option<Option<u64>> {
         match self {
@@ -65,54 +75,92 @@ impl fmt::Display for KernelCondition {
 /// The number of kernels that a message names.
 const NAMED: usize = 3;
 
-/// The kernels that meet conditions.
+/// The kernels that conditions were applied to, and those that meet them.
 #[derive(Debug, Default)]
-pub(super) struct Failing(Vec<Met>);
+pub(super) struct Failing {
+    /// The number of kernels, whether they record what a condition asks for or not.
+    kernels: usize,
+    conditions: Vec<Met>,
+}
 
 /// The kernels that meet a condition.
 #[derive(Debug)]
 struct Met {
     condition: KernelCondition,
+    /// Whether a kernel records what the condition asks for.
+    is_recorded: bool,
     kernels: usize,
     /// The first ones.
     first: Vec<String>,
 }
 
 impl Failing {
+    pub(super) fn new(conditions: &[KernelCondition]) -> Self {
+        let met = |condition: &KernelCondition| Met {
+            condition: *condition,
+            is_recorded: false,
+            kernels: 0,
+            first: Vec::new(),
+        };
+        Self { kernels: 0, conditions: conditions.iter().map(met).collect() }
+    }
+
+    /// Notes a kernel that the conditions apply to.
+    pub(super) fn note(&mut self, kernel: &Kernel) {
+        self.kernels += 1;
+        for met in &mut self.conditions {
+            met.is_recorded |= met.condition.is_recorded(kernel);
+        }
+    }
+
     /// Checks kernels.
     ///
     /// # Errors
     /// Those of the URI of a code object.
-    pub(super) fn of(conditions: &[KernelCondition], rows: &[Row]) -> Result<Self> {
-        let met = |condition: &KernelCondition| {
-            let failing = rows.iter().filter_map(|row| Some((row, condition.number(&row.kernel)?)));
-            let (mut kernels, mut first) = (0, Vec::new());
-            for (row, number) in failing {
-                kernels += 1;
-                if first.len() < NAMED {
-                    first.push(described(row, number)?);
+    pub(super) fn check(&mut self, rows: &[Row]) -> Result<()> {
+        for met in &mut self.conditions {
+            for row in rows {
+                let Some(number) = met.condition.number(&row.kernel) else { continue };
+                met.kernels += 1;
+                if met.first.len() < NAMED {
+                    met.first.push(described(row, number)?);
                 }
             }
-            Ok(Met { condition: *condition, kernels, first })
-        };
-        conditions.iter().map(met).collect::<Result<_>>().map(Self)
+        }
+        Ok(())
     }
 
     /// Adds those of the next file.
     pub(super) fn add(&mut self, more: Self) {
-        if self.0.is_empty() {
-            *self = more;
+        self.kernels += more.kernels;
+        if self.conditions.is_empty() {
+            self.conditions = more.conditions;
             return;
         }
-        for (met, more) in self.0.iter_mut().zip(more.0) {
+        for (met, more) in self.conditions.iter_mut().zip(more.conditions) {
+            met.is_recorded |= more.is_recorded;
             met.kernels += more.kernels;
             met.first.extend(more.first.into_iter().take(NAMED - met.first.len()));
         }
     }
 
+    /// What there was to judge.
+    pub(super) fn judged(&self) -> Judged {
+        match self.conditions.iter().any(|met| met.is_recorded) {
+            true => Judged::Something,
+            false if self.kernels > 0 => Judged::Unrecorded,
+            false => Judged::Nothing,
+        }
+    }
+
+    /// The conditions that ask for what none of the kernels records.
+    pub(super) fn unrecorded(&self) -> impl Iterator<Item = KernelCondition> {
+        self.conditions.iter().filter(|met| !met.is_recorded).map(|met| met.condition)
+    }
+
     /// The conditions that are met, with the reasons.
     pub(super) fn failures(&self) -> Vec<Failure> {
-        let failure = |Met { condition, kernels, first }: &Met| {
+        let failure = |Met { condition, kernels, first, .. }: &Met| {
             let of = |one: &str, many: &str| count(*kernels, &format!("kernel {one}"), &format!("kernels {many}"));
             let what = match condition {
                 KernelCondition::Hostcall => of("needs calls of the host", "need calls of the host"),
@@ -128,7 +176,7 @@ impl Failing {
             };
             Failure { condition: condition.to_string(), reason: format!("{what}: {}{more}", first.join("; ")) }
         };
-        self.0.iter().filter(|met| met.kernels > 0).map(failure).collect()
+        self.conditions.iter().filter(|met| met.kernels > 0).map(failure).collect()
     }
 }
 

@@ -19,6 +19,7 @@ use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::{KernelsReport, OtherCode};
 
 use super::files::{self, FollowOptions, Problems, WorkFile};
+use super::judged::{Judged, Judgement};
 use super::patterns::{self, ExactOption};
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
@@ -83,7 +84,7 @@ pub(super) struct KernelsOptions {
     /// Also print the arguments of each kernel, in the JSON document.
     #[arg(long, requires = "json")]
     arguments: bool,
-    /// Succeed even if --target or --name matches nothing.
+    /// Succeed even if --target or --name matches nothing, or --fail-on has nothing to judge.
     #[arg(long)]
     allow_none: bool,
     /// Print the URI of the code object of each kernel, which `extract` takes as a file.
@@ -141,7 +142,11 @@ impl Options for KernelsOptions {
                     // The rest is complete only after the last file.
                     let other = |(image_kind, code_objects)| OtherCode { image_kind, code_objects };
                     let others = Late(|| sums.borrow().others.iter().map(other).collect::<Vec<_>>());
-                    let failures = Late(|| sums.borrow().failing.failures());
+                    let failures = Late(|| {
+                        let sums = sums.borrow();
+                        self.ensure_judged(&sums, &job, &paths, &problems);
+                        sums.failing.failures()
+                    });
                     json::write(KernelsReport { kernels, others, failures }, &problems, out)
                 }
                 false => {
@@ -150,21 +155,58 @@ impl Options for KernelsOptions {
                 }
             }
         });
-        let (mut problems, sums) = (problems.into_inner(), sums.into_inner());
-        let is_complete = problems.is_empty();
+        let sums = sums.into_inner();
+        let is_complete = problems.borrow().is_empty();
+        self.ensure_judged(&sums, &job, &paths, &problems);
+        let mut problems = problems.into_inner();
         problems.extend(sums.failing.failures().iter().map(Problem::from));
         let status = console.problems(&problems);
         written?;
-        patterns::ensure_match(self.allow_none, sums.matches, &job.selection, &paths, !is_complete)?;
-        match self.name() {
-            Some(name) if !self.allow_none => sums.named.ensure_match(name, &paths, is_complete)?,
-            _ => {}
-        }
+        self.warn_of_unrecorded(&sums, console);
+        self.ensure_match(&sums, &job, &paths, is_complete)?;
         Ok(status)
     }
 }
 
 impl KernelsOptions {
+    /// Fails if a filter matches nothing.
+    fn ensure_match(
+        &self,
+        sums: &KernelSums,
+        job: &ListKernels,
+        paths: &[PathBuf],
+        is_complete: bool,
+    ) -> anyhow::Result<()> {
+        patterns::ensure_match(self.allow_none, &sums.matches, &job.selection, paths, !is_complete)?;
+        match self.name() {
+            Some(name) if !self.allow_none => sums.named.ensure_match(name, paths, is_complete),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds the error that `--fail-on` had nothing to judge, unless a filter that matches nothing is the reason.
+    fn ensure_judged(&self, sums: &KernelSums, job: &ListKernels, paths: &[PathBuf], problems: &Problems) {
+        let is_complete = problems.borrow().is_empty();
+        if self.fail_on.is_empty() || self.ensure_match(sums, job, paths, is_complete).is_err() {
+            return;
+        }
+        let judged = sums.failing.judged();
+        let error = || match judged {
+            Judged::Unrecorded => "no kernel records what --fail-on asks for, so nothing was judged".to_owned(),
+            _ => "no kernels were read, so --fail-on judged nothing".to_owned(),
+        };
+        Judgement::new(&self.search.search, self.files.iter(), self.allow_none).ensure(judged, error, problems);
+    }
+
+    /// Warns of conditions that no kernel can meet, if others were judged.
+    fn warn_of_unrecorded(&self, sums: &KernelSums, console: &Console) {
+        if sums.failing.judged() == Judged::Something {
+            for condition in sums.failing.unrecorded() {
+                console.warning(&format!("no kernel records what '{condition}' asks for"));
+            }
+        }
+    }
+
     /// The filter by name.
     fn name(&self) -> Option<&report::Name> {
         self.name.as_ref().or(self.disassemble.as_ref())

@@ -225,16 +225,18 @@ impl FileKernels {
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
         let names = demangled_names(kernels.map(|kernel| &kernel.name), name);
         let named = Named::of(&list, !names.is_empty());
-        let mut rows = Vec::new();
+        let (mut rows, mut failing) = (Vec::new(), Failing::new(fail_on));
         for CodeObjectKernels { code_object, recorded_target, kernels, .. } in list.code_objects {
-            let gpu = gpu(&code_object, recorded_target).into();
-            let kernels = kernels.into_iter().filter(|kernel| !hostcall || kernel.hostcall == Some(true));
-            rows.extend(kernels.filter_map(|kernel| {
-                let name = Arc::clone(names.get(&kernel.name)?);
-                Some(Row { code_object: Arc::clone(&code_object), gpu: Arc::clone(&gpu), name, kernel })
-            }));
+            let gpu: Arc<str> = gpu(&code_object, recorded_target).into();
+            for kernel in kernels {
+                let Some(name) = names.get(&kernel.name).map(Arc::clone) else { continue };
+                failing.note(&kernel);
+                if !hostcall || kernel.hostcall == Some(true) {
+                    rows.push(Row { code_object: Arc::clone(&code_object), gpu: Arc::clone(&gpu), name, kernel });
+                }
+            }
         }
-        let failing = Failing::of(fail_on, &rows)?;
+        failing.check(&rows)?;
         if let Some(order) = order {
             order.keep(&mut rows);
         }

@@ -91,9 +91,12 @@ impl Console {
         self.tagged(&self.name, MessageKind { name: "error", color: "\x1b[0;1;31m" }, text, facts);
     }
 
-    /// Prints what could not be done. Returns the exit status.
+    /// Prints what could not be done, with hints. Returns the exit status.
     pub(crate) fn problems(&self, problems: &[Problem]) -> ExitCode {
-        problems.iter().for_each(|problem| self.problem(&problem.text, problem.facts.as_ref()));
+        for Problem { text, facts, hint } in problems {
+            self.problem(text, facts.as_ref());
+            hint.iter().for_each(|hint| self.hint(hint));
+        }
         if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 

@@ -9,6 +9,15 @@ use serde::{Serialize, Serializer};
 pub(crate) struct Problem {
     pub(crate) text: String,
     pub(super) facts: Option<Facts>,
+    /// A way to fix it.
+    pub(super) hint: Option<String>,
+}
+
+impl Problem {
+    /// The same with a way to fix it.
+    pub(crate) fn with_hint(self, hint: String) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
 }
 
 /// What is known of an error beside its text.
@@ -28,7 +37,7 @@ impl From<&Error> for Problem {
             place: error.place().map(str::to_owned),
             offset: error.offset(),
         };
-        Self { text: error.to_string(), facts: Some(facts) }
+        Self { text: error.to_string(), facts: Some(facts), hint: None }
     }
 }
 
@@ -46,7 +55,7 @@ impl From<&Failure> for Problem {
 
 impl From<String> for Problem {
     fn from(text: String) -> Self {
-        Self { text, facts: None }
+        Self { text, facts: None, hint: None }
     }
 }
 

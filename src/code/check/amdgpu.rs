@@ -13,7 +13,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use object::elf::{ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
+use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
 
 use crate::bytes::{len_u64, slice, span};
 use crate::code::elf::{Metadata, MetadataForm, SymbolTable, charge};
@@ -25,6 +25,22 @@ use crate::error::{Malformed, wrong};
 
 const DESCRIPTOR_LEN: u64 = 64;
 const CODE_OFFSET: u64 = 16;
+
+/// The OS ABI of code for ROCm's runtimes, and the offset of that number in the header.
+const ABI_HSA: u8 = 64;
+const ABI_AT: usize = 7;
+
+/// Whether a valid file lacks what HIP's runtime asks of linked code: names of sections, and one called `.strtab`. CLR
+/// (`rocclr/elf/elf.cpp`) asks for no other section by its name; `.symtab` may be missing.
+pub(super) fn lacks_strtab(data: &[u8]) -> bool {
+    let Ok(file) = File::read(data) else { return false };
+    let is_linked = [ET_EXEC, ET_DYN].contains(&file.header.kind());
+    if file.header.machine() != EM_AMDGPU || data.get(ABI_AT) != Some(&ABI_HSA) || !is_linked {
+        return false;
+    }
+    let names = file.section_names().unwrap_or_default();
+    !file.sections.iter().any(|section| name_of(names, section.name) == b".strtab")
+}
 
 /// Checks the kernels of a file whose tables are valid.
 pub(super) fn check(

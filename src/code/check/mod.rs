@@ -40,6 +40,12 @@ pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
     }
 }
 
+/// Whether HIP's runtime refuses a linked code object for an AMD GPU because it has no section `.strtab`. Objects for
+/// linkers, and code for other runtimes (PAL, Mesa), are not judged.
+pub(crate) fn lacks_strtab(data: &[u8]) -> bool {
+    Magic::identify(data).is_elf() && amdgpu::lacks_strtab(data)
+}
+
 /// Checks the first bytes of a code object for a device, of `len` bytes: a header of zeros was overwritten, or never
 /// written.
 ///

@@ -148,6 +148,11 @@ impl Input {
         Ok(Self::of_storage(name, Storage::spool(reader, MEMORY_MAX)?))
     }
 
+    /// The same for a reader of about `expected` bytes.
+    pub(crate) fn spool_of(name: &Path, reader: impl Read, expected: u64) -> io::Result<Self> {
+        Ok(Self::of_storage(name, Storage::spool_of(reader, MEMORY_MAX, expected)?))
+    }
+
     /// An input over bytes of which a job may keep many: not in memory unless they are small.
     pub(crate) fn set_aside(name: &Path, data: &[u8]) -> io::Result<Self> {
         let mut input = Self::of_storage(name, Storage::spool(data, SMALL)?);

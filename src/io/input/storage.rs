@@ -131,8 +131,13 @@ impl Storage {
     }
 
     /// Keeps all bytes of `reader`, in memory if there are fewer than `memory_max`.
-    pub(super) fn spool(mut reader: impl Read, memory_max: u64) -> io::Result<Self> {
-        let mut data = Vec::new();
+    pub(super) fn spool(reader: impl Read, memory_max: u64) -> io::Result<Self> {
+        Self::spool_of(reader, memory_max, 0)
+    }
+
+    /// The same where about `expected` bytes are expected: memory that is not written costs nothing.
+    pub(super) fn spool_of(mut reader: impl Read, memory_max: u64, expected: u64) -> io::Result<Self> {
+        let mut data = Vec::with_capacity(usize::try_from(expected.min(memory_max)).unwrap_or_default());
         reader.by_ref().take(memory_max).read_to_end(&mut data)?;
         let mut spool = Spool { data, file: None, memory_max };
         spool.leave_memory_if_full()?;

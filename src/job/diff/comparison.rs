@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use super::super::digest::{Digester, are_equal};
 use super::super::kernels::{ListRoom, of_kernels};
+use super::names::{LibraryName, Renamed, members_of, unversioned};
 use super::pairs::{IndexPair, Left};
 use super::side::{Side, SideObject, StoredBytes, digest_of};
-use super::{Change, CodeObjectDiff, Diff, FileDiff, KernelDiff, Loss, unversioned};
+use super::{Change, CodeObjectDiff, Diff, FileDiff, KernelDiff, Loss};
 use crate::code::kernels::{self, Kernel};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
@@ -40,8 +41,8 @@ impl NameNumbers {
         *self.known.entry(name).or_insert(next)
     }
 
-    /// Sets the keys of the code objects of both files.
-    fn set_keys(&mut self, objects: &mut [SideObject<'_>]) {
+    /// Sets the keys of the code objects of one file, whose members may be renamed.
+    fn set_keys(&mut self, objects: &mut [SideObject<'_>], renamed: &Renamed) {
         let mut gpus: HashSet<Arc<str>> = HashSet::new();
         let mut last: Option<(&Place, usize, usize)> = None;
         for SideObject { code_object, key, .. } in objects {
@@ -49,7 +50,11 @@ impl NameNumbers {
             let bundle = &code_object.bundle;
             let (place, library) = match last {
                 Some((known, place, library)) if *known == bundle.place => (place, library),
-                _ => (self.number(place_name(&bundle.place)), self.number(library_name(&bundle.place, bundle.format))),
+                _ => {
+                    let library = renamed.old_library(library_name(&bundle.place, bundle.format));
+                    let library = library.iter().flat_map(|member| [b"\0library ", &member[..]].concat()).collect();
+                    (self.number(place_name(&bundle.place, renamed)), self.number(library))
+                }
             };
             last = Some((&bundle.place, place, library));
             let name: Arc<str> = code_object.target().into();
@@ -60,10 +65,10 @@ impl NameNumbers {
     }
 }
 
-/// A name for a place, without the versions that names of libraries end in.
-fn place_name(place: &Place) -> Vec<u8> {
+/// A name for a place: that in the old file, without the versions that names of libraries end in.
+fn place_name(place: &Place, renamed: &Renamed) -> Vec<u8> {
     let step = |step: &Step| match step {
-        Step::Member(name) => [b"\0member ", unversioned(name)].concat(),
+        Step::Member(name) => [b"\0member ", renamed.old(unversioned(name))].concat(),
         Step::Section(name) => [b"\0section ", &name[..]].concat(),
         Step::Embedded(index) => format!("\0embedded {index}").into_bytes(),
         Step::Entry(id) => [b"\0entry ", &id[..]].concat(),
@@ -72,16 +77,13 @@ fn place_name(place: &Place) -> Vec<u8> {
 }
 
 /// A name for the library, or other file, that holds a bundle: the members on the way to it.
-pub(super) fn library_name(place: &Place, format: Format) -> Vec<u8> {
-    let member = |step: &&Step| matches!(step, Step::Member(_));
-    let members: Vec<&Step> = place.steps().iter().filter(member).collect();
-    // In a kpack archive, the innermost name is that of the bundle.
-    let len = members.len().saturating_sub(usize::from(format == Format::Kpack));
-    let names = members.into_iter().take(len).filter_map(|step| match step {
-        Step::Member(name) => Some([b"\0library ", unversioned(name)].concat()),
-        _ => None,
-    });
-    names.flatten().collect()
+pub(super) fn library_name(place: &Place, format: Format) -> LibraryName {
+    let mut members = members_of(place);
+    if format == Format::Kpack {
+        // In a kpack archive, the innermost name is that of the bundle.
+        members.pop();
+    }
+    members
 }
 
 /// The kernels of code objects that differ, by the index of the code object.
@@ -106,12 +108,16 @@ pub(super) struct FileComparison<'c> {
 impl<'c> FileComparison<'c> {
     pub(super) fn new(job: &'c Diff, digester: &'c Digester, mut sides: [Side<'c>; 2]) -> Self {
         let (mut objects, mut diff, of_old) = (Vec::new(), FileDiff::default(), sides[0].objects.len());
+        let renamed = Renamed::between(&sides[0].names(), &sides[1].names());
+        let mut numbers = NameNumbers::default();
+        numbers.set_keys(&mut sides[0].objects, &Renamed::default());
+        numbers.set_keys(&mut sides[1].objects, &renamed);
+        sides[1].rename(&renamed);
         for side in &mut sides {
             objects.append(&mut side.objects);
             diff.matches.add(mem::take(&mut side.matches));
             diff.problems.append(&mut side.problems);
         }
-        NameNumbers::default().set_keys(&mut objects);
         let ([old, new], left) = (sides, Left::of(of_old, objects.len()));
         Self { job, digester, old, new, objects, left, shared_members: HashSet::new(), shared: Vec::new(), diff }
     }

@@ -1,6 +1,7 @@
 //! Compares the device code of two files.
 
 mod comparison;
+mod names;
 mod pairs;
 mod side;
 
@@ -18,6 +19,7 @@ use crate::io::input::{self, Input};
 use crate::runtime::{Coverage, Served};
 use crate::scan::{CodeObject, Scan, Selection, Sizes};
 use comparison::FileComparison;
+pub use names::{unversioned, without_hash};
 use side::Side;
 
 /// Compares the device code of two files, of any format: which code objects differ, their sizes, and the registers and
@@ -200,14 +202,6 @@ pub struct Loss {
     pub old: Served,
     /// The same for the new library.
     pub new: Served,
-}
-
-/// A path without the version that follows `.so`, in which two builds of a library may differ.
-pub fn unversioned(path: &[u8]) -> &[u8] {
-    const EXTENSION: &[u8] = b".so";
-    let at = memchr::memmem::rfind(path, b".so.").and_then(|at| at.checked_add(EXTENSION.len()));
-    let Some((start, version)) = at.and_then(|at| path.split_at_checked(at)) else { return path };
-    if version.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') { start } else { path }
 }
 
 /// The members of two zip files for which both record the same size and checksum.

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use super::super::digest::{Digest, Digester};
 use super::super::unmatched::Matches;
+use super::Diff;
 use super::comparison::{NameKey, library_name};
-use super::{Diff, unversioned};
+use super::names::{LibraryName, Renamed, members_of, unversioned};
 use crate::bytes::len_u64;
 use crate::codec::Codec;
 use crate::container::magic::Magic;
@@ -82,7 +83,7 @@ pub(super) struct Side<'i> {
     /// Until those of both files are put together.
     pub(super) objects: Vec<SideObject<'i>>,
     /// The libraries, by name, and the GPUs that their bundles serve, whether or not their code is selected.
-    pub(super) libraries: HashMap<Vec<u8>, (Place, Coverage)>,
+    pub(super) libraries: HashMap<LibraryName, (Place, Coverage)>,
     /// The names of its members without versions, whatever is in them, unless it is a static library.
     pub(super) members: HashSet<Vec<u8>>,
     pub(super) matches: Matches,
@@ -123,6 +124,21 @@ impl<'i> Side<'i> {
         })?;
         side.members = members.into_inner();
         Ok(side)
+    }
+
+    /// The names of all members, without versions.
+    pub(super) fn names(&self) -> HashSet<Vec<u8>> {
+        let places = self.objects.iter().map(|object| &object.code_object.bundle.place);
+        let places = places.chain(self.libraries.values().map(|(place, _)| place));
+        places.flat_map(members_of).chain(self.members.iter().cloned()).collect()
+    }
+
+    /// Calls its libraries and members as in the old file.
+    pub(super) fn rename(&mut self, renamed: &Renamed) {
+        let libraries = std::mem::take(&mut self.libraries).into_iter();
+        self.libraries = libraries.map(|(name, library)| (renamed.old_library(name), library)).collect();
+        let members = std::mem::take(&mut self.members).into_iter();
+        self.members = members.map(|name| renamed.old(&name).to_vec()).collect();
     }
 
     /// The GPUs that the bundles of a library serve.

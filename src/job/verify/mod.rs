@@ -124,7 +124,8 @@ pub struct Fault {
     /// processor, or in none. `overlap`: code objects do not overlap. `target`: an ELF file for a GPU is built for the
     /// target in its entry ID. `code-object`: headers, tables, symbols and notes of ELF files, SPIR-V and bitcode are
     /// in bounds and agree, PTX is complete, and next to code no entry for a device is empty or text; offsets in `text`
-    /// count from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them.
+    /// count from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them,
+    /// and load these: linked code has a section `.strtab`.
     /// `kpack`: the kpack archives of a split library have code for all of its wrappers or for none of them, for each
     /// target ID that they claim, and only code that is claimed and loaded. `expected`: with `--expect`, every bundle
     /// serves every GPU of the vendors for which it has entries, where offload binaries at one place are one bundle for
@@ -176,7 +177,7 @@ pub enum Rule {
     Target,
     /// A code object is complete: its headers, tables and notes lie inside it and are consistent.
     CodeObject,
-    /// HIP's runtime can read a bundle of code objects for it.
+    /// HIP's runtime can read a bundle of code objects for it, and load these.
     Loadable,
     /// The kpack archives of a split library hold all of its code.
     Kpack,

@@ -108,7 +108,12 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) -> Resu
                 {
                     check_target(&code_object, &id, target::target_id(bytes)).into_iter().for_each(&mut *fault);
                 }
-                kind.map_or(Ok(()), |kind| check_kind(kind, bytes)).and_then(|()| check::code_object(bytes))
+                let checked =
+                    kind.map_or(Ok(()), |kind| check_kind(kind, bytes)).and_then(|()| check::code_object(bytes));
+                if checked.is_ok() && is_for_hip(&code_object) && check::lacks_strtab(bytes) {
+                    fault(without_strtab(&code_object));
+                }
+                checked
             }
             Some(ContentKind::Unknown | ContentKind::Text) if found.format == Format::DeviceImages => {
                 Err(Malformed::at("an image of an unknown format", 0))
@@ -124,6 +129,18 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) -> Resu
         }
     }
     Ok(())
+}
+
+/// Whether HIP's runtime loads a code object: for HIP, or for SYCL, whose runtime asks HIP's.
+fn is_for_hip(code_object: &CodeObjectRef<'_>) -> bool {
+    code_object.entry_id().is_some_and(|id| id.kind().is_hip() || id.kind() == OffloadKind::Sycl)
+}
+
+fn without_strtab(code_object: &CodeObjectRef<'_>) -> BrokenRule {
+    let id = shown(code_object.id());
+    let text = "HIP runtimes refuse it without a section .strtab, which strip removes unless it is called with -g or \
+                --discard-all";
+    (Rule::Loadable, format!("'{id}': {text}"))
 }
 
 /// Whether code objects of a kind are checked. What is compressed by itself must inflate.
@@ -160,7 +177,7 @@ impl<'f> Ids<'f> {
     /// Checks the ID of a code object, which others may have too if it `repeats`.
     fn check(&mut self, code_object: CodeObjectRef<'f>, repeats: bool, fault: &mut impl FnMut(BrokenRule)) {
         self.duplicate(&code_object).filter(|_| !repeats).into_iter().for_each(&mut *fault);
-        match code_object.parse_id() {
+        match id_of(&code_object) {
             Ok(id) => {
                 if let Err(error) = id.target_id().check_features() {
                     fault((Rule::Feature, format!("'{}': {error}", shown(code_object.id()))));
@@ -190,12 +207,22 @@ impl<'f> Ids<'f> {
             Entry::Vacant(free) => *free.insert(code_object),
         };
         // Parsed again, because the parsed forms of all IDs would take many times the memory of the file.
-        if !id.target_id().conflicts_with(first.entry_id()?.target_id()) {
+        if !id.target_id().conflicts_with(id_of(&first).ok()?.target_id()) {
             return None;
         }
         let (one, other) = (shown(first.id()), shown(code_object.id()));
         Some((Rule::Conflict, format!("'{one}' and '{other}' conflict: a feature is set in one of them only")))
     }
+}
+
+/// The ID of a code object. LLVM's packager also writes images of the kind `none`: their triples and architectures are
+/// checked as those of other kinds.
+fn id_of(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
+    let Some(image) = code_object.image().filter(|image| image.kind_number == 0) else {
+        return code_object.parse_id();
+    };
+    let [triple, arch] = [image.triple(), image.arch()].map(String::from_utf8_lossy);
+    EntryId::new(OffloadKind::Other, &triple, &arch).map_err(|error| error.to_string())
 }
 
 fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) {

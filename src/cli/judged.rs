@@ -1,0 +1,68 @@
+//! The rule of subcommands that judge device code, such as `verify` and those with `--fail-on`: they fail if they had
+//! nothing to judge, so that a wrong path never passes for sound code.
+
+use std::path::PathBuf;
+
+use super::files::{Problems, SearchOptions};
+use super::print::problem::Problem;
+
+/// How a subcommand that judges was asked to search.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judgement {
+    /// Whether directories are searched without their subdirectories.
+    is_flat: bool,
+    is_deep: bool,
+    /// Whether it may have nothing to judge.
+    allows_none: bool,
+}
+
+/// What there was to judge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// Some device code.
+    Something,
+    /// Nothing.
+    Nothing,
+    /// Nothing but libraries whose device code is in kpack archives, which were not searched.
+    Elsewhere,
+    /// Device code of which nothing is recorded that a condition asks for.
+    Unrecorded,
+}
+
+impl Judgement {
+    pub(super) fn new<'p>(
+        search: &SearchOptions,
+        mut named: impl Iterator<Item = &'p PathBuf>,
+        allows_none: bool,
+    ) -> Self {
+        let is_flat = !search.recursive && named.any(|path| path.is_dir());
+        Self { is_flat, is_deep: search.deep, allows_none }
+    }
+
+    /// Adds the error that nothing was judged, unless that is allowed or there are problems already, which say why.
+    pub(super) fn ensure(self, judged: Judged, error: impl FnOnce() -> String, problems: &Problems) {
+        let mut problems = problems.borrow_mut();
+        if judged != Judged::Something && !self.allows_none && problems.is_empty() {
+            problems.push(Problem::from(error()).with_hint(self.hint(judged)));
+        }
+    }
+
+    /// The options that may help.
+    fn hint(self, judged: Judged) -> String {
+        let mut ways = Vec::new();
+        if judged == Judged::Elsewhere {
+            ways.push("the device code is in kpack archives: name them too, or a directory that holds all with -r");
+        }
+        if self.is_flat && judged != Judged::Unrecorded {
+            ways.push("-r also searches subdirectories");
+        }
+        if !self.is_deep && judged == Judged::Nothing {
+            ways.push("--deep searches all bytes");
+        }
+        ways.push(match judged {
+            Judged::Unrecorded => "--allow-none accepts code without these numbers",
+            _ => "--allow-none accepts files without device code",
+        });
+        ways.join("; ")
+    }
+}
