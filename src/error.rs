@@ -296,6 +296,15 @@ impl Error {
         Self::new(ErrorKind::NotFound, text).with(remedy)
     }
 
+    /// The same error with a reason at the end of its text, after which other targets are no remedy.
+    pub(crate) fn because(mut self, reason: Option<String>) -> Self {
+        if let (Cause::Text(text), Some(reason)) = (&mut self.0.cause, reason) {
+            *text = format!("{text}; {reason}");
+            self.0.remedy = Remedy::None;
+        }
+        self
+    }
+
     /// The same error with a hint.
     pub(crate) fn with_hint(self, hint: &'static str) -> Self {
         self.with(Remedy::Hint(hint))

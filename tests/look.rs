@@ -24,6 +24,7 @@ mod report;
 mod runtime;
 pub mod schema;
 mod shorter;
+mod sizes;
 mod static_libraries;
 mod syclbin;
 mod table;

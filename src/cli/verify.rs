@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::Parser;
 use offload_bundle::Result;
 use offload_bundle::display::printable;
-use offload_bundle::job::{Expect, Fault, KpackTree, NotRead, Rule, Verified, Verify};
+use offload_bundle::job::{Expect, ExpectTree, Fault, KpackTree, NotRead, Rule, Verified, Verify};
 use offload_bundle::runtime::Device;
 use offload_bundle::scan::{Follow, Place};
 use offload_bundle::serialized::{FaultOfTree, VerifyReport, VerifyTotal};
@@ -69,6 +69,8 @@ struct Outcome {
     /// The number of unread parts of each kind.
     unread: Kinds,
     kpack: KpackTree,
+    /// The files that serve the expected GPUs together.
+    together: Option<ExpectTree>,
     /// The expected GPUs that no file has served, and of which no fault tells so.
     unserved: Vec<String>,
     /// Whether some bundles do not serve the GPUs, but all their libraries do.
@@ -79,15 +81,17 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn new(expect: Option<&Expect>, judgement: Judgement) -> Self {
+    fn new(expect: Option<&Expect>, paths: &[PathBuf], judgement: Judgement) -> Self {
         let devices = expect.iter().flat_map(|expect| &expect.devices);
         let unserved = devices.map(|device| device.name().to_owned()).collect();
         let (total, unread, kpack) = (VerifyTotal::default(), Kinds::default(), KpackTree::default());
-        Self { total, unread, kpack, unserved, is_served_by_libraries: None, judgement, own_problems: 0 }
+        let together = expect.cloned().map(|expect| ExpectTree::new(expect, paths.iter().map(PathBuf::as_path)));
+        Self { total, unread, kpack, together, unserved, is_served_by_libraries: None, judgement, own_problems: 0 }
     }
 
     /// Adds the result of a file.
     fn add(&mut self, (file, verified): &mut CheckedFile) {
+        self.together.iter_mut().for_each(|together| together.add(verified));
         let is_told = |gpu: &String| verified.faults.iter().any(|fault| fault.gpu.as_ref() == Some(gpu));
         self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_told(gpu));
         if verified.faults.iter().any(|fault| fault.rule == Rule::Expected) {
@@ -103,7 +107,13 @@ impl Outcome {
     /// The faults that only several files show together, once: after the last file. Expected GPUs that nothing serves,
     /// and that nothing was verified, are problems then.
     fn finish(&mut self, problems: &Problems) -> Vec<Fault> {
-        let faults = std::mem::take(&mut self.kpack).faults();
+        let of_directories = self.together.take().map(ExpectTree::faults).unwrap_or_default();
+        if !of_directories.is_empty() {
+            self.is_served_by_libraries = Some(false);
+        }
+        self.unserved.retain(|gpu| of_directories.iter().all(|fault| fault.gpu.as_ref() != Some(gpu)));
+        let mut faults = std::mem::take(&mut self.kpack).faults();
+        faults.extend(of_directories);
         self.total.faults += faults.len();
         let before = problems.borrow().len();
         let error = || "no device code was read, so nothing was verified".to_owned();
@@ -190,10 +200,10 @@ impl Options for VerifyOptions {
         let weight = |(_, verified): &CheckedFile| 1 + verified.faults.len() + verified.unread.len();
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
         let judgement = Judgement::new(&self.search, self.files.iter(), self.allow_none);
-        let problems = Problems::default();
-        let outcome = RefCell::new(Outcome::new(verify.expect.as_ref(), judgement));
-        let note = |checked: &mut CheckedFile, _: &mut Vec<Problem>| outcome.borrow_mut().add(checked);
         let files = self.search.files(&self.files);
+        let outcome = RefCell::new(Outcome::new(verify.expect.as_ref(), &files::paths(&files)));
+        let problems = Problems::default();
+        let note = |checked: &mut CheckedFile, _: &mut Vec<Problem>| outcome.borrow_mut().add(checked);
         let in_turn = files::has_pipes(&files);
         let written = files::report(files, in_turn, check, weight, note, &problems, |checked, out| {
             if self.json {

@@ -88,6 +88,15 @@ const BY_FAMILY: [(u32, &str); 23] = [
     (1300, "ptl"),
 ];
 
+/// The section with SPIR-V in an ELF file that the driver compiles for any GPU: the member `generic_ir` of archives of
+/// `ocloc`.
+const SPIRV: &[u8] = b"SPIRV Object";
+
+/// The SPIR-V of an ELF file that is for any GPU.
+pub(super) fn spirv(data: &[u8]) -> Option<&[u8]> {
+    File::read(data).ok()?.section_named(SPIRV)
+}
+
 /// The name of the GPU that an ELF file is for.
 pub(super) fn name(data: &[u8]) -> Option<String> {
     let notes = File::read(data).ok()?.section_named(SECTION)?;

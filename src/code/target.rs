@@ -80,7 +80,10 @@ fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
 pub(crate) fn of(data: &[u8]) -> String {
     match Magic::identify(data) {
         Magic::Cubin => format!("nvptx64-nvidia-cuda--{}", target_id(data).unwrap_or_default()),
-        Magic::IntelGpu => format!("{INTEL}-unknown-unknown--{}", target_id(data).unwrap_or_default()),
+        Magic::IntelGpu => match intel_gpu::spirv(data) {
+            Some(spirv) => format!("{}-unknown-unknown", spirv_arch(spirv)),
+            None => format!("{INTEL}-unknown-unknown--{}", target_id(data).unwrap_or_default()),
+        },
         Magic::SpirV => format!("{}-unknown-unknown", spirv_arch(data)),
         Magic::Ptx => {
             ptx::Header::of(data).map_or_else(|| "nvptx64-nvidia-cuda--".to_owned(), |header| header.target())

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::io::input::Input;
 use crate::runtime::Coverage;
 use crate::scan::{
-    BundleInfo, Checksums, CodeObject, Finding, Format, Found, Place, Scan, Sizes, Split, Step, member_of,
+    BundleInfo, Checksums, CodeObject, Finding, Format, Found, Holders, Place, Scan, Sizes, Split, Step, member_of,
 };
 
 /// Lists the device code of a file, by its headers.
@@ -45,6 +45,7 @@ pub struct Inspected {
     /// The parts that could not be read, in file order.
     pub problems: Vec<Error>,
     coverage: HashMap<Vec<Step>, Coverage>,
+    holders: Holders,
 }
 
 /// A bundle and its code objects.
@@ -55,6 +56,9 @@ pub struct InspectedBundle {
     pub info: Arc<BundleInfo>,
     /// Its code objects, in its order.
     pub code_objects: Vec<CodeObject>,
+    /// The directory, if the bundle is a file that serves GPUs together with others there, as
+    /// [`Coverage`] counts them.
+    pub directory: Option<Place>,
 }
 
 /// A reference of a split library to the kpack archives with its device code.
@@ -96,6 +100,7 @@ impl Inspect {
             Ok(()) => inspected.problems.extend(input.ensure_unchanged().err()),
             Err(error) => input.vouch_for(Err(error))?,
         }
+        inspected.finish();
         Ok(inspected)
     }
 }
@@ -112,6 +117,7 @@ impl Inspected {
             Finding::Bundle(found) => {
                 self.coverage.entry(container(found.format, found.place).to_vec()).or_default().add(found);
                 self.bundles.push(InspectedBundle::new(found)?);
+                self.holders.note(found.place);
             }
             Finding::Unread { place, offset, what } => {
                 self.unread.push(NotRead { place: (*place).clone(), offset: *offset, what: *what });
@@ -123,6 +129,15 @@ impl Inspected {
             Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } | Finding::Kpack { .. } => {}
         }
         Ok(())
+    }
+
+    /// Ends the list: only now it is known in which code objects others were found.
+    pub(super) fn finish(&mut self) {
+        for bundle in &mut self.bundles {
+            bundle.code_objects.iter_mut().for_each(|code_object| self.holders.mark(code_object));
+            let coverage = self.coverage.get(bundle.info.container());
+            bundle.directory = coverage.and_then(Coverage::directory_of_file);
+        }
     }
 
     /// In how many bundles of a container each GPU is served: that of a [bundle](BundleInfo::container), or the place
@@ -143,7 +158,7 @@ impl InspectedBundle {
     fn new(found: &Found<'_>) -> Result<Self> {
         let info = found.info()?;
         let code_objects = found.code_objects().map(|code_object| code_object.known(&info)).collect();
-        Ok(Self { info, code_objects })
+        Ok(Self { info, code_objects, directory: None })
     }
 
     /// The stored size of all its code objects in bytes. In a compressed bundle it includes the header.
@@ -154,9 +169,19 @@ impl InspectedBundle {
         }
     }
 
-    /// The number of its code objects, their inflated size and the [stored](Self::stored) one.
+    /// The number of its code objects, their inflated size and the [stored](Self::stored) one, as they
+    /// [count](CodeObject::sizes) in sums.
     pub fn sizes(&self) -> Sizes {
-        Sizes { code_objects: self.code_objects.len(), size: self.info.size, stored: self.stored() }
+        let mut sizes = Sizes::default();
+        let mut is_whole = self.info.compressed.is_some();
+        for code_object in &self.code_objects {
+            sizes += code_object.sizes();
+            is_whole &= !code_object.has_parts;
+        }
+        if is_whole {
+            sizes.stored = self.stored();
+        }
+        sizes
     }
 
     /// The methods by which code objects are compressed on their own.

@@ -80,6 +80,7 @@ impl ListKernels {
     pub fn run_with_inspected(&self, input: &Input) -> Result<(Inspected, KernelList)> {
         let mut inspected = Some(Inspected::new(input));
         let list = self.run_beside(input, &mut inspected)?;
+        inspected.iter_mut().for_each(Inspected::finish);
         Ok((inspected.unwrap_or_default(), list))
     }
 

@@ -30,7 +30,7 @@ pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
 pub use recompress::{Missed, Recompress, Recompressed, RecompressedZip, Removed};
 pub use replace::{Replace, Replaced};
 pub use unmatched::Matches;
-pub use verify::{Expect, Extent, Fault, KpackTree, NotRead, Rule, Verified, Verify};
+pub use verify::{Expect, ExpectTree, Extent, Fault, KpackTree, NotRead, Rule, Verified, Verify};
 
 use std::path::Path;
 

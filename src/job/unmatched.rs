@@ -1,13 +1,13 @@
 //! Tracks the parts of a request that match, for the error that lists those that do not.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 
 use super::present::Present;
 use crate::error::{Error, Result};
 use crate::id::OffloadKind;
-use crate::runtime::Device;
+use crate::runtime::{Device, UnfoundCode};
 use crate::scan::{KnownId, Pattern, Selection};
 
 /// What is asked for: a selection, and the GPUs whose runtimes choose.
@@ -54,6 +54,8 @@ pub struct Matches {
     /// The parts, by their positions.
     matched: HashSet<usize>,
     present: Present,
+    /// For a GPU that is asked for, code that HIP's runtime does not find.
+    unfound: BTreeMap<String, UnfoundCode>,
 }
 
 impl Matches {
@@ -92,10 +94,25 @@ impl Matches {
         self.matched.extend(Wanted::of(selection).parts().map(|(position, _)| position));
     }
 
+    /// Notes code for a GPU that HIP's runtime does not find.
+    pub(super) fn note_unfound(&mut self, device: &Device, code: UnfoundCode) {
+        self.unfound.entry(device.name().to_owned()).or_insert(code);
+    }
+
+    /// The code that HIP's runtime does not find, for the first of some GPUs that has such code, in a sentence. The
+    /// GPUs are named as in messages.
+    pub(super) fn unfound_for(&self, unmatched: &[String]) -> Option<String> {
+        let code = unmatched.iter().find_map(|name| self.unfound.get(name.trim_matches('\'')))?;
+        Some(code.to_string())
+    }
+
     /// Adds those of other files.
     pub fn add(&mut self, more: Self) {
         self.matched.extend(more.matched);
         self.present.add(more.present);
+        for (device, code) in more.unfound {
+            self.unfound.entry(device).or_insert(code);
+        }
     }
 
     /// Whether the files have any code objects, if the selection is not empty.

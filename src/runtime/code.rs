@@ -1,12 +1,13 @@
 //! The code objects of a bundle, as a runtime compares them with a GPU.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use crate::code::ContentKind;
 use crate::container::kpack;
 use crate::id::target_id::TargetId;
 use crate::id::{EntryId, OffloadKind};
-use crate::runtime::loadable;
+use crate::runtime::loadable::{self, Unfound};
 use crate::scan::{Format, Found};
 
 /// The vendor of a GPU, whose runtime takes no code of others.
@@ -157,11 +158,13 @@ impl Code {
 /// The target of SPIR-V for all AMD GPUs.
 pub(crate) const AMD_SPIR_V: &str = "amdgcnspirv";
 
-/// The code of a bundle that runtimes find there.
+/// The code of a bundle.
 #[derive(Debug, Default)]
 pub(crate) struct Codes {
     /// The code objects that runtimes find.
     pub(crate) found: Vec<Held>,
+    /// Code that HIP's runtime does not find there.
+    pub(crate) unfound: Vec<UnfoundCode>,
     /// The vendors of the GPUs for which it has entries, found or not.
     pub(crate) vendors: BTreeSet<GpuVendor>,
     /// Whether it has only code that is itself a container, which the search reports too.
@@ -177,23 +180,45 @@ pub(crate) struct Held {
     pub(crate) code: Code,
 }
 
+/// A code object that HIP's runtime does not find in its bundle.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct UnfoundCode {
+    pub(crate) code: Code,
+    /// The entry ID, safe to print on a terminal.
+    pub(crate) id: String,
+    pub(crate) reason: Unfound,
+}
+
+/// The entry ID, and what the runtime looks for.
+impl fmt::Display for UnfoundCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HIP's runtime does not find '{}': it looks for {}", self.id, self.reason.sought())
+    }
+}
+
 impl Codes {
     pub(crate) fn of(found: &Found<'_>) -> Self {
-        let first_lost = loadable::first_lost_of(found);
+        let unfound = loadable::unfound_in(found);
         let mut codes = Self { vendors: vendor_of(found.format).into_iter().collect(), ..Self::default() };
         let mut has_container = false;
         for code_object in found.code_objects() {
             let Some(id) = code_object.entry_id().filter(|id| id.kind() != OffloadKind::Host) else { continue };
             codes.vendors.insert(vendor_in(&id));
-            let (content, kind) = (code_object.kind(), id.kind());
+            let (content, kind, index) = (code_object.kind(), id.kind(), code_object.index());
             if matches!(content, Some(ContentKind::Bundle | ContentKind::FatBinary)) {
                 has_container = true;
-            } else if code_object.unreadable().is_none() && first_lost.is_none_or(|first| code_object.index() < first) {
-                let held = |code| Held { index: code_object.index(), kind, code };
-                codes.found.extend(Code::of_entry(&id, content).map(held));
+                continue;
+            }
+            let code = Code::of_entry(&id, content).filter(|_| code_object.unreadable().is_none());
+            match (code, unfound.get(&index)) {
+                (Some(code), None) => codes.found.push(Held { index, kind, code }),
+                (Some(code), Some(&reason)) => {
+                    codes.unfound.push(UnfoundCode { code, id: code_object.shown_id(), reason });
+                }
+                (None, _) => {}
             }
         }
-        codes.is_outer = has_container && codes.found.is_empty();
+        codes.is_outer = has_container && codes.found.is_empty() && codes.unfound.is_empty();
         codes
     }
 

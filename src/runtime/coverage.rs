@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 
-use super::code::{Code, Codes, GpuVendor, Held};
+use super::code::{Code, Codes, GpuVendor, Held, UnfoundCode};
 use super::device::Device;
+use super::directory::{directory_of, is_loaded_file};
 use crate::container::kpack;
 use crate::id::OffloadKind;
 use crate::scan::{Format, Found, Place, Split};
@@ -19,21 +20,26 @@ const KINDS_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
 /// The bundles of a file, or of several, by the GPUs that they serve.
 ///
 /// Offload binaries at one place count as one bundle, one for each source file and offload kind; so does all code in
-/// kpack archives that one wrapper of a library loads. Code objects without a bundle and device images of SYCL are not
-/// counted: each of them need not serve every GPU.
+/// kpack archives that one wrapper of a library loads. Files of a directory that are code objects, bundles or fatbins
+/// themselves count as one together: a program loads those for its GPU. Other code objects without a bundle and device
+/// images of SYCL are not counted: each of them need not serve every GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     bundles: BTreeMap<CodeSet, usize>,
+    /// The files of each directory.
+    directories: HashMap<Place, FileSet>,
     units: Units,
     /// Whether there are more different sets of code than are counted.
     is_full: bool,
 }
 
 /// The code of a bundle, which others may have too, and the vendors of the GPUs that it has entries for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CodeSet {
     pub(crate) vendors: BTreeSet<GpuVendor>,
     pub(crate) codes: BTreeSet<Code>,
+    /// Code that it has and a runtime does not find.
+    pub(crate) unfound: BTreeSet<UnfoundCode>,
 }
 
 impl CodeSet {
@@ -41,6 +47,46 @@ impl CodeSet {
     pub(crate) fn is_for(&self, device: &Device) -> bool {
         self.vendors.is_empty() || self.vendors.contains(&device.vendor())
     }
+
+    /// Adds the code of another bundle.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.vendors.extend(&other.vendors);
+        self.codes.extend(other.codes.difference(&self.codes).cloned().collect::<Vec<_>>());
+        self.unfound.extend(other.unfound.difference(&self.unfound).cloned().collect::<Vec<_>>());
+    }
+}
+
+/// The files of a directory that are code objects, bundles or fatbins themselves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FileSet {
+    /// The code of all of them.
+    pub(crate) code: CodeSet,
+    /// Their number.
+    pub(crate) files: usize,
+}
+
+impl FileSet {
+    pub(crate) fn add(&mut self, file: &Unit) {
+        self.merge(&Self { code: file.set(), files: 1 });
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.code.merge(&other.code);
+        self.files += other.files;
+    }
+}
+
+/// A directory whose files serve GPUs together.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServedDirectory {
+    /// Its place: a directory on disk, or a package and in it a member. Names of GPUs in its path are replaced by `*`.
+    pub place: Place,
+    /// The number of files in it that are code objects, bundles or fatbins themselves.
+    pub files: usize,
+    /// The GPUs that they have code for, by name, and whether the files serve each: 1 of 1 or 0 of 1. None if there are
+    /// too many to compare.
+    pub gpus: Option<Vec<(Device, Served)>>,
 }
 
 /// In how many bundles a GPU is served.
@@ -77,8 +123,12 @@ impl fmt::Display for Served {
 impl Coverage {
     /// Adds a bundle. Bundles of a file are added in the order in which they are found.
     pub fn add(&mut self, found: &Found<'_>) {
-        let complete = self.units.add(found);
-        complete.into_iter().for_each(|unit| self.count(unit.set(), 1));
+        for unit in self.units.add(found) {
+            match &unit.directory {
+                Some(directory) => self.add_files(directory, &FileSet { code: unit.set(), files: 1 }),
+                None => self.count(unit.set(), 1),
+            }
+        }
     }
 
     /// Adds the code objects in kpack archives that a split library loads.
@@ -89,7 +139,47 @@ impl Coverage {
     /// Adds the bundles of another file.
     pub fn merge(&mut self, other: &Self) {
         self.is_full |= other.is_full;
-        other.kinds().into_iter().for_each(|(kind, count)| self.count(kind.into_owned(), count));
+        other.bundles.iter().for_each(|(kind, count)| self.count(kind.clone(), *count));
+        other.units.open.iter().for_each(|(_, unit)| self.count(unit.set(), 1));
+        other.directories().iter().for_each(|(directory, files)| self.add_files(directory, files));
+    }
+
+    fn add_files(&mut self, directory: &Place, files: &FileSet) {
+        if self.directories.len() >= KINDS_MAX && !self.directories.contains_key(directory) {
+            self.is_full = true;
+            return;
+        }
+        self.directories.entry(directory.clone()).or_default().merge(files);
+    }
+
+    /// The files of each directory, with the last file.
+    fn directories(&self) -> HashMap<&Place, Cow<'_, FileSet>> {
+        let all = self.directories.iter().map(|(directory, files)| (directory, Cow::Borrowed(files)));
+        let mut all: HashMap<&Place, Cow<'_, FileSet>> = all.collect();
+        if let Some(file) = &self.units.file
+            && let Some(directory) = &file.directory
+        {
+            all.entry(directory).or_default().to_mut().add(file);
+        }
+        all
+    }
+
+    /// The directory of a file that is a code object, a bundle or a fatbin itself; none if there is anything else.
+    pub(crate) fn directory_of_file(&self) -> Option<Place> {
+        let is_alone = self.bundles.is_empty() && self.directories.is_empty() && self.units.open.is_empty();
+        self.units.file.as_ref().filter(|_| is_alone)?.directory.clone()
+    }
+
+    /// The directories whose files serve GPUs together, by their places.
+    pub fn served_directories(&self) -> Vec<ServedDirectory> {
+        let mut directories = Vec::new();
+        for (place, files) in self.directories() {
+            let mut alone = Self { is_full: self.is_full, ..Self::default() };
+            alone.add_files(place, &files);
+            directories.push(ServedDirectory { place: place.clone(), files: files.files, gpus: alone.gpus() });
+        }
+        directories.sort_by_cached_key(|directory| directory.place.to_string());
+        directories
     }
 
     fn count(&mut self, kind: CodeSet, more: usize) {
@@ -103,12 +193,17 @@ impl Coverage {
 
     fn kinds(&self) -> Vec<(Cow<'_, CodeSet>, usize)> {
         let open = self.units.open.iter().map(|(_, unit)| (Cow::Owned(unit.set()), 1));
-        self.bundles.iter().map(|(kind, count)| (Cow::Borrowed(kind), *count)).chain(open).collect()
+        let directories = self.directories().into_values().map(|files| match files {
+            Cow::Borrowed(files) => (Cow::Borrowed(&files.code), 1),
+            Cow::Owned(files) => (Cow::Owned(files.code), 1),
+        });
+        let bundles = self.bundles.iter().map(|(kind, count)| (Cow::Borrowed(kind), *count));
+        bundles.chain(open).chain(directories).collect()
     }
 
     /// The number of bundles.
     pub fn bundles(&self) -> usize {
-        self.bundles.values().sum::<usize>() + self.units.open.len()
+        self.bundles.values().sum::<usize>() + self.units.open.len() + self.directories().len()
     }
 
     /// In how many bundles a GPU is served.
@@ -116,19 +211,32 @@ impl Coverage {
         served(device, &self.kinds())
     }
 
+    /// Code that HIP's runtime does not find, and what it looks for: a sentence for each entry ID.
+    pub fn unfound(&self) -> Vec<String> {
+        let mut unfound = BTreeSet::new();
+        for (kind, _) in self.kinds() {
+            unfound.extend(kind.unfound.iter().map(UnfoundCode::to_string));
+        }
+        unfound.into_iter().collect()
+    }
+
     /// In how many bundles each of some GPUs is served. None if there are too many to compare.
     pub fn of_each(&self, devices: &[Device]) -> Option<Vec<Served>> {
         let kinds = self.kinds();
-        let all: usize = kinds.iter().map(|(kind, _)| kind.codes.len() + 1).sum();
+        let all: usize = kinds.iter().map(|(kind, _)| kind.codes.len() + kind.unfound.len() + 1).sum();
         let is_too_much = self.is_full || devices.len().saturating_mul(all) > COMPARISONS_MAX;
         (!is_too_much).then(|| devices.iter().map(|device| served(device, &kinds)).collect())
     }
 
-    /// The GPUs for which any bundle has code, by name, and in how many bundles each is served. None if there are too
-    /// many to compare.
+    /// The GPUs for which any bundle has code, by name, and in how many bundles each is served: in none if the runtime
+    /// does not find the code. None if there are too many to compare.
     pub fn gpus(&self) -> Option<Vec<(Device, Served)>> {
         let kinds = self.kinds();
-        let codes: HashSet<&Code> = kinds.iter().flat_map(|(kind, _)| &kind.codes).collect();
+        let mut codes: HashSet<&Code> = HashSet::new();
+        for (kind, _) in &kinds {
+            codes.extend(&kind.codes);
+            codes.extend(kind.unfound.iter().map(|unfound| &unfound.code));
+        }
         let named = codes.into_iter().filter_map(Device::of_code).map(|device| (device.name().to_owned(), device));
         let devices: Vec<Device> = named.collect::<BTreeMap<String, Device>>().into_values().collect();
         let served = self.of_each(&devices)?;
@@ -154,11 +262,15 @@ pub(crate) struct Unit {
     pub(crate) place: Place,
     /// The index and the offset of the bundle at the place; none if it is not a single one.
     pub(crate) bundle: Option<(usize, u64)>,
+    /// The directory, if it is a file that serves together with others there.
+    pub(crate) directory: Option<Place>,
     /// The first source file that its code objects record.
     pub(crate) source: Option<String>,
     pub(crate) vendors: BTreeSet<GpuVendor>,
     /// With their positions in the search, among all code objects.
     pub(crate) codes: Vec<(usize, Code)>,
+    /// Code that it has and a runtime does not find.
+    pub(crate) unfound: Vec<UnfoundCode>,
 }
 
 impl Unit {
@@ -166,9 +278,11 @@ impl Unit {
         Self {
             place: found.place.clone(),
             bundle: (found.format != Format::OffloadBinary).then_some((found.index, found.bundle.offset)),
+            directory: None,
             source: found.code_objects().find_map(|code_object| code_object.shown_source()),
             vendors,
             codes: Vec::new(),
+            unfound: Vec::new(),
         }
     }
 
@@ -188,15 +302,18 @@ impl Unit {
         let unit = |index: &u32| Self {
             place: place.clone(),
             bundle: None,
+            directory: None,
             source: None,
             vendors: BTreeSet::from([GpuVendor::Amd]),
             codes: by_index.get(index).cloned().unwrap_or_default(),
+            unfound: Vec::new(),
         };
         asked.map(unit).collect()
     }
 
     pub(crate) fn set(&self) -> CodeSet {
-        CodeSet { vendors: self.vendors.clone(), codes: self.codes.iter().map(|(_, code)| code.clone()).collect() }
+        let codes = self.codes.iter().map(|(_, code)| code.clone()).collect();
+        CodeSet { vendors: self.vendors.clone(), codes, unfound: self.unfound.iter().cloned().collect() }
     }
 }
 
@@ -205,28 +322,62 @@ impl Unit {
 pub(crate) struct Units {
     /// The offload binaries at one place that are not complete yet, by their offload kind.
     open: Vec<(Option<OffloadKind>, Unit)>,
+    /// The last file that is a code object, a bundle or a fatbin itself, unless more follows in it.
+    file: Option<Unit>,
+    /// Whether such files are bundles like others, and code objects without a bundle no units.
+    ignores_files: bool,
     /// The number of code objects so far.
     code_objects: usize,
 }
 
 impl Units {
+    /// Units of bundles alone, whatever files serve together.
+    pub(crate) fn of_bundles() -> Self {
+        Self { ignores_files: true, ..Self::default() }
+    }
+
     /// Adds the next bundle of the search, and returns the units that are complete.
     pub(crate) fn add(&mut self, found: &Found<'_>) -> Vec<Unit> {
+        let mut complete: Vec<Unit> = self.end_file(Some(found.place)).into_iter().collect();
+        complete.extend(self.add_bundle(found));
+        complete
+    }
+
+    /// Ends the last file, before something at a place.
+    fn end_file(&mut self, next: Option<&Place>) -> Option<Unit> {
+        let file = self.file.take()?;
+        if next != Some(&file.place) {
+            return Some(file);
+        }
+        // More follows in the file, so it is not one bundle.
+        file.bundle.is_some().then_some(Unit { directory: None, ..file })
+    }
+
+    fn add_bundle(&mut self, found: &Found<'_>) -> Vec<Unit> {
         let first = self.code_objects;
         self.code_objects = first + found.bundle.entries.len();
-        if found.format.is_for_some_gpus() {
+        let is_file = !self.ignores_files && is_loaded_file(found);
+        if found.format.is_for_some_gpus() && !is_file {
             return Vec::new();
         }
-        let Codes { found: codes, vendors, is_outer } = Codes::of(found);
+        let Codes { found: codes, unfound, vendors, is_outer } = Codes::of(found);
         if is_outer {
+            return Vec::new();
+        }
+        if is_file {
+            let codes = codes.into_iter().map(|held| (first + held.index, held.code)).collect();
+            let mut file = Unit { codes, unfound, ..Unit::new(found, vendors) };
+            file.directory = Some(directory_of(found.place));
+            file.bundle = file.bundle.filter(|_| found.format != Format::CodeObject);
+            self.file = Some(file);
             return Vec::new();
         }
         if found.format != Format::OffloadBinary {
             let codes = codes.into_iter().map(|held| (first + held.index, held.code)).collect();
-            return vec![Unit { codes, ..Unit::new(found, vendors) }];
+            return vec![Unit { codes, unfound, ..Unit::new(found, vendors) }];
         }
         let is_elsewhere = found.index == 0 || self.open.iter().any(|(_, unit)| unit.place != *found.place);
-        let mut complete = if is_elsewhere { self.finish(|_| true) } else { Vec::new() };
+        let mut complete = if is_elsewhere { self.finish_open(|_| true) } else { Vec::new() };
         if codes.is_empty() && self.open.is_empty() {
             self.open.push((None, Unit::new(found, vendors.clone())));
         }
@@ -255,6 +406,14 @@ impl Units {
 
     /// The units that were not complete at the places that `is_over` accepts.
     pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<Unit> {
+        let mut complete = self.finish_open(&is_over);
+        if self.file.as_ref().is_some_and(|file| is_over(&file.place)) {
+            complete.extend(self.end_file(None));
+        }
+        complete
+    }
+
+    fn finish_open(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<Unit> {
         let complete = self.open.extract_if(.., |(_, unit)| is_over(&unit.place));
         complete.map(|(_, unit)| unit).collect()
     }
@@ -280,7 +439,8 @@ mod tests {
     use crate::scan::{Finding, Followed, Scan};
 
     fn kind(names: impl IntoIterator<Item = String>) -> CodeSet {
-        CodeSet { vendors: BTreeSet::from([GpuVendor::Amd]), codes: names.into_iter().map(Code::Other).collect() }
+        let codes = names.into_iter().map(Code::Other).collect();
+        CodeSet { vendors: BTreeSet::from([GpuVendor::Amd]), codes, unfound: BTreeSet::new() }
     }
 
     fn of(targets: &[&str]) -> CodeSet {

@@ -2,9 +2,17 @@
 //!
 //! The length of a plain bundle is not recorded, so the runtime gives comgr the first 4096 bytes. Comgr looks for
 //! entries there, and fails at the first one that is not described completely. Of a compressed bundle, the runtime
-//! gives comgr as many bytes as are recorded, and reads that size as a number of 32 bits in every version. It asks for
-//! the kind `hipv4`, which comgr takes as compatible with `hip`. Sources, as of ROCm 7: `PopulateCodeObjectMap` and
-//! `UncompressAndPopulateCodeObject` in CLR, `lookUpCodeObject` and `AMDGPUCompiler::unbundle` in comgr.
+//! gives comgr as many bytes as are recorded, and reads that size as a number of 32 bits in every version.
+//!
+//! Entry IDs are compared as text: what follows the kind has to be the name of an instruction set as HSA gives it, such
+//! as `amdgcn-amd-amdhsa--gfx90a`, except for features that the entry leaves open. SPIR-V is also asked for with the
+//! environment `unknown`. Triples with another environment, vendor or system, with fewer fields, or with another name
+//! of the architecture (`amdgpu9.42`) are not found. The kind is `hipv4`; in a plain bundle it may be `hip`.
+//!
+//! Sources, as of ROCm 7: `PopulateCodeObjectMap` and `UncompressAndPopulateCodeObject` in CLR, `lookUpCodeObject` and
+//! `AMDGPUCompiler::unbundle` in comgr.
+
+use std::collections::BTreeMap;
 
 use crate::code::ContentKind;
 use crate::container::binary;
@@ -16,14 +24,83 @@ use crate::scan::{Format, Found};
 /// The length of the part of a plain bundle in which the runtime looks for entries, in bytes.
 const HEADER_MAX: u64 = 4096;
 
+/// The beginnings of entry IDs that the runtime finds, without the kind. The target ID follows.
+const TRIPLES: [&[u8]; 3] = [b"amdgcn-amd-amdhsa--", b"spirv64-amd-amdhsa--", b"spirv64-amd-amdhsa-unknown-"];
+
+/// The reason why the runtime does not find an entry of a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Unfound {
+    /// It, or an entry before it, is not described in the part of the bundle that the runtime reads.
+    Position,
+    /// The runtime looks for other triples.
+    Triple,
+    /// The runtime does not look for the kind `hip` in a compressed bundle.
+    Kind,
+}
+
+impl Unfound {
+    /// What the runtime looks for instead.
+    pub(crate) fn sought(self) -> &'static str {
+        match self {
+            Self::Position => "entries in the beginning of a bundle",
+            Self::Triple => "IDs that begin with 'hipv4-amdgcn-amd-amdhsa--' or 'hipv4-spirv64-amd-amdhsa--'",
+            Self::Kind => "IDs that begin with 'hipv4-' in a compressed bundle",
+        }
+    }
+}
+
+/// The entries of a bundle that the runtime does not find, by their indices.
+pub(crate) type UnfoundEntries = BTreeMap<usize, Unfound>;
+
+/// Returns why the runtime finds no entry with this ID, wherever it is in a bundle of its; none if it may find it, and
+/// for IDs of other kinds, which other runtimes load.
+pub(crate) fn unfound_id(id: &[u8], is_compressed: bool) -> Option<Unfound> {
+    let (is_new, triple) = match (id.strip_prefix(b"hipv4-"), id.strip_prefix(b"hip-")) {
+        (Some(triple), _) => (true, triple),
+        (None, Some(triple)) => (false, triple),
+        (None, None) => return None,
+    };
+    if !TRIPLES.iter().any(|found| triple.starts_with(found)) {
+        return Some(Unfound::Triple);
+    }
+    if is_compressed && !is_new {
+        return Some(Unfound::Kind);
+    }
+    None
+}
+
+/// Returns the entries of a bundle that the runtime does not find, by their indices, with the reasons. In containers
+/// that it does not load, linkers and other tools find all of them.
+pub(crate) fn unfound_in(found: &Found<'_>) -> UnfoundEntries {
+    let mut unfound = UnfoundEntries::new();
+    if found.format != Format::Bundle {
+        return unfound;
+    }
+    let first = first_unread(found);
+    for (index, entry) in found.bundle.entries.iter().enumerate() {
+        let is_unread = first.is_some_and(|first| index >= first);
+        let reason = unfound_id(&entry.id, found.bundle.compressed.is_some());
+        if let Some(reason) = reason.or(is_unread.then_some(Unfound::Position)) {
+            unfound.insert(index, reason);
+        }
+    }
+    if !unfound.is_empty() && !is_for_runtime(kinds_in(found)) {
+        unfound.clear();
+    }
+    unfound
+}
+
 /// Returns whether a bundle is one for the runtime: it holds code objects for HIP and no host code. Bundles with host
-/// code, and bundles of bitcode, are inputs of compilers and linkers. Content whose kind is not known counts as code.
+/// code, and bundles of bitcode, are inputs of compilers and linkers. Content whose kind is not known counts as code,
+/// unless other entries are text.
 pub(crate) fn is_for_runtime(entries: impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)>) -> bool {
     let mut has_code = false;
     for entry in entries {
         match entry {
             (Some(OffloadKind::Host), Some(ContentKind::Empty)) => {}
             (Some(OffloadKind::Host), _) => return false,
+            // As in bundles of assembly.
+            (Some(kind), Some(ContentKind::Text)) if kind.is_hip() => return false,
             (Some(kind), None | Some(ContentKind::Elf | ContentKind::SpirV)) => has_code |= kind.is_hip(),
             _ => {}
         }
@@ -42,15 +119,32 @@ pub(crate) fn misread_size(recorded: Recorded) -> Option<u64> {
     recorded.total.filter(|&total| u32::try_from(total).is_err())
 }
 
-/// The index of the first code object of a bundle for the runtime that it does not find; none if it finds all.
+/// The index of the first code object of a bundle for the runtime that it does not find because of its position; none
+/// if it finds all.
 pub(crate) fn first_lost_of(found: &Found<'_>) -> Option<usize> {
-    let first = match found.bundle {
+    first_unread(found).filter(|_| is_for_runtime(kinds_in(found)))
+}
+
+/// The index of the first entry of a bundle that is not in the part of it that the runtime reads.
+fn first_unread(found: &Found<'_>) -> Option<usize> {
+    match found.bundle {
         _ if found.format != Format::Bundle => None,
         Bundle { compressed: Some(recorded), .. } => misread_size(*recorded).map(|_| 0),
         Bundle { compressed: None, entries, .. } => first_lost(entries.iter().map(|entry| entry.id.as_slice())),
-    };
-    let kinds = || found.code_objects().map(|entry| (entry.entry_id().map(|id| id.kind()), entry.kind()));
-    first.filter(|_| is_for_runtime(kinds()))
+    }
+}
+
+/// Returns whether a bundle is an input of compilers and linkers: it holds host code or bitcode.
+pub(super) fn is_for_tools(found: &Found<'_>) -> bool {
+    kinds_in(found).any(|(kind, content)| match kind {
+        Some(OffloadKind::Host) => content != Some(ContentKind::Empty),
+        _ => content == Some(ContentKind::Bitcode),
+    })
+}
+
+/// The kinds of the entries of a bundle, and of their content.
+fn kinds_in<'f>(found: &Found<'f>) -> impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)> + use<'f> {
+    found.code_objects().map(|entry| (entry.entry_id().map(|id| id.kind()), entry.kind()))
 }
 
 #[cfg(test)]
@@ -64,7 +158,7 @@ mod tests {
 
     #[test]
     fn inputs_of_compilers_are_not_for_the_runtime() {
-        use ContentKind::{Bitcode, Coff, Elf, Empty, SpirV, Unknown};
+        use ContentKind::{Bitcode, Coff, Elf, Empty, SpirV, Text, Unknown};
         use OffloadKind::{Hip, HipV4, Host, OpenMp};
         let is_for_runtime = |entries: &[(OffloadKind, ContentKind)]| {
             is_for_runtime(entries.iter().map(|&(kind, content)| (Some(kind), Some(content))))
@@ -78,10 +172,41 @@ mod tests {
             &[(Host, Bitcode), (Hip, Bitcode)],
             &[(Hip, Bitcode), (HipV4, Empty), (Hip, Unknown)],
             &[(Host, Empty), (OpenMp, Elf)],
+            &[(HipV4, Text), (HipV4, Text)],
             &[(Host, Empty)],
             &[],
         ] {
             assert!(!is_for_runtime(entries), "{entries:?}");
+        }
+    }
+
+    #[test]
+    fn ids_are_compared_as_text() {
+        use Unfound::{Kind, Triple};
+        for (id, plain, compressed) in [
+            ("hipv4-amdgcn-amd-amdhsa--gfx942", None, None),
+            ("hipv4-amdgcn-amd-amdhsa--gfx9-4-generic:xnack+", None, None),
+            ("hipv4-spirv64-amd-amdhsa--amdgcnspirv", None, None),
+            ("hipv4-spirv64-amd-amdhsa-unknown-amdgcnspirv", None, None),
+            ("hip-amdgcn-amd-amdhsa--gfx942", None, Some(Kind)),
+            ("hip-spirv64-amd-amdhsa--amdgcnspirv", None, Some(Kind)),
+            ("hipv4-amdgcn-amd-amdhsa-llvm-gfx942", Some(Triple), Some(Triple)),
+            ("hip-amdgcn-amd-amdhsa-unknown-gfx942", Some(Triple), Some(Triple)),
+            ("hipv4-amdgcn-amd-amdhsa-gfx942", Some(Triple), Some(Triple)),
+            ("hipv4-amdgcn--amdhsa--gfx942", Some(Triple), Some(Triple)),
+            ("hipv4-amdgcn-unknown-amdhsa--gfx942", Some(Triple), Some(Triple)),
+            ("hipv4-amdgcn-amd-amdpal--gfx942", Some(Triple), Some(Triple)),
+            ("hipv4-amdgpu9.42-amd-amdhsa--gfx942", Some(Triple), Some(Triple)),
+            ("hipv4-amdgpu-amd-amdhsa--gfx942", Some(Triple), Some(Triple)),
+            ("hipv4", None, None),
+            // Other runtimes look for these.
+            ("openmp-amdgcn-amd-amdhsa-llvm-gfx942", None, None),
+            ("openmp-amdgcn-amd-amdhsa-gfx942", None, None),
+            ("hcc-amdgcn-amd-amdhsa--gfx906", None, None),
+            ("host-x86_64-unknown-linux-gnu-", None, None),
+        ] {
+            assert_eq!(unfound_id(id.as_bytes(), false), plain, "{id}");
+            assert_eq!(unfound_id(id.as_bytes(), true), compressed, "{id}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::code::{Code, Codes};
+use super::code::{Code, Codes, UnfoundCode};
 use super::coverage::Units;
 use super::device::Device;
 use crate::error::Result;
@@ -23,7 +23,7 @@ pub struct Loaded {
 /// The code objects of a file that runtimes load on some GPUs, in the order of a search: for each GPU the best of every
 /// bundle, by the [rules of its vendor](Device). Names mean GPUs: `sm_90a` is the GPU `sm_90`, and `gfx11-generic`
 /// stands for all processors of that target. What is loaded of a bundle may depend on a later one: offload binaries at
-/// one place are one choice.
+/// one place are one choice. HIP's runtime finds only entries whose IDs begin as `hipv4-amdgcn-amd-amdhsa--` does.
 ///
 /// ```
 /// use offload_bundle::runtime::{self, Device};
@@ -58,18 +58,23 @@ pub(crate) struct Loader {
     units: Units,
     /// The code objects from the first one on that may still be chosen, by their positions.
     waiting: BTreeMap<usize, CodeObject>,
+    /// Code for the GPUs that HIP's runtime does not find: the first of each GPU that is asked for.
+    unfound: BTreeMap<usize, UnfoundCode>,
 }
 
 impl Loader {
     pub(crate) fn new(devices: &[Device]) -> Self {
-        Self { devices: devices.iter().map(Device::gpus).collect(), units: Units::default(), waiting: BTreeMap::new() }
+        let (devices, units) = (devices.iter().map(Device::gpus).collect(), Units::of_bundles());
+        Self { devices, units, waiting: BTreeMap::new(), unfound: BTreeMap::new() }
     }
 
     /// Adds the next bundle of the search.
     pub(crate) fn add(&mut self, found: &Found<'_>) -> Result<Vec<(usize, Loaded)>> {
         let (info, first) = (found.info()?, self.units.code_objects());
         self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.known(&info))));
-        let mut loaded: Vec<_> = self.units.add(found).iter().flat_map(|unit| self.choose(&unit.codes)).collect();
+        let units = self.units.add(found);
+        units.iter().for_each(|unit| self.note_unfound(&unit.unfound));
+        let mut loaded: Vec<_> = units.iter().flat_map(|unit| self.choose(&unit.codes)).collect();
         if found.format.is_for_some_gpus() {
             let codes = Codes::of(found).found.into_iter();
             let codes: Vec<_> = codes.map(|held| (first + held.index, held.code)).collect();
@@ -87,6 +92,22 @@ impl Loader {
     /// Ends the choices at the places that `is_over` accepts.
     pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<(usize, Loaded)> {
         self.units.finish(is_over).iter().flat_map(|unit| self.choose(&unit.codes)).collect()
+    }
+
+    /// Notes which GPUs some code would be for that HIP's runtime does not find.
+    fn note_unfound(&mut self, unfound: &[UnfoundCode]) {
+        for code in unfound {
+            for (number, device) in self.devices.iter().enumerate() {
+                if device.takes(&code.code) {
+                    self.unfound.entry(number).or_insert_with(|| code.clone());
+                }
+            }
+        }
+    }
+
+    /// The code so far that HIP's runtime does not find, by the indices of the GPUs that it is for: one for each GPU.
+    pub(crate) fn take_unfound(&mut self) -> BTreeMap<usize, UnfoundCode> {
+        std::mem::take(&mut self.unfound)
     }
 
     /// Chooses among code objects of which a program needs one.

@@ -22,12 +22,14 @@
 mod code;
 mod coverage;
 mod device;
+mod directory;
 pub(crate) mod loadable;
 mod loaded;
 
-pub(crate) use code::{Code, Codes};
-pub(crate) use coverage::{CodeSet, Unit, Units};
-pub use coverage::{Coverage, Served};
+pub(crate) use code::{Code, Codes, UnfoundCode};
+pub(crate) use coverage::{CodeSet, FileSet, Unit, Units};
+pub use coverage::{Coverage, Served, ServedDirectory};
 pub use device::{Device, DeviceError};
+pub(crate) use directory::directory_of;
 pub(crate) use loaded::Loader;
 pub use loaded::{Loaded, loaded};

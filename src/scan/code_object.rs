@@ -116,7 +116,13 @@ pub struct CodeObject {
     pub recorded_target: Option<Box<str>>,
     /// The name of the source file, safe to print on a terminal, if the container records it.
     pub source: Option<Box<str>>,
-    number: u64,
+    /// Whether it is a container itself in which the search has found code objects, which are listed too. It counts in
+    /// no sum of sizes. Set by jobs that search whole files.
+    pub has_parts: bool,
+    /// The number of its bytes that code objects before it in the bundle have too, as in no sound bundle: inflated ones
+    /// in a compressed bundle, otherwise stored ones.
+    pub(crate) shared: u64,
+    pub(super) number: u64,
 }
 
 impl CodeObject {
@@ -163,8 +169,25 @@ impl CodeObject {
         }
     }
 
-    /// Its sizes, as those of one code object.
+    /// Its sizes in sums, as those of one code object: nothing if its [parts](Self::has_parts) count. Bytes that it
+    /// shares with code objects before it in the bundle count once, so that no sum is larger than the bytes that are
+    /// there: those of the file, or of what was inflated.
     pub fn sizes(&self) -> Sizes {
+        if self.has_parts {
+            return Sizes::default();
+        }
+        let Sizes { code_objects, size, stored } = self.own_sizes();
+        // Of an image that is compressed by itself, the stored bytes are shared.
+        let whole = if self.bundle.compressed.is_some() { size } else { stored };
+        let counted = |of: u64| {
+            let part = u128::from(of).saturating_mul(whole.saturating_sub(self.shared).into());
+            part.checked_div(whole.into()).and_then(|part| u64::try_from(part).ok()).unwrap_or(of)
+        };
+        Sizes { code_objects, size: counted(size), stored: counted(stored) }
+    }
+
+    /// Its sizes, whatever counts in sums.
+    pub fn own_sizes(&self) -> Sizes {
         Sizes { code_objects: 1, size: self.size, stored: self.stored() }
     }
 
@@ -278,6 +301,8 @@ impl<'f> CodeObjectRef<'f> {
             packed: self.packed().cloned().map(Box::new),
             recorded_target: self.recorded_target().map(Into::into),
             source: self.shown_source().map(Into::into),
+            has_parts: false,
+            shared: self.found.facts.shared.get(self.index).copied().unwrap_or_default(),
             number: self.number(),
         }
     }

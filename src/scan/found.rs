@@ -155,21 +155,20 @@ pub(super) enum Visit<'f> {
     End(&'f Place, Slice<'f>),
 }
 
-/// What is known of the entries of a bundle beyond what it records.
+/// What is known of a bundle and its entries beyond what it records.
 #[derive(Debug, Default)]
 pub(crate) struct EntryFacts {
     /// Of each entry, its number among those at the place with its ID, counted from 1; empty if they are not numbered.
     pub(super) numbers: Vec<u64>,
+    /// Of each entry, the number of its bytes that entries before it have too; empty if they are not counted.
+    pub(super) shared: Vec<u64>,
+    /// Whether a file, or a member of a package, begins with the bundle.
+    pub(super) begins_file: bool,
     /// The targets of ELF files for Intel GPUs, which are read as a whole, by their ranges: many entries may share one.
     targets: RefCell<HashMap<Range<u64>, Option<String>>>,
 }
 
 impl EntryFacts {
-    /// Returns the facts of the entries with these numbers.
-    pub(super) fn numbered(numbers: Vec<u64>) -> Self {
-        Self { numbers, targets: RefCell::default() }
-    }
-
     /// The target of the ELF file for Intel GPUs in some bytes of the bundle.
     pub(super) fn target(&self, code: Slice<'_>) -> Option<String> {
         let range = code.offset()..code.end();
@@ -206,6 +205,11 @@ impl<'f> Found<'f> {
     /// Those of [`Bundle::stored_len`].
     pub fn info(&self) -> Result<Arc<BundleInfo>> {
         BundleInfo::new(self).map(Arc::new)
+    }
+
+    /// Whether it is the first of a file, or of a member of a zip file, a tar or cpio archive, which begins with it.
+    pub(crate) fn is_file(&self) -> bool {
+        self.facts.begins_file
     }
 
     /// The address of an entry.

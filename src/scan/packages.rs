@@ -152,7 +152,7 @@ impl Walk<'_, '_, '_> {
         match size {
             None if input.len() > most => self.broken(at, exceeded(input.len())),
             None if !self.spend(at, input.len())? => Ok(()),
-            _ => self.look(at.to(at.place, input.as_slice())),
+            _ => self.look(at.copied(input.as_slice())),
         }
     }
 
@@ -404,11 +404,11 @@ impl Walk<'_, '_, '_> {
             }
             match (&header.kind, data.slice(start, header.stored)) {
                 _ if on_way.is_none() => {}
-                (tar::MemberKind::File, Some(content)) => self.look(at.with(content))?,
+                (tar::MemberKind::File, Some(content)) => self.look(at.with(content).as_file())?,
                 (tar::MemberKind::File, None) => {}
                 _ => {
                     room.give_exactly(padded);
-                    self.tar_member(at.to(&at.place.clone().inflated(), data), header, &mut reader)?;
+                    self.tar_member(at.to(&at.place.clone().inflated(), data).as_file(), header, &mut reader)?;
                 }
             }
             if !room.has_failed.get() && data.slice(start, padded).is_none() {
@@ -435,6 +435,8 @@ impl Walk<'_, '_, '_> {
         let name_len = len_u64(&step.name());
         let on_way = self.step(at.place, step).map(Place::inflated);
         let at = at.to(on_way.as_ref().unwrap_or(at.place), at.data);
+        // The kernels of an AKS2 file are not files of a directory.
+        let at = if what == AKS2 { at } else { at.as_file() };
         if !self.begin_member(at, name_len, stored, reader.room)? {
             return Ok(false);
         }

@@ -101,6 +101,21 @@ impl Place {
         &self.steps
     }
 
+    /// The place without its last step, and the name of this step, if it is a member.
+    pub(crate) fn parent(&self) -> Option<(Self, &[u8])> {
+        let (last, steps) = self.steps.split_last()?;
+        let parent = steps.iter().zip(&self.numbers);
+        let parent =
+            parent.fold(Self::of_file(&self.file), |place, (step, number)| place.join_numbered(step.clone(), *number));
+        let Step::Member(name) = last else { return None };
+        Some((parent, name))
+    }
+
+    /// The number of each step among those with the same name from the same place; 0 if it is not known.
+    pub(super) fn step_numbers(&self) -> &[u64] {
+        &self.numbers
+    }
+
     /// The base of the offsets of bundles at this place.
     pub fn origin(&self) -> &Origin {
         &self.origin

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::budget::{self, Budget, Spent};
 use super::code_object::{ID_MAX, step_name};
 use super::found::{EntryFacts, Finding, Format, Found, Visit};
+use super::parts::shared_bytes;
 use super::place::{Place, Step, StepNumbers};
 use super::sections::{self, Holds, ListedSections, Sections};
 use super::stream::{Explained, Stream};
@@ -77,6 +78,8 @@ pub(super) struct Spot<'s> {
     pub(super) data: Slice<'s>,
     /// How many containers may be nested in it.
     depth: u32,
+    /// The offset at which it begins, if it is a file or a member of a package, whose members are files.
+    file_start: Option<u64>,
 }
 
 impl<'s> Spot<'s> {
@@ -87,7 +90,21 @@ impl<'s> Spot<'s> {
 
     /// Bytes at another place.
     pub(super) fn to<'t>(self, place: &'t Place, data: Slice<'t>) -> Spot<'t> {
-        Spot { place, data, depth: self.depth }
+        Spot { place, data, depth: self.depth, file_start: None }
+    }
+
+    /// The same bytes as a file.
+    pub(super) fn as_file(self) -> Self {
+        Self { file_start: Some(self.data.offset()), ..self }
+    }
+
+    /// What its bytes inflate to, or a copy of them.
+    pub(super) fn copied<'t>(self, data: Slice<'t>) -> Spot<'t>
+    where
+        's: 't,
+    {
+        let file_start = self.file_start.map(|_| data.offset());
+        Spot { place: self.place, data, depth: self.depth, file_start }
     }
 
     pub(super) fn error(self, malformed: Malformed) -> Error {
@@ -191,7 +208,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Walks a whole file.
     pub(super) fn file(mut self, data: Slice<'_>) -> Result<Sources<'a>> {
-        self.look(Spot { place: &Place::of_file(data.path()), data, depth: DEPTH_MAX })?;
+        let place = Place::of_file(data.path());
+        self.look(Spot { place: &place, data, depth: DEPTH_MAX, file_start: Some(data.offset()) })?;
         Ok(self.sources)
     }
 
@@ -455,7 +473,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if self.spend(at, total(read))? {
             let is_in_section = format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
             add(&mut self.in_sections, u64::from(is_in_section));
-            let facts = EntryFacts::numbered(self.numbers_of(place, bundle));
+            let facts = EntryFacts {
+                numbers: self.numbers_of(place, bundle),
+                shared: shared_bytes(bundle, format),
+                begins_file: index == 0 && at.file_start == Some(bundle.offset),
+                ..EntryFacts::default()
+            };
             let found = Found { place, format, index, bundle, facts: &facts, space_end };
             self.tell(budget::found_in(bundle), at, Finding::Bundle(found))?;
             self.nested(at, &found)?;
@@ -719,13 +742,13 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let Some(place) = self.step(at.place, Step::Member(member.name)) else { return Ok(()) };
         let Some(content) = self.sound(at.to(&place, at.data), member.content)? else { return Ok(()) };
         if content.form.is_none() {
-            return self.stored_member(at.to(&place, at.data), &content);
+            return self.stored_member(at.to(&place, content.stored).as_file(), &content);
         }
         let (place, stored) = (place.inflated(), content.stored);
-        let at = at.to(&place, stored);
+        let at = at.to(&place, stored).as_file();
         match inflated {
             Some(_) if !self.spend(at, content.size)? => Ok(()),
-            Some(Ok(input)) => self.look(at.to(&place, input.as_slice())),
+            Some(Ok(input)) => self.look(at.copied(input.as_slice())),
             Some(Err(error)) => self.broken(at, error),
             None => match content.reader() {
                 Ok(reader) => {

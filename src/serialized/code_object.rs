@@ -47,6 +47,9 @@ struct Fields<'c> {
     /// The size of the code object, as it is stored in its bundle. Code objects of a fatbin that are compressed
     /// together each have a share by their size. Null if the bundle is compressed as a whole.
     stored_size: Option<u64>,
+    /// Whether it is a container itself whose code objects are listed too, such as an archive of device binaries. Sums
+    /// of sizes leave it out.
+    has_parts: bool,
     /// The compression of the bundle or, in a fatbin or kpack archive, of the code object. Null if it is not
     /// compressed.
     compressed: Option<Compressed>,
@@ -101,6 +104,7 @@ impl<'c> Fields<'c> {
             offset: start.filter(|_| in_file && !is_compressed),
             size: code_object.size,
             stored_size: (!is_compressed).then(|| code_object.stored()),
+            has_parts: code_object.has_parts,
             compressed: Compressed::of(code_object),
             inflated_offset: packed.map(|packed| packed.range.start).or(start.filter(|_| is_compressed)),
             entry_id: code_object.shown_id(),

@@ -19,7 +19,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
 use crate::job::{Extracted, Inspected, KpackReference, NotRead, Rule};
-use crate::runtime::{Device, Served};
+use crate::runtime::{Device, Served, ServedDirectory};
 use crate::scan::{CodeObject, Place};
 pub(crate) use code_object::arguments;
 pub use diff::{ComparedFile, Counts, DiffReport, DiffTotals, GpuTotal, KernelChange, LostGpu, Summary};
@@ -102,14 +102,42 @@ impl<R: Report, P: Serialize> Document<R, P> {
 /// The GPU code objects in files.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub struct InspectReport<F> {
+pub struct InspectReport<F, D> {
     /// The files that could be opened: in the order of the command line, those of a directory by name. Files without
     /// device code are included.
     #[cfg_attr(test, schemars(with = "Vec<Inspected>"))]
     pub files: F,
+    /// The directories with files that are code objects, bundles or fatbins themselves, such as those of rocBLAS. A
+    /// program needs one of these files for its GPU, so they are one set.
+    #[cfg_attr(test, schemars(with = "Vec<Directory>"))]
+    pub directories: D,
 }
 
-impl<F: Serialize> Report for InspectReport<F> {}
+impl<F: Serialize, D: Serialize> Report for InspectReport<F, D> {}
+
+/// A directory whose files serve GPUs together.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub struct Directory {
+    /// The path of the directory on disk, or of the package. Names of GPUs in it are replaced by `*`: directories that
+    /// differ only in them are one.
+    path: String,
+    /// The directory in the package. Null on disk, and for files at the top of a package.
+    member: Option<String>,
+    /// The number of files in it that are code objects, bundles or fatbins themselves.
+    files: usize,
+    /// For each GPU that they have code for, by name: whether they serve it, as one bundle. Null if there are too many
+    /// to compare.
+    coverage: Option<Vec<ServedGpu>>,
+}
+
+impl Directory {
+    /// A directory.
+    pub fn new(ServedDirectory { place, files, gpus, .. }: ServedDirectory) -> Self {
+        let path = shown(place.file()).into_owned();
+        Self { path, member: place.member(), files, coverage: gpus.map(ServedGpu::all) }
+    }
+}
 
 /// The files that were written, and the code objects in them. There is no document if nothing was written.
 #[derive(Serialize)]
@@ -177,8 +205,9 @@ struct File<'r> {
     /// contain some.
     unread: &'r [NotRead],
     /// The number of bundles that a program may load from the file. Offload binaries at one place count as one bundle
-    /// for each source file, and so does the code that one wrapper of a split library loads from kpack archives. Code
-    /// objects without a bundle and device images of SYCL are not counted.
+    /// for each source file, and so does the code that one wrapper of a split library loads from kpack archives. Files
+    /// of a directory in a package that are code objects, bundles or fatbins themselves count as one together, and so
+    /// does a file that is one. Other code objects without a bundle and device images of SYCL are not counted.
     bundles: usize,
     /// For each GPU that a bundle has code for, by name: the number of bundles that serve it, with code that a runtime
     /// loads there. Null if there are too many GPUs and bundles to compare.
@@ -190,14 +219,13 @@ struct File<'r> {
 impl<'r> File<'r> {
     fn of(inspected: &'r Inspected) -> Self {
         let coverage = inspected.coverage();
-        let gpu = |(gpu, served): (Device, Served)| ServedGpu { gpu: gpu.name().to_owned(), served };
         Self {
             path: shown(&inspected.path),
             size: inspected.size,
             code_objects: inspected.bundles.iter().flat_map(|bundle| &bundle.code_objects).collect(),
             unread: &inspected.unread,
             bundles: coverage.bundles(),
-            coverage: coverage.gpus().map(|gpus| gpus.into_iter().map(gpu).collect()),
+            coverage: coverage.gpus().map(ServedGpu::all),
             kpack_references: &inspected.references,
         }
     }
@@ -212,6 +240,12 @@ struct ServedGpu {
     gpu: String,
     #[serde(flatten)]
     served: Served,
+}
+
+impl ServedGpu {
+    fn all(gpus: Vec<(Device, Served)>) -> Vec<Self> {
+        gpus.into_iter().map(|(gpu, served)| Self { gpu: gpu.name().to_owned(), served }).collect()
+    }
 }
 
 /// A reference of a split ROCm library to the kpack archives with its device code.

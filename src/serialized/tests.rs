@@ -105,7 +105,7 @@ fn generated<R: Report + JsonSchema>(subcommand: &str) -> String {
 fn the_schemas_in_docs_are_those_of_the_types() {
     let bless = std::env::var_os("BLESS").is_some_and(|value| value == "1");
     for (subcommand, schema) in [
-        ("inspect", generated::<InspectReport<()>>("inspect")),
+        ("inspect", generated::<InspectReport<(), ()>>("inspect")),
         ("extract", generated::<ExtractReport<'_>>("extract")),
         ("kernels", generated::<KernelsReport<(), (), ()>>("kernels")),
         ("diff", generated::<DiffReport<'_, (), (), ()>>("diff")),

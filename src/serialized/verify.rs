@@ -16,7 +16,7 @@ pub struct VerifyReport<F, A, T> {
     #[cfg_attr(test, schemars(with = "Vec<Verified>"))]
     pub files: F,
     /// The faults that only several files show together: between libraries and the kpack archives with their device
-    /// code.
+    /// code, and of directories whose files serve GPUs together.
     #[cfg_attr(test, schemars(with = "Vec<FaultOfTree>"))]
     pub faults: A,
     /// The sums over all files. If `bundles` and `code_objects` are 0, nothing was verified, and the exit status is 1
@@ -34,7 +34,8 @@ impl<F: Serialize, A: Serialize, T: Serialize> Report for VerifyReport<F, A, T> 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub struct FaultOfTree {
-    /// The file that the fault is reported for.
+    /// The file, or the directory of files, that the fault is reported for. Names of GPUs in the path of a directory are
+    /// replaced by `*`: directories that differ only in them are one.
     path: String,
     #[serde(flatten)]
     fault: Fault,

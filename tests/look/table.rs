@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::properties::make::{DEFLATED, Elf, Section, Zipped, zip};
+use crate::properties::make::{DEFLATED, Elf, Section, Zipped, archive, zip};
 use crate::reference::formats;
 
 fn golden(name: &str) -> PathBuf {
@@ -307,20 +307,20 @@ fn the_matrix_leaves_out_no_library_unnamed() {
     let dir = memory_directory();
     let bundle = files().swap_remove(0).1;
     let members = ["a/lib.so", "b/lib.so", "c/other.so"].map(|name| Zipped::new(name, DEFLATED, &bundle));
-    let code = Elf::amdgpu(0x3f).write(&[]);
+    let code = archive(&[("k.o", &Elf::amdgpu(0x3f).write(&[]))]);
     for (name, data) in [
         ("x/one/lib.so", &bundle),
         ("x/two/lib.so", &bundle),
         ("y/in.whl", &zip(&members)),
         ("z/in.whl", &zip(&members)),
-        ("code.elf", &code),
+        ("code.a", &code),
     ] {
         let path = dir.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, data).unwrap();
     }
     for index in 0..30 {
-        fs::write(dir.path().join(format!("{index:02}.elf")), &code).unwrap();
+        fs::write(dir.path().join(format!("{index:02}.a")), &code).unwrap();
     }
     let printed = text(&tool_in(dir.path(), &["inspect", "--matrix", "-r", "."])).1;
     let rows = printed.lines().skip(1).map_while(|line| line.split_whitespace().next());
@@ -337,7 +337,7 @@ fn the_matrix_leaves_out_no_library_unnamed() {
     expected.sort_unstable();
     assert_eq!(rows, expected, "{printed}");
     let below = printed.lines().find(|line| line.starts_with("not in the table (code without a bundle): ")).unwrap();
-    assert!(below.matches(".elf").count() == 20 && below.ends_with(", 11 more"), "{below}");
+    assert!(below.matches(".a(k.o)").count() == 20 && below.ends_with(", 11 more"), "{below}");
     // The map of a page has the names too.
     assert!(tool_in(dir.path(), &["report", "-r", ".", "-o", "page.html"]).status.success());
     let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
@@ -408,8 +408,9 @@ fn a_summary_counts_all_files() {
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines.len(), 6, "{printed}");
     assert_eq!(lines[0], "Total: 300 code objects in 100 files, 400 kB");
-    assert!(lines[2].starts_with("    gfx90a      100    300 kB  100 of 100  75.0 %"), "{printed}");
-    assert!(lines[3].starts_with("    gfx906      100    100 kB  100 of 100  25.0 %"), "{printed}");
+    // All files are those of one directory, which serve together.
+    assert!(lines[2].starts_with("    gfx90a      100    300 kB  75.0 %"), "{printed}");
+    assert!(lines[3].starts_with("    gfx906      100    100 kB  25.0 %"), "{printed}");
     assert_eq!(lines[5], "No device code in 200 files");
     let outcome = tool(&["inspect", "--summary", "001"], &given);
     assert_eq!(String::from_utf8(outcome.stdout).unwrap(), "No device code in 1 file\n");
@@ -553,7 +554,8 @@ fn elements(xml: &str) -> Vec<(String, String)> {
 #[test]
 fn the_picture_is_well_formed_and_holds_the_totals() {
     let bundle = |first: usize, second: usize, odd: &str| {
-        formats::binary(&[(HOST, b""), (GFX906, &vec![1; first]), (GFX90A, &vec![2; second]), (odd, b"x")], 1)
+        let entries = [(HOST, &b""[..]), (GFX906, &vec![1; first]), (GFX90A, &vec![2; second]), (odd, b"x")];
+        Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &formats::binary(&entries, 1))])
     };
     let (a, b) = (bundle(1_000_000, 3_000_000, "<&\">"), bundle(2_000_000, 500_000, "]]>\u{7}"));
     let files: [(&str, &[u8]); 3] = [("a&b<c>.so", &a), ("b\"'.so", &b), ("none", b"")];
@@ -570,7 +572,7 @@ fn the_picture_is_well_formed_and_holds_the_totals() {
         "a&amp;b&lt;c&gt;.so",
         "b&quot;'.so",
         "6 code objects for 4 targets in 2 libraries",
-        "gfx90a: 3.00 MB (46.2 %), 1 code object; a&amp;b&lt;c&gt;.so",
+        "gfx90a: 3.00 MB (46.2 %), 1 code object; a&amp;b&lt;c&gt;.so, .hip_fatbin",
     ] {
         assert!(texts.contains(&wanted), "{wanted}: {texts:#?}");
     }

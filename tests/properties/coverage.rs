@@ -78,8 +78,10 @@ pub fn coverage(data: &[u8]) {
             serving += usize::from(is_served);
         }
         let mut found = Coverage::default();
+        // Files of one directory would serve together.
+        let file = Input::from_bytes(format!("{bundles}-{}/in", counted.len()), unit.data.clone());
         Scan::default()
-            .run(&unit.data, &mut |finding| {
+            .run(&file, &mut |finding| {
                 if let Finding::Bundle(bundle) = finding {
                     found.add(&bundle);
                 }
@@ -155,11 +157,12 @@ fn extracted(unit: &Unit, device: &Device, gpu: &str) {
     }
 }
 
-/// A code object: its offload kind, and its target.
+/// A code object: its offload kind, its target, and the environment in its ID.
 #[derive(Clone, Debug)]
 struct Entry {
     kind: &'static str,
     target: &'static str,
+    environment: &'static str,
 }
 
 impl Entry {
@@ -172,7 +175,13 @@ impl Entry {
     }
 
     fn id(&self) -> String {
-        format!("{}-{}--{}", self.kind, self.triple(), self.target)
+        format!("{}-{}-{}-{}", self.kind, self.triple(), self.environment, self.target)
+    }
+
+    /// Whether HIP's runtime finds it in a bundle of machine code.
+    fn is_found(&self, is_compressed: bool) -> bool {
+        let is_known = self.environment.is_empty() || (self.environment == "unknown" && self.target == "amdgcnspirv");
+        !self.kind.starts_with("hip") || (is_known && !(is_compressed && self.kind == "hip"))
     }
 }
 
@@ -181,6 +190,8 @@ struct Unit {
     is_amd: bool,
     is_fatbin: bool,
     codes: Vec<Entry>,
+    /// Whether a runtime finds each of them.
+    found: Vec<bool>,
     data: Vec<u8>,
 }
 
@@ -213,7 +224,8 @@ impl Unit {
                 3 => "cuda",
                 _ => choices.pick(&["hipv4", "hip", "openmp"]),
             };
-            Entry { kind, target }
+            let environment = if form < 2 { choices.pick(&["", "", "", "llvm", "unknown"]) } else { "" };
+            Entry { kind, target, environment }
         };
         let codes: Vec<Entry> = targets.iter().map(&mut entry).collect();
         let data = match form {
@@ -229,12 +241,14 @@ impl Unit {
         // Without images there is no offload binary.
         let data = if data.is_empty() { formats::binary::<Vec<u8>, Vec<u8>>(&[], 8) } else { data };
         let is_amd = is_amd || (form == 3 && codes.is_empty());
-        Self { is_amd, is_fatbin: form == 2, codes, data }
+        let is_for_hip = form < 2 && is_code;
+        let found = codes.iter().map(|code| !is_for_hip || code.is_found(form == 1)).collect();
+        Self { is_amd, is_fatbin: form == 2, codes, found, data }
     }
 
     /// The index of the code object that is chosen in a setting.
     fn best(&self, setting: &str) -> Option<usize> {
-        let ranks = self.codes.iter().enumerate();
+        let ranks = self.codes.iter().enumerate().filter(|(index, _)| self.found[*index]);
         ranks.filter_map(|(index, code)| Some((rank(setting, code.target)?, index))).min().map(|(_, index)| index)
     }
 }

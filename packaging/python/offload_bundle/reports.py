@@ -34,6 +34,10 @@ class CodeObject:
     """The bundle entry ID as recorded; for a code object without a bundle, triple and target ID. Control characters, and
     all bytes of an ID that is not UTF-8, are escaped as in C.
     """
+    has_parts: bool
+    """Whether it is a container itself whose code objects are listed too, such as an archive of device binaries. Sums of
+    sizes leave it out.
+    """
     image_kind: str
     """The kind of the content, by its first bytes. Null if too little of a compressed bundle was inflated (`--inflate`
     inflates all of it).
@@ -104,12 +108,30 @@ class Compressed:
 
 
 @dataclass(frozen=True)
+class Directory:
+    """A directory whose files serve GPUs together."""
+    coverage: Optional[list[ServedGpu]]
+    """For each GPU that they have code for, by name: whether they serve it, as one bundle. Null if there are too many to
+    compare.
+    """
+    files: int
+    """The number of files in it that are code objects, bundles or fatbins themselves."""
+    member: Optional[str]
+    """The directory in the package. Null on disk, and for files at the top of a package."""
+    path: str
+    """The path of the directory on disk, or of the package. Names of GPUs in it are replaced by `*`: directories that
+    differ only in them are one.
+    """
+
+
+@dataclass(frozen=True)
 class File:
     """A file."""
     bundles: int
     """The number of bundles that a program may load from the file. Offload binaries at one place count as one bundle for
-    each source file, and so does the code that one wrapper of a split library loads from kpack archives. Code objects
-    without a bundle and device images of SYCL are not counted.
+    each source file, and so does the code that one wrapper of a split library loads from kpack archives. Files of a
+    directory in a package that are code objects, bundles or fatbins themselves count as one together, and so does a
+    file that is one. Other code objects without a bundle and device images of SYCL are not counted.
     """
     code_objects: list[CodeObject]
     """The code objects in file order, including host code and empty ones."""
@@ -184,6 +206,10 @@ class InspectReport(Report):
     strings, and characters that change the direction of text, are written as `\\u` escapes. A later release may add
     fields without changing `version`; `version` changes when a field is removed or changes its meaning.
     """
+    directories: list[Directory]
+    """The directories with files that are code objects, bundles or fatbins themselves, such as those of rocBLAS. A
+    program needs one of these files for its GPU, so they are one set.
+    """
     files: list[File]
     """The files that could be opened: in the order of the command line, those of a directory by name. Files without
     device code are included.
@@ -222,6 +248,10 @@ class Written:
     file: str
     """The file that was written or, with `--dry-run`, would be written. Bytes that are not UTF-8, which the name of the
     directory may have, are replaced by U+FFFD.
+    """
+    has_parts: bool
+    """Whether it is a container itself whose code objects are listed too, such as an archive of device binaries. Sums of
+    sizes leave it out.
     """
     image_kind: str
     """The kind of the content, by its first bytes. Null if too little of a compressed bundle was inflated (`--inflate`
@@ -721,8 +751,8 @@ class Fault:
     is not in a bundle.
     """
     gpu: Optional[str]
-    """For `expected`, the GPU that the bundle or the library does not serve; for `unexpected`, the GPU for which it has
-    code. Null for other rules.
+    """For `expected`, the GPU that the bundle, the library or the directory does not serve; for `unexpected`, the GPU
+    for which it has code. Null for other rules.
     """
     member: Optional[str]
     """The member of an archive, zip file or package; names of nested members are joined by slashes. For code in a kpack
@@ -745,9 +775,10 @@ class Fault:
     `kpack`: the kpack archives of a split library have code for all of its wrappers or for none of them, for each
     target ID that they claim, and only code that is claimed and loaded. `expected`: with `--expect`, every bundle
     serves every GPU of the vendors for which it has entries, where offload binaries at one place are one bundle for
-    each source file; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with
-    `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or
-    offload binary has at most that many bytes of plain code.
+    each source file, and so do the files of a directory that are code objects, bundles or fatbins themselves,
+    together; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with `--expect-
+    exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or offload
+    binary has at most that many bytes of plain code.
     """
     section: Optional[str]
     """The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections."""
@@ -767,8 +798,8 @@ class FaultOfTree:
     is not in a bundle.
     """
     gpu: Optional[str]
-    """For `expected`, the GPU that the bundle or the library does not serve; for `unexpected`, the GPU for which it has
-    code. Null for other rules.
+    """For `expected`, the GPU that the bundle, the library or the directory does not serve; for `unexpected`, the GPU
+    for which it has code. Null for other rules.
     """
     member: Optional[str]
     """The member of an archive, zip file or package; names of nested members are joined by slashes. For code in a kpack
@@ -780,7 +811,9 @@ class FaultOfTree:
     except for `trailing`, and after a package that is compressed as a whole.
     """
     path: str
-    """The file that the fault is reported for."""
+    """The file, or the directory of files, that the fault is reported for. Names of GPUs in the path of a directory are
+    replaced by `*`: directories that differ only in them are one.
+    """
     rule: str
     """The broken rule. `readable`: headers, ranges, sizes and hashes agree with the data, and wrappers point at fatbins,
     bundles or references to kpack archives. `trailing`: there is only padding between bundles, after them, and after
@@ -793,9 +826,10 @@ class FaultOfTree:
     `kpack`: the kpack archives of a split library have code for all of its wrappers or for none of them, for each
     target ID that they claim, and only code that is claimed and loaded. `expected`: with `--expect`, every bundle
     serves every GPU of the vendors for which it has entries, where offload binaries at one place are one bundle for
-    each source file; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with
-    `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or
-    offload binary has at most that many bytes of plain code.
+    each source file, and so do the files of a directory that are code objects, bundles or fatbins themselves,
+    together; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with `--expect-
+    exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or offload
+    binary has at most that many bytes of plain code.
     """
     section: Optional[str]
     """The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections."""
@@ -865,7 +899,9 @@ class VerifyReport(Report):
     meaning.
     """
     faults: list[FaultOfTree]
-    """The faults that only several files show together: between libraries and the kpack archives with their device code."""
+    """The faults that only several files show together: between libraries and the kpack archives with their device code,
+    and of directories whose files serve GPUs together.
+    """
     files: list[VerifiedFile]
     """The files that could be checked: in the order of the command line, those of a directory by name. Files without
     device code are included.

@@ -62,6 +62,8 @@ pub(super) struct Line {
     /// Whether the kind of some of them is unknown.
     pub(super) unsure: bool,
     pub(super) sizes: Sizes,
+    /// The sizes that count in sums.
+    pub(super) counted: Sizes,
     /// Whether the stored size is a share of what is compressed together.
     is_share: bool,
     /// The GPU, and in how many bundles it is served.
@@ -80,7 +82,7 @@ pub(super) struct Scale {
 impl Scale {
     pub(super) fn of<'l>(lines: impl Iterator<Item = &'l Line>) -> Self {
         let mut largest = 0;
-        let sizes = lines.map(|line| line.sizes).inspect(|sizes| largest = largest.max(sizes.stored));
+        let sizes = lines.map(|line| line.counted).inspect(|sizes| largest = largest.max(sizes.stored));
         Self { whole: sum(sizes).stored, largest }
     }
 }
@@ -108,10 +110,14 @@ fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableR
     lines
 }
 
-/// Adds to each line in how many bundles its GPU is served, if there are several bundles.
+/// Adds to each line in how many bundles its GPU is served, if there are several bundles, or code that a runtime does
+/// not find.
 pub(super) fn tell_served(lines: &mut [Line], coverage: Option<&Coverage>) {
-    let several = coverage.filter(|coverage| coverage.bundles() > 1);
-    let Some(gpus) = several.and_then(Coverage::gpus) else { return };
+    let Some(coverage) = coverage else { return };
+    if coverage.bundles() < 2 && coverage.unfound().is_empty() {
+        return;
+    }
+    let Some(gpus) = coverage.gpus() else { return };
     let known: HashMap<&str, Served> = gpus.iter().map(|(gpu, served)| (gpu.name(), *served)).collect();
     for line in lines {
         // In offload binaries, PTX is called like a GPU.
@@ -148,15 +154,16 @@ impl Line {
         let accent = if label.ends_with(&gpu) { gpu.len() } else { 0 };
         let is_packed_with_others = || code_object.packed.as_ref().is_some_and(|packed| packed.is_shared());
         let is_share = bundle.compressed.is_some() || is_packed_with_others();
-        let (sizes, unsure) = (code_object.sizes(), kind.is_none());
+        let (sizes, counted, unsure) = (code_object.own_sizes(), code_object.sizes(), kind.is_none());
         let uri = (rows == TableRows::EachWithUri).then(|| shown_uri(code_object));
-        Self { label, accent, kind, unsure, sizes, is_share, gpu, served: None, uri }
+        Self { label, accent, kind, unsure, sizes, counted, is_share, gpu, served: None, uri }
     }
 
     pub(super) fn add(&mut self, more: &Self) {
         self.kind = self.kind.or(more.kind);
         self.unsure |= more.unsure;
         self.sizes += more.sizes;
+        self.counted += more.counted;
         self.is_share |= more.is_share;
     }
 
@@ -172,6 +179,11 @@ impl Line {
     fn kind(&self) -> String {
         let doubt = if self.unsure { "?" } else { "" };
         self.kind.map_or("", ContentKind::name).to_owned() + doubt
+    }
+
+    /// Whether its code objects count in sums, rather than what is in them.
+    pub(super) fn is_counted(&self) -> bool {
+        self.counted.code_objects > 0
     }
 
     fn count(&self) -> String {
@@ -201,13 +213,17 @@ pub(super) fn table(
     text: &mut Text<'_>,
 ) -> io::Result<()> {
     let style = text.style;
-    let has_served = lines.iter().any(|line| line.served.is_some_and(|served| served.bundles > 1));
+    let is_told = |served: Served| served.bundles > 1 || served.serving == 0;
+    let has_served = lines.iter().any(|line| line.served.is_some_and(is_told));
     let has_uris = lines.iter().any(|line| line.uri.is_some());
     let label = |line: &Line| Cell::Ending { text: line.label.clone(), accent: line.accent };
     let stored = |line: &Line| line.stored(style);
-    let share = |line: &Line| percent(line.sizes.stored, scale.whole);
+    let share = |line: &Line| match line.is_counted() {
+        true => percent(line.counted.stored, scale.whole),
+        false => String::new(),
+    };
     let uri = |line: &Line| line.uri.clone().unwrap_or_default();
-    let bar = |line: &Line| Cell::Bar { part: line.sizes.stored, whole: scale.largest };
+    let bar = |line: &Line| Cell::Bar { part: line.counted.stored, whole: scale.largest };
     let columns = [
         Some(Column { fit: Fit::Shortened(LABEL_MIN), width: TITLE_MIN, ..Column::name(title, label) }),
         has_kinds.then(|| Column { width: KIND_MIN, fit: Fit::LeftOut(3), ..Column::label("IMAGE", Line::kind) }),
@@ -256,6 +272,7 @@ mod tests {
             kind: Some(ContentKind::Elf),
             unsure: false,
             sizes,
+            counted: sizes,
             is_share: true,
         }
     }

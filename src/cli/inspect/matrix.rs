@@ -6,6 +6,7 @@ use std::io;
 use offload_bundle::display::printable;
 use offload_bundle::runtime::{Device, Served};
 
+use super::table::unfound_lines;
 use crate::cli::picture::{Libraries, Library};
 use crate::cli::print::table::{Cell, Column, Fit, Table};
 use crate::cli::print::text::Text;
@@ -59,6 +60,7 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
         text.line(&format!("GPUs not shown: {more}"))?;
     }
     write_left_out(&left_out, text)?;
+    unfound_lines(libraries.all_coverage()).iter().try_for_each(|line| text.line(line))?;
     text.line(
         "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor",
     )

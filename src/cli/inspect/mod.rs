@@ -4,6 +4,7 @@ mod lines;
 mod matrix;
 mod table;
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,13 +14,13 @@ use clap::Parser;
 use offload_bundle::Result;
 use offload_bundle::io::write_file;
 use offload_bundle::job::{Inspect, Inspected};
-use offload_bundle::runtime::{Device, Served};
-use offload_bundle::serialized::InspectReport;
+use offload_bundle::runtime::{Coverage, Device, Served};
+use offload_bundle::serialized::{Directory, InspectReport};
 
 use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::picture::{Libraries, ensure_apart, picture};
 use super::print::console::Console;
-use super::print::json::{self, Each};
+use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
 use super::print::stdout::to_stdout;
 use super::print::text::{TableOptions, Text};
@@ -85,6 +86,7 @@ impl Options for InspectOptions {
         let mut job = Inspect::default();
         (job.scan, job.inflate) = (scan, self.inflate);
         let (problems, mut libraries) = (Problems::default(), Libraries::default());
+        let coverage = RefCell::new(Coverage::default());
         let in_turn = files::has_pipes(&files);
         let inspect = |file: Result<WorkFile>| {
             let file = file?;
@@ -96,9 +98,12 @@ impl Options for InspectOptions {
             if self.svg.is_some() || self.matrix {
                 libraries.add(inspected);
             }
+            if self.json {
+                coverage.borrow_mut().merge(&inspected.coverage());
+            }
         };
         let written = files::report(files, in_turn, inspect, weight, note, &problems, |reports, out| {
-            self.print(reports, &problems, out)
+            self.print(reports, &coverage, &problems, out)
         });
         libraries.finish();
         let shown = written.and_then(|()| match self.matrix {
@@ -118,12 +123,15 @@ impl InspectOptions {
     fn print(
         &self,
         mut reports: impl Iterator<Item = InspectedFile>,
+        coverage: &RefCell<Coverage>,
         problems: &Problems,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         if self.json {
             let files = Each::new(reports.map(|(_, inspected)| inspected));
-            return json::write(InspectReport { files }, problems, out);
+            let directories = || coverage.borrow().served_directories().into_iter().map(Directory::new);
+            let directories = Late(|| directories().collect::<Vec<_>>());
+            return json::write(InspectReport { files, directories }, problems, out);
         }
         if self.matrix {
             reports.for_each(drop);

@@ -206,7 +206,7 @@ fn heading(group: &[InspectedBundle]) -> String {
         _ => count(group.len(), one, many),
     };
     if let Some(recorded) = first.info.compressed {
-        let stored = sum(group.iter().map(InspectedBundle::sizes)).stored;
+        let stored = group.iter().map(InspectedBundle::stored).sum();
         text.push_str(&format!(", {} in {}", recorded.method.name(), bytes(stored)));
     }
     let codecs: BTreeSet<&str> = group.iter().flat_map(InspectedBundle::codecs).map(Codec::name).collect();
@@ -245,10 +245,24 @@ fn incomplete_text(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
     let (listed, more) = first(&gpus, INCOMPLETE_MAX);
     let mut listed: Vec<String> = listed.iter().map(|(gpu, served)| format!("{gpu} ({served})")).collect();
     listed.extend((more > 0).then(|| format!("{more} more (--gpus lists all)")));
-    match listed.is_empty() {
-        true => Ok(()),
-        false => text.item(&format!("not served by all bundles: {}", printable(&listed.join(", ")))),
+    if !listed.is_empty() {
+        text.item(&format!("not served by all bundles: {}", printable(&listed.join(", "))))?;
     }
+    unfound_lines(coverage).iter().try_for_each(|line| text.item(line))
+}
+
+/// The largest number of entry IDs of which the reason is printed why a runtime does not find their code.
+const UNFOUND_MAX: usize = 3;
+
+/// Names the code that a runtime does not find.
+pub(super) fn unfound_lines(coverage: &Coverage) -> Vec<String> {
+    let unfound = coverage.unfound();
+    let (listed, more) = first(&unfound, UNFOUND_MAX);
+    let mut lines = listed.to_vec();
+    if more > 0 {
+        lines.push(format!("{} that HIP's runtime does not find", count(more, "more entry ID", "more entry IDs")));
+    }
+    lines
 }
 
 /// The totals of all files.
@@ -302,7 +316,12 @@ impl Totals {
         }
     }
 
+    /// Adds the line of a code object, unless what is in it counts.
     pub(super) fn add_line(&mut self, mut line: Line) {
+        if !line.is_counted() {
+            return;
+        }
+        line.sizes = line.counted;
         self.is_unsure |= line.unsure;
         let name = if self.lines.len() < GPUS_MAX { &line.gpu } else { "others" };
         line.label = printable_start(name, LABEL_MAX);

@@ -1,11 +1,12 @@
 //! What pictures show: the device code of each library, by section and GPU.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use offload_bundle::job::{Inspected, InspectedBundle};
 use offload_bundle::runtime::{Coverage, Device, Served};
-use offload_bundle::scan::{Sizes, Step};
+use offload_bundle::scan::{Place, Sizes, Step};
 
 use crate::cli::gpus::generation;
 use crate::cli::print::table::common_directory;
@@ -41,6 +42,8 @@ pub(crate) struct Library {
 #[derive(Debug, Default)]
 pub(crate) struct Libraries {
     largest: Vec<Library>,
+    /// Directories whose files serve GPUs together, by their places, with the number of files in each.
+    directories: HashMap<String, (Library, usize)>,
     /// The others, and their number.
     rest: Library,
     others: usize,
@@ -53,6 +56,10 @@ impl Libraries {
         self.coverage.merge(&file.coverage());
         let mut by_member: BTreeMap<Option<String>, Parts<'_>> = BTreeMap::new();
         for bundle in &file.bundles {
+            if let Some(directory) = &bundle.directory {
+                self.add_file(file, bundle, directory);
+                continue;
+            }
             // What kpack archives have for single sources of a library belongs to the library.
             let parts = by_member.entry(bundle.info.member()).or_default();
             parts.bundles.push(bundle);
@@ -73,8 +80,36 @@ impl Libraries {
         }
     }
 
+    /// Adds a file that serves GPUs together with others of its directory.
+    fn add_file(&mut self, file: &Inspected, bundle: &InspectedBundle, directory: &Place) {
+        let mut parts = Parts::default();
+        parts.bundles.push(bundle);
+        parts.containers.insert(bundle.info.container());
+        let library = Library::new(file, bundle.info.member(), &parts);
+        let key = directory.to_string();
+        if self.directories.len() >= LIBRARIES_MAX && !self.directories.contains_key(&key) {
+            return self.add_to_rest(&library);
+        }
+        match self.directories.entry(key) {
+            Entry::Vacant(free) => {
+                free.insert((library, 1));
+            }
+            Entry::Occupied(known) => {
+                let (all, files) = known.into_mut();
+                if *files == 1 {
+                    all.rename(directory);
+                }
+                *files += 1;
+                all.merge(&library);
+            }
+        }
+    }
+
     /// Sorts the libraries once all are known, and gives those of the same name the directories that tell them apart.
     pub(crate) fn finish(&mut self) {
+        let mut directories: Vec<_> = std::mem::take(&mut self.directories).into_iter().collect();
+        directories.sort_by(|(one, _), (other, _)| one.cmp(other));
+        self.largest.extend(directories.into_iter().map(|(_, (library, _))| library));
         self.keep(LIBRARIES_MAX);
         let member = |library: &Library| library.member.as_ref().map_or(String::new(), |member| format!("({member})"));
         let place = |library: &Library| match &library.member {
@@ -100,8 +135,7 @@ impl Libraries {
         self.others += 1;
         self.rest.name = count(self.others, "more library", "more libraries");
         self.rest.short.clone_from(&self.rest.name);
-        library.sections.iter().for_each(|(section, shares)| merge(self.rest.section(section), shares));
-        self.rest.coverage.merge(&library.coverage);
+        self.rest.merge(library);
     }
 
     /// The libraries that are shown.
@@ -137,6 +171,11 @@ impl Libraries {
         [format!("{} of code objects", bytes(self.stored())), facts]
     }
 
+    /// In how many bundles of all libraries each GPU is served.
+    pub(crate) fn all_coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
     /// The GPUs that bundles have code for, by generation. None if there are too many bundles to
     /// compare.
     pub(crate) fn served(&self) -> Option<Vec<(Device, Served)>> {
@@ -159,13 +198,43 @@ impl Library {
         for bundle in &parts.bundles {
             let shares = library.section(&bundle.info.place.section().unwrap_or_default());
             // A bundle has an empty entry for a host without code.
-            for code_object in bundle.code_objects.iter().filter(|code_object| code_object.size > 0) {
+            let counted =
+                bundle.code_objects.iter().filter(|code_object| code_object.size > 0 && !code_object.has_parts);
+            for code_object in counted {
                 *shares.entry(code_object.target()).or_default() += code_object.sizes();
             }
         }
         let containers = parts.containers.iter().filter_map(|container| file.coverage_in(container));
         containers.for_each(|coverage| library.coverage.merge(coverage));
         library
+    }
+
+    /// Makes it the library of all files of a directory.
+    fn rename(&mut self, directory: &Place) {
+        let file = directory.file();
+        match directory.member() {
+            Some(member) => {
+                let package = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+                self.name = format!("{package}({member}/)");
+                self.short = format!("{}/", member.rsplit('/').next().unwrap_or_default());
+                self.member = Some(format!("{member}/"));
+            }
+            None => {
+                // A package with files at its top, or a directory.
+                let is_package = file.as_os_str() == self.path.as_str();
+                let end = if is_package { "" } else { "/" };
+                self.name = format!("{}{end}", file.file_name().unwrap_or(file.as_os_str()).to_string_lossy());
+                self.short.clone_from(&self.name);
+                self.path = format!("{}{end}", file.display());
+                self.member = None;
+            }
+        }
+    }
+
+    /// Adds the code of another library.
+    fn merge(&mut self, library: &Self) {
+        library.sections.iter().for_each(|(section, shares)| merge(self.section(section), shares));
+        self.coverage.merge(&library.coverage);
     }
 
     fn sizes(&self) -> Sizes {

@@ -19,7 +19,7 @@ use crate::error::{Error, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::runtime::Coverage;
 use crate::scan::{
-    Checksums, CodeObject, CodeObjectRef, ContentKind, Finding, Format, Found, Place, Scan, Shared, top_member,
+    Checksums, CodeObject, CodeObjectRef, ContentKind, Finding, Format, Found, Holders, Place, Scan, Shared, top_member,
 };
 
 /// A code object of either file.
@@ -88,6 +88,7 @@ pub(super) struct Side<'i> {
     pub(super) members: HashSet<Vec<u8>>,
     pub(super) matches: Matches,
     pub(super) problems: Vec<Error>,
+    holders: Holders,
 }
 
 impl<'i> Side<'i> {
@@ -99,7 +100,8 @@ impl<'i> Side<'i> {
         is_searched: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Self> {
         let (objects, libraries, members, problems) = (Vec::new(), HashMap::new(), HashSet::new(), Vec::new());
-        let mut side = Self { input, objects, libraries, members, matches: Matches::default(), problems };
+        let (matches, holders) = (Matches::default(), Holders::default());
+        let mut side = Self { input, objects, libraries, members, matches, problems, holders };
         let Some(input) = input else { return Ok(side) };
         let members = RefCell::new(HashSet::new());
         let is_static = Magic::identify(input.bytes()) == Magic::Archive;
@@ -123,6 +125,7 @@ impl<'i> Side<'i> {
             Ok(ControlFlow::Continue(()))
         })?;
         side.members = members.into_inner();
+        side.leave_out_holders();
         Ok(side)
     }
 
@@ -139,6 +142,13 @@ impl<'i> Side<'i> {
         self.libraries = libraries.map(|(name, library)| (renamed.old_library(name), library)).collect();
         let members = std::mem::take(&mut self.members).into_iter();
         self.members = members.map(|name| renamed.old(&name).to_vec()).collect();
+
+    /// Leaves out code objects in which others were found: those are compared.
+    fn leave_out_holders(&mut self) {
+        for object in &mut self.objects {
+            self.holders.mark(Arc::make_mut(&mut object.code_object));
+        }
+        self.objects.retain(|object| !object.code_object.has_parts);
     }
 
     /// The GPUs that the bundles of a library serve.
@@ -150,6 +160,7 @@ impl<'i> Side<'i> {
     fn bundle(&mut self, job: &Diff, digester: &Digester, input: &'i Input, found: &Found<'_>) -> Result<()> {
         let (mut shared, bundle) = (Shared::new(found.bundle)?, found.info()?);
         self.library(found.place, found.format).add(found);
+        self.holders.note(found.place);
         for code_object in found.code_objects() {
             if !self.matches.takes(&job.selection, &code_object.known_id()) || !is_compared(&code_object, found) {
                 continue;

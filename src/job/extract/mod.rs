@@ -22,8 +22,8 @@ use crate::io::meter::Meter;
 use crate::io::output;
 use crate::runtime::{Device, Loaded, Loader};
 use crate::scan::{
-    Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Found, KnownId, Pattern, Place, ReadList,
-    Reading, Scan, Selection, Split, Together, Uri, contents, weight_of,
+    Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Found, Holders, KnownId, Pattern, Place,
+    ReadList, Reading, Scan, Selection, Split, Together, Uri, contents, weight_of,
 };
 use names::FileNames;
 use pending::Pending;
@@ -290,7 +290,8 @@ impl<'j> Extraction<'j> {
         let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
         let loader = (!devices.is_empty()).then(|| Loader::new(devices));
         let defining = self.job.defining(&scan, input)?;
-        let mut file = FileSearch { input, name, loader, defining, code_objects: 0, part };
+        let holders = Holders::default();
+        let mut file = FileSearch { input, name, loader, defining, code_objects: 0, holders, part };
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
         let extract = |together: Together<'_, Stem, CodeObject>| extract(job, &inputs, together);
         let (mut done, mut failed) = (Vec::new(), None);
@@ -320,6 +321,11 @@ impl<'j> Extraction<'j> {
             failed = failed.take().or(step.err());
             Ok(if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
+        for (_, extracted) in &mut done {
+            if let Ok(pending) = extracted {
+                file.holders.mark(&mut pending.extracted.code_object);
+            }
+        }
         let failed = failed.into_iter().map(|error| (usize::MAX, Err(error)));
         let done = scanned.and_then(|()| in_order(done.into_iter().chain(failed).collect()).into_iter().collect());
         input.vouch_for(done)
@@ -353,13 +359,22 @@ impl<'j> Extraction<'j> {
             file.part.matches.note(&id, std::iter::once(&self.job.selection));
             selected.extend(self.job.selection.takes_id(&id).then_some(code_object));
         }
+        file.holders.note(found.place);
         let first = file.code_objects;
         file.code_objects += found.bundle.entries.len();
         if !selected.is_empty() {
             check_size(file.input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))?;
         }
         let chosen = match &mut file.loader {
-            Some(loader) => loader.add(found)?,
+            Some(loader) => {
+                let chosen = loader.add(found)?;
+                for (number, code) in loader.take_unfound() {
+                    if let Some(device) = self.job.devices.get(number) {
+                        file.part.matches.note_unfound(device, code);
+                    }
+                }
+                chosen
+            }
             None if selected.is_empty() => return Ok(()),
             None => {
                 let info = found.info()?;
@@ -440,10 +455,12 @@ impl<'j> Extraction<'j> {
             }
             let inputs: Vec<_> = self.job.inputs.iter().map(|input| input.path.clone()).collect();
             let present = self.all.matches.present();
-            return Err(match self.left_out {
+            let unfound = self.all.matches.unfound_for(&unmatched);
+            let error = match self.left_out {
                 None => Error::no_match(&inputs, &unmatched, present),
                 Some(left_out) => Error::no_sound_match(&unmatched, &only_left_out, present, left_out.taken),
-            });
+            };
+            return Err(error.because(unfound));
         }
         let (done, outputs): (_, Vec<_>) = self.all.done.into_iter().map(|done| (done.extracted, done.output)).unzip();
         output::commit(outputs.into_iter().flatten().collect())?;
@@ -471,6 +488,8 @@ struct FileSearch<'f, 'j> {
     defining: Option<HashMap<usize, Vec<usize>>>,
     /// The number of code objects so far.
     code_objects: usize,
+    /// The code objects in which others were found.
+    holders: Holders,
     part: &'f mut ExtractedPart<'j>,
 }
 

@@ -145,7 +145,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         if is_offload_binary(self.data, bundle) {
             return self.offload_binary(bundle, room);
         }
-        let kept = if new.is_some() { Some((0..bundle.entries.len()).collect()) } else { self.kept(bundle)? };
+        let format = Wide::format_of(bundle.beginning()).unwrap_or(Format::Bundle);
+        let kept = if new.is_some() { Some((0..bundle.entries.len()).collect()) } else { self.kept(bundle, format)? };
         let mut contents = kept.map(|kept: Vec<usize>| contents(path, bundle, &kept)).transpose()?;
         if let (Some((index, content)), Some(contents)) = (new, &mut contents) {
             // Its caller compares the result with the old file.
@@ -178,7 +179,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         if let Some(fault) = bundle.faults.first() {
             return Err(Error::malformed(self.data.path(), fault.clone()));
         }
-        let kept = if new.is_some() { None } else { self.kept(bundle)? };
+        let kept = if new.is_some() { None } else { self.kept(bundle, Format::Fatbin)? };
         let keeps = |index: usize| kept.as_ref().is_none_or(|kept| kept.binary_search(&index).is_ok());
         let packing = match (new, &self.run.job.compression) {
             (Some((index, content)), _) => Packing::Replacing { index, content: content.bytes() },
@@ -199,7 +200,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         // The images of a SYCLBIN file are parts of one another.
         let mut infos = bundle.entries.iter().filter_map(|entry| entry.image.as_ref());
         let is_one = infos.any(|info| info.image_kind == ImageKind::SyclBin);
-        let kept = if is_one { None } else { self.kept(bundle)? };
+        let kept = if is_one { None } else { self.kept(bundle, Format::OffloadBinary)? };
         self.result.uncompressed += usize::from(bundle.compressed.is_none());
         let Some(kept) = kept else { return self.put(bundle, BundleForm::AsItWas, room) };
         check_size(self.data.path(), bundle, kept.iter().copied())?;
@@ -325,8 +326,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     }
 
     /// The indices of the code objects to keep; `None` if all are kept.
-    fn kept(&mut self, bundle: &Bundle<'_>) -> Result<Option<Vec<usize>>> {
-        let Chosen { kept, devices } = self.run.choice.choose(self.data.path(), bundle)?;
+    fn kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
+        let Chosen { kept, devices } = self.run.choice.choose(self.data.path(), bundle, format)?;
         self.left += devices;
         let dropped = bundle.entries.len() - kept.len();
         self.result.dropped += dropped;

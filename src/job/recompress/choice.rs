@@ -13,7 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::Input;
 use crate::job::share::check_size;
 use crate::job::unmatched::{Matches, Wanted};
-use crate::runtime::{Code, Device};
+use crate::runtime::loadable::{self, Unfound, UnfoundEntries};
+use crate::runtime::{Code, Device, UnfoundCode};
 use crate::scan::{CodeObjectRef, EntryFacts, Finding, Format, Found, KnownId, Pattern, Place, Scan};
 
 pub(super) const NOTHING_LEFT: &str = "no device code would be left";
@@ -79,6 +80,8 @@ struct Considered {
     content: Option<ContentKind>,
     /// None if it is not known what it is for.
     code: Option<Code>,
+    /// Why HIP's runtime does not find it, if its ID is not one that the runtime looks for.
+    unfound: Option<Unfound>,
 }
 
 impl<'j> Choice<'j> {
@@ -99,17 +102,18 @@ impl<'j> Choice<'j> {
         }
     }
 
-    /// Chooses among the code objects of a bundle.
-    pub(super) fn choose(&mut self, path: &Path, bundle: &Bundle<'_>) -> Result<Chosen> {
+    /// Chooses among the code objects of a bundle in this format.
+    pub(super) fn choose(&mut self, path: &Path, bundle: &Bundle<'_>, format: Format) -> Result<Chosen> {
         if self.job.keep_kernels.is_some() {
             check_size(path, bundle, 0..bundle.entries.len())?;
         }
         let (place, facts, mut last) = (Place::of_file(path), EntryFacts::default(), LastInflated::default());
-        let found = Found { place: &place, format: Format::Bundle, index: 0, bundle, facts: &facts, space_end: 0 };
+        let found = Found { place: &place, format, index: 0, bundle, facts: &facts, space_end: 0 };
+        let unfound = loadable::unfound_in(&found);
         let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0 }, Vec::new());
         let (mut launched, mut unlaunched) = (BTreeSet::new(), BTreeSet::new());
         for code_object in found.code_objects() {
-            let (index, candidate) = (code_object.index(), Considered::of(&code_object));
+            let (index, candidate) = (code_object.index(), Considered::of(&code_object, &unfound));
             let is_dropped = self.is_dropped(&candidate.id);
             let is_wanted = self.keeps(&candidate) && !is_dropped;
             let is_kept =
@@ -124,7 +128,8 @@ impl<'j> Choice<'j> {
                 let removed = self.removed.entry(candidate.id.target().unwrap_or_default()).or_default();
                 removed.add(code_object.size());
             }
-            let is_found = !is_dropped && !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
+            let is_code = !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
+            let is_found = !is_dropped && is_code && candidate.unfound.is_none();
             codes.extend(candidate.code.filter(|_| is_found).map(|code| (index, code)));
         }
         self.left += chosen.devices;
@@ -142,18 +147,25 @@ impl<'j> Choice<'j> {
     /// Whether a code object is kept unless it is dropped. PTX is, unless no GPU takes it for which code is kept.
     fn keeps(&mut self, candidate: &Considered) -> bool {
         let Recompress { keep, drop, .. } = self.job;
-        let Considered { id, content, code } = candidate;
+        let Considered { id, content, .. } = candidate;
         self.matches.note(id, keep.iter().chain(drop));
         let is_ptx = *content == Some(ContentKind::Ptx);
         let is_selected = keep.as_ref().is_none_or(|keep| self.matches.takes_for(Wanted::of(keep), id, None) || is_ptx);
-        id.is_host() || is_selected && self.may_be_taken(code.as_ref())
+        id.is_host() || is_selected && self.may_be_taken(candidate)
     }
 
     /// Whether the runtime of any GPU could take some code. What is not known to be for a GPU may be for all.
-    fn may_be_taken(&mut self, code: Option<&Code>) -> bool {
-        let Some(code) = code.filter(|_| !self.kept_for.is_empty()) else { return true };
+    fn may_be_taken(&mut self, candidate: &Considered) -> bool {
+        let Some(code) = candidate.code.as_ref().filter(|_| !self.kept_for.is_empty()) else { return true };
         let takers = self.kept_for.iter().enumerate().filter(|(_, device)| device.takes(code));
         let takers: Vec<usize> = takers.map(|(index, _)| index).collect();
+        if let Some(reason) = candidate.unfound {
+            for device in takers.iter().filter_map(|index| self.job.keep_for.get(*index)) {
+                let unfound = UnfoundCode { code: code.clone(), id: candidate.id.shown.clone(), reason };
+                self.matches.note_unfound(device, unfound);
+            }
+            return false;
+        }
         self.served.extend(&takers);
         !takers.is_empty()
     }
@@ -169,8 +181,8 @@ impl<'j> Choice<'j> {
     }
 
     /// Whether code that lies elsewhere would have been removed from a bundle.
-    fn removes(&mut self, code_object: &CodeObjectRef<'_>) -> bool {
-        let candidate = Considered::of(code_object);
+    fn removes(&mut self, code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> bool {
+        let candidate = Considered::of(code_object, unfound);
         let (is_kept, is_dropped) = (self.keeps(&candidate), self.is_dropped(&candidate.id));
         !is_kept || is_dropped
     }
@@ -229,8 +241,8 @@ impl<'j> Choice<'j> {
     fn mismatch(mut self, unmatched: &[String], input: &Input) -> Error {
         let present = self.matches.present().to_vec();
         let (mut open, mut places) = (unmatched.len(), BTreeSet::new());
-        let searched = each_code_object(self.job.limits, input, &mut |code_object| {
-            self.removes(code_object);
+        let searched = each_code_object(self.job.limits, input, &mut |code_object, unfound| {
+            self.removes(code_object, unfound);
             let left = self.unmatched().len();
             if left < open {
                 places.insert(code_object.found.place.to_string());
@@ -240,7 +252,8 @@ impl<'j> Choice<'j> {
         let nowhere = self.unmatched();
         if searched.is_err() || !nowhere.is_empty() {
             let nowhere = if searched.is_err() { unmatched } else { &nowhere };
-            return Error::no_match(&[input.path().to_owned()], nowhere, &present);
+            let unfound = self.matches.unfound_for(nowhere);
+            return Error::no_match(&[input.path().to_owned()], nowhere, &present).because(unfound);
         }
         let places: Vec<String> = places.into_iter().collect();
         let reason = format!(
@@ -255,18 +268,23 @@ impl<'j> Choice<'j> {
 /// The code in a file that was written which would have been removed from bundles, by its place.
 pub(super) fn left(job: &Recompress, written: &Input) -> Result<BTreeMap<String, Removed>> {
     let (mut choice, mut left) = (Choice::new(job), BTreeMap::<String, Removed>::new());
-    each_code_object(job.limits, written, &mut |code_object| {
-        if choice.removes(code_object) {
+    each_code_object(job.limits, written, &mut |code_object, unfound| {
+        if choice.removes(code_object, unfound) {
             left.entry(code_object.found.place.to_string()).or_default().add(code_object.size());
         }
     })?;
     Ok(left)
 }
 
-fn each_code_object(limits: Limits, input: &Input, each: &mut dyn FnMut(&CodeObjectRef<'_>)) -> Result<()> {
+fn each_code_object(
+    limits: Limits,
+    input: &Input,
+    each: &mut dyn FnMut(&CodeObjectRef<'_>, &UnfoundEntries),
+) -> Result<()> {
     Scan { limits, ..Scan::default() }.run(input, &mut |finding| {
         if let Finding::Bundle(found) = finding {
-            found.code_objects().for_each(|code_object| each(&code_object));
+            let unfound = loadable::unfound_in(&found);
+            found.code_objects().for_each(|code_object| each(&code_object, &unfound));
         }
         Ok(())
     })
@@ -280,9 +298,11 @@ impl Removed {
 }
 
 impl Considered {
-    fn of(code_object: &CodeObjectRef<'_>) -> Self {
+    fn of(code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> Self {
         let (id, content) = (code_object.known_id(), code_object.kind());
         let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
-        Self { id, content, code }
+        // A new bundle has room for all that are kept.
+        let unfound = unfound.get(&code_object.index()).copied().filter(|reason| *reason != Unfound::Position);
+        Self { id, content, code, unfound }
     }
 }

@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::io::input::Slice;
 use crate::io::output::Output;
+use crate::scan::Format;
 use crate::scan::sections::{Holds, held};
 
 /// Recompresses the `sections` of an object.
@@ -77,7 +78,7 @@ pub(super) fn rewrite_fat(
     bundle: &Bundle<'_>,
     output: Output,
 ) -> Result<Rewritten> {
-    let Chosen { kept, devices } = run.choice.choose(data.path(), bundle)?;
+    let Chosen { kept, devices } = run.choice.choose(data.path(), bundle, Format::FatObject)?;
     let dropped = bundle.entries.len() - kept.len();
     let mut result = Recompressed { bundles: 1, before: data.len(), after: data.len(), ..Recompressed::default() };
     if dropped == 0 {

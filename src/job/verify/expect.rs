@@ -3,11 +3,12 @@
 
 use std::cell::{LazyCell, OnceCell};
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
 use super::{Fault, Rule, Verified};
 use crate::display::listed;
 use crate::io::input::Input;
-use crate::runtime::{Code, CodeSet, Codes, Device, Unit, Units};
+use crate::runtime::{Code, CodeSet, Codes, Device, FileSet, Unit, Units, directory_of};
 use crate::scan::{self, Found, Place, Split, Step};
 
 /// The GPUs that a file has to serve.
@@ -74,13 +75,15 @@ pub(super) struct ExpectComparison<'e> {
     has_unserved_library: bool,
     /// The positions of the GPUs that any code in the file serves.
     served: BTreeSet<usize>,
+    /// The files of directories in packages, in the order of the first file of each.
+    directories: Directories,
 }
 
 impl<'e> ExpectComparison<'e> {
     pub(super) fn new(expect: &'e Expect, input: &'e Input) -> Self {
         let (sources, units, served) = (OnceCell::new(), Units::default(), BTreeSet::new());
-        let (last, place, library) = (None, None, None);
-        Self { expect, input, sources, units, last, place, library, has_unserved_library: false, served }
+        let (last, place, library, directories) = (None, None, None, Directories::default());
+        Self { expect, input, sources, units, last, place, library, has_unserved_library: false, served, directories }
     }
 
     /// Compares a bundle, or what it completes.
@@ -105,6 +108,10 @@ impl<'e> ExpectComparison<'e> {
     pub(super) fn finish(mut self, verified: &mut Verified) {
         self.units.finish(|_| true).into_iter().for_each(|unit| self.unit(unit, verified));
         self.finish_library(verified);
+        for fault in std::mem::take(&mut self.directories).faults(self.expect) {
+            self.has_unserved_library = true;
+            verified.list(fault);
+        }
         verified.is_served_by_libraries = !self.has_unserved_library;
         let devices = self.expect.devices.iter().enumerate();
         let served = devices.filter(|(index, _)| self.served.contains(index));
@@ -123,7 +130,33 @@ impl<'e> ExpectComparison<'e> {
         self.expect.devices.iter().any(|device| device.takes(code))
     }
 
+    /// Compares a file that serves together with others. Those of a directory on disk are others of the command.
+    fn file(&mut self, unit: &Unit, directory: &Place, verified: &mut Verified) {
+        let set = unit.set();
+        self.note(&set.codes);
+        if unit.bundle.is_some() {
+            // What is unexpected is so in each file.
+            let lacks = self.lacks(&set, &unit.codes);
+            let unexpected = lacks.iter().filter(|lack| lack.rule == Rule::Unexpected);
+            unexpected.for_each(|lack| verified.list(LackingBundle::of(unit).fault(lack)));
+        }
+        if unit.place.steps().is_empty() {
+            let mut alone = Directories::default();
+            alone.add(directory, unit);
+            for fault in alone.clone().faults(self.expect) {
+                self.has_unserved_library = true;
+                verified.list(Fault { is_of_file_alone: true, ..fault });
+            }
+            verified.directories = alone;
+        } else {
+            self.directories.add(directory, unit);
+        }
+    }
+
     fn unit(&mut self, unit: Unit, verified: &mut Verified) {
+        if let Some(directory) = &unit.directory {
+            return self.file(&unit, directory, verified);
+        }
         let set = unit.set();
         // Bundles of a library mostly have code for the same GPUs.
         let is_new = self.last.as_ref().is_none_or(|(last, _)| *last != set);
@@ -142,20 +175,14 @@ impl<'e> ExpectComparison<'e> {
         }
         let Some((_, lacks)) = self.last.as_ref().filter(|(_, lacks)| !lacks.is_empty()) else { return };
         let source = unit.source.or_else(|| self.source(&unit.place, unit.bundle));
-        let from = source.as_ref().map_or_else(String::new, |source| format!("; its source is '{source}'"));
-        let (bundle, offset) = unit.bundle.unzip();
-        for lack in lacks {
-            let fault = lack.fault(&unit.place);
-            let (source, text) = (source.clone(), fault.text.clone() + &from);
-            verified.list(Fault { bundle, offset, source, text, ..fault });
-        }
+        let at = LackingBundle { place: unit.place, bundle: unit.bundle, source };
+        lacks.iter().for_each(|lack| verified.list(at.fault(lack)));
     }
 
     /// Adds the code of a unit to its library, after the faults of the library before it, if it counts as a whole.
     fn add_to_library(&mut self, library: Place, set: &CodeSet, verified: &mut Verified) {
         if let Some((_, all)) = self.library.as_mut().filter(|(open, _)| *open == library) {
-            all.vendors.extend(&set.vendors);
-            all.codes.extend(set.codes.difference(&all.codes).cloned().collect::<Vec<_>>());
+            all.merge(set);
         } else {
             self.finish_library(verified);
             self.library = Some((library, set.clone()));
@@ -174,13 +201,8 @@ impl<'e> ExpectComparison<'e> {
 
     /// What is wrong with bundles that have some code.
     fn lacks(&self, set: &CodeSet, codes: &[(usize, Code)]) -> Vec<Lack> {
-        let held = LazyCell::new(|| held(&set.codes));
         let devices = &self.expect.devices;
-        let unserved = |device: &Device| {
-            let text = format!("{}; {}", unserved(device, &set.codes)?, *held);
-            Some(Lack { rule: Rule::Expected, gpu: device.name().to_owned(), text })
-        };
-        let mut lacks: Vec<Lack> = devices.iter().filter(|device| set.is_for(device)).filter_map(unserved).collect();
+        let mut lacks = unserved_by(set, "", devices);
         if self.expect.is_exact() {
             // What a runtime chooses depends on the other code of the bundle.
             let chosen: BTreeSet<usize> = devices.iter().flat_map(|device| device.chosen(codes)).collect();
@@ -197,6 +219,131 @@ impl<'e> ExpectComparison<'e> {
         let [Step::Section(_)] = place.steps() else { return None };
         let (_, offset) = bundle?;
         self.sources.get_or_init(|| scan::sources(self.input.bytes())).get(&offset).cloned()
+    }
+}
+
+/// What code lacks for some GPUs. The text says where it is, after the GPUs that it is for.
+fn unserved_by(set: &CodeSet, place: &str, devices: &[Device]) -> Vec<Lack> {
+    let held = LazyCell::new(|| held(&set.codes));
+    let unserved = |device: &Device| {
+        let text = format!("{}; {}{place}{}", unserved(device, &set.codes)?, *held, unfound(device, set));
+        Some(Lack { rule: Rule::Expected, gpu: device.name().to_owned(), text })
+    };
+    devices.iter().filter(|device| set.is_for(device)).filter_map(unserved).collect()
+}
+
+/// Directories whose files serve together: what can only be checked when all files are known.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Directories {
+    /// By the place of the directory, its position in the list.
+    known: HashMap<Place, usize>,
+    all: Vec<Directory>,
+}
+
+#[derive(Clone, Debug)]
+struct Directory {
+    place: Place,
+    first: LackingBundle,
+    files: FileSet,
+}
+
+/// A bundle in which something is wrong, for its faults.
+#[derive(Clone, Debug)]
+struct LackingBundle {
+    place: Place,
+    /// Its index and its offset; none if it is not a single one.
+    bundle: Option<(usize, u64)>,
+    source: Option<String>,
+}
+
+impl LackingBundle {
+    fn of(unit: &Unit) -> Self {
+        Self { place: unit.place.clone(), bundle: unit.bundle, source: unit.source.clone() }
+    }
+
+    fn fault(&self, lack: &Lack) -> Fault {
+        let from = self.source.as_ref().map_or_else(String::new, |source| format!("; its source is '{source}'"));
+        let (bundle, offset) = self.bundle.unzip();
+        let fault = lack.fault(&self.place);
+        let (source, text) = (self.source.clone(), fault.text.clone() + &from);
+        Fault { bundle, offset, source, text, ..fault }
+    }
+}
+
+impl Directories {
+    fn entry(&mut self, place: &Place, first: &LackingBundle) -> Option<&mut Directory> {
+        let next = self.all.len();
+        let position = *self.known.entry(place.clone()).or_insert(next);
+        if position == next {
+            self.all.push(Directory { place: place.clone(), first: first.clone(), files: FileSet::default() });
+        }
+        self.all.get_mut(position)
+    }
+
+    fn add(&mut self, place: &Place, file: &Unit) {
+        if let Some(directory) = self.entry(place, &LackingBundle::of(file)) {
+            directory.files.add(file);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        for more in other.all {
+            if let Some(directory) = self.entry(&more.place, &more.first) {
+                directory.files.merge(&more.files);
+            }
+        }
+    }
+
+    /// The faults of directories without code for a GPU that they should serve.
+    fn faults(self, expect: &Expect) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for Directory { place, first, files: FileSet { code, files } } in self.all {
+            if files == 1 {
+                let lacks = unserved_by(&code, "", &expect.devices);
+                faults.extend(lacks.iter().map(|lack| first.fault(lack)));
+            } else {
+                let lacks = unserved_by(&code, &format!(" in {files} files"), &expect.devices);
+                faults.extend(lacks.iter().map(|lack| lack.fault(&place)));
+            }
+        }
+        faults
+    }
+}
+
+/// The files of a tree that serve GPUs together: those of a directory that are code objects, bundles or fatbins
+/// themselves. Each [`Verified`] reports a file as if it were alone; added here, it is compared with the others.
+#[derive(Clone, Debug)]
+pub struct ExpectTree {
+    expect: Expect,
+    /// The number of files in each directory, whatever they are.
+    files: HashMap<Place, usize>,
+    directories: Directories,
+}
+
+impl ExpectTree {
+    /// A tree of these files, which are to be added.
+    pub fn new<'p>(expect: Expect, paths: impl Iterator<Item = &'p Path>) -> Self {
+        let mut files = HashMap::new();
+        for path in paths {
+            let number: &mut usize = files.entry(directory_of(&Place::of_file(path))).or_default();
+            *number += 1;
+        }
+        Self { expect, files, directories: Directories::default() }
+    }
+
+    /// Adds a file. Faults that others of its directory may make up for are removed, to be found again when all are
+    /// added.
+    pub fn add(&mut self, verified: &mut Verified) {
+        let directory = directory_of(&Place::of_file(&verified.path));
+        if self.files.get(&directory).is_some_and(|files| *files > 1) {
+            verified.faults.retain(|fault| !fault.is_of_file_alone);
+            self.directories.merge(std::mem::take(&mut verified.directories));
+        }
+    }
+
+    /// The faults of all files together.
+    pub fn faults(self) -> Vec<Fault> {
+        self.directories.faults(&self.expect)
     }
 }
 
@@ -234,6 +381,14 @@ fn unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
         .collect();
     let with = if shared.is_empty() { "some settings".to_owned() } else { shared.join(" and ") };
     Some(format!("it does not serve {device} with {with}"))
+}
+
+/// The code for a GPU that a runtime does not find, and why, after the rest of a sentence; empty without such code.
+fn unfound(device: &Device, set: &CodeSet) -> String {
+    match set.unfound.iter().find(|unfound| device.takes(&unfound.code)) {
+        Some(unfound) => format!("; {unfound}"),
+        None => String::new(),
+    }
 }
 
 /// The GPUs for which a bundle has code.

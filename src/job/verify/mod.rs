@@ -4,7 +4,7 @@ mod expect;
 mod kpack_tree;
 mod rules;
 
-pub use expect::{Expect, Extent};
+pub use expect::{Expect, ExpectTree, Extent};
 pub use kpack_tree::KpackTree;
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::display::short_name;
 use crate::error::{Error, Result};
 use crate::io::input::{Accept, Input};
 use crate::scan::{Checksums, Finding, Format, Found, Place, Scan, Unread, is_zip};
-use expect::ExpectComparison;
+use expect::{Directories, ExpectComparison};
 
 /// Verifies all device code in a file.
 ///
@@ -27,7 +27,8 @@ use expect::ExpectComparison;
 /// Then checks the entries of each bundle against the rules of the Clang Offload Bundler documentation, and the code
 /// objects themselves: headers, tables and notes of ELF files, SPIR-V and bitcode. Bundles for HIP's runtime must be
 /// within its limits. A split library is compared with its kpack archives; those in zip files, and archives without
-/// libraries, by a [`KpackTree`], to which every result is added. Formats that are recognised but not
+/// libraries, by a [`KpackTree`], to which every result is added. Files that serve the expected GPUs together are
+/// compared by an [`ExpectTree`]. Formats that are recognised but not
 /// read are reported.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -88,6 +89,9 @@ pub struct Verified {
     /// What can only be checked together with other files.
     #[cfg_attr(feature = "serde", serde(skip))]
     kpack: KpackTree,
+    /// The file, if it is a code object, a bundle or a fatbin itself.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    directories: Directories,
     /// The size of the listed faults, in bytes.
     #[cfg_attr(feature = "serde", serde(skip))]
     listed_bytes: u64,
@@ -129,7 +133,8 @@ pub struct Fault {
     /// `kpack`: the kpack archives of a split library have code for all of its wrappers or for none of them, for each
     /// target ID that they claim, and only code that is claimed and loaded. `expected`: with `--expect`, every bundle
     /// serves every GPU of the vendors for which it has entries, where offload binaries at one place are one bundle for
-    /// each source file; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with
+    /// each source file, and so do the files of a directory that are code objects, bundles or fatbins themselves,
+    /// together; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with
     /// `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin
     /// or offload binary has at most that many bytes of plain code.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::serialized::rule"))]
@@ -147,12 +152,15 @@ pub struct Fault {
     pub offset: Option<u64>,
     /// The fault, as a sentence for people.
     pub text: String,
-    /// For `expected`, the GPU that the bundle or the library does not serve; for `unexpected`, the GPU for which it
+    /// For `expected`, the GPU that the bundle, the library or the directory does not serve; for `unexpected`, the GPU for which it
     /// has code. Null for other rules.
     pub gpu: Option<String>,
     /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records
     /// it. Otherwise null.
     pub source: Option<String>,
+    /// Whether files beside it may make up for it, which an [`ExpectTree`] knows.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) is_of_file_alone: bool,
 }
 
 /// The rules that device code must follow.
@@ -214,7 +222,8 @@ impl Rule {
 impl Fault {
     /// A fault at a place, in no bundle.
     pub(super) fn new(place: &Place, rule: Rule, text: String) -> Self {
-        Self { place: place.clone(), bundle: None, offset: None, rule, text, gpu: None, source: None }
+        let place = place.clone();
+        Self { place, bundle: None, offset: None, rule, text, gpu: None, source: None, is_of_file_alone: false }
     }
 }
 

@@ -226,7 +226,7 @@ fn id_of(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
 }
 
 fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) {
-    let ranges = found.code_objects().filter_map(|code_object| Some((taken(&code_object, found)?, code_object)));
+    let ranges = found.code_objects().filter_map(|code_object| Some((code_object.taken()?, code_object)));
     let mut ranges: Vec<(Range<u64>, CodeObjectRef<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
     ranges.sort_by_key(|(range, _)| (range.start, range.end));
     // The code object with the largest end so far.
@@ -240,17 +240,6 @@ fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) {
             furthest = Some((range, code_object));
         }
     }
-}
-
-/// The range that a code object takes in its bundle, if it shares that with no other: a compressed device image does
-/// not.
-fn taken(code_object: &CodeObjectRef<'_>, found: &Found<'_>) -> Option<Range<u64>> {
-    let stored = code_object.packed().filter(|_| found.format == Format::DeviceImages).map(|packed| &packed.stored);
-    let stored = stored.and_then(|range| {
-        let [start, end] = [range.start, range.end].map(|at| found.bundle.offset.checked_add(at));
-        Some(start?..end?)
-    });
-    code_object.range().or(stored)
 }
 
 /// Checks that HIP's runtime can read a bundle for it.
