@@ -186,11 +186,11 @@ impl Options for VerifyOptions {
 fn verdict(total: &VerifyTotal) -> String {
     let objects = |number| count(number, "code object", "code objects");
     let bundled = total.code_objects - total.without_bundle;
-    let without_code = match total.without_code {
-        0 => String::new(),
-        number => format!(" ({number} text or empty)"),
-    };
-    let in_bundles = || format!("{}{without_code} in {}", objects(bundled), count(total.bundles, "bundle", "bundles"));
+    let details = [(total.without_code, "text or empty"), (total.unchecked, "not read and not checked")];
+    let details = details.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}"));
+    let details = details.collect::<Vec<_>>().join(", ");
+    let details = if details.is_empty() { details } else { format!(" ({details})") };
+    let in_bundles = || format!("{}{details} in {}", objects(bundled), count(total.bundles, "bundle", "bundles"));
     let held = match (total.bundles, total.without_bundle) {
         (0, 0) if total.kpack_references > 0 => "device code in kpack archives".to_owned(),
         (_, 0) => in_bundles(),

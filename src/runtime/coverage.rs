@@ -19,8 +19,8 @@ const KINDS_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
 /// The bundles of a file, or of several, by the GPUs that they serve.
 ///
 /// Offload binaries at one place count as one bundle, one for each source file and offload kind; so does all code in
-/// kpack archives that one wrapper of a library loads. Code objects without a bundle and device images of SYCL are not
-/// counted: each of them need not serve every GPU.
+/// kpack archives that one wrapper of a library loads. Code objects without a bundle, device images of SYCL, and
+/// relocatable CUDA code beside linked code are not counted: each of them need not serve every GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     bundles: BTreeMap<CodeSet, usize>,
@@ -30,7 +30,7 @@ pub struct Coverage {
 }
 
 /// The code of a bundle, which others may have too, and the vendors of the GPUs that it has entries for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CodeSet {
     pub(crate) vendors: BTreeSet<GpuVendor>,
     pub(crate) codes: BTreeSet<Code>,
@@ -214,7 +214,7 @@ impl Units {
     pub(crate) fn add(&mut self, found: &Found<'_>) -> Vec<Unit> {
         let first = self.code_objects;
         self.code_objects = first + found.bundle.entries.len();
-        if found.format.is_for_some_gpus() {
+        if found.is_for_some_gpus() {
             return Vec::new();
         }
         let Codes { found: codes, vendors, is_outer } = Codes::of(found);

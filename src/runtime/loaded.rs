@@ -70,7 +70,7 @@ impl Loader {
         let (info, first) = (found.info()?, self.units.code_objects());
         self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.known(&info))));
         let mut loaded: Vec<_> = self.units.add(found).iter().flat_map(|unit| self.choose(&unit.codes)).collect();
-        if found.format.is_for_some_gpus() {
+        if found.is_for_some_gpus() {
             let codes = Codes::of(found).found.into_iter();
             let codes: Vec<_> = codes.map(|held| (first + held.index, held.code)).collect();
             // A program has device images for each of its kernels.

@@ -160,12 +160,14 @@ pub(super) enum Visit<'f> {
 pub(crate) struct EntryFacts {
     /// Of each entry, its number among those at the place with its ID, counted from 1; empty if they are not numbered.
     pub(super) numbers: Vec<u64>,
-    /// The targets of ELF files for Intel GPUs, which are read as a whole, by their ranges: many entries may share one.
+    /// Whether the code is kept in a linked file so that the driver can link it again, for GPUs without linked code.
+    pub(super) is_relinked: bool,
+    /// The targets of ELF files that are read as a whole, by their ranges: many entries may share one.
     targets: RefCell<HashMap<Range<u64>, Option<String>>>,
 }
 
 impl EntryFacts {
-    /// The target of the ELF file for Intel GPUs in some bytes of the bundle.
+    /// The target of the ELF file in some bytes of the bundle.
     pub(super) fn target(&self, code: Slice<'_>) -> Option<String> {
         let range = code.offset()..code.end();
         self.targets.borrow_mut().entry(range).or_insert_with(|| target::target_id(code.bytes())).clone()
@@ -201,6 +203,16 @@ impl<'f> Found<'f> {
     /// Those of [`Bundle::stored_len`].
     pub fn info(&self) -> Result<Arc<BundleInfo>> {
         BundleInfo::new(self).map(Arc::new)
+    }
+
+    /// Whether it need not serve every GPU of a program: others beside it may serve the rest.
+    pub(crate) fn is_for_some_gpus(&self) -> bool {
+        self.format.is_for_some_gpus() || self.is_relinked()
+    }
+
+    /// Whether it has relocatable code of a linked file, which its driver links again on GPUs without linked code.
+    pub(crate) fn is_relinked(&self) -> bool {
+        self.facts.is_relinked
     }
 
     /// The address of an entry.
