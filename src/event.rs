@@ -1,5 +1,6 @@
 //! What a job tells while it runs.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::container::compressed::Deflation;
@@ -75,6 +76,13 @@ pub enum Event<'e> {
     LeftOut {
         /// The error, which names the file.
         error: &'e Error,
+    },
+    /// Code objects of a file were passed over, because they cannot be read and were not asked for.
+    NotReadable {
+        /// The file.
+        file: PathBuf,
+        /// The numbers of the code objects, by the [name](crate::scan::Unread::name) of what they are.
+        code_objects: BTreeMap<&'static str, usize>,
     },
     /// An archive was requested without a file for it, so each image is written to a separate file.
     NoArchiveFile,

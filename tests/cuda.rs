@@ -9,6 +9,7 @@ mod oracle;
 mod recompress;
 mod replace;
 mod static_libraries;
+mod targets;
 mod tools;
 mod wrappers;
 

@@ -85,6 +85,10 @@ pub(super) fn products_of(target: &str) -> String {
             Some(b'f') => "PTX: GPUs of its family".to_owned(),
             _ => "PTX: any GPU of this version or a later one".to_owned(),
         },
+        _ if processor.starts_with("lto_") => match processor.ends_with('a') {
+            true => "LTO-IR, linked at run time: GPUs of this version only".to_owned(),
+            false => "LTO-IR, linked at run time: any GPU of this version or a later one".to_owned(),
+        },
         // Code with this suffix runs on the same products.
         _ if processor.starts_with("sm_") => products::of(processor.trim_end_matches('a')).join(", "),
         _ => products::of(processor).join(", "),
@@ -187,6 +191,7 @@ mod tests {
             ("gfx942:xnack-", "Instinct MI325X, Instinct MI300X, Instinct MI300A"),
             ("gfx9-4-generic", "Instinct MI325X, Instinct MI300X, Instinct MI300A, Instinct MI355X, Instinct MI350X"),
             ("compute_90a", "PTX: GPUs of this version only"),
+            ("lto_80", "LTO-IR, linked at run time: any GPU of this version or a later one"),
             ("spir64-unknown-unknown", "SPIR-V: any GPU whose driver compiles it"),
             ("spir64_x86_64-unknown-unknown", ""),
             ("gfx9999", ""),

@@ -242,11 +242,14 @@ impl Options for VerifyOptions {
 fn checked(total: &VerifyTotal) -> String {
     let objects = |number| count(number, "code object", "code objects");
     let bundled = total.code_objects - total.without_bundle;
-    let without_code = match total.without_code {
-        0 => String::new(),
-        number => format!(" ({number} text or empty)"),
-    };
-    let in_bundles = || format!("{}{without_code} in {}", objects(bundled), count(total.bundles, "bundle", "bundles"));
+    let mut details = Vec::new();
+    for (number, what) in [(total.without_code, "text or empty"), (total.unchecked, "not read and not checked")] {
+        if number > 0 {
+            details.push(format!("{number} {what}"));
+        }
+    }
+    let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
+    let in_bundles = || format!("{}{details} in {}", objects(bundled), count(total.bundles, "bundle", "bundles"));
     match (total.bundles, total.without_bundle) {
         (0, 0) if total.kpack_references > 0 => "device code in kpack archives".to_owned(),
         (0, 0) if total.is_none() && total.unread == 0 => "no device code".to_owned(),

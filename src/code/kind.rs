@@ -35,9 +35,6 @@ pub enum ContentKind {
     Unknown,
 }
 
-/// The first bytes of LTO-IR.
-const LTO_IR: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
-
 impl ContentKind {
     /// The number of bytes that identify the kind.
     pub(crate) const HEAD_LEN: u64 = 512;
@@ -52,11 +49,11 @@ impl ContentKind {
             Magic::Bitcode => Self::Bitcode,
             Magic::SpirV => Self::SpirV,
             Magic::Ptx => Self::Ptx,
+            Magic::LtoIr => Self::LtoIr,
             Magic::FatBinary => Self::FatBinary,
             magic if magic.is_container() => Self::Bundle,
             Magic::Archive => Self::Archive,
             Magic::Coff | Magic::Pe => Self::Coff,
-            _ if head.starts_with(&LTO_IR) => Self::LtoIr,
             _ if head.is_empty() => Self::Empty,
             _ if is_text(head) => Self::Text,
             _ => Self::Unknown,

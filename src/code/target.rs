@@ -1,4 +1,5 @@
-//! Code objects without a bundle: ELF files for GPUs, SPIR-V, bitcode and PTX, and the target that each records.
+//! Code objects without a bundle: ELF files for GPUs, SPIR-V, bitcode, PTX and LTO-IR, and the target that each
+//! records.
 //!
 //! The header of an ELF file for a GPU has its processor and target ID, except for Intel GPUs ([`intel_gpu`]):
 //!
@@ -14,20 +15,23 @@
 //! | AMD GPUs | 0 to 7 | processor, by the numbers of [`processors`] |
 //! | | 8 to 9, 10 to 11 | version 4 and up: XNACK, SRAMECC: 0 not supported, 1 any, 2 off, 3 on |
 //! | | 8, 9 | version 3: XNACK, SRAMECC are on |
-//! | NVIDIA GPUs, system 51 | 0 to 7; 11 | number of the SM architecture; suffix `a` |
-//! | system 65 | 8 to 15; 3 | number of the SM architecture; suffix `a` |
+//! | NVIDIA GPUs, system 51 | 0 to 7; 11 | number of the SM architecture; suffix `a` from sm_90 on |
+//! | system 65 | 8 to 23; 3 | number of the SM architecture; suffix `a` from sm_90 on |
 //!
-//! `ptxas` of CUDA 13.5 sets no bit for the suffix. SPIR-V records its width in bits ([`Magic::SpirV`]), bitcode its
-//! triple. Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints them; cubins of CUDA 12.9 and 13.5.
+//! `ptxas` of CUDA 13 sets no bit for the suffix: its cubins have the attribute 9 of the section `.nv.compat` instead,
+//! which replaces the bit. Bit 11 of cubins before sm_90 has another meaning (`EF_CUDA_SW_1729687` of `nvdisasm`). The
+//! suffix `f` is recorded in fatbins only. SPIR-V records its width in bits ([`Magic::SpirV`]), bitcode its triple.
+//! Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints them; what `cuobjdump` of CUDA 13.5 prints for
+//! cubins of CUDA 12.9 and 13.5 with any flags.
 
 use object::elf::{EM_AMDGPU, EM_CUDA};
 
 use super::intel_gpu;
-use crate::container::host::elf::Header;
+use crate::container::host::elf::{File, Header};
 use crate::container::magic::Magic;
 use crate::container::spirv::{self, Width};
 use crate::container::sycl::INTEL;
-use crate::container::{bitcode, ptx};
+use crate::container::{bitcode, lto_ir, ptx};
 use crate::id::processors;
 
 /// Code object version 3 as encoded in the header.
@@ -37,7 +41,18 @@ const VERSION_3: u8 = 1;
 const CUDA_BEFORE_SM_100: u8 = 51;
 const CUDA: u8 = 65;
 
-/// The target ID in the header of an ELF file for a GPU. Those for Intel GPUs are needed as a whole.
+/// The first SM architecture with code for it alone.
+const FIRST_SPECIFIC: u32 = 90;
+
+/// The attributes of a cubin that say on which GPUs it runs, of CUDA 13 and later.
+const COMPAT_SECTION: &[u8] = b".nv.compat";
+/// The attribute whose value is 1 if a cubin is for its architecture alone, with its format: one byte.
+const SPECIFIC_TARGET: [u8; 2] = [2, 9];
+/// The format of an attribute with a length.
+const SIZED: u8 = 4;
+
+/// The target ID in the header of an ELF file for a GPU. Those for Intel GPUs are needed as a whole, and cubins for the
+/// suffix of their architecture.
 pub(crate) fn target_id(head: &[u8]) -> Option<String> {
     if Magic::identify(head) == Magic::IntelGpu {
         return intel_gpu::name(head);
@@ -51,14 +66,30 @@ pub(crate) fn target_id(head: &[u8]) -> Option<String> {
     }
 }
 
-fn architecture(head: &[u8], flags: u32) -> Option<String> {
-    let [low, high, ..] = flags.to_le_bytes();
-    let (number, is_specific) = match *head.get(7)? {
-        CUDA_BEFORE_SM_100 => (low, flags & 0x800 != 0),
-        CUDA => (high, flags & 0x8 != 0),
+/// The name of an SM architecture. The section that says whether code is for this one alone may be outside of `data`.
+fn architecture(data: &[u8], flags: u32) -> Option<String> {
+    let (number, flag) = match *data.get(7)? {
+        CUDA_BEFORE_SM_100 => (flags & 0xff, flags & 0x800 != 0),
+        CUDA => ((flags >> 8) & 0xffff, flags & 0x8 != 0),
         _ => return None,
     };
+    let attribute = if data.get(7) == Some(&CUDA) { specific_target(data) } else { None };
+    let is_specific = number >= FIRST_SPECIFIC && attribute.unwrap_or(flag);
     Some(format!("sm_{number}{}", if is_specific { "a" } else { "" }))
+}
+
+/// Whether a cubin is for its architecture alone, according to its attributes; none if they are not there.
+fn specific_target(data: &[u8]) -> Option<bool> {
+    let mut attributes = File::read(data).ok()?.section_named(COMPAT_SECTION)?;
+    // Format, number, and a value of two bytes, which is the length of what follows for one format.
+    while let [format, number, low, high, rest @ ..] = attributes {
+        if [*format, *number] == SPECIFIC_TARGET {
+            return Some(*low != 0);
+        }
+        let len = if *format == SIZED { usize::from(u16::from_le_bytes([*low, *high])) } else { 0 };
+        attributes = rest.get(len..)?;
+    }
+    None
 }
 
 fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
@@ -88,6 +119,7 @@ pub(crate) fn of(data: &[u8]) -> String {
         Magic::Ptx => {
             ptx::Header::of(data).map_or_else(|| "nvptx64-nvidia-cuda--".to_owned(), |header| header.target())
         }
+        Magic::LtoIr => format!("nvptx64-nvidia-cuda--{}", lto_ir::architecture(data).unwrap_or_default()),
         Magic::Bitcode => bitcode::triple(data).unwrap_or_default(),
         _ => amd_target(data),
     }
@@ -152,9 +184,15 @@ mod tests {
             (0x33, 0x32_0532, "sm_50"),
             (0x33, 0x5a_055a, "sm_90"),
             (0x33, 0x5a_0d5a, "sm_90a"),
+            (0x33, 0x4b_0d4b, "sm_75"),
+            (0x33, 0x59_0d59, "sm_89"),
+            (0x33, 0x640_0d64, "sm_100a"),
             (0x41, 0x0600_5004, "sm_80"),
             (0x41, 0x0500_6402, "sm_100"),
             (0x41, 0x0600_7802, "sm_120"),
+            (0x41, 0x0600_640a, "sm_100a"),
+            (0x41, 0x0600_590a, "sm_89"),
+            (0x41, 0x0601_5a02, "sm_346"),
         ] {
             let mut head = elf(0, flags);
             (head[7], head[18]) = (system, 190);

@@ -80,8 +80,7 @@ const LZ4_LEVEL: i32 = 9;
 /// frames.
 pub(crate) const FRAMES: usize = 256;
 
-/// Whether this build has a feature.
-#[cfg(test)]
+/// Whether this build has the feature of a method.
 pub(crate) fn has(feature: &str) -> bool {
     match feature {
         "lz4" => cfg!(feature = "lz4"),

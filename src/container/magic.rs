@@ -11,7 +11,7 @@ use object::{FileKind, archive};
 use super::host::elf::EM_INTELGT;
 use super::package::{aks2, cpio, rpm, sqlite, tar};
 use super::text::Text;
-use super::{bitcode, compressed, dxbc, fatbin, kpack, offload_binary, ptx, spirv};
+use super::{bitcode, compressed, dxbc, fatbin, kpack, lto_ir, offload_binary, ptx, spirv};
 use crate::bytes::{array, is_text, len_u64, number, slice, span};
 use crate::codec::Coding;
 
@@ -63,6 +63,8 @@ pub(crate) enum Magic {
     Coded(Coding),
     SpirV,
     Ptx,
+    /// Intermediate code for optimisation by NVIDIA's linker.
+    LtoIr,
     /// A CUDA fatbin.
     FatBinary,
     /// A kpack archive.
@@ -117,7 +119,7 @@ const fn anything(name: &'static str) -> Magic {
 }
 
 /// Offset and first bytes of the formats that have a magic.
-pub(crate) const MAGICS: [(u64, &[u8], Magic); 40] = [
+pub(crate) const MAGICS: [(u64, &[u8], Magic); 41] = [
     (0, super::MAGIC.as_bytes(), Magic::Bundle),
     (0, &archive::MAGIC, Magic::Archive),
     (0, &archive::THIN_MAGIC, Magic::Archive),
@@ -136,6 +138,7 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 40] = [
     (0, &spirv::MAGIC.to_le_bytes(), Magic::SpirV),
     (0, &spirv::MAGIC.to_be_bytes(), Magic::SpirV),
     (0, &fatbin::MAGIC, Magic::FatBinary),
+    (0, &lto_ir::MAGIC, Magic::LtoIr),
     (0, &kpack::MAGIC, Magic::Kpack),
     (0, &SYCLBIN, Magic::SyclBin),
     (0, b"\x7fELF", Magic::BrokenElf),
@@ -300,6 +303,7 @@ impl Magic {
             Self::Coded(coding) => coding.file_name(),
             Self::SpirV => "SPIR-V module",
             Self::Ptx => "PTX file",
+            Self::LtoIr => "LTO-IR file",
             Self::FatBinary => "fatbin",
             Self::Kpack => "kpack archive",
             Self::Sqlite => "SQLite database",
@@ -385,6 +389,7 @@ mod tests {
             (b"!<thin>\n", Magic::Archive),
             (b"\x07\x23\x02\x03", Magic::SpirV),
             (b"\x50\xed\x55\xba\x01", Magic::FatBinary),
+            (b"\xedCN\x7f\x01", Magic::LtoIr),
             (b"\xfd7zXZ", Magic::Unknown),
             (b"BZh91AY&SY", Magic::Coded(Coding::Bzip2)),
             (&tar, Magic::Tar),

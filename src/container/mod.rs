@@ -13,6 +13,7 @@ pub mod fatbin;
 pub(crate) mod host;
 pub mod kpack;
 pub(crate) mod limits;
+pub(crate) mod lto_ir;
 pub(crate) mod magic;
 pub mod object;
 pub mod offload_binary;

@@ -31,6 +31,8 @@ pub(crate) enum Code {
     Cubin(Sm),
     /// PTX, which NVIDIA's driver compiles.
     Ptx(Sm),
+    /// LTO-IR, which a program links for its GPU with NVIDIA's linker.
+    LtoIr(Sm),
     /// Code for another GPU.
     Other(String),
 }
@@ -90,6 +92,7 @@ impl Code {
             Self::AmdSpirV => AMD_SPIR_V.to_owned(),
             Self::Cubin(code) => sm("sm", code),
             Self::Ptx(code) => sm("compute", code),
+            Self::LtoIr(code) => sm("lto", code),
             Self::Other(target) => target.clone(),
         }
     }
@@ -97,7 +100,7 @@ impl Code {
     /// The code of an entry for a GPU with this ID; none for what no runtime takes.
     fn of_entry(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         let target = id.target_id();
-        if matches!(content, Some(ContentKind::Empty | ContentKind::LtoIr)) {
+        if content == Some(ContentKind::Empty) {
             return None;
         }
         if target.processor() == AMD_SPIR_V {
@@ -113,18 +116,16 @@ impl Code {
         }
     }
 
-    /// The code of an entry, whether runtimes find it there or not: LTO-IR is compiled for as many GPUs as PTX is. None
+    /// The code of an entry, for which LTO-IR counts like PTX: it is compiled for as many GPUs. None
     /// if the target of the entry does not tell for which GPUs it is.
     pub(crate) fn compiled_for(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         match content {
             Some(ContentKind::Bundle | ContentKind::FatBinary) => None,
             Some(ContentKind::Empty) => Self::of_entry(id, None),
-            Some(ContentKind::LtoIr) => {
-                let processor = id.target_id().processor();
-                let sm = processor.strip_prefix("lto_").or_else(|| processor.strip_prefix("sm_"))?;
-                Sm::parse(sm).map(Self::Ptx)
-            }
-            content => Self::of_entry(id, content),
+            content => match Self::of_entry(id, content) {
+                Some(Self::LtoIr(sm)) => Some(Self::Ptx(sm)),
+                code => code,
+            },
         }
     }
 
@@ -137,10 +138,12 @@ impl Code {
     }
 
     fn of_nvidia(processor: &str, content: Option<ContentKind>) -> Option<Self> {
-        match (processor.strip_prefix("sm_"), processor.strip_prefix("compute_")) {
-            (Some(sm), _) if content == Some(ContentKind::Ptx) => Sm::parse(sm).map(Self::Ptx),
-            (Some(sm), _) => Sm::parse(sm).map(Self::Cubin),
-            (_, Some(sm)) => Sm::parse(sm).map(Self::Ptx),
+        let (form, sm) = processor.split_once('_')?;
+        let sm = Sm::parse(sm)?;
+        match (form, content) {
+            ("sm", Some(ContentKind::Ptx)) | ("compute", _) => Some(Self::Ptx(sm)),
+            ("sm", Some(ContentKind::LtoIr)) | ("lto", _) => Some(Self::LtoIr(sm)),
+            ("sm", _) => Some(Self::Cubin(sm)),
             _ => None,
         }
     }
@@ -218,8 +221,17 @@ impl Codes {
                 (None, _) => {}
             }
         }
+        codes.keep_lto_ir_alone();
         codes.is_outer = has_container && codes.found.is_empty() && codes.unfound.is_empty();
         codes
+    }
+
+    /// Leaves out LTO-IR beside other code: a program whose runtime finds code that it can load does not link at run time.
+    fn keep_lto_ir_alone(&mut self) {
+        let is_lto_ir = |held: &Held| matches!(held.code, Code::LtoIr(_));
+        if !self.found.iter().all(is_lto_ir) {
+            self.found.retain(|held| !is_lto_ir(held));
+        }
     }
 
     /// The code alone.
@@ -278,6 +290,9 @@ mod tests {
             ("sm_90a", None, Some("sm_90a")),
             ("sm_90", Some(ContentKind::Cubin), Some("sm_90")),
             ("sm_90", Some(ContentKind::Ptx), Some("compute_90")),
+            ("sm_90", Some(ContentKind::LtoIr), Some("lto_90")),
+            ("lto_90a", None, Some("lto_90a")),
+            ("tileir_100", None, None),
             ("compute_100f", None, Some("compute_100f")),
             ("sm_9", None, None),
             ("sm_1000", None, None),

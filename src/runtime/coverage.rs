@@ -21,8 +21,8 @@ const KINDS_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
 ///
 /// Offload binaries at one place count as one bundle, one for each source file and offload kind; so does all code in
 /// kpack archives that one wrapper of a library loads. Files of a directory that are code objects, bundles or fatbins
-/// themselves count as one together: a program loads those for its GPU. Other code objects without a bundle and device
-/// images of SYCL are not counted: each of them need not serve every GPU.
+/// themselves count as one together: a program loads those for its GPU. Other code objects without a bundle, device
+/// images of SYCL, and relocatable CUDA code beside linked code are not counted: each of them need not serve every GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     bundles: BTreeMap<CodeSet, usize>,
@@ -357,7 +357,7 @@ impl Units {
         let first = self.code_objects;
         self.code_objects = first + found.bundle.entries.len();
         let is_file = !self.ignores_files && is_loaded_file(found);
-        if found.format.is_for_some_gpus() && !is_file {
+        if found.is_for_some_gpus() && !is_file {
             return Vec::new();
         }
         let Codes { found: codes, unfound, vendors, is_outer } = Codes::of(found);

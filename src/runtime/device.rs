@@ -3,11 +3,11 @@
 //! | GPU | code that runs there, in the order of preference |
 //! |---|---|
 //! | AMD's | of the same processor, whose features are off or on as those of the GPU or left open, the first in the bundle; of its generic target, likewise; SPIR-V |
-//! | NVIDIA's | machine code of the same major version and of the same minor version or an earlier one, the latest first; PTX of the same version or an earlier one |
+//! | NVIDIA's | machine code of the same major version and of the same minor version or an earlier one, the latest first; PTX of the same version or an earlier one; LTO-IR likewise, if a bundle has nothing else |
 //!
 //! NVIDIA's code with the suffix `a` runs on one version only, with the suffix `f` on GPUs of the same family: those of
 //! the same major version, and of the same minor version or a later one. Embedded GPUs (Tegra) take machine code for
-//! their own version only.
+//! their own version only. LTO-IR is not loaded: programs link it for their GPU with NVIDIA's nvJitLink.
 //!
 //! Sources: CLR's `hip_fatbin.cpp` of ROCm 7 and comgr's rules for features; NVIDIA's CUDA C++ Programming Guide on
 //! binary and PTX compatibility, and the documentation of nvcc on GPU families, of CUDA 13.
@@ -30,6 +30,7 @@ use crate::id::{other_form, vendor_of_processor};
 /// | `sm_90` | NVIDIA's of this compute capability |
 /// | `sm_90a`, `sm_100f` | the same, with code that uses what only this version, or its family, has |
 /// | `compute_90` | any of NVIDIA's of this or a later version, with PTX of this or an earlier one |
+/// | `lto_90` | the same, with LTO-IR, which programs link at run time |
 /// | `amdgcnspirv` | any of AMD's, with SPIR-V |
 /// | others, such as `bmg_g21` or `mp_31` | other vendors', with code of exactly this target ID |
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +51,8 @@ pub(crate) enum Setting {
     Nvidia(Sm),
     /// NVIDIA GPUs of this version and later ones.
     Ptx(Sm),
+    /// The same, with LTO-IR.
+    LtoIr(Sm),
     /// Another GPU: the targets whose code it takes, the best first.
     Other(Vec<String>),
 }
@@ -94,9 +97,10 @@ impl Device {
             let sm = Sm::parse(sm).ok_or_else(|| error(NOT_SM.to_owned()))?;
             Ok(Self { name: text.to_owned(), settings: vec![setting(sm)] })
         };
-        match (text.strip_prefix("sm_"), text.strip_prefix("compute_")) {
-            (Some(sm), _) => return of_sm(sm, Setting::Nvidia),
-            (_, Some(sm)) => return of_sm(sm, Setting::Ptx),
+        match text.split_once('_') {
+            Some(("sm", sm)) => return of_sm(sm, Setting::Nvidia),
+            Some(("compute", sm)) => return of_sm(sm, Setting::Ptx),
+            Some(("lto", sm)) => return of_sm(sm, Setting::LtoIr),
             _ => {}
         }
         let target = text.parse::<TargetId>().map_err(|reason| error(reason.to_string()))?;
@@ -145,7 +149,7 @@ impl Device {
         match self.settings.first() {
             Some(Setting::Amd(target, _)) => !target.processor().ends_with("-generic"),
             Some(Setting::Nvidia(sm)) => sm.suffix == Suffix::None,
-            Some(Setting::AmdSpirV | Setting::Ptx(_)) | None => false,
+            Some(Setting::AmdSpirV | Setting::Ptx(_) | Setting::LtoIr(_)) | None => false,
             Some(Setting::Other(_)) => true,
         }
     }
@@ -181,7 +185,7 @@ impl Device {
                 let all: BTreeSet<String> = targets.iter().cloned().chain(other).collect();
                 vec![Setting::Other(all.into_iter().collect())]
             }
-            Setting::AmdSpirV | Setting::Ptx(_) => vec![setting.clone()],
+            Setting::AmdSpirV | Setting::Ptx(_) | Setting::LtoIr(_) => vec![setting.clone()],
         });
         Self { name: self.name.clone(), settings: gpus.collect() }
     }
@@ -190,6 +194,7 @@ impl Device {
     pub(crate) fn lack(&self) -> String {
         match self.settings.first() {
             Some(Setting::Ptx(_)) => format!("it has no PTX for {self} or an earlier version"),
+            Some(Setting::LtoIr(_)) => format!("it has no LTO-IR for {self} or an earlier version"),
             _ => format!("it does not serve {self}"),
         }
     }
@@ -197,7 +202,7 @@ impl Device {
     pub(crate) fn vendor(&self) -> GpuVendor {
         match self.settings.first() {
             Some(Setting::Amd(..) | Setting::AmdSpirV) => GpuVendor::Amd,
-            Some(Setting::Nvidia(_) | Setting::Ptx(_)) => GpuVendor::Nvidia,
+            Some(Setting::Nvidia(_) | Setting::Ptx(_) | Setting::LtoIr(_)) => GpuVendor::Nvidia,
             Some(Setting::Other(targets)) => {
                 let kind = targets.first().and_then(|target| vendor_of_processor(target));
                 kind.map_or(GpuVendor::Other, GpuVendor::Of)
@@ -322,7 +327,8 @@ impl Setting {
                 rank(0, distance, code.suffix)
             }
             (Self::Nvidia(gpu), Code::Ptx(code)) => rank(1, code.distance_to(*gpu, true)?, code.suffix),
-            (Self::Ptx(gpu), Code::Ptx(code)) => {
+            (Self::Nvidia(gpu), Code::LtoIr(code)) => rank(2, code.distance_to(*gpu, true)?, code.suffix),
+            (Self::Ptx(gpu), Code::Ptx(code)) | (Self::LtoIr(gpu), Code::LtoIr(code)) => {
                 let is_same = code == gpu;
                 let is_earlier = gpu.suffix == Suffix::None && code.suffix == Suffix::None && code.number <= gpu.number;
                 if is_same || is_earlier { rank(1, gpu.number.saturating_sub(code.number), code.suffix) } else { None }
@@ -392,6 +398,7 @@ mod tests {
             (Some(sm), _) => Code::Cubin(Sm::parse(sm).unwrap()),
             (_, Some(sm)) => Code::Ptx(Sm::parse(sm).unwrap()),
             _ if name == AMD_SPIR_V => Code::AmdSpirV,
+            _ if name.starts_with("lto_") => Code::named(name).unwrap(),
             _ if name.starts_with("gfx") => Code::Amd(name.parse().unwrap()),
             _ => Code::Other(name.to_owned()),
         }
@@ -472,6 +479,29 @@ mod tests {
         }
         assert_eq!(chosen("sm_103", &["sm_100a", "compute_100a"]), (vec![], false));
         assert_eq!(chosen("sm_90", &["sm_100", "gfx906", "amdgcnspirv"]), (vec![], false));
+    }
+
+    #[test]
+    fn lto_ir_serves_later_gpus_after_all_other_code() {
+        let all = ["lto_80", "lto_90a", "lto_100", "compute_120", "sm_103"];
+        for (gpu, expected) in [
+            ("sm_75", None),
+            ("sm_80", Some("lto_80")),
+            ("sm_89", Some("lto_80")),
+            ("sm_90", Some("lto_90a")),
+            ("sm_100", Some("lto_100")),
+            ("sm_103", Some("sm_103")),
+            ("sm_120", Some("compute_120")),
+            ("lto_75", None),
+            ("lto_90", Some("lto_80")),
+            ("lto_120", Some("lto_100")),
+            ("compute_100", None),
+        ] {
+            let (found, is_served) = chosen(gpu, &all);
+            assert_eq!((found.first().copied(), is_served), (expected, expected.is_some()), "{gpu}");
+        }
+        assert!(!Device::parse("lto_90").unwrap().is_one());
+        assert_eq!(Device::parse("lto_90").unwrap().lack(), "it has no LTO-IR for lto_90 or an earlier version");
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Loader {
         let units = self.units.add(found);
         units.iter().for_each(|unit| self.note_unfound(&unit.unfound));
         let mut loaded: Vec<_> = units.iter().flat_map(|unit| self.choose(&unit.codes)).collect();
-        if found.format.is_for_some_gpus() {
+        if found.is_for_some_gpus() {
             let codes = Codes::of(found).found.into_iter();
             let codes: Vec<_> = codes.map(|held| (first + held.index, held.code)).collect();
             // A program has device images for each of its kernels.

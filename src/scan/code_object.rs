@@ -5,12 +5,13 @@ use std::io;
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
+use super::Unread;
 use super::found::{Format, Found};
 use super::place::{Origin, Place, Step};
 use super::uri::Uri;
 use crate::bytes::{self, add, len_of, total};
 use crate::code::{ContentKind, target};
-use crate::codec::Codec;
+use crate::codec::{self, Codec};
 use crate::container::fatbin::{self, CudaKind};
 use crate::container::kpack;
 use crate::container::magic::Magic;
@@ -382,6 +383,21 @@ impl<'f> CodeObjectRef<'f> {
         })
     }
 
+    /// What it is, if its container is read and its content cannot be: it is obfuscated, or compressed by a method that is
+    /// not known, or that this build lacks.
+    pub fn unread(&self) -> Option<Unread> {
+        let codec = self.packed()?.codec;
+        let name = match codec {
+            Codec::Unknown if self.cuda().is_some_and(fatbin::Image::is_obfuscated) => "obfuscated code object",
+            Codec::Unknown => "code object of an unknown compression",
+            Codec::Zlib | Codec::Lz4 | Codec::Zstd if codec::has(codec.name()) => return None,
+            Codec::Zlib => "code object compressed with zlib, which this build lacks",
+            Codec::Lz4 => "code object compressed with LZ4, which this build lacks",
+            Codec::Zstd => "code object compressed with zstd, which this build lacks",
+        };
+        Some(Unread::device_code(name))
+    }
+
     /// The kind of its content; none if finding it out needs more inflating than the search was asked to do.
     pub fn kind(&self) -> Option<ContentKind> {
         if self.size() == 0 {
@@ -407,7 +423,7 @@ impl<'f> CodeObjectRef<'f> {
             Some(CudaKind::Ptx) => Some(ContentKind::Ptx),
             Some(CudaKind::Cubin) => Some(ContentKind::Cubin),
             Some(CudaKind::LtoIr) => Some(ContentKind::LtoIr),
-            Some(CudaKind::Other(_)) => self.packed().map(|_| ContentKind::Unknown),
+            Some(CudaKind::TileIr | CudaKind::Other(_)) => self.packed().map(|_| ContentKind::Unknown),
             None if self.found.format != Format::Kpack => None,
             None if kpack::target_of(self.entry) == kpack::SPIR_V => Some(ContentKind::SpirV),
             None => Some(ContentKind::Elf),
@@ -427,7 +443,13 @@ impl<'f> CodeObjectRef<'f> {
     /// The target ID that the code object itself records, as every ELF for an AMD GPU does.
     pub fn recorded_target(&self) -> Option<String> {
         let head = self.found.bundle.head(self.index, ContentKind::HEAD_LEN)?;
-        match self.in_place().filter(|_| Magic::identify(head) == Magic::IntelGpu) {
+        let is_whole_needed = match Magic::identify(head) {
+            Magic::IntelGpu => true,
+            // Elsewhere, the entry ID has the suffix of the architecture.
+            Magic::Cubin => self.found.format == Format::CodeObject,
+            _ => false,
+        };
+        match self.in_place().filter(|_| is_whole_needed) {
             Some(whole) => self.found.facts.target(whole),
             None => target::target_id(head),
         }

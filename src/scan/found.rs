@@ -164,12 +164,14 @@ pub(crate) struct EntryFacts {
     pub(super) shared: Vec<u64>,
     /// Whether a file, or a member of a package, begins with the bundle.
     pub(super) begins_file: bool,
-    /// The targets of ELF files for Intel GPUs, which are read as a whole, by their ranges: many entries may share one.
+    /// Whether the code is kept in a linked file so that the driver can link it again, for GPUs without linked code.
+    pub(super) is_relinked: bool,
+    /// The targets of ELF files that are read as a whole, by their ranges: many entries may share one.
     targets: RefCell<HashMap<Range<u64>, Option<String>>>,
 }
 
 impl EntryFacts {
-    /// The target of the ELF file for Intel GPUs in some bytes of the bundle.
+    /// The target of the ELF file in some bytes of the bundle.
     pub(super) fn target(&self, code: Slice<'_>) -> Option<String> {
         let range = code.offset()..code.end();
         self.targets.borrow_mut().entry(range).or_insert_with(|| target::target_id(code.bytes())).clone()
@@ -210,6 +212,16 @@ impl<'f> Found<'f> {
     /// Whether it is the first of a file, or of a member of a zip file, a tar or cpio archive, which begins with it.
     pub(crate) fn is_file(&self) -> bool {
         self.facts.begins_file
+    }
+
+    /// Whether it need not serve every GPU of a program: others beside it may serve the rest.
+    pub(crate) fn is_for_some_gpus(&self) -> bool {
+        self.format.is_for_some_gpus() || self.is_relinked()
+    }
+
+    /// Whether it has relocatable code of a linked file, which its driver links again on GPUs without linked code.
+    pub(crate) fn is_relinked(&self) -> bool {
+        self.facts.is_relinked
     }
 
     /// The address of an entry.

@@ -82,6 +82,9 @@ enum HeaderRule {
 /// The name that lld gives `.llvm.offloading` in programs and libraries, which have no table for longer names.
 const CUT_NAME: &str = ".llvm.of";
 
+/// The sections with relocatable CUDA code (`nvcc -rdc=true`), which the linker leaves beside the code that it links.
+const RELOCATABLE_CODE: [&str; 2] = ["__nv_relfatbin", "__nv_rel"];
+
 /// The known sections and their content. The first matching row applies.
 const SECTIONS: [(HeaderRule, Holds); 28] = [
     (HeaderRule::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
@@ -102,8 +105,8 @@ const SECTIONS: [(HeaderRule, Holds); 28] = [
     (HeaderRule::IsLinked(sycl::TABLE), Holds::ImageTable),
     (HeaderRule::Is(".nv_fatbin"), Holds::Containers),
     (HeaderRule::Is(".nv_fatb"), Holds::Containers),
-    (HeaderRule::Is("__nv_relfatbin"), Holds::Containers),
-    (HeaderRule::Is("__nv_rel"), Holds::Containers),
+    (HeaderRule::Is(RELOCATABLE_CODE[0]), Holds::Containers),
+    (HeaderRule::Is(RELOCATABLE_CODE[1]), Holds::Containers),
     (HeaderRule::Is(".kernel"), Holds::PerhapsContainers),
     (HeaderRule::Is(".nvFatBinSegment"), Holds::Wrappers(Wrapped::Fatbin)),
     (HeaderRule::Is(".nvFatBi"), Holds::Wrappers(Wrapped::Fatbin)),
@@ -222,6 +225,11 @@ pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
         Some(magic) if magic.is_container() => range.start.saturating_add(zeros)..range.end,
         _ => range,
     }
+}
+
+/// Whether a section with this name has relocatable CUDA code.
+pub(super) fn is_relocatable_code(name: &[u8]) -> bool {
+    RELOCATABLE_CODE.iter().any(|known| known.as_bytes() == name)
 }
 
 fn holds(section: &Section<'_>) -> Option<Holds> {

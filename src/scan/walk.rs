@@ -9,7 +9,7 @@ use super::code_object::{ID_MAX, step_name};
 use super::found::{EntryFacts, Finding, Format, Found, Visit};
 use super::parts::shared_bytes;
 use super::place::{Place, Step, StepNumbers};
-use super::sections::{self, Holds, ListedSections, Sections};
+use super::sections::{self, Holds, ListedSections, Sections, is_relocatable_code};
 use super::stream::{Explained, Stream};
 use super::sycl::ImageTables;
 use super::uri::Level;
@@ -53,6 +53,8 @@ pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) budget: Budget,
     /// The number of bundles found.
     bundles: u64,
+    /// Whether the section that is searched has relocatable code of a linked file.
+    is_relinked: bool,
     /// The number of bundles in the narrow sense that lie in sections themselves, not in other bundles.
     pub(super) in_sections: u64,
     numbers: StepNumbers,
@@ -148,6 +150,7 @@ fn inflate_for(scan: &Scan, content: &ZipContent<'_>) -> Option<Result<Input>> {
 /// The sections of an object that are read together with others.
 #[derive(Default)]
 pub(super) struct JointSections<'d> {
+    /// Whether the object is a program or a library.
     is_linked: bool,
     /// The first section with wrappers of a HIP library.
     hip_wrappers: Option<Slice<'d>>,
@@ -177,6 +180,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             sources,
             budget,
             bundles: 0,
+            is_relinked: false,
             in_sections: 0,
             numbers: StepNumbers::default(),
             goal: None,
@@ -264,7 +268,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::Kpack => self.kpack(at),
             Magic::SpirV if spirv::has_kernels(data.bytes()) => self.code_object(at),
             Magic::SpirV => self.unread(at, SHADER),
-            Magic::Ptx => self.code_object(at),
+            Magic::Ptx | Magic::LtoIr => self.code_object(at),
             Magic::Sqlite => {
                 sqlite::kernels(data.bytes()).map(Unread::device_code).map_or(Ok(()), |what| self.unread(at, what))?;
                 self.rest(at, 0, 0)
@@ -477,6 +481,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 numbers: self.numbers_of(place, bundle),
                 shared: shared_bytes(bundle, format),
                 begins_file: index == 0 && at.file_start == Some(bundle.offset),
+                is_relinked: self.is_relinked && format == Format::Fatbin,
                 ..EntryFacts::default()
             };
             let found = Found { place, format, index, bundle, facts: &facts, space_end };
@@ -564,7 +569,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// Reports an ELF file for a GPU, SPIR-V, bitcode or PTX. It is the whole file, unless other files may follow.
+    /// Reports an ELF file for a GPU, SPIR-V, bitcode, PTX or LTO-IR. It is the whole file, unless other files may follow.
     fn code_object(&mut self, at: Spot<'_>) -> Result<()> {
         let data = at.data;
         if self.scan.deep && elf::len(data.bytes()).is_some() {
@@ -655,7 +660,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             }
             Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => {
                 match Magic::identify(data.bytes()) {
-                    magic if magic.is_container() => self.look(at),
+                    magic if magic.is_container() => {
+                        self.is_relinked = tables.is_linked && is_relocatable_code(name);
+                        let looked = self.look(at);
+                        self.is_relinked = false;
+                        looked
+                    }
                     _ if *holds == Holds::PerhapsContainers => Ok(()),
                     // In an object that is not yet linked, the code may come from another object.
                     _ if data.is_empty() => Ok(()),

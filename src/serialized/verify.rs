@@ -60,6 +60,8 @@ pub struct VerifyTotal {
     pub code_objects: usize,
     /// The number of code objects without a bundle.
     pub without_bundle: usize,
+    /// The number of code objects whose content could not be read, so that only their bundles were checked.
+    pub unchecked: usize,
     /// The number of code objects for devices that are empty or text.
     pub without_code: usize,
     /// The number of faults, listed or not, and of expected GPUs that no file serves, which are in `problems`.
@@ -77,6 +79,7 @@ impl VerifyTotal {
         self.bundles += verified.bundles;
         self.code_objects += verified.code_objects;
         self.without_bundle += verified.without_bundle;
+        self.unchecked += verified.unchecked;
         self.without_code += verified.without_code;
         self.faults += verified.faults.len() + verified.more_faults;
         self.unread += verified.unread.len() + verified.more_unread.values().sum::<usize>();

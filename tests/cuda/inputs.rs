@@ -197,7 +197,8 @@ impl Maker {
             let arch = match name {
                 "debug.cubin" => "sm_90",
                 "relocatable.cubin" => "sm_120",
-                // A cubin does not record a suffix.
+                "90a.cubin" => "sm_90a",
+                // A cubin does not record that it is for a family.
                 _ => &format!("sm_{}", name.trim_end_matches(".cubin").trim_end_matches(char::is_alphabetic)),
             };
             let (data, row) = (self.data(name), Row::new(arch, &self.data(name)));

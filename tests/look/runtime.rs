@@ -529,3 +529,195 @@ fn extract_takes_what_a_runtime_would() {
     assert_eq!(names(&["--as-runtime"]).0, 2);
     assert_eq!(names(&["--target", "gfx906", "--as-runtime", "--exact"]).0, 2);
 }
+
+const LTO_IR: u16 = 8;
+const LTO_IR_CODE: &[u8] = b"\xedCN\x7f1234";
+/// The flags of code that is obfuscated, and of code that is compressed by a method that is not known.
+const OBFUSCATED: u64 = 0x1_0000;
+const UNKNOWN_METHOD: u64 = 0x4000;
+
+/// A fatbin with code for these targets.
+fn cuda(targets: &[&str]) -> Vec<u8> {
+    let code = |target: &&str| {
+        let (form, sm) = target.split_once('_').unwrap();
+        let sm: u8 = sm.parse().unwrap();
+        fatbins::entry(&match form {
+            "compute" => fatbins::Code::ptx(sm.into()),
+            "lto" => fatbins::Code::new(LTO_IR, sm.into(), LTO_IR_CODE),
+            _ => fatbins::Code::cubin(sm, 4),
+        })
+    };
+    fatbins::fatbin(&targets.iter().map(code).collect::<Vec<_>>())
+}
+
+/// A host file with linked code, if there is any, and relocatable code of some objects.
+fn relocatable(host: Elf, linked: Option<&[&str]>, objects: &[&[&str]]) -> Vec<u8> {
+    let linked = linked.map(cuda);
+    let relocatable: Vec<u8> = objects.iter().flat_map(|targets| cuda(targets)).collect();
+    let mut sections: Vec<Section<'_>> =
+        linked.iter().map(|linked| Section::new(".nv_fatbin", linked).aligned(8)).collect();
+    sections.push(Section::new("__nv_relfatbin", &relocatable).aligned(8));
+    host.write(&sections)
+}
+
+#[test]
+fn relocatable_code_serves_a_program_only_where_the_driver_can_link_it() {
+    type Objects<'o> = &'o [&'o [&'o str]];
+    let cases: &[(Option<&[&str]>, Objects<'_>, &[&str], &[&str])] = &[
+        // Linked code decides, and machine code of another GPU is not linked again.
+        (Some(&["sm_80"]), &[&["sm_80", "sm_90"]], &["sm_80", "sm_86"], &["sm_90", "sm_75", "compute_90"]),
+        (
+            Some(&["sm_80"]),
+            &[&["sm_80", "compute_80"], &["sm_80", "compute_80"]],
+            &["sm_80", "sm_90", "compute_80"],
+            &["sm_75"],
+        ),
+        // The driver needs code of every object.
+        (Some(&["sm_80"]), &[&["sm_80", "compute_80"], &["sm_80"]], &["sm_80"], &["sm_90", "compute_90"]),
+        (Some(&["sm_80"]), &[&["compute_80"], &["sm_80", "sm_90"]], &["sm_80", "sm_90"], &["sm_100", "compute_90"]),
+        (Some(&[]), &[&["compute_80"]], &["sm_80", "sm_120"], &["sm_75"]),
+        // It does not link LTO-IR.
+        (Some(&["sm_80"]), &[&["lto_80"]], &["sm_80"], &["sm_90"]),
+        (None, &[&["sm_80"]], &[], &["sm_80", "sm_90"]),
+    ];
+    for (linked, objects, served, unserved) in cases {
+        let data = relocatable(Elf::LIBRARY, *linked, objects);
+        for (gpus, status) in [(served, 0), (unserved, 1)] {
+            for gpu in *gpus {
+                let (found, lines, errors) = expecting(&["--expect-any", gpu], &data);
+                assert_eq!(found, status, "{linked:?} {objects:?} {gpu}: {lines:?} {errors}");
+                // The hint leads to what passes.
+                let (strict, _, errors) = expecting(&["--expect", gpu], &data);
+                let is_hinted = errors.contains("--expect-any");
+                assert_eq!(is_hinted, strict == 1 && status == 0, "{linked:?} {objects:?} {gpu}: {errors}");
+                assert!(strict >= status, "{linked:?} {objects:?} {gpu}");
+            }
+        }
+    }
+    let data = relocatable(Elf::LIBRARY, Some(&["sm_80"]), &[&["sm_80", "sm_90"]]);
+    let line = "in: it does not serve sm_90; it has code for sm_80; the driver links its relocatable code for another GPU \
+                only if that has PTX [expected]";
+    assert_eq!(expecting(&["--expect-any", "sm_90"], &data).1, [line]);
+    // An object is still to be linked, for any GPU that its code is for.
+    let object = relocatable(Elf::OBJECT, None, &[&["sm_80", "sm_90"]]);
+    for (gpu, status) in [("sm_80", 0), ("sm_90", 0), ("sm_75", 1)] {
+        assert_eq!(expecting(&["--expect", gpu], &object).0, status, "{gpu}");
+        assert_eq!(expecting(&["--expect-any", gpu], &object).0, status, "{gpu}");
+    }
+}
+
+#[test]
+fn relocatable_code_of_a_library_is_not_counted_among_its_bundles() {
+    let data = relocatable(Elf::LIBRARY, Some(&["sm_80"]), &[&["sm_80", "sm_90", "compute_80"][..]; 3]);
+    let file = &json_of(&tool(&["inspect", "--json", "in"], &[("in", &data)]))["files"][0];
+    assert_eq!((file["bundles"].as_u64(), file["code_objects"].as_array().unwrap().len()), (Some(1), 10));
+    // Everything is kept that the driver may link.
+    let kept = tool(&["recompress", "in", "-o", "out", "--keep-for", "sm_90"], &[("in", &data)]);
+    assert_eq!(kept.status, 0, "{}", kept.stderr_text());
+    let file = &json_of(&tool(&["inspect", "--json", "in"], &[("in", &kept.files["out"])]))["files"][0];
+    let targets = file["code_objects"].as_array().unwrap().iter().map(|object| object["target_id"].as_str().unwrap());
+    assert_eq!(targets.collect::<Vec<_>>(), ["sm_90", "compute_80"].repeat(3));
+}
+
+#[test]
+fn lto_ir_alone_is_code_for_later_gpus() {
+    let lto_ir = fatbins::Code::new(LTO_IR, 80, LTO_IR_CODE);
+    let obfuscated = fatbins::fatbin(&[fatbins::entry(&lto_ir.with_flags(OBFUSCATED))]);
+    for data in [&cuda(&["lto_80"]), &obfuscated] {
+        for (gpus, status) in [("sm_80,sm_90,lto_90", 0), ("sm_120", 0), ("sm_75", 1), ("compute_90", 1)] {
+            for option in ["--expect", "--expect-any", "--expect-exactly"] {
+                let (found, lines, errors) = expecting(&[option, gpus], data);
+                assert_eq!(found, status, "{option} {gpus}: {lines:?} {errors}");
+            }
+        }
+        let (_, lines, _) = expecting(&["--expect-any", "sm_75"], data);
+        assert_eq!(lines, ["in: it does not serve sm_75; it has code for lto_80 [expected]"]);
+        let kept = tool(&["recompress", "in", "-o", "out", "--keep-for", "sm_90"], &[("in", data)]);
+        assert!(kept.status == 0 && kept.files["out"] == **data, "{}", kept.stderr_text());
+        assert_eq!(tool(&["recompress", "in", "-o", "out", "--keep-for", "sm_75"], &[("in", data)]).status, 1);
+        let matrix = String::from_utf8(tool(&["inspect", "--matrix", "in"], &[("in", data)]).stdout).unwrap();
+        assert!(matrix.starts_with("LIBRARY  lto_80\nin          all\n"), "{matrix}");
+        let file = &json_of(&tool(&["inspect", "--json", "in"], &[("in", data)]))["files"][0];
+        let served: Value = serde_json::json!([{"gpu": "lto_80", "serving": 1, "bundles": 1}]);
+        assert_eq!(file["coverage"], served);
+    }
+    // A program that finds code which its runtime loads links nothing.
+    let both = cuda(&["sm_80", "lto_80"]);
+    assert_eq!([("sm_80", 0), ("sm_90", 1)].map(|(gpu, _)| expecting(&["--expect", gpu], &both).0), [0, 1]);
+}
+
+#[test]
+fn lto_ir_is_known_by_its_first_bytes() {
+    let header = [&b"\xedCN\x7f\x01\x43"[..], &[0; 14], &[1, 0, 0x84, 3, 32, 0, 1, 0, 99, 0, 0, 0], &[7; 64]].concat();
+    let archive = crate::properties::make::archive(&[("k.ltoir", &header)]);
+    let wheel = zip(&[Zipped::new("a/k.ltoir", DEFLATED, &header), Zipped::new("b/k.ltoir", STORED, &header)]);
+    let images =
+        offload::write(1, &[Image::new(0, 2, &[("triple", "nvptx64-nvidia-cuda"), ("arch", "sm_90a")], &header)]);
+    for (data, count, target) in
+        [(&header, 1, "lto_90a"), (&archive, 1, "lto_90a"), (&wheel, 2, "lto_90a"), (&images, 1, "sm_90a")]
+    {
+        let document = json_of(&tool(&["inspect", "--json", "in"], &[("in", data)]));
+        let objects = document["files"][0]["code_objects"].as_array().unwrap();
+        let known = |object: &Value| object["target_id"] == target && object["image_kind"] == "LTO-IR";
+        assert!(objects.len() == count && objects.iter().all(known), "{objects:?}");
+        assert_eq!(expecting(&["--expect", "sm_90"], data), (0, vec![], String::new()));
+        assert_eq!(expecting(&["--expect", "sm_100"], data).0, 1);
+        let extracted = tool(&["extract", "in", "-o", "out"], &[("in", data)]);
+        assert_eq!(extracted.status, 0, "{}", extracted.stderr_text());
+        let names = String::from_utf8(extracted.stdout.clone()).unwrap();
+        assert!(names.lines().count() == count && names.lines().all(|name| name.ends_with(".ltoir")), "{names}");
+    }
+}
+
+#[test]
+fn code_that_cannot_be_read_is_counted_and_passed_over() {
+    use fatbins::Code;
+    let lto_ir = Code::new(LTO_IR, 80, LTO_IR_CODE).with_flags(OBFUSCATED | fatbins::ZSTD);
+    let unknown = Code::cubin(90, 4).with_flags(UNKNOWN_METHOD);
+    let data = fatbins::fatbin(
+        &[Code::cubin(80, 4), lto_ir.clone(), unknown, lto_ir.clone()].map(|code| fatbins::entry(&code)),
+    );
+    let document = json_of(&tool(&["verify", "--json", "in"], &[("in", &data)]));
+    let unread = document["files"][0]["unread"].as_array().unwrap();
+    let what: Vec<&str> = unread.iter().map(|unread| unread["what"].as_str().unwrap()).collect();
+    let (obfuscated, method) = ("obfuscated code object", "code object of an unknown compression");
+    assert_eq!(what, [obfuscated, method, obfuscated]);
+    for counts in [&document["files"][0], &document["total"]] {
+        assert_eq!((counts["code_objects"].as_u64(), counts["unchecked"].as_u64()), (Some(4), Some(3)));
+    }
+    let verified = String::from_utf8(tool(&["verify", "in"], &[("in", &data)]).stdout).unwrap();
+    assert!(verified.contains("in: 4 code objects (3 not read and not checked) in 1 bundle"), "{verified}");
+    assert!(verified.contains(&format!(": {obfuscated}, not read (1 more in the same place)")), "{verified}");
+
+    let extracted = tool(&["extract", "in", "-o", "out"], &[("in", &data)]);
+    assert_eq!((extracted.status, extracted.files.len()), (0, 2), "{}", extracted.stderr_text());
+    let note = format!("note: 'in': left out, because it cannot be read: {method} (1), {obfuscated} (2)\n");
+    assert!(extracted.stderr_text().ends_with(&note), "{}", extracted.stderr_text());
+    // The only one that can be read.
+    assert_eq!(tool(&["extract", "in", "-o", "-"], &[("in", &data)]).stdout, Code::cubin(80, 4).extracted());
+    for selected in [&["-t", "lto_80"][..], &["-t", "sm_90"], &["-t", "sm_*,lto_*"], &["--kind", "cuda"]] {
+        let outcome = tool(&[&["extract", "in", "-o", "out"], selected].concat(), &[("in", &data)]);
+        assert!(outcome.status == 1 && outcome.files.len() == 1, "{selected:?}");
+        assert!(outcome.stderr_text().contains("its compression is not known, or it is obfuscated"), "{selected:?}");
+    }
+    let alone = fatbins::fatbin(&[fatbins::entry(&lto_ir)]);
+    let outcome = tool(&["extract", "in", "-o", "out"], &[("in", &alone)]);
+    let error = format!("error: 'in': no code object can be read: {obfuscated} (1)\n");
+    assert!(outcome.status == 1 && outcome.stderr_text().ends_with(&error), "{}", outcome.stderr_text());
+}
+
+#[test]
+fn forms_of_code_in_fatbins_have_the_names_of_cuobjdump() {
+    let ptx = fatbins::Code { kind: 64, ..fatbins::Code::ptx(90) };
+    let data = fatbins::fatbin(&[ptx, fatbins::Code::new(128, 100, b"Tile IR.")].map(|code| fatbins::entry(&code)));
+    let document = json_of(&tool(&["inspect", "--json", "in"], &[("in", &data)]));
+    let objects = document["files"][0]["code_objects"].as_array().unwrap().iter();
+    let targets: Vec<&str> = objects.map(|object| object["target_id"].as_str().unwrap()).collect();
+    assert_eq!(targets, ["compute_90", "tileir_100"]);
+    for (gpus, status) in [("sm_90,sm_120,compute_90", 0), ("sm_89", 1)] {
+        assert_eq!(expecting(&["--expect", gpus], &data).0, status, "{gpus}");
+    }
+    let kept = tool(&["recompress", "in", "-o", "out", "--keep", "compute_90"], &[("in", &data)]);
+    let document = json_of(&tool(&["inspect", "--json", "in"], &[("in", &kept.files["out"])]));
+    assert_eq!(document["files"][0]["code_objects"].as_array().unwrap().len(), 1);
+}

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::json;
 use super::problem::{Facts, Problem};
 use super::progress;
-use super::units::{first, grouped};
+use super::units::{Kinds, first, grouped};
 use crate::cli::program::Program;
 
 const WARNING: MessageKind = MessageKind { name: "warning", color: "\x1b[0;1;35m" };
@@ -152,6 +152,10 @@ impl Console {
             }
             Event::NoMatch { input, request, present } => {
                 self.warning(&no_match(&input.to_string_lossy(), request.as_deref(), &present));
+            }
+            Event::NotReadable { file, code_objects } => {
+                let what = Kinds(code_objects);
+                self.note(&format!("'{}': left out, because it cannot be read: {what}", file.display()));
             }
             Event::NoArchiveFile => {
                 self.warning("--archive needs an --image with a 'file'; every image goes to a file of its own");

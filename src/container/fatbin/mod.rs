@@ -13,7 +13,7 @@
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
-//! | 0 | 2 | kind: 1 PTX; 2 and 16 ELF (cubin); 8 intermediate code (LTO-IR); 256 several code objects compressed together |
+//! | 0 | 2 | kind: 1 PTX; 2 and 16 ELF (cubin); 8 intermediate code (LTO-IR); 64 PTX that is linked at run time; 128 Tile IR; 256 several code objects compressed together |
 //! | 2 | 2 | 0x0101 |
 //! | 4 | 4 | length of this header with its strings |
 //! | 8 | 8 | length of the code object as stored, padded with zeros to 8 |
@@ -74,10 +74,11 @@ const PADDING: u64 = 8;
 const FLAG_ATTRIBUTES: u64 = 0x100_0000;
 /// The code object is for 64-bit addresses.
 const FLAG_64_BIT: u64 = 0x1;
-/// The flags of compressed code objects. With several of them, the runtime takes the first. Code with the flag 0x10000
-/// is obfuscated; with 0x4000, `cuobjdump` calls it compressed, but does not inflate it.
+/// The code object is obfuscated.
+const FLAG_OBFUSCATED: u64 = 0x1_0000;
+/// The flags of compressed code objects. With several of them, the runtime takes the first. With the flag 0x4000, `cuobjdump` calls it compressed, but does not inflate it.
 const CODECS: [(u64, Codec); 5] = [
-    (0x1_0000, Codec::Unknown),
+    (FLAG_OBFUSCATED, Codec::Unknown),
     (0x1000, Codec::Zlib),
     (0x2000, Codec::Lz4),
     (0x8000, Codec::Zstd),
@@ -97,6 +98,8 @@ pub enum CudaKind {
     Cubin,
     /// Intermediate code for optimisation when linking.
     LtoIr,
+    /// Intermediate code of kernels that are written for tiles.
+    TileIr,
     /// A form of this number, which is not known.
     Other(u16),
 }
@@ -126,13 +129,14 @@ pub struct Image {
 }
 
 impl Image {
-    /// The architecture as `nvcc` spells it: `sm_90a`, `compute_90` for PTX, `lto_90` for intermediate code. For a form
-    /// that is not known, its number replaces `sm`: `kind32_90`.
+    /// The architecture as `nvcc` spells it: `sm_90a`, `compute_90` for PTX, `lto_90` and `tileir_100` for intermediate
+    /// code. For a form that is not known, its number replaces `sm`: `kind32_90`.
     pub fn architecture(&self) -> String {
         let prefix = match self.kind {
             CudaKind::Ptx => "compute".to_owned(),
             CudaKind::Cubin => "sm".to_owned(),
             CudaKind::LtoIr => "lto".to_owned(),
+            CudaKind::TileIr => "tileir".to_owned(),
             CudaKind::Other(number) => format!("kind{number}"),
         };
         let suffix = match (self.flags & FLAG_ARCHITECTURE, self.flags & FLAG_FAMILY) {
@@ -141,6 +145,11 @@ impl Image {
             _ => "a",
         };
         format!("{prefix}_{}{suffix}", self.sm)
+    }
+
+    /// Returns whether the code is stored in a form that only NVIDIA's linker undoes.
+    pub(crate) fn is_obfuscated(&self) -> bool {
+        self.flags & FLAG_OBFUSCATED != 0
     }
 
     fn entry_id(&self) -> Vec<u8> {
@@ -277,6 +286,6 @@ pub(super) fn plain_len(kind: CudaKind, padded: &[u8]) -> u64 {
             let end = elf::Header::read(padded).and_then(|header| header.tables_end());
             end.filter(|end| (least..=len).contains(end)).unwrap_or(len)
         }
-        CudaKind::LtoIr | CudaKind::Other(_) => len,
+        CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_) => len,
     }
 }

@@ -16,10 +16,12 @@ pub(super) const FIXED_LEN: u64 = 64;
 /// The offset of the records of code objects that are compressed together: after their number and length.
 pub(super) const RECORDS_AT: u64 = 72;
 
-/// Kinds of entries. Cubins of kind 16 are for a later GPU to finish.
-const PTX: u64 = 1;
+/// Kinds of entries. PTX of kind 64 is linked at run time, as nvFatbin packs it. Cubins of kind 16 are for a later GPU to
+/// finish.
+const PTX: [u64; 2] = [1, 64];
 const CUBINS: [u64; 2] = [2, 16];
 const LTO_IR: u64 = 8;
+const TILE_IR: u64 = 128;
 const CONCATENATED: u64 = 256;
 
 record! {
@@ -125,15 +127,16 @@ impl<'a> Record<'a> {
 
     pub(super) fn kind(&self) -> CudaKind {
         match self.fields.kind {
-            PTX => CudaKind::Ptx,
             LTO_IR => CudaKind::LtoIr,
+            TILE_IR => CudaKind::TileIr,
+            kind if PTX.contains(&kind) => CudaKind::Ptx,
             kind if CUBINS.contains(&kind) => CudaKind::Cubin,
             other => CudaKind::Other(u16::try_from(other).unwrap_or(u16::MAX)),
         }
     }
 
     pub(super) fn is_ptx(&self) -> bool {
-        self.fields.kind == PTX
+        self.kind() == CudaKind::Ptx
     }
 
     pub(super) fn has_options(&self) -> bool {

@@ -122,7 +122,7 @@ impl<'a> FatbinWriter<'a> {
             (CudaKind::Ptx, Some(_)) | (CudaKind::Cubin, None) => codec.is_none(),
             (CudaKind::Cubin, Some(_)) => codec.is_none() && needs_attributes(record),
             // No tool is known that reads another form of these.
-            (CudaKind::LtoIr | CudaKind::Other(_), _) => true,
+            (CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_), _) => true,
         };
         if stays {
             return self.as_it_was(record);
@@ -175,7 +175,7 @@ impl<'a> FatbinWriter<'a> {
         let rule = match record.kind() {
             CudaKind::Cubin => "a cubin has to be an ELF file without bytes after it",
             CudaKind::Ptx => "PTX must not end in zeros",
-            CudaKind::LtoIr | CudaKind::Other(_) => "it needs a multiple of 8 bytes",
+            CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_) => "it needs a multiple of 8 bytes",
         };
         let reason = format!("the fatbin does not record where the new content ends: {rule}");
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
@@ -348,7 +348,7 @@ fn header_for<'s>(record: &Record<'s>, content: &[u8]) -> NewHeader<'s> {
         CudaKind::Cubin => {
             content.get(8).filter(|_| Magic::identify(content) == Magic::Cubin).map(|&abi| (1, abi.into()))
         }
-        CudaKind::LtoIr | CudaKind::Other(_) => None,
+        CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_) => None,
     };
     if let Some((major, minor)) = version {
         (header.fields.major, header.fields.minor) = (u64::from(major), u64::from(minor));

@@ -121,6 +121,8 @@ fn sample() -> Vec<u8> {
         entry(&code(8, 90, 0, b"\xedCN\x7flto ir")),
         concatenated(&[code(1, 86, 0, PTX), code(1, 120, FLAG_FAMILY, PTX)]),
         entry(&code(32, 90, 0, b"of no known kind")),
+        entry(&code(64, 90, FLAG_ZSTD, PTX)),
+        entry(&code(128, 100, 0, b"Tile IR.")),
     ])
 }
 
@@ -179,6 +181,8 @@ fn every_form_is_read() {
         "compute_86 ",
         "compute_120f ",
         "kind32_90 ",
+        "compute_90 ",
+        "tileir_100 ",
     ];
     let expected: Vec<_> = names.iter().map(|name| format!("cuda-nvptx64-nvidia-cuda--{name}")).collect();
     assert_eq!(ids, [&expected[..], &expected].concat());
@@ -186,6 +190,7 @@ fn every_form_is_read() {
     assert!(found[0].2 == without_zero && found[1].2 == without_zero);
     assert!(found[2].2 == cubin(80, 5) && found[3].2 == cubin(100, 700) && found[4].2 == cubin(120, 3));
     assert!(found[6].2 == cubin(86, 901));
+    assert!(found[12].2 == without_zero);
 }
 
 #[test]

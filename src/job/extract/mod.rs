@@ -3,7 +3,7 @@
 mod names;
 mod pending;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -155,10 +155,35 @@ impl Extract {
                     work.leave_out(part);
                     observer(Event::LeftOut { error: &error });
                 }
-                done => work.all.add(part, done?),
+                done => {
+                    let done = done?;
+                    if !part.unread.is_empty() {
+                        let (file, code_objects) = (source.path.clone(), part.unread.clone());
+                        observer(Event::NotReadable { file, code_objects });
+                    }
+                    work.all.add(part, done);
+                }
             }
         }
         work.finish()
+    }
+
+    /// The error for inputs none of whose code objects can be read; none if there is another reason.
+    fn all_unread(&self, all: &ExtractedPart<'_>) -> Option<Error> {
+        let input = self.inputs.first().filter(|_| all.done.is_empty() && self.kernels.is_none())?;
+        let kinds = all.unread.iter().map(|(what, number)| format!("{what} ({number})")).collect::<Vec<_>>();
+        let reason = format!("no code object can be read: {}", kinds.join(", "));
+        (!kinds.is_empty()).then(|| Error::refused(ErrorKind::Unsupported, &input.path, None, reason))
+    }
+
+    /// Returns whether all code objects are asked for, so that those that cannot be read are passed over.
+    fn takes_all(&self) -> bool {
+        self.selection.targets.is_empty() && self.selection.kinds.is_empty() && self.devices.is_empty()
+    }
+
+    /// Returns whether a code object is passed over.
+    fn passes_over(&self, code_object: &CodeObjectRef<'_>) -> bool {
+        self.takes_all() && code_object.unread().is_some()
     }
 
     /// The positions of the code objects that match the selection and define kernels that are asked for, if any are,
@@ -176,6 +201,7 @@ impl Extract {
             match step {
                 Reading::Found(Finding::Bundle(found), reads) => {
                     let selected = found.code_objects().filter(|code_object| self.selection.takes(code_object));
+                    let selected = selected.filter(|code_object| !self.passes_over(code_object));
                     let selected: Vec<_> = selected.collect();
                     if !selected.is_empty() {
                         check_size(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
@@ -256,6 +282,8 @@ struct ExtractedPart<'j> {
     rivals: Vec<KnownId>,
     /// The file with the second of them.
     second: Option<PathBuf>,
+    /// The numbers of code objects that were passed over, by what they are.
+    unread: BTreeMap<&'static str, usize>,
     done: Vec<Pending<'j>>,
 }
 
@@ -267,6 +295,9 @@ impl<'j> ExtractedPart<'j> {
         self.taken += part.taken;
         self.rivals.extend(part.rivals);
         self.second = self.second.take().or(part.second);
+        for (what, more) in part.unread {
+            *self.unread.entry(what).or_default() += more;
+        }
         self.done.extend(done);
     }
 }
@@ -357,7 +388,11 @@ impl<'j> Extraction<'j> {
         for code_object in found.code_objects() {
             let id = code_object.known_id();
             file.part.matches.note(&id, std::iter::once(&self.job.selection));
-            selected.extend(self.job.selection.takes_id(&id).then_some(code_object));
+            let is_selected = self.job.selection.takes_id(&id);
+            match code_object.unread().filter(|_| is_selected && self.job.takes_all()) {
+                Some(what) => *file.part.unread.entry(what.name()).or_default() += 1,
+                None => selected.extend(is_selected.then_some(code_object)),
+            }
         }
         file.holders.note(found.place);
         let first = file.code_objects;
@@ -451,6 +486,9 @@ impl<'j> Extraction<'j> {
         }
         if self.all.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
             if let Some(error) = self.apart.filter(|_| self.all.done.is_empty()) {
+                return Err(error);
+            }
+            if let Some(error) = self.job.all_unread(&self.all) {
                 return Err(error);
             }
             let inputs: Vec<_> = self.job.inputs.iter().map(|input| input.path.clone()).collect();

@@ -50,7 +50,7 @@ impl Nature {
             CudaKind::Cubin => (ContentKind::Cubin, target("sm")),
             CudaKind::Ptx => (ContentKind::Ptx, target("compute")),
             CudaKind::LtoIr => (ContentKind::LtoIr, None),
-            CudaKind::Other(_) => return None,
+            CudaKind::TileIr | CudaKind::Other(_) => return None,
         };
         Some(Self { kind: kind.name(), target, made_for: found.and_then(|found| found.made_for.clone()) })
     }

@@ -70,7 +70,7 @@ pub(super) struct ExpectComparison<'e> {
     /// The place of the last unit.
     place: Option<Place>,
     /// The library of the last unit, and all its code.
-    library: Option<(Place, CodeSet)>,
+    library: Option<(Place, LibraryCode)>,
     /// Whether a library lacks code for a GPU in all of its bundles.
     has_unserved_library: bool,
     /// The positions of the GPUs that any code in the file serves.
@@ -88,9 +88,14 @@ impl<'e> ExpectComparison<'e> {
 
     /// Compares a bundle, or what it completes.
     pub(super) fn bundle(&mut self, found: &Found<'_>, verified: &mut Verified) {
-        if found.format.is_for_some_gpus() {
-            let codes: BTreeSet<Code> = Codes::of(found).into_codes().into_iter().collect();
-            self.note(&codes);
+        if found.is_for_some_gpus() {
+            let codes = Codes::of(found);
+            let vendors = codes.vendors.clone();
+            let codes: BTreeSet<Code> = codes.into_codes().into_iter().collect();
+            match found.is_relinked() {
+                true => self.relinked(found.place, CodeSet { vendors, codes: codes.clone(), ..CodeSet::default() }, verified),
+                false => self.note(&codes),
+            }
             for code in codes.iter().filter(|code| self.expect.is_exact() && !self.is_taken(code)) {
                 let (bundle, offset) = (Some(found.index), Some(found.bundle.offset));
                 verified.list(Fault { bundle, offset, ..Lack::unexpected(code).fault(found.place) });
@@ -179,22 +184,45 @@ impl<'e> ExpectComparison<'e> {
         lacks.iter().for_each(|lack| verified.list(at.fault(lack)));
     }
 
-    /// Adds the code of a unit to its library, after the faults of the library before it, if it counts as a whole.
+    /// Adds the code of a unit to its library.
     fn add_to_library(&mut self, library: Place, set: &CodeSet, verified: &mut Verified) {
-        if let Some((_, all)) = self.library.as_mut().filter(|(open, _)| *open == library) {
-            all.merge(set);
-        } else {
+        let code = self.open_library(library, verified);
+        code.has_bundles = true;
+        code.bundles.merge(set);
+    }
+
+    /// Adds the relocatable code of an object to the library into which it was linked.
+    fn relinked(&mut self, place: &Place, set: CodeSet, verified: &mut Verified) {
+        let code = self.open_library(place.library(), verified);
+        code.bundles.vendors.extend(set.vendors);
+        code.relinked.insert(set.codes.into_iter().filter(|code| !matches!(code, Code::LtoIr(_))).collect());
+    }
+
+    /// The code of a library so far, after the faults of the library before it.
+    fn open_library(&mut self, library: Place, verified: &mut Verified) -> &mut LibraryCode {
+        if self.library.as_ref().is_some_and(|(open, _)| *open != library) {
             self.finish_library(verified);
-            self.library = Some((library, set.clone()));
         }
+        let (_, code) = self.library.get_or_insert_with(|| (library, LibraryCode::default()));
+        code
     }
 
     /// Lists the faults of the last library, if it counts as a whole.
     fn finish_library(&mut self, verified: &mut Verified) {
-        let Some((library, set)) = self.library.take() else { return };
-        let lacks = self.lacks(&set, &[]);
+        let Some((library, code)) = self.library.take() else { return };
+        let mut lacks = self.lacks(&code.bundles, &[]);
+        for (index, device) in self.expect.devices.iter().enumerate() {
+            if code.is_relinked_for(device) {
+                self.served.insert(index);
+                lacks.retain(|lack| lack.gpu != device.name());
+            }
+        }
+        if !code.relinked.is_empty() {
+            let only_ptx = "; the driver links its relocatable code for another GPU only if that has PTX";
+            lacks.iter_mut().for_each(|lack| lack.text += only_ptx);
+        }
         self.has_unserved_library |= !lacks.is_empty();
-        if self.expect.extent == Extent::Libraries {
+        if self.expect.extent == Extent::Libraries || !code.has_bundles {
             lacks.iter().for_each(|lack| verified.list(lack.fault(&library)));
         }
     }
@@ -344,6 +372,25 @@ impl ExpectTree {
     /// The faults of all files together.
     pub fn faults(self) -> Vec<Fault> {
         self.directories.faults(&self.expect)
+
+/// The code of a library.
+#[derive(Default)]
+struct LibraryCode {
+    /// That of all of its bundles.
+    bundles: CodeSet,
+    has_bundles: bool,
+    /// The relocatable code of each of its objects, from which bundles were linked.
+    relinked: BTreeSet<BTreeSet<Code>>,
+}
+
+impl LibraryCode {
+    /// Whether CUDA's driver links the relocatable code for a GPU when the program starts: it compiles PTX, and needs
+    /// code of every object. Machine code alone was linked before, or not at all.
+    fn is_relinked_for(&self, device: &Device) -> bool {
+        let has_ptx =
+            |codes: &BTreeSet<Code>| codes.iter().any(|code| matches!(code, Code::Ptx(_)) && device.takes(code));
+        let serves = |codes: &BTreeSet<Code>| device.unserved(codes.iter()).next().is_none();
+        self.relinked.iter().any(has_ptx) && self.relinked.iter().all(serves)
     }
 }
 

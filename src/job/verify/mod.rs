@@ -60,6 +60,9 @@ pub struct Verified {
     pub code_objects: usize,
     /// The number of code objects without a bundle.
     pub without_bundle: usize,
+    /// The number of code objects whose content could not be read, so that only their bundles were checked. The reasons
+    /// are in `unread`.
+    pub unchecked: usize,
     /// The number of code objects for devices that are empty or text, in bundles that have nothing else for devices,
     /// such as bundles of assembly. Next to other code objects, they are faults.
     pub without_code: usize,
@@ -67,7 +70,7 @@ pub struct Verified {
     pub faults: Vec<Fault>,
     /// The number of faults that are not listed.
     pub more_faults: usize,
-    /// Parts that are recognised but not read, in file order, at most 10,000 of a file.
+    /// Parts that are recognised but not read, such as obfuscated code objects, in file order, at most 10,000 of a file.
     pub unread: Vec<NotRead>,
     /// The number of parts that are recognised but neither read nor listed, by the [name](Unread::name) of their
     /// format.
@@ -333,6 +336,16 @@ impl Verified {
         }
     }
 
+    /// Notes the code objects of a bundle that cannot be read. In a kpack archive, that is a fault of the archive.
+    fn note_unchecked(&mut self, found: &Found<'_>) {
+        for code_object in found.code_objects().filter(|_| found.format != Format::Kpack) {
+            if let (Some(what), Some(packed)) = (code_object.unread(), code_object.packed()) {
+                self.unchecked += 1;
+                self.not_read(found.place, found.bundle.offset.saturating_add(packed.stored.start), what);
+            }
+        }
+    }
+
     /// Whether another fault of `len` bytes can be listed, in addition to `listed` faults. The first one always is,
     /// however long the names of its place are.
     fn takes(&mut self, listed: usize, place: &Place, len: u64) -> bool {
@@ -347,6 +360,7 @@ impl Verified {
             self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text)
         };
         self.without_code += rules::check(found, plain_max, &mut fault)?;
+        self.note_unchecked(found);
         match found.format {
             Format::CodeObject => self.without_bundle += code_objects,
             _ => self.bundles += 1,

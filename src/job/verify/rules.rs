@@ -7,7 +7,6 @@ use std::ops::Range;
 use super::Rule;
 use crate::bytes::{add, len_u64};
 use crate::code::{check, target};
-use crate::codec::Codec;
 use crate::container::packed::LastInflated;
 use crate::container::ptx;
 use crate::container::sycl::INTEL;
@@ -143,13 +142,14 @@ fn without_strtab(code_object: &CodeObjectRef<'_>) -> BrokenRule {
     (Rule::Loadable, format!("'{id}': {text}"))
 }
 
-/// Whether code objects of a kind are checked. What is compressed by itself must inflate.
+/// Whether a code object of a kind is checked. What is compressed by itself must inflate, if this build can do that.
 fn is_checked(kind: Option<ContentKind>, code_object: &CodeObjectRef<'_>) -> bool {
     match kind {
+        _ if code_object.unread().is_some() => false,
         Some(ContentKind::Elf | ContentKind::Cubin | ContentKind::SpirV | ContentKind::Bitcode | ContentKind::Ptx) => {
             true
         }
-        _ => code_object.packed().is_some_and(|packed| packed.codec != Codec::Unknown),
+        _ => code_object.packed().is_some(),
     }
 }
 
