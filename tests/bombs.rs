@@ -640,7 +640,9 @@ fn gaps_that_are_claimed_again_and_again() {
     data.extend([header(front), old].concat());
     data.resize(2 * usize::try_from(front).unwrap(), 0);
     let section = [1 | 1 << 32, 2, 8, front, 8, 0, 8, 0].map(u64::to_le_bytes).concat();
-    data.extend(section.repeat(sections.into()));
+    // A section without contents has the name of the others.
+    data.extend([1 | 8 << 32, 2, 8, front, 8, 0, 8, 0].map(u64::to_le_bytes).concat());
+    data.extend(section.repeat(usize::from(sections) - 1));
     Bomb::new("gaps that 1,160 segments claim", &["recompress", "in", "-o", "out"]).file("in", data).ends();
 }
 

@@ -10,7 +10,7 @@ use anyhow::ensure;
 use clap::{Parser, ValueEnum};
 use offload_bundle::container::Codec;
 use offload_bundle::container::stream::{Compression, Method};
-use offload_bundle::job::{KernelNames, Missed, Recompress, Recompressed, RecompressedZip, Removed};
+use offload_bundle::job::{HoleReason, KernelNames, Missed, Recompress, Recompressed, RecompressedZip, Removed};
 use offload_bundle::scan::Pattern;
 
 use super::files::SizeOption;
@@ -51,8 +51,8 @@ pub(super) struct RecompressOptions {
     #[arg(
         long, conflicts_with_all = ["level", "window", "cuda_method"],
         long_help = "Write plain bundles, and plain cubins in CUDA fatbins, whose PTX stays as it is. This undoes an earlier \
-            `recompress` of plain bundles that dropped nothing: an ELF or PE file is restored byte for byte, and so is a file of bundles \
-            that are aligned as compilers align them, to a power of two up to 4096."
+            `recompress` of plain bundles that dropped nothing: an ELF or PE file that no other tool has changed since is restored byte \
+            for byte, and so is a file of bundles that are aligned as compilers align them, to a power of two up to 4096."
     )]
     none: bool,
     /// Leave everything in ELF and PE files at its offset; the space saved becomes a hole, and the file keeps its
@@ -146,7 +146,8 @@ impl Options for RecompressOptions {
         if result.packed > 0 {
             console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
         }
-        if result.holes > 0 && result.shortened == 0 {
+        stays(&result).iter().for_each(|line| console.line(line));
+        if result.holes > 0 && (result.shortened == 0 || result.zip.is_some()) {
             console.line("note: copies by pip, unzip, dpkg, git or container images fill the hole with zeros");
         }
         Ok(ExitCode::SUCCESS)
@@ -221,6 +222,46 @@ fn left(left: &BTreeMap<String, Removed>) -> Option<String> {
     })
 }
 
+/// The largest number of files that a note names.
+const PLACES_MAX: usize = 3;
+
+/// The first of some places, and the number of the others.
+fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
+    let mut places = places.into_iter();
+    let mut first: Vec<String> = places.by_ref().take(PLACES_MAX).map(str::to_owned).collect();
+    let more = places.count();
+    if more > 0 {
+        first.push(format!("{more} more"));
+    }
+    first.join(", ")
+}
+
+/// Where holes stay, and where nothing was written because there would be only holes, a line for each reason; and what
+/// could not be restored.
+fn stays(result: &Recompressed) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (left, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
+        let mut by_reason: BTreeMap<HoleReason, (u64, Vec<&str>)> = BTreeMap::new();
+        for hole in left {
+            let (size, places) = by_reason.entry(hole.reason).or_default();
+            *size = size.saturating_add(hole.size);
+            places.push(&hole.place);
+        }
+        for (reason, (size, places)) in by_reason {
+            let (size, places) = (bytes(size), first_places(places));
+            lines.push(match is_written {
+                true => format!("note: {size} stays a hole in {places}: {reason}"),
+                false => format!("note: nothing changed in {places}, where {size} would become a hole: {reason}"),
+            });
+        }
+    }
+    if !result.not_restored.is_empty() {
+        let places = first_places(result.not_restored.iter().map(String::as_str));
+        lines.push(format!("note: {places} stays shorter: another tool has rewritten it since recompress did"));
+    }
+    lines
+}
+
 /// What a GPU would have used.
 fn note_of(Missed { device, bundles, targets, .. }: &Missed) -> String {
     let targets = targets.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -245,7 +286,7 @@ fn summary(result: &Recompressed) -> String {
     }
     if shortened > 0 && zip.is_none() {
         text.push_str(&format!("; the file is {} shorter", bytes(shortened)));
-    } else if holes > 0 {
+    } else if holes > 0 && zip.is_none() {
         let size = if lengthened > 0 { "is longer" } else { "has the size that it had" };
         text.push_str(&format!("; the file {size}, {} of it a hole", bytes(holes)));
     }

@@ -27,7 +27,7 @@ pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::{Inspect, Inspected, InspectedBundle, KpackReference};
 pub use kernel_names::{Demangle, KernelNames};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
-pub use recompress::{Missed, Recompress, Recompressed, RecompressedZip, Removed};
+pub use recompress::{HoleLeft, HoleReason, Missed, Recompress, Recompressed, RecompressedZip, Removed};
 pub use replace::{Replace, Replaced};
 pub use unmatched::Matches;
 pub use verify::{Expect, ExpectTree, Extent, Fault, KpackTree, NotRead, Rule, Verified, Verify};

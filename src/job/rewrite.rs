@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::slice;
 
-use crate::bytes::len_of;
+use crate::bytes::{is_zero, len_of, part};
 use crate::error::Result;
 use crate::io::input::Slice;
 use crate::io::output::Output;
@@ -120,6 +120,113 @@ pub(super) fn changed_len(old: Slice<'_>, changes: &[Change<'_>]) -> u64 {
     old.len().saturating_sub(gone).saturating_add(added)
 }
 
+/// A run of bytes in a file with some changes.
+struct Run<'c> {
+    /// Its offset in that file.
+    start: u64,
+    len: u64,
+    /// Where they are from.
+    from: RunOrigin<'c>,
+}
+
+enum RunOrigin<'c> {
+    /// An offset in the old file.
+    Old(u64),
+    New(&'c Piece<'c>),
+}
+
+/// The runs of a file of `len` bytes with some changes, in order.
+fn runs<'c>(len: u64, changes: &'c [Change<'c>]) -> Vec<Run<'c>> {
+    let (mut runs, mut read, mut start) = (Vec::new(), 0, 0_u64);
+    let mut push = |len: u64, from| {
+        runs.push(Run { start, len, from });
+        start = start.saturating_add(len);
+    };
+    for (range, new) in changes {
+        push(range.start.saturating_sub(read), RunOrigin::Old(read));
+        for piece in new {
+            push(piece.len(), RunOrigin::New(piece));
+        }
+        read = range.end;
+    }
+    push(len.saturating_sub(read), RunOrigin::Old(read));
+    runs
+}
+
+/// Whether the changes `back` of a file with some changes give the old file back, except for a range that is ignored.
+/// Some holes of the old file are known; only its new bytes are compared.
+pub(super) fn undoes(
+    (old, holes): (Slice<'_>, &[Range<u64>]),
+    changes: &[Change<'_>],
+    back: &[Change<'_>],
+    ignored: &Range<u64>,
+) -> bool {
+    let runs = runs(old.len(), changes);
+    let (mut index, mut at) = (0_usize, 0_u64);
+    for Run { len, from, .. } in self::runs(changed_len(old, changes), back) {
+        let (mut start, end) = match from {
+            RunOrigin::Old(offset) => (offset, offset.saturating_add(len)),
+            RunOrigin::New(piece) => {
+                if !has_piece((old, holes), at, piece, 0..len, ignored) {
+                    return false;
+                }
+                at = at.saturating_add(len);
+                continue;
+            }
+        };
+        while start < end {
+            while runs.get(index).is_some_and(|run| run.start.saturating_add(run.len) <= start) {
+                index = index.saturating_add(1);
+            }
+            let Some(run) = runs.get(index) else { return false };
+            let into = start.saturating_sub(run.start);
+            let part = into..run.len.min(end.saturating_sub(run.start));
+            let is_same = match run.from {
+                RunOrigin::Old(offset) => offset.saturating_add(into) == at,
+                RunOrigin::New(piece) => has_piece((old, holes), at, piece, part.clone(), ignored),
+            };
+            if !is_same {
+                return false;
+            }
+            (start, at) = (start.saturating_add(len_of(&part)), at.saturating_add(len_of(&part)));
+        }
+    }
+    at == old.len()
+}
+
+/// Whether a file has a part of a piece at an offset.
+fn has_piece(
+    (old, holes): (Slice<'_>, &[Range<u64>]),
+    at: u64,
+    piece: &Piece<'_>,
+    of_piece: Range<u64>,
+    ignored: &Range<u64>,
+) -> bool {
+    let range = at..at.saturating_add(len_of(&of_piece));
+    let new = match piece {
+        Piece::Zeros(_) => return has_zeros(old, holes, range),
+        Piece::Bytes(bytes) => part(bytes, of_piece),
+        Piece::Input(slice) => part(slice.bytes(), of_piece),
+    };
+    let (Some(new), Some(was)) = (new, part(old.bytes(), range.clone())) else { return false };
+    let mut pairs = (at..).zip(new.iter().zip(was));
+    pairs.all(|(at, (new, was))| new == was || ignored.contains(&at))
+}
+
+/// Whether there are only zeros in a range of a file, some holes of which are known.
+fn has_zeros(old: Slice<'_>, holes: &[Range<u64>], range: Range<u64>) -> bool {
+    let mut at = range.start;
+    while at < range.end {
+        let next = holes.partition_point(|hole| hole.end <= at);
+        let (start, end) = holes.get(next).map_or((range.end, range.end), |hole| (hole.start, hole.end));
+        if at < start && !part(old.bytes(), at..start.min(range.end)).is_some_and(is_zero) {
+            return false;
+        }
+        at = end.max(start);
+    }
+    true
+}
+
 /// Writes a file with some changes, which are in the order of the file.
 pub(super) fn changed(old: Slice<'_>, changes: &[Change<'_>], output: Output) -> Result<Output> {
     let mut rewriter = Rewriter::new(old, output);
@@ -129,4 +236,38 @@ pub(super) fn changed(old: Slice<'_>, changes: &[Change<'_>], output: Output) ->
         rewriter.skip_until(range.end);
     }
     Ok(rewriter.finish()?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::input::Input;
+
+    #[test]
+    fn changes_are_undone_only_by_those_that_give_the_file_back() {
+        let bytes = |text: &[u8]| vec![Piece::Bytes(text.to_vec())];
+        let zeros = |len| vec![Piece::Zeros(len)];
+        let old = Input::from_bytes("in", b"head\0\0\0\0\0\0tail".to_vec());
+        // "NEW" comes first, and four of six zeros go.
+        let changes = [(0..0, bytes(b"NEW")), (5..9, Vec::new())];
+        for (back, expected) in [
+            (vec![(0..3, Vec::new()), (8..8, zeros(4))], true),
+            (vec![(0..3, Vec::new()), (7..8, zeros(5))], true),
+            (vec![(0..4, bytes(b"h")), (8..8, bytes(b"\0\0\0\0"))], true),
+            (vec![(0..3, Vec::new()), (8..8, zeros(3))], false),
+            (vec![(0..3, Vec::new()), (8..8, zeros(5))], false),
+            (vec![(0..3, Vec::new()), (6..6, zeros(4))], false),
+            (vec![(0..4, bytes(b"H")), (8..8, zeros(4))], false),
+            (vec![(0..3, Vec::new())], false),
+            (vec![(8..8, zeros(4))], false),
+            (Vec::new(), false),
+        ] {
+            for holes in [&[][..], &[4..10], &[4..6]] {
+                let is_undone = undoes((old.as_slice(), holes), &changes, &back, &(0..0));
+                assert_eq!(is_undone, expected, "{back:?} {holes:?}");
+            }
+        }
+        let back = [(0..4, bytes(b"H")), (8..8, zeros(4))];
+        assert!(undoes((old.as_slice(), &[]), &changes, &back, &(0..1)), "the first byte is ignored");
+    }
 }

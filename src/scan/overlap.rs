@@ -1,13 +1,14 @@
 //! Finds the sections of an ELF or PE file whose bundles are to be rewritten, and refuses those that share bytes with
-//! other sections.
+//! other sections, or that two segments load.
 //!
-//! No linker writes such files. Rewriting the bundles would change the bytes of the other section, or of the tables of
-//! headers, symbols or the signature. Several device code sections with exactly the same range count as one. A section
+//! No linker writes such files. Rewriting the bundles would change the bytes of the other section or segment, or of the
+//! tables of headers, symbols or the signature. Several device code sections with exactly the same range count as one. A section
 //! without bytes in the file (`SHT_NOBITS`) shares none.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
+use object::elf::PT_LOAD;
 use object::{File, Object, ObjectSection};
 
 use super::sections::{self, ListedSections};
@@ -78,8 +79,38 @@ fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>
             );
             Err(Error::refused(ErrorKind::Unsupported, data.path(), offset, reason))
         }
-        None => Ok(runs.into_values().collect()),
+        None => match second_segment(data.bytes(), runs.keys()) {
+            Some((start, end)) => {
+                let reason = format!(
+                    "cannot rewrite the bundles at offset {start}: two segments load bytes of them, up to offset {end}"
+                );
+                Err(Error::refused(ErrorKind::Unsupported, data.path(), start, reason))
+            }
+            None => Ok(runs.into_values().collect()),
+        },
     }
+}
+
+/// The first of some ranges of an ELF file, in order, of which two segments load bytes.
+fn second_segment<'r>(data: &[u8], ranges: impl Iterator<Item = &'r (u64, u64)>) -> Option<(u64, u64)> {
+    let file = elf::File::read(data).ok()?;
+    let mut segments: Vec<_> = file.segments.iter().filter(|segment| segment.is(PT_LOAD) && segment.size > 0).collect();
+    segments.sort_by_key(|segment| segment.offset);
+    let mut shared: Vec<Range<u64>> = Vec::new();
+    let mut loaded_until = 0;
+    for segment in segments {
+        let range = span(segment.offset, segment.size);
+        if range.start < loaded_until {
+            shared.push(range.start..range.end.min(loaded_until));
+        }
+        loaded_until = range.end.max(loaded_until);
+    }
+    for &(start, end) in ranges {
+        if shared.iter().any(|shared| shared.start < end && start < shared.end) {
+            return Some((start, end));
+        }
+    }
+    None
 }
 
 /// The sections and tables of a file that take bytes of it. Offsets in errors count from `base`.
@@ -172,5 +203,26 @@ mod tests {
         }
         let found = Some(("bundles 2".to_owned(), "the section 'bundles'".to_owned(), 150));
         assert_eq!(overlap(&[bundles.clone(), ("bundles 2", 150..200)]), found);
+    }
+
+    #[test]
+    fn bundles_that_two_segments_load_are_found() {
+        let found = |second: Range<u64>| {
+            let mut data = b"\x7fELF\x02\x01\x01".to_vec();
+            data.resize(64 + 2 * 56, 0);
+            (data[16], data[18], data[20], data[32], data[52], data[54], data[56]) = (3, 62, 1, 64, 64, 56, 2);
+            for (at, range) in [(64, 0..300), (120, second)] {
+                data[at] = 1;
+                data[at + 8..at + 16].copy_from_slice(&range.start.to_le_bytes());
+                data[at + 32..at + 40].copy_from_slice(&(range.end - range.start).to_le_bytes());
+            }
+            second_segment(&data, [(100, 200)].iter())
+        };
+        for clean in [300..400, 200..400, 0..100, 150..150] {
+            assert_eq!(found(clean.clone()), None, "{clean:?}");
+        }
+        for shared in [0..101, 199..400, 150..160, 0..300] {
+            assert_eq!(found(shared.clone()), Some((100, 200)), "{shared:?}");
+        }
     }
 }

@@ -32,12 +32,13 @@ use object::elf::SectionType;
 
 use crate::bytes::{add, part, slice, span, tail, to_u64};
 use crate::code::elf;
-use crate::container::host::wrapper::Wrapped;
+use crate::container::host::wrapper::{self, Wrapped};
 use crate::container::host::{self, ChosenSection, Section};
 use crate::container::kpack;
 use crate::container::magic::Magic;
 use crate::container::sycl;
-use crate::error::Malformed;
+use crate::error::{Error, Malformed, WithPath};
+use crate::io::input::Slice;
 
 /// The content of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +171,19 @@ pub(super) enum ListedSections {
 /// What the sections of an object with device code hold.
 pub(crate) fn held(data: &[u8]) -> Result<Vec<Holds>, Malformed> {
     Ok(read(data, 0, ListedSections::Known)?.chosen.iter().map(|section| section.holds).collect())
+}
+
+/// The number of wrappers in an object that do not point at device code.
+pub(crate) fn lost_wrappers(data: Slice<'_>) -> Result<usize, Error> {
+    let chosen = read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
+    let mut lost = 0_usize;
+    for section in chosen {
+        if let Holds::Wrappers(kind) = section.holds {
+            let faults = wrapper::faults(data.bytes(), data.offset(), &section.range, kind);
+            lost = lost.saturating_add(faults.len());
+        }
+    }
+    Ok(lost)
 }
 
 /// The sections of an object. Offsets in errors count from `base`.

@@ -32,7 +32,7 @@ fn fatbin(random: &mut harness::Random) -> Vec<u8> {
 }
 
 /// A library with several sections of device code, of one vendor or both, between others.
-fn library(random: &mut harness::Random) -> Vec<u8> {
+pub(super) fn library(random: &mut harness::Random) -> Vec<u8> {
     let mut sections = vec![(".text", random.bytes(700)), (".rdata", random.bytes(5000))];
     for is_cuda in [random.below(3) == 0, random.below(2) == 0] {
         let mut content = Vec::new();

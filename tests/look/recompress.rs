@@ -814,6 +814,78 @@ fn holes_take_no_space_and_read_as_zeros() {
 }
 
 #[test]
+fn offsets_that_an_object_kept_are_undone() {
+    let padded = |len: usize| [formats::binary(&[(HOST, b""), (GFX906, &[7; 9000])], 4096), vec![0; len]].concat();
+    for padding in [0, 100, 20_000] {
+        let section = padded(padding);
+        let object = Elf::OBJECT.write(&[
+            Section::new(".text", b"code"),
+            Section::new(".hip_fatbin", &section).aligned(4096),
+            Section::new(".data", b"more"),
+        ]);
+        for options in [&["--keep-offsets"][..], &[]] {
+            let (small, said) = recompress(options, &object);
+            let keeps = !options.is_empty() || padding > 13_000;
+            assert_eq!(small.len() == object.len(), keeps, "{said}");
+            assert_eq!(said.contains(" a hole\n"), keeps, "{said}");
+            let (back, said) = recompress(&["--none"], &small);
+            assert!(back == object, "{padding} {options:?}: {} bytes instead of {}: {said}", back.len(), object.len());
+        }
+        let library = archive(&[("a.o", &object), ("b.o", &object)]);
+        let (same, said) = recompress(&["--keep-offsets"], &library);
+        let note = "note: nothing changed in in(a.o), in(b.o), where ";
+        assert!(same == library && said.contains(note) && said.ends_with(": all offsets are kept\n"), "{said}");
+    }
+}
+
+/// A fat object of LLVM's has one table of names, one of this tool's has two.
+#[test]
+fn small_fat_objects_do_not_grow_when_they_lose_code() {
+    let Some(bundler) = llvm("fat objects", "clang-offload-bundler") else { return };
+    let dir = memory_directory();
+    let host = Elf::OBJECT.write(&[Section::new(".text", b"host")]);
+    for (name, data) in [("host.o", &host[..]), ("a", &[1; 40]), ("b", &[2; 50])] {
+        fs::write(dir.path().join(name), data).unwrap();
+    }
+    let targets = format!("-targets={HOST},{GFX906},{GFX90A}");
+    let words = ["-type=o", &targets, "-input=host.o", "-input=a", "-input=b", "-output=fat.o"];
+    must(Command::new(bundler).args(words).current_dir(dir.path()));
+    let fat = fs::read(dir.path().join("fat.o")).unwrap();
+    let (small, said) = recompress(&["--keep", "gfx906"], &fat);
+    assert!(small.len() < fat.len(), "{said}");
+    let kept: Vec<_> = held(&fat).into_iter().filter(|(id, _)| id != GFX90A).collect();
+    assert!(held(&small) == kept, "{said}");
+}
+
+/// The bytes of a bundle that a second segment loads too would change there.
+#[test]
+fn bundles_of_which_two_segments_load_bytes_are_refused() {
+    let dir = memory_directory();
+    let bundle = formats::binary(&[(HOST, &b""[..]), (GFX906, &[7; 90_000])], 4096);
+    fs::write(dir.path().join("bundle"), bundle).unwrap();
+    let source =
+        "__asm__(\".section .hip_fatbin,\\\"a\\\"\\n.p2align 12\\n.incbin \\\"bundle\\\"\\n.text\"); int x = 1;";
+    fs::write(dir.path().join("a.c"), source).unwrap();
+    must(Command::new("cc").args(["-shared", "-fPIC", "a.c", "-o", "a.so"]).current_dir(dir.path()));
+    let mut data = fs::read(dir.path().join("a.so")).unwrap();
+    assert!(recompress(&[], &data).1.contains(" shorter"));
+    let number = |data: &[u8], at: usize| u64::from_le_bytes(data[at..at + 8].try_into().unwrap());
+    let loads: Vec<usize> = (0..usize::from(data[56])).map(|index| 64 + 56 * index).collect();
+    let loads: Vec<usize> = loads.into_iter().filter(|at| data[*at..at + 4] == [1, 0, 0, 0]).collect();
+    let bundle = u64::try_from(find(&data, b"__CLANG_OFFLOAD_BUNDLE__")).unwrap();
+    let last = *loads.last().unwrap();
+    let shift = number(&data, last + 16) - number(&data, last + 8);
+    // The last segment begins in the bundle, and ends where it did.
+    let (start, end) = (bundle + 0x2000, number(&data, last + 8) + number(&data, last + 32));
+    for (at, value) in [(8, start), (16, start + shift), (32, end - start), (40, end - start)] {
+        data[last + at..last + at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &data)]);
+    let said = outcome.stderr_text();
+    assert!(outcome.status == 1 && said.contains("two segments load bytes of them"), "{said}");
+}
+
+#[test]
 fn programs_run_as_before() {
     let test = "recompressed programs";
     let (Some(readobj), Some(objcopy)) = (llvm(test, "llvm-readobj"), llvm(test, "llvm-objcopy")) else { return };

@@ -274,6 +274,26 @@ fn what_cannot_be_written_again_is_refused() {
 }
 
 #[test]
+fn holes_that_stay_in_members_are_reported_as_for_a_file() {
+    let library = library(&bundle(1));
+    let (_, alone) = small(&library, &[]);
+    let note = alone.lines().find(|line| line.contains(" stays a hole in ")).unwrap_or_else(|| panic!("{alone}"));
+    let (_, reason) = note.split_once("in: ").unwrap();
+    let members = [("a/one.so", DEFLATED), ("a/two.so", DEFLATED), ("a/three.so", STORED)];
+    let wheel = zip(&members.map(|(name, method)| Zipped::new(name, method, &library)));
+    let (_, said) = small(&wheel, &[]);
+    for text in [
+        &format!("in(a/two.so): {reason}\n"),
+        " stays a hole in ",
+        "note: nothing changed in ",
+        "in(a/three.so), where ",
+        "fill the hole with zeros\n",
+    ] {
+        assert!(said.contains(text), "{text}: {said}");
+    }
+}
+
+#[test]
 fn a_wheel_may_replace_itself() {
     let data = zip(&[Zipped::new("lib.so", DEFLATED, &library(&bundle(1)))]);
     let (_dir, path) = room(&data);

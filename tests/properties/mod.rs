@@ -63,7 +63,7 @@ pub use objects::{coff, elf};
 pub use offload_binary::offload_binary;
 pub use package::package;
 pub use races::races;
-pub use recompress::recompress;
+pub use recompress::{comes_back, recompress};
 pub use replace::replace;
 pub use roundtrip::roundtrip;
 pub use search::search;

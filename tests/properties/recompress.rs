@@ -55,6 +55,9 @@ pub fn recompress(data: &[u8]) {
         }
         _ => {}
     }
+    if data.starts_with(b"MZ") || data.starts_with(b"\x7fELF") && data.get(16..18) != Some(&[1, 0]) {
+        comes_back(data);
+    }
     let room = Room::with(data);
     if data.starts_with(b"PK") {
         return wheels::as_it_is(data, &change);
@@ -129,6 +132,46 @@ pub fn recompress(data: &[u8]) {
     let plain = Held::of(&plain, &|_| true, with_offload_binaries);
     assert!(is_program || plain.contents == after.contents, "other code objects when plain");
     assert!(plain.compressed <= usize::from(is_program) * after.compressed, "compressed when plain");
+}
+
+/// If bundles of a linked file can be compressed, it holds the same code objects and has no more faults than before,
+/// and without compression it is the old file again if all was plain.
+pub fn comes_back(data: &[u8]) {
+    let mut compression = Compression::of(Method::Zstd);
+    compression.level = 1;
+    let room = Room::with(data);
+    let Some(small) = (Change { compression: Some(compression), ..Change::default() }).run_once(&room).0 else {
+        return;
+    };
+    assert!(contents(data) == contents(&small), "other code objects than before");
+    let mut sound = Verify::default();
+    sound.scan.limits.inflated = LIMITS.inflated;
+    let before = sound.run(&room.input()).unwrap().faults;
+    room.write("in", &small);
+    compare(&before, &sound.run(&room.input()).unwrap().faults);
+    let (back, result) = Change::default().run_once(&room);
+    let was = Held::of(data, &|_| true, false);
+    if was.compressed == 0 && !was.has_packed {
+        let back = back.unwrap_or_else(|| panic!("it does not come back: {result:?}"));
+        assert!(without_checksum(back) == without_checksum(data.to_vec()), "it comes back with other bytes");
+    }
+}
+
+/// The IDs and bytes of all code objects in a file, in their order.
+fn contents(data: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
+    wheels::code_objects(data).into_iter().map(|(_, id, bytes)| (id, bytes)).collect()
+}
+
+/// A file without the checksum of a PE file, which is made right.
+fn without_checksum(mut data: Vec<u8>) -> Vec<u8> {
+    let start = data.get(60..64).map(|at| u32::from_le_bytes(at.try_into().unwrap()));
+    let start = start.and_then(|start| usize::try_from(start).ok()).and_then(|start| start.checked_add(4 + 20 + 64));
+    if data.starts_with(b"MZ")
+        && let Some(checksum) = start.and_then(|start| data.get_mut(start..start.checked_add(4)?))
+    {
+        checksum.fill(0);
+    }
+    data
 }
 
 /// GPUs, some of which code in a file is for.
@@ -314,6 +357,8 @@ struct Held {
     contents: Vec<Vec<Content>>,
     /// Whether there are fatbins.
     has_fatbins: bool,
+    /// Whether code objects are compressed by themselves.
+    has_packed: bool,
     /// Whether the end of a compressed bundle could be lost in plain form: it is a text bundle, or inflates to more
     /// than a bundle.
     must_stay_compressed: bool,
@@ -349,6 +394,7 @@ impl Held {
             let hides = |recorded: Recorded| is_text || end < recorded.inflated;
             held.must_stay_compressed |= is_compressed && found.bundle.compressed.is_some_and(hides);
             held.has_fatbins |= found.format == Format::Fatbin;
+            held.has_packed |= found.code_objects().any(|code_object| code_object.packed().is_some());
             held.bundles.push(range);
             held.compressed += usize::from(found.bundle.compressed.is_some());
             let mut contents = Vec::new();

@@ -35,7 +35,7 @@ use super::binary::Binary;
 use super::limits::HOSTS_MAX;
 use super::magic::{Magic, is_coff_object};
 use super::{Container, Contents, Entry, MAGIC, Member, Part, host};
-use crate::bytes::{Bounds, len_u64, part};
+use crate::bytes::{Bounds, len_of, len_u64, part};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::Slice;
 use crate::io::piece::Piece;
@@ -127,6 +127,27 @@ impl FatObject {
             })
             .collect();
         append(host, &added)
+    }
+
+    /// The pieces of a fat object without the sections of some entries, which are given by their indices: all others
+    /// stay as they are, also tables that [`plan`](Self::plan) writes twice. None if it cannot be written so.
+    pub(crate) fn without<'a>(&self, data: Slice<'a>, dropped: &[usize]) -> Option<Vec<Piece<'a>>> {
+        let removed = |object: &Object<'_>, found: &[FoundSection]| {
+            let with_id = found.iter().filter(|section| section.name.len() > MAGIC.len());
+            let is_dropped =
+                |(index, section): (usize, &FoundSection)| dropped.contains(&index).then(|| section.clone());
+            object.remove(&with_id.enumerate().filter_map(is_dropped).collect::<Vec<_>>())
+        };
+        let parts = Self::sections(data.bytes(), data.offset(), removed).ok()??.ok()?;
+        let mut pieces = Vec::new();
+        for part in parts {
+            pieces.push(match part {
+                Part::Range(range) => Piece::Input(data.slice(range.start, len_of(&range))?),
+                Part::Bytes(bytes) => Piece::Bytes(bytes),
+                Part::Packed(_) | Part::Unreadable(_) => return None,
+            });
+        }
+        Some(pieces)
     }
 }
 
@@ -263,11 +284,15 @@ impl<'a> Object<'a> {
     /// The object without the sections `found`.
     fn host(&self, data: &[u8], found: &[FoundSection]) -> Vec<Part> {
         let restored = self.restored(data, found);
-        let removed = || match self {
+        restored.map_or_else(|| self.remove(found), Ok).unwrap_or_else(|malformed| vec![Part::Unreadable(malformed)])
+    }
+
+    /// The object without some sections, and with references to them adjusted.
+    fn remove(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
+        match self {
             Self::Elf(elf) => elf.remove(found),
             Self::Coff(coff) => coff.remove(found),
-        };
-        restored.map_or_else(removed, Ok).unwrap_or_else(|malformed| vec![Part::Unreadable(malformed)])
+        }
     }
 
     /// The host of a fat object that was made here and has not been changed since.

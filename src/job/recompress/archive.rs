@@ -62,7 +62,6 @@ pub(super) fn rewrite(
         to.skip_until(range.end);
     }
     run.span = all;
-    result.holes = 0;
     result.note_len(data.len(), to.moved(data.len()));
     if result.bundles == 0 {
         return Ok((to.output, result));

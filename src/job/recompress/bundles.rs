@@ -7,9 +7,10 @@ use super::super::share::check_size;
 use super::Recompressed;
 use super::choice::Chosen;
 use super::form::{BundleForm, Plain, contents, ensure_it_ends, first_aligned_as, member};
+use super::linked;
 use super::run::{Recompression, Rewritten};
 use super::span::scaled;
-use crate::bytes::tail;
+use crate::bytes::{is_zero, len_of, part, tail};
 use crate::codec::Compression;
 use crate::container::fatbin::{self, Fatbin, Packing};
 use crate::container::host::gaps::pe;
@@ -76,6 +77,23 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             moved.push((old, new..self.to.written() - start));
         }
         Ok(moved)
+    }
+
+    /// Ends a row of bundles that moved in a section of an object, which is at `old`. The zeros after it are the hole of
+    /// a job that kept all offsets, if there are enough for what the bundles need more now. So that this is certain, a
+    /// hole is left where there are that many before it.
+    pub(super) fn end_of_row(&mut self, moved: &Moved, old: &Range<u64>) -> Result<()> {
+        let (was, now) = moved.last().map_or((0, 0), |(was, now)| (was.end, now.end));
+        let rest = old.start.saturating_add(was)..old.end;
+        let zeros = if part(self.data.bytes(), rest.clone()).is_some_and(is_zero) { len_of(&rest) } else { 0 };
+        let (more, less) = (now.saturating_sub(was), was.saturating_sub(now));
+        if (1..=zeros).contains(&more) {
+            self.to.skip_until(rest.start.saturating_add(more));
+        } else if (1..=zeros).contains(&less) {
+            self.to.leave_room(less)?;
+            self.result.holes += less;
+        }
+        self.to.copy_until(old.end)
     }
 
     /// Rewrites the sections of a program, in which each bundle stays at its offset.
@@ -162,7 +180,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         self.note_replaced(is_now_compressed);
         let is_for_hip = bundle.entries.iter().filter_map(Entry::entry_id).any(|id| id.kind().is_hip());
         self.result.packed += usize::from(is_now_compressed && is_for_hip);
-        ensure_it_ends(self.data, bundle, &plain, &form)?;
+        ensure_it_ends(self.data, bundle, &plain, &form, room)?;
         self.put(bundle, form, room)
     }
 
@@ -320,9 +338,10 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let what = if Magic::identify(bundle.beginning()) == Magic::FatBinary { "fatbin" } else { "bundle" };
         let reason = format!("the {what} at offset {offset} needs {needed} bytes, but has room for only {room}");
         let error = Error::refused(ErrorKind::Limit, self.data.path(), offset, reason);
-        let is_stuck = Magic::identify(self.data.bytes()) == Magic::Pe && !pe::may_close(self.data.bytes());
-        let hint = "other data follows the sections of this PE file, so that nothing moves: recompress it before that data is added";
-        if is_stuck { error.with_hint(hint) } else { error }
+        match linked::no_room_hint(self.data) {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
     }
 
     /// The indices of the code objects to keep; `None` if all are kept.

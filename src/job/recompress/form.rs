@@ -58,14 +58,17 @@ pub(super) enum BundleForm<'p> {
     Written(u64),
 }
 
-/// Fails if the end of a text bundle would be lost: unless it is compressed, it ends only at the end of the file.
+/// Fails if the end of a text bundle would be lost: unless it is compressed, it ends only at the end of the file, or of
+/// the section in which it has some `room`.
 pub(super) fn ensure_it_ends(
     data: Slice<'_>,
     bundle: &Bundle<'_>,
     plain: &Plain<'_>,
     form: &BundleForm<'_>,
+    room: Option<u64>,
 ) -> Result<()> {
-    let is_last = bundle.range()?.end >= data.len();
+    // In a section, the result is searched for the same bundles.
+    let is_last = bundle.range()?.end >= data.len() || room.is_some();
     let next = match form {
         BundleForm::New(_) if bundle.compressed.is_none() => return Ok(()),
         BundleForm::New(_) if plain.has_tail => "the data that was compressed with it",

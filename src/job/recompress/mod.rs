@@ -5,6 +5,7 @@ mod bundles;
 mod choice;
 mod file;
 mod form;
+mod linked;
 mod object;
 mod record;
 mod refusals;
@@ -29,6 +30,7 @@ use crate::runtime::Device;
 use crate::scan::Selection;
 use run::{Recompression, is_program};
 
+pub use crate::container::host::gaps::HoleReason;
 pub use choice::{Missed, Removed};
 
 /// Compresses the bundles of a file again, and removes code objects.
@@ -55,10 +57,10 @@ pub use choice::{Missed, Removed};
 ///
 /// # Location
 ///
-/// In a program or library each bundle keeps its address, since the program contains it. The pages that it no longer
-/// needs are taken out, and what follows moves in the file, unless [`keep_offsets`](Self::keep_offsets) is set. If it
-/// is set, and if other data follows the program, all stays at its offset, and the space becomes a hole in the file. In
-/// a relocatable object, sections become shorter or longer, and symbols and relocations follow, unless other data than
+/// In a program or library each bundle keeps its address, since the program contains it. The pages of a library that it
+/// no longer needs are taken out, and what follows moves in the file, unless [`keep_offsets`](Self::keep_offsets) is
+/// set. If it is set, in an ELF program, and if other data follows the file, all stays at its offset, and the space
+/// becomes a hole in the file. [`Recompressed::holes_left`] has the reason. In a relocatable object, sections become shorter or longer, and symbols and relocations follow, unless other data than
 /// sections has to move; one that leads into the middle of a bundle is an error. A bundle whose form does not fit
 /// before the data that follows is an error. So is a section that shares bytes with bundles, because neither can be
 /// rewritten without the other.
@@ -128,8 +130,14 @@ pub struct Recompressed {
     pub before: u64,
     /// The size of the bundles after, in bytes.
     pub after: u64,
-    /// The number of bytes of the file that became holes. In a zip file there are none.
+    /// The number of bytes of the file that became holes; of an archive or a zip file, those of its new members.
     pub holes: u64,
+    /// Why holes stay, for each file in which any do.
+    pub holes_left: Vec<HoleLeft>,
+    /// The members of archives and zip files that stay as they were, because all that they would save would be a hole.
+    pub stayed: Vec<HoleLeft>,
+    /// The files that keep holes which an earlier job took out of them, because another tool has rewritten them since.
+    pub not_restored: Vec<String>,
     /// The number of bytes by which ELF and PE files and archives became shorter.
     pub shortened: u64,
     /// The number of bytes by which ELF and PE files and archives became longer.
@@ -150,6 +158,18 @@ pub struct Recompressed {
     /// The number of HIP's bundles that have no code left for some target, since it defined none of
     /// [`Recompress::keep_kernels`].
     pub unlaunched: usize,
+}
+
+/// A hole that stays in a file, or would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HoleLeft {
+    /// The file, or the member of one.
+    pub place: String,
+    /// The size of the hole in bytes, or of all of its holes.
+    pub size: u64,
+    /// Why it stays.
+    pub reason: HoleReason,
 }
 
 /// The result of recompressing a zip file.
@@ -251,8 +271,9 @@ pub(super) fn rewrite_with<'j>(
 
 impl Recompressed {
     /// The numbers of a file that stays as it was.
-    fn unchanged(self) -> Self {
-        Self { after: self.before, unchanged: 0, packed: 0, holes: 0, shortened: 0, lengthened: 0, ..self }
+    fn unchanged(mut self) -> Self {
+        let stayed = std::mem::take(&mut self.holes_left);
+        Self { after: self.before, unchanged: 0, packed: 0, holes: 0, shortened: 0, lengthened: 0, stayed, ..self }
     }
 
     /// Notes the lengths of the file before and after.
@@ -269,6 +290,9 @@ impl Recompressed {
         self.before += other.before;
         self.after += other.after;
         self.holes += other.holes;
+        self.holes_left.extend_from_slice(&other.holes_left);
+        self.stayed.extend_from_slice(&other.stayed);
+        self.not_restored.extend_from_slice(&other.not_restored);
         self.shortened += other.shortened;
         self.lengthened += other.lengthened;
         self.emptied += other.emptied;

@@ -18,6 +18,7 @@ use crate::event::Observer;
 use crate::io::input::Slice;
 use crate::io::output::Output;
 use crate::scan::Format;
+use crate::io::piece::total_len;
 use crate::scan::sections::{Holds, held};
 
 /// Recompresses the `sections` of an object.
@@ -36,7 +37,7 @@ pub(super) fn rewrite(
         work.to.skip_until(old.start);
         let start = work.to.written();
         let moved = work.sequence(section, observer)?;
-        work.to.copy_until(old.end)?;
+        work.end_of_row(&moved, &old)?;
         written.push((old, start..work.to.written(), moved));
     }
     let (to, mut result) = work.into_parts();
@@ -87,7 +88,13 @@ pub(super) fn rewrite_fat(
     let contents = contents(data.path(), bundle, &kept)?;
     let members: Vec<Member<'_>> = contents.iter().map(member).collect();
     ensure_fat(data, &members)?;
-    let changes = [(0..data.len(), FatObject.plan(&members)?)];
+    let mut pieces = FatObject.plan(&members)?;
+    // The bundler writes tables of its own after those of the host, which another tool's fat object does not have.
+    if total_len(&pieces)? > data.len() {
+        let dropped: Vec<usize> = (0..bundle.entries.len()).filter(|index| !kept.contains(index)).collect();
+        pieces = FatObject.without(data, &dropped).unwrap_or(pieces);
+    }
+    let changes = [(0..data.len(), pieces)];
     (result.dropped, result.emptied) = (dropped, usize::from(devices == 0));
     result.after = changed_len(data, &changes);
     result.note_len(result.before, result.after);

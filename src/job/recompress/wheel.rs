@@ -230,7 +230,6 @@ impl ZipRewrite<'_, '_, '_> {
                 self.put(&record.member, new.as_slice(), packed)?;
             }
         }
-        self.run.result.holes = 0;
         if !is_same {
             self.directory()?;
         }

@@ -1,11 +1,73 @@
-//! Gaps of programs and libraries: bytes that nothing uses any more, because the device code there became smaller.
-//! [`elf`] and [`pe`] say which ranges of a file to change so that the gaps are gone from it, and how to undo this.
+//! Gaps of libraries: bytes that nothing uses any more, because the device code there became smaller. [`elf`] and [`pe`]
+//! say which ranges of a file to change so that the gaps are gone from it, and how to undo this.
 
 pub(crate) mod elf;
 pub(crate) mod pe;
 
+use std::fmt;
+
 use crate::bytes::len_u64;
 use crate::io::piece::{Change, Piece};
+
+/// The reason why a hole stays in a file, in the space that its device code no longer needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum HoleReason {
+    /// The job keeps all offsets.
+    Asked,
+    /// It is an ELF program, or a library that can be run as one.
+    Program,
+    /// It is an object in which not all that leads to the device code, or lies after it, can follow.
+    Object,
+    /// It is an ELF file of another class or byte order than 64 bits, little-endian.
+    Format,
+    /// Other data follows the headers, segments and sections, which may be found by its offset.
+    DataAfter,
+    /// The first segment does not begin with the file header.
+    FirstSegment,
+    /// Loaders would not take the headers that it has, or they lie outside of the file.
+    Headers,
+    /// It would need more segments, sections or symbols than can be written.
+    Limits,
+    /// Another section or segment, or none, has bytes of the hole.
+    Shared,
+    /// Segments or sections are not aligned to pages, or need a larger alignment than the hole allows.
+    Alignment,
+    /// The hole has fewer bytes than whole pages and the new headers need.
+    Small,
+    /// Not all bytes would come back.
+    NotUndone,
+}
+
+impl fmt::Display for HoleReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Asked => "all offsets are kept",
+            Self::Program => "an ELF program keeps its offsets, because strip and objcopy break a shorter one",
+            Self::Object => "not all parts of the object can move",
+            Self::Format => "it is not a 64-bit little-endian file",
+            Self::DataAfter => "other data follows the file's own",
+            Self::FirstSegment => "its first segment does not begin at the start of the file",
+            Self::Headers => "its headers cannot be changed",
+            Self::Limits => "it would need too many segments, sections or symbols",
+            Self::Shared => "the hole is not in one section and one segment alone",
+            Self::Alignment => "its alignment does not allow to move what follows",
+            Self::Small => "new headers and whole pages need as much",
+            Self::NotUndone => "--none could not restore the file",
+        })
+    }
+}
+
+/// How to take gaps out of a file.
+pub(crate) struct Closing {
+    pub(crate) changes: Vec<Change<'static>>,
+    /// Why the largest of the gaps that stay does so, if any is larger than a page.
+    pub(crate) left: Option<HoleReason>,
+}
+
+/// Another tool rewrote a file after gaps had been taken out of it, so that they cannot come back.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Rewritten;
 
 /// The changes in the order of the file; none if two of them share bytes.
 fn in_order(mut changes: Vec<Change<'static>>) -> Option<Vec<Change<'static>>> {

@@ -35,12 +35,12 @@
 
 use std::ops::Range;
 
-use super::{change, in_order};
+use super::{Closing, HoleReason, Rewritten, change, in_order};
 use crate::bytes::{add, is_zero, len_of, len_u64, number, part, slice, span, tail, to_u64, total};
 use crate::container::host::coff::CoffSection;
 use crate::container::host::moves::Moves;
 use crate::container::records::{Encoding, Table, record};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::input::Slice;
 use crate::io::piece::{Change, Piece, Sink, emit};
 
@@ -93,63 +93,70 @@ pub(crate) fn unsigned(data: &[u8]) -> Option<Vec<Change<'static>>> {
     is_last.then_some(vec![change(directory, vec![0; 8])?, (range.start..len_u64(data), Vec::new())])
 }
 
-/// Whether [`close`] can take bytes out of a file. Data after all that the headers know of may be found by its offset.
-pub(crate) fn may_close(data: &[u8]) -> bool {
-    let image = PeImage::read(data).filter(|image| image.can_move(data));
-    let after = image.filter(|image| image.signature().is_none()).and_then(|image| tail(data, image.end(data)?));
-    after.is_some_and(is_zero)
+/// Ensures that [`close`] can take bytes out of files like this, if the gaps allow it.
+pub(crate) fn ensure_can_close(data: &[u8]) -> Result<(), HoleReason> {
+    let image = PeImage::read(data).ok_or(HoleReason::Headers)?;
+    image.ensure_movable(data)?;
+    // Data after all that the headers know of may be found by its offset.
+    let after = image.end(data).ok_or(HoleReason::Headers)?;
+    let is_last = image.signature().is_none() && tail(data, after).is_some_and(is_zero);
+    if is_last { Ok(()) } else { Err(HoleReason::DataAfter) }
 }
 
-/// The changes that take whole pages of some gaps, which hold zeros, out of a file, if any can be taken out. The
-/// checksum is made right anyway.
-pub(crate) fn close(data: Slice<'_>, gaps: &[Range<u64>]) -> Result<Vec<Change<'static>>> {
-    let Some(image) = PeImage::read(data.bytes()) else { return Ok(Vec::new()) };
-    let (mut headers, mut changes) =
-        image.without(data.bytes(), gaps).unwrap_or_else(|| (image.headers.clone(), Vec::new()));
-    let at = image.at.saturating_add(CHECKSUM);
-    let range = 0..len_u64(&image.headers);
-    if image.header.checksum > 0 {
-        put(&mut headers, at, &[0; 4]);
-        changes.insert(0, (range.clone(), vec![Piece::Bytes(headers.clone())]));
-        let checksum = Checksum::of(data, &changes)?;
-        put(&mut headers, at, &checksum.to_le_bytes());
-        changes.remove(0);
+/// The changes that take whole pages of some gaps, which hold zeros, out of a file. The headers come first, and have
+/// the old checksum.
+pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<Closing, HoleReason> {
+    ensure_can_close(data)?;
+    let image = PeImage::read(data).ok_or(HoleReason::Headers)?;
+    let (cuts, left) = image.cuts(data, gaps).ok_or(HoleReason::Headers)?;
+    if cuts.is_empty() {
+        return Err(left.unwrap_or(HoleReason::Small));
     }
-    changes.insert(0, (range, vec![Piece::Bytes(headers)]));
+    let saved = total(cuts.iter().map(|cut| len_of(&cut.range)));
+    let (headers, moves) = image.closed(&cuts).ok_or(HoleReason::Headers)?;
+    if saved <= len_u64(&headers).saturating_sub(image.header.headers_len) {
+        return Err(HoleReason::Small);
+    }
+    let mut changes = image.debug_changes(data, &moves).ok_or(HoleReason::Headers)?;
+    changes.extend(cuts.into_iter().map(|cut| (cut.range, Vec::new())));
+    changes.push((0..len_u64(&image.headers), vec![Piece::Bytes(headers)]));
+    Ok(Closing { changes: in_order(changes).ok_or(HoleReason::Shared)?, left })
+}
+
+/// Some changes of a file, of which the headers come first or stay, with the right checksum, if it has any.
+pub(crate) fn with_checksum(data: Slice<'_>, mut changes: Vec<Change<'static>>) -> Result<Vec<Change<'static>>> {
+    let Some(image) = PeImage::read(data.bytes()).filter(|image| image.header.checksum > 0) else { return Ok(changes) };
+    let range = 0..len_u64(&image.headers);
+    let mut headers = match changes.first() {
+        Some((first, pieces)) if *first == range => match pieces.as_slice() {
+            [Piece::Bytes(headers)] => headers.clone(),
+            _ => return Err(Error::internal("the new headers of a PE file are not bytes")),
+        },
+        _ => image.headers.clone(),
+    };
+    changes.retain(|(changed, _)| *changed != range);
+    let at = image.at.saturating_add(CHECKSUM);
+    put(&mut headers, at, &[0; 4]);
+    changes.insert(0, (range, vec![Piece::Bytes(headers.clone())]));
+    let checksum = Checksum::of(data, &changes)?;
+    put(&mut headers, at, &checksum.to_le_bytes());
+    if let Some((_, new)) = changes.first_mut() {
+        *new = vec![Piece::Bytes(headers)];
+    }
     Ok(changes)
+}
+
+/// The range of the checksum in a file; empty if the file is not a PE file.
+pub(crate) fn checksum(data: &[u8]) -> Range<u64> {
+    PeImage::read(data).map_or(0..0, |image| span(image.at.saturating_add(CHECKSUM), 4))
 }
 
 /// The changes that give a file the bytes back that [`close`] took out of it; none if it took none. Gaps were only
 /// where a section ends now with zeros after bundles: at one of `ends`.
-pub(crate) fn open(data: &[u8], ends: &[u64]) -> Option<Vec<Change<'static>>> {
-    let closed = PeImage::read(data).filter(|image| image.can_move(data))?;
-    let Joined { mut sections, mut cuts, inserted } = closed.joined(ends).filter(|joined| !joined.cuts.is_empty())?;
-    let closed_len = closed.header.headers_len;
-    let len = if closed.is_fitting() { closed.aligned(closed.table_end(sections.len())?)? } else { closed_len };
-    let moves = Moves::new([inserted.clone(), vec![(len..closed_len, 0)]].concat());
-    for (index, section) in sections.iter_mut().enumerate().filter(|(_, section)| section.size > 0) {
-        section.offset = moves.moved(section.offset);
-        for cut in cuts.iter_mut().filter(|cut| cut.section == index) {
-            let [start, end] = [cut.range.start, cut.range.end].map(|into| into.checked_add(section.offset));
-            cut.range = start?..end?;
-        }
-    }
-    let data_len = closed.header.data_len.checked_add(total(cuts.iter().map(|cut| len_of(&cut.range))))?;
-    let headers = closed.headers_with(&sections, len, &moves, data_len)?;
-    let opened = PeImage::read(&headers)?;
-    let (again, _) = opened.closed(&cuts)?;
-    let others = closed.others(data)?.into_iter().map(|other| span(moves.moved(other.start), len_of(&other)));
-    let others: Vec<_> = others.collect();
-    let is_right = again == closed.headers
-        && cuts.iter().filter(|cut| cut.is_split).count() <= opened.room()?
-        && cuts.iter().all(|cut| cut.is_apart_from(&others));
-    if !is_right {
-        return None;
-    }
-    let mut changes = closed.debug_changes(data, &moves)?;
-    changes.extend(inserted.into_iter().map(|(range, len)| (range, vec![Piece::Zeros(len)])));
-    changes.push((0..closed_len, vec![Piece::Bytes(headers)]));
-    in_order(changes)
+pub(crate) fn open(data: &[u8], ends: &[u64]) -> Result<Option<Vec<Change<'static>>>, Rewritten> {
+    let Some(closed) = PeImage::read(data).filter(|image| image.ensure_movable(data).is_ok()) else { return Ok(None) };
+    let joined = closed.joined(ends).ok_or(Rewritten)?;
+    if joined.cuts.is_empty() { Ok(None) } else { closed.opening(data, joined).map(Some).ok_or(Rewritten) }
 }
 
 /// The tables of a PE file, each with its description.
@@ -315,15 +322,23 @@ impl PeImage {
         self.directory(SIGNATURE).map(|(offset, size)| span(offset, size))
     }
 
-    /// Whether sections can be split and moved.
-    fn can_move(&self, data: &[u8]) -> bool {
+    /// Ensures that sections can be split and moved.
+    fn ensure_movable(&self, data: &[u8]) -> Result<(), HoleReason> {
         let is_aligned = |number: u64, alignment: u64| number.checked_rem(alignment) == Some(0);
-        let are_sound = self.header.section_alignment == PAGE
-            && self.header.file_alignment.is_power_of_two()
-            && (FILE_ALIGNMENT_MIN..=PAGE).contains(&self.header.file_alignment)
-            && len_u64(&self.headers) == self.header.headers_len
-            && self.sections.len() <= SECTIONS_MAX
-            && is_aligned(self.header.headers_len, self.header.file_alignment);
+        let file_alignment = self.header.file_alignment;
+        if self.header.section_alignment != PAGE
+            || !file_alignment.is_power_of_two()
+            || !(FILE_ALIGNMENT_MIN..=PAGE).contains(&file_alignment)
+        {
+            return Err(HoleReason::Alignment);
+        }
+        if self.sections.len() > SECTIONS_MAX {
+            return Err(HoleReason::Limits);
+        }
+        let headers_len = self.header.headers_len;
+        if len_u64(&self.headers) != headers_len || !is_aligned(headers_len, file_alignment) {
+            return Err(HoleReason::Headers);
+        }
         let (mut address, mut ranges) = (self.header.headers_len, Vec::new());
         for section in &self.sections {
             let Range { start, end } = section.range();
@@ -337,13 +352,13 @@ impl PeImage {
                 || has_numbers
                 || section.size > 0 && !lies_well
             {
-                return false;
+                return Err(HoleReason::Headers);
             }
             address = section.address.saturating_add(section.memory.max(1));
             ranges.extend((section.size > 0).then_some(start..end));
         }
         ranges.sort_unstable_by_key(|range| range.start);
-        are_sound && ranges.is_sorted_by(|one, next| one.end <= next.start)
+        if ranges.is_sorted_by(|one, next| one.end <= next.start) { Ok(()) } else { Err(HoleReason::Shared) }
     }
 
     /// The range of the symbol table with its names, which is empty if there is none.
@@ -393,47 +408,53 @@ impl PeImage {
         if list.bytes.starts_with(&new) { Some(Vec::new()) } else { Some(vec![change(offset, new)?]) }
     }
 
-    /// The headers without some gaps, and all other changes; none if nothing can be taken out.
-    fn without(&self, data: &[u8], gaps: &[Range<u64>]) -> Option<(Vec<u8>, Vec<Change<'static>>)> {
-        let cuts = self.cuts(data, gaps).filter(|_| self.can_move(data))?;
-        let saved = total(cuts.iter().map(|cut| len_of(&cut.range)));
-        let (headers, moves) = self.closed(&cuts)?;
-        let mut changes = self.debug_changes(data, &moves)?;
-        changes.extend(cuts.into_iter().map(|cut| (cut.range, Vec::new())));
-        let changes = in_order(changes)?;
-        (saved > len_u64(&headers).saturating_sub(self.header.headers_len)).then_some((headers, changes))
-    }
-
     /// The pages of gaps that can be taken out, in the order of the file: the largest, as far as there is room for
-    /// section headers.
-    fn cuts(&self, data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<PeCut>> {
+    /// section headers. Why the largest of the others stays, too.
+    fn cuts(&self, data: &[u8], gaps: &[Range<u64>]) -> Option<(Vec<PeCut>, Option<HoleReason>)> {
         let others = self.others(data)?;
-        let cuts = gaps.iter().filter_map(|gap| self.cut(data, gap));
-        let mut cuts: Vec<PeCut> = cuts.filter(|cut| cut.is_apart_from(&others)).collect();
+        let mut by_size: Vec<_> = gaps.iter().collect();
+        by_size.sort_by_key(|gap| std::cmp::Reverse(len_of(gap)));
+        let (mut cuts, mut left) = (Vec::new(), None);
+        for gap in by_size {
+            match self.cut(data, gap) {
+                Ok(cut) if cut.is_apart_from(&others) => cuts.push(cut),
+                Err(HoleReason::Small) => {}
+                _ if len_of(gap) <= PAGE => {}
+                Ok(_) => left = left.or(Some(HoleReason::Shared)),
+                Err(reason) => left = left.or(Some(reason)),
+            }
+        }
         cuts.sort_by_key(|cut| (cut.is_split, std::cmp::Reverse(len_of(&cut.range))));
         let ends = cuts.iter().take_while(|cut| !cut.is_split).count();
-        cuts.truncate(ends.saturating_add(self.room()?));
+        let most = ends.saturating_add(self.room()?);
+        if most < cuts.len() {
+            left = left.or(Some(HoleReason::Limits));
+        }
+        cuts.truncate(most);
         cuts.sort_by_key(|cut| cut.range.start);
-        Some(cuts)
+        Some((cuts, left))
     }
 
-    /// Pages of a gap, if it lies in one section.
-    fn cut(&self, data: &[u8], gap: &Range<u64>) -> Option<PeCut> {
+    /// The pages of a gap, if it lies in one section.
+    fn cut(&self, data: &[u8], gap: &Range<u64>) -> Result<PeCut, HoleReason> {
         let used = |section: &CoffSection| span(section.offset, section.size.min(section.memory));
         let holds =
             |(_, section): &(usize, &CoffSection)| used(section).start < gap.start && gap.end <= used(section).end;
-        let (index, section) = self.sections.iter().enumerate().find(holds)?;
-        let aligned = self.aligned(section.memory).filter(|&aligned| section.size <= aligned)?;
-        let page = |into: u64| into.checked_next_multiple_of(PAGE);
-        let start = section.offset.checked_add(page(gap.start.checked_sub(section.offset)?)?)?;
+        let (index, section) = self.sections.iter().enumerate().find(holds).ok_or(HoleReason::Shared)?;
+        let aligned = self.aligned(section.memory).filter(|&aligned| section.size <= aligned);
+        let aligned = aligned.ok_or(HoleReason::Headers)?;
+        let pages = gap.start.saturating_sub(section.offset).checked_next_multiple_of(PAGE);
+        let start = section.offset.saturating_add(pages.ok_or(HoleReason::Headers)?);
         let rest = gap.end..section.range().end;
         let is_last = rest.start == used(section).end && aligned == section.size;
         if is_last && part(data, rest.clone()).is_some_and(is_zero) {
-            return (start < rest.end).then_some(PeCut { section: index, range: start..rest.end, is_split: false });
+            let cut = PeCut { section: index, range: start..rest.end, is_split: false };
+            return if start < rest.end { Ok(cut) } else { Err(HoleReason::Small) };
         }
-        let into = gap.end.checked_sub(section.offset)?;
-        let end = gap.end.checked_sub(into.checked_rem(PAGE)?)?;
-        (start < end && end < used(section).end).then_some(PeCut { section: index, range: start..end, is_split: true })
+        let into = gap.end.saturating_sub(section.offset);
+        let end = gap.end.saturating_sub(into.checked_rem(PAGE).unwrap_or(0));
+        let cut = PeCut { section: index, range: start..end, is_split: true };
+        if start < end && end < used(section).end { Ok(cut) } else { Err(HoleReason::Small) }
     }
 
     /// The number of section headers for which there is room.
@@ -538,6 +559,37 @@ impl PeImage {
             last = section;
         }
         Some(joined)
+    }
+
+    /// The changes that give the bytes of gaps back; none if they were not taken out so.
+    fn opening(&self, data: &[u8], joined: Joined) -> Option<Vec<Change<'static>>> {
+        let Joined { mut sections, mut cuts, inserted } = joined;
+        let closed_len = self.header.headers_len;
+        let len = if self.is_fitting() { self.aligned(self.table_end(sections.len())?)? } else { closed_len };
+        let moves = Moves::new([inserted.clone(), vec![(len..closed_len, 0)]].concat());
+        for (index, section) in sections.iter_mut().enumerate().filter(|(_, section)| section.size > 0) {
+            section.offset = moves.moved(section.offset);
+            for cut in cuts.iter_mut().filter(|cut| cut.section == index) {
+                let [start, end] = [cut.range.start, cut.range.end].map(|into| into.checked_add(section.offset));
+                cut.range = start?..end?;
+            }
+        }
+        let data_len = self.header.data_len.checked_add(total(cuts.iter().map(|cut| len_of(&cut.range))))?;
+        let headers = self.headers_with(&sections, len, &moves, data_len)?;
+        let opened = PeImage::read(&headers)?;
+        let (again, _) = opened.closed(&cuts)?;
+        let others = self.others(data)?.into_iter().map(|other| span(moves.moved(other.start), len_of(&other)));
+        let others: Vec<_> = others.collect();
+        let is_right = again == self.headers
+            && cuts.iter().filter(|cut| cut.is_split).count() <= opened.room()?
+            && cuts.iter().all(|cut| cut.is_apart_from(&others));
+        if !is_right {
+            return None;
+        }
+        let mut changes = self.debug_changes(data, &moves)?;
+        changes.extend(inserted.into_iter().map(|(range, len)| (range, vec![Piece::Zeros(len)])));
+        changes.push((0..closed_len, vec![Piece::Bytes(headers)]));
+        in_order(changes)
     }
 }
 
@@ -657,13 +709,19 @@ mod tests {
         all.map(|section| section.range().end).collect()
     }
 
+    /// A file with some gaps closed, or none, and with the right checksum.
+    fn closed(data: &[u8], gaps: &[Range<u64>]) -> Vec<u8> {
+        let changes = close(data, gaps).map_or_else(|_| Vec::new(), |closing| closing.changes);
+        let input = Input::from_bytes("in", data.to_vec());
+        changed(data, &with_checksum(input.as_slice(), changes).unwrap())
+    }
+
     #[test]
     fn headers_of_any_length_have_room_and_come_back() {
         for headers in (1..=8).map(|number| number * 512) {
             for count in (1..if cfg!(miri) { 5 } else { 110 }).step_by(3) {
                 let (data, gaps) = library(headers, count, 1 - headers / 512 % 2);
-                let closed = Input::from_bytes("in", data.clone());
-                let small = changed(&data, &close(closed.as_slice(), &gaps).unwrap());
+                let small = closed(&data, &gaps);
                 let image = PeImage::read(&small).unwrap();
                 let what = format!("{headers} bytes of headers, {count} gaps, {} sections", image.sections.len());
                 assert!(small.len() < data.len() && memory(&small) == memory(&data), "{what}");
@@ -674,15 +732,28 @@ mod tests {
                 let end = if is_fitting { PAGE } else { headers - 512 };
                 let room = (end - TABLE) / SECTION_LEN;
                 assert_eq!(to_u64(image.sections.len()), room.min(96).min(2 + count).max(2), "{what}");
-                let back = open(&small, &ends(&image)).map(|changes| {
-                    let opened = Input::from_bytes("in", changed(&small, &changes));
-                    changed(opened.bytes(), &close(opened.as_slice(), &[]).unwrap())
-                });
-                let all = Input::from_bytes("in", data);
-                let expected = changed(all.bytes(), &close(all.as_slice(), &[]).unwrap());
-                assert!(back.unwrap_or(small) == expected, "{what}");
+                let back = open(&small, &ends(&image)).unwrap();
+                let back = back.map(|changes| closed(&changed(&small, &changes), &[]));
+                assert!(back.unwrap_or(small) == closed(&data, &[]), "{what}");
             }
         }
+    }
+
+    #[test]
+    fn what_stays_has_a_reason() {
+        let (data, gaps) = library(512, 3, 0);
+        let reason = |data: &[u8], gaps: &[Range<u64>]| close(data, gaps).err();
+        assert_eq!(reason(&data, &gaps), None);
+        assert_eq!(reason(&[&data[..], b"other"].concat(), &gaps), Some(HoleReason::DataAfter));
+        assert_eq!(reason(&data, &[1000..3000]), Some(HoleReason::Small));
+        assert_eq!(reason(&data, &[100..9000]), Some(HoleReason::Shared));
+        let mut large_pages = data.clone();
+        large_pages[0x44 + 20 + 33] = 0x20;
+        assert_eq!(reason(&large_pages, &gaps), Some(HoleReason::Alignment));
+        assert_eq!(reason(&data[..100], &gaps), Some(HoleReason::Headers));
+        // One gap too many for the section headers.
+        let (data, gaps) = library(512, 100, 0);
+        assert_eq!(close(&data, &gaps).unwrap().left, Some(HoleReason::Limits));
     }
 
     #[test]
