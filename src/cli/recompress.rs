@@ -11,11 +11,10 @@ use clap::{Parser, ValueEnum};
 use offload_bundle::container::Codec;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::job::{KernelNames, Missed, Recompress, Recompressed, RecompressedZip, Removed};
-use offload_bundle::scan::Pattern;
 
 use super::files::SizeOption;
 use super::gpus::Gpus;
-use super::patterns::{self, ExactOption};
+use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::console::Console;
 use super::print::units::{bytes, count};
 use super::subcommand::Options;
@@ -68,7 +67,7 @@ pub(super) struct RecompressOptions {
         long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = KEEP,
         long_help = format!("{KEEP}. {PATTERNS}"),
     )]
-    keep: Option<Vec<Pattern>>,
+    keep: Option<Vec<TypedPattern>>,
     #[arg(
         long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "keep", help = KEEP_FOR,
         long_help = format!(
@@ -97,7 +96,7 @@ pub(super) struct RecompressOptions {
         long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = DROP,
         long_help = format!("{DROP}. {PATTERNS}"),
     )]
-    drop: Option<Vec<Pattern>>,
+    drop: Option<Vec<TypedPattern>>,
     #[command(flatten)]
     comparison: ExactOption,
 }

@@ -28,6 +28,6 @@ mod loaded;
 pub(crate) use code::{Code, Codes};
 pub(crate) use coverage::{CodeSet, Unit, Units};
 pub use coverage::{Coverage, Served};
-pub use device::{Device, DeviceError};
+pub use device::{Device, DeviceError, with_ptx};
 pub(crate) use loaded::Loader;
 pub use loaded::{Loaded, loaded};

@@ -14,13 +14,12 @@ use clap::Parser;
 use offload_bundle::Result;
 use offload_bundle::io::write_file;
 use offload_bundle::job::{Diff, FileDiff, Matches};
-use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::{ComparedFile, DiffReport, KernelChange};
 use serde::{Serialize, Serializer};
 
 use super::files::{self, FollowOptions, WorkFile};
 use super::kernels::report::mangled;
-use super::patterns::{self, ExactOption};
+use super::patterns::{self, ExactOption, TypedPattern};
 use super::picture::{changes, ensure_apart};
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
@@ -45,7 +44,7 @@ pub(super) struct DiffOptions {
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = patterns::TARGETS,
         long_help = patterns::targets("code objects", "compared"),
     )]
-    target: Vec<Pattern>,
+    target: Vec<TypedPattern>,
     #[command(flatten)]
     comparison: ExactOption,
     /// Do not read what has the same recorded hash or checksum and size in both.
@@ -150,7 +149,15 @@ impl Options for DiffOptions {
         let is_complete = problems.is_empty();
         problems.extend(fail::failures(&self.fail_on, &total).iter().map(Problem::from));
         let status = console.problems(&problems);
-        let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, changes::picture(&total).as_bytes()));
+        let drawn = match &self.svg {
+            Some(path) if is_complete => write_file(path, changes::picture(&total).as_bytes()),
+            // It would show what was not read as lost or new.
+            Some(path) => {
+                console.last_hints.push(format!("'{}' is not written: not everything could be read", path.display()));
+                Ok(())
+            }
+            None => Ok(()),
+        };
         written?;
         drawn?;
         patterns::ensure_match(self.allow_none, found, &job.selection, &paths, !is_complete)?;

@@ -15,11 +15,10 @@ use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use offload_bundle::Result;
 use offload_bundle::job::ListKernels;
-use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::{KernelsReport, OtherCode};
 
 use super::files::{self, FollowOptions, Problems, WorkFile};
-use super::patterns::{self, ExactOption};
+use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
@@ -41,7 +40,7 @@ pub(super) struct KernelsOptions {
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = patterns::TARGETS,
         long_help = patterns::targets("kernels", "listed"),
     )]
-    target: Vec<Pattern>,
+    target: Vec<TypedPattern>,
     #[command(flatten)]
     comparison: ExactOption,
     /// List only kernels with this text in their name; with wildcards * ? [...], the whole name.
