@@ -56,7 +56,8 @@ pub(super) struct ExtractOptions {
         long,
         value_name = "NAME",
         long_help = "Extract only code objects that define this kernel or global variable, PTX too. The name is mangled or not, as `kernels` \
-            prints it; a name may have the wildcards * ? and [...], unless it ends with a parenthesis, and must match the whole name. \
+            prints it; a name may have the wildcards * ? and [...], unless it ends with a parenthesis or equals that of a kernel in \
+            the file, and must match the whole name. \
             May be repeated: each must be defined, and what defines any of them is extracted. Code whose kernels are not known \
             (SPIR-V, bitcode, AMD's code object version 2) is not.",
         value_parser = NonEmptyStringValueParser::new()

@@ -83,7 +83,7 @@ pub(super) struct RecompressOptions {
     #[arg(
         long, value_name = "FILE", value_parser = kernel_names,
         long_help = "Keep only host code and code objects that define a kernel or a global variable of the list in FILE, PTX too: a name in \
-            each line, mangled or not, as profilers and `kernels` print them. A name may have the wildcards * ? and [...], unless it ends with a parenthesis, and must \
+            each line, mangled or not, as profilers and `kernels` print them. A name may have the wildcards * ? and [...], unless it ends with a parenthesis or equals that of a kernel, and must \
             match the whole name; white space and .kd at the end are ignored, and so are lines that begin with #. \
             Code objects without kernels, or whose kernels are not known (SPIR-V, bitcode, AMD's code object version 2), are \
             kept. A program fails when it launches a kernel that was left out, or copies to a variable of one (cudaMemcpyToSymbol). Each name must match a kernel or variable that the other options keep."

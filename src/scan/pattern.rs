@@ -130,7 +130,17 @@ impl Pattern {
 impl Selection {
     /// Returns whether a code object is selected. Without targets and kinds, all but host code objects are.
     pub fn takes(&self, code_object: &CodeObjectRef<'_>) -> bool {
-        Selector::new(self).takes(&code_object.known_id())
+        let id = code_object.known_id();
+        self.takes_if(&id, || self.targets.iter().any(|pattern| self.target_takes(pattern, &id)))
+    }
+
+    /// Returns whether a code object with this ID is selected, whose ID matches a target pattern or not.
+    fn takes_if(&self, id: &KnownId, has_target: impl FnOnce() -> bool) -> bool {
+        if self.targets.is_empty() && self.kinds.is_empty() {
+            return !id.is_host();
+        }
+        (self.kinds.is_empty() || self.kinds.iter().any(|&kind| Self::kind_takes(kind, id)))
+            && (self.targets.is_empty() || has_target())
     }
 
     /// Returns whether a code object with this ID matches a target pattern, whatever its kind.
@@ -244,12 +254,7 @@ impl<'s> Selector<'s> {
 
     /// Returns whether a code object is selected, whose ID these target patterns match.
     pub(crate) fn takes_by(&self, id: &KnownId, targets: &[usize]) -> bool {
-        if self.takes_all() {
-            return !id.is_host();
-        }
-        let Selection { targets: all, kinds, .. } = self.selection;
-        (kinds.is_empty() || kinds.iter().any(|&kind| Selection::kind_takes(kind, id)))
-            && (all.is_empty() || !targets.is_empty())
+        self.selection.takes_if(id, || !targets.is_empty())
     }
 }
 

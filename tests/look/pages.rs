@@ -404,7 +404,8 @@ fn a_closed_pipe_is_no_error() {
         assert!(!run.status.success() && said.contains("'-': No space left on device"), "{command}: {said}");
         assert!(is_fault || said.contains("'broken': "), "{command}: {said}");
     }
-    let full = format!("{PROGRAM} diff in in --svg=x.svg > /dev/full");
+    fs::write(dir.path().join("few"), inspect::bundle()).unwrap();
+    let full = format!("{PROGRAM} diff few few --svg=x.svg > /dev/full");
     let run = Command::new("sh").args(["-c", &full]).current_dir(dir.path()).output().unwrap();
     assert!(!run.status.success() && dir.path().join("x.svg").exists());
 }
@@ -422,7 +423,7 @@ fn no_picture_is_drawn_of_files_that_could_not_be_read() {
     ] {
         let outcome = tool(args, &files);
         assert_eq!(outcome.files.contains_key("x.svg"), is_drawn, "{args:?}: {}", outcome.stderr_text());
-        let is_told = outcome.stderr_text().ends_with("hint: 'x.svg' is not written: not everything could be read\n");
+        let is_told = outcome.stderr_text().ends_with("hint: 'x.svg' is not written because of the errors\n");
         assert_eq!(is_told, args[0] == "diff" && !is_drawn, "{args:?}: {}", outcome.stderr_text());
     }
 }

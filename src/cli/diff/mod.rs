@@ -153,7 +153,7 @@ impl Options for DiffOptions {
             Some(path) if is_complete => write_file(path, changes::picture(&total).as_bytes()),
             // It would show what was not read as lost or new.
             Some(path) => {
-                console.last_hints.push(format!("'{}' is not written: not everything could be read", path.display()));
+                console.last_hints.push(format!("'{}' is not written because of the errors", path.display()));
                 Ok(())
             }
             None => Ok(()),

@@ -95,9 +95,11 @@ impl Options for InspectOptions {
             let hint = if may_hide_code { deep::hint(&input, &job.scan) } else { None };
             Ok((file, inspected, hint))
         };
-        let (mut hints, mut has_read) = (Vec::new(), false);
+        let has_directories = files.iter().flatten().any(|file| !file.is_named());
+        let (mut hints, mut has_read, mut has_found) = (Vec::new(), false, false);
         let note = |(_, inspected, hint): &mut InspectedFile, problems: &mut Vec<Problem>| {
             hints.extend(hint.take());
+            has_found |= !inspected.is_empty();
             has_read |= inspected.problems.is_empty() || !inspected.bundles.is_empty();
             problems.extend(inspected.problems.iter().map(Problem::from));
             if self.svg.is_some() || self.matrix {
@@ -107,6 +109,9 @@ impl Options for InspectOptions {
         let written = files::report(files, in_turn, inspect, weight, note, &problems, |reports, out| {
             self.print(reports, &problems, out)
         });
+        if !has_found && has_directories && hints.is_empty() && !job.scan.deep {
+            hints.push("--deep also searches files of other formats, and all bytes of each".to_owned());
+        }
         console.last_hints = hints;
         libraries.finish();
         let shown = written.and_then(|()| match self.matrix {

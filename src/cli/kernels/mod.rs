@@ -47,7 +47,7 @@ pub(super) struct KernelsOptions {
     #[arg(
         long, value_name = "PATTERN", value_parser = report::Name::parse,
         long_help = "List only kernels with this text in their name, mangled or not. A text with the wildcards * ? and [...] must \
-            match the whole name."
+            match the whole name; if it equals the name of a kernel in a file, it selects that kernel there."
     )]
     name: Option<report::Name>,
     /// Print the instructions of kernels instead, selected as by --name, with llvm-objdump or nvdisasm.

@@ -271,6 +271,20 @@ pub fn ensure_output() -> io::Result<()> {
     if is_closed { Err(Errno::BADF.into()) } else { Ok(()) }
 }
 
+/// Closes standard input and standard output again if they were closed when the program started, for a program that
+/// replaces this one.
+pub fn close_again() {
+    for (descriptor, is_closed) in (0..).zip(closed_streams()) {
+        if is_closed {
+            #[allow(unsafe_code, reason = "a descriptor without an owner has no safe type")]
+            // SAFETY: Rust's library has opened `/dev/null` there, for nobody to own.
+            unsafe {
+                libc::close(descriptor);
+            }
+        }
+    }
+}
+
 /// Standard output as a file.
 ///
 /// # Errors
