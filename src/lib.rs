@@ -212,6 +212,7 @@ pub mod container;
 pub mod display;
 pub mod error;
 mod event;
+mod globs;
 pub mod id;
 pub mod io;
 pub mod job;

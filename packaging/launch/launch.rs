@@ -26,6 +26,7 @@ pub(crate) fn run() -> ExitCode {
 #[cfg(unix)]
 fn named(mut command: Command, called: &std::ffi::OsStr) -> io::Result<ExitCode> {
     use std::os::unix::process::CommandExt;
+    offload_bundle::io::sys::close_again();
     Err(command.arg0(called).exec())
 }
 

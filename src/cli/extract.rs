@@ -9,12 +9,12 @@ use clap::{CommandFactory, Parser};
 use offload_bundle::display::printable;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::job::{Destination, Extract, Extracted, KernelNames, Source};
-use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::ExtractReport;
 use offload_bundle::{Error, Event};
 
+use super::deep;
 use super::files::{FollowOptions, WorkFile};
-use super::patterns::{self, ExactOption};
+use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::console::Console;
 use super::print::json;
 use super::print::problem::Problem;
@@ -43,7 +43,7 @@ pub(super) struct ExtractOptions {
             patterns::MATCHING,
         ),
     )]
-    target: Vec<Pattern>,
+    target: Vec<TypedPattern>,
     /// Offload kinds to extract, in a comma list; hip and hipv4 are equivalent.
     #[arg(
         short, long, value_delimiter = ',',
@@ -56,7 +56,8 @@ pub(super) struct ExtractOptions {
         long,
         value_name = "NAME",
         long_help = "Extract only code objects that define this kernel or global variable, PTX too. The name is mangled or not, as `kernels` \
-            prints it; a name may have the wildcards * ? and [...], unless it ends with a parenthesis, and must match the whole name. \
+            prints it; a name may have the wildcards * ? and [...], unless it ends with a parenthesis or equals that of a kernel in \
+            the file, and must match the whole name. \
             May be repeated: each must be defined, and what defines any of them is extracted. Code whose kernels are not known \
             (SPIR-V, bitcode, AMD's code object version 2) is not.",
         value_parser = NonEmptyStringValueParser::new()
@@ -87,8 +88,7 @@ pub(super) struct ExtractOptions {
 impl Options for ExtractOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let destination = self.destination();
-        let refused =
-            |kind, text: &str| Ok(usage_error(&Self::command().bin_name(console.program()).error(kind, text)));
+        let refused = |kind, text: &str| usage_error(&Self::command().bin_name(console.program()).error(kind, text));
         if self.json && destination == Destination::StandardOutput {
             let text = "the argument '--json' cannot be used with '--output -': both print to the standard output";
             return refused(ErrorKind::ArgumentConflict, text);
@@ -109,6 +109,7 @@ impl Options for ExtractOptions {
         }
         selection.kinds.clone_from(&self.kind);
         let (files, _, scan) = self.search.files(&self.files);
+        let named: Vec<WorkFile> = files.iter().flatten().take(deep::FILES_MAX).cloned().collect();
         let inputs = sources(files, &mut problems);
         if inputs.is_empty() && !problems.is_empty() {
             return Ok(console.problems(&problems));
@@ -123,6 +124,11 @@ impl Options for ExtractOptions {
             Event::LeftOut { error } => problems.push(error.into()),
             event => console.event(event),
         });
+        if extracted.as_ref().is_err_and(|error| {
+            error.kind() == offload_bundle::ErrorKind::NotFound && error.present_targets().is_empty()
+        }) {
+            console.last_hints = deep::hints(&named, &extract.scan);
+        }
         let told = extracted.map_err(anyhow::Error::new).and_then(|extracted| match self.json {
             true => to_stdout(|out| json::write(ExtractReport { code_objects: &extracted }, &problems, out)),
             false => tell(&extract, &extracted),

@@ -4,6 +4,7 @@
 //! that LLVM does not have are [`Subcommand`]s, parsed by `clap` alone.
 
 mod completions;
+mod deep;
 mod diff;
 mod extract;
 mod files;
@@ -124,7 +125,7 @@ fn run_short(argv: &[OsString]) -> ExitCode {
 /// Reports an error with its hint. Returns the exit status.
 fn finish(console: &Console, executed: anyhow::Result<ExitCode>, hint: fn(&Error) -> Option<String>) -> ExitCode {
     print::progress::end();
-    match executed {
+    let status = match executed {
         Ok(status) => status,
         Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -137,7 +138,9 @@ fn finish(console: &Console, executed: anyhow::Result<ExitCode>, hint: fn(&Error
             }
             ExitCode::FAILURE
         }
-    }
+    };
+    console.last_hints.iter().for_each(|hint| console.hint(hint));
+    status
 }
 
 /// A way to fix an error, in terms of the command line.

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use clap::Args;
 use offload_bundle::job::Matches;
+use offload_bundle::runtime::with_ptx;
 use offload_bundle::scan::{Comparison, Pattern, Selection};
 
 use super::gpus;
@@ -13,14 +14,22 @@ use super::kernels::demangle::Demangler;
 /// How patterns match targets.
 pub(super) const MATCHING: &str = "A target ID matches all code objects that can run on it: gfx90a:xnack+ also matches gfx90a, which \
     runs with any xnack setting. Without features, it matches every code object for that processor. The name of a product (MI300X, RTX 5090) \
-    stands for its processor.";
+    stands for its processor. As for `verify --expect`, sm_90+ptx means sm_90 and its PTX, compute_90, and ptx means PTX of any version.";
+
+/// The patterns that one of a comma list stands for: `sm_90+ptx` for `sm_90` and `compute_90`.
+#[derive(Clone, Debug)]
+pub(super) struct TypedPattern(Vec<Pattern>);
 
 /// Reads a pattern of a comma list.
-pub(super) fn pattern(text: &str) -> Result<Pattern, String> {
-    match text.trim() {
-        "" => Err("a name is missing; a list has commas and no spaces: gfx90a,gfx942".to_owned()),
-        text => Pattern::parse(&gpus::target_of(text)).map_err(|error| error.reason().to_owned()),
+pub(super) fn pattern(text: &str) -> Result<TypedPattern, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("a name is missing; a list has commas and no spaces: gfx90a,gfx942".to_owned());
     }
+    let target = gpus::target_of(text);
+    let (target, ptx) = with_ptx(&target);
+    let patterns = [Some(target), ptx.as_deref()].into_iter().flatten().map(Pattern::parse);
+    patterns.collect::<Result<_, _>>().map(TypedPattern).map_err(|error| error.reason().to_owned())
 }
 
 /// The short help of an option `--target`.
@@ -45,9 +54,9 @@ pub(super) struct ExactOption {
 
 impl ExactOption {
     /// The selection made by some patterns; it matches everything if there are none.
-    pub(super) fn selection(&self, patterns: &[Pattern]) -> Selection {
+    pub(super) fn selection(&self, patterns: &[TypedPattern]) -> Selection {
         let mut selection = Selection::default();
-        selection.targets = patterns.to_vec();
+        selection.targets = patterns.iter().flat_map(|TypedPattern(patterns)| patterns).cloned().collect();
         if self.exact {
             selection.comparison = Comparison::Exact;
         }

@@ -11,11 +11,10 @@ use clap::{Parser, ValueEnum};
 use offload_bundle::container::Codec;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::job::{HoleReason, KernelNames, Missed, Recompress, Recompressed, RecompressedZip, Removed};
-use offload_bundle::scan::Pattern;
 
 use super::files::SizeOption;
 use super::gpus::Gpus;
-use super::patterns::{self, ExactOption};
+use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::console::Console;
 use super::print::units::{bytes, count};
 use super::subcommand::Options;
@@ -68,7 +67,7 @@ pub(super) struct RecompressOptions {
         long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = KEEP,
         long_help = format!("{KEEP}. {PATTERNS}"),
     )]
-    keep: Option<Vec<Pattern>>,
+    keep: Option<Vec<TypedPattern>>,
     #[arg(
         long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "keep", help = KEEP_FOR,
         long_help = format!(
@@ -84,7 +83,7 @@ pub(super) struct RecompressOptions {
     #[arg(
         long, value_name = "FILE", value_parser = kernel_names,
         long_help = "Keep only host code and code objects that define a kernel or a global variable of the list in FILE, PTX too: a name in \
-            each line, mangled or not, as profilers and `kernels` print them. A name may have the wildcards * ? and [...], unless it ends with a parenthesis, and must \
+            each line, mangled or not, as profilers and `kernels` print them. A name may have the wildcards * ? and [...], unless it ends with a parenthesis or equals that of a kernel, and must \
             match the whole name; white space and .kd at the end are ignored, and so are lines that begin with #. \
             Code objects without kernels, or whose kernels are not known (SPIR-V, bitcode, AMD's code object version 2), are \
             kept. A program fails when it launches a kernel that was left out, or copies to a variable of one (cudaMemcpyToSymbol). Each name must match a kernel or variable that the other options keep."
@@ -97,7 +96,7 @@ pub(super) struct RecompressOptions {
         long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = DROP,
         long_help = format!("{DROP}. {PATTERNS}"),
     )]
-    drop: Option<Vec<Pattern>>,
+    drop: Option<Vec<TypedPattern>>,
     #[command(flatten)]
     comparison: ExactOption,
 }

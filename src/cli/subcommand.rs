@@ -1,13 +1,16 @@
 //! The subcommands that LLVM's tools do not have. Their command lines are plain `clap`.
 
 use std::ffi::{OsStr, OsString};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Parser};
 use memchr::memmem;
+use offload_bundle::Error;
 use offload_bundle::display::printable;
+use offload_bundle::io::sys;
 
 use super::CATALOGUE;
 use super::llvm::options::Tool;
@@ -128,7 +131,7 @@ impl Subcommand {
                 });
                 (run, missing_gpu(&command, &matches))
             }
-            Err(error) => (Ok(usage_error(&with_better_tip(error, &argv))), None),
+            Err(error) => (usage_error(&with_better_tip(error, &argv)), None),
         }
     }
 }
@@ -192,10 +195,15 @@ fn missing_gpu(command: &Command, matches: &ArgMatches) -> Option<String> {
 }
 
 /// Prints an error or a help text of `clap`. Returns the exit status.
-pub(super) fn usage_error(error: &clap::Error) -> ExitCode {
-    // If the stream fails, the failure cannot be reported.
-    drop(error.print());
-    if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+pub(super) fn usage_error(error: &clap::Error) -> anyhow::Result<ExitCode> {
+    if error.use_stderr() {
+        // If the stream fails, the failure cannot be reported.
+        drop(error.print());
+        return Ok(ExitCode::from(USAGE));
+    }
+    let printed = sys::ensure_output().and_then(|()| error.print()).and_then(|()| io::stdout().flush());
+    printed.map_err(|error| Error::io("-", error))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Adds a tip for a GPU that no option takes, and replaces clap's tip for a file whose name begins with a dash, which

@@ -126,6 +126,7 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 41] = [
     (0, &archive::AIX_BIG_MAGIC, Magic::Archive),
     (0, b"MSCF\0\0\0\0", anything("cabinet file")),
     (0, &sqlite::MAGIC, Magic::Sqlite),
+    (0, b"version https://git-lfs.github.com/spec/v1\n", Magic::Unread(LFS_POINTER)),
     // Of an archive whose first header is broken. Before those below, with which the name of a member may begin.
     (257, b"ustar\0", Magic::Tar),
     (257, b"ustar ", Magic::Tar),
@@ -164,6 +165,17 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 41] = [
     (0, b"#!", Magic::Script),
 ];
 
+/// A text that stands for a file in a Git repository.
+const LFS_POINTER: Unread = Unread::anything("Git LFS pointer (run git lfs pull)");
+
+/// OptiX IR, which only NVIDIA's OptiX compiles. It begins like LTO-IR.
+const OPTIX_IR: Unread = Unread::device_code("OptiX IR");
+
+/// The first bytes of LTO-IR and OptiX IR, and the number after them by which NVRTC 12.9 marks the latter.
+const NVVM_IR: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
+const NVVM_KIND: u64 = 14;
+const NVVM_OPTIX: u64 = 2;
+
 /// The number of bytes that tell a header from text.
 const HEADER_LEN: u64 = 64;
 
@@ -179,6 +191,7 @@ impl Magic {
     pub(crate) fn identify(data: &[u8]) -> Self {
         match FileKind::parse(data) {
             _ if tar::is_header(data) => Self::Tar,
+            _ if is_optix_ir(data) => Self::Unread(OPTIX_IR),
             Ok(FileKind::Elf32 | FileKind::Elf64) => match elf_machine(data) {
                 Some(EM_AMDGPU) => Self::AmdGpu,
                 Some(EM_CUDA) => Self::Cubin,
@@ -206,7 +219,8 @@ impl Magic {
     fn is_text_after(self, magic: &[u8], data: &[u8]) -> bool {
         let head = slice(data, 0, HEADER_LEN).unwrap_or(data);
         let is_digits = || head.iter().skip(magic.len()).all(u8::is_ascii_hexdigit);
-        !matches!(self, Self::Archive | Self::Bundle | Self::Script) && !is_digits() && is_text(head)
+        let begins_texts = matches!(self, Self::Archive | Self::Bundle | Self::Script | Self::Unread(LFS_POINTER));
+        !begins_texts && !is_digits() && is_text(head)
     }
 
     /// The format of data that begins with no magic, but with fields that other data hardly has.
@@ -322,6 +336,10 @@ impl Magic {
             _ => None,
         }
     }
+}
+
+fn is_optix_ir(data: &[u8]) -> bool {
+    data.starts_with(&NVVM_IR) && number::<2>(data, NVVM_KIND) == Some(NVVM_OPTIX)
 }
 
 /// The machine of an ELF file that begins with `head`.

@@ -146,6 +146,11 @@ impl Inspected {
         self.coverage.get(container)
     }
 
+    /// Whether nothing was found: neither code nor formats that are not read, and nothing that is broken.
+    pub fn is_empty(&self) -> bool {
+        self.bundles.is_empty() && self.unread.is_empty() && self.references.is_empty() && self.problems.is_empty()
+    }
+
     /// In how many bundles of the file each GPU is served.
     pub fn coverage(&self) -> Coverage {
         let mut all = Coverage::default();

@@ -1,15 +1,20 @@
 //! Names of kernels, which choose code objects.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use object::{Object as _, ObjectSymbol as _};
 
+use super::share::check_size;
 use crate::bytes;
 use crate::code::ContentKind;
 use crate::code::kernels::{self, ptx};
 use crate::display::{listed, shown};
 use crate::error::{Error, ErrorKind, Malformed, Result};
+use crate::globs::{Globs, WILDCARDS};
+use crate::io::Input;
+use crate::scan::{CodeObject, Finding, Reading, Scan, Together, contents, weight_of};
 
 /// The number of names that an error lists.
 const LISTED_MAX: usize = 5;
@@ -21,8 +26,8 @@ pub struct KernelNames {
     /// As typed, without duplicates.
     names: Vec<String>,
     by_name: HashMap<String, usize>,
-    /// The names with wildcards, with their indices.
-    patterns: Vec<(usize, glob::Pattern)>,
+    /// The names with wildcards, with their indices as numbers.
+    patterns: Globs,
     demangle: Demangle,
     /// Whether names are allowed that no code object defines.
     pub allow_unused: bool,
@@ -30,6 +35,28 @@ pub struct KernelNames {
 
 /// Gives the name in the source code of a kernel with a mangled name; none if it is not mangled.
 pub type Demangle = fn(&[u8]) -> Option<String>;
+
+/// The names that mean a kernel, or kernels and variables of a code object, by their indices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Meant {
+    /// Those that equal one of its names.
+    pub(super) equal: BTreeSet<usize>,
+    /// Those with wildcards that match one of its names.
+    pub(super) matching: BTreeSet<usize>,
+}
+
+impl Meant {
+    /// The number of the names.
+    pub(super) fn len(&self) -> usize {
+        self.equal.len() + self.matching.len()
+    }
+
+    /// The indices of all, if some names equal those of kernels, which their wildcards do not count for then.
+    pub(super) fn unless_equal(&self, equal: &HashSet<usize>) -> BTreeSet<usize> {
+        let matching = self.matching.iter().filter(|index| !equal.contains(index));
+        self.equal.iter().chain(matching).copied().collect()
+    }
+}
 
 impl KernelNames {
     /// Reads a list with a name in each line, as of [`new`](Self::new). Empty lines, and those that begin with `#`, are
@@ -40,18 +67,21 @@ impl KernelNames {
     }
 
     /// Some names. A name is mangled, or it is what `demangle` makes of it; with the wildcards `*`, `?` and `[...]`, it
-    /// stands for all kernels whose whole name matches. In a name that ends with a parenthesis, as the signature of a
-    /// function does, they stand for themselves.
+    /// stands for all kernels whose whole name matches. In a name that equals one of a kernel of the file they stand for
+    /// themselves, and in one that ends with a parenthesis, as the signature of a function does.
     pub fn new<'n>(typed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
-        let mut all =
-            Self { names: Vec::new(), by_name: HashMap::new(), patterns: Vec::new(), demangle, allow_unused: false };
+        let (names, by_name, patterns) = (Vec::new(), HashMap::new(), Globs::default());
+        let mut all = Self { names, by_name, patterns, demangle, allow_unused: false };
         for line in typed {
             let (name, index) = (plain(line), all.names.len());
             if all.by_name.contains_key(&name) {
                 continue;
             }
-            if name.contains(['*', '?', '[']) && !name.ends_with(')') {
-                all.patterns.extend(glob::Pattern::new(&name).ok().map(|pattern| (index, pattern)));
+            if name.contains(WILDCARDS)
+                && !name.ends_with(')')
+                && let Ok(pattern) = glob::Pattern::new(&name)
+            {
+                all.patterns.add(index, pattern);
             }
             all.by_name.insert(name, index);
             all.names.push(line.to_owned());
@@ -78,21 +108,59 @@ impl KernelNames {
         })
     }
 
-    /// The indices of the names that mean a kernel.
-    fn meaning(&self, kernel: &[u8]) -> Vec<usize> {
-        let mangled = bytes::text_lossy(kernel);
-        let spellings = [Some(plain(&mangled)), (self.demangle)(mangled.as_bytes()).as_deref().map(plain)];
-        let mut indices = Vec::new();
-        for name in spellings.iter().flatten() {
-            indices.extend(self.by_name.get(name));
-            indices.extend(self.patterns.iter().filter(|(_, pattern)| pattern.matches(name)).map(|(index, _)| *index));
-        }
-        indices
+    /// Whether one of the names is that of a kernel, which is given in one of its spellings: mangled or not.
+    pub fn has(&self, spelling: &str) -> bool {
+        self.by_name.contains_key(&plain(spelling))
     }
 
-    /// The indices of the names that mean kernels or variables of a code object, and whether it is known to have
-    /// kernels.
-    pub(super) fn in_code(&self, code: &[u8]) -> Result<(Vec<usize>, bool), Malformed> {
+    /// Whether a name has wildcards.
+    pub(super) fn has_patterns(&self) -> bool {
+        !self.patterns.is_empty()
+    }
+
+    /// Lets the wildcards stand for themselves in the names with these indices, which equal those of kernels.
+    pub(super) fn take_literally(&mut self, equal: &HashSet<usize>) {
+        self.patterns = self.patterns.without(equal);
+    }
+
+    /// The indices of the names that equal those of kernels or variables in a file. What cannot be read has none.
+    pub(super) fn equal_in(&self, scan: &Scan, input: &Input) -> Result<HashSet<usize>> {
+        let mut equal = HashSet::new();
+        let meant = |together: Together<'_, (), CodeObject>| {
+            contents(together, |_, code| {
+                Ok(self.in_code(code.bytes()).map_or_else(|_| Meant::default(), |(meant, _)| meant))
+            })
+        };
+        scan.run_and_read(input, &meant, &|read| weight_of(read, Meant::len), &mut |step| {
+            match step {
+                Reading::Found(Finding::Bundle(found), reads) => {
+                    let all = check_size(input.path(), found.bundle, 0..found.bundle.entries.len());
+                    if let (Ok(()), Ok(info)) = (all, found.info()) {
+                        found.code_objects().for_each(|object| reads.add(Some(&found), ((), object.known(&info))));
+                    }
+                }
+                Reading::Found(..) | Reading::End(..) => {}
+                Reading::Read(read) => {
+                    equal.extend(read.into_iter().filter_map(|(_, meant)| meant.ok()).flat_map(|meant| meant.equal));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(equal)
+    }
+
+    /// Adds the names that mean a kernel.
+    fn add_meaning(&self, kernel: &[u8], meant: &mut Meant) {
+        let mangled = bytes::text_lossy(kernel);
+        let spellings = [Some(plain(&mangled)), (self.demangle)(mangled.as_bytes()).as_deref().map(plain)];
+        for name in spellings.iter().flatten() {
+            meant.equal.extend(self.by_name.get(name));
+            meant.matching.extend(self.patterns.matching(name));
+        }
+    }
+
+    /// The names that mean kernels or variables of a code object, and whether it is known to have kernels.
+    pub(super) fn in_code(&self, code: &[u8]) -> Result<(Meant, bool), Malformed> {
         let kernels = kernels::of(code)?;
         let mut names: HashSet<&[u8]> = match ContentKind::of(code) {
             ContentKind::Ptx => ptx::names(code).collect(),
@@ -101,7 +169,8 @@ impl KernelNames {
         let has_kernels = !names.is_empty();
         // The symbol of a kernel's descriptor is a variable too.
         names.extend(variables(code).into_iter().map(|name| name.strip_suffix(b".kd").unwrap_or(name)));
-        let meant = names.into_iter().flat_map(|name| self.meaning(name)).collect();
+        let mut meant = Meant::default();
+        names.into_iter().for_each(|name| self.add_meaning(name, &mut meant));
         Ok((meant, has_kernels))
     }
 }
@@ -139,12 +208,20 @@ mod tests {
             None
         };
         let names = KernelNames::parse("_ZN2ns6spillsIiEEvPT_.kd", demangle);
-        assert_eq!(names.in_code(code).unwrap(), (vec![0], true));
+        let meant = Meant { equal: BTreeSet::from([0]), matching: BTreeSet::new() };
+        assert_eq!(names.in_code(code).unwrap(), (meant, true));
         let mut demangled = DEMANGLED.take();
         demangled.sort_unstable();
         let mut kernels: Vec<_> = kernels::of(code).unwrap().iter().map(|kernel| kernel.name.to_vec()).collect();
         kernels.sort_unstable();
         assert_eq!(demangled, kernels);
+    }
+
+    /// The indices of the names that equal, and of those that match.
+    fn meaning(names: &KernelNames, kernel: &[u8]) -> (Vec<usize>, Vec<usize>) {
+        let mut meant = Meant::default();
+        names.add_meaning(kernel, &mut meant);
+        (meant.equal.into_iter().collect(), meant.matching.into_iter().collect())
     }
 
     #[test]
@@ -165,10 +242,13 @@ mod tests {
             ("# _Z3addPi\n\n", false),
             ("_Z3add[", false),
         ] {
-            assert_eq!(!KernelNames::parse(list, demangle).meaning(b"_Z3addPi").is_empty(), expected, "{list}");
+            let meant = meaning(&KernelNames::parse(list, demangle), b"_Z3addPi");
+            assert_eq!(meant != (vec![], vec![]), expected, "{list}");
         }
         let names = KernelNames::parse("a*\nb\na*\n b \n", |_| None);
         assert_eq!(names.names(), ["a*", "b"]);
-        assert_eq!((names.meaning(b"ab"), names.meaning(b"b"), names.meaning(b"c")), (vec![0], vec![1], vec![]));
+        for (kernel, expected) in [("ab", (vec![], vec![0])), ("b", (vec![1], vec![])), ("a*", (vec![0], vec![0]))] {
+            assert_eq!(meaning(&names, kernel.as_bytes()), expected, "{kernel}");
+        }
     }
 }

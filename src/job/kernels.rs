@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Malformed, Result};
 use crate::io::input::Input;
 use crate::scan::{
     self, Checksums, CodeObject, ContentKind, Finding, Found, Origin, Place, ReadList, Reading, Scan, Selection,
-    Shared, Together, contents, weight_of,
+    Selector, Shared, Together, contents, weight_of,
 };
 
 /// Lists the kernels of all device code in a file.
@@ -99,7 +99,8 @@ impl ListKernels {
     fn search(&self, input: &Input, inflate: Inflate, inspected: &mut Option<Inspected>) -> Result<Option<KernelList>> {
         inspected.iter_mut().for_each(|inspected| *inspected = Inspected::new(input));
         let scan = Scan { inflate, checksums: Checksums::None, ..self.scan.clone() };
-        let mut search = Search::new(self, input, inflate);
+        let selector = Selector::new(&self.selection);
+        let mut search = Search::new(&selector, input, inflate);
         let reader = if self.arguments { kernels::with_arguments } else { kernels::of };
         let read = |together: Together<'_, usize, Arc<CodeObject>>| {
             contents(together, |code_object, code| {
@@ -132,7 +133,7 @@ impl ListKernels {
 
 /// The search in a file.
 struct Search<'j> {
-    job: &'j ListKernels,
+    selector: &'j Selector<'j>,
     input: &'j Input,
     inflate: Inflate,
     /// The number of code objects and problems so far, by which both are put in order.
@@ -172,10 +173,10 @@ impl ListedCode {
 }
 
 impl<'j> Search<'j> {
-    fn new(job: &'j ListKernels, input: &'j Input, inflate: Inflate) -> Self {
+    fn new(selector: &'j Selector<'j>, input: &'j Input, inflate: Inflate) -> Self {
         let (code_objects, problems, others) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (matches, room) = (Matches::default(), ListRoom::default());
-        Self { job, input, inflate, found: 0, code_objects, problems, others, matches, room, is_incomplete: false }
+        Self { selector, input, inflate, found: 0, code_objects, problems, others, matches, room, is_incomplete: false }
     }
 
     /// Whether a search that leaves compressed bundles for later misses something, by a finding: only the search itself
@@ -207,7 +208,7 @@ impl<'j> Search<'j> {
     fn bundle(&mut self, found: &Found<'_>, wanted: &mut ReadList<usize, Arc<CodeObject>>) -> Result<()> {
         let (mut shared, bundle) = (Shared::new(found.bundle)?, found.info()?);
         for code_object in found.code_objects() {
-            if !self.matches.takes(&self.job.selection, &code_object.known_id()) {
+            if !self.matches.takes(self.selector, &code_object.known_id()) {
                 continue;
             }
             match code_object.recorded_kind().or_else(|| code_object.kind()) {
@@ -255,10 +256,10 @@ impl<'j> Search<'j> {
 
     /// Lists all in file order.
     fn finish(self) -> KernelList {
-        let Self { job, input, others, mut matches, room, .. } = self;
+        let Self { selector, input, others, mut matches, room, .. } = self;
         let (code_objects, mut problems) = (in_order(self.code_objects), in_order(self.problems));
         if let Some(problem) = room.problem(input) {
-            matches.assume_all(&job.selection);
+            matches.assume_all(selector);
             problems.push(problem);
         }
         KernelList { code_objects, others, matches, problems }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::scan::{KnownId, Selection};
+use crate::scan::KnownId;
 
 /// The collected names, as a selection would name them, without duplicates, in file order.
 #[derive(Debug, Default)]
@@ -19,9 +19,9 @@ impl Present {
         }
     }
 
-    /// Notes a code object: by its target ID, or by its whole ID if one of the selections names entry IDs.
-    pub(crate) fn note_code<'s>(&mut self, id: &KnownId, mut selections: impl Iterator<Item = &'s Selection>) {
-        match selections.any(Selection::names_entries) {
+    /// Notes a code object: by its target ID, or by its whole ID, if that is what a selection names.
+    pub(crate) fn note_code(&mut self, id: &KnownId, by_whole_id: bool) {
+        match by_whole_id {
             true => self.note(&id.shown),
             false => id.target().iter().for_each(|target| self.note(target)),
         }

@@ -8,12 +8,12 @@ use super::present::Present;
 use crate::error::{Error, Result};
 use crate::id::OffloadKind;
 use crate::runtime::{Device, UnfoundCode};
-use crate::scan::{KnownId, Pattern, Selection};
+use crate::scan::{KnownId, Pattern, Selection, Selector};
 
 /// What is asked for: a selection, and the GPUs whose runtimes choose.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'s> {
-    pub(super) selection: &'s Selection,
+    pub(super) selector: &'s Selector<'s>,
     pub(super) devices: &'s [Device],
 }
 
@@ -21,20 +21,29 @@ pub(super) struct Wanted<'s> {
 enum Want<'s> {
     Target(&'s Pattern),
     Kind(OffloadKind),
-    /// The GPU with this index.
-    Gpu(usize, &'s Device),
+    Gpu(&'s Device),
 }
 
 impl<'s> Wanted<'s> {
-    pub(super) fn of(selection: &'s Selection) -> Self {
-        Self { selection, devices: &[] }
+    pub(super) fn of(selector: &'s Selector<'s>) -> Self {
+        Self { selector, devices: &[] }
     }
 
-    fn parts(self) -> impl Iterator<Item = (usize, Want<'s>)> {
-        let targets = self.selection.targets.iter().map(Want::Target);
-        let kinds = self.selection.kinds.iter().map(|kind| Want::Kind(*kind));
-        let gpus = self.devices.iter().enumerate().map(|(index, device)| Want::Gpu(index, device));
-        targets.chain(kinds).chain(gpus).enumerate()
+    /// All parts, in the order of their positions.
+    fn parts(self) -> impl Iterator<Item = Want<'s>> {
+        let Selection { targets, kinds, .. } = self.selector.selection();
+        let kinds = kinds.iter().map(|kind| Want::Kind(*kind));
+        targets.iter().map(Want::Target).chain(kinds).chain(self.devices.iter().map(Want::Gpu))
+    }
+
+    /// The positions of the parts that a code object meets: the targets with these positions, its kinds, and the GPUs
+    /// with these indices.
+    fn met(self, targets: Vec<usize>, id: &KnownId, devices: &[usize]) -> impl Iterator<Item = usize> {
+        let Selection { targets: all, kinds, .. } = self.selector.selection();
+        let is_met = |(_, kind): &(usize, &OffloadKind)| Selection::kind_takes(**kind, id);
+        let met_kinds = kinds.iter().enumerate().filter(is_met).map(|(index, _)| all.len() + index);
+        let devices = devices.iter().map(|index| all.len() + kinds.len() + index);
+        targets.into_iter().chain(met_kinds).chain(devices)
     }
 }
 
@@ -43,7 +52,7 @@ impl fmt::Display for Want<'_> {
         match self {
             Self::Target(pattern) => write!(f, "'{}'", pattern.as_str()),
             Self::Kind(kind) => write!(f, "the kind '{}'", kind.name()),
-            Self::Gpu(_, device) => write!(f, "'{device}'"),
+            Self::Gpu(device) => write!(f, "'{device}'"),
         }
     }
 }
@@ -60,38 +69,38 @@ pub struct Matches {
 
 impl Matches {
     /// Whether a selection matches a code object with this ID. Records the parts that match.
-    pub(super) fn takes(&mut self, selection: &Selection, id: &KnownId) -> bool {
-        if Wanted::of(selection).parts().next().is_some() {
-            self.note(id, std::iter::once(selection));
+    pub(super) fn takes(&mut self, selector: &Selector<'_>, id: &KnownId) -> bool {
+        if !selector.takes_all() {
+            self.note(id, selector.names_entries());
         }
-        self.takes_for(Wanted::of(selection), id, None)
+        self.takes_for(Wanted::of(selector), id, None)
     }
 
-    /// Notes that the files have a code object with this ID, for messages about some selections.
-    pub(super) fn note<'s>(&mut self, id: &KnownId, selections: impl Iterator<Item = &'s Selection>) {
-        self.present.note_code(id, selections);
+    /// Notes that the files have a code object with this ID, for messages about a selection: by its target ID, or by
+    /// its whole ID.
+    pub(super) fn note(&mut self, id: &KnownId, by_whole_id: bool) {
+        self.present.note_code(id, by_whole_id);
     }
 
     /// Whether a code object with this ID is wanted, which the runtimes of the GPUs with these indices choose, if
     /// runtimes choose. Records the parts that match.
     pub(super) fn takes_for(&mut self, wanted: Wanted<'_>, id: &KnownId, devices: Option<&[usize]>) -> bool {
-        let is_taken = wanted.selection.takes_id(id) && devices.is_none_or(|devices| !devices.is_empty());
-        let is_met = |want: &Want<'_>| match want {
-            Want::Target(pattern) => wanted.selection.target_takes(pattern, id),
-            Want::Kind(kind) => Selection::kind_takes(*kind, id),
-            Want::Gpu(index, _) => devices.is_some_and(|devices| devices.contains(index)),
-        };
-        for (position, want) in wanted.parts().filter(|_| is_taken) {
-            if !self.matched.contains(&position) && is_met(&want) {
-                self.matched.insert(position);
-            }
+        let targets = wanted.selector.targets_of(id);
+        let is_taken = wanted.selector.takes_by(id, &targets) && devices.is_none_or(|devices| !devices.is_empty());
+        if is_taken {
+            self.matched.extend(wanted.met(targets, id, devices.unwrap_or_default()));
         }
         is_taken
     }
 
+    /// The number of parts that have matched.
+    pub(super) fn matched(&self) -> usize {
+        self.matched.len()
+    }
+
     /// Takes all parts of a selection as matched, because not everything was searched.
-    pub(super) fn assume_all(&mut self, selection: &Selection) {
-        self.matched.extend(Wanted::of(selection).parts().map(|(position, _)| position));
+    pub(super) fn assume_all(&mut self, selector: &Selector<'_>) {
+        self.matched.extend(0..Wanted::of(selector).parts().count());
     }
 
     /// Notes code for a GPU that HIP's runtime does not find.
@@ -127,8 +136,11 @@ impl Matches {
 
     /// The parts that match in no file, and those that match only in the files of `elsewhere`.
     pub(super) fn unmatched(&self, wanted: Wanted<'_>, elsewhere: Option<&Self>) -> (Vec<String>, Vec<String>) {
-        let is_elsewhere = |position: &usize| elsewhere.is_some_and(|other| other.matched.contains(position));
-        let open = wanted.parts().filter(|(position, _)| !self.matched.contains(position));
+        let is_elsewhere = |position: &usize| {
+            elsewhere.is_some_and(|other| other.matched.contains(&wanted.selector.first_of(*position)))
+        };
+        let is_open = |position: usize| !self.matched.contains(&wanted.selector.first_of(position));
+        let open = wanted.parts().enumerate().filter(|(position, _)| is_open(*position));
         let (only_elsewhere, nowhere): (Vec<_>, Vec<_>) = open.partition(|(position, _)| is_elsewhere(position));
         let named = |wants: Vec<(usize, Want<'_>)>| wants.iter().map(|(_, want)| want.to_string()).collect();
         (named(nowhere), named(only_elsewhere))
@@ -140,7 +152,7 @@ impl Matches {
     /// An error of the kind [`NotFound`](crate::ErrorKind::NotFound), with the GPUs that the files have code objects
     /// for.
     pub fn ensure_all(&self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
-        let (unmatched, _) = self.unmatched(Wanted::of(selection), None);
+        let (unmatched, _) = self.unmatched(Wanted::of(&Selector::new(selection)), None);
         if unmatched.is_empty() { Ok(()) } else { Err(Error::no_match(inputs, &unmatched, self.present())) }
     }
 }

@@ -7,6 +7,7 @@ use super::library::{LibraryMember, OpenArchive};
 use super::{FileType, observe_inflated, observe_plain};
 use crate::container::Limits;
 use crate::container::archive::Archive;
+use crate::container::magic::Magic;
 use crate::container::sequence::{Bundle, Bundles, Inflate};
 use crate::display::printable_name;
 use crate::error::{Error, Result};
@@ -28,24 +29,39 @@ pub struct List {
     pub limits: Limits,
 }
 
+/// The result of listing a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// The number of bundles.
+    pub bundles: usize,
+    /// The name of the format that the file begins like, such as `offload binary`; none if it is not known.
+    pub format: Option<&'static str>,
+}
+
 impl List {
     /// Lists a file, inflating compressed bundles up to the end of their headers.
     pub fn new(input: impl Into<PathBuf>, file_type: FileType) -> Self {
         Self { input: input.into(), file_type, inflate: Inflate::AsNeeded, limits: Limits::default() }
     }
 
-    /// Writes one entry ID per line. Bytes that are not printable text are escaped.
+    /// Writes one entry ID per line. Bytes that are not printable text are escaped. Returns the number of bundles, and
+    /// the format of the file.
     ///
     /// # Errors
     /// Any [`Error`]; the entries before the fault are written. If `out` fails, the file is `-`.
-    pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
+    pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<Listed> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
+        let mut result = Listed { bundles: 0, format: Magic::identify(input.bytes()).name() };
         if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             let library = OpenArchive::open(input, self.limits)?;
-            let each = &mut |bundle: Bundle<'_>, _: &mut Observer<'_>| print(&bundle, out);
+            let each = &mut |bundle: Bundle<'_>, _: &mut Observer<'_>| {
+                result.bundles += 1;
+                print(&bundle, out)
+            };
             let list = |member: LibraryMember<'_>| member.bundles(self.inflate, observer, each);
             let listed = library.members().and_then(|members| members.into_iter().try_for_each(list));
-            return library.vouch_for(listed);
+            return library.vouch_for(listed.map(|()| result));
         }
         observe_plain(input.as_slice(), observer);
         let container = self.file_type.container();
@@ -53,9 +69,10 @@ impl List {
         let listed = bundles.try_for_each(|bundle| {
             let bundle = bundle?;
             observe_inflated(&bundle, observer);
+            result.bundles += 1;
             print(&bundle, out)
         });
-        input.vouch_for(listed)
+        input.vouch_for(listed.map(|()| result))
     }
 }
 

@@ -17,7 +17,7 @@ mod walk;
 
 pub use bundle::BundleFiles;
 pub use extract_uris::ExtractUris;
-pub use list::List;
+pub use list::{List, Listed};
 pub use package::{ImageFiles, Package};
 pub use unbundle::Unbundle;
 pub use unbundle_archive::UnbundleArchive;

@@ -86,8 +86,20 @@ const ALWAYS_XNACK: [&str; 3] = ["gfx12-5-generic", "gfx1250", "gfx1251"];
 /// NVIDIA's embedded GPUs, which share no machine code with others of their major version.
 const EMBEDDED: [u32; 8] = [32, 53, 62, 72, 87, 88, 101, 110];
 
+/// The version that compiles all PTX without a suffix.
+const LATEST: Sm = Sm { number: u32::MAX, suffix: Suffix::None };
+
+/// The two names that one such as `sm_90+ptx` stands for, `sm_90` and `compute_90`; otherwise the name itself.
+pub fn with_ptx(name: &str) -> (&str, Option<String>) {
+    let gpu = name.strip_suffix("+ptx").or_else(|| name.strip_suffix("+PTX"));
+    match gpu.and_then(|gpu| Some((gpu, gpu.strip_prefix("sm_")?))) {
+        Some((gpu, sm)) => (gpu, Some(format!("compute_{sm}"))),
+        None => (name, None),
+    }
+}
+
 impl Device {
-    /// Parses the name of a GPU.
+    /// Parses the name of a GPU. `ptx` stands for PTX of any version that later GPUs compile.
     ///
     /// # Errors
     /// [`DeviceError`] for a text that names no GPU, and for features that its processor does not have.
@@ -97,6 +109,9 @@ impl Device {
             let sm = Sm::parse(sm).ok_or_else(|| error(NOT_SM.to_owned()))?;
             Ok(Self { name: text.to_owned(), settings: vec![setting(sm)] })
         };
+        if processors::is_any_ptx(text) {
+            return Ok(Self { name: processors::ANY_PTX.to_owned(), settings: vec![Setting::Ptx(LATEST)] });
+        }
         match text.split_once('_') {
             Some(("sm", sm)) => return of_sm(sm, Setting::Nvidia),
             Some(("compute", sm)) => return of_sm(sm, Setting::Ptx),
@@ -121,9 +136,7 @@ impl Device {
         let mut devices: Vec<Self> = Vec::new();
         let names = text.split(|c: char| matches!(c, ',' | ';') || c.is_whitespace()).filter(|name| !name.is_empty());
         for name in names {
-            let with_ptx = name.strip_suffix("+ptx").or_else(|| name.strip_suffix("+PTX"));
-            let ptx = with_ptx.and_then(|sm| Some(format!("compute_{}", sm.strip_prefix("sm_")?)));
-            let name = if ptx.is_some() { with_ptx.unwrap_or(name) } else { name };
+            let (name, ptx) = with_ptx(name);
             for device in [Some(name), ptx.as_deref()].into_iter().flatten().map(Self::parse) {
                 let device = device?;
                 if !devices.contains(&device) {
@@ -193,6 +206,7 @@ impl Device {
     /// What a bundle without any code for it lacks.
     pub(crate) fn lack(&self) -> String {
         match self.settings.first() {
+            Some(Setting::Ptx(LATEST)) => "it has no PTX".to_owned(),
             Some(Setting::Ptx(_)) => format!("it has no PTX for {self} or an earlier version"),
             Some(Setting::LtoIr(_)) => format!("it has no LTO-IR for {self} or an earlier version"),
             _ => format!("it does not serve {self}"),
@@ -384,6 +398,10 @@ mod tests {
             ("gfx90a", "no target", false),
             ("sm_89", "compute_75", true),
             ("sm_89", "sm_90", false),
+            ("ptx", "compute_121", true),
+            ("PTX", "compute_50", true),
+            ("ptx", "compute_90a", false),
+            ("ptx", "sm_90", false),
         ] {
             assert_eq!(Device::parse(gpu).unwrap().runs(target), runs, "{gpu} {target}");
         }

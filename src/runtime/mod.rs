@@ -29,7 +29,7 @@ mod loaded;
 pub(crate) use code::{Code, Codes, UnfoundCode};
 pub(crate) use coverage::{CodeSet, FileSet, Unit, Units};
 pub use coverage::{Coverage, Served, ServedDirectory};
-pub use device::{Device, DeviceError};
+pub use device::{Device, DeviceError, with_ptx};
 pub(crate) use directory::directory_of;
 pub(crate) use loaded::Loader;
 pub use loaded::{Loaded, loaded};

@@ -227,6 +227,11 @@ impl KnownId {
         (!self.is_host()).then(|| target.unwrap_or_else(|| self.shown.clone()))
     }
 
+    /// The target of an ID of another vendor's compiler, of an unknown kind or triple.
+    pub(crate) fn foreign_target(&self) -> Option<&str> {
+        self.shown.rsplit_once("--").map(|(_, target)| target).filter(|_| self.parsed.is_none())
+    }
+
     /// Returns whether it is the ID of code for HIP's runtime.
     pub(crate) fn is_of_hip(&self) -> bool {
         self.parsed.as_ref().is_some_and(|id| matches!(id.kind(), OffloadKind::Hip | OffloadKind::HipV4))

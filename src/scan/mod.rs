@@ -74,6 +74,7 @@ pub(crate) use outside::sources;
 pub(crate) use overlap::{bundle_sections, movable_sections};
 pub(crate) use packages::exceeded;
 pub(crate) use parts::Holders;
+pub(crate) use pattern::Selector;
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub(crate) use place::member_of;
 pub use place::{Origin, Place, Step};
@@ -160,6 +161,19 @@ impl Scan {
     /// Those of [`run`](Self::run).
     pub fn run_until<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
         self.run_in_members(data.into(), &|_| true, visitor)
+    }
+
+    /// Returns whether the search finds a bundle or code object in some bytes.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn finds_code<'a>(&self, data: impl Into<Slice<'a>>) -> Result<bool> {
+        let mut is_found = false;
+        self.run_until(data, &mut |finding| {
+            is_found = matches!(finding, Finding::Bundle(_));
+            Ok(if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(is_found)
     }
 
     /// As [`run_until`](Self::run_until). Of a zip file, only the members are searched whose names `members` accepts.

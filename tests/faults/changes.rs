@@ -1,8 +1,9 @@
 //! Inputs that change while they are read. A named pipe stops the tool after it has opened the file and before it reads
 //! it.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
@@ -97,8 +98,28 @@ fn rewrite(path: &Path) {
     file.set_modified(SystemTime::now() + Duration::from_secs(1)).unwrap();
 }
 
-const CHANGES: [(Change, &str); 4] =
-    [(cut_to_nothing, SHORTER), (cut_last_byte, SHORTER), (append, CHANGED), (rewrite, CHANGED)];
+/// Restores the time of modification, as tools do that copy files with their times.
+fn rewrite_and_hide(path: &Path) {
+    let modified = path.metadata().unwrap().modified().unwrap();
+    rewrite(path);
+    OpenOptions::new().write(true).open(path).unwrap().set_modified(modified).unwrap();
+}
+
+/// Changes what the file system keeps of a file, but no bytes.
+fn touch_other_things(path: &Path) {
+    let link = path.with_extension("link");
+    fs::hard_link(path, &link).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+    fs::remove_file(link).unwrap();
+}
+
+const CHANGES: [(Change, &str); 5] = [
+    (cut_to_nothing, SHORTER),
+    (cut_last_byte, SHORTER),
+    (append, CHANGED),
+    (rewrite, CHANGED),
+    (rewrite_and_hide, CHANGED),
+];
 
 /// Checks that every change of an input is an error that names it.
 fn check(scenario: &Scenario, pipe: Pipe, input: &str) {
@@ -113,9 +134,13 @@ fn check(scenario: &Scenario, pipe: Pipe, input: &str) {
         assert_eq!(outputs.len(), scenario.old.len(), "{name}: {:?}", outputs.keys());
         assert!(outputs.values().all(|content| content == OLD), "{name}");
     }
-    // Without a change it works.
-    let (output, _) = Held::start(scenario, pipe, input).release();
-    assert!(output.status.success(), "{}: {}", scenario.name, String::from_utf8_lossy(&output.stderr));
+    // Without a change of the bytes it works.
+    for change in [|_: &Path| {}, touch_other_things] {
+        let held = Held::start(scenario, pipe, input);
+        change(&held.place.work.join(input));
+        let (output, _) = held.release();
+        assert!(output.status.success(), "{}: {}", scenario.name, String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

@@ -564,6 +564,50 @@ fn kernels() -> Vec<Dimension> {
             lines: ["diff in new", "diff --json in new"].map(str::to_owned).to_vec(),
         },
         Dimension {
+            name: "patterns and code objects",
+            count: 1000,
+            files: Box::new(|n| {
+                let ids: Vec<String> = (0..n).map(id).collect();
+                let pattern = |(number, id): (usize, &String)| {
+                    let target = id.rsplit('-').next().unwrap();
+                    [
+                        id.clone(),
+                        target.to_owned(),
+                        format!("*{target}"),
+                        format!("*{target}*"),
+                        format!("hip*{target}"),
+                    ][number % 5]
+                        .clone()
+                };
+                let patterns = ids.iter().enumerate().map(pattern).collect::<Vec<_>>().join(",");
+                vec![("in".to_owned(), binary(&ids)), ("words".to_owned(), patterns.into_bytes())]
+            }),
+            lines: [
+                "extract -n --target $words in",
+                "kernels --target $words in",
+                "diff --target $words in in",
+                "recompress --keep $words in -o out",
+                "recompress --drop $words in -o out",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+        },
+        Dimension {
+            name: "names of kernels and code objects",
+            count: 500,
+            files: Box::new(|n| {
+                let codes: Vec<Vec<u8>> =
+                    (0..n).map(|i| code_objects::amd(&[Kernel::named(&format!("kernel{i}"))])).collect();
+                let ids: Vec<String> = (0..n).map(id).collect();
+                let entries: Vec<(&str, &[u8])> =
+                    ids.iter().map(String::as_str).zip(codes.iter().map(Vec::as_slice)).collect();
+                let pattern = |i: usize| [format!("kernel{i}"), format!("*l{i}"), format!("*l{i}*")][i % 3].clone();
+                let list = (0..n).map(pattern).collect::<Vec<_>>().join("\n");
+                vec![("in".to_owned(), formats::binary(&entries, 1)), ("list".to_owned(), list.into_bytes())]
+            }),
+            lines: vec!["recompress --keep-kernels list in -o out".to_owned()],
+        },
+        Dimension {
             name: "code objects that differ",
             count: 2000,
             files: Box::new(|n| {

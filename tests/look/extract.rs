@@ -1167,3 +1167,46 @@ fn kernels_narrow_what_targets_and_runtimes_choose() {
     assert!(outcome.status == 1 && outcome.stderr_text().contains(text), "{}", outcome.stderr_text());
     assert_eq!(extract(&[&fill[..], &["-t", "gfx90a:xnack-"]].concat(), &data).len(), 1);
 }
+
+/// `sm_80+ptx` and `ptx` mean the same for each option that takes targets, and for `--expect`.
+#[test]
+fn names_with_ptx_mean_in_targets_what_they_mean_in_expect() {
+    use crate::properties::code_objects::{self, Kernel};
+    use crate::properties::fatbins;
+    let text = |sm: u32| format!(".version 8.7\n.target sm_{sm}\n.address_size 64\n.visible .entry k()\n{{ret;}}\n\0");
+    let ptx = |sm: u32| fatbins::Code {
+        options: Some(Vec::new()),
+        ..fatbins::Code::new(fatbins::PTX, sm, text(sm).as_bytes())
+    };
+    let cubin = |sm: u32| fatbins::Code::new(fatbins::CUBIN, sm, &code_objects::cubin(&[Kernel::named("k")]));
+    let fatbin = |codes: &[fatbins::Code]| fatbins::fatbin(&codes.iter().map(fatbins::entry).collect::<Vec<_>>());
+    let (all, machine_code) = (fatbin(&[cubin(80), ptx(80), cubin(86), ptx(75)]), fatbin(&[cubin(80)]));
+    let targets = |text: &str| {
+        let names = regex_lite::Regex::new("(sm|compute)_[0-9]+").unwrap();
+        names.find_iter(text).map(|name| name.as_str().to_owned()).collect::<std::collections::BTreeSet<_>>()
+    };
+    for (typed, expected) in [
+        ("sm_80+ptx", &["sm_80", "compute_80"][..]),
+        ("A100+ptx", &["sm_80", "compute_80"]),
+        ("sm_86,ptx", &["sm_86", "compute_80", "compute_75"]),
+        ("PTX", &["compute_80", "compute_75"]),
+    ] {
+        let expected = expected.iter().map(|name| (*name).to_owned()).collect();
+        let outcome = tool(&["extract", "-n", "in", "--target", typed], &[("in", &all)]);
+        assert_eq!(targets(&String::from_utf8_lossy(&outcome.stdout)), expected, "{typed}: {}", outcome.stderr_text());
+        let verified = tool(&["verify", "in", "--expect", typed], &[("in", &all)]);
+        let printed = String::from_utf8_lossy(&verified.stdout).into_owned() + &verified.stderr_text();
+        let lacks = ["does not serve", "has no PTX", "not the name of a GPU"];
+        assert!(!lacks.iter().any(|lack| printed.contains(lack)), "{typed}: {printed}");
+    }
+    // Both parts have to be there.
+    let outcome = tool(&["extract", "-n", "in", "--target", "sm_86+ptx"], &[("in", &all)]);
+    assert!(outcome.stderr_text().contains("'compute_86'"), "{}", outcome.stderr_text());
+    let outcome = tool(&["extract", "-n", "in", "--target", "ptx"], &[("in", &machine_code)]);
+    assert!(outcome.stderr_text().contains("'ptx'") && outcome.status == 1, "{}", outcome.stderr_text());
+    let verified = tool(&["verify", "in", "--expect", "ptx"], &[("in", &machine_code)]);
+    assert!(String::from_utf8_lossy(&verified.stdout).contains(": it has no PTX\n"));
+    let kept = tool(&["recompress", "in", "-o", "out", "--drop", "ptx"], &[("in", &all)]).files["out"].clone();
+    let listed = tool(&["inspect", "in"], &[("in", &kept)]).stdout;
+    assert_eq!(targets(&String::from_utf8_lossy(&listed)), targets("sm_80 sm_86"));
+}

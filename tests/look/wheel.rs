@@ -300,3 +300,31 @@ fn a_wheel_may_replace_itself() {
     assert_eq!(recompress(&path, &path, &[]).0, 0);
     assert!(fs::read(&path).unwrap() == small(&data, &[]).0);
 }
+
+#[test]
+fn signed_jar_files_are_refused_if_they_would_change() {
+    let library = library(&bundle(1));
+    let jar = |signature: &str| {
+        let member = |name: &str, data: &[u8]| Zipped::new(name, DEFLATED, data);
+        zip(&[member("META-INF/MANIFEST.MF", b"x"), member(signature, b"x"), member("lib.so", &library)])
+    };
+    for (name, is_signed) in [
+        ("META-INF/ACME.SF", true),
+        ("META-INF/acme.rsa", true),
+        ("META-INF/A.DSA", true),
+        ("META-INF/A.EC", true),
+        ("META-INF/x/A.EC", false),
+        ("A.SF", false),
+    ] {
+        let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &jar(name))]);
+        let said = outcome.stderr_text();
+        assert_eq!(outcome.status == 0, !is_signed, "{name}: {said}");
+        let expected = format!("'in': '{name}' signs the members of the JAR file, which have to change");
+        assert_eq!(said.contains(&expected), is_signed, "{said}");
+        // What would not change is no error.
+        let unsigned = tool(&["recompress", "in", "-o", "out"], &[("in", &jar("A"))]).files["out"].clone();
+        assert!(!unsigned.is_empty());
+        let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", &jar(name))]);
+        assert!(outcome.status == 0 && outcome.files["out"] == jar(name), "{name}: {}", outcome.stderr_text());
+    }
+}

@@ -14,14 +14,13 @@ use clap::Parser;
 use offload_bundle::Result;
 use offload_bundle::io::write_file;
 use offload_bundle::job::{Diff, FileDiff, Matches};
-use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::{ComparedFile, DiffReport, KernelChange};
 use serde::{Serialize, Serializer};
 
 use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::judged::{Judged, Judgement};
 use super::kernels::report::mangled;
-use super::patterns::{self, ExactOption};
+use super::patterns::{self, ExactOption, TypedPattern};
 use super::picture::{changes, ensure_apart};
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
@@ -46,7 +45,7 @@ pub(super) struct DiffOptions {
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = patterns::TARGETS,
         long_help = patterns::targets("code objects", "compared"),
     )]
-    target: Vec<Pattern>,
+    target: Vec<TypedPattern>,
     #[command(flatten)]
     comparison: ExactOption,
     /// Do not read what has the same recorded hash or checksum and size in both.
@@ -164,10 +163,18 @@ impl Options for DiffOptions {
         let mut problems = problems.into_inner();
         problems.extend(fail::failures(&self.fail_on, &total).iter().map(Problem::from));
         let status = console.problems(&problems);
-        fail::unrecorded(&self.fail_on, &total).for_each(|condition| {
+        for condition in fail::unrecorded(&self.fail_on, &total) {
             console.warning(&format!("no code in '{}' records what '{condition}' asks for", old.display()));
-        });
-        let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, changes::picture(&total).as_bytes()));
+        }
+        let drawn = match &self.svg {
+            Some(path) if is_complete => write_file(path, changes::picture(&total).as_bytes()),
+            // It would show what was not read as lost or new.
+            Some(path) => {
+                console.last_hints.push(format!("'{}' is not written because of the errors", path.display()));
+                Ok(())
+            }
+            None => Ok(()),
+        };
         written?;
         drawn?;
         patterns::ensure_match(self.allow_none, &found.borrow(), &job.selection, &paths, !is_complete)?;

@@ -17,6 +17,7 @@ use offload_bundle::job::{Inspect, Inspected};
 use offload_bundle::runtime::{Coverage, Device, Served};
 use offload_bundle::serialized::{Directory, InspectReport};
 
+use super::deep;
 use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::picture::{Libraries, ensure_apart, picture};
 use super::print::console::Console;
@@ -64,11 +65,11 @@ pub(super) struct InspectOptions {
     table: TableOptions,
 }
 
-/// A file, and what was found in it.
-type InspectedFile = (WorkFile, Inspected);
+/// A file, what was found in it, and a hint if that is nothing.
+type InspectedFile = (WorkFile, Inspected, Option<String>);
 
 /// The number of findings in a file.
-fn weight((_, inspected): &InspectedFile) -> usize {
+fn weight((_, inspected, _): &InspectedFile) -> usize {
     let Inspected { bundles, unread, references, problems, .. } = inspected;
     let code_objects: usize = bundles.iter().map(|bundle| bundle.code_objects.len() + 1).sum();
     code_objects + unread.len() + references.len() + problems.len() + 1
@@ -87,13 +88,21 @@ impl Options for InspectOptions {
         (job.scan, job.inflate) = (scan, self.inflate);
         let (problems, mut libraries) = (Problems::default(), Libraries::default());
         let coverage = RefCell::new(Coverage::default());
-        let in_turn = files::has_pipes(&files);
+        let (in_turn, are_few) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX);
         let inspect = |file: Result<WorkFile>| {
             let file = file?;
-            let inspected = job.run(&file.open(job.scan.limits)?)?;
-            Ok((file, inspected))
+            let input = file.open(job.scan.limits)?;
+            let inspected = job.run(&input)?;
+            let may_hide_code = are_few && file.is_named() && inspected.is_empty();
+            let hint = if may_hide_code { deep::hint(&input, &job.scan) } else { None };
+            Ok((file, inspected, hint))
         };
-        let note = |(_, inspected): &mut InspectedFile, problems: &mut Vec<Problem>| {
+        let has_directories = files.iter().flatten().any(|file| !file.is_named());
+        let (mut hints, mut has_read, mut has_found) = (Vec::new(), false, false);
+        let note = |(_, inspected, hint): &mut InspectedFile, problems: &mut Vec<Problem>| {
+            hints.extend(hint.take());
+            has_found |= !inspected.is_empty();
+            has_read |= inspected.problems.is_empty() || !inspected.bundles.is_empty();
             problems.extend(inspected.problems.iter().map(Problem::from));
             if self.svg.is_some() || self.matrix {
                 libraries.add(inspected);
@@ -105,13 +114,20 @@ impl Options for InspectOptions {
         let written = files::report(files, in_turn, inspect, weight, note, &problems, |reports, out| {
             self.print(reports, &coverage, &problems, out)
         });
+        if !has_found && has_directories && hints.is_empty() && !job.scan.deep {
+            hints.push("--deep also searches files of other formats, and all bytes of each".to_owned());
+        }
+        console.last_hints = hints;
         libraries.finish();
         let shown = written.and_then(|()| match self.matrix {
             true => to_stdout(|out| Ok(matrix::write(&libraries, &mut Text { style: self.table.style(), out })?)),
             false => Ok(()),
         });
         let status = console.problems(&problems.into_inner());
-        let drawn = self.svg.as_ref().map_or(Ok(()), |path| write_file(path, picture(libraries).as_bytes()));
+        let drawn = match &self.svg {
+            Some(path) if has_read => write_file(path, picture(libraries).as_bytes()),
+            _ => Ok(()),
+        };
         shown?;
         drawn?;
         Ok(status)
@@ -128,7 +144,7 @@ impl InspectOptions {
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         if self.json {
-            let files = Each::new(reports.map(|(_, inspected)| inspected));
+            let files = Each::new(reports.map(|(_, inspected, _)| inspected));
             let directories = || coverage.borrow().served_directories().into_iter().map(Directory::new);
             let directories = Late(|| directories().collect::<Vec<_>>());
             return json::write(InspectReport { files, directories }, problems, out);
@@ -145,7 +161,7 @@ impl InspectOptions {
             _ => TableRows::Grouped,
         };
         let mut tables = InspectTables::new(rows, Text { style: self.table.style(), out });
-        reports.try_for_each(|(file, inspected)| tables.file(&inspected, file.is_named()))?;
+        reports.try_for_each(|(file, inspected, _)| tables.file(&inspected, file.is_named()))?;
         Ok(tables.end()?)
     }
 }

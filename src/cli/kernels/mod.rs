@@ -15,12 +15,11 @@ use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use offload_bundle::Result;
 use offload_bundle::job::ListKernels;
-use offload_bundle::scan::Pattern;
 use offload_bundle::serialized::{KernelsReport, OtherCode};
 
 use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::judged::{Judged, Judgement};
-use super::patterns::{self, ExactOption};
+use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::console::Console;
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
@@ -42,14 +41,14 @@ pub(super) struct KernelsOptions {
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = patterns::TARGETS,
         long_help = patterns::targets("kernels", "listed"),
     )]
-    target: Vec<Pattern>,
+    target: Vec<TypedPattern>,
     #[command(flatten)]
     comparison: ExactOption,
     /// List only kernels with this text in their name; with wildcards * ? [...], the whole name.
     #[arg(
         long, value_name = "PATTERN", value_parser = report::Name::parse,
         long_help = "List only kernels with this text in their name, mangled or not. A text with the wildcards * ? and [...] must \
-            match the whole name."
+            match the whole name; if it equals the name of a kernel in a file, it selects that kernel there."
     )]
     name: Option<report::Name>,
     /// Print the instructions of kernels instead, selected as by --name, with llvm-objdump or nvdisasm.

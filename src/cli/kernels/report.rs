@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use offload_bundle::display::{printable_name, printable_start};
-use offload_bundle::job::{CodeObjectKernels, KernelList, Matches};
+use offload_bundle::job::{CodeObjectKernels, KernelList, KernelNames, Matches};
 use offload_bundle::kernels::Kernel;
 use offload_bundle::scan::CodeObject;
 use offload_bundle::serialized::KernelRow;
@@ -18,6 +18,7 @@ use super::column::SortKey;
 use super::demangle::Demangler;
 use super::disassemble::Contents;
 use super::fail::{Failing, KernelCondition};
+use crate::cli::patterns;
 use crate::cli::print::units::{Kinds, first};
 
 /// The longest name that is shown in full: in characters, or in bytes if it is mangled.
@@ -122,7 +123,10 @@ impl Named {
         if !has_match {
             let (mut known, demangler) = (HashSet::new(), Demangler::default());
             let names = kernels.map(|kernel| &kernel.name).filter(|name| known.insert(*name));
-            named.present = names.take(Self::SHOWN.0 + 1).filter_map(|name| shown(&demangler, name, None)).collect();
+            named.present = names
+                .take(Self::SHOWN.0 + 1)
+                .filter_map(|name| shown(&demangler, name, None).map(|(name, _)| name))
+                .collect();
         }
         named
     }
@@ -141,7 +145,7 @@ impl Named {
         }
         let typed = match name {
             Name::Part(part) => part,
-            Name::Whole(pattern) => pattern.as_str(),
+            Name::Whole { pattern, .. } => pattern.as_str(),
         };
         let (most, chars) = Self::SHOWN;
         let (present, more) = first(&self.present, most);
@@ -164,8 +168,16 @@ impl Named {
 pub(crate) enum Name {
     /// A part of the name.
     Part(String),
-    /// The whole name.
-    Whole(glob::Pattern),
+    /// The whole name: that of a kernel, or else a pattern.
+    Whole { pattern: glob::Pattern, literally: KernelNames },
+}
+
+/// How a filter selects a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Selected {
+    /// It is the name itself, although it has characters that may be wildcards.
+    ByName,
+    ByPattern,
 }
 
 impl Name {
@@ -173,16 +185,22 @@ impl Name {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text.contains(['*', '?', '[']) {
             _ if text.is_empty() => Err("it is empty".to_owned()),
-            true => glob::Pattern::new(text).map(Self::Whole).map_err(|error| error.msg.to_owned()),
+            true => {
+                let literally = KernelNames::new([text], patterns::demangled);
+                let pattern = glob::Pattern::new(text).map_err(|error| error.msg.to_owned())?;
+                Ok(Self::Whole { pattern, literally })
+            }
             false => Ok(Self::Part(text.to_owned())),
         }
     }
 
-    fn matches(&self, name: &str) -> bool {
-        match self {
+    fn selects(&self, name: &str) -> Option<Selected> {
+        let matches = match self {
             Self::Part(part) => name.contains(part.as_str()),
-            Self::Whole(pattern) => pattern.matches(name),
-        }
+            Self::Whole { literally, .. } if literally.has(name) => return Some(Selected::ByName),
+            Self::Whole { pattern, .. } => pattern.matches(name),
+        };
+        matches.then_some(Selected::ByPattern)
     }
 }
 
@@ -251,7 +269,8 @@ fn gpu(code_object: &CodeObject, recorded: Option<String>) -> String {
     recorded.filter(|_| !has_target_id).unwrap_or_else(|| code_object.target())
 }
 
-/// The names of the kernels that `filter` selects, as they are shown. Each is demangled once.
+/// The names of the kernels that `filter` selects, as they are shown. Each is demangled once. A filter that is the name
+/// of a kernel selects that, and not what it would match.
 pub(crate) fn demangled_names<'n>(
     names: impl Iterator<Item = &'n Arc<[u8]>>,
     filter: Option<&Name>,
@@ -261,24 +280,34 @@ pub(crate) fn demangled_names<'n>(
     let chunks: Vec<&[&Arc<[u8]>]> = names.chunks(NAMES_AT_A_TIME).collect();
     let demangler = Demangler::default();
     let shown = |chunk: &[&Arc<[u8]>]| chunk.iter().map(|name| shown(&demangler, name, filter)).collect::<Vec<_>>();
-    parallel::in_order(chunks, shown, Vec::len, |shown| {
+    let mut selected: Vec<_> = parallel::in_order(chunks, shown, Vec::len, |shown| {
         names.iter().zip(shown.flatten()).filter_map(|(name, shown)| Some((Arc::clone(name), shown?))).collect()
-    })
+    });
+    if selected.iter().any(|(_, (_, selected))| *selected == Selected::ByName) {
+        selected.retain(|(_, (_, selected))| *selected == Selected::ByName);
+    }
+    selected.into_iter().map(|(name, (shown, _))| (name, shown)).collect()
 }
 
-/// A name as it is shown; none if it is not selected.
-fn shown(demangler: &Demangler, name: &[u8], filter: Option<&Name>) -> Option<Arc<str>> {
+/// A name as it is shown, and how it is selected; none if it is not.
+fn shown(demangler: &Demangler, name: &[u8], filter: Option<&Name>) -> Option<(Arc<str>, Selected)> {
     let demangled = demangler.demangled(name);
-    let is_selected = |filter: &Name| {
-        demangled.as_deref().is_some_and(|name| filter.matches(name)) || filter.matches(&String::from_utf8_lossy(name))
+    let selected = match filter {
+        None => Selected::ByPattern,
+        Some(filter) => {
+            let ways = [
+                demangled.as_deref().and_then(|name| filter.selects(name)),
+                filter.selects(&String::from_utf8_lossy(name)),
+            ];
+            let is_by_name = ways.contains(&Some(Selected::ByName));
+            if is_by_name { Selected::ByName } else { ways.into_iter().flatten().next()? }
+        }
     };
-    if !filter.is_none_or(is_selected) {
-        return None;
-    }
-    Some(match demangled {
+    let shown = match demangled {
         Some(name) => printable_start(&name, SHOWN_MAX).into(),
         None => mangled(name).into(),
-    })
+    };
+    Some((shown, selected))
 }
 
 /// A mangled name, safe to print on a terminal.

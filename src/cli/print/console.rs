@@ -65,12 +65,19 @@ pub(crate) struct Console {
     /// Whether compression statistics are printed.
     pub(crate) verbose: bool,
     pub(crate) format: MessageFormat,
+    /// Hints that follow all other messages.
+    pub(crate) last_hints: Vec<String>,
 }
 
 impl Console {
     pub(crate) fn new(name: &OsStr) -> Self {
         let (name, terminal) = (name.as_encoded_bytes().to_vec(), progress::is_terminal());
-        Self { name, terminal, color: terminal, verbose: false, format: MessageFormat::Text }
+        Self { name, terminal, color: terminal, verbose: false, format: MessageFormat::Text, last_hints: Vec::new() }
+    }
+
+    /// Whether standard error is a terminal, whose user may read hints.
+    pub(crate) fn is_on_terminal(&self) -> bool {
+        self.terminal
     }
 
     /// The name of the program, as typed, without its directory.

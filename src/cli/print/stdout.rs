@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use offload_bundle::Error;
 use offload_bundle::error::OsText;
+use offload_bundle::io::sys;
 
 use super::progress;
 
@@ -36,6 +37,7 @@ struct Stdout {
 
 impl Write for Stdout {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        sys::ensure_output()?;
         let mut held = self.is_terminal.then(progress::hold);
         let written = self.out.write(data)?;
         held.iter_mut().for_each(|line| line.printed(data.get(..written).unwrap_or_default()));
@@ -60,13 +62,15 @@ pub(crate) fn reader_is_gone(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Prints the texts and returns `status`, or 1 if standard output fails. A reader that has closed it is not a failure.
+/// Prints the texts in the way of LLVM and returns `status`, or 1 if standard output fails. A reader that has closed it
+/// is not a failure.
 pub(crate) fn print(stdout: &[u8], stderr: &[u8], status: u8) -> ExitCode {
     let mut errors = io::stderr().lock();
     // If standard error fails, the failure cannot be reported.
     let _ = errors.write_all(stderr);
     let mut out = io::stdout().lock();
-    match out.write_all(stdout).and_then(|()| out.flush()) {
+    let is_open = if stdout.is_empty() { Ok(()) } else { sys::ensure_output() };
+    match is_open.and_then(|()| out.write_all(stdout)).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let reason = OsText(&error);
             let _ = writeln!(errors, "LLVM ERROR: IO failure on output stream: {reason}");

@@ -25,7 +25,7 @@ use progress::FileProgress;
 pub(crate) use progress::note_read;
 pub use progress::{bytes_done, bytes_read};
 pub use slice::Slice;
-use storage::{Access, SMALL, Stamp, Storage};
+use storage::{Access, Change, SMALL, Stamp, Storage};
 pub(crate) use storage::{MEMORY_MAX, Spool};
 
 /// The maximum size to read from a file that does not record it and that the user did not name, in bytes: the size of
@@ -213,8 +213,9 @@ impl Input {
         }
     }
 
-    /// Checks that neither the input nor its data in temporary files has changed since it was opened. A change that
-    /// keeps both the length and the modification time is not detected.
+    /// Checks that neither the input nor its data in temporary files has changed since it was opened: by the length, the
+    /// modification time and, on Unix, the time of the last change. A change is not detected if the clock of the file
+    /// system does not go on between it and the last one before the file was opened, nor if it goes through a mapping.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the file was changed, or its bytes could not be read through the mapping. A fault in a
@@ -223,11 +224,18 @@ impl Input {
         let now = self.stamp().with_path(&self.path)?;
         let faulted = matches!(&self.storage, Storage::Mapped { map, .. } if map.faulted());
         let change = match (self.opened, now) {
-            (Some(then), Some(now)) if now.len < then.len => shrunk(),
-            (Some(then), Some(now)) if now != then => changed(),
+            (Some(then), Some(now)) => now.change(&then),
+            _ => None,
+        };
+        let change = match change {
+            Some(Change::Shorter) => shrunk(),
+            Some(Change::Modified) => changed(),
             _ if faulted => sys::unreadable(),
-            _ if self.faults != sys::faults_of_temporaries() => io::Error::other("a temporary file could not be read"),
-            _ => return Ok(()),
+            Some(Change::Hidden) => changed(),
+            None if self.faults != sys::faults_of_temporaries() => {
+                io::Error::other("a temporary file could not be read")
+            }
+            None => return Ok(()),
         };
         Err(Error::io(&self.path, change))
     }

@@ -9,7 +9,7 @@ use crate::bytes::{is_zero, len_u64};
 use crate::error::Error;
 use crate::io::mapping::{Mapping, Watch};
 use crate::io::process;
-use crate::io::sys::{self, Stat};
+use crate::io::sys::{self, Stat, Status};
 
 /// The maximum size of a pipe, a device or an inflated bundle that is kept in memory, in bytes.
 pub(crate) const MEMORY_MAX: u64 = 16 << 20;
@@ -41,16 +41,43 @@ pub(super) enum Storage {
 }
 
 /// The identity of a file, and the metadata that changes with its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     pub(super) file: (u64, u64),
     pub(super) len: u64,
     modified: (i64, i64),
+    status: Status,
+}
+
+/// A change since a stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// The file is shorter.
+    Shorter,
+    /// It has another length or time of modification, or it is another file.
+    Modified,
+    /// It has neither, but was changed: the time of modification was set.
+    Hidden,
 }
 
 impl Stamp {
     pub(super) fn of(found: &Stat) -> Self {
-        Self { file: found.identity(), len: found.len(), modified: found.modified() }
+        let (file, len, modified) = (found.identity(), found.len(), found.modified());
+        Self { file, len, modified, status: found.status() }
+    }
+
+    /// How the file has changed since an earlier stamp.
+    pub(super) fn change(&self, since: &Self) -> Option<Change> {
+        let key = |stamp: &Self| (stamp.file, stamp.len, stamp.modified);
+        if self.len < since.len {
+            Some(Change::Shorter)
+        } else if key(self) != key(since) {
+            Some(Change::Modified)
+        } else if self.status.may_have_other_bytes(&since.status) {
+            Some(Change::Hidden)
+        } else {
+            None
+        }
     }
 }
 
@@ -95,7 +122,8 @@ impl Storage {
         if access == Access::Copied {
             let storage = Self::spool(&file, MEMORY_MAX)?;
             // So the copy is of one state of the file, as far as can be detected.
-            return if Stamp::of(&Stat::of(&file)?) == opened { Ok((storage, None)) } else { Err(changed()) };
+            let change = Stamp::of(&Stat::of(&file)?).change(&opened);
+            return if change.is_none() { Ok((storage, None)) } else { Err(changed()) };
         }
         // One run of bytes can take at most half of the address space.
         let len = isize::try_from(opened.len).ok().and_then(|len| usize::try_from(len).ok()).ok_or_else(|| {

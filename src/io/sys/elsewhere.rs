@@ -25,6 +25,12 @@ pub(crate) fn link(_: &File, _: &Path) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
+/// It is not known whether standard input and standard output were closed when the program started.
+#[cfg(unix)]
+pub(crate) fn closed_streams() -> [bool; 2] {
+    [false; 2]
+}
+
 /// Extended attributes are kept on Linux only.
 #[cfg(unix)]
 pub(crate) mod attributes {

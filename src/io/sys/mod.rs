@@ -17,3 +17,19 @@ pub(crate) use elsewhere::*;
 pub use unix::*;
 #[cfg(windows)]
 pub use windows::*;
+
+/// When the system last changed a file or what it keeps of it, and what it keeps: the mode, the owner and the number of
+/// names. Zeros where it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Status {
+    changed: (i64, i64),
+    kept: [u64; 4],
+}
+
+impl Status {
+    /// Whether the file has changed since, although its mode, owner and number of names have not. Nobody can set this
+    /// time, as programs do with the time of modification.
+    pub(crate) fn may_have_other_bytes(&self, since: &Self) -> bool {
+        self.changed != since.changed && self.kept == since.kept
+    }
+}

@@ -25,6 +25,7 @@ use windows_sys::Win32::Storage::FileSystem::{
 };
 
 use crate::io::staging::Legacy;
+use crate::io::sys::Status;
 
 /// The separator of paths in an environment variable.
 pub(crate) const PATH_SEPARATOR: u8 = b';';
@@ -186,6 +187,12 @@ impl Stat {
         self.identity
     }
 
+    /// The time of the last change of any kind, which is not asked for here.
+    #[allow(clippy::unused_self, reason = "as on other systems")]
+    pub(crate) fn status(&self) -> Status {
+        Status::default()
+    }
+
     /// The time of the last change.
     pub(crate) fn modified(&self) -> (i64, i64) {
         (self.modified, 0)
@@ -309,6 +316,17 @@ pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result
 pub(crate) fn standard_input() -> io::Result<File> {
     Ok(File::from(io::stdin().as_handle().try_clone_to_owned()?))
 }
+
+/// Checks that standard output was not closed when the program started, which is not known here.
+///
+/// # Errors
+/// None.
+pub fn ensure_output() -> io::Result<()> {
+    Ok(())
+}
+
+/// Nothing: it is not known here which streams were closed when the program started.
+pub fn close_again() {}
 
 /// Standard output as a file.
 ///

@@ -19,7 +19,8 @@ use crate::error::{Error, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::runtime::Coverage;
 use crate::scan::{
-    Checksums, CodeObject, CodeObjectRef, ContentKind, Finding, Format, Found, Holders, Place, Scan, Shared, top_member,
+    Checksums, CodeObject, CodeObjectRef, ContentKind, Finding, Format, Found, Holders, Place, Scan, Selector, Shared,
+    top_member,
 };
 
 /// A code object of either file.
@@ -111,10 +112,11 @@ impl<'i> Side<'i> {
             }
             is_searched(member)
         };
+        let selector = Selector::new(&job.selection);
         let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
         job.scan_with(checksums).run_in_members(input.as_slice(), &is_searched, &mut |finding| {
             match finding {
-                Finding::Bundle(found) => side.bundle(job, digester, input, &found)?,
+                Finding::Bundle(found) => side.bundle(&selector, digester, input, &found)?,
                 Finding::Split { place, split } => side.library(place, Format::Bundle).add_split(place, &split),
                 Finding::Broken { error, .. } if error.is_io() => return Err(error),
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
@@ -157,12 +159,18 @@ impl<'i> Side<'i> {
         &mut self.libraries.entry(library_name(place, format)).or_insert_with(library).1
     }
 
-    fn bundle(&mut self, job: &Diff, digester: &Digester, input: &'i Input, found: &Found<'_>) -> Result<()> {
+    fn bundle(
+        &mut self,
+        selector: &Selector<'_>,
+        digester: &Digester,
+        input: &'i Input,
+        found: &Found<'_>,
+    ) -> Result<()> {
         let (mut shared, bundle) = (Shared::new(found.bundle)?, found.info()?);
         self.library(found.place, found.format).add(found);
         self.holders.note(found.place);
         for code_object in found.code_objects() {
-            if !self.matches.takes(&job.selection, &code_object.known_id()) || !is_compared(&code_object, found) {
+            if !self.matches.takes(selector, &code_object.known_id()) || !is_compared(&code_object, found) {
                 continue;
             }
             if let Err(error) = shared.take(&code_object, input) {

@@ -3,12 +3,12 @@
 mod names;
 mod pending;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::kernel_names::KernelNames;
+use super::kernel_names::{KernelNames, Meant};
 use super::kernels::{in_order, of_kernels};
 use super::open;
 use super::share::check_size;
@@ -23,7 +23,7 @@ use crate::io::output;
 use crate::runtime::{Device, Loaded, Loader};
 use crate::scan::{
     Checksums, CodeObject, CodeObjectRef, Comparison, ContentKind, Finding, Found, Holders, KnownId, Pattern, Place,
-    ReadList, Reading, Scan, Selection, Split, Together, Uri, contents, weight_of,
+    ReadList, Reading, Scan, Selection, Selector, Split, Together, Uri, contents, weight_of,
 };
 use names::FileNames;
 use pending::Pending;
@@ -123,10 +123,6 @@ impl Extract {
         Self { inputs, selection, devices, kernels, destination, scan, sha256: false }
     }
 
-    fn wanted(&self) -> Wanted<'_> {
-        Wanted { selection: &self.selection, devices: &self.devices }
-    }
-
     /// Extracts, and returns the written files in the order of the inputs.
     ///
     /// # Errors
@@ -143,7 +139,8 @@ impl Extract {
     }
 
     fn extract(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
-        let mut work = Extraction::new(self);
+        let selector = Selector::new(&self.selection);
+        let mut work = Extraction::new(self, &selector);
         for source in &self.inputs {
             let mut part = ExtractedPart::default();
             let is_optional = source.if_broken == IfBroken::LeaveOut;
@@ -189,20 +186,28 @@ impl Extract {
     /// The positions of the code objects that match the selection and define kernels that are asked for, if any are,
     /// with the indices of their names. This is a search of its own: how many there are has to be known before the
     /// first is written.
-    fn defining(&self, scan: &Scan, input: &Input) -> Result<Option<HashMap<usize, Vec<usize>>>> {
+    fn defining(
+        &self,
+        selector: &Selector<'_>,
+        scan: &Scan,
+        input: &Input,
+    ) -> Result<Option<HashMap<usize, BTreeSet<usize>>>> {
         let Some(names) = &self.kernels else { return Ok(None) };
-        let (mut defining, mut failed, mut first) = (HashMap::new(), None, 0);
+        let (mut defining, mut failed, mut first) = (Vec::new(), None, 0);
         let meant = |together: Together<'_, usize, CodeObject>| {
             contents(together, |code_object, code| {
                 of_kernels(code_object, names.in_code(code.bytes())).map(|(meant, _)| meant)
             })
         };
-        scan.run_and_read(input, &meant, &|read| weight_of(read, Vec::len), &mut |step| {
+        scan.run_and_read(input, &meant, &|read| weight_of(read, Meant::len), &mut |step| {
             match step {
                 Reading::Found(Finding::Bundle(found), reads) => {
-                    let selected = found.code_objects().filter(|code_object| self.selection.takes(code_object));
-                    let selected = selected.filter(|code_object| !self.passes_over(code_object));
-                    let selected: Vec<_> = selected.collect();
+                    let mut selected = Vec::new();
+                    for code_object in found.code_objects() {
+                        if selector.takes(&code_object.known_id()) && !self.passes_over(&code_object) {
+                            selected.push(code_object);
+                        }
+                    }
                     if !selected.is_empty() {
                         check_size(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
                             .map_err(|error| with_place(error, found.place))?;
@@ -217,8 +222,8 @@ impl Extract {
                 Reading::Read(read) => {
                     for ((position, _), meant) in read {
                         match meant {
-                            Ok(meant) if meant.is_empty() => {}
-                            Ok(meant) => drop(defining.insert(position, meant)),
+                            Ok(meant) if meant.len() == 0 => {}
+                            Ok(meant) => defining.push((position, meant)),
                             Err(error) => failed = failed.take().or(Some(error)),
                         }
                     }
@@ -226,7 +231,10 @@ impl Extract {
             }
             Ok(if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        failed.map_or(Ok(Some(defining)), Err)
+        failed.map_or(Ok(()), Err)?;
+        let equal: HashSet<usize> = defining.iter().flat_map(|(_, meant)| &meant.equal).copied().collect();
+        let meant = defining.into_iter().map(|(position, meant)| (position, meant.unless_equal(&equal)));
+        Ok(Some(meant.filter(|(_, meant)| !meant.is_empty()).collect()))
     }
 
     /// The directories that must be created, innermost first.
@@ -260,6 +268,7 @@ impl Destination {
 /// The state of an extraction.
 struct Extraction<'j> {
     job: &'j Extract,
+    selector: &'j Selector<'j>,
     /// The canonical paths of the inputs.
     inputs: Arc<HashSet<PathBuf>>,
     names: FileNames,
@@ -303,9 +312,10 @@ impl<'j> ExtractedPart<'j> {
 }
 
 impl<'j> Extraction<'j> {
-    fn new(job: &'j Extract) -> Self {
+    fn new(job: &'j Extract, selector: &'j Selector<'j>) -> Self {
         Self {
             job,
+            selector,
             inputs: Arc::new(job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect()),
             names: FileNames::default(),
             apart: None,
@@ -314,13 +324,17 @@ impl<'j> Extraction<'j> {
         }
     }
 
+    fn wanted(&self) -> Wanted<'j> {
+        Wanted { selector: self.selector, devices: &self.job.devices }
+    }
+
     /// Extracts from a file. What it finds is added to `part`.
     fn file(&mut self, input: &Input, name: &Path, part: &mut ExtractedPart<'j>) -> Result<Vec<Pending<'j>>> {
         self.names.keep();
         let Extract { scan, devices, .. } = self.job;
         let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
         let loader = (!devices.is_empty()).then(|| Loader::new(devices));
-        let defining = self.job.defining(&scan, input)?;
+        let defining = self.job.defining(self.selector, &scan, input)?;
         let holders = Holders::default();
         let mut file = FileSearch { input, name, loader, defining, code_objects: 0, holders, part };
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
@@ -387,8 +401,8 @@ impl<'j> Extraction<'j> {
         let mut selected = Vec::new();
         for code_object in found.code_objects() {
             let id = code_object.known_id();
-            file.part.matches.note(&id, std::iter::once(&self.job.selection));
-            let is_selected = self.job.selection.takes_id(&id);
+            file.part.matches.note(&id, self.selector.names_entries());
+            let is_selected = self.selector.takes(&id);
             match code_object.unread().filter(|_| is_selected && self.job.takes_all()) {
                 Some(what) => *file.part.unread.entry(what.name()).or_default() += 1,
                 None => selected.extend(is_selected.then_some(code_object)),
@@ -435,7 +449,7 @@ impl<'j> Extraction<'j> {
     ) {
         let id = code_object.known_id();
         let part = &mut *file.part;
-        if !part.matches.takes_for(self.job.wanted(), &id, file.loader.as_ref().map(|_| devices.as_slice())) {
+        if !part.matches.takes_for(self.wanted(), &id, file.loader.as_ref().map(|_| devices.as_slice())) {
             return;
         }
         if let Some(defining) = &file.defining {
@@ -480,7 +494,7 @@ impl<'j> Extraction<'j> {
             return Err(Error::several_match(path, &ids, self.sole_id()));
         }
         let elsewhere = self.left_out.as_ref().map(|left_out| &left_out.matches);
-        let (unmatched, only_left_out) = self.all.matches.unmatched(self.job.wanted(), elsewhere);
+        let (unmatched, only_left_out) = self.all.matches.unmatched(self.wanted(), elsewhere);
         if let Some(names) = self.job.kernels.as_ref().filter(|_| unmatched.is_empty()) {
             names.ensure_used(&self.all.used, &self.job.inputs.iter().map(|input| &*input.path).collect::<Vec<_>>())?;
         }
@@ -523,7 +537,7 @@ struct FileSearch<'f, 'j> {
     /// Chooses what runtimes load, if GPUs are asked for.
     loader: Option<Loader>,
     /// The code objects with kernels that are asked for, if any are, by their positions.
-    defining: Option<HashMap<usize, Vec<usize>>>,
+    defining: Option<HashMap<usize, BTreeSet<usize>>>,
     /// The number of code objects so far.
     code_objects: usize,
     /// The code objects in which others were found.

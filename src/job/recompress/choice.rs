@@ -11,11 +11,12 @@ use crate::container::packed::LastInflated;
 use crate::container::sequence::{Bundle, Content};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Input;
+use crate::job::kernel_names::KernelNames;
 use crate::job::share::check_size;
 use crate::job::unmatched::{Matches, Wanted};
 use crate::runtime::loadable::{self, Unfound, UnfoundEntries};
 use crate::runtime::{Code, Device, UnfoundCode};
-use crate::scan::{CodeObjectRef, EntryFacts, Finding, Format, Found, KnownId, Pattern, Place, Scan};
+use crate::scan::{CodeObjectRef, EntryFacts, Finding, Format, Found, KnownId, Pattern, Place, Scan, Selector};
 
 pub(super) const NOTHING_LEFT: &str = "no device code would be left";
 
@@ -52,6 +53,9 @@ pub(super) struct Chosen {
 /// What is kept of all bundles, and which parts of the job have matched so far.
 pub(super) struct Choice<'j> {
     job: &'j Recompress,
+    keep: Option<Selector<'j>>,
+    drop: Option<Selector<'j>>,
+    keep_kernels: Option<KernelNames>,
     /// The parts of `keep` that have matched.
     matches: Matches,
     /// The GPUs of `keep_for`.
@@ -89,6 +93,9 @@ impl<'j> Choice<'j> {
         let named = job.keep.iter().flat_map(|keep| &keep.targets).map(Pattern::as_str);
         Self {
             job,
+            keep: job.keep.as_ref().map(Selector::new),
+            drop: job.drop.as_ref().map(Selector::new),
+            keep_kernels: job.keep_kernels.clone(),
             matches: Matches::default(),
             kept_for: job.keep_for.iter().map(Device::gpus).collect(),
             served: BTreeSet::new(),
@@ -100,6 +107,18 @@ impl<'j> Choice<'j> {
             removed: BTreeMap::new(),
             unlaunched: 0,
         }
+    }
+
+    /// Lets the wildcards in names of kernels stand for themselves where kernels of the file have these names.
+    pub(super) fn settle_names(&mut self, input: &Input) -> Result<()> {
+        if let Some(names) = &mut self.keep_kernels
+            && names.has_patterns()
+        {
+            let scan = Scan { limits: self.job.limits, ..Scan::default() };
+            let equal = names.equal_in(&scan, input)?;
+            names.take_literally(&equal);
+        }
+        Ok(())
     }
 
     /// Chooses among the code objects of a bundle in this format.
@@ -139,18 +158,21 @@ impl<'j> Choice<'j> {
     }
 
     fn is_dropped(&mut self, id: &KnownId) -> bool {
-        let is_dropped = self.job.drop.as_ref().is_some_and(|drop| drop.takes_id(id));
+        let is_dropped = self.drop.as_ref().is_some_and(|drop| drop.takes(id));
         self.drops |= is_dropped;
         is_dropped
     }
 
     /// Whether a code object is kept unless it is dropped. PTX is, unless no GPU takes it for which code is kept.
     fn keeps(&mut self, candidate: &Considered) -> bool {
-        let Recompress { keep, drop, .. } = self.job;
         let Considered { id, content, .. } = candidate;
-        self.matches.note(id, keep.iter().chain(drop));
+        let names_entries = self.keep.iter().chain(&self.drop).any(Selector::names_entries);
+        self.matches.note(id, names_entries);
         let is_ptx = *content == Some(ContentKind::Ptx);
-        let is_selected = keep.as_ref().is_none_or(|keep| self.matches.takes_for(Wanted::of(keep), id, None) || is_ptx);
+        let is_selected = match &self.keep {
+            Some(keep) => self.matches.takes_for(Wanted::of(keep), id, None) || is_ptx,
+            None => true,
+        };
         id.is_host() || is_selected && self.may_be_taken(candidate)
     }
 
@@ -173,11 +195,11 @@ impl<'j> Choice<'j> {
     /// Whether a code object defines a kernel or a variable that is kept. What defines no kernel, or cannot be read,
     /// may be needed by others.
     fn is_launched<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
-        let Some(names) = &self.job.keep_kernels else { return true };
+        let Some(names) = &self.keep_kernels else { return true };
         let Ok(content) = content() else { return true };
         let Ok((launched, true)) = names.in_code(content.as_slice().bytes()) else { return true };
-        self.launched.extend(&launched);
-        !launched.is_empty()
+        self.launched.extend(launched.equal.iter().chain(&launched.matching));
+        launched.len() > 0
     }
 
     /// Whether code that lies elsewhere would have been removed from a bundle.
@@ -224,10 +246,15 @@ impl<'j> Choice<'j> {
         Ok(())
     }
 
+    /// The number of parts of the job that have matched, where all patterns of `drop` are one.
+    fn matched(&self) -> usize {
+        self.matches.matched() + self.served.len() + usize::from(self.drops)
+    }
+
     /// The parts of the job that have matched nothing.
     fn unmatched(&self) -> Vec<String> {
-        let Recompress { keep, drop, keep_for, .. } = self.job;
-        let keeping = keep.as_ref().map(|keep| self.matches.unmatched(Wanted::of(keep), None).0);
+        let Recompress { drop, keep_for, .. } = self.job;
+        let keeping = self.keep.as_ref().map(|keep| self.matches.unmatched(Wanted::of(keep), None).0);
         let mut unmatched = keeping.unwrap_or_default();
         let unserved = (0..).zip(keep_for).filter(|(index, _)| !self.served.contains(index));
         unmatched.extend(unserved.map(|(_, device)| format!("'{device}'")));
@@ -240,14 +267,13 @@ impl<'j> Choice<'j> {
     /// else code that stays as it is, which has a place.
     fn mismatch(mut self, unmatched: &[String], input: &Input) -> Error {
         let present = self.matches.present().to_vec();
-        let (mut open, mut places) = (unmatched.len(), BTreeSet::new());
+        let mut places = BTreeSet::new();
         let searched = each_code_object(self.job.limits, input, &mut |code_object, unfound| {
+            let before = self.matched();
             self.removes(code_object, unfound);
-            let left = self.unmatched().len();
-            if left < open {
+            if self.matched() > before {
                 places.insert(code_object.found.place.to_string());
             }
-            open = left;
         });
         let nowhere = self.unmatched();
         if searched.is_err() || !nowhere.is_empty() {

@@ -217,6 +217,7 @@ impl Recompress {
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let (mut run, output) = (Recompression::new(self, input.len()), Output::stage(&self.output)?);
+        input.vouch_for(run.choice.settle_names(&input))?;
         let magic = Magic::identify(input.bytes());
         let written = run.rewrite_file(input.as_slice(), output, observer);
         let finished = written.and_then(|mut output| {

@@ -12,6 +12,9 @@ use crate::bytes::text;
 /// The file names of the signatures of a `RECORD`.
 const SIGNATURES: [&str; 2] = [".jws", ".p7s"];
 
+/// The ends of the names of the files that sign a JAR file.
+const SIGNATURES_OF_JAR: [&str; 4] = [".SF", ".RSA", ".DSA", ".EC"];
+
 /// The number of fields of a line.
 const FIELDS: usize = 3;
 
@@ -24,6 +27,13 @@ pub(super) fn is_record(name: &[u8]) -> bool {
 /// Whether a member is a signature of a `RECORD`.
 pub(super) fn is_signature(name: &[u8], record: &str) -> bool {
     name.strip_prefix(record.as_bytes()).is_some_and(|rest| SIGNATURES.iter().any(|end| end.as_bytes() == rest))
+}
+
+/// Whether a member signs those of a JAR file: a list of hashes with its signature, whose names need not be in capitals.
+pub(super) fn is_signature_of_jar(name: &[u8]) -> bool {
+    let name = name.to_ascii_uppercase();
+    let Some(name) = name.strip_prefix(b"META-INF/").filter(|name| !name.contains(&b'/')) else { return false };
+    name.starts_with(b"SIG-") || SIGNATURES_OF_JAR.iter().any(|end| name.ends_with(end.as_bytes()))
 }
 
 /// The text of a hash, as in a `RECORD`.
@@ -162,6 +172,23 @@ mod tests {
             assert_eq!(is_signature(format!("{RECORD}{end}").as_bytes(), RECORD), is_one, "{end}");
         }
         assert!(!is_signature(b"b-1.dist-info/RECORD.jws", RECORD));
+    }
+
+    #[test]
+    fn signatures_of_jar_files_are_in_one_directory() {
+        for (name, is_one) in [
+            ("META-INF/ACME.SF", true),
+            ("META-INF/acme.rsa", true),
+            ("meta-inf/A.DSA", true),
+            ("META-INF/A.EC", true),
+            ("META-INF/SIG-x", true),
+            ("META-INF/MANIFEST.MF", false),
+            ("META-INF/services/a.SF", false),
+            ("x/META-INF/A.SF", false),
+            ("A.RSA", false),
+        ] {
+            assert_eq!(is_signature_of_jar(name.as_bytes()), is_one, "{name}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with the method
 //! that it had. All other members are copied as they are, and so are those that would not become smaller, unless code
 //! was removed. In a wheel, the hashes and sizes in `RECORD` are made right, and `RECORD` moves to the end, where PyPA
-//! recommends it to be.
+//! recommends it to be. A JAR file that is signed stays as it is.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::collections::HashMap;
@@ -54,11 +54,13 @@ pub(super) fn rewrite(
         members.extend((!is_directory).then_some(WheelMember { name, number: *number, place, content }));
     }
     let layout = Layout::of(data, &directory, all)?;
+    let signature = members.iter().find(|member| record::is_signature_of_jar(&member.name));
+    let signature = signature.map(|signature| signature.name.clone());
     let record = take_record(&mut members)?;
     members.sort_by_key(|member| member.content.start);
     let result = RecompressedZip { before: data.len(), ..RecompressedZip::default() };
     let to = Rewriter::new(data, output);
-    let mut work = ZipRewrite { run, data, layout, to, changes: HashMap::new(), result };
+    let mut work = ZipRewrite { run, data, layout, signature, to, changes: HashMap::new(), result };
     let (mut sums, mut next_record) = (Vec::new(), record.as_ref());
     for member in members {
         if let Some(record) = next_record.take_if(|record| record.member.content.start < member.content.start) {
@@ -123,6 +125,8 @@ struct ZipRewrite<'r, 'j, 'd> {
     run: &'r mut Recompression<'j>,
     data: Slice<'d>,
     layout: Layout<'d>,
+    /// The name of a signature of the members, if the file is a JAR file.
+    signature: Option<Vec<u8>>,
     to: Rewriter<'d>,
     /// The offset in the output and the new contents of each member that changes, by its start.
     changes: HashMap<u64, (u64, NewContents)>,
@@ -241,6 +245,12 @@ impl ZipRewrite<'_, '_, '_> {
             self.run.result = std::mem::take(&mut self.run.result).unchanged();
             self.result.kept += self.result.members;
             self.result.members = 0;
+        } else if let Some(signature) = &self.signature {
+            let reason = format!(
+                "'{}' signs the members of the JAR file, which have to change; remove the signature first",
+                shown(signature)
+            );
+            return Err(Error::refused(ErrorKind::Unsupported, self.data.path(), None, reason));
         }
         self.run.result.zip = Some(RecompressedZip { after: self.to.written(), ..self.result });
         Ok(self.to.output)

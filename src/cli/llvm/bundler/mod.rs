@@ -5,6 +5,8 @@ mod job;
 use std::process::ExitCode;
 
 use offload_bundle::Event;
+use offload_bundle::llvm::{List, Listed};
+use offload_bundle::scan::Format;
 
 use super::environment::EnvironmentSettings;
 use super::options::{
@@ -104,7 +106,15 @@ fn execute(program: &Program<'_>, settings: &Settings, console: &mut Console) ->
     let mut observer = |event: Event<'_>| console.event(event);
     match job {
         Job::List(list) => {
-            to_stdout(|out| Ok(list.run(out, &mut observer)?))?;
+            let mut listed = Listed::default();
+            to_stdout(|out| {
+                listed = list.run(out, &mut observer)?;
+                Ok(())
+            })?;
+            // LLVM prints nothing, which programs may rely on.
+            if console.is_on_terminal() {
+                hint(&list, listed, program).iter().for_each(|hint| console.hint(hint));
+            }
         }
         Job::Bundle(bundle) if print_commands => {
             bundle.run_or_command(&mut observer)?.as_deref().into_iter().for_each(objcopy::print);
@@ -117,4 +127,18 @@ fn execute(program: &Program<'_>, settings: &Settings, console: &mut Console) ->
         Job::UnbundleArchive(unbundle) => unbundle.run(&mut observer)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The hint for a file without bundles, if it is of another format that is known.
+fn hint(list: &List, listed: Listed, program: &Program<'_>) -> Option<String> {
+    let format = listed.format.filter(|_| listed.bundles == 0)?;
+    let (input, program) = (list.input.display(), String::from_utf8_lossy(program.name));
+    Some(match format {
+        format if format == Format::OffloadBinary.name() => format!(
+            "'{input}' is an offload binary and not a bundle: llvm-offload-binary unpacks it, '{program} inspect' lists it"
+        ),
+        format => format!(
+            "'{input}' has no bundles of this type (format: {format}): '{program} inspect' lists the device code of any file"
+        ),
+    })
 }

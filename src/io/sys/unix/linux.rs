@@ -1,15 +1,44 @@
-//! What only Linux has: copying in the kernel, holes, files without a name, and extended attributes.
+//! What only Linux has: copying in the kernel, holes, files without a name, extended attributes, and functions that run
+//! before `main`.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, SeekFrom, linkat, seek};
 use rustix::io::Errno;
 
 use crate::bytes;
+
+/// Whether standard input and standard output were closed when the program started.
+static CLOSED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
+
+/// The C library calls this before `main`. Rust's library opens `/dev/null` in the place of closed streams later, which
+/// cannot be distinguished from one that the user meant.
+#[cfg(not(miri))]
+#[used]
+#[allow(unsafe_code, reason = "there is no other way to run before Rust's library")]
+// SAFETY: the section holds pointers to functions, which are called once and may ignore their arguments.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = note_closed_streams;
+
+#[cfg(not(miri))]
+extern "C" fn note_closed_streams() {
+    for (descriptor, closed) in (0..).zip(&CLOSED) {
+        #[allow(unsafe_code, reason = "a descriptor that may be closed has no safe type")]
+        // SAFETY: the call only reads flags, and fails if nothing is open.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+        closed.store(flags == -1, Ordering::Relaxed);
+    }
+}
+
+/// Whether standard input and standard output were closed when the program started.
+pub(crate) fn closed_streams() -> [bool; 2] {
+    CLOSED.each_ref().map(|closed| closed.load(Ordering::Relaxed))
+}
 
 /// The number of bytes that the kernel copies at a time, so that they are counted as they are copied.
 const COPIED_AT_A_TIME: u64 = 256 << 20;

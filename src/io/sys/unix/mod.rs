@@ -22,11 +22,12 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::io::staging::{Legacy, directory_of};
+use crate::io::sys::Status;
 #[cfg(not(target_os = "linux"))]
-use crate::io::sys::attributes;
+use crate::io::sys::{attributes, closed_streams};
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{attributes, copy_in_kernel, link, next_data, unnamed};
+pub(crate) use linux::{attributes, closed_streams, copy_in_kernel, link, next_data, unnamed};
 pub(crate) use memory::{AfterMapping, Watched, close, faults_of_temporaries, release, take_signals, watch};
 
 #[cfg(test)]
@@ -143,6 +144,12 @@ impl Stat {
         (self.0.mtime(), self.0.mtime_nsec())
     }
 
+    /// The time of the last change of any kind.
+    pub(crate) fn status(&self) -> Status {
+        let kept = [self.0.mode().into(), self.0.uid().into(), self.0.gid().into(), self.0.nlink()];
+        Status { changed: (self.0.ctime(), self.0.ctime_nsec()), kept }
+    }
+
     /// The permissions.
     pub(crate) fn mode(&self) -> u32 {
         self.0.mode()
@@ -248,7 +255,34 @@ pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result
 
 /// Standard input as a file.
 pub(crate) fn standard_input() -> io::Result<File> {
+    let [is_closed, _] = closed_streams();
+    if is_closed {
+        return Err(Errno::BADF.into());
+    }
     Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+/// Checks that standard output was not closed when the program started.
+///
+/// # Errors
+/// If it was closed.
+pub fn ensure_output() -> io::Result<()> {
+    let [_, is_closed] = closed_streams();
+    if is_closed { Err(Errno::BADF.into()) } else { Ok(()) }
+}
+
+/// Closes standard input and standard output again if they were closed when the program started, for a program that
+/// replaces this one.
+pub fn close_again() {
+    for (descriptor, is_closed) in (0..).zip(closed_streams()) {
+        if is_closed {
+            #[allow(unsafe_code, reason = "a descriptor without an owner has no safe type")]
+            // SAFETY: Rust's library has opened `/dev/null` there, for nobody to own.
+            unsafe {
+                libc::close(descriptor);
+            }
+        }
+    }
 }
 
 /// Standard output as a file.
@@ -256,6 +290,7 @@ pub(crate) fn standard_input() -> io::Result<File> {
 /// # Errors
 /// If it is closed.
 pub fn standard_output() -> io::Result<File> {
+    ensure_output()?;
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 

@@ -1,0 +1,87 @@
+//! Hints for files in which nothing is found that is asked for.
+
+use std::fs;
+use std::io::Read as _;
+
+use super::*;
+use crate::machine::memory_directory;
+use crate::reference::formats;
+use crate::reference::offload::{self, Image};
+
+/// Code in the middle of a file of another format.
+fn embedded() -> Vec<u8> {
+    [&b"\0\x01flatbuffer"[..], &vec![7; 100_000], &fixture(kernels::ELF), &vec![0; 5000]].concat()
+}
+
+#[test]
+fn device_code_that_only_a_deep_search_finds_is_told() {
+    let embedded = embedded();
+    let (pointer, optix) = (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n",
+        b"\xedCN\x7f\x01\x40\x02\x5d\x03\x02\x07\x00\x18\x00\x02\x00\x34\x00\x00\x00",
+    );
+    let files: [(&str, &[u8]); 4] =
+        [("model.vmfb", &embedded), ("none", &[1, 2, 3]), ("lib.so", pointer), ("x.optixir", optix)];
+    for (args, expected) in [
+        (&["inspect", "model.vmfb"][..], "hint: --deep finds device code in 'model.vmfb'\n"),
+        (&["inspect", "--json", "model.vmfb"], "hint: --deep finds device code in 'model.vmfb'\n"),
+        (&["inspect", "--deep", "model.vmfb"], ""),
+        (&["inspect", "."], ""),
+        (&["inspect", "none", "lib.so", "x.optixir"], ""),
+        (
+            &["extract", "model.vmfb"],
+            "'model.vmfb'; it has none for a device\nhint: --deep finds device code in 'model.vmfb'\n",
+        ),
+        (&["extract", "none"], "'none'; it has none for a device\n"),
+        (&["extract", "lib.so"], "hint: 'lib.so' is not read: Git LFS pointer (run git lfs pull)\n"),
+        (&["extract", "x.optixir"], "hint: 'x.optixir' is not read: OptiX IR\n"),
+    ] {
+        let said = tool(args, &files).stderr_text();
+        assert!(said.ends_with(expected) && expected.is_empty() == said.is_empty(), "{args:?}: {said}");
+    }
+    let printed = String::from_utf8(tool(&["inspect", "lib.so", "x.optixir"], &files).stdout).unwrap();
+    let expected = "lib.so: no readable device code\n  not read: Git LFS pointer (run git lfs pull)\n\
+        x.optixir: no readable device code\n  not read: OptiX IR\n";
+    assert_eq!(printed, expected);
+}
+
+/// What `-list` prints to a terminal, and what it prints to pipes.
+fn listed(args: &[&str], dir: &Path) -> (String, String) {
+    let pty = nix::pty::openpty(None, None).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(args).current_dir(dir).env("TERM", "xterm").stderr(pty.slave);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut printed = Vec::new();
+    // Reading from a terminal whose other end is closed gives an error.
+    drop(fs::File::from(pty.master).read_to_end(&mut printed));
+    assert!(child.wait().unwrap().success());
+    (String::from_utf8(printed).unwrap().replace('\r', ""), text(&tool_in(dir, args)).2)
+}
+
+#[test]
+fn a_list_without_bundles_names_the_right_tool_on_a_terminal() {
+    let dir = memory_directory();
+    let image = Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx906")], b"image");
+    for (name, data) in [
+        ("x.bc", offload::write(1, &[image])),
+        ("lib.so", fixture("offload/llvm22-embedded.o")),
+        ("text", b"text".to_vec()),
+        ("bundle", formats::binary(&[(HOST, b"host")], 1)),
+    ] {
+        fs::write(dir.path().join(name), data).unwrap();
+    }
+    for (file_type, name, expected) in [
+        ("bc", "x.bc", "'x.bc' is an offload binary and not a bundle: llvm-offload-binary unpacks it, "),
+        ("o", "lib.so", "'lib.so' has no bundles of this type (format: ELF file): "),
+        ("bc", "text", ""),
+        ("bc", "bundle", ""),
+    ] {
+        let (file_type, input) = (format!("-type={file_type}"), format!("-input={name}"));
+        let (on_terminal, to_pipe) = listed(&[&file_type, "-list", &input], dir.path());
+        assert!(on_terminal.contains(expected), "{name}: {on_terminal}");
+        assert_eq!(on_terminal.contains("clang-offload-bundler inspect' lists"), !expected.is_empty(), "{on_terminal}");
+        // As LLVM prints nothing.
+        assert_eq!(to_pipe, "", "{name}");
+    }
+}
