@@ -5,7 +5,9 @@
 //! `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all differences of the row that it names.
 //!
 //! A part of the command lines of each list also runs with LLVM 23's tool (`LLVM23_BIN`, `OFFLOAD_REQUIRE_LLVM23=1`).
-//! The rules of `reference/llvm23.rs` say what it does otherwise than LLVM 22's.
+//! The rules of `reference/llvm23.rs` say what it does otherwise than LLVM 22's. Lists of what only LLVM 23 knows run with
+//! its tool alone.
+mod amdgpu;
 mod compressed;
 mod fork_server;
 pub mod formats;
@@ -128,6 +130,13 @@ fn the_same_with_llvm_23() {
     let round_trip: Group = ("round trip by name", round_trip::compare);
     let groups = [TARGET_NAMES, OPTIONS, TYPES, ALIGNMENTS, UNBUNDLING, COMPRESSED, round_trip];
     Report::group(Tools::find_23("LLVM 23"), "with LLVM 23", |report, tools| {
+        report.was_compared_with_22();
         groups.into_iter().for_each(|(_, compare)| compare(report, tools));
     });
+}
+
+#[test]
+fn triples_of_amd_are_those_of_llvm_23() {
+    let name = "triples of AMD";
+    Report::group(Tools::find_23(name), name, amdgpu::compare);
 }

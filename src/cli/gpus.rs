@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use anyhow::bail;
+use offload_bundle::id::triple::Triple;
 use offload_bundle::id::{processors, products};
 use offload_bundle::runtime::Device;
 
@@ -41,12 +42,18 @@ impl Gpus {
     }
 }
 
-/// A target ID for one that is typed with the name of a product: `gfx942:xnack-` for `MI300X:xnack-`, `sm_120+ptx` for
-/// `RTX 5090+ptx`. Everything else stays as it is.
+/// A target ID for one that is typed with the name of a product, or with the architecture of AMD's triples:
+/// `gfx942:xnack-` for `MI300X:xnack-` and `amdgpu9.42:xnack-`, `sm_120+ptx` for `RTX 5090+ptx`. Everything else stays as
+/// it is.
 pub(super) fn target_of(typed: &str) -> Cow<'_, str> {
     let plus = || ["+ptx", "+PTX"].into_iter().find_map(|ptx| Some(typed.strip_suffix(ptx)?.len()));
     let (name, rest) = typed.split_at(typed.find(':').or_else(plus).unwrap_or(typed.len()));
-    products::processor(name).map_or(Cow::Borrowed(typed), |processor| Cow::Owned(processor.to_owned() + rest))
+    let processor = match products::processor(name) {
+        Some(processor) => Some(processor.to_owned()),
+        None if name.contains('-') => None,
+        None => Triple::parse(name).amd_processor(),
+    };
+    processor.map_or(Cow::Borrowed(typed), |processor| Cow::Owned(processor + rest))
 }
 
 /// Orders target IDs by vendors and generations: `sm_50` before `sm_100`, `gfx90a` before `gfx1030`.
@@ -110,6 +117,10 @@ mod tests {
             ("MI300X", "gfx942"),
             ("AMD Instinct MI250X:xnack-", "gfx90a:xnack-"),
             ("rtx 5090+ptx", "sm_120+ptx"),
+            ("amdgpu9.42:xnack-", "gfx942:xnack-"),
+            ("amdgpu9.4", "gfx9-4-generic"),
+            ("amdgpu9.99", "amdgpu9.99"),
+            ("amdgpu9.42-amd-amdhsa", "amdgpu9.42-amd-amdhsa"),
             ("Ryzen AI Max+ 395", "gfx1151"),
             ("gfx90a:xnack+", "gfx90a:xnack+"),
             ("A1*", "A1*"),

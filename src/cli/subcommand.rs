@@ -206,13 +206,22 @@ pub(super) fn usage_error(error: &clap::Error) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Adds a tip for a GPU that no option takes, and replaces clap's tip for a file whose name begins with a dash, which
+/// Adds a tip for a GPU that no option takes, removes clap's tip if it names an option for something else, and replaces
+/// its tip for a file whose name begins with a dash, which
 /// quotes only the first letter instead of the word.
 fn with_better_tip(mut error: clap::Error, argv: &[OsString]) -> clap::Error {
     let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => refused.clone(),
         _ => return error,
     };
+    let suggested = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(suggested)) => suggested.clone(),
+        _ => String::new(),
+    };
+    let name_of = |option: &str| option.trim_start_matches('-').split('=').next().unwrap_or_default().to_owned();
+    if !suggest::is_slip(&name_of(&refused), &name_of(&suggested)) {
+        error.remove(ContextKind::SuggestedArg);
+    }
     if suggest::is_gpu(&refused) {
         let tip = "a list of GPUs has commas and no spaces: gfx90a,gfx942".to_owned();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));

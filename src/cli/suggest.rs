@@ -1,8 +1,8 @@
 //! Suggests what misspelt options, subcommands and names of GPUs may have meant.
 //!
 //! For options of LLVM's tools: as in LLVM 22.1.8, the nearest name by edit distance is suggested, however distant it
-//! is, together with the typed value. An option of our own is suggested only if the edit distance is less than half the
-//! length of its name; otherwise the suggestion is LLVM's.
+//! is, together with the typed value. An option of our own is suggested only if it was misspelled (see [`is_slip`]);
+//! otherwise the suggestion is LLVM's. Options of subcommands are suggested by the same rule.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -27,7 +27,7 @@ pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
     let value = halves.next().unwrap_or_default();
     // For an option without a value, the value is part of the mistake, so the whole word is compared.
     let distance_to = |row: &Row| distance(row.name.as_bytes(), if row.takes_value() { name } else { typed });
-    let offered = |row: &&Row| row.category != Category::Own || distance_to(row) * 2 < row.name.len();
+    let offered = |row: &&Row| row.category != Category::Own || is_slip(&String::from_utf8_lossy(name), row.name);
     let candidates = rows.iter().filter(|row| row.turn.is_some()).filter(offered);
     let best = candidates.min_by_key(|row| (distance_to(row), row.turn))?;
 
@@ -39,6 +39,16 @@ pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
     // An option of one letter gets two dashes if a value follows.
     let dashes: &[u8] = if spelling.len() == 1 { b"-" } else { b"--" };
     Some([dashes, &spelling].concat())
+}
+
+/// Whether `typed` is a misspelled `name`, and not a name for something else, such as `decompress` for `compress`: both
+/// begin with the same letter, and few letters are wrong.
+pub(super) fn is_slip(typed: &str, name: &str) -> bool {
+    const SHORT: usize = 8;
+    let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
+    let (typed, name) = (plain(typed), plain(name));
+    let most = if name.len() > SHORT { 2 } else { 1 };
+    typed.chars().next() == name.chars().next() && strsim::osa_distance(&typed, &name) <= most
 }
 
 /// The edit distance in bytes: insertions, removals and replacements.
@@ -273,10 +283,54 @@ mod tests {
     #[test]
     fn our_own_options_must_be_near_and_come_behind_equally_near_ones() {
         let suggestion = |typed| suggestion_of(packager::TOOL.rows, typed);
-        assert_eq!(suggestion("compres=zlib"), "--compress=zlib");
-        assert_eq!(suggestion("zma-version"), "--version");
-        assert_eq!(suggestion("xmat-version=2"), "--format-version=2");
-        assert_eq!(suggestion("nonsense"), "--help");
+        for (typed, expected) in [
+            ("compres=zlib", "--compress=zlib"),
+            ("compression_format=zlib", "--compression-format=zlib"),
+            ("compression-fromat=zlib", "--compression-format=zlib"),
+            ("fomat-verson=2", "--format-version=2"),
+            ("zma-version", "--version"),
+            ("nonsense", "--help"),
+        ] {
+            assert_eq!(suggestion(typed), expected, "{typed}");
+        }
+    }
+
+    #[test]
+    fn no_option_of_our_own_is_suggested_for_something_else() {
+        let llvm = |rows: &'static [Row]| rows.iter().filter(|row| row.category != Category::Own);
+        for tool in CATALOGUE.tools {
+            let own = tool.rows.iter().filter(|row| row.category == Category::Own);
+            let nouns = ["mode", "method", "type", "threads", "format", "level", "window", "version", "size", "jobs"];
+            let mut typed: Vec<String> = Vec::new();
+            for name in own.map(|row| row.name) {
+                typed.extend(["de", "un", "re", "no-", "not-"].map(|before| format!("{before}{name}")));
+                let first = name.split('-').next().unwrap_or_default();
+                typed.extend(nouns.map(|noun| format!("{first}-{noun}")));
+            }
+            for word in typed.iter().filter(|word| tool.find(word.as_bytes()).is_none()) {
+                let suggested = suggestion_of(tool.rows, word);
+                let is_llvms = llvm(tool.rows).any(|row| row.name == suggested.trim_start_matches('-'));
+                assert!(is_llvms || suggested.is_empty(), "{}: {word} {suggested}", tool.title);
+            }
+        }
+    }
+
+    #[test]
+    fn a_slip_keeps_the_first_letter_and_nearly_all_others() {
+        for (typed, name) in [
+            ("expct", "expect"),
+            ("Target", "target"),
+            ("target_list", "target-list"),
+            ("recrusiv", "recursive"),
+            ("max-szie", "max-size"),
+        ] {
+            assert!(is_slip(typed, name), "{typed} {name}");
+        }
+        for (typed, name) in
+            [("keeps", "deep"), ("kept", "expect"), ("no-compress", "compressed"), ("window", "kind"), ("", "deep")]
+        {
+            assert!(!is_slip(typed, name), "{typed} {name}");
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ use crate::container::spirv::{self, Width};
 use crate::container::sycl::INTEL;
 use crate::container::{bitcode, lto_ir, ptx};
 use crate::id::processors;
+use crate::id::triple::Triple;
 
 /// Code object version 3 as encoded in the header.
 const VERSION_3: u8 = 1;
@@ -136,8 +137,8 @@ fn spirv_arch(data: &[u8]) -> &'static str {
 
 /// Whether bitcode with this triple is for a GPU or another device, not for a host.
 pub(crate) fn is_for_device(triple: &str) -> bool {
-    let arch = triple.split('-').next().unwrap_or_default();
-    ["amdgcn", "r600", "nvptx", "nvptx64"].contains(&arch) || arch.starts_with("spir")
+    let arch = Triple::parse(triple).arch();
+    ["amdgpu", "r600", "nvptx", "nvptx64"].contains(&arch) || arch.starts_with("spir")
 }
 
 fn amd_target(head: &[u8]) -> String {
@@ -201,5 +202,22 @@ mod tests {
         assert_eq!(of(&elf(4, 0x3f)), "amdgcn-amd-amdhsa--gfx90a");
         assert_eq!(of(&elf(4, 0x0f)), "r600-amd-amdhsa--cayman");
         assert_eq!(target_id(b"\x7fELF"), None);
+    }
+
+    #[test]
+    fn triples_of_gpus_are_for_devices() {
+        for triple in [
+            "amdgcn-amd-amdhsa",
+            "amdgpu-amd-amdhsa",
+            "amdgpu9.42-amd-amdhsa",
+            "r600--",
+            "nvptx64-nvidia-cuda",
+            "spir64",
+        ] {
+            assert!(is_for_device(triple), "{triple}");
+        }
+        for triple in ["", "x86_64-unknown-linux-gnu", "aarch64", "amd"] {
+            assert!(!is_for_device(triple), "{triple}");
+        }
     }
 }

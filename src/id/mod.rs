@@ -46,6 +46,7 @@ macro_rules! compared_by_key {
     };
 }
 
+mod amdgpu;
 mod arm;
 mod kind;
 mod normalize;
@@ -55,6 +56,7 @@ pub mod target_id;
 pub mod triple;
 mod triple_tables;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -226,9 +228,28 @@ impl EntryId {
         &self.triple
     }
 
-    /// The target ID in canonical form; empty if there is none.
+    /// The target ID in canonical form; empty if there is none. See [`EntryId::target`] for the GPU.
     pub fn target_id(&self) -> &TargetId {
         &self.target_id
+    }
+
+    /// The target ID of the GPU that the code is for: that of the entry ID, or the processor that its triple names if it
+    /// has none. Empty if neither names a GPU.
+    ///
+    /// ```
+    /// use offload_bundle::id::EntryId;
+    ///
+    /// let id: EntryId = "hip-amdgpu9.42-amd-amdhsa--".parse()?;
+    /// assert!(id.target_id().is_empty());
+    /// assert_eq!(id.target().to_string(), "gfx942");
+    /// # Ok::<(), offload_bundle::id::IdError>(())
+    /// ```
+    pub fn target(&self) -> Cow<'_, TargetId> {
+        let named = if self.target_id.is_empty() { self.triple.amd_processor() } else { None };
+        match named.and_then(|processor| TargetId::parse(&processor, self.triple.arch()).ok()) {
+            Some(target) => Cow::Owned(target),
+            None => Cow::Borrowed(&self.target_id),
+        }
     }
 
     fn key(&self) -> (OffloadKind, &str, &TargetId) {
@@ -258,7 +279,7 @@ impl EntryId {
         if !triples || !self.kind.is_compatible_with(request.kind, rules) {
             return Compatibility::KindOrTriple;
         }
-        if ![self, request].iter().all(|id| id.target_id.is_of(id.triple.arch_name())) {
+        if ![self, request].iter().all(|id| id.target_id.is_of(id.triple.arch())) {
             return Compatibility::Processor;
         }
         self.target_id.compatibility(&request.target_id)
@@ -281,6 +302,12 @@ impl EntryId {
     /// The processor that bitcode is for, if the ID is one that marks bitcode by a suffix.
     pub(crate) fn processor_of_bitcode(&self) -> Option<&str> {
         self.target_id.processor().strip_suffix(self.kind.vendor()?.bitcode?)
+    }
+
+    /// Whether the entry may serve some request. No request finds an entry for a version of AMD GPUs that LLVM does not
+    /// know.
+    pub(crate) fn is_requestable(&self) -> bool {
+        self.triple.is_compatible_with(&self.triple)
     }
 
     fn is_triple_compatible(&self, request: &Self) -> bool {
@@ -664,6 +691,41 @@ mod tests {
         }
         // As in LLVM, a missing target ID is a missing processor.
         assert_eq!(compare("hipv4-amdgcn-amd-amdhsa--", &hip(""), all), Processor);
+    }
+
+    #[test]
+    fn the_architecture_of_amd_gpus_may_have_a_version() {
+        use Compatibility::*;
+        for (typed, expected, target) in [
+            ("hip-amdgpu9.42-amd-amdhsa--gfx942", "hip-amdgpu9.42-amd-amdhsa--gfx942", "gfx942"),
+            ("hip-amdgpu9.42-amd-amdhsa-unknown-gfx942", "hip-amdgpu9.42-amd-amdhsa--gfx942", "gfx942"),
+            ("hip-amdgpu9.42-amd-amdhsa-gfx942:xnack+", "hip-amdgpu9.42-amd-amdhsa--gfx942:xnack+", "gfx942:xnack+"),
+            ("hip-amdgpu8.03-amd-amdhsa-fiji", "hip-amdgpu8.03-amd-amdhsa--gfx803", "gfx803"),
+            ("openmp-amdgpu9.0a--amdhsa-", "openmp-amdgpu9.0a-unknown-amdhsa--", "gfx90a"),
+            ("openmp-amdgpu9.4-amd-amdhsa-", "openmp-amdgpu9.4-amd-amdhsa--", "gfx9-4-generic"),
+            ("hip-amdgpu-amd-amdhsa--", "hip-amdgpu-amd-amdhsa--", ""),
+            ("hip-amdgpu9.99-amd-amdhsa--", "hip-amdgpu9.99-amd-amdhsa--", ""),
+        ] {
+            let id = EntryId::parse(typed).unwrap();
+            assert_eq!((id.to_string().as_str(), id.target().to_string().as_str()), (expected, target), "{typed}");
+            assert_eq!(id.triple().arch(), "amdgpu");
+        }
+        let compare = |entry: &str, request: &str| {
+            EntryId::parse(entry).unwrap().compatibility(&EntryId::parse(request).unwrap(), Rules::default())
+        };
+        for (entry, request, expected) in [
+            ("hip-amdgpu9.42-amd-amdhsa--gfx942", "hip-amdgcn-amd-amdhsa--gfx942", Exact),
+            ("hip-amdgcn-amd-amdhsa--gfx942", "hipv4-amdgpu9.4-amd-amdhsa--gfx942:xnack+", Compatible),
+            ("hip-amdgpu9.42-amd-amdhsa--gfx942", "hip-amdgpu9.50-amd-amdhsa--gfx942", KindOrTriple),
+            ("hip-amdgpu9.42-amd-amdhsa--", "hip-amdgpu9.42-amd-amdhsa--gfx942", Processor),
+            ("hip-amdgpu9.42-amd-amdhsa--", "hip-amdgcn-amd-amdhsa--", Exact),
+            ("hip-amdgpu9.42-amd-amdhsa--sm_70", "hipv4-amdgpu9.42-amd-amdhsa--sm_70", Processor),
+            ("hip-amdgpu9.99-amd-amdhsa--gfx942", "hip-amdgpu9.99-amd-amdhsa--gfx942", KindOrTriple),
+        ] {
+            assert_eq!(compare(entry, request), expected, "{entry} for {request}");
+        }
+        assert!(!EntryId::parse("hip-amdgpu9.99-amd-amdhsa--gfx942").unwrap().is_requestable());
+        assert!(EntryId::parse("hip-amdgpu9.42-amd-amdhsa--gfx942").unwrap().is_requestable());
     }
 
     #[test]

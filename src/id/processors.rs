@@ -15,7 +15,7 @@ pub(crate) fn is_any_ptx(name: &str) -> bool {
 /// The kind of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProcessorKind {
-    /// AMD GPU of the GCN, CDNA and RDNA families: architecture `amdgcn`.
+    /// AMD GPU of the GCN, CDNA and RDNA families: architecture `amdgpu`, formerly `amdgcn`.
     AmdGcn,
     /// Older AMD GPU: architecture `r600`.
     R600,

@@ -11,12 +11,12 @@ use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::id::Compatibility;
 use crate::id::processors::{self, Processor, ProcessorKind};
+use crate::id::{Compatibility, amdgpu, triple_tables};
 
 /// A target ID in canonical form, which `Display`, equality, hash and order use.
 ///
-/// `FromStr` parses target IDs of the architecture amdgcn, [`TargetId::parse`] those of any architecture.
+/// `FromStr` parses target IDs of AMD GPUs, [`TargetId::parse`] those of any architecture.
 ///
 /// ```
 /// use offload_bundle::id::target_id::{FeatureError, TargetId};
@@ -128,11 +128,11 @@ impl TargetId {
         }
     }
 
-    /// Whether it is one of an architecture, so that LLVM 22.1.8 compares it with others: a processor that is not known
+    /// Whether it is one of an [architecture](super::triple::Triple::arch), so that LLVM 22.1.8 compares it with others: a processor that is not known
     /// to be of another one, and no features but for AMD GPUs.
     pub(crate) fn is_of(&self, arch: &str) -> bool {
         match arch {
-            "amdgcn" | "r600" => self.known.is_none_or(|known| is_native(known, arch)),
+            amdgpu::NAME | "r600" => self.known.is_none_or(|known| is_native(known, arch)),
             _ => self.features.is_empty(),
         }
     }
@@ -170,7 +170,7 @@ impl FromStr for TargetId {
     type Err = FeatureError;
 
     fn from_str(text: &str) -> Result<Self, FeatureError> {
-        Self::parse(text, "amdgcn")
+        Self::parse(text, amdgpu::NAME)
     }
 }
 
@@ -182,19 +182,19 @@ impl fmt::Display for TargetId {
 }
 
 /// Whether the processor is an AMD GPU of the architecture. Only there are its alternative names valid: `fiji` means
-/// `gfx803` for amdgcn.
+/// `gfx803` for `amdgpu`.
 fn is_native(processor: &Processor, arch: &str) -> bool {
-    matches!((processor.kind, arch), (ProcessorKind::AmdGcn, "amdgcn") | (ProcessorKind::R600, "r600"))
+    matches!((processor.kind, arch), (ProcessorKind::AmdGcn, amdgpu::NAME) | (ProcessorKind::R600, "r600"))
 }
 
-/// Whether `text`, in the place of an environment, is a target ID. `arch` is the first field of the triple.
-pub(crate) fn names_gpu(text: &str, arch: &str) -> bool {
+/// Whether `text`, in the place of an environment, is a target ID. `arch_name` is the first field of the triple.
+pub(crate) fn names_gpu(text: &str, arch_name: &str) -> bool {
     let processor = text.split(':').next().unwrap_or_default().trim_end_matches('-');
     let numbered = |prefix: &str| {
         processor.strip_prefix(prefix).and_then(|rest| rest.chars().next()).is_some_and(|c| c.is_ascii_hexdigit())
     };
     let alternative = || {
-        matches!(arch, "amdgcn" | "r600")
+        matches!(triple_tables::arch(arch_name), amdgpu::NAME | "r600")
             && processors::find(processor).is_some_and(|known| known.kind != ProcessorKind::Other)
     };
     numbered("gfx") || numbered("sm_") || processor == "amdgcnspirv" || alternative()

@@ -1,11 +1,15 @@
 //! Target triples: the machine for which code is compiled, `architecture-vendor-system[-environment]`.
 
+use super::amdgpu;
 use super::triple_tables as tables;
 
 pub use super::normalize::{Form, normalize};
 
 /// A target triple: its text as given, and its meaning to LLVM 22.1.8. LLVM's first name stands for a meaning: `x86_64`
 /// for `amd64`, `win32` for `windows`.
+///
+/// AMD GPUs are those of LLVM 23.1.4, whose name for their architecture is `amdgpu`. Version numbers may follow it
+/// (`amdgpu9.42`); `amdgcn` is its older name.
 ///
 /// The text is neither reordered nor respelled; use [`normalize`] for that. Two triples are equal if their texts are
 /// equal.
@@ -14,6 +18,8 @@ pub struct Triple {
     text: String,
     arch: &'static str,
     sub_arch: &'static str,
+    /// The sub-architecture, if the architecture is that of AMD GPUs.
+    amdgpu: Option<amdgpu::SubArch>,
     vendor: &'static str,
     os: &'static str,
     environment: &'static str,
@@ -43,6 +49,7 @@ impl Triple {
             text: text.to_owned(),
             arch,
             sub_arch: tables::sub_arch(arch_name),
+            amdgpu: amdgpu::SubArch::parse(arch_name),
             vendor: vendor_name.map_or("", tables::vendor),
             os,
             environment,
@@ -55,7 +62,8 @@ impl Triple {
         &self.text
     }
 
-    /// LLVM's first name of the architecture, such as `x86_64` also for `amd64`; empty if LLVM does not know it.
+    /// LLVM's first name of the architecture, such as `x86_64` also for `amd64` and `amdgpu` also for `amdgcn`; empty if
+    /// LLVM does not know it.
     pub fn arch(&self) -> &'static str {
         self.arch
     }
@@ -75,6 +83,20 @@ impl Triple {
         self.text.split('-').next().unwrap_or("")
     }
 
+    /// The AMD GPU that the architecture names: `gfx942` for `amdgpu9.42`, and `gfx9-4-generic` for its family,
+    /// `amdgpu9.4`. `None` if it names none.
+    pub fn amd_processor(&self) -> Option<String> {
+        self.amdgpu?.processor()
+    }
+
+    /// Whether the architecture names another AMD GPU than `processor`, so that code for it would not run on both.
+    pub(crate) fn contradicts(&self, processor: &str) -> bool {
+        match (self.amdgpu, amdgpu::SubArch::of_processor(processor)) {
+            (Some(amdgpu::SubArch::Any | amdgpu::SubArch::Unknown) | None, _) | (_, None) => false,
+            (Some(own), Some(named)) => !own.is_compatible_with(named),
+        }
+    }
+
     /// Whether LLVM knows the architecture.
     pub(super) fn is_known(&self) -> bool {
         !self.arch.is_empty()
@@ -85,9 +107,10 @@ impl Triple {
         self.text.splitn(4, '-').nth(3).is_some()
     }
 
-    /// Whether LLVM 22.1.8 considers code for `other` usable for this triple.
+    /// Whether LLVM 22.1.8 considers code for `other` usable for this triple; for AMD GPUs, whether LLVM 23.1.4 does.
     ///
-    /// Not symmetric: vendor and system of `self` determine which fields are compared.
+    /// Not symmetric: vendor and system of `self` determine which fields are compared. A triple is compatible with
+    /// itself, unless it names a version of AMD GPUs that LLVM does not know.
     pub fn is_compatible_with(&self, other: &Triple) -> bool {
         let interworking = matches!(
             (self.arch, other.arch),
@@ -98,8 +121,12 @@ impl Triple {
         let mingw = self.os == "win32" && self.environment == "gnu";
         let any_vendor = mingw && !(apple && interworking);
 
-        (interworking || self.arch == other.arch)
-            && self.sub_arch == other.sub_arch
+        let is_same_machine = match (self.amdgpu, other.amdgpu) {
+            (Some(own), Some(wanted)) => own.is_compatible_with(wanted),
+            _ => (interworking || self.arch == other.arch) && self.sub_arch == other.sub_arch,
+        };
+
+        is_same_machine
             && (any_vendor || self.vendor == other.vendor)
             && self.os == other.os
             && (apple || (self.environment == other.environment && self.object_format == other.object_format))
@@ -143,8 +170,9 @@ mod tests {
     /// LLVM 22.1.8.
     const PARSED: &[(&str, &str)] = &[
         ("x86_64-unknown-linux-gnu", "x86_64 - - linux gnu elf"),
-        ("amdgcn-amd-amdhsa--gfx90a", "amdgcn - amd amdhsa - elf"),
-        ("amdgcn-amd-amdhsa", "amdgcn - amd amdhsa - elf"),
+        ("amdgcn-amd-amdhsa--gfx90a", "amdgpu - amd amdhsa - elf"),
+        ("amdgcn-amd-amdhsa", "amdgpu - amd amdhsa - elf"),
+        ("amdgpu9.42-amd-amdhsa", "amdgpu - amd amdhsa - elf"),
         ("nvptx64-nvidia-cuda", "nvptx64 - nvidia cuda - elf"),
         ("", "- - - - - elf"),
         ("x86_64", "x86_64 - - - - elf"),
@@ -182,7 +210,8 @@ mod tests {
         ("a-b-c-xcoff", "- v7-a - - - xcoff"),
     ];
 
-    /// Two triples, and whether code for the second is usable for the first. From LLVM 22.1.8.
+    /// Two triples, and whether code for the second is usable for the first. From LLVM 22.1.8; those of AMD GPUs from
+    /// LLVM 23.1.4.
     const PAIRS: &[(&str, &str, bool)] = &[
         ("x86_64-unknown-linux-gnu", "x86_64-unknown-linux-gnu", true),
         ("x86_64-unknown-linux-gnu", "x86_64-pc-linux-gnu", false),
@@ -193,6 +222,11 @@ mod tests {
         ("amdgcn-amd-amdhsa", "amdgcn-amd-amdhsa-unknown", true),
         ("amdgcn-amd-amdhsa", "amdgcn-amd-amdpal", false),
         ("amdgcn-amd-amdhsa", "amdgcn--amdhsa", false),
+        ("amdgpu-amd-amdhsa", "amdgcn-amd-amdhsa", true),
+        ("amdgpu9.42-amd-amdhsa", "amdgpu9.4-amd-amdhsa", true),
+        ("amdgpu9.42-amd-amdhsa", "amdgcn-mesa-amdhsa", false),
+        ("amdgpu9.99-amd-amdhsa", "amdgpu9.99-amd-amdhsa", false),
+        ("amdgpu-amd-amdhsa", "r600-amd-amdhsa", false),
         ("i386-pc-linux", "i686-pc-linux", true),
         ("x86_64-w64-windows-gnu", "x86_64-pc-windows-gnu", true),
         ("x86_64-w64-windows-gnu", "x86_64-apple-windows-gnu", true),

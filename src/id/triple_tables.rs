@@ -1,4 +1,4 @@
-//! The words of a target triple and their meanings, as known to LLVM 22.1.8.
+//! The words of a target triple and their meanings, as known to LLVM 22.1.8, and `amdgpu`, which LLVM 23.1 knows.
 //!
 //! A meaning is the first of the words that have it, and empty for a word that LLVM does not know. Matching, per table:
 //! - `ARCHES` and `VENDORS`: the whole word.
@@ -8,14 +8,14 @@
 //!
 //! All matching is case-sensitive.
 
-use super::arm;
+use super::{amdgpu, arm};
 
 /// Plain `bpf` has the byte order of the machine that runs the program.
 const NATIVE_BPF: &str = if cfg!(target_endian = "big") { "bpfeb" } else { "bpfel" };
 
 #[rustfmt::skip]
 const ARCHES: &[&[&str]] = &[
-    &["x86_64", "amd64", "x86_64h"], &["amdgcn"], &["aarch64", "aarch64_lfi", "arm64", "arm64e", "arm64ec"],
+    &["x86_64", "amd64", "x86_64h"], &[amdgpu::NAME, amdgpu::OLD_NAME], &["aarch64", "aarch64_lfi", "arm64", "arm64e", "arm64ec"],
     &["aarch64_32", "arm64_32"], &["aarch64_be"], &["amdil"], &["amdil64"], &["arc"], &["arm", "xscale"],
     &["armeb", "xscaleeb"], &["avr"], &["bpfeb", "bpf_be"], &["bpfel", "bpf_le"], &["csky"], &["dxil"], &["hexagon"],
     &["hsail"], &["hsail64"], &["i386", "i486", "i586", "i686", "i786", "i886", "i986"], &["lanai"], &["loongarch32"],
@@ -80,6 +80,7 @@ pub(super) fn arch(word: &str) -> &'static str {
     let is_version_of = |name: &str| word.strip_prefix(name).is_some_and(|version| SPIRV_VERSIONS.contains(&version));
     match ARCHES.iter().find(|names| names.contains(&word)) {
         Some([name, ..]) => name,
+        _ if word.starts_with(amdgpu::NAME) => amdgpu::NAME,
         _ if word == "bpf" => NATIVE_BPF,
         _ if word.starts_with("kalimba") => "kalimba",
         _ if DXIL_WORDS.contains(&word) => "dxil",
@@ -89,7 +90,8 @@ pub(super) fn arch(word: &str) -> &'static str {
     }
 }
 
-/// The version or flavour of the architecture named by `word`, independent of the result of [`arch`].
+/// The version or flavour of the architecture named by `word`, independent of the result of [`arch`]. Those of AMD GPUs
+/// are compared by rules of their own: see [`amdgpu::SubArch`].
 pub(super) fn sub_arch(word: &str) -> &'static str {
     let ends_with = |name: &str| word.ends_with(name);
     match word {
@@ -138,7 +140,7 @@ pub(super) fn object_format(word: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Expected values, from LLVM 22.1.8.
+    /// Expected values, from LLVM 22.1.8; those of `amdgpu` from LLVM 23.1.4.
     const ARCH_WORDS: &[(&str, &str, &str)] = &[
         ("arm", "arm", ""),
         ("armeb", "armeb", ""),
@@ -237,6 +239,12 @@ mod tests {
         ("ve", "ve", "v7ve"),
         ("nacl", "", ""),
         ("riscv32be", "riscv32be", ""),
+        ("amdgcn", "amdgpu", ""),
+        ("amdgcn9", "", ""),
+        ("amdgpu", "amdgpu", ""),
+        ("amdgpu9.42", "amdgpu", ""),
+        ("amdgpux", "amdgpu", ""),
+        ("amdgp", "", ""),
         ("", "", ""),
     ];
 

@@ -78,13 +78,14 @@ impl<'j> Requests<'j> {
         self.open.is_empty()
     }
 
-    /// The entries with a valid ID, without those that repeat an earlier ID. A repetition that fits an open request is
-    /// reported.
+    /// The entries with a valid ID that a request may find, without those that repeat an earlier ID. A repetition that
+    /// fits an open request is reported.
     pub(super) fn candidates<'b>(&self, entries: &'b [Entry], observer: &mut Observer<'_>) -> Vec<Candidate<'b>> {
         let (mut seen, mut reported) = (HashSet::new(), HashSet::new());
         let mut candidates = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
-            let Some(id) = self.by_name(&entry.id).or_else(|| entry.entry_id()) else { continue };
+            let id = self.by_name(&entry.id).or_else(|| entry.entry_id());
+            let Some(id) = id.filter(EntryId::is_requestable) else { continue };
             let text = entry.id.as_slice();
             if seen.insert(text) {
                 candidates.push(Candidate { index, id, text });

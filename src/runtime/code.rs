@@ -99,7 +99,7 @@ impl Code {
 
     /// The code of an entry for a GPU with this ID; none for what no runtime takes.
     fn of_entry(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
-        let target = id.target_id();
+        let target = id.target();
         if content == Some(ContentKind::Empty) {
             return None;
         }
@@ -110,7 +110,7 @@ impl Code {
             return None;
         }
         match id.triple().arch() {
-            "amdgcn" => Some(Self::Amd(target.clone())),
+            "amdgpu" => Some(Self::Amd(target.into_owned())),
             "nvptx" | "nvptx64" => Self::of_nvidia(target.processor(), content),
             _ => Some(Self::Other(target.to_string())),
         }
@@ -244,7 +244,7 @@ impl Codes {
 fn vendor_in(id: &EntryId) -> GpuVendor {
     match (id.triple().arch(), id.triple().vendor()) {
         _ if id.kind().vendor().is_some() => GpuVendor::Of(id.kind()),
-        ("amdgcn", _) | (_, "amd") => GpuVendor::Amd,
+        ("amdgpu", _) | (_, "amd") => GpuVendor::Amd,
         ("nvptx" | "nvptx64", _) => GpuVendor::Nvidia,
         _ => GpuVendor::Other,
     }

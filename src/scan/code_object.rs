@@ -147,14 +147,14 @@ impl CodeObject {
         short_name(&self.id, ID_MAX)
     }
 
-    /// The target of the code object in one word, safe to print on a terminal: the target ID, or else `host`, the
-    /// triple or the whole ID.
+    /// The target of the code object in one word, safe to print on a terminal: the [target](EntryId::target), or else
+    /// `host`, the triple or the whole ID.
     pub fn target(&self) -> String {
         let Some(id) = self.entry_id() else { return self.shown_id() };
         if id.kind() == OffloadKind::Host && self.bundle.format != Format::CodeObject {
             return "host".to_owned();
         }
-        let target_id = id.target_id().to_string();
+        let target_id = id.target().to_string();
         printable(if target_id.is_empty() { id.triple().as_str().trim_end_matches('-') } else { &target_id })
     }
 
@@ -223,7 +223,7 @@ impl KnownId {
     /// The name by which a selection of target IDs would select it: the target ID, or else the whole ID; none for host
     /// code.
     pub(crate) fn target(&self) -> Option<String> {
-        let target = self.parsed.as_ref().map(|id| id.target_id().to_string()).filter(|target| !target.is_empty());
+        let target = self.parsed.as_ref().map(|id| id.target().to_string()).filter(|target| !target.is_empty());
         (!self.is_host()).then(|| target.unwrap_or_else(|| self.shown.clone()))
     }
 

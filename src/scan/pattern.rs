@@ -101,7 +101,7 @@ impl Pattern {
         let (id, foreign) = (parsed.as_ref(), known.foreign_target());
         match &self.form {
             PatternForm::Glob(glob) => {
-                let written = |id: &EntryId| glob.matches(&id.target_id().to_string()) || glob.matches(&id.to_string());
+                let written = |id: &EntryId| glob.matches(&id.target().to_string()) || glob.matches(&id.to_string());
                 glob.matches(shown) || id.is_some_and(written) || foreign.is_some_and(|target| glob.matches(target))
             }
             PatternForm::Entry(pattern) => id.is_some_and(|id| match id.compatibility(pattern, Rules::default()) {
@@ -114,7 +114,7 @@ impl Pattern {
             PatternForm::Target if foreign == Some(&self.text) => true,
             PatternForm::Target => id.is_some_and(|id| {
                 let Ok(pattern) = TargetId::parse(&self.text, id.triple().arch()) else { return false };
-                let (own, any) = (id.target_id(), pattern.features().next().is_none());
+                let (own, any) = (id.target(), pattern.features().next().is_none());
                 match comparison {
                     Comparison::Exact => *own == pattern,
                     Comparison::Compatible if any => {

@@ -64,7 +64,8 @@ struct Fields<'c> {
     kind: Option<&'static str>,
     /// The target triple in the entry ID, without dashes at its end. Null if the ID is not valid.
     triple: Option<String>,
-    /// The target ID in the entry ID: processor and features, such as `gfx90a:xnack+`. Null if it has none.
+    /// The target ID in the entry ID: processor and features, such as `gfx90a:xnack+`; if it has none, the processor that
+    /// its triple names, such as `gfx942` for `amdgpu9.42-amd-amdhsa`. Null if neither is there.
     target_id: Option<String>,
     /// The target ID that the code object records, as ELF files for GPUs do. Null if it records none, or if too little
     /// of a compressed bundle was inflated (`--inflate` inflates all of it).
@@ -93,7 +94,7 @@ impl<'c> Fields<'c> {
         let is_compressed = bundle.compressed.is_some();
         let start = code_object.range.as_ref().map(|range| range.start);
         let id = code_object.entry_id();
-        let target_id = id.as_ref().map(|id| id.target_id().to_string()).filter(|target_id| !target_id.is_empty());
+        let target_id = id.as_ref().map(|id| id.target().to_string()).filter(|target_id| !target_id.is_empty());
         // A code object without a bundle has no kind.
         let kind = id.as_ref().filter(|_| bundle.format != Format::CodeObject).map(|id| id.kind().name());
         Self {

@@ -99,10 +99,10 @@ fn names() -> Vec<String> {
 
 /// Batches of names for one call. Names with the same written form are in different batches; names that our tool
 /// rejects are alone.
-fn batches(random: &mut Random) -> Vec<Vec<String>> {
+fn batches(random: &mut Random, names: Vec<String>) -> Vec<Vec<String>> {
     let mut batches: Vec<(Vec<String>, Vec<String>)> = Vec::new();
     let mut alone = Vec::new();
-    for name in names() {
+    for name in names {
         let typed = format!("{}-{name}", random.pick(&["hip", "hip", "hipv4", "openmp"]));
         let Ok(written) = EntryId::parse(&typed).map(|id| id.to_string()) else {
             alone.push(vec![typed]);
@@ -117,11 +117,17 @@ fn batches(random: &mut Random) -> Vec<Vec<String>> {
             None => batches.push((vec![typed], vec![written])),
         }
     }
+    batches.into_iter().map(|(batch, _)| batch).chain(alone).collect()
+}
+
+/// IDs of kinds that no bundle has.
+fn unknown_kinds() -> Vec<Vec<String>> {
+    let mut alone = Vec::new();
     for kind in ["", "HIP", "cuda", "sycl", "hip4", "hipv5", "hostt", "none"] {
         alone.push(vec![format!("{kind}-x86_64-unknown-linux-gnu")]);
         alone.push(vec![format!("{kind}-nonsense-unknown-linux-gnu-gfx906")]);
     }
-    batches.into_iter().map(|(batch, _)| batch).chain(alone).collect()
+    alone
 }
 
 fn case(targets: &[String]) -> Case {
@@ -163,20 +169,26 @@ fn compare(report: &mut Report, tools: &Tools, targets: &[String]) {
 }
 
 /// Hosts; a bundle has only one.
-fn hosts() -> Vec<Case> {
+fn hosts(names: &[String]) -> Vec<Case> {
     let mut random = Random::new(3);
-    let names = names();
     let host = |name: &String| {
         let targets = format!("-targets=host-{name},hip-amdgcn-amd-amdhsa--gfx906");
         Case::new(&["-type=bc", &targets, "-input=empty", "-input=empty", "-output=out"]).file("empty", *b"")
     };
-    (0..150).map(|_| host(random.pick(&names))).collect()
+    (0..150).map(|_| host(random.pick(names))).collect()
 }
 
 pub fn compare_names(report: &mut Report, tools: &Tools) {
+    report.each(unknown_kinds(), |report, batch| compare(report, tools, &batch));
+    compare_bundled(report, tools, names());
+}
+
+/// Bundles entries of these names, without their kinds.
+pub fn compare_bundled(report: &mut Report, tools: &Tools, names: Vec<String>) {
     let mut random = Random::new(2);
-    report.each(batches(&mut random), |report, batch| compare(report, tools, &batch));
-    report.each(hosts(), |report, case| {
+    let hosts = hosts(&names);
+    report.each(batches(&mut random, names), |report, batch| compare(report, tools, &batch));
+    report.each(hosts, |report, case| {
         let typed = case.values("targets");
         let (theirs, ours) = (run(&tools.theirs, &case), run(&tools.ours, &case));
         match (theirs.files.get("out"), ours.files.get("out")) {

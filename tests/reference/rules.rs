@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use offload_bundle::id::processors;
-use offload_bundle::id::triple::{Form, normalize};
+use offload_bundle::id::triple::{Form, Triple, normalize};
 use offload_bundle::id::{EntryId, Rules};
 
 use super::formats::MAGIC;
@@ -144,7 +144,7 @@ fn early_gpu(fields: &[&str]) -> Option<(usize, String)> {
         let gpu = if gpu.contains(':') { gpu.as_str() } else { gpu.trim_end_matches('-') };
         let processor = gpu.split(':').next().unwrap().trim_end_matches('-');
         let names_gpu = ["gfx", "sm_", "amdgcnspirv"].iter().any(|start| processor.starts_with(start))
-            || (processors::find(processor).is_some() && ["amdgcn", "r600"].contains(&fields[1]));
+            || (processors::find(processor).is_some() && ["amdgpu", "r600"].contains(&Triple::parse(fields[1]).arch()));
         names_gpu.then(|| (index, gpu.to_owned()))
     })
 }
@@ -338,8 +338,14 @@ fn explains_subcommands(line: &str) -> bool {
 }
 
 /// The packager's options that LLVM's does not have.
-const OWN_OPTIONS: [&str; 5] =
-    ["--compress", "--compression-level", "--compression-window", "--format-version", "--max-size"];
+const OWN_OPTIONS: [&str; 6] = [
+    "--compress",
+    "--compression-format",
+    "--compression-level",
+    "--compression-window",
+    "--format-version",
+    "--max-size",
+];
 
 fn own_options_named(_: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     let names_one = |text: &str| OWN_OPTIONS.iter().any(|option| text.contains(option));

@@ -17,7 +17,7 @@ fn bundle_of(file_type: &str, targets: &[&str]) -> Arc<[u8]> {
 }
 
 /// Unbundles `requests`, each into a separate file.
-fn unbundle(file_type: &str, requests: &[&str], rest: &[&str]) -> Case {
+pub fn unbundle(file_type: &str, requests: &[&str], rest: &[&str]) -> Case {
     let mut case = Case::new(&["-unbundle", "-input=in"]).arg(format!("-type={file_type}"));
     case.args.extend(requests.iter().map(|request| format!("-targets={request}")));
     case.args.extend((0..requests.len()).map(|index| format!("-output=o{index}")));

@@ -265,7 +265,7 @@ impl FileKernels {
 
 /// The GPU of a code object in one word.
 fn gpu(code_object: &CodeObject, recorded: Option<String>) -> String {
-    let has_target_id = code_object.entry_id().is_some_and(|id| !id.target_id().is_empty());
+    let has_target_id = code_object.entry_id().is_some_and(|id| !id.target().is_empty());
     recorded.filter(|_| !has_target_id).unwrap_or_else(|| code_object.target())
 }
 

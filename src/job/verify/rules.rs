@@ -182,6 +182,9 @@ impl<'f> Ids<'f> {
                 if let Err(error) = id.target_id().check_features() {
                     fault((Rule::Feature, format!("'{}': {error}", shown(code_object.id()))));
                 }
+                if id.triple().contradicts(id.target_id().processor()) {
+                    fault((Rule::Target, contradiction(&code_object, &id)));
+                }
                 self.conflict(code_object, &id).into_iter().for_each(&mut *fault);
                 check_target(&code_object, &id, code_object.recorded_target()).into_iter().for_each(fault);
             }
@@ -283,22 +286,29 @@ fn not_compressed(found: &Found<'_>, most: u64) -> Result<Option<BrokenRule>> {
     Ok((size > most).then(|| (Rule::Compressed, text())))
 }
 
+fn contradiction(code_object: &CodeObjectRef<'_>, id: &EntryId) -> String {
+    let named = id.triple().amd_processor().unwrap_or_default();
+    let (id, processor) = (shown(code_object.id()), shown(id.target_id().processor().as_bytes()));
+    format!("the triple of '{id}' is for {named}, its target ID for {processor}")
+}
+
 /// Checks that the target recorded in a code object can serve requests for its entry ID.
 fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
     // DPC++ has names for Intel's GPUs that are not those of `ocloc`, which records its own in the ELF file.
     let is_of_dpcpp = code_object.found.format == Format::SyclBin && id.triple().arch_name() == INTEL;
-    if id.target_id().is_empty() || is_of_dpcpp {
+    let target = id.target();
+    if target.is_empty() || is_of_dpcpp {
         return None;
     }
     let recorded = recorded?;
     let parsed = TargetId::parse(&recorded, id.triple().arch()).ok()?;
     let differs = |(name, on): (&str, bool)| parsed.features().any(|(other, other_on)| name == other && on != other_on);
-    let (one, other) = (parsed.processor(), id.target_id().processor());
+    let (one, other) = (parsed.processor(), target.processor());
     // Before ROCm 4, features were part of it: gfx906+sram-ecc.
     let is_old = || other.split_once('+').is_some_and(|(processor, _)| processor == one);
     let is_same = one == other || is_same_architecture(one, other) || is_old();
     // In a fatbin, code of a kind that is not known may be an ELF file.
-    if (is_same && !id.target_id().features().any(differs)) || other.starts_with("kind") {
+    if (is_same && !target.features().any(differs)) || other.starts_with("kind") {
         return None;
     }
     Some((Rule::Target, format!("'{}' holds an ELF file for '{recorded}'", shown(code_object.id()))))

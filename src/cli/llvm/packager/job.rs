@@ -11,6 +11,9 @@ use super::image::Arguments;
 use crate::cli::llvm::settings::Settings;
 use crate::cli::values::{self, limits, signed, size, unsigned};
 
+/// The options that say how images are compressed.
+const OF_COMPRESSION: [&str; 3] = ["compression-format", "compression-level", "compression-window"];
+
 /// A job with its parameters.
 #[derive(Debug)]
 pub(super) enum Job {
@@ -38,8 +41,8 @@ pub(super) fn plan(settings: &Settings, hip_number: impl FnOnce() -> HipNumber) 
             Ok(Job::Package(package))
         }
         (Some(input), None) => {
-            let packaging = ["format-version", "compress", "compression-level", "compression-window"];
-            if let Some(option) = packaging.iter().find(|option| settings.last(option).is_some()) {
+            let mut packaging = ["format-version", "compress"].iter().chain(&OF_COMPRESSION);
+            if let Some(option) = packaging.find(|option| settings.last(option).is_some()) {
                 bail!("--{option} is only for packaging to an output file.");
             }
             let requests = images.map(Arguments::into_request).collect();
@@ -56,17 +59,16 @@ fn plan_format(settings: &Settings) -> Result<(Version, Option<Compression>)> {
     let version = settings.parsed("format-version", |text| Version::from_number(unsigned(text)?));
     let level = settings.parsed("compression-level", signed);
     let window = settings.parsed("compression-window", unsigned);
-    let Some(method) = settings.parsed("compress", |word| Method::from_name(str::from_utf8(word).ok()?)) else {
-        ensure!(level.is_none(), "--compression-level is only for --compress.");
-        ensure!(window.is_none(), "--compression-window is only for --compress.");
+    if settings.last("compress").is_none() {
         return Ok((version.unwrap_or_default(), None));
-    };
+    }
     if let Some(version) = version.filter(|version| *version != Version::V3) {
         bail!(
             "--compress and --format-version={} are mutually exclusive: only version 3 can hold compressed images.",
             version.number()
         );
     }
+    let method = method(settings)?;
     let mut compression = Compression::of(method);
     if let Some(level) = level {
         compression.level = values::level(method, "--compression-level", level)?;
@@ -75,6 +77,29 @@ fn plan_format(settings: &Settings) -> Result<(Version, Option<Compression>)> {
         compression.window_log_max = values::window("--compression-window", log)?;
     }
     Ok((Version::V3, Some(compression)))
+}
+
+/// The method for `--compress`, which it names itself or leaves to `--compression-format`.
+fn method(settings: &Settings) -> Result<Method> {
+    let named = |option| settings.parsed(option, |word| Method::from_name(str::from_utf8(word).ok()?));
+    match (named("compress"), named("compression-format")) {
+        (Some(one), Some(other)) if one != other => {
+            bail!(
+                "--compress={} and --compression-format={} are mutually exclusive: one file has one method.",
+                one.name(),
+                other.name()
+            )
+        }
+        (Some(method), _) | (None, Some(method)) => Ok(method),
+        (None, None) => Ok(Method::Zstd),
+    }
+}
+
+/// The options for packing that have no effect because nothing is compressed. As in LLVM's main branch, whose clang passes
+/// the level without `--compress` too, they are no error.
+pub(super) fn without_effect(settings: &Settings) -> impl Iterator<Item = &'static str> {
+    let compresses = settings.last("compress").is_some();
+    OF_COMPRESSION.into_iter().filter(move |option| !compresses && settings.last(option).is_some())
 }
 
 #[cfg(test)]
@@ -134,16 +159,36 @@ mod tests {
         (compression.level, compression.window_log_max) = (-1, 27);
         let words = ["-compress", "-compression-level=-1", "-compression-window=27"];
         assert_eq!(format(&words), (Version::V3, Some(compression)));
+        let with_format = ["-compress", "-compression-format=zstd", "-compression-level=-1", "-compression-window=27"];
+        assert_eq!(format(&with_format), (Version::V3, Some(compression)));
+        assert_eq!(format(&["-compress", "-compression-format", "zlib"]), (Version::V3, zlib));
+        assert_eq!(format(&["-compression-format=zlib", "-compress=zlib"]), (Version::V3, zlib));
+    }
+
+    #[test]
+    fn nothing_is_compressed_without_the_option_for_it() {
+        let words = ["-o=out", "-compression-format=zlib", "-compression-level=9", "-compression-window=27"];
+        assert_eq!(format(&words[1..]), (Version::V1, None));
+        let unused = |words: &[&str]| {
+            let argv = [&["foo"], words].concat().into_iter().map(OsString::from).collect();
+            match parse(super::super::TOOL, argv) {
+                Parsed::Run { settings, .. } => without_effect(&settings).collect::<Vec<_>>(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(unused(&words), OF_COMPRESSION);
+        assert!(unused(&[&words[..], &["-compress"]].concat()).is_empty());
     }
 
     #[test]
     fn options_without_meaning_are_refused() {
         let old = message(&["-o=out", "-compress", "-format-version=2"]);
         assert!(old.contains("only version 3 can hold compressed images"));
-        for name in ["compression-level", "compression-window"] {
-            assert_eq!(message(&["-o=out", &format!("-{name}=3")]), format!("--{name} is only for --compress."));
-        }
-        for option in ["compress", "format-version=3", "compression-level=3", "compression-window=27"] {
+        let two = message(&["-o=out", "-compress=zlib", "-compression-format=zstd"]);
+        assert!(two.starts_with("--compress=zlib and --compression-format=zstd are mutually exclusive"));
+        for option in
+            ["compress", "format-version=3", "compression-format=zlib", "compression-level=3", "compression-window=27"]
+        {
             let name = option.split('=').next().unwrap();
             let expected = format!("--{name} is only for packaging to an output file.");
             assert_eq!(message(&["in", &format!("-{option}")]), expected);

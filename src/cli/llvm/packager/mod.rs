@@ -47,7 +47,9 @@ to create a fatbinary containing offloading code.";
 const OLD_NAME: &str = "clang-offload-packager";
 
 const VERSIONS: ValueKind = ValueKind::Choice { of: &["1", "2", "3"], bare: None };
-const METHODS: ValueKind = ValueKind::Choice { of: &["zstd", "zlib"], bare: Some("zstd") };
+/// Without a value, `--compression-format` or the default chooses the method.
+const COMPRESS: ValueKind = ValueKind::Choice { of: METHODS, bare: Some("") };
+const METHODS: &[&str] = &["zstd", "zlib"];
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
@@ -63,11 +65,12 @@ const ROWS: &[Row] = &[
     Row::generic("print-all-options", ValueKind::Flag, Shown::Hidden, 9, "Print all option values after command line parsing"),
     Row::generic("print-options", ValueKind::Flag, Shown::Hidden, 8, "Print non-default options after command line parsing"),
     Row::generic("version", ValueKind::Act(Action::Version), Shown::Always, 3, "Display the version of this program"),
-    Row::own("compress", METHODS, "zstd|zlib", 10, "Compress the images, by default with zstd (writes version 3)"),
-    Row::own("compression-level", ValueKind::Int, "n", 11, "Compression level, in the scale of the method"),
-    Row::own("compression-window", ValueKind::Uint, "log", 12, WINDOW_HELP),
-    Row::own("format-version", VERSIONS, "1|2|3", 13, "Format version to write (default: 1, or 3 with --compress)"),
-    Row::own("max-size", ValueKind::Size, "bytes", 14, MAX_SIZE_HELP),
+    Row::own("compress", COMPRESS, "zstd|zlib", 10, "Compress the images, by default with zstd (writes version 3)"),
+    Row::own("compression-format", ValueKind::Choice { of: METHODS, bare: None }, "name", 11, "Compression method for --compress, zstd or zlib, as in LLVM's main branch"),
+    Row::own("compression-level", ValueKind::Int, "n", 12, "Compression level: 0 to 9 for zlib, up to 22 for zstd, also negative"),
+    Row::own("compression-window", ValueKind::Uint, "log", 13, WINDOW_HELP),
+    Row::own("format-version", VERSIONS, "1|2|3", 14, "Format version to write (default: 1, or 3 with --compress)"),
+    Row::own("max-size", ValueKind::Size, "bytes", 15, MAX_SIZE_HELP),
 ];
 
 fn execute(program: &Program<'_>, settings: &Settings, console: &mut Console) -> anyhow::Result<ExitCode> {
@@ -81,7 +84,12 @@ fn execute(program: &Program<'_>, settings: &Settings, console: &mut Console) ->
     let hip_number = || hip_number(|name| std::env::var_os(name), &mut |text| console.line(text));
     match job::plan(settings, hip_number)? {
         Job::Nothing => return Ok(help::print_short(TOOL, program)),
-        Job::Package(package) => package.run(&mut |event| console.event(event)).map_err(|error| noted(error, None))?,
+        Job::Package(package) => {
+            for option in job::without_effect(settings) {
+                console.warning(&format!("--{option} has no effect without --compress"));
+            }
+            package.run(&mut |event| console.event(event)).map_err(|error| noted(error, None))?;
+        }
         Job::Unpackage(unpackage) => {
             let noted = |error| noted(error, Some(&unpackage.input));
             to_stdout(|out| unpackage.run(out, &mut |event| console.event(event)).map_err(noted))?;
