@@ -119,7 +119,7 @@ const fn anything(name: &'static str) -> Magic {
 }
 
 /// Offset and first bytes of the formats that have a magic.
-pub(crate) const MAGICS: [(u64, &[u8], Magic); 41] = [
+pub(crate) const MAGICS: [(u64, &[u8], Magic); 42] = [
     (0, super::MAGIC.as_bytes(), Magic::Bundle),
     (0, &archive::MAGIC, Magic::Archive),
     (0, &archive::THIN_MAGIC, Magic::Archive),

@@ -167,7 +167,7 @@ pub(crate) struct EntryFacts {
     /// Whether the code is kept in a linked file so that the driver can link it again, for GPUs without linked code.
     pub(super) is_relinked: bool,
     /// The targets of ELF files that are read as a whole, by their ranges: many entries may share one.
-    targets: RefCell<HashMap<Range<u64>, Option<String>>>,
+    pub(super) targets: RefCell<HashMap<Range<u64>, Option<String>>>,
 }
 
 impl EntryFacts {

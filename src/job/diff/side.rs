@@ -144,6 +144,7 @@ impl<'i> Side<'i> {
         self.libraries = libraries.map(|(name, library)| (renamed.old_library(name), library)).collect();
         let members = std::mem::take(&mut self.members).into_iter();
         self.members = members.map(|name| renamed.old(&name).to_vec()).collect();
+    }
 
     /// Leaves out code objects in which others were found: those are compared.
     fn leave_out_holders(&mut self) {

@@ -17,8 +17,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Observer;
 use crate::io::input::Slice;
 use crate::io::output::Output;
-use crate::scan::Format;
 use crate::io::piece::total_len;
+use crate::scan::Format;
 use crate::scan::sections::{Holds, held};
 
 /// Recompresses the `sections` of an object.

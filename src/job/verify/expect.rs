@@ -93,7 +93,11 @@ impl<'e> ExpectComparison<'e> {
             let vendors = codes.vendors.clone();
             let codes: BTreeSet<Code> = codes.into_codes().into_iter().collect();
             match found.is_relinked() {
-                true => self.relinked(found.place, CodeSet { vendors, codes: codes.clone(), ..CodeSet::default() }, verified),
+                true => self.relinked(
+                    found.place,
+                    CodeSet { vendors, codes: codes.clone(), ..CodeSet::default() },
+                    verified,
+                ),
                 false => self.note(&codes),
             }
             for code in codes.iter().filter(|code| self.expect.is_exact() && !self.is_taken(code)) {
@@ -372,6 +376,8 @@ impl ExpectTree {
     /// The faults of all files together.
     pub fn faults(self) -> Vec<Fault> {
         self.directories.faults(&self.expect)
+    }
+}
 
 /// The code of a library.
 #[derive(Default)]
