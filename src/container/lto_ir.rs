@@ -13,8 +13,11 @@
 //!
 //! Integers are little-endian. The suffix `f` is not recorded. Source: files of `nvcc` 13.5 for sm_75 to sm_120f,
 //! observed.
+//!
+//! Rejected: a header without an architecture.
 
 use crate::bytes::{number, tail};
+use crate::error::{Malformed, wrong};
 
 /// The first bytes of LTO-IR.
 pub(crate) const MAGIC: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
@@ -29,6 +32,17 @@ const LAST: [u64; 2] = [0, 99];
 
 /// The most attributes that are read.
 const ATTRIBUTES_MAX: u64 = 64;
+
+/// Checks that LTO-IR, at the offset `base` of its file, has a header.
+///
+/// # Errors
+/// [`Malformed`] if its header names no architecture.
+pub(crate) fn check(data: &[u8], base: u64) -> Result<(), Malformed> {
+    match architecture(data) {
+        Some(_) => Ok(()),
+        None => wrong("LTO-IR whose header has no SM architecture", base),
+    }
+}
 
 /// Returns the architecture of LTO-IR as `nvcc` spells it, such as `lto_90a`; none if the header does not have it.
 pub(crate) fn architecture(data: &[u8]) -> Option<String> {
@@ -76,5 +90,6 @@ mod tests {
         }
         assert_eq!(architecture(&header(&[[2, 2]; 1000])), None);
         assert_eq!(architecture(b"\xed\x43"), None);
+        assert!(check(&header(&[[1, 750], [0, 0]]), 0).is_ok() && check(&header(&[[0, 0]]), 0).is_err());
     }
 }

@@ -25,7 +25,7 @@ use crate::container::package::sqlite;
 use crate::container::sequence::{self, Bundle, Bundles, Content, Inflate};
 use crate::container::stream::Compressed;
 use crate::container::zip::{self, CUT, ZipContent, ZipMember};
-use crate::container::{Contents, Entry, bitcode, spirv};
+use crate::container::{Contents, Entry, bitcode, lto_ir, spirv};
 use crate::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 use crate::io::once;
@@ -268,7 +268,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::Kpack => self.kpack(at),
             Magic::SpirV if spirv::has_kernels(data.bytes()) => self.code_object(at),
             Magic::SpirV => self.unread(at, SHADER),
-            Magic::Ptx | Magic::LtoIr => self.code_object(at),
+            Magic::Ptx => self.code_object(at),
+            Magic::LtoIr => match lto_ir::check(data.bytes(), data.offset()) {
+                Ok(()) => self.code_object(at),
+                Err(malformed) => self.broken_container(at, at.error(malformed)),
+            },
             Magic::Sqlite => {
                 sqlite::kernels(data.bytes()).map(Unread::device_code).map_or(Ok(()), |what| self.unread(at, what))?;
                 self.rest(at, 0, 0)

@@ -677,7 +677,9 @@ fn code_that_cannot_be_read_is_counted_and_passed_over() {
     let data = fatbins::fatbin(
         &[Code::cubin(80, 4), lto_ir.clone(), unknown, lto_ir.clone()].map(|code| fatbins::entry(&code)),
     );
-    let document = json_of(&tool(&["verify", "--json", "in"], &[("in", &data)]));
+    let report = tool(&["verify", "--json", "in"], &[("in", &data)]).stdout;
+    let document: Value = serde_json::from_slice(&report).unwrap();
+    schema::check("verify", &document);
     let unread = document["files"][0]["unread"].as_array().unwrap();
     let what: Vec<&str> = unread.iter().map(|unread| unread["what"].as_str().unwrap()).collect();
     let (obfuscated, method) = ("obfuscated code object", "code object of an unknown compression");

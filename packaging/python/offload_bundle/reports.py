@@ -860,8 +860,12 @@ class VerifiedFile:
     """The path as named on the command line, or as found in a directory. Bytes that are not UTF-8 are replaced by
     U+FFFD, so such a path cannot be opened.
     """
+    unchecked: int
+    """The number of code objects whose content could not be read, so that only their bundles were checked. The reasons
+    are in `unread`.
+    """
     unread: list[Unread]
-    """Parts that are recognised but not read, in file order, at most 10,000 of a file."""
+    """Parts that are recognised but not read, such as obfuscated code objects, in file order, at most 10,000 of a file."""
     without_bundle: int
     """The number of code objects without a bundle."""
     without_code: int
@@ -883,6 +887,8 @@ class VerifyTotal:
     """The number of files that were read."""
     kpack_references: int
     """The number of references to kpack archives."""
+    unchecked: int
+    """The number of code objects whose content could not be read, so that only their bundles were checked."""
     unread: int
     """The number of parts that are recognised but not read, listed or not."""
     without_bundle: int
