@@ -201,7 +201,7 @@ impl Options for VerifyOptions {
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
         let judgement = Judgement::new(&self.search, self.files.iter(), self.allow_none);
         let files = self.search.files(&self.files);
-        let outcome = RefCell::new(Outcome::new(verify.expect.as_ref(), &files::paths(&files)));
+        let outcome = RefCell::new(Outcome::new(verify.expect.as_ref(), &files::paths(&files), judgement));
         let problems = Problems::default();
         let note = |checked: &mut CheckedFile, _: &mut Vec<Problem>| outcome.borrow_mut().add(checked);
         let in_turn = files::has_pipes(&files);
