@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
+use clap::{Arg, Command};
 use offload_bundle::Error;
 use offload_bundle::display::printable;
 use offload_bundle::id::processors::{self, ProcessorKind};
@@ -15,24 +16,24 @@ use offload_bundle::runtime::{Device, DeviceError};
 
 use super::CATALOGUE;
 use super::gpus::target_of;
-use super::llvm::options::{Category, Row};
+use super::llvm::options::{is_own, name, takes_value};
 
 /// The option nearest to `typed` (without its dashes), in the form to type.
-pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
     if typed.is_empty() {
         return None;
     }
     let mut halves = typed.splitn(2, |&byte| byte == b'=');
-    let name = halves.next().unwrap_or_default();
+    let typed_name = halves.next().unwrap_or_default();
     let value = halves.next().unwrap_or_default();
     // For an option without a value, the value is part of the mistake, so the whole word is compared.
-    let distance_to = |row: &Row| distance(row.name.as_bytes(), if row.takes_value() { name } else { typed });
-    let offered = |row: &&Row| row.category != Category::Own || distance_to(row) * 2 < row.name.len();
-    let candidates = rows.iter().filter(|row| row.turn.is_some()).filter(offered);
-    let best = candidates.min_by_key(|row| (distance_to(row), row.turn))?;
+    let distance_to = |arg: &Arg| distance(name(arg).as_bytes(), if takes_value(arg) { typed_name } else { typed });
+    let offered = |arg: &&Arg| !arg.is_hide_set() && (!is_own(arg) || distance_to(arg) * 2 < name(arg).len());
+    // Of several, the first in the definition.
+    let best = command.get_opts().filter(offered).min_by_key(|arg| distance_to(arg))?;
 
-    let mut spelling = best.name.as_bytes().to_vec();
-    if best.takes_value() && !value.is_empty() {
+    let mut spelling = name(best).into_bytes();
+    if takes_value(best) && !value.is_empty() {
         spelling.push(b'=');
         spelling.extend_from_slice(value);
     }
@@ -236,14 +237,15 @@ fn gpu<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::llvm::options::Tool;
     use crate::cli::llvm::{bundler, packager};
 
-    fn suggestion_of(rows: &[Row], typed: &str) -> String {
-        String::from_utf8(nearest(rows, typed.as_bytes()).unwrap_or_default()).unwrap()
+    fn suggestion_of(tool: &Tool, typed: &str) -> String {
+        String::from_utf8(nearest(&tool.command(), typed.as_bytes()).unwrap_or_default()).unwrap()
     }
 
     fn suggestion(typed: &str) -> String {
-        suggestion_of(bundler::TOOL.rows, typed)
+        suggestion_of(bundler::TOOL, typed)
     }
 
     #[test]
@@ -265,14 +267,14 @@ mod tests {
 
     #[test]
     fn options_of_one_letter_have_one_dash_unless_a_value_follows() {
-        let suggestion = |typed| suggestion_of(packager::TOOL.rows, typed);
+        let suggestion = |typed| suggestion_of(packager::TOOL, typed);
         assert_eq!(suggestion("x"), "-o");
         assert_eq!(suggestion("x=y"), "--o=y");
     }
 
     #[test]
     fn our_own_options_must_be_near_and_come_behind_equally_near_ones() {
-        let suggestion = |typed| suggestion_of(packager::TOOL.rows, typed);
+        let suggestion = |typed| suggestion_of(packager::TOOL, typed);
         assert_eq!(suggestion("compres=zlib"), "--compress=zlib");
         assert_eq!(suggestion("zma-version"), "--version");
         assert_eq!(suggestion("xmat-version=2"), "--format-version=2");

@@ -1,5 +1,6 @@
 //! Turns the typed options into a job. LLVM's checks come first, in the order of 22.1.8.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
@@ -7,9 +8,9 @@ use offload_bundle::container::offload_binary::{HipNumber, Version};
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::llvm::{Package, Unpackage};
 
+use super::PackagerOptions;
 use super::image::Arguments;
-use crate::cli::llvm::settings::Settings;
-use crate::cli::values::{self, limits, signed, size, unsigned};
+use crate::cli::values::{self, limits, unsigned};
 
 /// A job with its parameters.
 #[derive(Debug)]
@@ -21,42 +22,50 @@ pub(super) enum Job {
 }
 
 /// Plans the job for a command line. `hip_number` is called only if that number is to be written.
-pub(super) fn plan(settings: &Settings, hip_number: impl FnOnce() -> HipNumber) -> Result<Job> {
-    let images = settings.all("image").map(Arguments::parse);
-    let path = |name| settings.last(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    match (path("input"), path("o")) {
+pub(super) fn plan(options: &PackagerOptions, hip_number: impl FnOnce() -> HipNumber) -> Result<Job> {
+    let images = options.image.iter().map(|image| Arguments::parse(image));
+    match (path(options.input.as_deref()), path(options.output.as_deref())) {
         (None, None) => Ok(Job::Nothing),
         (Some(_), Some(_)) => {
             bail!("Packaging to an output file and extracting from an input file are mutually exclusive.")
         }
         (None, Some(output)) => {
-            ensure!(settings.last("max-size").is_none(), "--max-size is only for extracting from an input file.");
-            let (version, compression) = plan_format(settings)?;
+            ensure!(options.max_size.is_none(), "--max-size is only for extracting from an input file.");
+            let (version, compression) = plan_format(options)?;
             let images = images.map(Arguments::into_image).collect();
             let mut package = Package::new(images, output);
             (package.version, package.hip_number, package.compression) = (version, hip_number(), compression);
             Ok(Job::Package(package))
         }
         (Some(input), None) => {
-            let packaging = ["format-version", "compress", "compression-level", "compression-window"];
-            if let Some(option) = packaging.iter().find(|option| settings.last(option).is_some()) {
-                bail!("--{option} is only for packaging to an output file.");
+            let packaging = [
+                ("format-version", options.format_version.is_some()),
+                ("compress", options.compress.is_some()),
+                ("compression-level", options.compression_level.is_some()),
+                ("compression-window", options.compression_window.is_some()),
+            ];
+            for (option, is_given) in packaging {
+                ensure!(!is_given, "--{option} is only for packaging to an output file.");
             }
             let requests = images.map(Arguments::into_request).collect();
             let mut unpackage = Unpackage::new(input, requests);
-            (unpackage.archive, unpackage.limits) =
-                (settings.flag("archive"), limits(settings.parsed("max-size", size)));
+            (unpackage.archive, unpackage.limits) = (options.archive.unwrap_or_default(), limits(options.max_size));
             Ok(Job::Unpackage(unpackage))
         }
     }
 }
 
+/// The path, unless it is empty.
+fn path(typed: Option<&OsStr>) -> Option<PathBuf> {
+    typed.filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
 /// The version to write, and the compression of images.
-fn plan_format(settings: &Settings) -> Result<(Version, Option<Compression>)> {
-    let version = settings.parsed("format-version", |text| Version::from_number(unsigned(text)?));
-    let level = settings.parsed("compression-level", signed);
-    let window = settings.parsed("compression-window", unsigned);
-    let Some(method) = settings.parsed("compress", |word| Method::from_name(str::from_utf8(word).ok()?)) else {
+fn plan_format(options: &PackagerOptions) -> Result<(Version, Option<Compression>)> {
+    let number = options.format_version.as_deref().and_then(|number| unsigned(number.as_bytes()));
+    let version = number.and_then(Version::from_number);
+    let PackagerOptions { compression_level: level, compression_window: window, .. } = *options;
+    let Some(method) = options.compress.as_deref().and_then(Method::from_name) else {
         ensure!(level.is_none(), "--compression-level is only for --compress.");
         ensure!(window.is_none(), "--compression-window is only for --compress.");
         return Ok((version.unwrap_or_default(), None));
@@ -82,12 +91,13 @@ mod tests {
     use std::ffi::OsString;
 
     use super::*;
+    use crate::cli::llvm::options::filled;
     use crate::cli::llvm::parse::{Parsed, parse};
 
     fn planned(words: &[&str], hip_number: impl FnOnce() -> HipNumber) -> Result<Job> {
         let argv = [&["foo"], words].concat().into_iter().map(OsString::from).collect();
         match parse(super::super::TOOL, argv) {
-            Parsed::Run { settings, .. } => plan(&settings, hip_number),
+            Parsed::Run { matches, .. } => plan(&filled(matches).unwrap(), hip_number),
             other => panic!("{other:?}"),
         }
     }
