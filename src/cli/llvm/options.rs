@@ -267,11 +267,12 @@ fn alternatives(words: &[&str]) -> String {
 }
 
 /// The options and words of a tool as completions and manual pages show them, in the order of the help texts: all that
-/// any help text lists. An option that is shown without a value is a switch.
+/// any help text lists. An option that is shown without a value is a switch. As in LLVM's usage line, none is required.
 pub(crate) fn documented(command: &Command) -> Vec<Arg> {
     let options = in_help_order(command).into_iter().filter(|arg| !arg.is_hide_set());
-    let shown = |(place, arg)| switch(arg).display_order(place).hide_short_help(false).hide_long_help(false);
-    options.enumerate().map(shown).chain(command.get_positionals().cloned()).collect()
+    let shown = options.map(switch).map(|arg| arg.required(false).hide_short_help(false).hide_long_help(false));
+    let placed = shown.enumerate().map(|(place, arg)| arg.display_order(place));
+    placed.chain(command.get_positionals().cloned()).collect()
 }
 
 /// The option; a switch of the same name if it is shown without a value.
@@ -292,6 +293,8 @@ fn switch(arg: &Arg) -> Arg {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
     use crate::cli::CATALOGUE;
 
@@ -319,6 +322,23 @@ mod tests {
                 let is_letter = name(arg).len() == 1;
                 assert_eq!((arg.get_short().is_some(), arg.get_long().is_some()), (is_letter, !is_letter), "{arg}");
                 assert!(arg.get_help().is_some() && arg.get_long_help().is_none(), "{arg}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_field_is_of_a_type_that_the_grammar_knows() {
+        let known = [
+            TypeId::of::<bool>(),
+            TypeId::of::<u32>(),
+            TypeId::of::<i32>(),
+            TypeId::of::<u64>(),
+            TypeId::of::<OsString>(),
+            TypeId::of::<String>(),
+        ];
+        for command in commands() {
+            for arg in command.get_arguments().filter(|arg| takes_value(arg)) {
+                assert!(known.iter().any(|known| arg.get_value_parser().type_id() == *known), "{arg}");
             }
         }
     }
