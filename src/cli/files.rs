@@ -13,7 +13,7 @@ use offload_bundle::parallel;
 use offload_bundle::scan::{Follow, Scan, Uri};
 use walkdir::WalkDir;
 
-use super::llvm::options::MAX_SIZE_HELP;
+use super::llvm::texts;
 use super::print::problem::Problem;
 use super::print::progress;
 use super::print::stdout::to_stdout;
@@ -58,7 +58,7 @@ pub(super) fn paths(files: &[Result<WorkFile, Error>]) -> Vec<PathBuf> {
 /// The option that limits what inflates.
 #[derive(Clone, Debug, Args)]
 pub(super) struct SizeOption {
-    #[arg(long, value_name = "BYTES", value_parser = size, help = MAX_SIZE_HELP)]
+    #[arg(long, value_name = "BYTES", value_parser = size, help = texts::MAX_SIZE)]
     max_size: Option<u64>,
 }
 

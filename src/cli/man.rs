@@ -6,12 +6,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::StyledStr;
 use clap::{Arg, Command, Parser};
 use clap_mangen::Man;
 use offload_bundle::io::{create_directory, write_file};
 
 use super::CATALOGUE;
-use super::llvm::options::{Row, Shown, Tool};
+use super::llvm::options::{Tool, documented};
 use super::print::console::Console;
 use super::subcommand::{Catalogue, Options, SHORT, Subcommand};
 
@@ -60,24 +61,18 @@ fn page_of_subcommand(subcommand: Subcommand) -> ManPage {
     ManPage { name, command: subcommand.named(SHORT), typed: format!("{SHORT} {}", subcommand.name) }
 }
 
-/// The manual page of a tool, with its options as `clap` would show them.
+/// The manual page of a tool.
 fn page_of_tool(tool: &Tool) -> ManPage {
-    let rows = tool.rows.iter().filter(|row| row.shown != Shown::Never);
-    let words = tool.positional.iter();
-    let words =
-        words.map(|word| Arg::new(word.id).value_name(word.value_name).num_args(1..=word.most).help(word.usage));
-    let command = Command::new(tool.title)
-        .about(tool.about)
-        .long_about(tool.overview)
+    let definition = tool.command();
+    let name = definition.get_name().to_owned();
+    let text = |text: Option<&StyledStr>| text.map(ToString::to_string).unwrap_or_default();
+    let command = Command::new(name.clone())
+        .about(text(definition.get_about()))
+        .long_about(text(definition.get_long_about()))
         .disable_help_flag(true)
         .disable_version_flag(true)
-        .args(rows.map(described).chain(words));
-    ManPage { name: tool.title.to_owned(), command, typed: tool.title.to_owned() }
-}
-
-fn described(row: &'static Row) -> Arg {
-    let arg = row.documented(row.help);
-    if row.value_name.is_empty() { arg.action(clap::ArgAction::SetTrue) } else { arg.value_name(row.value_name) }
+        .args(documented(&definition));
+    ManPage { name: name.clone(), command, typed: name }
 }
 
 /// A manual page.
@@ -121,7 +116,8 @@ impl ManPage {
 }
 
 fn option(arg: &Arg) -> String {
-    let name = arg.get_short().map_or_else(|| format!("--{}", arg.get_id()), |letter| format!("-{letter}"));
+    let long = arg.get_long().map(|name| format!("--{name}"));
+    let name = arg.get_short().map(|letter| format!("-{letter}")).or(long).unwrap_or_default();
     format!("\\fB{}\\fR {}", escaped(&name), value(arg))
 }
 

@@ -75,19 +75,19 @@ pub(crate) fn run(argv: Vec<OsString>) -> ExitCode {
     }
     let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
     print::progress::start("");
-    let (settings, called) = match parse(tool, argv) {
+    let (matches, called) = match parse(tool, argv) {
         Parsed::Exit { stdout, stderr, hint, status } => {
             let status = print(&stdout, &stderr, status);
             hint.iter().for_each(|hint| console.hint(hint));
             return status;
         }
-        Parsed::Run { settings, called, complaint } => {
+        Parsed::Run { matches, called, complaint } => {
             // If standard error fails, the failure cannot be reported.
             let _ = io::stderr().write_all(&complaint);
-            (settings, called)
+            (matches, called)
         }
     };
-    let executed = (tool.execute)(&Program::new(&called), &settings, &mut console);
+    let executed = (tool.execute)(matches, &Program::new(&called), &mut console);
     // LLVM's tools give no hints.
     finish(&console, executed, |_| None)
 }
@@ -192,7 +192,10 @@ mod tests {
 
     fn chosen(argv: &[&str]) -> (&'static str, Vec<String>) {
         let (tool, argv) = choose(argv.iter().map(OsString::from).collect());
-        (tool.title, argv.into_iter().map(|word| word.into_string().unwrap()).collect())
+        (
+            tool.command().get_name().to_owned().leak(),
+            argv.into_iter().map(|word| word.into_string().unwrap()).collect(),
+        )
     }
 
     #[test]

@@ -7,7 +7,7 @@ use clap::{Command, Parser};
 
 use super::CATALOGUE;
 use super::llvm::help;
-use super::llvm::options::HelpStyle;
+use super::llvm::options::{HelpStyle, Tool};
 use super::print::console::Console;
 use super::print::stdout::text_to_stdout;
 use super::subcommand::{self, Options, PROGRAM, SHORT};
@@ -35,7 +35,10 @@ impl Options for HelpOptions {
 /// The help of a subcommand or of an LLVM tool.
 fn explained(name: &str, program: &str) -> Vec<u8> {
     match CATALOGUE.tools.into_iter().find(|tool| tool.subcommand == Some(name)) {
-        Some(tool) => help::text(tool, format!("{program} {name}").as_bytes(), HelpStyle::FULL),
+        Some(tool) => {
+            let name = format!("{program} {name}");
+            help::text(&tool.command(), tool.has_subcommands(), name.as_bytes(), HelpStyle::FULL)
+        }
         None => {
             // clap answers `--help` with an error that holds the text.
             let own = CATALOGUE.find(name.as_ref()).map(|own| own.named(program));
@@ -47,7 +50,8 @@ fn explained(name: &str, program: &str) -> Vec<u8> {
 
 /// The list of subcommands.
 pub(super) fn overview(program: &str) -> Vec<u8> {
-    let tools = CATALOGUE.tools.into_iter().filter_map(|tool| Some(Command::new(tool.subcommand?).about(tool.about)));
+    let listed = |tool: &Tool| Some(Command::new(tool.subcommand?).about(tool.command().get_about()?.clone()));
+    let tools = CATALOGUE.tools.into_iter().filter_map(listed);
     let subcommands = format!("{program} <SUBCOMMAND> ...");
     let (usage, bundler) = match program {
         SHORT => (subcommands, PROGRAM),

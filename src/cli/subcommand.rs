@@ -77,10 +77,10 @@ impl Catalogue {
 
     /// All subcommands, each with its description in one line.
     pub(super) fn abouts(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let about =
-            |own: Subcommand| (own.name, own.command().get_about().map_or_else(String::new, ToString::to_string));
-        let tools = self.tools.into_iter().filter_map(|tool| Some((tool.subcommand?, tool.about.to_owned())));
-        self.subcommands.into_iter().map(about).chain(tools)
+        let about = |command: Command| command.get_about().map_or_else(String::new, ToString::to_string);
+        let own = self.subcommands.into_iter().map(move |own| (own.name, about(own.command())));
+        let tools = self.tools.into_iter();
+        own.chain(tools.filter_map(move |tool| Some((tool.subcommand?, about(tool.command())))))
     }
 
     /// The subcommands as those of one `clap` command, for manual pages and completions.

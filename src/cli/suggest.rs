@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
+use clap::{Arg, Command};
 use offload_bundle::Error;
 use offload_bundle::display::printable;
 use offload_bundle::id::processors::{self, ProcessorKind};
@@ -15,24 +16,25 @@ use offload_bundle::runtime::{Device, DeviceError};
 
 use super::CATALOGUE;
 use super::gpus::target_of;
-use super::llvm::options::{Category, Row};
+use super::llvm::options::{is_own, name, takes_value};
 
 /// The option nearest to `typed` (without its dashes), in the form to type.
-pub(super) fn nearest(rows: &[Row], typed: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
     if typed.is_empty() {
         return None;
     }
     let mut halves = typed.splitn(2, |&byte| byte == b'=');
-    let name = halves.next().unwrap_or_default();
+    let typed_name = halves.next().unwrap_or_default();
     let value = halves.next().unwrap_or_default();
     // For an option without a value, the value is part of the mistake, so the whole word is compared.
-    let distance_to = |row: &Row| distance(row.name.as_bytes(), if row.takes_value() { name } else { typed });
-    let offered = |row: &&Row| row.category != Category::Own || is_slip(&String::from_utf8_lossy(name), row.name);
-    let candidates = rows.iter().filter(|row| row.turn.is_some()).filter(offered);
-    let best = candidates.min_by_key(|row| (distance_to(row), row.turn))?;
+    let distance_to = |arg: &Arg| distance(name(arg).as_bytes(), if takes_value(arg) { typed_name } else { typed });
+    let offered =
+        |arg: &&Arg| !arg.is_hide_set() && (!is_own(arg) || is_slip(&String::from_utf8_lossy(typed_name), &name(arg)));
+    // Of several, the first in the definition.
+    let best = command.get_opts().filter(offered).min_by_key(|arg| distance_to(arg))?;
 
-    let mut spelling = best.name.as_bytes().to_vec();
-    if best.takes_value() && !value.is_empty() {
+    let mut spelling = name(best).into_bytes();
+    if takes_value(best) && !value.is_empty() {
         spelling.push(b'=');
         spelling.extend_from_slice(value);
     }
@@ -246,14 +248,15 @@ fn gpu<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::llvm::options::{Tool, find};
     use crate::cli::llvm::{bundler, packager};
 
-    fn suggestion_of(rows: &[Row], typed: &str) -> String {
-        String::from_utf8(nearest(rows, typed.as_bytes()).unwrap_or_default()).unwrap()
+    fn suggestion_of(tool: &Tool, typed: &str) -> String {
+        String::from_utf8(nearest(&tool.command(), typed.as_bytes()).unwrap_or_default()).unwrap()
     }
 
     fn suggestion(typed: &str) -> String {
-        suggestion_of(bundler::TOOL.rows, typed)
+        suggestion_of(bundler::TOOL, typed)
     }
 
     #[test]
@@ -275,14 +278,14 @@ mod tests {
 
     #[test]
     fn options_of_one_letter_have_one_dash_unless_a_value_follows() {
-        let suggestion = |typed| suggestion_of(packager::TOOL.rows, typed);
+        let suggestion = |typed| suggestion_of(packager::TOOL, typed);
         assert_eq!(suggestion("x"), "-o");
         assert_eq!(suggestion("x=y"), "--o=y");
     }
 
     #[test]
     fn our_own_options_must_be_near_and_come_behind_equally_near_ones() {
-        let suggestion = |typed| suggestion_of(packager::TOOL.rows, typed);
+        let suggestion = |typed| suggestion_of(packager::TOOL, typed);
         for (typed, expected) in [
             ("compres=zlib", "--compress=zlib"),
             ("compression_format=zlib", "--compression-format=zlib"),
@@ -297,20 +300,21 @@ mod tests {
 
     #[test]
     fn no_option_of_our_own_is_suggested_for_something_else() {
-        let llvm = |rows: &'static [Row]| rows.iter().filter(|row| row.category != Category::Own);
+        let nouns = ["mode", "method", "type", "threads", "format", "level", "window", "version", "size", "jobs"];
         for tool in CATALOGUE.tools {
-            let own = tool.rows.iter().filter(|row| row.category == Category::Own);
-            let nouns = ["mode", "method", "type", "threads", "format", "level", "window", "version", "size", "jobs"];
+            let command = tool.command();
             let mut typed: Vec<String> = Vec::new();
-            for name in own.map(|row| row.name) {
-                typed.extend(["de", "un", "re", "no-", "not-"].map(|before| format!("{before}{name}")));
-                let first = name.split('-').next().unwrap_or_default();
+            for arg in command.get_opts().filter(|arg| is_own(arg)) {
+                let own = name(arg);
+                typed.extend(["de", "un", "re", "no-", "not-"].map(|before| format!("{before}{own}")));
+                let first = own.split('-').next().unwrap_or_default();
                 typed.extend(nouns.map(|noun| format!("{first}-{noun}")));
             }
-            for word in typed.iter().filter(|word| tool.find(word.as_bytes()).is_none()) {
-                let suggested = suggestion_of(tool.rows, word);
-                let is_llvms = llvm(tool.rows).any(|row| row.name == suggested.trim_start_matches('-'));
-                assert!(is_llvms || suggested.is_empty(), "{}: {word} {suggested}", tool.title);
+            for word in typed.iter().filter(|word| find(&command, word.as_bytes()).is_none()) {
+                let suggested = suggestion_of(tool, word);
+                let suggested = suggested.trim_start_matches('-');
+                let is_llvms = find(&command, suggested.as_bytes()).is_some_and(|arg| !is_own(arg));
+                assert!(is_llvms || suggested.is_empty(), "{}: {word} {suggested}", command.get_name());
             }
         }
     }

@@ -9,13 +9,10 @@ use clap::{Arg, ArgAction, Command, Parser, ValueHint};
 use clap_complete::Shell;
 
 use super::CATALOGUE;
-use super::llvm::options::{Row, Shown, Tool, ValueKind};
+use super::llvm::options::{Tool, documented};
 use super::print::console::Console;
 use super::print::stdout::text_to_stdout;
 use super::subcommand::{self, Options, PROGRAM, SHORT};
-
-/// Options whose value is a file.
-const FILES: [&str; 5] = ["input", "inputs", "output", "outputs", "o"];
 
 /// Print a script that completes command lines in your shell
 #[derive(Clone, Copy, Debug, Parser)]
@@ -67,9 +64,9 @@ fn fish_words(everything: &Command) -> String {
 fn everything(program: &'static str) -> Command {
     let subcommands = CATALOGUE.command().name(program).propagate_version(true);
     let all = CATALOGUE.tools.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
-        Some(name) => all.subcommand(with_options(packager(name, tool), tool)),
+        Some(name) => all.subcommand(as_subcommand(name, tool)),
         None if program == SHORT => all,
-        None => with_options(all, tool),
+        None => all.args(offered(&tool.command())),
     });
     all.mut_subcommands(|subcommand| subcommand.mut_args(hinted))
 }
@@ -80,40 +77,36 @@ fn hinted(arg: Arg) -> Arg {
     if is_open { arg.value_hint(ValueHint::Other) } else { arg }
 }
 
-/// The packager as a subcommand, which accepts `--version` but not `-V`.
-fn packager(name: &'static str, tool: &Tool) -> Command {
+/// A tool as a subcommand, which accepts `--version` but not `-V`.
+fn as_subcommand(name: &'static str, tool: &Tool) -> Command {
+    let definition = tool.command();
     let version = Arg::new("version").long("version").action(ArgAction::Version).help("Print version");
-    Command::new(name).about(tool.about).disable_version_flag(true).arg(version)
+    let command =
+        Command::new(name).about(definition.get_about().cloned().unwrap_or_default()).disable_version_flag(true);
+    command.arg(version).args(offered(&definition))
 }
 
-fn with_options(command: Command, tool: &Tool) -> Command {
+/// The options of a tool that are offered, in addition to those of `clap`, with the suggested values.
+fn offered(definition: &Command) -> Vec<Arg> {
     const OF_CLAP: [&str; 2] = ["help", "version"];
     const HARD_TO_QUOTE: &str = "###";
-    let is_offered =
-        |row: &&Row| row.shown != Shown::Never && !OF_CLAP.contains(&row.name) && row.name != HARD_TO_QUOTE;
-    let rows = tool.rows.iter().filter(is_offered);
-    let file = tool.positional.iter().map(|word| Arg::new(word.id).value_hint(ValueHint::FilePath));
-    command.args(rows.map(option).chain(file))
+    let is_offered = |arg: &Arg| arg.get_long().is_none_or(|name| !OF_CLAP.contains(&name) && name != HARD_TO_QUOTE);
+    documented(definition).into_iter().filter(is_offered).map(suggested).collect()
 }
 
-/// An option of an LLVM tool, with the suggested values.
-fn option(row: &'static Row) -> Arg {
-    let arg = row.documented(row.help.lines().next().unwrap_or_default());
-    match row.kind {
-        ValueKind::Act(_) | ValueKind::Flag => arg.action(ArgAction::SetTrue),
-        ValueKind::Choice { of, bare } => {
-            let least = usize::from(bare.is_none());
-            arg.value_parser(PossibleValuesParser::new(of)).num_args(least..=1).require_equals(bare.is_some())
-        }
-        ValueKind::Text if row.name == "type" => arg.value_parser(PossibleValuesParser::new(types(row.help))),
-        _ if FILES.contains(&row.name) => arg.value_hint(ValueHint::FilePath),
-        _ => arg.value_hint(ValueHint::Other),
-    }
+/// The option with the first line of its help; the type with the words that its help lists.
+fn suggested(arg: Arg) -> Arg {
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let arg = match arg.get_long() {
+        Some("type") => arg.value_parser(PossibleValuesParser::new(types(&help))),
+        _ => arg,
+    };
+    hinted(arg.help(help.lines().next().unwrap_or_default().to_owned()))
 }
 
 /// The file types that the help lists.
-fn types(help: &'static str) -> Vec<&'static str> {
-    help.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect()
+fn types(help: &str) -> Vec<String> {
+    help.lines().filter_map(|line| Some(line.strip_prefix("  ")?.split_whitespace().next()?.to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -124,7 +117,7 @@ mod tests {
     fn everything_is_consistent_and_has_the_types() {
         let everything = everything(PROGRAM);
         everything.clone().debug_assert();
-        let file_type = everything.get_arguments().find(|arg| arg.get_id() == "type").unwrap();
+        let file_type = everything.get_arguments().find(|arg| arg.get_long() == Some("type")).unwrap();
         let types: Vec<String> =
             file_type.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
         assert_eq!(types.join(" "), "i ii cui hipi d ll bc s o a gch ast");

@@ -1,35 +1,28 @@
 //! LLVM 23's `llvm-extract-bundle-entry`, which copies the code objects that URIs name.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::ensure;
+use clap::{ArgAction, Parser, ValueHint};
 use offload_bundle::io::Accept;
 use offload_bundle::io::sys;
 use offload_bundle::llvm::ExtractUris;
 use offload_bundle::scan::Uri;
 
-use super::options::{Action, HELP, MAX_SIZE_HELP, Positional, Row, Shown, Tool, ValueKind};
-use super::settings::Settings;
+use super::options::{GENERIC, OWN, Tool, ToolOptions};
+use super::texts;
 use crate::cli::files::open;
 use crate::cli::print::console::Console;
 use crate::cli::program::Program;
-use crate::cli::values::{limits, size};
+use crate::cli::values::limits;
 
 pub(crate) const TOOL: &Tool = &Tool {
     names: &["extract-bundle-entry"],
     subcommand: Some("extract-bundle-entry"),
-    rows: ROWS,
-    positional: Some(Positional { id: "uri", usage: "URI...", value_name: "URI", most: usize::MAX }),
-    about: "Copy the code objects that URIs name",
-    overview: OVERVIEW,
-    title: "llvm-extract-bundle-entry",
-    version_of: "llvm-extract-bundle-entry\nLLVM",
-    release: "23.1.4",
-    version_details: "  Optimized build.\n",
-    goes_on_without_options: false,
-    execute,
+    ..Tool::of::<BundleEntryOptions>()
 };
 
 /// The description of the tool.
@@ -44,30 +37,49 @@ decimal, hexadecimal (0x10) or octal (010). 'inspect --json' prints longer URIs 
 code objects in compressed bundles and members: their fields member=<name>,
 inflated-offset=<number> and inflated-size=<number> are read too.";
 
+// The command line of the tool; see `llvm::options` for the order of the fields and the meaning of the attributes.
+// Fields that begin with `_` are options whose effect is in the grammar.
+#[derive(Debug, Default, Parser)]
+#[command(
+    name = "llvm-extract-bundle-entry",
+    about = "Copy the code objects that URIs name",
+    long_about = OVERVIEW,
+    version = concat!(texts::version!("llvm-extract-bundle-entry\nLLVM", "23.1.4"), "  Optimized build.\n")
+)]
 #[rustfmt::skip]
-const ROWS: &[Row] = &[
-    Row::secret("V", ValueKind::Act(Action::Version), "", "Alias for --version"),
-    Row::secret("h", HELP, "", "Alias for --help"),
-    Row::generic("help", HELP, Shown::Always, 0, "Display available options"),
-    Row::tool("o", ValueKind::Text, "file", 1, "Write output to <file>, for a single URI; - is standard output"),
-    Row::generic("version", ValueKind::Act(Action::Version), Shown::Always, 2, "Display the version of this program"),
-    Row::own("max-size", ValueKind::Size, "bytes", 3, MAX_SIZE_HELP),
-];
+pub(crate) struct BundleEntryOptions {
+    #[arg(value_name = "URI", value_hint = ValueHint::FilePath, help = "URI...")]
+    uris: Vec<OsString>,
+    #[arg(long, action = ArgAction::HelpLong, help_heading = GENERIC, help = "Display available options")]
+    _help: (),
+    #[arg(short = 'o', value_name = "file", value_hint = ValueHint::FilePath, help = "Write output to <file>, for a single URI; - is standard output")]
+    output: Option<OsString>,
+    #[arg(long, action = ArgAction::Version, help_heading = GENERIC, help = texts::VERSION)]
+    _version: (),
+    #[arg(short = 'V', action = ArgAction::Version, hide = true, help = "Alias for --version")]
+    _short_version: (),
+    #[arg(short = 'h', action = ArgAction::HelpLong, hide = true, help = "Alias for --help")]
+    _short_help: (),
+    #[arg(long, value_name = "bytes", help_heading = OWN, help = texts::MAX_SIZE)]
+    max_size: Option<u64>,
+}
 
-fn execute(_: &Program<'_>, settings: &Settings, _: &mut Console) -> anyhow::Result<ExitCode> {
-    let limits = limits(settings.parsed("max-size", size));
-    let mut uris = settings.all("uri").map(Uri::parse).collect::<Result<Vec<_>, _>>()?;
-    if uris.is_empty() {
-        ensure!(!io::stdin().is_terminal(), "no URI is given; --help describes them");
-        let input = open(Path::new("-"), Accept::Finite, limits.streamed)?;
-        let lines = input.bytes().split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
-        let named = lines.filter(|line| !line.is_empty()).map(|line| Uri::parse(&sys::os_str(line)));
-        uris = named.collect::<Result<_, _>>()?;
-        ensure!(!uris.is_empty(), "standard input has no URI");
+impl ToolOptions for BundleEntryOptions {
+    fn run(&self, _: &Program<'_>, _: &mut Console) -> anyhow::Result<ExitCode> {
+        let limits = limits(self.max_size);
+        let mut uris = self.uris.iter().map(|uri| Uri::parse(uri)).collect::<Result<Vec<_>, _>>()?;
+        if uris.is_empty() {
+            ensure!(!io::stdin().is_terminal(), "no URI is given; --help describes them");
+            let input = open(Path::new("-"), Accept::Finite, limits.streamed)?;
+            let lines = input.bytes().split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+            let named = lines.filter(|line| !line.is_empty()).map(|line| Uri::parse(&sys::os_str(line)));
+            uris = named.collect::<Result<_, _>>()?;
+            ensure!(!uris.is_empty(), "standard input has no URI");
+        }
+        let mut extract = ExtractUris::new(uris);
+        extract.output = self.output.as_ref().map(PathBuf::from);
+        extract.limits = limits;
+        extract.run()?;
+        Ok(ExitCode::SUCCESS)
     }
-    let mut extract = ExtractUris::new(uris);
-    extract.output = settings.last("o").map(PathBuf::from);
-    extract.limits = limits;
-    extract.run()?;
-    Ok(ExitCode::SUCCESS)
 }

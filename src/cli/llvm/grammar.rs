@@ -1,22 +1,27 @@
-//! Parses LLVM's option grammar: from the words of a command line to options with their values.
+//! Parses LLVM's option grammar, and rewrites the words of a command line into those that `clap` parses.
 //!
 //! Follows LLVM 22.1.8. An option has one dash or two. Its value follows `=` or, if required, is the next word,
 //! whatever that looks like. One-letter flags can be combined (`-hh`), and `--` ends the options. One word that is not
 //! an option is allowed if the tool uses it. All errors are reported, in order, before the command line is rejected.
 //! Options such as `--help` take effect where they appear.
+//!
+//! The rewritten words are `--name=value`, with the value as [`options::value`] spells it, and after `--` the words
+//! that are not options.
 
 use std::ffi::OsString;
 
-use super::options::{Action, Row, Tool, ValueKind};
-use super::settings::Settings;
+use clap::{Arg, Command};
+use offload_bundle::io::sys;
+
+use super::options::{self, Action, ValueKind, find, requires_value, spelled};
 use crate::cli::program::Program;
 use crate::cli::suggest::nearest;
 
 /// The result of parsing a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// A valid command line.
-    Settings(Settings),
+    /// The words of a valid command line, in the form that `clap` parses.
+    Words(Vec<OsString>),
     /// An option that takes effect at once, and the complaints before it.
     Act(Action, Vec<u8>),
     /// The complaints about an invalid command line.
@@ -24,10 +29,10 @@ pub(crate) enum Verdict {
 }
 
 /// Parses the words after the program's name.
-pub(crate) fn read(tool: &Tool, program: &Program<'_>, words: &[OsString]) -> Verdict {
-    let missing = tool.rows.iter().filter(|row| row.required).collect();
+pub(crate) fn read(command: &Command, program: &Program<'_>, words: &[OsString]) -> Verdict {
+    let missing = command.get_arguments().filter(|arg| arg.is_required_set()).collect();
     let mut reader =
-        Reader { tool, program, complaints: Vec::new(), settings: Settings::default(), missing, positionals: 0 };
+        Reader { command, program, complaints: Vec::new(), words: Vec::new(), missing, positionals: Vec::new() };
     let mut words = words.iter().map(|word| word.as_encoded_bytes());
     let mut options_ended = false;
     while let Some(word) = words.next() {
@@ -40,8 +45,8 @@ pub(crate) fn read(tool: &Tool, program: &Program<'_>, words: &[OsString]) -> Ve
             continue;
         }
         match reader.recognise(name) {
-            Ok((row, value)) => {
-                if let Some(action) = reader.apply(row, value, &mut words) {
+            Ok((arg, value)) => {
+                if let Some(action) = reader.apply(arg, value, &mut words) {
                     return Verdict::Act(action, reader.complaints);
                 }
             }
@@ -59,42 +64,43 @@ fn option_name(word: &[u8]) -> Option<&[u8]> {
 
 /// The state of parsing.
 struct Reader<'a> {
-    tool: &'a Tool,
+    command: &'a Command,
     program: &'a Program<'a>,
     complaints: Vec<u8>,
-    settings: Settings,
+    /// The options for `clap`.
+    words: Vec<OsString>,
     /// The required options that have not been found yet.
-    missing: Vec<&'static Row>,
-    /// The number of words that are not options.
-    positionals: usize,
+    missing: Vec<&'a Arg>,
+    /// The words that are not options.
+    positionals: Vec<OsString>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// The option that a word (without its dashes) names, and the value after `=`. The error is the part of the word
     /// that names no option.
-    fn recognise<'w>(&mut self, word: &'w [u8]) -> Result<(&'static Row, Option<&'w [u8]>), &'w [u8]> {
+    fn recognise<'w>(&mut self, word: &'w [u8]) -> Result<(&'a Arg, Option<&'w [u8]>), &'w [u8]> {
         let (name, value) = match word.iter().position(|&byte| byte == b'=').and_then(|at| word.split_at_checked(at)) {
             Some((name, value)) => (name, value.strip_prefix(b"=")),
             None => (word, None),
         };
-        if let Some(row) = self.tool.find(name) {
-            return Ok((row, value));
+        if let Some(arg) = find(self.command, name) {
+            return Ok((arg, value));
         }
         let mut rest = word;
         while let Some((letter, tail)) = rest.split_at_checked(1)
-            && let Some(row) = self.tool.find(letter)
+            && let Some(arg) = find(self.command, letter)
         {
             if tail.is_empty() {
-                return Ok((row, None));
+                return Ok((arg, None));
             }
             if let Some(value) = tail.strip_prefix(b"=") {
-                return Ok((row, Some(value)));
+                return Ok((arg, Some(value)));
             }
-            if row.requires_value() {
-                self.complain(row, &[b"may not occur within a group!"]);
+            if requires_value(arg) {
+                self.complain(arg, &[b"may not occur within a group!"]);
                 return Err(letter);
             }
-            self.settings.add(row.name, b"");
+            self.set_without_value(arg);
             rest = tail;
         }
         Err(rest)
@@ -103,46 +109,55 @@ impl Reader<'_> {
     /// Applies an option, which may consume the next word. Returns its action if it takes effect at once.
     fn apply<'w>(
         &mut self,
-        row: &'static Row,
+        arg: &'a Arg,
         value: Option<&'w [u8]>,
         words: &mut impl Iterator<Item = &'w [u8]>,
     ) -> Option<Action> {
-        match (row.kind, value) {
+        match (ValueKind::of(arg), value) {
             (ValueKind::Act(action), None) => return Some(action),
             (ValueKind::Act(_), Some(value)) => {
-                self.complain(row, &[b"does not allow a value! '", value, b"' specified."]);
+                self.complain(arg, &[b"does not allow a value! '", value, b"' specified."]);
             }
-            (_, Some(value)) => self.check(row, value),
-            (ValueKind::Flag, None) => self.settings.add(row.name, b""),
-            (ValueKind::Choice { bare: Some(word), .. }, None) => self.settings.add(row.name, word.as_bytes()),
-            (_, None) => match words.next() {
-                Some(word) => self.check(row, word),
-                None => self.complain(row, &[b"requires a value!"]),
+            (_, Some(value)) => self.set(arg, value),
+            (_, None) if requires_value(arg) => match words.next() {
+                Some(word) => self.set(arg, word),
+                None => self.complain(arg, &[b"requires a value!"]),
             },
+            (_, None) => self.set_without_value(arg),
         }
         None
     }
 
     /// Sets an option to the typed value, if that is valid.
-    fn check(&mut self, row: &'static Row, value: &[u8]) {
-        self.missing.retain(|missing| missing.name != row.name);
-        match row.kind.refusal(value) {
-            None => self.settings.add(row.name, value),
-            Some(refusal) => self.complain(row, &[b"'", value, b"' ", refusal.as_bytes()]),
+    fn set(&mut self, arg: &Arg, typed: &[u8]) {
+        self.missing.retain(|missing| missing.get_id() != arg.get_id());
+        match options::value(arg, typed) {
+            Ok(value) => self.words.push(sys::os_string([spelled(arg).as_bytes(), b"=", &value].concat())),
+            Err(refusal) => self.complain(arg, &[b"'", typed, b"' ", refusal.as_bytes()]),
         }
     }
 
-    fn complain(&mut self, row: &Row, message: &[&[u8]]) {
-        let dashes: &[u8] = if row.name.len() == 1 { b"-" } else { b"--" };
-        let option = [self.program.name, b": for the ", dashes, row.name.as_bytes(), b" option: "].concat();
+    /// Sets an option whose value is left out. In a group of letters, one that would take effect at once has none.
+    fn set_without_value(&mut self, arg: &Arg) {
+        match ValueKind::of(arg) {
+            ValueKind::Act(_) => {}
+            ValueKind::Flag => self.set(arg, b""),
+            _ => self.words.push(spelled(arg).into()),
+        }
+    }
+
+    fn complain(&mut self, arg: &Arg, message: &[&[u8]]) {
+        let option = [self.program.name, b": for the ", spelled(arg).as_bytes(), b" option: "].concat();
         self.complaints.extend([option, message.concat(), b"\n".to_vec()].concat());
     }
 
     /// Accepts or rejects a word that is not an option.
     fn positional(&mut self, word: &[u8]) {
-        let Some(positional) = &self.tool.positional else { return self.unknown(word, b"") };
-        self.positionals += 1;
-        self.settings.add(positional.id, word);
+        if self.command.get_positionals().next().is_some() {
+            self.positionals.push(sys::os_string(word.to_vec()));
+        } else {
+            self.unknown(word, b"");
+        }
     }
 
     /// Reports an unknown word, and suggests an option for the part `misspelt`.
@@ -150,22 +165,35 @@ impl Reader<'_> {
         let Program { typed, name } = *self.program;
         let unknown = [name, b": Unknown command line argument '", word, b"'.  Try: '", typed, b" --help'\n"];
         self.complaints.extend(unknown.concat());
-        if let Some(spelling) = nearest(self.tool.rows, misspelt) {
+        if let Some(spelling) = nearest(self.command, misspelt) {
             self.complaints.extend([name, b": Did you mean '", &spelling, b"'?\n"].concat());
         }
     }
 
     fn finish(mut self) -> Verdict {
-        if self.tool.positional.as_ref().is_some_and(|words| self.positionals > words.most) {
+        let most = self.command.get_positionals().next().map_or(0, most_words);
+        if self.positionals.len() > most {
             let Program { typed, name } = *self.program;
             let text = b": Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: ";
             self.complaints.extend([name, text, typed, b" --help\n"].concat());
         }
-        for row in std::mem::take(&mut self.missing) {
-            self.complain(row, &[b"must be specified at least once!"]);
+        for arg in std::mem::take(&mut self.missing) {
+            self.complain(arg, &[b"must be specified at least once!"]);
         }
-        if self.complaints.is_empty() { Verdict::Settings(self.settings) } else { Verdict::Refused(self.complaints) }
+        if !self.complaints.is_empty() {
+            return Verdict::Refused(self.complaints);
+        }
+        if !self.positionals.is_empty() {
+            self.words.push("--".into());
+            self.words.append(&mut self.positionals);
+        }
+        Verdict::Words(self.words)
     }
+}
+
+/// The maximum number of words that are not options.
+fn most_words(positional: &Arg) -> usize {
+    positional.get_num_args().map_or(1, |count| count.max_values())
 }
 
 #[cfg(test)]
@@ -173,26 +201,28 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
+    use crate::cli::CATALOGUE;
+    use crate::cli::llvm::options::Tool;
     use crate::cli::llvm::{bundler, packager};
 
     fn verdict_of(tool: &Tool, words: &[&str]) -> Verdict {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        read(tool, &Program::new(OsStr::new("/bin/foo")), &words)
+        read(&tool.command(), &Program::new(OsStr::new("/bin/foo")), &words)
     }
 
     fn verdict(words: &[&str]) -> Verdict {
         verdict_of(bundler::TOOL, words)
     }
 
-    fn settings_of(tool: &Tool, words: &[&str]) -> Vec<String> {
+    fn words_of(tool: &Tool, words: &[&str]) -> Vec<String> {
         match verdict_of(tool, words) {
-            Verdict::Settings(settings) => settings.words(),
+            Verdict::Words(words) => words.into_iter().map(|word| word.into_string().unwrap()).collect(),
             other => panic!("{words:?} gave {other:?}"),
         }
     }
 
-    fn packager_settings(words: &[&str]) -> Vec<String> {
-        settings_of(packager::TOOL, words)
+    fn packager_words(words: &[&str]) -> Vec<String> {
+        words_of(packager::TOOL, words)
     }
 
     fn packager_complaints(words: &[&str]) -> String {
@@ -202,9 +232,9 @@ mod tests {
         }
     }
 
-    /// The settings of a valid command line, without the type that every one has.
-    fn settings(words: &[&str]) -> Vec<String> {
-        settings_of(bundler::TOOL, &[&["--type=t"], words].concat()).split_off(1)
+    /// The rewritten words of a valid command line, without the type that every one has.
+    fn rewritten(words: &[&str]) -> Vec<String> {
+        words_of(bundler::TOOL, &[&["--type=t"], words].concat()).split_off(1)
     }
 
     /// The complaints about an invalid command line, without the program's name.
@@ -222,22 +252,22 @@ mod tests {
     #[test]
     fn one_dash_or_two_and_either_place_for_the_value() {
         for words in [&["-input=a"][..], &["--input=a"], &["-input", "a"], &["--input", "a"]] {
-            assert_eq!(settings(words), ["--input=a"]);
+            assert_eq!(rewritten(words), ["--input=a"]);
         }
-        assert_eq!(settings(&["-input", "-list", "-input", "--"]), ["--input=-list", "--input=--"]);
-        assert_eq!(settings(&["-input=a=b"]), ["--input=a=b"]);
+        assert_eq!(rewritten(&["-input", "-list", "-input", "--"]), ["--input=-list", "--input=--"]);
+        assert_eq!(rewritten(&["-input=a=b"]), ["--input=a=b"]);
     }
 
     #[test]
     fn flags_do_not_take_the_next_word() {
-        assert_eq!(settings(&["-list", "-list=0", "-list="]), ["--list=", "--list=0", "--list="]);
+        assert_eq!(rewritten(&["-list", "-list=0", "-list="]), ["--list=true", "--list=false", "--list=true"]);
         assert_eq!(complaints(&["-list", "0"]), ["Unknown command line argument '0'.  Try: '/bin/foo --help'"]);
     }
 
     #[test]
     fn letters_may_be_written_together() {
-        assert_eq!(settings(&["-hh=0"]), ["--h=", "--h=0"]);
-        assert_eq!(settings(&["--h"]), ["--h="]);
+        assert_eq!(rewritten(&["-hh=0"]), ["-h=true", "-h=false"]);
+        assert_eq!(rewritten(&["--h"]), ["-h=true"]);
         assert_eq!(
             complaints(&["-hlp"]),
             ["Unknown command line argument '-hlp'.  Try: '/bin/foo --help'", "Did you mean '--help'?"]
@@ -251,10 +281,10 @@ mod tests {
     #[test]
     fn a_letter_with_a_value_closes_a_group() {
         for words in [&["-o=x"][..], &["--o", "x"]] {
-            assert_eq!(packager_settings(words), ["--o=x"]);
+            assert_eq!(packager_words(words), ["-o=x"]);
         }
         for words in [&["-ho=x"][..], &["-ho", "x"]] {
-            assert_eq!(packager_settings(words), ["--h=", "--o=x"]);
+            assert_eq!(packager_words(words), ["-h=true", "-o=x"]);
         }
         for word in ["-ox", "-hox"] {
             let expected = format!(
@@ -269,9 +299,9 @@ mod tests {
     #[test]
     fn one_word_may_stand_besides_the_options() {
         for word in ["a", "", "-", "list"] {
-            assert_eq!(packager_settings(&[word, "-o="]), [format!("--input={word}"), "--o=".to_owned()]);
+            assert_eq!(packager_words(&[word, "-o="]), ["-o=", "--", word]);
         }
-        assert_eq!(packager_settings(&["--", "-o"]), ["--input=-o"]);
+        assert_eq!(packager_words(&["--", "-o"]), ["--", "-o"]);
         assert_eq!(
             packager_complaints(&["a", "-hlp", "b", "c"]),
             "foo: Unknown command line argument '-hlp'.  Try: '/bin/foo --help'\n\
@@ -283,8 +313,8 @@ mod tests {
 
     #[test]
     fn choices_are_one_of_their_words() {
-        assert_eq!(packager_settings(&["--compress", "--compress=zlib"]), ["--compress=zstd", "--compress=zlib"]);
-        assert_eq!(packager_settings(&["--format-version", "2"]), ["--format-version=2"]);
+        assert_eq!(packager_words(&["--compress", "--compress=zlib"]), ["--compress", "--compress=zlib"]);
+        assert_eq!(packager_words(&["--format-version", "2"]), ["--format-version=2"]);
         assert_eq!(
             packager_complaints(&["--compress=", "--format-version=4", "--format-version"]),
             "foo: for the --compress option: '' is invalid value! Try zstd or zlib\n\
@@ -316,7 +346,7 @@ mod tests {
             "foo: for the --type option: requires a value!\n\
              foo: for the --type option: must be specified at least once!\n"
         );
-        assert!(matches!(verdict(&["-type="]), Verdict::Settings(_)));
+        assert!(matches!(verdict(&["-type="]), Verdict::Words(_)));
     }
 
     #[test]
@@ -337,5 +367,49 @@ mod tests {
         let Verdict::Act(action, complaints) = verdict(&["-", "--version", "-nonsense"]) else { panic!() };
         assert_eq!(action, Action::Version);
         assert_eq!(complaints, b"foo: Unknown command line argument '-'.  Try: '/bin/foo --help'\n");
+    }
+
+    /// Words at random: those that mean something to the grammar, and pieces of them.
+    fn random_words(command: &Command, random: &mut dyn FnMut(usize) -> usize) -> Vec<OsString> {
+        const VALUES: [&[u8]; 14] =
+            [b"", b"0", b"1", b"true", b"-1", b"--", b"-x", b"a,b", b",", b"zstd", b"2", b"0x10", b"3K", b"\xff,=\xfe"];
+        let options: Vec<String> = command.get_opts().map(options::name).collect();
+        let mut words = Vec::new();
+        for _ in 0..random(7) {
+            let option = options[random(options.len())].as_bytes();
+            let value = VALUES[random(VALUES.len())];
+            let dashes: &[u8] = if random(2) == 0 { b"-" } else { b"--" };
+            match random(8) {
+                0 => words.push(value.to_vec()),
+                1 => words.push([dashes, &option[..random(option.len() + 1)]].concat()),
+                2 => words.push([dashes, option].concat()),
+                3 => words.extend([[dashes, option].concat(), value.to_vec()]),
+                _ => words.push([dashes, option, b"=", value].concat()),
+            }
+        }
+        words.into_iter().map(sys::os_string).collect()
+    }
+
+    #[test]
+    fn clap_parses_what_the_grammar_accepts() {
+        for tool in CATALOGUE.tools {
+            let (mut state, mut accepted) = (1_u64, 0);
+            let mut random = |below: usize| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                usize::try_from(state >> 33).unwrap() % below
+            };
+            for _ in 0..600 {
+                let mut command = tool.command();
+                let words = random_words(&command, &mut random);
+                let required = OsString::from("-type=o");
+                let words = if tool.has_subcommands() { [&[required], words.as_slice()].concat() } else { words };
+                if let Verdict::Words(rewritten) = read(&command, &Program::new(OsStr::new("foo")), &words) {
+                    let parsed = command.try_get_matches_from_mut(&rewritten);
+                    assert!(parsed.is_ok(), "{words:?} {rewritten:?} {}", parsed.unwrap_err());
+                    accepted += 1;
+                }
+            }
+            assert!(accepted > 60, "{accepted}");
+        }
     }
 }

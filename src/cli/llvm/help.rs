@@ -5,7 +5,9 @@
 
 use std::process::ExitCode;
 
-use super::options::{Category, HelpStyle, Row, Shown, Tool};
+use clap::{Arg, Command};
+
+use super::options::{GENERIC, HelpStyle, OWN, Tool, in_help_order, is_own, requires_value, spelled, value_name};
 use crate::cli::CATALOGUE;
 use crate::cli::print::stdout::print;
 use crate::cli::program::Program;
@@ -14,50 +16,39 @@ use crate::cli::program::Program;
 const SEPARATOR: &str = " - ";
 
 /// The output of `--version`.
-pub(crate) fn version(tool: &Tool) -> Vec<u8> {
-    let Tool { version_of, release, version_details, .. } = tool;
-    let own = env!("CARGO_PKG_VERSION");
-    format!("{version_of} version {release} (offload-bundle {own})\n{version_details}").into_bytes()
+pub(crate) fn version(command: &Command) -> Vec<u8> {
+    command.get_version().unwrap_or_default().as_bytes().to_vec()
 }
 
 /// Prints the help for a command line with nothing to do. Returns the exit status.
 pub(crate) fn print_short(tool: &Tool, program: &Program<'_>) -> ExitCode {
-    print(&text(tool, program.name, HelpStyle::SHORT), b"", 0)
+    print(&text(&tool.command(), tool.has_subcommands(), program.name, HelpStyle::SHORT), b"", 0)
 }
 
 /// A help text for a program called `name`.
-pub(crate) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
-    let shown = |row: &&Row| match row.shown {
-        Shown::Always => true,
-        Shown::ByCategory => style.by_category || style.hidden,
-        Shown::Hidden => style.hidden,
-        Shown::Never => false,
-    };
-    let rows: Vec<&Row> = tool.rows.iter().filter(shown).collect();
+pub(crate) fn text(command: &Command, has_subcommands: bool, name: &[u8], style: HelpStyle) -> Vec<u8> {
+    let listed: Vec<&Arg> = in_help_order(command).into_iter().filter(|arg| style.lists(arg)).collect();
     // The width depends on LLVM's options only, so a longer option of ours does not change their layout.
-    let reference = rows.iter().filter(|row| row.category != Category::Own);
-    let width = reference.map(|row| label(row).len()).max().unwrap_or_default();
+    let reference = listed.iter().filter(|arg| !is_own(arg));
+    let width = reference.map(|arg| label(arg).len()).max().unwrap_or_default();
 
-    let positional = tool.positional.as_ref().map_or(String::new(), |word| format!(" {}", word.usage));
-    let mut text = [b"OVERVIEW: ", tool.overview.as_bytes(), b"\n\nUSAGE: ", name, b" [options]"].concat();
+    let overview = command.get_long_about().map(ToString::to_string).unwrap_or_default();
+    let positional = command.get_positionals().next().map_or(String::new(), |word| format!(" {}", help(word)));
+    let mut text = [b"OVERVIEW: ", overview.as_bytes(), b"\n\nUSAGE: ", name, b" [options]"].concat();
     text.extend(format!("{positional}\n\nOPTIONS:\n").into_bytes());
     if style.by_category {
-        let headings = [
-            (Category::Generic, "Generic Options"),
-            (Category::Tool, &format!("{} options", tool.title)),
-            (Category::Own, "Options that LLVM's tool does not have"),
-        ];
-        for (category, heading) in headings {
-            let mut members = rows.iter().filter(|row| row.category == category).peekable();
+        let of_tool = format!("{} options", command.get_name());
+        for (category, heading) in [(Some(GENERIC), GENERIC), (None, &of_tool), (Some(OWN), OWN)] {
+            let mut members = listed.iter().filter(|arg| arg.get_help_heading() == category).peekable();
             if members.peek().is_some() {
                 text.extend(format!("\n{heading}:\n\n").into_bytes());
             }
-            members.for_each(|row| describe(row, width, &mut text));
+            members.for_each(|arg| describe(arg, width, &mut text));
         }
     } else {
-        rows.iter().for_each(|row| describe(row, width, &mut text));
+        listed.iter().for_each(|arg| describe(arg, width, &mut text));
     }
-    if tool.has_subcommands() {
+    if has_subcommands {
         text.extend(b"\nSubcommands that LLVM's tool does not have:\n\n");
         for (subcommand, about) in CATALOGUE.abouts() {
             text.extend(format!("{:width$}{SEPARATOR}{about}\n", format!("  {subcommand}")).into_bytes());
@@ -67,23 +58,27 @@ pub(crate) fn text(tool: &Tool, name: &[u8], style: HelpStyle) -> Vec<u8> {
     text
 }
 
+/// The description of an option or a word.
+fn help(arg: &Arg) -> String {
+    arg.get_help().map(ToString::to_string).unwrap_or_default()
+}
+
 /// The option as typed, indented.
-fn label(row: &Row) -> String {
-    let Row { name, value_name, .. } = row;
-    let dashes = if name.len() == 1 { "-" } else { "--" };
-    let value = match value_name {
-        &"" => String::new(),
-        _ if !row.requires_value() => format!("[=<{value_name}>]"),
-        _ if name.len() == 1 => format!(" <{value_name}>"),
-        _ => format!("=<{value_name}>"),
+fn label(arg: &Arg) -> String {
+    let option = spelled(arg);
+    let value = match value_name(arg) {
+        None => String::new(),
+        Some(value) if !requires_value(arg) => format!("[=<{value}>]"),
+        Some(value) if arg.get_long().is_none() => format!(" <{value}>"),
+        Some(value) => format!("=<{value}>"),
     };
-    format!("  {dashes}{name}{value}")
+    format!("  {option}{value}")
 }
 
 /// Adds an option and its description, whose further lines are aligned with the first.
-fn describe(row: &Row, width: usize, text: &mut Vec<u8>) {
-    let mut lead = format!("{:width$}{SEPARATOR}", label(row));
-    for line in row.help.lines() {
+fn describe(arg: &Arg, width: usize, text: &mut Vec<u8>) {
+    let mut lead = format!("{:width$}{SEPARATOR}", label(arg));
+    for line in help(arg).lines() {
         text.extend(format!("{lead}{line}\n").into_bytes());
         lead = " ".repeat(width + SEPARATOR.len());
     }
@@ -95,7 +90,8 @@ mod tests {
     use crate::cli::llvm::{bundler, packager};
 
     fn help_of(tool: &Tool, by_category: bool, hidden: bool) -> String {
-        String::from_utf8(text(tool, b"foo", HelpStyle { by_category, hidden })).unwrap()
+        let style = HelpStyle { by_category, hidden };
+        String::from_utf8(text(&tool.command(), tool.has_subcommands(), b"foo", style)).unwrap()
     }
 
     fn help(by_category: bool, hidden: bool) -> String {
@@ -137,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_version_line_names_both_versions() {
-        let line = |tool| String::from_utf8(version(tool)).unwrap();
+        let line = |tool: &Tool| String::from_utf8(version(&tool.command())).unwrap();
         assert!(line(bundler::TOOL).starts_with("clang-offload-bundler version 22.1.8 (offload-bundle "));
         assert!(line(bundler::TOOL).ends_with(")\n"));
         assert!(line(packager::TOOL).starts_with("LLVM version 22.1.8 (offload-bundle "));

@@ -1,64 +1,107 @@
-//! Option tables of LLVM's tools. The grammar, the help texts and the spelling suggestions of a tool are made from its
-//! table.
+//! The definitions of LLVM's tools: each is a struct that `clap` derives a [`Command`] from, with a field for each
+//! option. The grammar, the help texts, the spelling suggestions, the completions and the manual pages all read that
+//! command.
 //!
-//! Names, value names, help texts and the order of the suggestion candidates are those of LLVM 22.1.8's tools.
+//! | in the definition | meaning |
+//! |---|---|
+//! | order of the fields | LLVM's order of spelling suggestions: of equally near names, the first wins; ours are last |
+//! | type of the field | the kind of the value, see [`ValueKind`]; all values of a `Vec` count, otherwise the last |
+//! | `num_args = 0..=1` | the value may be left out, as that of a boolean always may |
+//! | `value_parser = [...]` | the words that are allowed as the value |
+//! | `action` | the option takes effect where it appears, see [`Action`] |
+//! | `help_heading` | [`GENERIC`] for options of every LLVM tool, [`OWN`] for those that LLVM's tool does not have |
+//! | `hide_short_help` | only help texts by category list the option |
+//! | `hide_long_help` with it | only help texts that show hidden options list it |
+//! | `hide` | no help text lists it, and it is never suggested |
+//!
+//! Names, value names, help texts and the order of the suggestions are those of LLVM 22.1.8's tools.
 
+use std::any::TypeId;
+use std::cmp::Ordering;
 use std::process::ExitCode;
 
-use clap::Arg;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Parser};
 
-use super::settings::Settings;
 use crate::cli::print::console::Console;
 use crate::cli::program::Program;
 use crate::cli::values::{boolean, signed, size, unsigned};
 
-/// A tool: its options, its descriptions and its implementation.
+/// The options of a tool.
+pub(crate) trait ToolOptions: Parser + Default {
+    /// Runs the tool for a valid command line.
+    fn run(&self, program: &Program<'_>, console: &mut Console) -> anyhow::Result<ExitCode>;
+}
+
+/// A tool: its definition, its implementation and how it is selected.
 #[derive(Debug)]
 pub(crate) struct Tool {
     /// The parts of the executable's name that select it.
-    pub(crate) names: &'static [Text],
+    pub(crate) names: &'static [&'static str],
     /// The first word that selects it.
     pub(crate) subcommand: Option<&'static str>,
-    /// The options in help order: those that LLVM's tool lacks are last.
-    pub(crate) rows: &'static [Row],
-    /// The words that are allowed besides the options.
-    pub(crate) positional: Option<Positional>,
-    /// Its description in one line of ours.
-    pub(crate) about: &'static str,
-    /// LLVM's description.
-    pub(crate) overview: &'static str,
-    /// The heading of its options in the help texts.
-    pub(crate) title: &'static str,
-    /// The name before the version number.
-    pub(crate) version_of: &'static str,
-    /// The LLVM release that it follows.
-    pub(crate) release: &'static str,
-    /// The text after the version line.
-    pub(crate) version_details: &'static str,
     /// Whether LLVM's tool goes on without any option if a response file cannot be read.
     pub(crate) goes_on_without_options: bool,
-    /// Runs the tool for a valid command line.
-    pub(crate) execute: fn(&Program<'_>, &Settings, &mut Console) -> anyhow::Result<ExitCode>,
+    /// Its options as `clap` derives them.
+    pub(crate) definition: fn() -> Command,
+    /// Runs the tool for what `clap` has parsed; for nothing, without any option.
+    pub(crate) execute: fn(Option<ArgMatches>, &Program<'_>, &mut Console) -> anyhow::Result<ExitCode>,
 }
 
-/// The words that are not options and are allowed on a command line.
-#[derive(Debug)]
-pub(crate) struct Positional {
-    /// Their name among the [`Settings`], which is not the name of an option.
-    pub(crate) id: &'static str,
-    /// Their text in the usage line.
-    pub(crate) usage: &'static str,
-    /// What each is called in manual pages.
-    pub(crate) value_name: &'static str,
-    /// The maximum number of them.
-    pub(crate) most: usize,
+impl Tool {
+    /// The tool with these options, which serves every name of the executable.
+    pub(crate) const fn of<O: ToolOptions>() -> Self {
+        let execute = |matches: Option<ArgMatches>, program: &Program<'_>, console: &mut Console| {
+            filled::<O>(matches)?.run(program, console)
+        };
+        Self {
+            names: &[],
+            subcommand: None,
+            goes_on_without_options: false,
+            definition: <O as CommandFactory>::command,
+            execute,
+        }
+    }
+
+    /// Whether the first word of its command line may name a subcommand.
+    pub(crate) fn has_subcommands(&self) -> bool {
+        self.subcommand.is_none()
+    }
+
+    /// The definition, whose words are those that the grammar writes: all that follows the program's name, without
+    /// options of `clap`'s own.
+    pub(crate) fn command(&self) -> Command {
+        let command = (self.definition)().no_binary_name(true).args_override_self(true);
+        command.disable_help_flag(true).disable_version_flag(true)
+    }
 }
 
-/// The action of an option that takes effect at once.
+/// The options that `clap` has parsed; for nothing, those of a command line without any.
+pub(crate) fn filled<O: ToolOptions>(matches: Option<ArgMatches>) -> clap::error::Result<O> {
+    match matches {
+        Some(mut matches) => O::from_arg_matches_mut(&mut matches),
+        None => Ok(O::default()),
+    }
+}
+
+/// An effect that an option has at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Help(HelpStyle),
     Version,
+}
+
+impl Action {
+    /// The action of an option: `HelpLong` is help by category, `HelpShort` help as one list. A help option that only
+    /// hidden help lists shows the hidden options.
+    fn of(arg: &Arg) -> Option<Self> {
+        let hidden = arg.is_hide_long_help_set();
+        match arg.get_action() {
+            ArgAction::HelpLong => Some(Self::Help(HelpStyle { by_category: true, hidden })),
+            ArgAction::HelpShort => Some(Self::Help(HelpStyle { by_category: false, hidden })),
+            ArgAction::Version => Some(Self::Version),
+            _ => None,
+        }
+    }
 }
 
 /// The form of the help text: by category or as one list, with or without hidden options.
@@ -73,133 +116,146 @@ impl HelpStyle {
     pub(crate) const FULL: Self = Self { by_category: true, hidden: false };
     /// The form printed for `-h`.
     pub(crate) const SHORT: Self = Self { by_category: false, hidden: false };
+
+    /// Whether a help text of this form lists an option.
+    pub(crate) fn lists(self, arg: &Arg) -> bool {
+        if arg.is_hide_set() {
+            false
+        } else if arg.is_hide_long_help_set() {
+            self.hidden
+        } else if arg.is_hide_short_help_set() {
+            self.by_category || self.hidden
+        } else {
+            true
+        }
+    }
 }
 
-/// The kind of an option's value, and its effect.
+/// The kind of an option's value, which is that of its field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueKind {
     /// No value; takes effect at once.
     Act(Action),
-    /// A boolean, whose value may be omitted.
+    /// A boolean (`bool`), whose value may be left out.
     Flag,
-    /// An unsigned 32-bit number.
+    /// An unsigned 32-bit number (`u32`).
     Uint,
-    /// A signed 32-bit number.
+    /// A signed 32-bit number (`i32`).
     Int,
-    /// A number of bytes.
+    /// A number of bytes (`u64`), with a unit.
     Size,
-    /// A string; the last occurrence counts.
+    /// A string or one of several words.
     Text,
-    /// A string; all occurrences count.
-    Texts,
-    /// Strings separated by commas; all occurrences count.
-    List,
-    /// One of several words; the last occurrence counts.
-    Choice {
-        of: &'static [&'static str],
-        /// The meaning of the name without a value, if that is allowed.
-        bare: Option<&'static str>,
-    },
-}
-
-/// The help texts that list an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    /// All help texts.
-    Always,
-    /// Help texts by category, and those that show hidden options.
-    ByCategory,
-    /// Help texts that show hidden options.
-    Hidden,
-    /// None. The option is never suggested either.
-    Never,
-}
-
-/// The heading of an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Category {
-    /// Options of every LLVM tool.
-    Generic,
-    /// Options of this tool.
-    Tool,
-    /// Options that LLVM's tool does not have.
-    Own,
-}
-
-/// A text of a table.
-type Text = &'static str;
-
-/// An option.
-#[derive(Debug)]
-pub(crate) struct Row {
-    /// The name, without dashes.
-    pub(crate) name: &'static str,
-    pub(crate) kind: ValueKind,
-    pub(crate) required: bool,
-    pub(crate) shown: Shown,
-    pub(crate) category: Category,
-    /// The name of its value in help texts; empty if none is printed.
-    pub(crate) value_name: &'static str,
-    /// Its description in help texts; further lines are aligned with the first.
-    pub(crate) help: &'static str,
-    /// Its priority as a spelling suggestion: among equally near names, the lowest number wins.
-    pub(crate) turn: Option<u8>,
-}
-
-impl Row {
-    pub(crate) const fn tool(name: Text, kind: ValueKind, value_name: Text, turn: u8, help: Text) -> Row {
-        let (shown, category) = (Shown::Always, Category::Tool);
-        Row { name, kind, required: false, shown, category, value_name, help, turn: Some(turn) }
-    }
-
-    pub(crate) const fn generic(name: Text, kind: ValueKind, shown: Shown, turn: u8, help: Text) -> Row {
-        let category = Category::Generic;
-        Row { name, kind, required: false, shown, category, value_name: "", help, turn: Some(turn) }
-    }
-
-    pub(crate) const fn own(name: Text, kind: ValueKind, value_name: Text, turn: u8, help: Text) -> Row {
-        Row { category: Category::Own, ..Row::tool(name, kind, value_name, turn, help) }
-    }
-
-    pub(crate) const fn secret(name: Text, kind: ValueKind, value_name: Text, help: Text) -> Row {
-        let (shown, category) = (Shown::Never, Category::Generic);
-        Row { name, kind, required: false, shown, category, value_name, help, turn: None }
-    }
-
-    /// Whether the name may have a value.
-    pub(crate) fn takes_value(&self) -> bool {
-        !matches!(self.kind, ValueKind::Act(_))
-    }
-
-    /// Whether the name must have a value.
-    pub(crate) fn requires_value(&self) -> bool {
-        !matches!(self.kind, ValueKind::Act(_) | ValueKind::Flag | ValueKind::Choice { bare: Some(_), .. })
-    }
-
-    /// A `clap` argument for manual pages and completions.
-    pub(crate) fn documented(&self, help: Text) -> Arg {
-        let arg = Arg::new(self.name).help(help);
-        if self.name.len() == 1 { arg.short(self.name.chars().next()) } else { arg.long(self.name) }
-    }
 }
 
 impl ValueKind {
-    /// The reason why a text is not a valid value: LLVM's text after the value and its closing quotation mark.
-    pub(crate) fn refusal(&self, text: &[u8]) -> Option<String> {
-        let refusal = match self {
-            ValueKind::Flag if boolean(text).is_none() => "is invalid value for boolean argument! Try 0 or 1",
-            ValueKind::Uint if unsigned(text).is_none() => "value invalid for uint argument!",
-            ValueKind::Int if signed(text).is_none() => "value invalid for integer argument!",
-            ValueKind::Size if size(text).is_none() => {
-                "value invalid for size argument! Try a number of bytes, optionally with suffix K, M or G"
-            }
-            ValueKind::Choice { of, .. } if of.iter().all(|word| word.as_bytes() != text) => {
-                return Some(format!("is invalid value! Try {}", alternatives(of)));
-            }
-            _ => return None,
-        };
-        Some(refusal.to_owned())
+    pub(crate) fn of(arg: &Arg) -> Self {
+        if let Some(action) = Action::of(arg) {
+            return Self::Act(action);
+        }
+        let of_field = arg.get_value_parser().type_id();
+        if of_field == TypeId::of::<bool>() {
+            Self::Flag
+        } else if of_field == TypeId::of::<u32>() {
+            Self::Uint
+        } else if of_field == TypeId::of::<i32>() {
+            Self::Int
+        } else if of_field == TypeId::of::<u64>() {
+            Self::Size
+        } else {
+            Self::Text
+        }
     }
+}
+
+/// The heading of the options of every LLVM tool.
+pub(crate) const GENERIC: &str = "Generic Options";
+
+/// The heading of the options that LLVM's tool does not have.
+pub(crate) const OWN: &str = "Options that LLVM's tool does not have";
+
+/// Whether LLVM's tool lacks an option.
+pub(crate) fn is_own(arg: &Arg) -> bool {
+    arg.get_help_heading() == Some(OWN)
+}
+
+/// The name of an option, without dashes.
+pub(crate) fn name(arg: &Arg) -> String {
+    match arg.get_long() {
+        Some(long) => long.to_owned(),
+        None => arg.get_short().map(String::from).unwrap_or_default(),
+    }
+}
+
+/// The name of an option with its dashes: one for a single letter, two for others.
+pub(crate) fn spelled(arg: &Arg) -> String {
+    let name = name(arg);
+    let dashes = if name.len() == 1 { "-" } else { "--" };
+    [dashes, &name].concat()
+}
+
+/// The option of this name, without dashes.
+pub(crate) fn find<'c>(command: &'c Command, name: &[u8]) -> Option<&'c Arg> {
+    let mut letter = [0; 4];
+    command.get_arguments().find(|arg| match (arg.get_long(), arg.get_short()) {
+        (Some(long), _) => long.as_bytes() == name,
+        (None, Some(short)) => short.encode_utf8(&mut letter).as_bytes() == name,
+        (None, None) => false,
+    })
+}
+
+/// The options in the order of the help texts: by name, those that LLVM's tool lacks last.
+pub(crate) fn in_help_order(command: &Command) -> Vec<&Arg> {
+    let mut options: Vec<&Arg> = command.get_opts().collect();
+    let order = |a: &&Arg, b: &&Arg| -> Ordering { (is_own(a), name(a)).cmp(&(is_own(b), name(b))) };
+    options.sort_by(order);
+    options
+}
+
+/// The name of an option's value in help texts; none for an option that is shown without one.
+pub(crate) fn value_name(arg: &Arg) -> Option<&str> {
+    match ValueKind::of(arg) {
+        ValueKind::Act(_) | ValueKind::Flag => None,
+        _ => arg.get_value_names()?.first().map(AsRef::as_ref),
+    }
+}
+
+/// Whether an option may have a value.
+pub(crate) fn takes_value(arg: &Arg) -> bool {
+    !matches!(ValueKind::of(arg), ValueKind::Act(_))
+}
+
+/// Whether an option must have a value.
+pub(crate) fn requires_value(arg: &Arg) -> bool {
+    match ValueKind::of(arg) {
+        ValueKind::Act(_) | ValueKind::Flag => false,
+        _ => arg.get_num_args().is_none_or(|count| count.min_values() > 0),
+    }
+}
+
+/// A value in the form that `clap` parses. The error is the reason why it is not valid: LLVM's text after the value and
+/// its closing quotation mark.
+pub(crate) fn value(arg: &Arg, typed: &[u8]) -> Result<Vec<u8>, String> {
+    let (parsed, refusal) = match ValueKind::of(arg) {
+        ValueKind::Flag => {
+            (boolean(typed).map(|value| value.to_string()), "is invalid value for boolean argument! Try 0 or 1")
+        }
+        ValueKind::Uint => (unsigned(typed).map(|value| value.to_string()), "value invalid for uint argument!"),
+        ValueKind::Int => (signed(typed).map(|value| value.to_string()), "value invalid for integer argument!"),
+        ValueKind::Size => (
+            size(typed).map(|value| value.to_string()),
+            "value invalid for size argument! Try a number of bytes, optionally with suffix K, M or G",
+        ),
+        ValueKind::Act(_) | ValueKind::Text => {
+            let words = arg.get_possible_values();
+            let words: Vec<&str> = words.iter().map(|word| word.get_name()).collect();
+            if !words.is_empty() && words.iter().all(|word| word.as_bytes() != typed) {
+                return Err(format!("is invalid value! Try {}", alternatives(&words)));
+            }
+            return Ok(typed.to_vec());
+        }
+    };
+    parsed.map(String::into_bytes).ok_or_else(|| refusal.to_owned())
 }
 
 /// Joins words as `a, b or c`.
@@ -210,87 +266,103 @@ fn alternatives(words: &[&str]) -> String {
     }
 }
 
-/// Whether messages are coloured. LLVM's tools have this option, but no help text lists it.
-pub(crate) const COLOR: Row =
-    Row::secret("color", ValueKind::Flag, "", "Use colors in messages (default: if they go to a terminal)");
+/// The options and words of a tool as completions and manual pages show them, in the order of the help texts: all that
+/// any help text lists. An option that is shown without a value is a switch. As in LLVM's usage line, none is required.
+pub(crate) fn documented(command: &Command) -> Vec<Arg> {
+    let options = in_help_order(command).into_iter().filter(|arg| !arg.is_hide_set());
+    let shown = options.map(switch).map(|arg| arg.required(false).hide_short_help(false).hide_long_help(false));
+    let placed = shown.enumerate().map(|(place, arg)| arg.display_order(place));
+    placed.chain(command.get_positionals().cloned()).collect()
+}
 
-/// The LLVM release whose bundler and packager this program replaces.
-pub(crate) const LLVM_VERSION: &str = "22.1.8";
-
-/// The help of both tools for the option that limits the zstd window.
-pub(crate) const WINDOW_HELP: &str = "Largest zstd window as a power of two, 10 to 31 (27 for old streaming decoders)";
-
-/// The help of both tools for the option that limits the inflated size.
-pub(crate) const MAX_SIZE_HELP: &str = "Reject data that is larger than this when inflated or read from a pipe, in bytes or with suffix K, M or G (default: no limit)";
-
-pub(crate) const HELP: ValueKind = ValueKind::Act(Action::Help(HelpStyle::FULL));
-pub(crate) const HELP_HIDDEN: ValueKind = ValueKind::Act(Action::Help(HelpStyle { by_category: true, hidden: true }));
-pub(crate) const HELP_LIST: ValueKind = ValueKind::Act(Action::Help(HelpStyle::SHORT));
-pub(crate) const HELP_LIST_HIDDEN: ValueKind =
-    ValueKind::Act(Action::Help(HelpStyle { by_category: false, hidden: true }));
-
-impl Tool {
-    /// Whether the first word of its command line may name a subcommand.
-    pub(crate) fn has_subcommands(&self) -> bool {
-        self.subcommand.is_none()
+/// The option; a switch of the same name if it is shown without a value.
+fn switch(arg: &Arg) -> Arg {
+    if value_name(arg).is_some() {
+        return arg.clone();
     }
-
-    /// The option with exactly this name.
-    pub(crate) fn find(&self, name: &[u8]) -> Option<&'static Row> {
-        self.rows.iter().find(|row| row.name.as_bytes() == name)
+    let help = arg.get_help().cloned().unwrap_or_default();
+    let mut switch = Arg::new(arg.get_id().clone()).action(ArgAction::SetTrue).short(arg.get_short()).help(help);
+    if let Some(long) = arg.get_long() {
+        switch = switch.long(long.to_owned());
     }
+    if let Some(heading) = arg.get_help_heading() {
+        switch = switch.help_heading(heading.to_owned());
+    }
+    switch
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
     use crate::cli::CATALOGUE;
 
+    fn commands() -> impl Iterator<Item = Command> {
+        CATALOGUE.tools.into_iter().map(Tool::command)
+    }
+
     #[test]
-    fn rows_are_in_order_of_name_without_doubles_and_our_own_come_last() {
-        let key = |row: &'static Row| (row.category == Category::Own, row.name);
-        for tool in CATALOGUE.tools {
-            assert!(tool.rows.is_sorted_by(|a, b| key(a) < key(b)), "{}", tool.title);
+    fn the_definitions_are_consistent() {
+        commands().for_each(Command::debug_assert);
+    }
+
+    #[test]
+    fn our_own_options_are_the_last_to_be_suggested() {
+        for command in commands() {
+            let suggested: Vec<&Arg> = command.get_opts().filter(|arg| !arg.is_hide_set()).collect();
+            assert!(suggested.is_sorted_by_key(|arg| is_own(arg)), "{}", command.get_name());
         }
     }
 
     #[test]
-    fn turns_are_all_different_and_without_gaps_and_our_own_come_last() {
-        for tool in CATALOGUE.tools {
-            let mut turns: Vec<(u8, bool)> =
-                tool.rows.iter().filter_map(|row| Some((row.turn?, row.category == Category::Own))).collect();
-            turns.sort_unstable();
-            assert!(turns.iter().map(|(turn, _)| usize::from(*turn)).eq(0..turns.len()), "{}", tool.title);
-            assert!(turns.is_sorted_by_key(|(_, own)| *own), "{}", tool.title);
+    fn each_option_has_one_name_and_help() {
+        for command in commands() {
+            for arg in command.get_opts() {
+                let is_letter = name(arg).len() == 1;
+                assert_eq!((arg.get_short().is_some(), arg.get_long().is_some()), (is_letter, !is_letter), "{arg}");
+                assert!(arg.get_help().is_some() && arg.get_long_help().is_none(), "{arg}");
+            }
         }
     }
 
     #[test]
-    fn what_help_never_shows_is_never_suggested() {
-        for row in CATALOGUE.tools.iter().flat_map(|tool| tool.rows) {
-            assert_eq!(row.shown == Shown::Never, row.turn.is_none(), "{}", row.name);
-        }
-    }
-
-    #[test]
-    fn values_have_a_name_and_nothing_else_has() {
-        for row in CATALOGUE.tools.iter().flat_map(|tool| tool.rows) {
-            let valued = !matches!(row.kind, ValueKind::Act(_) | ValueKind::Flag);
-            assert_eq!(valued, !row.value_name.is_empty(), "{}", row.name);
+    fn every_field_is_of_a_type_that_the_grammar_knows() {
+        let known = [
+            TypeId::of::<bool>(),
+            TypeId::of::<u32>(),
+            TypeId::of::<i32>(),
+            TypeId::of::<u64>(),
+            TypeId::of::<OsString>(),
+            TypeId::of::<String>(),
+        ];
+        for command in commands() {
+            for arg in command.get_arguments().filter(|arg| takes_value(arg)) {
+                assert!(known.iter().any(|known| arg.get_value_parser().type_id() == *known), "{arg}");
+            }
         }
     }
 
     #[test]
     fn only_the_type_is_required() {
-        let rows = CATALOGUE.tools.iter().flat_map(|tool| tool.rows);
-        let required: Vec<&str> = rows.filter(|row| row.required).map(|row| row.name).collect();
-        assert_eq!(required, ["type"]);
+        let names = |command: Command| command.get_arguments().filter(|arg| arg.is_required_set()).map(name).collect();
+        let required: Vec<Vec<String>> = commands().map(names).collect();
+        assert_eq!(required, [vec!["type".to_owned()], vec![], vec![]]);
     }
 
     #[test]
-    fn words_besides_the_options_have_no_options_name() {
-        for tool in CATALOGUE.tools {
-            assert!(tool.positional.iter().all(|word| tool.find(word.id.as_bytes()).is_none()), "{}", tool.title);
+    fn values_have_the_form_that_clap_parses() {
+        let command = super::super::bundler::TOOL.command();
+        for (option, typed, expected) in [
+            ("list", "", "true"),
+            ("list", "FALSE", "false"),
+            ("bundle-align", "0x1000", "4096"),
+            ("compression-level", "-010", "-8"),
+            ("max-size", "3k", "3072"),
+            ("input", "-x", "-x"),
+        ] {
+            let arg = find(&command, option.as_bytes()).unwrap();
+            assert_eq!(value(arg, typed.as_bytes()), Ok(expected.as_bytes().to_vec()), "{option}");
         }
     }
 }

@@ -1,12 +1,13 @@
-//! Parses `argv`: expands response files, then applies LLVM's grammar.
+//! Parses `argv`: expands response files, applies LLVM's grammar, and lets `clap` parse the words that it gives.
 
 use std::ffi::OsString;
+
+use clap::ArgMatches;
 
 use super::grammar::{self, Verdict};
 use super::help;
 use super::options::{Action, Tool};
 use super::response;
-use super::settings::Settings;
 use crate::cli::program::Program;
 use crate::cli::subcommand;
 
@@ -15,7 +16,8 @@ use crate::cli::subcommand;
 pub(crate) enum Parsed {
     /// Run the tool.
     Run {
-        settings: Settings,
+        /// The options; none to go on without any.
+        matches: Option<ArgMatches>,
         /// The program's name as typed.
         called: OsString,
         /// Printed first: what is wrong, though LLVM goes on.
@@ -42,25 +44,35 @@ pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>) -> Parsed {
         Err(message) => {
             let complaint = [message, b"\n".to_vec()].concat();
             return if tool.goes_on_without_options {
-                Parsed::Run { settings: Settings::default(), called: typed, complaint }
+                Parsed::Run { matches: None, called: typed, complaint }
             } else {
-                Parsed::Exit { stdout: Vec::new(), stderr: complaint, hint: None, status: 1 }
+                refused(complaint, None)
             };
         }
     };
     let called = argv.first().cloned().unwrap_or_default();
     let program = Program::new(&called);
-    match grammar::read(tool, &program, argv.get(1..).unwrap_or_default()) {
-        Verdict::Settings(settings) => Parsed::Run { settings, called, complaint: Vec::new() },
+    // To free all parts of the command would take longer than to parse most command lines, and the process ends soon.
+    let command = Box::leak(Box::new(tool.command()));
+    match grammar::read(command, &program, argv.get(1..).unwrap_or_default()) {
+        Verdict::Words(words) => match command.try_get_matches_from_mut(words) {
+            Ok(matches) => Parsed::Run { matches: Some(matches), called, complaint: Vec::new() },
+            // The grammar gives only words that the definition allows.
+            Err(error) => refused(error.to_string().into_bytes(), None),
+        },
         Verdict::Act(action, stderr) => {
             let stdout = match action {
-                Action::Help(style) => help::text(tool, program.name, style),
-                Action::Version => help::version(tool),
+                Action::Help(style) => help::text(command, tool.has_subcommands(), program.name, style),
+                Action::Version => help::version(command),
             };
             Parsed::Exit { stdout, stderr, hint: None, status: 0 }
         }
-        Verdict::Refused(stderr) => Parsed::Exit { stdout: Vec::new(), stderr, hint, status: 1 },
+        Verdict::Refused(stderr) => refused(stderr, hint),
     }
+}
+
+fn refused(stderr: Vec<u8>, hint: Option<String>) -> Parsed {
+    Parsed::Exit { stdout: Vec::new(), stderr, hint, status: 1 }
 }
 
 #[cfg(test)]
@@ -84,8 +96,9 @@ mod tests {
 
     #[test]
     fn short_help_waits_for_the_end() {
-        let Parsed::Run { settings, .. } = parsed(&["-h", "-type=o", "-list"]) else { panic!() };
-        assert!(settings.flag("h") && settings.flag("list"));
+        let Parsed::Run { matches, .. } = parsed(&["-h", "-type=o", "-list"]) else { panic!() };
+        let is_set = |id: &str| matches.as_ref().unwrap().get_one::<bool>(id) == Some(&true);
+        assert!(is_set("short_help") && is_set("list"));
         let (stdout, stderr, status) = exit(&["-h"]);
         assert_eq!(stdout, "");
         assert_eq!(
@@ -96,8 +109,7 @@ mod tests {
 
     #[test]
     fn an_unreadable_response_file_leaves_no_option() {
-        let Parsed::Run { settings, complaint, .. } = parsed(&["--help", "@/"]) else { panic!() };
-        assert!(!settings.flag("help"));
+        let Parsed::Run { matches: None, complaint, .. } = parsed(&["--help", "@/"]) else { panic!() };
         assert_eq!(String::from_utf8(complaint).unwrap(), "cannot not open file '/': Is a directory\n");
         let Parsed::Exit { stderr, status, .. } = parse(packager::TOOL, ["foo", "@/"].map(OsString::from).to_vec())
         else {

@@ -17,11 +17,11 @@ use offload_bundle::id::{EntryId, IdError, OffloadKind, Rules};
 use offload_bundle::io::Accept;
 use offload_bundle::llvm::{BundleFiles, FileType, List, Unbundle, UnbundleArchive};
 
+use super::BundlerOptions;
 use crate::cli::files::open;
 use crate::cli::llvm::environment::EnvironmentSettings;
-use crate::cli::llvm::settings::Settings;
 use crate::cli::print::console::Console;
-use crate::cli::values::{self, boolean, limits, signed, size, unsigned};
+use crate::cli::values::{self, limits};
 
 /// A job with its parameters.
 #[derive(Debug)]
@@ -33,11 +33,11 @@ pub(super) enum Job {
 }
 
 /// What all jobs take from a command line.
-struct Common<'s> {
-    settings: &'s Settings,
+struct Common<'o> {
+    options: &'o BundlerOptions,
     inputs: Vec<PathBuf>,
     outputs: Vec<PathBuf>,
-    targets: Vec<OsString>,
+    targets: &'o [OsString],
     /// The type, which LLVM checks only after opening the inputs.
     file_type: offload_bundle::Result<FileType>,
     inflate: Inflate,
@@ -45,24 +45,24 @@ struct Common<'s> {
 }
 
 /// Plans the job for a command line.
-pub(super) fn plan(settings: &Settings, environment: &EnvironmentSettings, console: &Console) -> Result<Job> {
-    let is_verbose = settings.parsed("verbose", boolean).unwrap_or(environment.verbose);
+pub(super) fn plan(options: &BundlerOptions, environment: &EnvironmentSettings, console: &Console) -> Result<Job> {
+    let is_verbose = options.verbose.unwrap_or(environment.verbose);
     let common = Common {
-        settings,
-        inputs: merge("input", settings, console)?,
-        outputs: merge("output", settings, console)?,
-        targets: settings.elements("targets"),
+        options,
+        inputs: merge("input", &options.input, &options.inputs, console)?,
+        outputs: merge("output", &options.output, &options.outputs, console)?,
+        targets: &options.targets,
         // No file type has a name that is not UTF-8, so the lossy name is unknown too.
-        file_type: FileType::from_name(&settings.last("type").unwrap_or_default().to_string_lossy()),
+        file_type: FileType::from_name(&options.file_type.to_string_lossy()),
         inflate: if is_verbose { Inflate::Whole } else { Inflate::AsNeeded },
-        limits: limits(settings.parsed("max-size", size)),
+        limits: limits(options.max_size),
     };
-    let unbundle = settings.flag("unbundle");
-    if settings.flag("list") {
+    let unbundle = options.unbundle.unwrap_or_default();
+    if options.list.unwrap_or_default() {
         ensure!(!unbundle, "-unbundle and -list cannot be used together");
         return plan_list(common, console);
     }
-    if settings.flag("check-input-archive") {
+    if options.check_input_archive.unwrap_or_default() {
         ensure!(unbundle, "-check-input-archive cannot be used while bundling");
         ensure!(
             matches!(common.file_type, Ok(FileType::Archive)),
@@ -70,7 +70,7 @@ pub(super) fn plan(settings: &Settings, environment: &EnvironmentSettings, conso
         );
     }
     ensure!(!common.outputs.is_empty(), "no output file specified!");
-    ensure!(settings.last("targets").is_some(), "for the --targets option: must be specified at least once!");
+    ensure!(!options.targets.is_empty(), "for the --targets option: must be specified at least once!");
     if unbundle { plan_unbundle(common, console) } else { plan_bundle(common, environment) }
 }
 
@@ -86,19 +86,19 @@ fn plan_list(common: Common<'_>, console: &Console) -> Result<Job> {
 }
 
 fn plan_unbundle(common: Common<'_>, console: &Console) -> Result<Job> {
-    let Common { settings, inputs, outputs, targets, file_type, inflate, limits } = common;
+    let Common { options, inputs, outputs, targets, file_type, inflate, limits } = common;
     let input = only(inputs, "only one input file supported in unbundling mode")?;
     ensure!(outputs.len() == targets.len(), "number of output files and targets should match in unbundling mode");
-    let requests = parse_requests(&targets, file_type.is_ok())?.into_iter().zip(outputs).collect();
+    let requests = parse_requests(targets, file_type.is_ok())?.into_iter().zip(outputs).collect();
     let mut rules = Rules::default();
-    rules.hip_serves_openmp = settings.flag("hip-openmp-compatible");
-    let explain = settings.elements("debug-only").iter().any(|name| name == "CodeObjectCompatibility");
-    let allow_missing = settings.flag("allow-missing-bundles");
+    rules.hip_serves_openmp = options.hip_openmp_compatible.unwrap_or_default();
+    let explain = options.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
+    let allow_missing = options.allow_missing_bundles.unwrap_or_default();
     let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
     if file_type == FileType::Archive {
         let mut job = UnbundleArchive::new(input, requests);
         (job.rules, job.allow_missing, job.explain) = (rules, allow_missing, explain);
-        (job.check, job.limits) = (settings.flag("check-input-archive"), limits);
+        (job.check, job.limits) = (options.check_input_archive.unwrap_or_default(), limits);
         return Ok(Job::UnbundleArchive(job));
     }
     let mut job = Unbundle::new(input, file_type, requests);
@@ -108,15 +108,15 @@ fn plan_unbundle(common: Common<'_>, console: &Console) -> Result<Job> {
 }
 
 fn plan_bundle(common: Common<'_>, environment: &EnvironmentSettings) -> Result<Job> {
-    let Common { settings, inputs, outputs, targets: typed, file_type, .. } = common;
+    let Common { options, inputs, outputs, targets: typed, file_type, .. } = common;
     ensure!(
         !file_type.as_ref().is_ok_and(|file_type| *file_type == FileType::Archive),
         "Archive files are only supported for unbundling"
     );
     let output = only(outputs, "only one output file supported in bundling mode")?;
     ensure!(inputs.len() == typed.len(), "number of input files and targets should match in bundling mode");
-    let targets = parse_targets(&typed, EntryId::parse)?;
-    for (target, typed) in targets.iter().zip(&typed) {
+    let targets = parse_targets(typed, EntryId::parse)?;
+    for (target, typed) in targets.iter().zip(typed) {
         let id = typed.to_string_lossy().into_owned();
         target.target_id().check_features().map_err(|reason| IdError::TargetId { id, reason })?;
     }
@@ -124,17 +124,17 @@ fn plan_bundle(common: Common<'_>, environment: &EnvironmentSettings) -> Result<
     let hip_only = targets.iter().all(|target| target.kind().is_hip());
     check_hosts(&targets, |hosts| hosts == 1 || hip_only)?;
     let mut compression = Compression::of(Method::Zstd);
-    let level = settings.parsed("compression-level", signed).or(environment.compression_level);
+    let level = options.compression_level.or(environment.compression_level);
     compression.level = level.unwrap_or(compression.level);
-    if let Some(log) = settings.parsed("compression-window", unsigned) {
+    if let Some(log) = options.compression_window {
         compression.window_log_max = values::window("--compression-window", log)?;
     }
     if file_type.is_err() {
         inputs.iter().try_for_each(|input| open(input, Accept::Any, None).map(drop))?;
     }
     let mut job = BundleFiles::new(targets.into_iter().zip(inputs).collect(), output, file_type?);
-    job.alignment = NonZeroU32::new(settings.parsed("bundle-align", unsigned).unwrap_or(1));
-    let compress = settings.parsed("compress", boolean).unwrap_or(environment.compress);
+    job.alignment = NonZeroU32::new(options.bundle_align.unwrap_or(1));
+    let compress = options.compress.unwrap_or(environment.compress);
     job.compression = compress.then_some(compression);
     job.compressed_version = environment.format_version;
     Ok(Job::Bundle(job))
@@ -149,10 +149,8 @@ fn refuse(unknown: Error, input: &Path, limits: Limits, console: &Console) -> of
     Err(unknown)
 }
 
-/// The values of an option or of its deprecated list form; giving both is an error.
-fn merge(name: &str, settings: &Settings, console: &Console) -> Result<Vec<PathBuf>> {
-    let values: Vec<PathBuf> = settings.all(name).map(PathBuf::from).collect();
-    let deprecated = settings.elements(&format!("{name}s"));
+/// The values of the option `name` or of its deprecated list form; giving both is an error.
+fn merge(name: &str, values: &[OsString], deprecated: &[OsString], console: &Console) -> Result<Vec<PathBuf>> {
     ensure!(
         values.is_empty() || deprecated.is_empty(),
         "-{name}s and -{name} cannot be used together, use only -{name} instead"
@@ -160,7 +158,7 @@ fn merge(name: &str, settings: &Settings, console: &Console) -> Result<Vec<PathB
     if !deprecated.is_empty() {
         console.warning(&format!("-{name}s is deprecated, use -{name} instead"));
     }
-    Ok(values.into_iter().chain(deprecated.into_iter().map(PathBuf::from)).collect())
+    Ok(values.iter().chain(deprecated).map(PathBuf::from).collect())
 }
 
 fn only(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
@@ -241,12 +239,13 @@ fn check_hosts(targets: &[EntryId], fine: impl Fn(usize) -> bool) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::llvm::options::filled;
     use crate::cli::llvm::parse::{Parsed, parse};
 
     fn planned(words: &[&str], environment: &EnvironmentSettings) -> Result<Job> {
         let argv = [&["foo"], words].concat().into_iter().map(OsString::from).collect();
         match parse(super::super::TOOL, argv) {
-            Parsed::Run { settings, .. } => plan(&settings, environment, &Console::new("foo".as_ref())),
+            Parsed::Run { matches, .. } => plan(&filled(matches).unwrap(), environment, &Console::new("foo".as_ref())),
             other => panic!("{other:?}"),
         }
     }

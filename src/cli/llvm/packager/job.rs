@@ -1,5 +1,6 @@
 //! Turns the typed options into a job. LLVM's checks come first, in the order of 22.1.8.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
@@ -7,12 +8,9 @@ use offload_bundle::container::offload_binary::{HipNumber, Version};
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::llvm::{Package, Unpackage};
 
+use super::PackagerOptions;
 use super::image::Arguments;
-use crate::cli::llvm::settings::Settings;
-use crate::cli::values::{self, limits, signed, size, unsigned};
-
-/// The options that say how images are compressed.
-const OF_COMPRESSION: [&str; 3] = ["compression-format", "compression-level", "compression-window"];
+use crate::cli::values::{self, limits, unsigned};
 
 /// A job with its parameters.
 #[derive(Debug)]
@@ -24,82 +22,102 @@ pub(super) enum Job {
 }
 
 /// Plans the job for a command line. `hip_number` is called only if that number is to be written.
-pub(super) fn plan(settings: &Settings, hip_number: impl FnOnce() -> HipNumber) -> Result<Job> {
-    let images = settings.all("image").map(Arguments::parse);
-    let path = |name| settings.last(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    match (path("input"), path("o")) {
+pub(super) fn plan(options: &PackagerOptions, hip_number: impl FnOnce() -> HipNumber) -> Result<Job> {
+    let images = options.image.iter().map(|image| Arguments::parse(image));
+    match (path(options.input.as_deref()), path(options.output.as_deref())) {
         (None, None) => Ok(Job::Nothing),
         (Some(_), Some(_)) => {
             bail!("Packaging to an output file and extracting from an input file are mutually exclusive.")
         }
         (None, Some(output)) => {
-            ensure!(settings.last("max-size").is_none(), "--max-size is only for extracting from an input file.");
-            let (version, compression) = plan_format(settings)?;
+            ensure!(options.max_size.is_none(), "--max-size is only for extracting from an input file.");
+            let (version, compression) = plan_format(options)?;
             let images = images.map(Arguments::into_image).collect();
             let mut package = Package::new(images, output);
             (package.version, package.hip_number, package.compression) = (version, hip_number(), compression);
             Ok(Job::Package(package))
         }
         (Some(input), None) => {
-            let mut packaging = ["format-version", "compress"].iter().chain(&OF_COMPRESSION);
-            if let Some(option) = packaging.find(|option| settings.last(option).is_some()) {
-                bail!("--{option} is only for packaging to an output file.");
+            let mut packaging =
+                vec![("format-version", options.format_version.is_some()), ("compress", options.compress.is_some())];
+            packaging.extend(compression_options(options));
+            for (option, is_given) in packaging {
+                ensure!(!is_given, "--{option} is only for packaging to an output file.");
             }
             let requests = images.map(Arguments::into_request).collect();
             let mut unpackage = Unpackage::new(input, requests);
-            (unpackage.archive, unpackage.limits) =
-                (settings.flag("archive"), limits(settings.parsed("max-size", size)));
+            (unpackage.archive, unpackage.limits) = (options.archive.unwrap_or_default(), limits(options.max_size));
             Ok(Job::Unpackage(unpackage))
         }
     }
 }
 
+/// The path, unless it is empty.
+fn path(typed: Option<&OsStr>) -> Option<PathBuf> {
+    typed.filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
 /// The version to write, and the compression of images.
-fn plan_format(settings: &Settings) -> Result<(Version, Option<Compression>)> {
-    let version = settings.parsed("format-version", |text| Version::from_number(unsigned(text)?));
-    let level = settings.parsed("compression-level", signed);
-    let window = settings.parsed("compression-window", unsigned);
-    if settings.last("compress").is_none() {
+fn plan_format(options: &PackagerOptions) -> Result<(Version, Option<Compression>)> {
+    let number = options.format_version.as_deref().and_then(|number| unsigned(number.as_bytes()));
+    let version = number.and_then(Version::from_number);
+    let Some(compress) = &options.compress else {
         return Ok((version.unwrap_or_default(), None));
-    }
+    };
     if let Some(version) = version.filter(|version| *version != Version::V3) {
         bail!(
             "--compress and --format-version={} are mutually exclusive: only version 3 can hold compressed images.",
             version.number()
         );
     }
-    let method = method(settings)?;
+    let method = method(compress.as_deref(), options.compression_format.as_deref())?;
     let mut compression = Compression::of(method);
-    if let Some(level) = level {
+    if let Some(level) = options.compression_level {
         compression.level = values::level(method, "--compression-level", level)?;
     }
-    if let Some(log) = window {
+    if let Some(log) = options.compression_window {
         compression.window_log_max = values::window("--compression-window", log)?;
     }
     Ok((Version::V3, Some(compression)))
 }
 
-/// The method for `--compress`, which it names itself or leaves to `--compression-format`.
-fn method(settings: &Settings) -> Result<Method> {
-    let named = |option| settings.parsed(option, |word| Method::from_name(str::from_utf8(word).ok()?));
-    match (named("compress"), named("compression-format")) {
-        (Some(one), Some(other)) if one != other => {
-            bail!(
-                "--compress={} and --compression-format={} are mutually exclusive: one file has one method.",
-                one.name(),
-                other.name()
-            )
-        }
-        (Some(method), _) | (None, Some(method)) => Ok(method),
-        (None, None) => Ok(Method::Zstd),
+/// Returns the method that the value of `--compress` names, or else that of `--compression-format`, or else zstd.
+///
+/// # Errors
+/// Two different methods.
+fn method(compress: Option<&str>, compression_format: Option<&str>) -> Result<Method> {
+    let compress = compress.and_then(Method::from_name);
+    let format = compression_format.and_then(Method::from_name);
+    if let (Some(one), Some(other)) = (compress, format)
+        && one != other
+    {
+        let (one, other) = (one.name(), other.name());
+        bail!("--compress={one} and --compression-format={other} are mutually exclusive: one file has one method.");
     }
+    Ok(compress.or(format).unwrap_or(Method::Zstd))
 }
 
-/// The options for packing that have no effect because nothing is compressed. As in LLVM's main branch, whose clang passes
-/// the level without `--compress` too, they are no error.
-pub(super) fn without_effect(settings: &Settings) -> impl Iterator<Item = &'static str> {
-    let compresses = settings.last("compress").is_some();
-    OF_COMPRESSION.into_iter().filter(move |option| !compresses && settings.last(option).is_some())
+/// The options that say how images are compressed, and whether each is given.
+fn compression_options(options: &PackagerOptions) -> [(&'static str, bool); 3] {
+    [
+        ("compression-format", options.compression_format.is_some()),
+        ("compression-level", options.compression_level.is_some()),
+        ("compression-window", options.compression_window.is_some()),
+    ]
+}
+
+/// Returns the options that have no effect because nothing is compressed. LLVM's main branch accepts them, since its clang
+/// passes the level without `--compress` too.
+pub(super) fn options_without_effect(options: &PackagerOptions) -> Vec<&'static str> {
+    let mut without_effect = Vec::new();
+    if options.compress.is_none() {
+        for (option, is_given) in compression_options(options) {
+            if is_given {
+                without_effect.push(option);
+            }
+        }
+    }
+    without_effect
 }
 
 #[cfg(test)]
@@ -107,12 +125,13 @@ mod tests {
     use std::ffi::OsString;
 
     use super::*;
+    use crate::cli::llvm::options::filled;
     use crate::cli::llvm::parse::{Parsed, parse};
 
     fn planned(words: &[&str], hip_number: impl FnOnce() -> HipNumber) -> Result<Job> {
         let argv = [&["foo"], words].concat().into_iter().map(OsString::from).collect();
         match parse(super::super::TOOL, argv) {
-            Parsed::Run { settings, .. } => plan(&settings, hip_number),
+            Parsed::Run { matches, .. } => plan(&filled(matches).unwrap(), hip_number),
             other => panic!("{other:?}"),
         }
     }
@@ -172,11 +191,11 @@ mod tests {
         let unused = |words: &[&str]| {
             let argv = [&["foo"], words].concat().into_iter().map(OsString::from).collect();
             match parse(super::super::TOOL, argv) {
-                Parsed::Run { settings, .. } => without_effect(&settings).collect::<Vec<_>>(),
+                Parsed::Run { matches, .. } => options_without_effect(&filled(matches).unwrap()),
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(unused(&words), OF_COMPRESSION);
+        assert_eq!(unused(&words), ["compression-format", "compression-level", "compression-window"]);
         assert!(unused(&[&words[..], &["-compress"]].concat()).is_empty());
     }
 
