@@ -4,6 +4,7 @@
 //! clang 22 and other LLVM tools for a few lines of source, and Debian's librocrand. If one of these is missing, the
 //! test prints that and passes; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
 mod aks2;
+mod amdgpu;
 mod built;
 mod changed;
 mod deep;

@@ -51,6 +51,9 @@ fn come_back(report: &mut Report, tools: &Tools) {
         (&["--compress=zstd", "--compression-level=1"], 3, true),
         (&["--compress=zstd", "--compression-level=19"], 3, true),
         (&["--compress=zstd", "--compression-level=-5"], 3, true),
+        (&["--compression-level=3"], 1, false),
+        (&["--compress", "--compression-format=zstd", "--compression-level=-5"], 3, true),
+        (&["--compress", "--compression-format=zlib", "--compression-level=0"], 3, true),
         (&["--compress=zlib"], 3, true),
         (&["--compress=zlib", "--compression-level=1"], 3, true),
         (&["--compress=zlib", "--compression-level=9", "--format-version=3"], 3, true),
@@ -90,8 +93,9 @@ fn refusals(report: &mut Report, tools: &Tools) {
         &["--compress=lzma"],
         &["--compress", "--format-version=1"],
         &["--compress", "--format-version=2"],
-        &["--compression-level=3"],
         &["--compress", "--compression-level=x"],
+        &["--compress", "--compression-format=zlib", "--compression-level=10"],
+        &["--compress=zstd", "--compression-format=zlib"],
     ] {
         let packed = pack(tools, options, [b"a", b"BC\xc0\xde", b"c"]);
         report.check(packed.status == 1 && !packed.files.contains_key("out"), || {

@@ -82,7 +82,9 @@ class CodeObject:
     each have a share by their size. Null if the bundle is compressed as a whole.
     """
     target_id: Optional[str]
-    """The target ID in the entry ID: processor and features, such as `gfx90a:xnack+`. Null if it has none."""
+    """The target ID in the entry ID: processor and features, such as `gfx90a:xnack+`; if it has none, the processor that
+    its triple names, such as `gfx942` for `amdgpu9.42-amd-amdhsa`. Null if neither is there.
+    """
     triple: Optional[str]
     """The target triple in the entry ID, without dashes at its end. Null if the ID is not valid."""
     uri: Optional[str]
@@ -299,7 +301,9 @@ class Written:
     each have a share by their size. Null if the bundle is compressed as a whole.
     """
     target_id: Optional[str]
-    """The target ID in the entry ID: processor and features, such as `gfx90a:xnack+`. Null if it has none."""
+    """The target ID in the entry ID: processor and features, such as `gfx90a:xnack+`; if it has none, the processor that
+    its triple names, such as `gfx942` for `amdgpu9.42-amd-amdhsa`. Null if neither is there.
+    """
     triple: Optional[str]
     """The target triple in the entry ID, without dashes at its end. Null if the ID is not valid."""
     uri: Optional[str]
