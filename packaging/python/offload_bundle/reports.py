@@ -189,8 +189,8 @@ class InspectReport(Report):
     device code are included.
     """
     problems: list[str]
-    """Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1;
-    everything else is reported nevertheless.
+    """Files and parts that could not be read, and that there was nothing to judge, as sentences for people. If there are
+    any, the exit status is 1; everything else is reported nevertheless.
     """
     version: int
     """The version of this format."""
@@ -293,8 +293,8 @@ class ExtractReport(Report):
     code_objects: list[Written]
     """The files that were written, in the order of the files that they are from."""
     problems: list[str]
-    """Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1;
-    everything else is reported nevertheless.
+    """Files and parts that could not be read, and that there was nothing to judge, as sentences for people. If there are
+    any, the exit status is 1; everything else is reported nevertheless.
     """
     version: int
     """The version of this format."""
@@ -432,8 +432,8 @@ class KernelsReport(Report):
     machine.
     """
     problems: list[str]
-    """Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1;
-    everything else is reported nevertheless.
+    """Files and parts that could not be read, and that there was nothing to judge, as sentences for people. If there are
+    any, the exit status is 1; everything else is reported nevertheless.
     """
     version: int
     """The version of this format."""
@@ -704,8 +704,8 @@ class DiffReport(Report):
     old: str
     """The old file or directory."""
     problems: list[str]
-    """Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1;
-    everything else is reported nevertheless.
+    """Files and parts that could not be read, and that there was nothing to judge, as sentences for people. If there are
+    any, the exit status is 1; everything else is reported nevertheless.
     """
     summary: Summary
     """The numbers of code objects and kernels."""
@@ -741,13 +741,13 @@ class Fault:
     processor, or in none. `overlap`: code objects do not overlap. `target`: an ELF file for a GPU is built for the
     target in its entry ID. `code-object`: headers, tables, symbols and notes of ELF files, SPIR-V and bitcode are in
     bounds and agree, PTX is complete, and next to code no entry for a device is empty or text; offsets in `text`
-    count from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them.
-    `kpack`: the kpack archives of a split library have code for all of its wrappers or for none of them, for each
-    target ID that they claim, and only code that is claimed and loaded. `expected`: with `--expect`, every bundle
-    serves every GPU of the vendors for which it has entries, where offload binaries at one place are one bundle for
-    each source file; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with
-    `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or
-    offload binary has at most that many bytes of plain code.
+    count from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them, and
+    load these: linked code has a section `.strtab`. `kpack`: the kpack archives of a split library have code for all
+    of its wrappers or for none of them, for each target ID that they claim, and only code that is claimed and loaded.
+    `expected`: with `--expect`, every bundle serves every GPU of the vendors for which it has entries, where offload
+    binaries at one place are one bundle for each source file; with `--expect-any`, every library serves it with any
+    of its bundles. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with
+    `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of plain code.
     """
     section: Optional[str]
     """The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections."""
@@ -789,13 +789,13 @@ class FaultOfTree:
     processor, or in none. `overlap`: code objects do not overlap. `target`: an ELF file for a GPU is built for the
     target in its entry ID. `code-object`: headers, tables, symbols and notes of ELF files, SPIR-V and bitcode are in
     bounds and agree, PTX is complete, and next to code no entry for a device is empty or text; offsets in `text`
-    count from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them.
-    `kpack`: the kpack archives of a split library have code for all of its wrappers or for none of them, for each
-    target ID that they claim, and only code that is claimed and loaded. `expected`: with `--expect`, every bundle
-    serves every GPU of the vendors for which it has entries, where offload binaries at one place are one bundle for
-    each source file; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with
-    `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or
-    offload binary has at most that many bytes of plain code.
+    count from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them, and
+    load these: linked code has a section `.strtab`. `kpack`: the kpack archives of a split library have code for all
+    of its wrappers or for none of them, for each target ID that they claim, and only code that is claimed and loaded.
+    `expected`: with `--expect`, every bundle serves every GPU of the vendors for which it has entries, where offload
+    binaries at one place are one bundle for each source file; with `--expect-any`, every library serves it with any
+    of its bundles. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with
+    `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of plain code.
     """
     section: Optional[str]
     """The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections."""
@@ -844,7 +844,7 @@ class VerifyTotal:
     code_objects: int
     """The number of code objects that were checked."""
     faults: int
-    """The number of faults, listed or not."""
+    """The number of faults, listed or not, and of expected GPUs that no file serves, which are in `problems`."""
     files: int
     """The number of files that were read."""
     kpack_references: int
@@ -871,12 +871,12 @@ class VerifyReport(Report):
     device code are included.
     """
     problems: list[str]
-    """Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1;
-    everything else is reported nevertheless.
+    """Files and parts that could not be read, and that there was nothing to judge, as sentences for people. If there are
+    any, the exit status is 1; everything else is reported nevertheless.
     """
     total: VerifyTotal
     """The sums over all files. If `bundles` and `code_objects` are 0, nothing was verified, and the exit status is 1
-    unless `--allow-none` is given.
+    unless `--allow-none` is given: `problems` says so.
     """
     version: int
     """The version of this format."""
