@@ -217,8 +217,8 @@ class InspectReport(Report):
     device code are included.
     """
     problems: list[str]
-    """Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1;
-    everything else is reported nevertheless.
+    """Files and parts that could not be read, and that there was nothing to judge, as sentences for people. If there are
+    any, the exit status is 1; everything else is reported nevertheless.
     """
     version: int
     """The version of this format."""
@@ -327,8 +327,8 @@ class ExtractReport(Report):
     code_objects: list[Written]
     """The files that were written, in the order of the files that they are from."""
     problems: list[str]
-    """Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1;
-    everything else is reported nevertheless.
+    """Files and parts that could not be read, and that there was nothing to judge, as sentences for people. If there are
+    any, the exit status is 1; everything else is reported nevertheless.
     """
     version: int
     """The version of this format."""
@@ -466,8 +466,8 @@ class KernelsReport(Report):
     machine.
     """
     problems: list[str]
-    """Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1;
-    everything else is reported nevertheless.
+    """Files and parts that could not be read, and that there was nothing to judge, as sentences for people. If there are
+    any, the exit status is 1; everything else is reported nevertheless.
     """
     version: int
     """The version of this format."""
@@ -738,8 +738,8 @@ class DiffReport(Report):
     old: str
     """The old file or directory."""
     problems: list[str]
-    """Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1;
-    everything else is reported nevertheless.
+    """Files and parts that could not be read, and that there was nothing to judge, as sentences for people. If there are
+    any, the exit status is 1; everything else is reported nevertheless.
     """
     summary: Summary
     """The numbers of code objects and kernels."""
@@ -886,7 +886,7 @@ class VerifyTotal:
     code_objects: int
     """The number of code objects that were checked."""
     faults: int
-    """The number of faults, listed or not."""
+    """The number of faults, listed or not, and of expected GPUs that no file serves, which are in `problems`."""
     files: int
     """The number of files that were read."""
     kpack_references: int
@@ -917,12 +917,12 @@ class VerifyReport(Report):
     device code are included.
     """
     problems: list[str]
-    """Files and parts that could not be read, as sentences for people. If there are any, the exit status is 1;
-    everything else is reported nevertheless.
+    """Files and parts that could not be read, and that there was nothing to judge, as sentences for people. If there are
+    any, the exit status is 1; everything else is reported nevertheless.
     """
     total: VerifyTotal
     """The sums over all files. If `bundles` and `code_objects` are 0, nothing was verified, and the exit status is 1
-    unless `--allow-none` is given.
+    unless `--allow-none` is given: `problems` says so.
     """
     version: int
     """The version of this format."""
