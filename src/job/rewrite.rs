@@ -229,11 +229,26 @@ fn has_zeros(old: Slice<'_>, holes: &[Range<u64>], range: Range<u64>) -> bool {
 
 /// Writes a file with some changes, which are in the order of the file.
 pub(super) fn changed(old: Slice<'_>, changes: &[Change<'_>], output: Output) -> Result<Output> {
+    changed_with_holes(old, changes, &[], output)
+}
+
+/// Writes a file with some changes and, after them, some holes.
+pub(super) fn changed_with_holes(
+    old: Slice<'_>,
+    changes: &[Change<'_>],
+    holes: &[Range<u64>],
+    output: Output,
+) -> Result<Output> {
     let mut rewriter = Rewriter::new(old, output);
     for (range, new) in changes {
         rewriter.copy_until(range.start)?;
         rewriter.write(new)?;
         rewriter.skip_until(range.end);
+    }
+    for hole in holes {
+        rewriter.copy_until(hole.start)?;
+        rewriter.leave_room(len_of(hole))?;
+        rewriter.skip_until(hole.end);
     }
     Ok(rewriter.finish()?.0)
 }
@@ -262,9 +277,10 @@ mod tests {
             (vec![(8..8, zeros(4))], false),
             (Vec::new(), false),
         ] {
-            for holes in [&[][..], &[4..10], &[4..6]] {
+            for hole in [0..0, 4..10, 4..6] {
+                let holes = std::slice::from_ref(&hole);
                 let is_undone = undoes((old.as_slice(), holes), &changes, &back, &(0..0));
-                assert_eq!(is_undone, expected, "{back:?} {holes:?}");
+                assert_eq!(is_undone, expected, "{back:?} {hole:?}");
             }
         }
         let back = [(0..4, bytes(b"H")), (8..8, zeros(4))];

@@ -279,16 +279,10 @@ fn holes_that_stay_in_members_are_reported_as_for_a_file() {
     let (_, alone) = small(&library, &[]);
     let note = alone.lines().find(|line| line.contains(" stays a hole in ")).unwrap_or_else(|| panic!("{alone}"));
     let (_, reason) = note.split_once("in: ").unwrap();
-    let members = [("a/one.so", DEFLATED), ("a/two.so", DEFLATED), ("a/three.so", STORED)];
+    let members = [("a/one.so", DEFLATED), ("a/two.so", STORED)];
     let wheel = zip(&members.map(|(name, method)| Zipped::new(name, method, &library)));
     let (_, said) = small(&wheel, &[]);
-    for text in [
-        &format!("in(a/two.so): {reason}\n"),
-        " stays a hole in ",
-        "note: nothing changed in ",
-        "in(a/three.so), where ",
-        "fill the hole with zeros\n",
-    ] {
+    for text in [&format!("in(a/two.so): {reason}\n"), "in(a/one.so), ", "fill the hole with zeros\n"] {
         assert!(said.contains(text), "{text}: {said}");
     }
 }

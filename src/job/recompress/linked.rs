@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::super::digest::are_equal;
-use super::super::rewrite::{changed, changed_len, undoes};
+use super::super::rewrite::{changed, changed_len, changed_with_holes, undoes};
 use super::bundles::is_fat_object;
 use super::run::{Recompression, Rewritten};
 use super::{HoleLeft, HoleReason, Recompressed};
@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result, WithPath};
 use crate::event::Observer;
 use crate::io::input::{Input, Slice};
 use crate::io::output::Output;
-use crate::io::piece::{Change, Piece};
+use crate::io::piece::Change;
 use crate::scan::sections::lost_wrappers;
 use crate::scan::{Place, bundle_sections};
 
@@ -99,9 +99,7 @@ impl NewFile<'_> {
     /// Writes the file with its holes.
     fn put(&self, output: Output, reason: HoleReason) -> Result<Put> {
         let changes = self.linked.with_checksum(self.made, Vec::new())?;
-        let mut all = changes.clone();
-        all.extend(self.holes.iter().map(|hole| (hole.clone(), vec![Piece::Zeros(len_of(hole))])));
-        Ok((changed(self.made, &all, output)?, changes, Some(reason)))
+        Ok((changed_with_holes(self.made, &changes, self.holes, output)?, changes, Some(reason)))
     }
 
     /// The size of the holes of which some changes take bytes out.

@@ -51,8 +51,8 @@ impl fmt::Display for HoleReason {
             Self::Headers => "its headers cannot be changed",
             Self::Limits => "it would need too many segments, sections or symbols",
             Self::Shared => "the hole is not in one section and one segment alone",
-            Self::Alignment => "its alignment does not allow to move what follows",
-            Self::Small => "new headers and whole pages need as much",
+            Self::Alignment => "what follows cannot move by whole pages",
+            Self::Small => "without it the file would not be shorter",
             Self::NotUndone => "--none could not restore the file",
         })
     }

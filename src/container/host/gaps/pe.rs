@@ -745,8 +745,8 @@ mod tests {
         let reason = |data: &[u8], gaps: &[Range<u64>]| close(data, gaps).err();
         assert_eq!(reason(&data, &gaps), None);
         assert_eq!(reason(&[&data[..], b"other"].concat(), &gaps), Some(HoleReason::DataAfter));
-        assert_eq!(reason(&data, &[1000..3000]), Some(HoleReason::Small));
-        assert_eq!(reason(&data, &[100..9000]), Some(HoleReason::Shared));
+        assert_eq!(reason(&data, std::slice::from_ref(&(1000..3000))), Some(HoleReason::Small));
+        assert_eq!(reason(&data, std::slice::from_ref(&(100..9000))), Some(HoleReason::Shared));
         let mut large_pages = data.clone();
         large_pages[0x44 + 20 + 33] = 0x20;
         assert_eq!(reason(&large_pages, &gaps), Some(HoleReason::Alignment));
