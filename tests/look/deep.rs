@@ -173,9 +173,7 @@ fn blocks_of_the_search_hide_nothing() {
 /// The findings of `inspect --deep` in a file, which must have no faults.
 fn deep(name: &str, data: &[u8]) -> Vec<(String, String)> {
     let outcome = tool(&["inspect", "--deep", "--json", name], &[(name, data)]);
-    let said = outcome.stderr_text();
-    let hint = format!("hint: --deep finds device code in '{name}'\n");
-    assert!(outcome.status == 0 && (said.is_empty() || said == hint), "{name}: {said}");
+    assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{name}");
     told(&json_of(&outcome)).into_iter().map(|(place, container, ..)| (place, container)).collect()
 }
 
@@ -227,7 +225,9 @@ fn every_place_is_searched() {
 /// The findings in a file without `--deep`, which must have no faults.
 fn by_default(name: &str, data: &[u8]) -> Vec<(String, String)> {
     let outcome = tool(&["inspect", "--json", name], &[(name, data)]);
-    assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{name}");
+    let said = outcome.stderr_text();
+    let hint = format!("hint: --deep finds device code in '{name}'\n");
+    assert!(outcome.status == 0 && (said.is_empty() || said == hint), "{name}: {said}");
     told(&json_of(&outcome)).into_iter().map(|(place, container, ..)| (place, container)).collect()
 }
 
