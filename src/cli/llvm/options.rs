@@ -97,7 +97,7 @@ pub(crate) enum ValueKind {
     /// One of several words; the last occurrence counts.
     Choice {
         of: &'static [&'static str],
-        /// The meaning of the name without a value, if that is allowed.
+        /// The value of the name without one, if that is allowed.
         bare: Option<&'static str>,
     },
 }
