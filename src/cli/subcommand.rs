@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Parser};
 use memchr::memmem;
@@ -131,7 +132,10 @@ impl Subcommand {
                 });
                 (run, missing_gpu(&command, &matches))
             }
-            Err(error) => (usage_error(&with_better_tip(error, &argv)), None),
+            Err(error) => {
+                let usage = command.render_usage();
+                (usage_error(&with_better_tip(error, usage, &argv)), None)
+            }
         }
     }
 }
@@ -209,18 +213,20 @@ pub(super) fn usage_error(error: &clap::Error) -> anyhow::Result<ExitCode> {
 /// Adds a tip for a GPU that no option takes, removes clap's tip if it names an option for something else, and replaces
 /// its tip for a file whose name begins with a dash, which
 /// quotes only the first letter instead of the word.
-fn with_better_tip(mut error: clap::Error, argv: &[OsString]) -> clap::Error {
+fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) -> clap::Error {
     let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => refused.clone(),
         _ => return error,
     };
     let suggested = match error.get(ContextKind::SuggestedArg) {
-        Some(ContextValue::String(suggested)) => suggested.clone(),
-        _ => String::new(),
+        Some(ContextValue::String(suggested)) => suggested.as_str(),
+        _ => "",
     };
     let name_of = |option: &str| option.trim_start_matches('-').split('=').next().unwrap_or_default().to_owned();
-    if !suggest::is_slip(&name_of(&refused), &name_of(&suggested)) {
+    if !suggested.is_empty() && !suggest::is_slip(&name_of(&refused), &name_of(suggested)) {
         error.remove(ContextKind::SuggestedArg);
+        // Clap's names the suggested option.
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     }
     if suggest::is_gpu(&refused) {
         let tip = "a list of GPUs has commas and no spaces: gfx90a,gfx942".to_owned();

@@ -56,7 +56,8 @@ fn words(table: &'static str) -> Vec<&'static str> {
 
 fn arch(random: &mut Random) -> &'static str {
     let table = if random.below(6) == 0 { OTHER_ARCHES } else { ARCHES };
-    *random.pick(&words(table))
+    let words = words(table);
+    words[random.below(words.len())]
 }
 
 fn target_id(random: &mut Random) -> String {
@@ -91,7 +92,10 @@ fn written(random: &mut Random) -> String {
 /// An ID as a user may type it.
 fn typed(random: &mut Random) -> String {
     match random.below(4) {
-        0 => written(random).replace("-amdhsa--", *random.pick(&["-amdhsa-llvm-", "-amdhsa-unknown-", "-amdhsa1.0--"])),
+        0 => {
+            let system: &&str = random.pick(&["-amdhsa-llvm-", "-amdhsa-unknown-", "-amdhsa1.0--"]);
+            written(random).replace("-amdhsa--", system)
+        }
         _ => written(random),
     }
 }
