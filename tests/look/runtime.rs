@@ -562,8 +562,10 @@ fn relocatable(host: Elf, linked: Option<&[&str]>, objects: &[&[&str]]) -> Vec<u
 
 #[test]
 fn relocatable_code_serves_a_program_only_where_the_driver_can_link_it() {
-    type Objects<'o> = &'o [&'o [&'o str]];
-    let cases: &[(Option<&[&str]>, Objects<'_>, &[&str], &[&str])] = &[
+    type Targets<'t> = &'t [&'t str];
+    type Objects<'o> = &'o [Targets<'o>];
+    type Linking<'c> = (Option<Targets<'c>>, Objects<'c>, Targets<'c>, Targets<'c>);
+    let cases: &[Linking<'_>] = &[
         // Linked code decides, and machine code of another GPU is not linked again.
         (Some(&["sm_80"]), &[&["sm_80", "sm_90"]], &["sm_80", "sm_86"], &["sm_90", "sm_75", "compute_90"]),
         (
@@ -701,6 +703,14 @@ fn code_that_cannot_be_read_is_counted_and_passed_over() {
         let outcome = tool(&[&["extract", "in", "-o", "out"], selected].concat(), &[("in", &data)]);
         assert!(outcome.status == 1 && outcome.files.len() == 1, "{selected:?}");
         assert!(outcome.stderr_text().contains("its compression is not known, or it is obfuscated"), "{selected:?}");
+    }
+    // It is compared as it is stored.
+    let less = fatbins::fatbin(&[fatbins::entry(&Code::cubin(80, 4))]);
+    for (new, all) in [(&data, "no differences in device code"), (&less, "3 removed")] {
+        let outcome = tool(&["diff", "in", "new"], &[("in", &data), ("new", new)]);
+        assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""));
+        let told = String::from_utf8(outcome.stdout).unwrap();
+        assert!(told.contains(all), "{told}");
     }
     let alone = fatbins::fatbin(&[fatbins::entry(&lto_ir)]);
     let outcome = tool(&["extract", "in", "-o", "out"], &[("in", &alone)]);

@@ -177,7 +177,7 @@ impl<'c> FileComparison<'c> {
     pub(super) fn stored_bytes(&mut self) -> Result<()> {
         let key = |index: usize| {
             let object = self.objects.get(index)?;
-            if object.form().is_some() && !self.job.trust_hashes {
+            if object.form().is_some() && object.is_readable() && !self.job.trust_hashes {
                 return None;
             }
             let (len, digest) = match object.stored {
@@ -224,7 +224,7 @@ impl<'c> FileComparison<'c> {
             may_be_equal || (!self.job.trust_hashes && is_compressed)
         };
         let (mut digests, mut wanted, mut errors) = (HashMap::new(), Vec::new(), Vec::new());
-        for (index, object) in left.filter(is_read) {
+        for (index, object) in left.filter(|(_, object)| object.is_readable()).filter(is_read) {
             match object.digest() {
                 Some(digest) => drop(digests.insert(index, digest)),
                 None => wanted.push(index),
@@ -257,7 +257,8 @@ impl<'c> FileComparison<'c> {
         let is_in_both =
             |index: &usize| with_gpu(!self.left.is_new(*index), *index).is_some_and(|gpu| gpus.contains(&gpu));
         let (mut kernels, mut problems) = (Kernels::new(), Vec::new());
-        let wanted: Vec<usize> = self.left.all().filter(is_in_both).collect();
+        let is_readable = |index: &usize| self.objects.get(*index).is_some_and(SideObject::is_readable);
+        let wanted: Vec<usize> = self.left.all().filter(is_in_both).filter(is_readable).collect();
         let (old, new) = wanted.split_at(wanted.partition_point(|index| !self.left.is_new(*index)));
         for (side, wanted) in [(&self.old, old), (&self.new, new)] {
             let mut room = ListRoom::default();

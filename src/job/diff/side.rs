@@ -52,6 +52,12 @@ impl SideObject<'_> {
         Some((packed.codec, packed.inflated, packed.range.start, packed.range.end))
     }
 
+    /// Returns whether its content can be read: what is obfuscated, or compressed by a method that is not known, is only
+    /// compared as it is stored.
+    pub(super) fn is_readable(&self) -> bool {
+        self.code_object.packed.as_ref().is_none_or(|packed| packed.codec != Codec::Unknown)
+    }
+
     /// The inflated size in bytes; none if it is known only when the code object is inflated. The recorded size may
     /// include padding.
     pub(super) fn size(&self) -> Option<u64> {
