@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::NotRead;
-use crate::bytes::total;
+use crate::bytes::{add, total};
 use crate::codec::Codec;
 use crate::container::sequence::Inflate;
 use crate::display::printable_name;
@@ -180,7 +180,10 @@ impl InspectedBundle {
         let mut sizes = Sizes::default();
         let mut is_whole = self.info.compressed.is_some();
         for code_object in &self.code_objects {
-            sizes += code_object.sizes();
+            let more = code_object.sizes();
+            sizes.code_objects = sizes.code_objects.saturating_add(more.code_objects);
+            add(&mut sizes.size, more.size);
+            add(&mut sizes.stored, more.stored);
             is_whole &= !code_object.has_parts;
         }
         if is_whole {

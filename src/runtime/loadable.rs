@@ -94,18 +94,19 @@ pub(crate) fn unfound_in(found: &Found<'_>) -> UnfoundEntries {
 /// code, and bundles of bitcode, are inputs of compilers and linkers. Content whose kind is not known counts as code,
 /// unless other entries are text.
 pub(crate) fn is_for_runtime(entries: impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)>) -> bool {
-    let mut has_code = false;
+    let (mut has_code, mut has_unknown, mut has_text) = (false, false, false);
     for entry in entries {
         match entry {
             (Some(OffloadKind::Host), Some(ContentKind::Empty)) => {}
             (Some(OffloadKind::Host), _) => return false,
+            (Some(kind), Some(ContentKind::Elf | ContentKind::SpirV)) => has_code |= kind.is_hip(),
+            (Some(kind), None) => has_unknown |= kind.is_hip(),
             // As in bundles of assembly.
-            (Some(kind), Some(ContentKind::Text)) if kind.is_hip() => return false,
-            (Some(kind), None | Some(ContentKind::Elf | ContentKind::SpirV)) => has_code |= kind.is_hip(),
+            (Some(kind), Some(ContentKind::Text)) => has_text |= kind.is_hip(),
             _ => {}
         }
     }
-    has_code
+    has_code || (has_unknown && !has_text)
 }
 
 /// The index of the first entry that the runtime does not find in a plain bundle of entries with these IDs. Entries

@@ -358,7 +358,7 @@ impl ExpectTree {
         let mut files = HashMap::new();
         for path in paths {
             let number: &mut usize = files.entry(directory_of(&Place::of_file(path))).or_default();
-            *number += 1;
+            *number = number.saturating_add(1);
         }
         Self { expect, files, directories: Directories::default() }
     }
