@@ -232,10 +232,14 @@ impl<'s> Selector<'s> {
             named.into_iter().flatten().filter_map(|text| self.by_text.get(text)).copied().collect();
         let mut texts: Vec<Cow<'_, str>> = named.into_iter().flatten().map(Cow::Borrowed).collect();
         if let Some(id) = &id.parsed {
-            let processors = [Some(id.target_id().processor()), id.processor_of_bitcode()];
-            let candidates = processors.into_iter().flatten().filter_map(|name| self.by_processor.get(name));
-            positions.extend(candidates.flatten().chain(&self.ptx));
-            texts.extend([id.target_id().to_string().into(), id.to_string().into()]);
+            // A triple may name the processor of an ID without a target ID.
+            let target = id.target();
+            let processors = [Some(id.target_id().processor()), Some(target.processor()), id.processor_of_bitcode()];
+            for processor in processors.into_iter().flatten() {
+                positions.extend(self.by_processor.get(processor).into_iter().flatten());
+            }
+            positions.extend(self.ptx);
+            texts.extend([target.to_string().into(), id.to_string().into()]);
         }
         texts.sort_unstable();
         texts.dedup();
