@@ -299,8 +299,9 @@ fn calls(log: &str) -> Vec<Call> {
         let number = counts.entry((thread, name)).or_insert(0);
         *number += 1;
         let number = *number;
-        touched |=
-            name != "execve" && (arguments.contains("\"input") || (name == "fcntl" && arguments.starts_with("0,")));
+        // Before `main`, the program asks whether standard input is open.
+        let reads_standard_input = name == "fcntl" && arguments.starts_with("0,") && !arguments.contains("F_GETFD");
+        touched |= name != "execve" && (arguments.contains("\"input") || reads_standard_input);
         // One injection hits the calls of two threads with the same number.
         let is_new = || !calls.iter().any(|call| call.name == name && call.number == number);
         if !touched {

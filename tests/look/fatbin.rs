@@ -62,7 +62,8 @@ fn verify_reports_damage_that_hides_code() {
     let report: Value = serde_json::from_str(&report).unwrap();
     let mut silent = 0;
     for file in report["files"].as_array().unwrap() {
-        if !file["faults"].as_array().unwrap().is_empty() || file["code_objects"] == 0 {
+        // Damage may mark code as obfuscated, so that it cannot be checked: that is counted.
+        if !file["faults"].as_array().unwrap().is_empty() || file["code_objects"] == 0 || file["unchecked"] != 0 {
             continue;
         }
         silent += 1;
