@@ -651,7 +651,7 @@ fn lto_ir_alone_is_code_for_later_gpus() {
             }
         }
         let (_, lines, _) = expecting(&["--expect-any", "sm_75"], data);
-        assert_eq!(lines, ["in: it does not serve sm_75; it has code for lto_80 [expected]"]);
+        assert_eq!(lines, ["in: bundle 0 at offset 0: it does not serve sm_75; it has code for lto_80 [expected]"]);
         let kept = tool(&["recompress", "in", "-o", "out", "--keep-for", "sm_90"], &[("in", data)]);
         assert!(kept.status == 0 && kept.files["out"] == **data, "{}", kept.stderr_text());
         assert_eq!(tool(&["recompress", "in", "-o", "out", "--keep-for", "sm_75"], &[("in", data)]).status, 1);
