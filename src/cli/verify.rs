@@ -71,12 +71,13 @@ struct Outcome {
     kpack: KpackTree,
     /// The files that serve the expected GPUs together.
     together: Option<ExpectTree>,
-    /// The expected GPUs that no file has served, and of which no fault tells so.
+    /// The expected GPUs that no file has served, and that no fault names.
     unserved: Vec<String>,
     /// Whether some bundles do not serve the GPUs, but all their libraries do.
     is_served_by_libraries: Option<bool>,
     judgement: Judgement,
-    /// The number of problems that are not about what could not be read.
+    /// The number of problems that the end of the search added: expected GPUs that nothing serves, and that nothing was
+    /// verified. All others are about what could not be read.
     own_problems: usize,
 }
 
@@ -160,9 +161,7 @@ impl VerifyOptions {
             .or_else(|| gpus(&self.expect_exactly, Expect::exactly))
             .or_else(|| gpus(&self.expect_any, Expect::libraries))
     }
-}
 
-impl VerifyOptions {
     /// Writes the last line: the total of all files, or the result of the only one.
     fn write_summary(
         &self,

@@ -112,6 +112,21 @@ fn a_baseline_without_code_judges_nothing() {
     assert_eq!(run(&["diff", "text", "good", "--fail-on=lost-gpu,spill", "--allow-none"]).0, 0);
     let (status, _, said) = run(&["diff", "good", "text", "--fail-on=lost-gpu"]);
     assert!(status == 1 && said.contains("no code for gfx90a any longer"), "{said}");
+    // A new file without code has nothing that could be larger or spill.
+    for args in
+        [&["diff", "good", "text", "--fail-on=size=+5%,spill"][..], &["diff", "good", "text", "--fail-on=spill"]]
+    {
+        let (status, _, said) = run(args);
+        assert!(status == 1 && said.contains("'text' has no device code to compare with"), "{args:?}: {said}");
+        assert_eq!(run(&[args, &["--allow-none"]].concat()).0, 0, "{args:?}");
+    }
+    // Nothing is drawn either, whatever is printed.
+    for more in [&[][..], &["--json"]] {
+        let args = [&["diff", "text", "text", "--fail-on=spill", "--svg=x.svg"], more].concat();
+        let (status, _, said) = run(&args);
+        assert!(status == 1 && said.contains("'x.svg' is not written"), "{args:?}: {said}");
+        assert!(!dir.path().join("x.svg").exists(), "{args:?}");
+    }
     // A filter that matches nothing is the reason, and is reported alone.
     for args in [
         &["kernels", "good", "--fail-on=spill", "-t", "gfx1100"][..],

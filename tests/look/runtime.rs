@@ -301,6 +301,24 @@ fn hip_s_runtime_finds_entries_by_the_text_of_their_ids() {
 }
 
 #[test]
+fn all_code_of_a_library_counts_whatever_library_follows() {
+    let (old, new) = (Elf::amdgpu(0x2f).write(&[]), Elf::amdgpu(0x3f).write(&[]));
+    let image = |arch, elf: &[u8]| Image::new(1, 1, &[("triple", "amdgcn-amd-amdhsa"), ("arch", arch)], elf);
+    // Two source files, of which the second has code for both GPUs.
+    let images = [
+        offload::write(1, &[image("gfx906", &old)]),
+        offload::write(1, &[image("gfx906", &old), image("gfx90a", &new)]),
+    ];
+    let first = Elf::LIBRARY.write(&[Section::new(".llvm.offloading", &images.concat())]);
+    let second = library(&[&["gfx906", "gfx90a"]]);
+    let wheel = zip(&[Zipped::new("a.so", STORED, &first), Zipped::new("b.so", STORED, &second)]);
+    assert_eq!(expecting(&["--expect-any", "gfx906,gfx90a"], &wheel), (0, vec![], String::new()));
+    let (_, lines, _) = expecting(&["--expect-any", "gfx942"], &wheel);
+    let places: Vec<&str> = lines.iter().filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+    assert_eq!(places, ["in(a.so)", "in(b.so)"], "{lines:?}");
+}
+
+#[test]
 fn linkers_find_entries_that_hip_s_runtime_does_not() {
     let (elf, id) = (Elf::amdgpu(0x4c).write(&[]), "hipv4-amdgcn-amd-amdhsa-llvm-gfx942");
     let object = Elf::OBJECT.write(&[Section::new(".text", b"host")]);
@@ -633,8 +651,7 @@ fn lto_ir_alone_is_code_for_later_gpus() {
             }
         }
         let (_, lines, _) = expecting(&["--expect-any", "sm_75"], data);
-        let line = "in: bundle 0 at offset 0: it does not serve sm_75; it has code for lto_80 [expected]";
-        assert_eq!(lines, [line]);
+        assert_eq!(lines, ["in: bundle 0 at offset 0: it does not serve sm_75; it has code for lto_80 [expected]"]);
         let kept = tool(&["recompress", "in", "-o", "out", "--keep-for", "sm_90"], &[("in", data)]);
         assert!(kept.status == 0 && kept.files["out"] == **data, "{}", kept.stderr_text());
         assert_eq!(tool(&["recompress", "in", "-o", "out", "--keep-for", "sm_75"], &[("in", data)]).status, 1);

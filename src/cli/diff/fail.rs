@@ -120,8 +120,11 @@ fn old_gpus(total: &DiffTotal) -> impl Iterator<Item = &str> {
     total.gpus.iter().filter(|(_, gpu)| gpu.old.code_objects > 0).map(|(name, _)| &**name)
 }
 
-/// What there was to judge: what the old file has.
+/// What there was to judge: what the old file has, if the new one has anything to compare with it.
 pub(super) fn judged(conditions: &[DiffCondition], total: &DiffTotal) -> Judged {
+    if total.all().new.code_objects == 0 {
+        return Judged::Nothing;
+    }
     let is_judged = |condition: &DiffCondition| old_gpus(total).any(|gpu| condition.is_recorded(gpu));
     match old_gpus(total).next() {
         None => Judged::Nothing,

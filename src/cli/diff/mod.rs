@@ -7,7 +7,7 @@ mod table;
 pub(super) mod total;
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -158,8 +158,8 @@ impl Options for DiffOptions {
             json::write(DiffReport { old, new, files, total: &total, failures }, &problems, out)
         });
         let total = total.into_inner();
-        let is_complete = problems.borrow().is_empty();
         ensure_judged(&total);
+        let is_complete = problems.borrow().is_empty();
         let mut problems = problems.into_inner();
         problems.extend(fail::failures(&self.fail_on, &total).iter().map(Problem::from));
         let status = console.problems(&problems);
@@ -182,6 +182,11 @@ impl Options for DiffOptions {
     }
 }
 
+/// The error that one of the files has nothing that the other could be compared with.
+fn without_code(path: &Path) -> String {
+    format!("'{}' has no device code to compare with, so --fail-on judged nothing", path.display())
+}
+
 impl DiffOptions {
     /// Adds the error that `--fail-on` had nothing to judge.
     fn ensure_judged(&self, total: &DiffTotal, problems: &Problems) {
@@ -191,10 +196,11 @@ impl DiffOptions {
         let judged = fail::judged(&self.fail_on, total);
         let error = || match judged {
             Judged::Unrecorded => "no code records what --fail-on asks for, so nothing was judged".to_owned(),
-            _ if total.all().new.code_objects > 0 => {
-                format!("'{}' has no device code to compare with, so --fail-on judged nothing", self.old.display())
-            }
-            _ => "no device code was read, so --fail-on judged nothing".to_owned(),
+            _ => match (total.all().old.code_objects, total.all().new.code_objects) {
+                (0, 0) => "no device code was read, so --fail-on judged nothing".to_owned(),
+                (0, _) => without_code(&self.old),
+                (_, _) => without_code(&self.new),
+            },
         };
         let paths = [&self.old, &self.new].into_iter();
         Judgement::new(&self.search.search, paths, self.allow_none).ensure(judged, error, problems);

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path;
 
 use offload_bundle::job::{Inspected, InspectedBundle};
 use offload_bundle::runtime::{Coverage, Device, Served};
@@ -216,16 +217,16 @@ impl Library {
             Some(member) => {
                 let package = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
                 self.name = format!("{package}({member}/)");
-                self.short = format!("{}/", member.rsplit('/').next().unwrap_or_default());
+                self.short = format!("{}/", last_name(&member));
                 self.member = Some(format!("{member}/"));
             }
             None => {
                 // A package with files at its top, or a directory.
-                let is_package = file.as_os_str() == self.path.as_str();
-                let end = if is_package { "" } else { "/" };
-                self.name = format!("{}{end}", file.file_name().unwrap_or(file.as_os_str()).to_string_lossy());
+                let path = file.to_string_lossy();
+                let end = if path == self.path { "" } else { "/" };
+                self.name = format!("{}{end}", last_name(&path));
                 self.short.clone_from(&self.name);
-                self.path = format!("{}{end}", file.display());
+                self.path = format!("{path}{end}");
                 self.member = None;
             }
         }
@@ -259,6 +260,13 @@ impl Library {
     pub(crate) fn served(&self, gpus: &[Device]) -> Option<Vec<Served>> {
         self.has_bundles().then(|| self.coverage.of_each(gpus)).flatten()
     }
+}
+
+/// The last name in the path of a directory, with the one before it if it stands for names of GPUs (`hsa/*`).
+fn last_name(directory: &str) -> &str {
+    let named = directory.trim_end_matches(|c| c == '*' || path::is_separator(c));
+    let start = named.rfind(path::is_separator).map_or(0, |at| at.saturating_add(1));
+    directory.get(start..).unwrap_or(directory)
 }
 
 /// The parts of a file that are one library.

@@ -88,6 +88,7 @@ impl<'e> ExpectComparison<'e> {
 
     /// Compares a bundle, or what it completes.
     pub(super) fn bundle(&mut self, found: &Found<'_>, verified: &mut Verified) {
+        self.finish_before(found.place, verified);
         if found.is_for_some_gpus() {
             let codes = Codes::of(found);
             let vendors = codes.vendors.clone();
@@ -110,7 +111,14 @@ impl<'e> ExpectComparison<'e> {
 
     /// Compares a split library.
     pub(super) fn split(&mut self, place: &Place, split: &Split<'_>, verified: &mut Verified) {
+        self.finish_before(place, verified);
         Unit::of_split(place, split).into_iter().for_each(|unit| self.unit(unit, verified));
+    }
+
+    /// Compares what nothing at a place can complete: units of a library come before those of the next.
+    fn finish_before(&mut self, place: &Place, verified: &mut Verified) {
+        let units = self.units.finish(|open| !place.steps().starts_with(open.steps()));
+        units.into_iter().for_each(|unit| self.unit(unit, verified));
     }
 
     /// Compares what was still open, and adds what is known only at the end.

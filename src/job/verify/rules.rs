@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 use super::Rule;
-use crate::bytes::{add, len_u64};
+use crate::bytes::{add, len_u64, text_lossy};
 use crate::code::{check, target};
 use crate::container::packed::LastInflated;
 use crate::container::ptx;
@@ -224,7 +224,7 @@ fn id_of(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
     let Some(image) = code_object.image().filter(|image| image.kind_number == 0) else {
         return code_object.parse_id();
     };
-    let [triple, arch] = [image.triple(), image.arch()].map(String::from_utf8_lossy);
+    let [triple, arch] = [image.triple(), image.arch()].map(text_lossy);
     EntryId::new(OffloadKind::Other, &triple, &arch).map_err(|error| error.to_string())
 }
 
