@@ -64,6 +64,11 @@ pub(super) struct Catalogue {
     pub(super) subcommands: [Subcommand; 11],
 }
 
+/// The description of a command in one line.
+fn about(command: &Command) -> String {
+    command.get_about().map_or_else(String::new, ToString::to_string)
+}
+
 impl Catalogue {
     /// The subcommand named by the first word of a command line.
     pub(super) fn find(&self, word: &OsStr) -> Option<Subcommand> {
@@ -78,10 +83,9 @@ impl Catalogue {
 
     /// All subcommands, each with its description in one line.
     pub(super) fn abouts(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let about = |command: Command| command.get_about().map_or_else(String::new, ToString::to_string);
-        let own = self.subcommands.into_iter().map(move |own| (own.name, about(own.command())));
+        let own = self.subcommands.into_iter().map(|own| (own.name, about(&own.command())));
         let tools = self.tools.into_iter();
-        own.chain(tools.filter_map(move |tool| Some((tool.subcommand?, about(tool.command())))))
+        own.chain(tools.filter_map(|tool| Some((tool.subcommand?, about(&tool.command())))))
     }
 
     /// The subcommands as those of one `clap` command, for manual pages and completions.
@@ -210,9 +214,13 @@ pub(super) fn usage_error(error: &clap::Error) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The name in a typed option, without dashes and value.
+fn name_of(option: &str) -> &str {
+    option.trim_start_matches('-').split('=').next().unwrap_or_default()
+}
+
 /// Adds a tip for a GPU that no option takes, removes clap's tip if it names an option for something else, and replaces
-/// its tip for a file whose name begins with a dash, which
-/// quotes only the first letter instead of the word.
+/// its tip for a file whose name begins with a dash, which quotes only the first letter instead of the word.
 fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) -> clap::Error {
     let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => refused.clone(),
@@ -222,8 +230,7 @@ fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) 
         Some(ContextValue::String(suggested)) => suggested.as_str(),
         _ => "",
     };
-    let name_of = |option: &str| option.trim_start_matches('-').split('=').next().unwrap_or_default().to_owned();
-    if !suggested.is_empty() && !suggest::is_slip(&name_of(&refused), &name_of(suggested)) {
+    if !suggested.is_empty() && !suggest::is_slip(name_of(&refused), name_of(suggested)) {
         error.remove(ContextKind::SuggestedArg);
         // Clap's names the suggested option.
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));

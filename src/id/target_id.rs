@@ -128,8 +128,8 @@ impl TargetId {
         }
     }
 
-    /// Whether it is one of an [architecture](super::triple::Triple::arch), so that LLVM 22.1.8 compares it with others: a processor that is not known
-    /// to be of another one, and no features but for AMD GPUs.
+    /// Whether it is one of an [architecture](super::triple::Triple::arch), so that LLVM 22.1.8 compares it with others:
+    /// a processor that is not known to be of another one, and no features but for AMD GPUs.
     pub(crate) fn is_of(&self, arch: &str) -> bool {
         match arch {
             amdgpu::NAME | "r600" => self.known.is_none_or(|known| is_native(known, arch)),

@@ -20,7 +20,7 @@ pub struct Selection {
     pub comparison: Comparison,
 }
 
-/// The beginning of the name of a processor for which PTX is.
+/// The beginning of the name of a virtual architecture, for which PTX is compiled.
 const COMPUTE: &str = "compute_";
 
 /// How the target of a code object is compared with a pattern.
@@ -173,8 +173,8 @@ pub(crate) struct Selector<'s> {
 
 impl<'s> Selector<'s> {
     pub(crate) fn new(selection: &'s Selection) -> Self {
-        let names_targets = |pattern: &Pattern| !matches!(pattern.form, PatternForm::Entry(_));
-        let names_entries = !selection.kinds.is_empty() || !selection.targets.iter().all(names_targets);
+        let has_entry = selection.targets.iter().any(|pattern| matches!(pattern.form, PatternForm::Entry(_)));
+        let names_entries = has_entry || !selection.kinds.is_empty();
         let (by_text, by_processor, globs) = (HashMap::new(), HashMap::new(), Globs::default());
         let (first, ptx) = (Vec::new(), None);
         let mut selector = Self { selection, names_entries, first, by_text, by_processor, ptx, globs };
@@ -232,7 +232,7 @@ impl<'s> Selector<'s> {
             named.into_iter().flatten().filter_map(|text| self.by_text.get(text)).copied().collect();
         let mut texts: Vec<Cow<'_, str>> = named.into_iter().flatten().map(Cow::Borrowed).collect();
         if let Some(id) = &id.parsed {
-            // A triple may name the processor of an ID without a target ID.
+            // Entry IDs are compared with the target ID, target IDs with that of the GPU, which the triple may name.
             let target = id.target();
             let processors = [Some(id.target_id().processor()), Some(target.processor()), id.processor_of_bitcode()];
             for processor in processors.into_iter().flatten() {
@@ -295,6 +295,8 @@ mod tests {
                 "gfx90a",
                 "hip-spirv64-amd-amdhsa--amdgcnspirv",
                 "hip-amdgpu9.0a-amd-amdhsa--",
+                "openmp-amdgpu9.4-amd-amdhsa--",
+                "hip-amdgpu9.42-amd-amdhsa--gfx942",
                 "",
                 "fiji",
                 "\u{e9}*",
@@ -304,7 +306,21 @@ mod tests {
         );
         let mut patterns = ids.clone();
         patterns.extend(
-            ["*", "gfx9*", "*:xnack+", "hip*gfx803", "*--b:c", "?", "[g]fx90a", "gfx90a", "gfx90a"].map(str::to_owned),
+            [
+                "*",
+                "gfx9*",
+                "*:xnack+",
+                "hip*gfx803",
+                "*--b:c",
+                "?",
+                "[g]fx90a",
+                "gfx90a",
+                "gfx90a",
+                "gfx9-4-generic",
+                "gfx9-4*",
+                "ptx",
+            ]
+            .map(str::to_owned),
         );
         for comparison in [Comparison::Compatible, Comparison::Exact] {
             let targets: Vec<Pattern> = patterns.iter().filter_map(|text| Pattern::parse(text).ok()).collect();

@@ -17,7 +17,6 @@
 //! Names, value names, help texts and the order of the suggestions are those of LLVM 22.1.8's tools.
 
 use std::any::TypeId;
-use std::cmp::Ordering;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Parser};
@@ -50,15 +49,12 @@ pub(crate) struct Tool {
 impl Tool {
     /// The tool with these options, which serves every name of the executable.
     pub(crate) const fn of<O: ToolOptions>() -> Self {
-        let execute = |matches: Option<ArgMatches>, program: &Program<'_>, console: &mut Console| {
-            filled::<O>(matches)?.run(program, console)
-        };
         Self {
             names: &[],
             subcommand: None,
             goes_on_without_options: false,
             definition: <O as CommandFactory>::command,
-            execute,
+            execute: execute::<O>,
         }
     }
 
@@ -73,6 +69,15 @@ impl Tool {
         let command = (self.definition)().no_binary_name(true).args_override_self(true);
         command.disable_help_flag(true).disable_version_flag(true)
     }
+}
+
+/// Runs a tool for the options that `clap` has parsed.
+fn execute<O: ToolOptions>(
+    matches: Option<ArgMatches>,
+    program: &Program<'_>,
+    console: &mut Console,
+) -> anyhow::Result<ExitCode> {
+    filled::<O>(matches)?.run(program, console)
 }
 
 /// The options that `clap` has parsed; for nothing, those of a command line without any.
@@ -207,8 +212,7 @@ pub(crate) fn find<'c>(command: &'c Command, name: &[u8]) -> Option<&'c Arg> {
 /// The options in the order of the help texts: by name, those that LLVM's tool lacks last.
 pub(crate) fn in_help_order(command: &Command) -> Vec<&Arg> {
     let mut options: Vec<&Arg> = command.get_opts().collect();
-    let order = |a: &&Arg, b: &&Arg| -> Ordering { (is_own(a), name(a)).cmp(&(is_own(b), name(b))) };
-    options.sort_by(order);
+    options.sort_by_cached_key(|arg| (is_own(arg), name(arg)));
     options
 }
 
@@ -269,10 +273,15 @@ fn alternatives(words: &[&str]) -> String {
 /// The options and words of a tool as completions and manual pages show them, in the order of the help texts: all that
 /// any help text lists. An option that is shown without a value is a switch. As in LLVM's usage line, none is required.
 pub(crate) fn documented(command: &Command) -> Vec<Arg> {
-    let options = in_help_order(command).into_iter().filter(|arg| !arg.is_hide_set());
-    let shown = options.map(switch).map(|arg| arg.required(false).hide_short_help(false).hide_long_help(false));
-    let placed = shown.enumerate().map(|(place, arg)| arg.display_order(place));
-    placed.chain(command.get_positionals().cloned()).collect()
+    let mut documented = Vec::new();
+    for arg in in_help_order(command) {
+        if !arg.is_hide_set() {
+            let shown = switch(arg).required(false).hide_short_help(false).hide_long_help(false);
+            documented.push(shown.display_order(documented.len()));
+        }
+    }
+    documented.extend(command.get_positionals().cloned());
+    documented
 }
 
 /// The option; a switch of the same name if it is shown without a value.

@@ -149,12 +149,17 @@ fn is_data(flags: SectionFlags) -> bool {
 
 /// The offset and size of the content of a section in the file; none without content.
 pub(crate) fn file_range(file: &File<'_>, section: &object::Section<'_, '_>) -> Option<(u64, u64)> {
-    let table = match file {
-        File::Pe32(file) => file.section_table(),
-        File::Pe64(file) => file.section_table(),
+    let (table, range): (_, fn(&ImageSectionHeader) -> Option<(u64, u64)>) = match file {
+        File::Pe32(file) => (file.section_table(), pe_range),
+        File::Pe64(file) => (file.section_table(), pe_range),
+        File::Coff(file) => (file.coff_section_table(), coff_range),
+        File::CoffBig(file) => (file.coff_section_table(), coff_range),
         _ => return section.file_range(),
     };
-    table.section(section.index()).map_or_else(|_| section.file_range(), pe_range)
+    match table.section(section.index()) {
+        Ok(header) => range(header),
+        Err(_) => section.file_range(),
+    }
 }
 
 /// The range of a PE section. Linkers round the size in the file up; llvm-objcopy does not set the size in memory.
@@ -162,6 +167,16 @@ fn pe_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
     let (stored, loaded) = (section.size_of_raw_data.get(LittleEndian), section.virtual_size.get(LittleEndian));
     let size = if loaded == 0 { stored } else { stored.min(loaded) };
     Some((section.pointer_to_raw_data.get(LittleEndian).into(), size.into()))
+}
+
+/// The range of a section of a COFF object, which has content if it has an offset: llvm-objcopy flags added sections as
+/// uninitialised data unless it is told otherwise, and LLVM reads them.
+fn coff_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
+    let start = section.pointer_to_raw_data.get(LittleEndian);
+    if start == 0 {
+        return None;
+    }
+    Some((start.into(), section.size_of_raw_data.get(LittleEndian).into()))
 }
 
 #[cfg(test)]

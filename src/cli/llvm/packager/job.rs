@@ -38,10 +38,9 @@ pub(super) fn plan(options: &PackagerOptions, hip_number: impl FnOnce() -> HipNu
             Ok(Job::Package(package))
         }
         (Some(input), None) => {
-            let mut packaging =
-                vec![("format-version", options.format_version.is_some()), ("compress", options.compress.is_some())];
-            packaging.extend(compression_options(options));
-            for (option, is_given) in packaging {
+            let packaging =
+                [("format-version", options.format_version.is_some()), ("compress", options.compress.is_some())];
+            for (option, is_given) in packaging.into_iter().chain(compression_options(options)) {
                 ensure!(!is_given, "--{option} is only for packaging to an output file.");
             }
             let requests = images.map(Arguments::into_request).collect();
@@ -106,8 +105,8 @@ fn compression_options(options: &PackagerOptions) -> [(&'static str, bool); 3] {
     ]
 }
 
-/// Returns the options that have no effect because nothing is compressed. LLVM's main branch accepts them, since its clang
-/// passes the level without `--compress` too.
+/// Returns the options that have no effect because nothing is compressed. LLVM's main branch accepts them, since its
+/// clang passes the level without `--compress` too.
 pub(super) fn options_without_effect(options: &PackagerOptions) -> Vec<&'static str> {
     let mut without_effect = Vec::new();
     if options.compress.is_none() {
