@@ -255,6 +255,36 @@ fn pe_files_that_were_never_shortened_do_not_become_longer() {
     }
 }
 
+/// A text bundle ends with its section, and a section with the bytes up to the next multiple of the alignment.
+#[test]
+fn text_bundles_and_padding_of_pe_sections_come_back() {
+    let noise = bundle(&mut harness::Random::new(4));
+    let text: Vec<u8> = [HOST, GFX906]
+        .map(|id| {
+            let lines = "text\n".repeat(9000);
+            format!("# __CLANG_OFFLOAD_BUNDLE____START__ {id}\n{lines}# __CLANG_OFFLOAD_BUNDLE____END__ {id}\n")
+        })
+        .concat()
+        .into_bytes();
+    let after = pe(&[(".hip_fat", &[&noise[..], &text].concat()), (".data", b"some data")]);
+    let (small, said) = recompress(&[], &after);
+    assert!(said.starts_with("2 bundles: ") && said.contains(" shorter\n"), "{said}");
+    assert!(recompress(&["--none"], &small).0 == after, "{said}");
+    // The text bundle would swallow the other one, if it were not compressed.
+    properties::comes_back(&pe(&[(".hip_fat", &[&text[..], &noise].concat()), (".data", b"some data")]));
+    let mut content = noise.clone();
+    content.resize(content.len().next_multiple_of(512) + 200, 0);
+    for content in [noise.clone(), [&noise[..], &vec![0; 9000]].concat(), content] {
+        let data = pe(&[(".hip_fat", &content), (".data", b"some data")]);
+        let end = section(&data, 0).offset + content.len();
+        for at in [end, end.next_multiple_of(512) - 1] {
+            let mut padded = data.clone();
+            padded[at] = 1;
+            properties::comes_back(&padded);
+        }
+    }
+}
+
 /// Three bundles in a library, each of which becomes small, without what may need other room.
 fn shortened() -> Vec<u8> {
     let mut row = Vec::new();
