@@ -20,6 +20,9 @@ use crate::codec::{Decoder, StreamForm};
 use crate::error::{Error, Malformed, Result, WithPath};
 use crate::io::input::{Input, Slice};
 
+/// The ratio of compression up to which memory is reserved for inflated bytes.
+const RATIO_EXPECTED: u64 = 64;
+
 /// The length of the bytes before the stream's in an inflated container: the header of an offload binary of version 3,
 /// the only format with such a prefix.
 pub(super) const PREFIX_LEN: usize = 40;
@@ -122,7 +125,9 @@ impl<'a> Compressed<'a> {
     pub(super) fn inflate_up_to(&self, most: u64) -> Result<(Input, Inflation)> {
         let started = Instant::now();
         let mut inflater = self.inflate(true)?;
-        let read = Input::spool_of(self.body.path(), inflater.by_ref().take(most), self.recorded.inflated);
+        // The recorded size is only a claim.
+        let expected = self.recorded.inflated.min(self.body.len().saturating_mul(RATIO_EXPECTED));
+        let read = Input::spool_of(self.body.path(), inflater.by_ref().take(most), expected);
         if let Some(error) = inflater.failure.take() {
             return Err(error);
         }

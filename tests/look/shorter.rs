@@ -194,7 +194,7 @@ fn programs_keep_their_offsets_and_run_after_other_tools() {
     fs::write(
         dir.join("program.c"),
         format!(
-            "#ifdef LIBRARY\nconst char own[] __attribute__((section(\".interp\"))) = \"/lib64/ld-linux-x86-64.so.2\";\n#endif\n{PROGRAM}"
+            "#ifdef LIBRARY\nconst char interpreter[] __attribute__((section(\".interp\"))) = \"/lib64/ld-linux-x86-64.so.2\";\n#endif\n{PROGRAM}"
         ),
     )
     .unwrap();

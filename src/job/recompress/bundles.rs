@@ -144,11 +144,13 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     /// Rewrites a bundle, or keeps it and notes why it cannot be written without compression.
     fn bundle_or_refusal(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let is_plain_wanted = self.run.job.compression.is_none() && self.run.replacing.is_none();
+        let dropped = self.result.dropped;
         match self.bundle(bundle, room, observer) {
             Err(error) if error.is_refusal() && is_plain_wanted => {
                 self.run.refusals.add(error);
                 self.to.take_back()?;
                 self.result.bundles += 1;
+                self.result.dropped = dropped;
                 self.to.copy_until(bundle.range()?.end)
             }
             rewritten => rewritten,

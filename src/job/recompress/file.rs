@@ -6,7 +6,7 @@ use super::super::digest::are_equal;
 use super::super::rewrite::Rewriter;
 use super::bundles::FileRewrite;
 use super::run::{Recompression, Rewritten, is_program};
-use super::{Recompressed, archive, object, unsupported, wheel};
+use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wheel};
 use crate::container::archive::is_debian_package;
 use crate::container::host::elf::Header;
 use crate::container::host::relocatable::Relocatable;
@@ -71,7 +71,12 @@ impl Recompression<'_> {
             return object::rewrite_fat(self, data, &bundle, output);
         }
         if let Some((object, sections)) = self.movable(data)? {
-            return object::rewrite(self, data, (&object, sections), output, observer);
+            let (output, mut result) = object::rewrite(self, data, (&object, sections), output, observer)?;
+            if result.holes > 0 {
+                let place = place.to_string();
+                result.holes_left.push(HoleLeft { place, size: result.holes, reason: HoleReason::NotUndone });
+            }
+            return Ok((output, result));
         }
         if is_program(Magic::identify(data.bytes())) {
             return self.rewrite_linked(data, place, output, observer);

@@ -11,7 +11,7 @@ use super::super::rewrite::{changed, changed_len, changed_with_holes, undoes};
 use super::bundles::is_fat_object;
 use super::run::{Recompression, Rewritten};
 use super::{HoleLeft, HoleReason, Recompressed};
-use crate::bytes::len_of;
+use crate::bytes::{len_of, total};
 use crate::container::host::gaps;
 use crate::container::host::gaps::{Closing, elf, pe};
 use crate::container::magic::Magic;
@@ -57,7 +57,6 @@ impl Linked {
 }
 
 /// What is read of the bundles in a linked file.
-#[derive(PartialEq, Eq)]
 struct Seen {
     /// The entry IDs of each bundle.
     bundles: Vec<Vec<Vec<u8>>>,
@@ -101,13 +100,12 @@ impl NewFile<'_> {
         let changes = self.linked.with_checksum(self.made, Vec::new())?;
         Ok((changed_with_holes(self.made, &changes, self.holes, output)?, changes, Some(reason)))
     }
+}
 
-    /// The size of the holes of which some changes take bytes out.
-    fn taken_out(&self, changes: &[Change<'_>]) -> u64 {
-        let is_taken =
-            |hole: &&Range<u64>| changes.iter().any(|(old, new)| new.is_empty() && hole.contains(&old.start));
-        self.holes.iter().filter(is_taken).map(len_of).fold(0, u64::saturating_add)
-    }
+/// The number of bytes that some changes take out.
+fn taken_out(changes: &[Change<'_>]) -> u64 {
+    let removed = changes.iter().filter(|(_, new)| new.is_empty());
+    total(removed.map(|(old, _)| len_of(old)))
 }
 
 impl Recompression<'_> {
@@ -179,7 +177,8 @@ impl Recompression<'_> {
             Ok(closing) => self.put_closed(&new, closing, output)?,
             Err(reason) => new.put(output, reason)?,
         };
-        result.holes = result.holes.saturating_sub(new.taken_out(&changes));
+        // Without a reason, only parts of pages stay.
+        result.holes = if reason.is_some() { result.holes.saturating_sub(taken_out(&changes)) } else { 0 };
         result.note_len(signed.len(), changed_len(made, &changes));
         Ok((output, result, reason))
     }
@@ -203,7 +202,7 @@ impl Recompression<'_> {
         // The checksum of a PE file is made right again.
         let ignored = pe::checksum(new.made.bytes());
         let is_undone = opening.is_some_and(|opening| undoes((new.made, new.holes), changes, &opening, &ignored));
-        Ok(is_undone && self.seen(closed.as_slice())? == new.seen)
+        Ok(is_undone && self.seen(closed.as_slice())?.is_left_of(&new.seen, 0))
     }
 
     /// The bundles that are found in a linked file, and how many faults there are.
@@ -256,7 +255,7 @@ pub(super) fn no_room_hint(data: Slice<'_>) -> Option<&'static str> {
     }
     match linked.ensure_can_close(data) {
         Err(HoleReason::DataAfter) => {
-            Some("other data follows the file, so that nothing moves: recompress it before that data is added")
+            Some("other data follows the sections, so nothing can move: recompress the file before that data is added")
         }
         _ => None,
     }

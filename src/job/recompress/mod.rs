@@ -276,8 +276,8 @@ pub(super) fn rewrite_with<'j>(
 impl Recompressed {
     /// The numbers of a file that stays as it was.
     fn unchanged(mut self) -> Self {
-        let stayed = std::mem::take(&mut self.holes_left);
-        Self { after: self.before, unchanged: 0, packed: 0, holes: 0, shortened: 0, lengthened: 0, stayed, ..self }
+        self.stayed.append(&mut self.holes_left);
+        Self { after: self.before, unchanged: 0, packed: 0, holes: 0, shortened: 0, lengthened: 0, ..self }
     }
 
     /// Notes the lengths of the file before and after.

@@ -97,14 +97,19 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<Closing, HoleRea
     if library.loaded().next().is_none_or(|(_, first)| first.offset > 0) {
         return Err(HoleReason::FirstSegment);
     }
-    let (mut cuts, left) = library.cuts(gaps);
+    let (mut cuts, mut left) = library.cuts(gaps);
     if cuts.is_empty() {
         return Err(left.unwrap_or(HoleReason::Small));
     }
     let room = library.room(&mut cuts)?;
+    let pages = taken(&cuts);
     library.keep_alignment(&mut cuts);
     if cuts.is_empty() {
         return Err(HoleReason::Alignment);
+    }
+    let saved = taken(&cuts);
+    if saved < pages {
+        left = left.or(Some(HoleReason::Alignment));
     }
     let closed = library.closed(&cuts, &room).ok_or(HoleReason::Headers)?;
     closed.ensure_loaded(&library, &cuts, &room)?;
@@ -113,7 +118,6 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<Closing, HoleRea
         let mut parts = split.contains(&section).then_some(&closed.parts)?.iter();
         parts.rfind(|part| part.of == section && part.start <= address).map(|part| part.index)
     });
-    let saved = total(cuts.iter().map(|cut| len_of(&cut.range)));
     let changes = closed.changes(&room, cuts, symbols.ok_or(HoleReason::Limits)?, library.len);
     let (changes, added) = changes.ok_or(HoleReason::Shared)?;
     if saved > added { Ok(Closing { changes, left }) } else { Err(HoleReason::Small) }
@@ -170,6 +174,11 @@ struct Cut {
     section: usize,
     /// Whether the section holds fatbins.
     is_of_cuda: bool,
+}
+
+/// The number of bytes that are taken out.
+fn taken(cuts: &[Cut]) -> u64 {
+    total(cuts.iter().map(|cut| len_of(&cut.range)))
 }
 
 /// Where the new program headers are.

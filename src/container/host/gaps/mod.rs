@@ -61,7 +61,7 @@ impl fmt::Display for HoleReason {
 /// How to take gaps out of a file.
 pub(crate) struct Closing {
     pub(crate) changes: Vec<Change<'static>>,
-    /// Why the largest of the gaps that stay does so, if any is larger than a page.
+    /// Why the largest of the gaps that stay does so, or a part of a gap, if any is larger than a page.
     pub(crate) left: Option<HoleReason>,
 }
 

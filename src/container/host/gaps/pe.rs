@@ -453,8 +453,14 @@ impl PeImage {
         }
         let into = gap.end.saturating_sub(section.offset);
         let end = gap.end.saturating_sub(into.checked_rem(PAGE).unwrap_or(0));
-        let cut = PeCut { section: index, range: start..end, is_split: true };
-        if start < end && end < used(section).end { Ok(cut) } else { Err(HoleReason::Small) }
+        if start >= end || end >= used(section).end {
+            return Err(HoleReason::Small);
+        }
+        // The rest would be a section of device code that holds only zeros, which is a fault.
+        if gap.end == used(section).end {
+            return Err(HoleReason::Alignment);
+        }
+        Ok(PeCut { section: index, range: start..end, is_split: true })
     }
 
     /// The number of section headers for which there is room.
