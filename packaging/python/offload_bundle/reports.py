@@ -775,14 +775,14 @@ class Fault:
     processor, or in none. `overlap`: code objects do not overlap. `target`: an ELF file for a GPU is built for the
     target in its entry ID. `code-object`: headers, tables, symbols and notes of ELF files, SPIR-V and bitcode are in
     bounds and agree, PTX is complete, and next to code no entry for a device is empty or text; offsets in `text`
-    count from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them.
-    `kpack`: the kpack archives of a split library have code for all of its wrappers or for none of them, for each
-    target ID that they claim, and only code that is claimed and loaded. `expected`: with `--expect`, every bundle
-    serves every GPU of the vendors for which it has entries, where offload binaries at one place are one bundle for
-    each source file, and so do the files of a directory that are code objects, bundles or fatbins themselves,
-    together; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with `--expect-
-    exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or offload
-    binary has at most that many bytes of plain code.
+    count from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them, and
+    load these: linked code has a section `.strtab`. `kpack`: the kpack archives of a split library have code for all
+    of its wrappers or for none of them, for each target ID that they claim, and only code that is claimed and loaded.
+    `expected`: with `--expect`, every bundle serves every GPU of the vendors for which it has entries, where offload
+    binaries at one place are one bundle for each source file, and so do the files of a directory that are code
+    objects, bundles or fatbins themselves, together; with `--expect-any`, every library serves it with any of its
+    bundles. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with
+    `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of plain code.
     """
     section: Optional[str]
     """The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections."""
@@ -826,14 +826,14 @@ class FaultOfTree:
     processor, or in none. `overlap`: code objects do not overlap. `target`: an ELF file for a GPU is built for the
     target in its entry ID. `code-object`: headers, tables, symbols and notes of ELF files, SPIR-V and bitcode are in
     bounds and agree, PTX is complete, and next to code no entry for a device is empty or text; offsets in `text`
-    count from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them.
-    `kpack`: the kpack archives of a split library have code for all of its wrappers or for none of them, for each
-    target ID that they claim, and only code that is claimed and loaded. `expected`: with `--expect`, every bundle
-    serves every GPU of the vendors for which it has entries, where offload binaries at one place are one bundle for
-    each source file, and so do the files of a directory that are code objects, bundles or fatbins themselves,
-    together; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with `--expect-
-    exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or offload
-    binary has at most that many bytes of plain code.
+    count from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them, and
+    load these: linked code has a section `.strtab`. `kpack`: the kpack archives of a split library have code for all
+    of its wrappers or for none of them, for each target ID that they claim, and only code that is claimed and loaded.
+    `expected`: with `--expect`, every bundle serves every GPU of the vendors for which it has entries, where offload
+    binaries at one place are one bundle for each source file, and so do the files of a directory that are code
+    objects, bundles or fatbins themselves, together; with `--expect-any`, every library serves it with any of its
+    bundles. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with
+    `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of plain code.
     """
     section: Optional[str]
     """The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections."""
