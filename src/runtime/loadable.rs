@@ -90,18 +90,12 @@ pub(crate) fn unfound_in(found: &Found<'_>) -> UnfoundEntries {
     unfound
 }
 
-/// Returns whether the runtime finds some code object of a bundle only because the bundle is plain.
+/// Returns whether the runtime finds some entry of a bundle only because the bundle is plain.
 pub(crate) fn is_found_only_if_plain(found: &Found<'_>) -> bool {
     if found.format != Format::Bundle || found.bundle.compressed.is_some() || !is_for_runtime(kinds_in(found)) {
         return false;
     }
-    for (code_object, entry) in found.code_objects().zip(&found.bundle.entries) {
-        let is_code = matches!(code_object.kind(), Some(ContentKind::Elf | ContentKind::SpirV));
-        if is_code && unfound_id(&entry.id, true) == Some(Unfound::Kind) {
-            return true;
-        }
-    }
-    false
+    found.bundle.entries.iter().any(|entry| unfound_id(&entry.id, true) == Some(Unfound::Kind))
 }
 
 /// Returns whether a bundle is one for the runtime: it holds code objects for HIP and no host code. Bundles with host

@@ -249,21 +249,6 @@ fn loaded_bundle(ids: &[&str]) -> Vec<u8> {
     formats::binary(&[(HOST, &b""[..])].into_iter().chain(code).collect::<Vec<_>>(), 16)
 }
 
-/// The runtime would not find the kind `hip` in a compressed bundle.
-#[test]
-fn recompress_keeps_bundles_plain_whose_kind_hip_finds_only_there() {
-    for (kind, stays_plain) in [("hip", true), ("hipv4", false)] {
-        let bundle = loaded_bundle(&[&format!("{kind}-amdgcn-amd-amdhsa--gfx942")]);
-        let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &bundle)]);
-        let said = outcome.stderr_text();
-        let note = "note: 1 bundle stays plain: HIP's runtime finds entries of the kind 'hip' in plain bundles only";
-        assert_eq!(said.contains(note), stays_plain, "{said}");
-        let written = &outcome.files["out"];
-        assert_eq!(written == &bundle, stays_plain, "{said}");
-        assert_eq!(expecting(&["--expect", "gfx942"], written).0, 0);
-    }
-}
-
 #[test]
 fn hip_s_runtime_finds_entries_by_the_text_of_their_ids() {
     let library = |bundle: &[u8]| Elf::LIBRARY.write(&[Section::new(".hip_fatbin", bundle).aligned(4096)]);

@@ -85,8 +85,7 @@ pub fn recompress(data: &[u8]) {
     } else {
         assert!(is_part(&after.contents.concat(), &before.contents.concat()), "other code objects than before");
         let loaded = |data: &[u8]| loaded(&change.keep_for, data);
-        // HIP's runtime finds the kind `hip` in plain bundles only, so it may find more in a bundle that becomes plain. Content
-        // that is not code may be compressed.
+        // HIP's runtime finds the kind `hip` in plain bundles only.
         let has_old_kind = before.contents.iter().flatten().any(|(id, _)| id.starts_with(b"hip-"));
         let may_differ = has_old_kind && before.compressed != after.compressed;
         assert!(
