@@ -142,11 +142,6 @@ impl Options for RecompressOptions {
             let binaries = count(result.uncompressed, "offload binary stays", "offload binaries stay");
             console.line(&format!("note: {binaries} plain: recompress does not compress offload binaries"));
         }
-        if result.kept_plain > 0 {
-            let bundles = count(result.kept_plain, "bundle stays", "bundles stay");
-            let reason = "HIP's runtime finds entries of the kind 'hip' in plain bundles only";
-            console.line(&format!("note: {bundles} plain: {reason}"));
-        }
         if result.packed > 0 {
             console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
         }

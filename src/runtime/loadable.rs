@@ -90,14 +90,6 @@ pub(crate) fn unfound_in(found: &Found<'_>) -> UnfoundEntries {
     unfound
 }
 
-/// Returns whether the runtime finds some entry of a bundle only because the bundle is plain.
-pub(crate) fn is_found_only_if_plain(found: &Found<'_>) -> bool {
-    if found.format != Format::Bundle || found.bundle.compressed.is_some() || !is_for_runtime(kinds_in(found)) {
-        return false;
-    }
-    found.bundle.entries.iter().any(|entry| unfound_id(&entry.id, true) == Some(Unfound::Kind))
-}
-
 /// Returns whether a bundle is one for the runtime: it holds code objects for HIP and no host code. Bundles with host
 /// code, and bundles of bitcode, are inputs of compilers and linkers. Content whose kind is not known counts as code,
 /// unless other entries are text.

@@ -39,14 +39,6 @@ pub(super) struct FileRewrite<'r, 'j> {
 /// Reads offload binaries whatever their images hold. Only the versions that it writes depend on its fields.
 static OFFLOAD_BINARY: OffloadBinary = OffloadBinary { version: Version::V1, hip_number: HipNumber::Current };
 
-/// The code objects of a bundle that are kept.
-struct Kept {
-    /// Their indices; `None` if all are kept.
-    indices: Option<Vec<usize>>,
-    /// Whether the bundle must not be compressed.
-    stays_plain: bool,
-}
-
 /// Where each bundle of a row was and is now, counted from the start of the row.
 pub(super) type Moved = Vec<(Range<u64>, Range<u64>)>;
 
@@ -174,11 +166,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             return self.offload_binary(bundle, room);
         }
         let format = Wide::format_of(bundle.beginning()).unwrap_or(Format::Bundle);
-        let Kept { indices, stays_plain } = match new {
-            Some(_) => Kept { indices: Some((0..bundle.entries.len()).collect()), stays_plain: false },
-            None => self.kept(bundle, format)?,
-        };
-        let mut contents = indices.map(|kept: Vec<usize>| contents(path, bundle, &kept)).transpose()?;
+        let kept = if new.is_some() { Some((0..bundle.entries.len()).collect()) } else { self.kept(bundle, format)? };
+        let mut contents = kept.map(|kept: Vec<usize>| contents(path, bundle, &kept)).transpose()?;
         if let (Some((index, content)), Some(contents)) = (new, &mut contents) {
             // Its caller compares the result with the old file.
             contents.get_mut(index).into_iter().for_each(|replaced| replaced.1 = Content::InPlace(content));
@@ -187,7 +176,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let plain = Plain::of(path, bundle, members.as_deref())?;
         let form = match new {
             Some(_) => self.keep_form(bundle, &plain, room, observer)?,
-            None => self.choose(bundle, &plain, stays_plain, observer)?,
+            None => self.choose(bundle, &plain, observer)?,
         };
         let is_now_compressed = bundle.compressed.is_none() && matches!(form, BundleForm::Written(_));
         self.note_replaced(is_now_compressed);
@@ -210,7 +199,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         if let Some(fault) = bundle.faults.first() {
             return Err(Error::malformed(self.data.path(), fault.clone()));
         }
-        let kept = if new.is_some() { None } else { self.kept(bundle, Format::Fatbin)?.indices };
+        let kept = if new.is_some() { None } else { self.kept(bundle, Format::Fatbin)? };
         let keeps = |index: usize| kept.as_ref().is_none_or(|kept| kept.binary_search(&index).is_ok());
         let packing = match (new, &self.run.job.compression) {
             (Some((index, content)), _) => Packing::Replacing { index, content: content.bytes() },
@@ -231,7 +220,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         // The images of a SYCLBIN file are parts of one another.
         let mut infos = bundle.entries.iter().filter_map(|entry| entry.image.as_ref());
         let is_one = infos.any(|info| info.image_kind == ImageKind::SyclBin);
-        let kept = if is_one { None } else { self.kept(bundle, Format::OffloadBinary)?.indices };
+        let kept = if is_one { None } else { self.kept(bundle, Format::OffloadBinary)? };
         self.result.uncompressed += usize::from(bundle.compressed.is_none());
         let Some(kept) = kept else { return self.put(bundle, BundleForm::AsItWas, room) };
         check_size(self.data.path(), bundle, kept.iter().copied())?;
@@ -251,17 +240,12 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         &mut self,
         bundle: &Bundle<'_>,
         plain: &'p Plain<'p>,
-        stays_plain: bool,
         observer: &mut Observer<'_>,
     ) -> Result<BundleForm<'p>> {
         let as_plain = BundleForm::New(&plain.pieces);
-        let compression = match &self.run.job.compression {
-            Some(compression) if !stays_plain => compression,
-            wanted => {
-                self.result.kept_plain += usize::from(wanted.is_some());
-                let is_kept = !plain.is_changed && bundle.compressed.is_none();
-                return Ok(if is_kept { BundleForm::AsItWas } else { as_plain });
-            }
+        let Some(compression) = &self.run.job.compression else {
+            let is_kept = !plain.is_changed && bundle.compressed.is_none();
+            return Ok(if is_kept { BundleForm::AsItWas } else { as_plain });
         };
         let deflated_len = self.deflate(bundle, plain, compression, observer)?;
         let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
@@ -362,14 +346,13 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
     }
 
-    /// Chooses the code objects of a bundle to keep, and counts the others.
-    fn kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Kept> {
-        let Chosen { kept, devices, stays_plain } = self.run.choice.choose(self.data.path(), bundle, format)?;
+    /// The indices of the code objects to keep; `None` if all are kept.
+    fn kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
+        let Chosen { kept, devices } = self.run.choice.choose(self.data.path(), bundle, format)?;
         self.left += devices;
         let dropped = bundle.entries.len() - kept.len();
         self.result.dropped += dropped;
-        let indices = if dropped > 0 { Some(kept) } else { None };
-        Ok(Kept { indices, stays_plain })
+        Ok((dropped > 0).then_some(kept))
     }
 
     /// What was written, and the numbers of the file, which is emptied if all code objects for devices were removed.

@@ -48,8 +48,6 @@ pub(super) struct Chosen {
     pub(super) kept: Vec<usize>,
     /// The number of those that are not host code.
     pub(super) devices: usize,
-    /// Whether the bundle must not be compressed: HIP's runtime would not find entries that it finds now.
-    pub(super) stays_plain: bool,
 }
 
 /// What is kept of all bundles, and which parts of the job have matched so far.
@@ -131,8 +129,7 @@ impl<'j> Choice<'j> {
         let (place, facts, mut last) = (Place::of_file(path), EntryFacts::default(), LastInflated::default());
         let found = Found { place: &place, format, index: 0, bundle, facts: &facts, space_end: 0 };
         let unfound = loadable::unfound_in(&found);
-        let stays_plain = loadable::is_found_only_if_plain(&found);
-        let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0, stays_plain }, Vec::new());
+        let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0 }, Vec::new());
         let (mut launched, mut unlaunched) = (BTreeSet::new(), BTreeSet::new());
         for code_object in found.code_objects() {
             let (index, candidate) = (code_object.index(), Considered::of(&code_object, &unfound));

@@ -124,9 +124,6 @@ pub struct Recompressed {
     pub unchanged: usize,
     /// The number of HIP's bundles that were plain and are compressed now.
     pub packed: usize,
-    /// The number of bundles that stay plain because HIP's runtime would not find entries of the kind `hip` in compressed
-    /// ones.
-    pub kept_plain: usize,
     /// The number of removed code objects.
     pub dropped: usize,
     /// The size of the bundles before, in bytes.
@@ -290,7 +287,6 @@ impl Recompressed {
         self.bundles += other.bundles;
         self.unchanged += other.unchanged;
         self.packed += other.packed;
-        self.kept_plain += other.kept_plain;
         self.dropped += other.dropped;
         self.before += other.before;
         self.after += other.after;

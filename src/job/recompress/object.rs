@@ -79,7 +79,7 @@ pub(super) fn rewrite_fat(
     bundle: &Bundle<'_>,
     output: Output,
 ) -> Result<Rewritten> {
-    let Chosen { kept, devices, .. } = run.choice.choose(data.path(), bundle, Format::FatObject)?;
+    let Chosen { kept, devices } = run.choice.choose(data.path(), bundle, Format::FatObject)?;
     let dropped = bundle.entries.len() - kept.len();
     let mut result = Recompressed { bundles: 1, before: data.len(), after: data.len(), ..Recompressed::default() };
     if dropped == 0 {
