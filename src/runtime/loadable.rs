@@ -7,7 +7,8 @@
 //! Entry IDs are compared as text: what follows the kind has to be the name of an instruction set as HSA gives it, such
 //! as `amdgcn-amd-amdhsa--gfx90a`, except for features that the entry leaves open. SPIR-V is also asked for with the
 //! environment `unknown`. Triples with another environment, vendor or system, with fewer fields, or with another name
-//! of the architecture (`amdgpu9.42`) are not found. The kind is `hipv4`; in a plain bundle it may be `hip`.
+//! of the architecture (`amdgpu9.42`) are not found. The kind is `hipv4`. The bundler's library, through which comgr reads
+//! compressed bundles, takes `hip` for the same kind; clang-linker-wrapper of LLVM 22 writes it.
 //!
 //! Sources, as of ROCm 7: `PopulateCodeObjectMap` and `UncompressAndPopulateCodeObject` in CLR, `lookUpCodeObject` and
 //! `AMDGPUCompiler::unbundle` in comgr.
@@ -34,8 +35,6 @@ pub(crate) enum Unfound {
     Position,
     /// The runtime looks for other triples.
     Triple,
-    /// The runtime does not look for the kind `hip` in a compressed bundle.
-    Kind,
 }
 
 impl Unfound {
@@ -44,7 +43,6 @@ impl Unfound {
         match self {
             Self::Position => "entries in the beginning of a bundle",
             Self::Triple => "IDs that begin with 'hipv4-amdgcn-amd-amdhsa--' or 'hipv4-spirv64-amd-amdhsa--'",
-            Self::Kind => "IDs that begin with 'hipv4-' in a compressed bundle",
         }
     }
 }
@@ -52,21 +50,11 @@ impl Unfound {
 /// The entries of a bundle that the runtime does not find, by their indices.
 pub(crate) type UnfoundEntries = BTreeMap<usize, Unfound>;
 
-/// Returns why the runtime finds no entry with this ID, wherever it is in a bundle of its; none if it may find it, and
+/// Returns why the runtime finds no entry with this ID, wherever it is in a bundle of its; `None` if it may find it, and
 /// for IDs of other kinds, which other runtimes load.
-pub(crate) fn unfound_id(id: &[u8], is_compressed: bool) -> Option<Unfound> {
-    let (is_new, triple) = match (id.strip_prefix(b"hipv4-"), id.strip_prefix(b"hip-")) {
-        (Some(triple), _) => (true, triple),
-        (None, Some(triple)) => (false, triple),
-        (None, None) => return None,
-    };
-    if !TRIPLES.iter().any(|found| triple.starts_with(found)) {
-        return Some(Unfound::Triple);
-    }
-    if is_compressed && !is_new {
-        return Some(Unfound::Kind);
-    }
-    None
+pub(crate) fn unfound_id(id: &[u8]) -> Option<Unfound> {
+    let triple = id.strip_prefix(b"hipv4-").or_else(|| id.strip_prefix(b"hip-"))?;
+    if TRIPLES.iter().any(|found| triple.starts_with(found)) { None } else { Some(Unfound::Triple) }
 }
 
 /// Returns the entries of a bundle that the runtime does not find, by their indices, with the reasons. In containers
@@ -79,7 +67,7 @@ pub(crate) fn unfound_in(found: &Found<'_>) -> UnfoundEntries {
     let first = first_unread(found);
     for (index, entry) in found.bundle.entries.iter().enumerate() {
         let is_unread = first.is_some_and(|first| index >= first);
-        let reason = unfound_id(&entry.id, found.bundle.compressed.is_some());
+        let reason = unfound_id(&entry.id);
         if let Some(reason) = reason.or(is_unread.then_some(Unfound::Position)) {
             unfound.insert(index, reason);
         }
@@ -183,31 +171,30 @@ mod tests {
 
     #[test]
     fn ids_are_compared_as_text() {
-        use Unfound::{Kind, Triple};
-        for (id, plain, compressed) in [
-            ("hipv4-amdgcn-amd-amdhsa--gfx942", None, None),
-            ("hipv4-amdgcn-amd-amdhsa--gfx9-4-generic:xnack+", None, None),
-            ("hipv4-spirv64-amd-amdhsa--amdgcnspirv", None, None),
-            ("hipv4-spirv64-amd-amdhsa-unknown-amdgcnspirv", None, None),
-            ("hip-amdgcn-amd-amdhsa--gfx942", None, Some(Kind)),
-            ("hip-spirv64-amd-amdhsa--amdgcnspirv", None, Some(Kind)),
-            ("hipv4-amdgcn-amd-amdhsa-llvm-gfx942", Some(Triple), Some(Triple)),
-            ("hip-amdgcn-amd-amdhsa-unknown-gfx942", Some(Triple), Some(Triple)),
-            ("hipv4-amdgcn-amd-amdhsa-gfx942", Some(Triple), Some(Triple)),
-            ("hipv4-amdgcn--amdhsa--gfx942", Some(Triple), Some(Triple)),
-            ("hipv4-amdgcn-unknown-amdhsa--gfx942", Some(Triple), Some(Triple)),
-            ("hipv4-amdgcn-amd-amdpal--gfx942", Some(Triple), Some(Triple)),
-            ("hipv4-amdgpu9.42-amd-amdhsa--gfx942", Some(Triple), Some(Triple)),
-            ("hipv4-amdgpu-amd-amdhsa--gfx942", Some(Triple), Some(Triple)),
-            ("hipv4", None, None),
+        use Unfound::Triple;
+        for (id, expected) in [
+            ("hipv4-amdgcn-amd-amdhsa--gfx942", None),
+            ("hipv4-amdgcn-amd-amdhsa--gfx9-4-generic:xnack+", None),
+            ("hipv4-spirv64-amd-amdhsa--amdgcnspirv", None),
+            ("hipv4-spirv64-amd-amdhsa-unknown-amdgcnspirv", None),
+            ("hip-amdgcn-amd-amdhsa--gfx942", None),
+            ("hip-spirv64-amd-amdhsa--amdgcnspirv", None),
+            ("hipv4-amdgcn-amd-amdhsa-llvm-gfx942", Some(Triple)),
+            ("hip-amdgcn-amd-amdhsa-unknown-gfx942", Some(Triple)),
+            ("hipv4-amdgcn-amd-amdhsa-gfx942", Some(Triple)),
+            ("hipv4-amdgcn--amdhsa--gfx942", Some(Triple)),
+            ("hipv4-amdgcn-unknown-amdhsa--gfx942", Some(Triple)),
+            ("hipv4-amdgcn-amd-amdpal--gfx942", Some(Triple)),
+            ("hipv4-amdgpu9.42-amd-amdhsa--gfx942", Some(Triple)),
+            ("hipv4-amdgpu-amd-amdhsa--gfx942", Some(Triple)),
+            ("hipv4", None),
             // Other runtimes look for these.
-            ("openmp-amdgcn-amd-amdhsa-llvm-gfx942", None, None),
-            ("openmp-amdgcn-amd-amdhsa-gfx942", None, None),
-            ("hcc-amdgcn-amd-amdhsa--gfx906", None, None),
-            ("host-x86_64-unknown-linux-gnu-", None, None),
+            ("openmp-amdgcn-amd-amdhsa-llvm-gfx942", None),
+            ("openmp-amdgcn-amd-amdhsa-gfx942", None),
+            ("hcc-amdgcn-amd-amdhsa--gfx906", None),
+            ("host-x86_64-unknown-linux-gnu-", None),
         ] {
-            assert_eq!(unfound_id(id.as_bytes(), false), plain, "{id}");
-            assert_eq!(unfound_id(id.as_bytes(), true), compressed, "{id}");
+            assert_eq!(unfound_id(id.as_bytes()), expected, "{id}");
         }
     }
 

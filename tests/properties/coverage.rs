@@ -179,9 +179,9 @@ impl Entry {
     }
 
     /// Whether HIP's runtime finds it in a bundle of machine code.
-    fn is_found(&self, is_compressed: bool) -> bool {
+    fn is_found(&self) -> bool {
         let is_known = self.environment.is_empty() || (self.environment == "unknown" && self.target == "amdgcnspirv");
-        !self.kind.starts_with("hip") || (is_known && !(is_compressed && self.kind == "hip"))
+        !self.kind.starts_with("hip") || is_known
     }
 }
 
@@ -242,7 +242,7 @@ impl Unit {
         let data = if data.is_empty() { formats::binary::<Vec<u8>, Vec<u8>>(&[], 8) } else { data };
         let is_amd = is_amd || (form == 3 && codes.is_empty());
         let is_for_hip = form < 2 && is_code;
-        let found = codes.iter().map(|code| !is_for_hip || code.is_found(form == 1)).collect();
+        let found = codes.iter().map(|code| !is_for_hip || code.is_found()).collect();
         Self { is_amd, is_fatbin: form == 2, codes, found, data }
     }
 

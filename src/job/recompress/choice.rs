@@ -295,10 +295,7 @@ impl<'j> Choice<'j> {
 pub(super) fn left(job: &Recompress, written: &Input) -> Result<BTreeMap<String, Removed>> {
     let (mut choice, mut left) = (Choice::new(job), BTreeMap::<String, Removed>::new());
     each_code_object(job.limits, written, &mut |code_object, unfound| {
-        let mut unfound = unfound.clone();
-        // A bundle that this job compressed keeps entries of the kind `hip`.
-        unfound.retain(|_, reason| *reason != Unfound::Kind);
-        if choice.removes(code_object, &unfound) {
+        if choice.removes(code_object, unfound) {
             left.entry(code_object.found.place.to_string()).or_default().add(code_object.size());
         }
     })?;
