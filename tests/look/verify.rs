@@ -767,7 +767,8 @@ fn code_that_hip_refuses_after_strip_is_a_fault_wherever_it_is() {
     let bundle = |id: &str, code: &[u8]| formats::binary(&[(HOST, b""), (id, code)], 4096);
     let (hip, hipv4) = (hip("gfx90a"), "hipv4-amdgcn-amd-amdhsa--gfx90a");
     let library = |bundle: &[u8]| Elf::LIBRARY.write(&[Section::new(".hip_fatbin", bundle)]);
-    let forms: [&dyn Fn(&[u8]) -> Vec<u8>; 7] = [
+    type Form<'f> = &'f dyn Fn(&[u8]) -> Vec<u8>;
+    let forms: [Form<'_>; 7] = [
         &|code| code.to_vec(),
         &|code| bundle(&hip, code),
         &|code| library(&bundle(hipv4, code)),

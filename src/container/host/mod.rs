@@ -149,17 +149,15 @@ fn is_data(flags: SectionFlags) -> bool {
 
 /// The offset and size of the content of a section in the file; none without content.
 pub(crate) fn file_range(file: &File<'_>, section: &object::Section<'_, '_>) -> Option<(u64, u64)> {
-    let (table, range): (_, fn(&ImageSectionHeader) -> Option<(u64, u64)>) = match file {
-        File::Pe32(file) => (file.section_table(), pe_range),
-        File::Pe64(file) => (file.section_table(), pe_range),
-        File::Coff(file) => (file.coff_section_table(), coff_range),
-        File::CoffBig(file) => (file.coff_section_table(), coff_range),
+    let (table, is_linked) = match file {
+        File::Pe32(file) => (file.section_table(), true),
+        File::Pe64(file) => (file.section_table(), true),
+        File::Coff(file) => (file.coff_section_table(), false),
+        File::CoffBig(file) => (file.coff_section_table(), false),
         _ => return section.file_range(),
     };
-    match table.section(section.index()) {
-        Ok(header) => range(header),
-        Err(_) => section.file_range(),
-    }
+    let Ok(header) = table.section(section.index()) else { return section.file_range() };
+    if is_linked { pe_range(header) } else { coff_range(header) }
 }
 
 /// The range of a PE section. Linkers round the size in the file up; llvm-objcopy does not set the size in memory.
