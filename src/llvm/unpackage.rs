@@ -116,7 +116,7 @@ impl Unpackage {
         let mut run = Unpacking::new(self, input.len(), requests, observer);
         let mut visitor = |found: FoundBinary<'_>| run.binary(&found);
         let walk = Walk::new(input.as_slice(), inflate, self.limits, &mut visitor);
-        let sources = input.vouch_for(walk.run(input.as_slice()))?;
+        let sources = input.vouch_for(walk.run())?;
         let names = run.finish(&input, &sources)?;
         if self.requests.is_empty() {
             let mut lines = names.iter().map(|name| [b"Extracted: ", name.as_encoded_bytes(), b"\n"].concat());

@@ -49,6 +49,7 @@ type Visitor<'v> = dyn FnMut(FoundBinary<'_>) -> Result<()> + 'v;
 
 /// A walk through a file.
 pub(super) struct Walk<'a, 'v> {
+    start: Slice<'a>,
     inflate: Inflate,
     limits: Limits,
     sources: Sources<'a>,
@@ -57,16 +58,16 @@ pub(super) struct Walk<'a, 'v> {
 
 impl<'a, 'v> Walk<'a, 'v> {
     /// Prepares the walk through a file.
-    pub(super) fn new(file: Slice<'a>, inflate: Inflate, limits: Limits, visitor: &'v mut Visitor<'v>) -> Self {
-        Self { inflate, limits, sources: Sources::new(file), visitor }
+    pub(super) fn new(start: Slice<'a>, inflate: Inflate, limits: Limits, visitor: &'v mut Visitor<'v>) -> Self {
+        Self { start, inflate, limits, sources: Sources::new(start), visitor }
     }
 
     /// Passes the offload binaries of the file to the visitor. Returns the files that were read.
     ///
     /// # Errors
     /// The first error of the file or of the visitor.
-    pub(super) fn run(mut self, file: Slice<'a>) -> Result<Sources<'a>> {
-        self.file(file, None, DEPTH_MAX)?;
+    pub(super) fn run(mut self) -> Result<Sources<'a>> {
+        self.file(self.start, None, DEPTH_MAX)?;
         Ok(self.sources)
     }
 
