@@ -173,15 +173,22 @@ pub(crate) fn held(data: &[u8]) -> Result<Vec<Holds>, Malformed> {
     Ok(read(data, 0, ListedSections::Known)?.chosen.iter().map(|section| section.holds).collect())
 }
 
-/// The number of wrappers in an object that do not point at device code.
+/// The number of sections in which [`lost_wrappers`] looks. Compilers write at most one for each kind of wrapper, and
+/// each section takes all relocations of the file.
+const WRAPPER_SECTIONS_MAX: usize = 16;
+
+/// The number of wrappers in the first sections of an object that do not point at device code.
 pub(crate) fn lost_wrappers(data: Slice<'_>) -> Result<usize, Error> {
-    let chosen = read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
     let mut lost = 0_usize;
-    for section in chosen {
-        if let Holds::Wrappers(kind) = section.holds {
-            let faults = wrapper::faults(data.bytes(), data.offset(), &section.range, kind);
-            lost = lost.saturating_add(faults.len());
+    let mut sections = 0;
+    for section in read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen {
+        let Holds::Wrappers(kind) = section.holds else { continue };
+        if sections == WRAPPER_SECTIONS_MAX {
+            break;
         }
+        sections += 1;
+        let faults = wrapper::faults(data.bytes(), data.offset(), &section.range, kind);
+        lost = lost.saturating_add(faults.len());
     }
     Ok(lost)
 }
