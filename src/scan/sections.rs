@@ -179,16 +179,14 @@ const WRAPPER_SECTIONS_MAX: usize = 16;
 
 /// The number of wrappers in the first sections of an object that do not point at device code.
 pub(crate) fn lost_wrappers(data: Slice<'_>) -> Result<usize, Error> {
+    let mut sections = read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
+    sections.retain(|section| matches!(section.holds, Holds::Wrappers(_)));
     let mut lost = 0_usize;
-    let mut sections = 0;
-    for section in read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen {
-        let Holds::Wrappers(kind) = section.holds else { continue };
-        if sections == WRAPPER_SECTIONS_MAX {
-            break;
+    for section in sections.iter().take(WRAPPER_SECTIONS_MAX) {
+        if let Holds::Wrappers(kind) = section.holds {
+            let faults = wrapper::faults(data.bytes(), data.offset(), &section.range, kind);
+            lost = lost.saturating_add(faults.len());
         }
-        sections += 1;
-        let faults = wrapper::faults(data.bytes(), data.offset(), &section.range, kind);
-        lost = lost.saturating_add(faults.len());
     }
     Ok(lost)
 }
