@@ -204,35 +204,41 @@
 //! | `cli` | the executable, with the packages that only it needs |
 //! | `launchers` | executables under the names of LLVM's tools, for Python wheels |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::indexing_slicing))]
+#![cfg_attr(
+    not(feature = "search"),
+    allow(dead_code, unused_imports, reason = "the search uses more of what all parts share, and of the formats")
+)]
 
-mod bytes;
-mod code;
-mod codec;
-pub mod container;
-pub mod display;
-pub mod error;
-mod event;
-mod globs;
-pub mod id;
-pub mod io;
-pub mod job;
+mod base;
+#[cfg(feature = "search")]
+mod beyond;
 pub mod llvm;
-mod messagepack;
-// For the executable of this package.
-#[doc(hidden)]
-pub mod parallel;
-pub mod runtime;
-pub mod scan;
-// The documents of the executable of this package.
-#[cfg(feature = "serde")]
-#[doc(hidden)]
-pub mod serialized;
-#[cfg(test)]
-mod testing;
 
-pub use code::kernels;
-pub use error::{Error, ErrorKind, Malformed, Result};
-pub use event::{Event, Observer};
+pub use base::error::{Error, ErrorKind, Malformed, Result};
+pub use base::{display, error, id, io};
+#[cfg(feature = "search")]
+pub use beyond::code::kernels;
+#[cfg(feature = "search")]
+pub use beyond::{job, runtime, scan};
+pub use llvm::event::{Event, Observer};
+
+/// The formats of containers.
+pub mod container {
+    #[cfg(feature = "search")]
+    pub use crate::beyond::container::{Packed, fatbin, kpack};
+    pub use crate::llvm::container::*;
+}
+
+/// Runs the executable of this package for the arguments of the process. Returns its exit status.
+#[cfg(feature = "llvm")]
+#[doc(hidden)]
+pub fn main() -> std::process::ExitCode {
+    #[cfg(feature = "cli")]
+    let additions = beyond::cli::ADDITIONS;
+    #[cfg(not(feature = "cli"))]
+    let additions = &llvm::cli::Additions::NONE;
+    llvm::cli::run(io::sys::arguments(), additions)
+}
 
 /// Runs the example of the page about the library as a test.
 #[cfg(doctest)]

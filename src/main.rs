@@ -1,7 +1,5 @@
-//! The `clang-offload-bundler` executable: passes the arguments to `cli` and returns its exit status.
-
-mod cli;
+//! The `clang-offload-bundler` executable: passes the arguments to the library and returns its exit status.
 
 fn main() -> std::process::ExitCode {
-    cli::run(offload_bundle::io::sys::arguments())
+    offload_bundle::main()
 }

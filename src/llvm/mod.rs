@@ -1,85 +1,21 @@
-//! The jobs of LLVM's tools: bundle, unbundle, unbundle an archive, list, package, unpackage, and copy what URIs name.
-//! Each is a struct with a `run` method, to which all that [`job`](crate::job) says of jobs applies.
+//! The clone of LLVM's tools: `clang-offload-bundler`, `llvm-offload-binary` and `llvm-extract-bundle-entry`.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | [`container`] | the formats that LLVM writes: bytes to entries, entries to bytes |
+//! | `work` | bundle, unbundle, list, package, unpackage, copy what URIs name: each a struct with a `run` method |
+//! | `cli` | the command lines |
+//!
+//! It builds and works alone; nothing here uses [`beyond`](crate) it.
 
-mod aside;
-mod bundle;
-mod extract_uris;
-mod file_name;
-mod library;
-mod list;
-mod objcopy;
-mod package;
-mod requests;
-mod unbundle;
-mod unbundle_archive;
-mod unpackage;
-mod walk;
+#[cfg(feature = "llvm")]
+pub(crate) mod cli;
+pub mod container;
+pub(crate) mod event;
+pub(crate) mod uri;
+pub(crate) mod work;
 
-pub use bundle::BundleFiles;
-pub use extract_uris::ExtractUris;
-pub use list::{List, Listed};
-pub use package::{ImageFiles, Package};
-pub use unbundle::Unbundle;
-pub use unbundle_archive::UnbundleArchive;
-pub use unpackage::{Filter, ImageRequest, Unpackage};
-
-use crate::container::Container;
-use crate::container::binary::Binary;
-use crate::container::object::Objects;
-use crate::container::sequence::Bundle;
-use crate::container::text::Text;
-use crate::error::{Error, Result};
-use crate::event::{Event, Observer};
-use crate::io::input::Slice;
-
-/// The file types of bundles, as in `-type`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileType {
-    /// A text format, given by the string that begins its comment lines.
-    Text(&'static str),
-    /// A binary format: bitcode, precompiled header, clang AST.
-    Binary,
-    /// An object file: with a section for each entry if the host's file is an object, otherwise a binary bundle.
-    Object,
-    /// An archive of bundles. Bundles are read from archives, but not written to them.
-    Archive,
-}
-
-impl FileType {
-    /// The type with this name.
-    ///
-    /// # Errors
-    /// An [`Error`] of the kind [`Usage`](crate::ErrorKind::Usage) for an unknown name.
-    pub fn from_name(name: &str) -> Result<Self> {
-        match name {
-            "i" | "ii" | "cui" | "hipi" => Ok(Self::Text("//")),
-            "d" | "s" => Ok(Self::Text("#")),
-            "ll" => Ok(Self::Text(";")),
-            "bc" | "gch" | "ast" => Ok(Self::Binary),
-            "o" => Ok(Self::Object),
-            "a" => Ok(Self::Archive),
-            _ => Err(Error::usage(&format!("'{name}': invalid file type specified"))),
-        }
-    }
-
-    /// The container that a file of this type holds.
-    fn container(self) -> Box<dyn Container> {
-        match self {
-            Self::Text(comment) => Box::new(Text { comment }),
-            Self::Object | Self::Archive => Box::new(Objects::default()),
-            Self::Binary => Box::new(Binary::default()),
-        }
-    }
-}
-
-/// Reports that a file is not compressed, as LLVM 22.1.8 does for all but the shortest files.
-fn observe_plain(data: Slice<'_>, observer: &mut Observer<'_>) {
-    if data.len() >= 8 && !data.bytes().starts_with(crate::container::compressed::MAGIC) {
-        observer(Event::NotCompressed);
-    }
-}
-
-/// Reports the inflation of a bundle that was compressed.
-fn observe_inflated(bundle: &Bundle<'_>, observer: &mut Observer<'_>) {
-    bundle.inflation.into_iter().for_each(|inflation| observer(Event::Inflated(inflation)));
-}
+pub use work::{
+    BundleFiles, ExtractUris, FileType, Filter, ImageFiles, ImageRequest, List, Listed, Package, Unbundle,
+    UnbundleArchive, Unpackage,
+};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use memchr::memmem;
+use offload_bundle::container::Entry;
 use offload_bundle::container::binary::Binary;
 use offload_bundle::container::object::Objects;
 use offload_bundle::container::sequence::{Bundles, Inflate};
@@ -134,7 +135,7 @@ impl Lab {
 
 /// The IDs and contents that the reader of a format finds.
 fn entries(file_type: &str, data: &[u8]) -> Vec<Vec<u8>> {
-    let container: Box<dyn Container> = match FileType::from_name(file_type).unwrap() {
+    let container: Box<dyn Container<Entry = Entry>> = match FileType::from_name(file_type).unwrap() {
         FileType::Text(comment) => Box::new(Text { comment }),
         FileType::Object | FileType::Archive => Box::new(Objects::default()),
         FileType::Binary => Box::new(Binary::default()),

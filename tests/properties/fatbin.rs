@@ -115,7 +115,7 @@ fn read(data: &[u8]) -> Read {
             assert!(written.is_err() || is_near, "{len} of {}", entry.size());
             read.errors.extend(written.as_ref().err().map(said));
             let image = entry.cuda.as_ref().unwrap();
-            read.codes.push((entry.id.clone(), image.source.clone(), written.ok().map(|_| content)));
+            read.codes.push((entry.id().to_vec(), image.source.clone(), written.ok().map(|_| content)));
         }
     }
     read

@@ -1,4 +1,5 @@
 use offload_bundle::container::Container;
+use offload_bundle::container::Entry;
 use offload_bundle::container::archive::Archive;
 use offload_bundle::container::binary::Binary;
 use offload_bundle::container::object::Objects;
@@ -14,7 +15,7 @@ use super::sources::Sources;
 /// A file type for every container of bundles.
 pub(super) const TYPES: [&str; 5] = ["bc", "o", "ii", "s", "ll"];
 
-pub(super) fn container(file_type: &str) -> Box<dyn Container> {
+pub(super) fn container(file_type: &str) -> Box<dyn Container<Entry = Entry>> {
     match FileType::from_name(file_type).unwrap() {
         FileType::Text(comment) => Box::new(Text { comment }),
         FileType::Binary => Box::new(Binary::default()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 use demangle::Demangler;
 
 /// The executable's own, which the library does not have.
-#[path = "../../src/cli/kernels/demangle.rs"]
+#[path = "../../src/beyond/cli/kernels/demangle.rs"]
 mod demangle;
 
 /// The most processor time for a name, in any build. Hostile names took minutes, or hours, before they were limited.

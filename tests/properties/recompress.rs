@@ -385,7 +385,7 @@ impl Held {
             if !is_own || held.bundles.contains(&range) {
                 return;
             }
-            let ends = found.bundle.entries.iter().flat_map(|entry| &entry.parts).map(|part| match part {
+            let ends = found.bundle.entries.iter().flat_map(|entry| &entry.entry.parts).map(|part| match part {
                 Part::Range(range) => range.end,
                 _ => 0,
             });

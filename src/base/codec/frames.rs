@@ -1,0 +1,294 @@
+//! Frames of zstd: their windows and lengths, the settings of the encoder, and files of them.
+
+use std::cell::RefCell;
+use std::io::{self, BufRead, Read};
+
+use zstd::stream::raw::{CParameter, Decoder as RawDecoder, Encoder, InBuffer, Operation, OutBuffer};
+use zstd::stream::zio;
+use zstd::zstd_safe::{self, DCtx, DParameter, ResetDirective, WriteBuf};
+
+use super::compression::{Compression, WINDOW_LOGS};
+use super::decoder::{Counted, may_be};
+use super::{FRAMES, Method};
+use crate::base::bytes::{add, to_u64};
+use crate::base::io::piece::Piece;
+
+/// The largest zstd window on this machine: with 32-bit addresses, zstd has no room for more.
+const WINDOW_LOG_MAX: u32 = if usize::BITS < 64 { 30 } else { *WINDOW_LOGS.end() };
+
+/// The smallest zstd table for long-distance matching.
+const LDM_HASH_LOG_MIN: u32 = 6;
+
+/// The window of LLVM 22.1.8: zstd's default for long-distance matching. Smaller windows are only used on request,
+/// because zstd limits the window to the size of the data anyway.
+const WINDOW_LOG_LLVM: u32 = 27;
+
+/// The bytes that one thread compresses at a time; less data is compressed in one go. Smaller jobs make the stream
+/// larger, larger ones make threads wait.
+const JOB: u32 = 128 << 20;
+
+/// The maximum number of threads: more need more memory, and builds run several processes anyway.
+const THREADS_MAX: u32 = 4;
+
+/// The level above which each thread takes hundreds of megabytes.
+const LEVEL_OF_MUCH_MEMORY: i32 = 15;
+
+/// The largest window (as a power of two) that a stream may use, which the decoder needs memory for: the one that every
+/// decoder accepts, or one that holds the whole inflated size.
+fn window_log_believed(inflated: u64) -> u32 {
+    let whole = inflated.checked_next_power_of_two().map_or(u32::MAX, u64::ilog2);
+    whole.clamp(WINDOW_LOG_LLVM, WINDOW_LOG_MAX)
+}
+
+/// The most memory of a decoder that its thread keeps for the next frames, in bytes.
+const KEPT_MAX: usize = 32 << 20;
+
+thread_local! {
+    static SPARE: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
+}
+
+/// A reader of frames that inflate to about `inflated` bytes.
+pub(super) fn decoder<R: BufRead>(reader: R, inflated: u64) -> io::Result<zio::Reader<R, FrameDecoder>> {
+    Ok(zio::Reader::new(reader, FrameDecoder::new(window_log_believed(inflated))?))
+}
+
+/// A decoder that uses the memory of the last one of its thread. To get new memory for the window of each bundle takes
+/// as long as to inflate it.
+pub(super) struct FrameDecoder(Option<DCtx<'static>>);
+
+impl FrameDecoder {
+    fn new(window_log_max: u32) -> io::Result<Self> {
+        let spare = SPARE.with(|spare| spare.borrow_mut().take());
+        let mut context = match spare {
+            Some(context) => context,
+            None => DCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?,
+        };
+        context.reset(ResetDirective::SessionAndParameters).map_err(broken)?;
+        context.set_parameter(DParameter::WindowLogMax(window_log_max)).map_err(broken)?;
+        Ok(Self(Some(context)))
+    }
+
+    fn context(&mut self) -> io::Result<&mut DCtx<'static>> {
+        self.0.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Drop for FrameDecoder {
+    fn drop(&mut self) {
+        if let Some(context) = self.0.take()
+            && context.sizeof() <= KEPT_MAX
+        {
+            // At the end of the thread there is no place for it.
+            drop(SPARE.try_with(|spare| spare.replace(Some(context))));
+        }
+    }
+}
+
+impl Operation for FrameDecoder {
+    fn run<C: WriteBuf + ?Sized>(
+        &mut self,
+        input: &mut InBuffer<'_>,
+        output: &mut OutBuffer<'_, C>,
+    ) -> io::Result<usize> {
+        self.context()?.decompress_stream(output, input).map_err(broken)
+    }
+
+    fn reinit(&mut self) -> io::Result<()> {
+        self.context()?.reset(ResetDirective::SessionOnly).map(drop).map_err(broken)
+    }
+
+    fn finish<C: WriteBuf + ?Sized>(
+        &mut self,
+        _output: &mut OutBuffer<'_, C>,
+        finished_frame: bool,
+    ) -> io::Result<usize> {
+        match finished_frame {
+            true => Ok(0),
+            false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "incomplete frame")),
+        }
+    }
+}
+
+/// The length of the frame at the start of `data`, and the inflated size that it records.
+pub(super) fn frame(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
+    let len = zstd_safe::find_frame_compressed_size(data).map_err(broken)?;
+    Ok((to_u64(len), size(data)))
+}
+
+/// The inflated size that the frame at the start of `data` records. Only its header is read.
+pub(super) fn size(data: &[u8]) -> Option<u64> {
+    zstd_safe::get_frame_content_size(data).ok().flatten()
+}
+
+fn broken(code: usize) -> io::Error {
+    io::Error::other(zstd_safe::get_error_name(code))
+}
+
+/// The length of the frames at the start of `data`, which may be skippable.
+pub(super) fn len(data: &[u8]) -> io::Result<u64> {
+    let mut len = zstd_safe::find_frame_compressed_size(data).map_err(broken)?;
+    for _ in 1..FRAMES {
+        let Some(Ok(next)) = data.get(len..).map(zstd_safe::find_frame_compressed_size) else { break };
+        len = len.saturating_add(next);
+    }
+    Ok(to_u64(len))
+}
+
+/// An encoder with long-distance matching, as in LLVM 22.1.8. Data for more than one thread gets settings that were
+/// found to make bundles smaller: a window that reaches from one code object to the previous one, more memory for
+/// finding matches that far, and, at the default level, tables of twice the size.
+pub(super) fn encoder(pieces: &[Piece<'_>], total: u64, compression: &Compression) -> io::Result<Encoder<'static>> {
+    if total <= u64::from(JOB) {
+        return encoder_with(0, pieces, total, compression);
+    }
+    let most = if compression.level > LEVEL_OF_MUCH_MEMORY { 2 } else { THREADS_MAX };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut threads = u32::try_from(threads).unwrap_or(most).min(most);
+    loop {
+        let mut encoder = encoder_with(threads, pieces, total, compression)?;
+        // The encoder starts its threads now, or fails if the system has none.
+        match encoder.run_on_buffers(&[], &mut []) {
+            Err(_) if threads > 0 => threads /= 2,
+            started => return started.map(|_| encoder),
+        }
+    }
+}
+
+/// Without extra threads the stream differs a little: it is not split into jobs.
+fn encoder_with(
+    threads: u32,
+    pieces: &[Piece<'_>],
+    total: u64,
+    compression: &Compression,
+) -> io::Result<Encoder<'static>> {
+    let mut encoder = Encoder::new(compression.level)?;
+    encoder.set_parameter(CParameter::EnableLongDistanceMatching(true))?;
+    // One-shot decoders need the size in the frame.
+    encoder.set_pledged_src_size(Some(total))?;
+    let window_log = window_log(pieces).min(compression.window_log_max).min(WINDOW_LOG_MAX);
+    encoder.set_parameter(CParameter::WindowLog(window_log))?;
+    if total <= u64::from(JOB) {
+        return Ok(encoder);
+    }
+    encoder.set_parameter(CParameter::LdmHashLog(window_log.saturating_sub(6).max(LDM_HASH_LOG_MIN)))?;
+    if compression.level == Method::Zstd.default_level() {
+        encoder.set_parameter(CParameter::HashLog(18))?;
+        encoder.set_parameter(CParameter::ChainLog(17))?;
+    }
+    if threads > 0 {
+        encoder.set_parameter(CParameter::JobSize(JOB))?;
+        encoder.set_parameter(CParameter::NbWorkers(threads))?;
+    }
+    Ok(encoder)
+}
+
+/// The window (as a power of two) with which each code object can refer to the same place in the previous one, give or
+/// take an eighth of its size.
+fn window_log<'p>(pieces: impl IntoIterator<Item = &'p Piece<'p>>) -> u32 {
+    let code_object = |piece: &Piece<'_>| matches!(piece, Piece::Input(slice) if !slice.is_empty());
+    window_log_of(pieces.into_iter().map(|piece| (piece.len(), code_object(piece))))
+}
+
+/// The same for pairs of a length in bytes and whether it is that of a code object.
+fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
+    let mut position = 0_u64;
+    let mut previous: Option<(u64, u64)> = None;
+    let mut reach = 0;
+    for (len, is_code_object) in pieces {
+        let start = position;
+        add(&mut position, len);
+        if !is_code_object {
+            continue;
+        }
+        // A code object much smaller than its neighbour has little to gain from it.
+        if let Some((before, _)) = previous.filter(|(_, before_len)| len >= before_len / 4) {
+            reach = reach.max(start.saturating_sub(before).saturating_add(len / 8));
+        }
+        previous = Some((start, len));
+    }
+    let log = reach.checked_next_power_of_two().map_or(u32::MAX, u64::ilog2);
+    log.max(WINDOW_LOG_LLVM)
+}
+
+/// Whether data begins with a frame, of which decoders skip some.
+fn begins_frame(data: &[u8]) -> bool {
+    may_be(data, &[0x28, 0xb5, 0x2f, 0xfd])
+        || data.split_first().is_some_and(|(first, rest)| first & 0xf0 == 0x50 && may_be(rest, &[0x2a, 0x4d, 0x18]))
+}
+
+/// A reader of the frames of a zstd file.
+pub(super) struct ZstdFile<R> {
+    reader: Counted<R>,
+    decoder: RawDecoder<'static>,
+    is_in_frame: bool,
+}
+
+impl<R: BufRead> ZstdFile<R> {
+    pub(super) fn new(reader: Counted<R>) -> io::Result<Self> {
+        Ok(Self { reader, decoder: RawDecoder::new()?, is_in_frame: true })
+    }
+}
+
+impl<R: BufRead> Read for ZstdFile<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !buffer.is_empty() {
+            if !self.is_in_frame && !self.reader.goes_on(begins_frame)? {
+                break;
+            }
+            let input = self.reader.fill_buf()?;
+            let is_end = input.is_empty();
+            let status = self.decoder.run_on_buffers(input, buffer)?;
+            self.reader.consume(status.bytes_read);
+            self.is_in_frame = status.remaining > 0;
+            if status.bytes_written > 0 {
+                return Ok(status.bytes_written);
+            }
+            if is_end && self.is_in_frame {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_reaches_the_code_object_before() {
+        const M: u64 = 1 << 20;
+        let log = |lens: &[u64]| window_log_of(lens.iter().map(|&len| (len, len > 0)));
+        assert_eq!(log(&[]), 27);
+        assert_eq!(log(&[1, 1, 1]), 27);
+        assert_eq!(log(&[0, 180 * M, 180 * M]), 28);
+        assert_eq!(log(&[180 * M, 1]), 27);
+        assert_eq!(log(&[300 * M, 200 * M]), 29);
+        assert_eq!(log(&[1, 800 * M]), 27);
+        assert_eq!(window_log_of([(180 * M, true), (100 * M, false), (180 * M, true)].into_iter()), 29);
+    }
+
+    #[test]
+    fn the_levels_are_those_of_zstd() {
+        assert_eq!(Method::Zstd.levels(), zstd::compression_level_range());
+    }
+
+    #[test]
+    fn windows_are_believed_up_to_what_all_decoders_take_or_the_stream_needs() {
+        for (inflated, log) in
+            [(0, 27), (1 << 27, 27), ((1 << 27) + 1, 28), (1 << 31, WINDOW_LOG_MAX), (u64::MAX, WINDOW_LOG_MAX)]
+        {
+            assert_eq!(window_log_believed(inflated), log, "{inflated}");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
+    fn every_window_can_be_asked_for() {
+        let data = Piece::Zeros(u64::from(JOB) + 1);
+        for window_log_max in [10, 11, 31] {
+            let compression = Compression { window_log_max, ..Compression::of(Method::Zstd) };
+            assert!(encoder(std::slice::from_ref(&data), data.len(), &compression).is_ok(), "{window_log_max}");
+        }
+    }
+}

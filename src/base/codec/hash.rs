@@ -1,0 +1,169 @@
+//! Computes the hash of a compressed bundle: the first 8 bytes of the MD5 of the inflated bundle, as a little-endian
+//! number.
+//!
+//! MD5 is slower than zstd inflates, so it runs on a separate thread for all but small bundles.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle, scope};
+
+use md5::{Digest, Md5};
+
+use crate::base::error::{Error, Result};
+use crate::base::io::input::Slice;
+use crate::base::io::piece::{Piece, Sink, emit, total_len};
+
+/// The maximum size that is hashed without a thread, in bytes: starting one takes longer.
+const INLINE_MAX: u64 = 1 << 20;
+
+/// The size of the blocks passed to the thread, in bytes.
+const BLOCK: usize = 256 << 10;
+
+/// The number of blocks that are in transit to the thread or back.
+const BLOCKS: usize = 8;
+
+/// Runs `work` on bytes that are to be written, and returns their hash with its result.
+///
+/// The hash has its own reader: a compressor takes its input in bursts, so sharing one reader would be slow.
+pub(crate) fn beside<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
+    if total_len(pieces)? <= INLINE_MAX {
+        return Ok((of(pieces)?, work()?));
+    }
+    scope(|scope| {
+        let thread = Builder::new().name("hash".to_owned()).spawn_scoped(scope, || of(pieces));
+        let done = work()?;
+        let hash = match thread {
+            Ok(thread) => thread.join().map_err(|_| ended())??,
+            // The system cannot start a thread.
+            Err(_) => of(pieces)?,
+        };
+        Ok((hash, done))
+    })
+}
+
+fn ended() -> Error {
+    Error::internal("the hashing thread ended early")
+}
+
+fn of(pieces: &[Piece<'_>]) -> Result<u64> {
+    let mut hasher = Hasher::Inline(Md5::new());
+    emit(pieces, &mut hasher)?;
+    hasher.finish()
+}
+
+impl Sink for Hasher {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        self.update(data);
+        Ok(())
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        slice.read_blocks(&mut |block| self.write(block))
+    }
+}
+
+/// A hasher of consecutive blocks.
+pub(crate) enum Hasher {
+    /// Hashes on the calling thread.
+    Inline(Md5),
+    /// Hashes on a separate thread.
+    Thread(Worker),
+}
+
+/// A hashing thread, with the channels for blocks in both directions.
+pub(crate) struct Worker {
+    block: Vec<u8>,
+    full: SyncSender<Vec<u8>>,
+    empty: Receiver<Vec<u8>>,
+    thread: JoinHandle<Md5>,
+}
+
+impl Hasher {
+    /// A hasher for about `len` bytes.
+    pub(crate) fn new(len: u64) -> Self {
+        let worker = if len > INLINE_MAX { Worker::start() } else { None };
+        worker.map_or_else(|| Self::Inline(Md5::new()), Self::Thread)
+    }
+
+    /// Hashes the next bytes.
+    pub(crate) fn update(&mut self, data: &[u8]) {
+        match self {
+            Self::Inline(hash) => hash.update(data),
+            Self::Thread(worker) => worker.update(data),
+        }
+    }
+
+    /// The hash of all bytes.
+    pub(crate) fn finish(self) -> Result<u64> {
+        let digest: [u8; 16] = match self {
+            Self::Inline(hash) => hash.finalize().into(),
+            Self::Thread(worker) => worker.finish()?.finalize().into(),
+        };
+        Ok(digest.first_chunk::<8>().map_or(0, |head| u64::from_le_bytes(*head)))
+    }
+}
+
+impl Worker {
+    /// None if the system cannot start a thread.
+    fn start() -> Option<Self> {
+        let (full, to_hash) = sync_channel::<Vec<u8>>(BLOCKS);
+        let (done, empty) = sync_channel::<Vec<u8>>(BLOCKS);
+        for _ in 1..BLOCKS {
+            done.try_send(Vec::with_capacity(BLOCK)).ok()?;
+        }
+        let run = move || {
+            let mut hash = Md5::new();
+            while let Ok(mut block) = to_hash.recv() {
+                hash.update(&block);
+                block.clear();
+                // No receiver is left after the last block was sent.
+                drop(done.send(block));
+            }
+            hash
+        };
+        let thread = Builder::new().name("hash".to_owned()).spawn(run).ok()?;
+        Some(Self { block: Vec::with_capacity(BLOCK), full, empty, thread })
+    }
+
+    fn update(&mut self, mut data: &[u8]) {
+        while !data.is_empty() {
+            let room = BLOCK.saturating_sub(self.block.len());
+            let Some((now, later)) = data.split_at_checked(room.min(data.len())) else { return };
+            self.block.extend_from_slice(now);
+            data = later;
+            if self.block.len() >= BLOCK {
+                // A thread that has ended accepts and returns no blocks; `finish` reports it.
+                let next = self.empty.recv().unwrap_or_default();
+                drop(self.full.send(std::mem::replace(&mut self.block, next)));
+            }
+        }
+    }
+
+    fn finish(self) -> Result<Md5> {
+        let Self { block, full, empty, thread } = self;
+        drop(full.send(block));
+        drop((full, empty));
+        thread.join().map_err(|_| ended())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "hashes megabytes")]
+    fn the_thread_gives_the_same_hash() {
+        for len in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 20 * BLOCK + 7] {
+            let data: Vec<u8> = (0..len).map(|n| u8::try_from(n % 253).unwrap()).collect();
+            let hash = |expected: u64, step: usize| {
+                let mut hasher = Hasher::new(expected);
+                data.chunks(step).for_each(|part| hasher.update(part));
+                hasher.finish().unwrap()
+            };
+            let inline = hash(0, 1000);
+            assert_eq!(hash(INLINE_MAX + 1, 1000), inline);
+            assert_eq!(hash(INLINE_MAX + 1, 3 * BLOCK), inline);
+        }
+        assert_eq!(Hasher::new(0).finish().unwrap().to_le_bytes(), [0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0, 0xb2, 0x04]);
+    }
+}

@@ -1,0 +1,333 @@
+//! Compression: the only place that knows which library reads and writes which method, and that a build may lack it.
+//!
+//! | data | type | read | written |
+//! |---|---|---|---|
+//! | the stream of a compressed container | [`Method`] | [`StreamForm::open`] | [`deflate`] |
+//! | code objects that a container compresses one by one, or a few together | [`Codec`] | [`StreamForm::open`], [`inflate_block`] | [`Codec::compress`] |
+//! | a member of a zip file | [`StreamForm`] | [`StreamForm::inflate`] | [`StreamForm::write`] |
+//! | a whole file | [`Coding`] | [`Coding::inflate`] | |
+//!
+//! Decoders find what is broken in the data, and refuse zstd windows that its inflated size does not need. Recorded
+//! sizes are for their callers to check. Without the feature of a method, an error names the feature.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+#![cfg_attr(
+    not(all(feature = "bzip2", feature = "lz4", feature = "xz", feature = "zlib", feature = "zstd")),
+    allow(
+        dead_code,
+        unused_imports,
+        unused_mut,
+        unused_variables,
+        reason = "items that only disabled compression methods use"
+    )
+)]
+
+/// An expression that uses the library of a feature, and has an [`Unsupported`] as error in a build without the
+/// feature.
+macro_rules! with {
+    ($feature:literal, $value:expr) => {
+        with!($feature, $feature, $value)
+    };
+    ($feature:literal, $name:literal, $value:expr) => {{
+        #[cfg(feature = $feature)]
+        {
+            $value
+        }
+        #[cfg(not(feature = $feature))]
+        {
+            Err($crate::base::codec::Unsupported(concat!(
+                $name,
+                " is missing: this program was built without the feature '",
+                $feature,
+                "' of offload_bundle"
+            ))
+            .into())
+        }
+    }};
+}
+
+mod compression;
+mod decoder;
+mod file;
+#[cfg(feature = "zstd")]
+mod frames;
+pub(crate) mod hash;
+#[cfg(feature = "xz")]
+mod xz;
+
+use std::fmt::Display;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+#[cfg(feature = "zlib")]
+pub(crate) use flate2::Crc;
+#[cfg(not(feature = "zlib"))]
+pub(crate) use rawzip::Crc32 as Crc;
+
+use crate::base::bytes::len_u64;
+use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::base::io::input::{Slice, note_read};
+use crate::base::io::meter::{Meter, emit};
+use crate::base::io::piece::{Piece, Writer, total_len};
+pub use compression::{Compression, WINDOW_LOGS};
+pub(crate) use decoder::Decoder;
+pub(crate) use file::Coding;
+
+/// The level of high compression of LZ4, from 1 to 12. Higher ones take three times as long for 1 % less.
+const LZ4_LEVEL: i32 = 9;
+
+/// The most zstd frames whose length is added up. LLVM 18 writes one; the limit bounds the cost of bundles inside
+/// frames.
+pub(crate) const FRAMES: usize = 256;
+
+/// Whether this build has the feature of a method.
+pub(crate) fn has(feature: &str) -> bool {
+    match feature {
+        "lz4" => cfg!(feature = "lz4"),
+        "zlib" => cfg!(feature = "zlib"),
+        _ => cfg!(feature = "zstd"),
+    }
+}
+
+/// How a container is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// zlib.
+    Zlib,
+    /// zstd.
+    Zstd,
+}
+
+impl Method {
+    /// The method with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Zlib, Self::Zstd].into_iter().find(|method| method.name() == name)
+    }
+
+    /// The name of the method.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zlib => "zlib",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    /// The levels of the method, in its own scale.
+    pub fn levels(self) -> RangeInclusive<i32> {
+        match self {
+            Self::Zlib => 0..=9,
+            Self::Zstd => -131_072..=22,
+        }
+    }
+
+    /// The default level.
+    pub(crate) const fn default_level(self) -> i32 {
+        match self {
+            // The level that `-1` selects in zlib; zlib-rs requires the number.
+            Self::Zlib => 6,
+            Self::Zstd => 3,
+        }
+    }
+
+    /// The form of the stream.
+    pub(crate) fn form(self) -> StreamForm {
+        match self {
+            Self::Zlib => StreamForm::Zlib,
+            Self::Zstd => StreamForm::Frames,
+        }
+    }
+
+    /// The length of the stream at the start of `data`, which is a list of zstd frames with blocks of recorded lengths;
+    /// none for zlib, which records nothing.
+    pub(crate) fn stream_len(self, data: &[u8]) -> io::Result<Option<u64>> {
+        match self {
+            Self::Zlib => with!("zlib", Ok(None)),
+            Self::Zstd => with!("zstd", frames::len(data).map(Some)),
+        }
+    }
+}
+
+/// The compression of single code objects in a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// One zlib stream.
+    Zlib,
+    /// One LZ4 block.
+    Lz4,
+    /// One zstd frame.
+    Zstd,
+    /// Another method, or none that can be undone: some code is stored obfuscated.
+    Unknown,
+}
+
+impl Codec {
+    /// The name of the method.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zlib => "zlib",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Compresses some bytes. LZ4 has one level; those of others are clamped to [`Method::levels`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Usage`] for unknown methods, and for one that was left out when the library was
+    /// built; [`ErrorKind::Io`] with the path `name` if the encoder fails.
+    pub fn compress(self, data: &[u8], level: i32, name: &Path) -> Result<Vec<u8>> {
+        note_read(len_u64(data));
+        match self {
+            Self::Unknown => Err(Error::usage("the method of compression is not known")),
+            Self::Zlib => StreamForm::Zlib.write(level, Vec::new(), name, |out| out.write_all(data).with_path(name)),
+            Self::Lz4 => with!("lz4", "LZ4", {
+                let mode = lz4::block::CompressionMode::HIGHCOMPRESSION(LZ4_LEVEL);
+                lz4::block::compress(data, Some(mode), false).with_path(name)
+            }),
+            Self::Zstd => with!("zstd", {
+                let levels = Method::Zstd.levels();
+                zstd::bulk::compress(data, level.clamp(*levels.start(), *levels.end())).with_path(name)
+            }),
+        }
+    }
+}
+
+/// Inflates an LZ4 block to at most `inflated` bytes, for which it takes memory at once.
+pub(crate) fn inflate_block(block: &[u8], inflated: i32) -> io::Result<Vec<u8>> {
+    with!("lz4", "LZ4", lz4::block::decompress(block, Some(inflated)))
+}
+
+/// The length of the zstd frame at the start of `data`, and the inflated size that it records, in bytes.
+pub(crate) fn frame(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
+    with!("zstd", frames::frame(data))
+}
+
+/// The inflated size that a zstd frame records in its header, in bytes.
+pub(crate) fn frame_size(frame: &[u8]) -> io::Result<Option<u64>> {
+    with!("zstd", Ok(frames::size(frame)))
+}
+
+/// The checksum of the bytes of a member of a zip file.
+pub(crate) fn checksum(crc: &Crc) -> u32 {
+    #[cfg(feature = "zlib")]
+    return crc.sum();
+    #[cfg(not(feature = "zlib"))]
+    return crc.checksum();
+}
+
+/// The form of compressed data that is read from start to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamForm {
+    /// One stream of DEFLATE without a header.
+    Deflate,
+    /// One zlib stream.
+    Zlib,
+    /// One zstd frame.
+    Frame,
+    /// zstd frames up to the end of the data.
+    Frames,
+}
+
+impl StreamForm {
+    /// A reader of the inflated bytes of a container or code object (`what`) at `offset`, or the error that names it.
+    pub(crate) fn open<'d>(self, stored: Slice<'d>, inflated: u64, what: &str, offset: u64) -> Result<Decoder<'d>> {
+        self.inflate(stored, inflated).map_err(|error| match error.kind() {
+            io::ErrorKind::Unsupported => Error::malformed(stored.path(), unsupported(what, offset, error)),
+            _ => Error::io(stored.path(), error),
+        })
+    }
+
+    /// A reader of the inflated bytes, of which there should be `inflated`. It reads the file, not its mapping.
+    pub(crate) fn inflate<'d>(self, stored: Slice<'d>, inflated: u64) -> io::Result<Decoder<'d>> {
+        let capacity = if matches!(self, Self::Deflate | Self::Zlib) { 32 << 10 } else { 128 << 10 };
+        self.decoder(BufReader::with_capacity(capacity, stored.reader()), inflated)
+    }
+
+    /// The same for any reader.
+    pub(crate) fn decoder<'d>(self, reader: impl BufRead + 'd, inflated: u64) -> io::Result<Decoder<'d>> {
+        Decoder::new(reader, |reader| match self {
+            Self::Deflate | Self::Zlib => with!("zlib", {
+                let decoder = flate2::Decompress::new(self == Self::Zlib);
+                Ok(Box::new(flate2::bufread::ZlibDecoder::new_with_decompress(reader, decoder)))
+            }),
+            Self::Frame => with!("zstd", {
+                let mut frame = frames::decoder(reader, inflated)?;
+                frame.set_single_frame();
+                Ok(Box::new(frame))
+            }),
+            Self::Frames => with!("zstd", Ok(Box::new(frames::decoder(reader, inflated)?))),
+        })
+    }
+
+    /// Compresses what `work` writes, and returns `to`. Errors name `path`.
+    pub(crate) fn write<W: Write>(
+        self,
+        level: i32,
+        to: W,
+        path: &Path,
+        work: impl FnOnce(&mut dyn Write) -> Result<()>,
+    ) -> Result<W> {
+        match self {
+            Self::Deflate | Self::Zlib => with!("zlib", {
+                let level = flate2::Compression::new(u32::try_from(level.clamp(0, 9)).unwrap_or_default());
+                let encoder = flate2::Compress::new(level, self == Self::Zlib);
+                let mut encoder = flate2::write::ZlibEncoder::new_with_compress(to, encoder);
+                work(&mut encoder)?;
+                encoder.finish().with_path(path)
+            }),
+            Self::Frame | Self::Frames => with!("zstd", {
+                let mut encoder = zstd::Encoder::new(to, level).with_path(path)?;
+                work(&mut encoder)?;
+                encoder.finish().with_path(path)
+            }),
+        }
+    }
+}
+
+/// Writes the pieces as one stream that starts at `start`. Returns its length in bytes.
+///
+/// The result depends only on the pieces and the settings, not on the machine or its number of threads.
+pub(crate) fn deflate<W: Write + Seek>(
+    pieces: &[Piece<'_>],
+    compression: &Compression,
+    start: u64,
+    to: &mut Writer<'_, W>,
+    meter: &mut Meter<'_>,
+) -> Result<u64> {
+    let path = to.path;
+    to.seek(SeekFrom::Start(start))?;
+    let mut work = |out: &mut dyn Write| emit(pieces, &mut Writer { out, path }, meter);
+    match compression.method {
+        Method::Zlib => StreamForm::Zlib.write(compression.level, &mut to.out, path, work).map(drop),
+        Method::Zstd => with!("zstd", {
+            let encoder = frames::encoder(pieces, total_len(pieces)?, compression).with_path(path)?;
+            let mut encoder = zstd::Encoder::with_encoder(&mut to.out, encoder);
+            work(&mut encoder)?;
+            encoder.finish().with_path(path).map(drop)
+        }),
+    }?;
+    let end = to.seek(SeekFrom::Current(0))?;
+    end.checked_sub(start).ok_or_else(|| Error::internal("the compressed data ends before its start"))
+}
+
+/// Why a method cannot be used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unsupported(&'static str);
+
+impl From<Unsupported> for io::Error {
+    fn from(Unsupported(reason): Unsupported) -> Self {
+        Self::new(io::ErrorKind::Unsupported, reason)
+    }
+}
+
+impl From<Unsupported> for Error {
+    fn from(Unsupported(reason): Unsupported) -> Self {
+        Self::usage(reason)
+    }
+}
+
+/// The fault of compressed data that cannot be inflated, sound or not.
+pub(crate) fn unsupported(what: &str, offset: u64, reason: impl Display) -> Malformed {
+    Malformed::other(ErrorKind::Unsupported, offset, format!("{what} at offset {offset}: {reason}"))
+}

@@ -1,0 +1,154 @@
+//! Makes texts and names safe for terminals and directories.
+//!
+//! A name from a file may be any bytes, of any length. On a terminal it is escaped; in a file name, everything that
+//! would make it a path is replaced. Long names are cut first, so that the cost is limited by the displayed length.
+
+use std::fmt::{self, Display};
+
+use crate::base::bytes;
+
+/// The maximum length of a name in a message, in characters.
+const NAME_MAX: usize = 200;
+
+/// Returns whether a terminal displays a character instead of interpreting it: it is neither a control character nor
+/// one that changes the text direction.
+pub fn is_shown(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !c.is_control() && !turns
+}
+
+/// A text that is safe to print on a terminal: characters that it would interpret are escaped.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if is_shown(c) { c.to_string() } else { c.escape_default().to_string() }).collect()
+}
+
+/// The first `most` characters of a text, safe to print, and an ellipsis if the text is longer.
+pub fn printable_start(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most).and_then(|(end, _)| text.get(..end)) {
+        Some(start) => printable(start) + "...",
+        None => printable(text),
+    }
+}
+
+/// A name from a file, safe to print: escaped byte by byte unless it is printable UTF-8.
+pub fn printable_name(name: &[u8]) -> String {
+    let is_shown = |text: &String| text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER);
+    bytes::text(name).filter(is_shown).unwrap_or_else(|| bytes::escaped(name))
+}
+
+/// A name from a file, safe to print, of at most `most` characters, and an ellipsis if it is longer.
+pub(crate) fn short_name(name: &[u8], most: usize) -> String {
+    // No character takes more than four bytes.
+    let near = name.get(..4 * most).unwrap_or(name);
+    let start = match String::from_utf8(near.to_vec()) {
+        Err(error) if near.len() < name.len() && error.utf8_error().error_len().is_none() => {
+            near.get(..error.utf8_error().valid_up_to()).unwrap_or(near)
+        }
+        _ => near,
+    };
+    let mut text = printable_name(start);
+    let end = text.char_indices().nth(most).map(|(end, _)| end);
+    if let Some(end) = end {
+        text.truncate(end);
+    }
+    if end.is_some() || start.len() < name.len() { text + "..." } else { text }
+}
+
+/// A name from a file, as shown in messages. The text is only made when it is printed.
+pub(crate) fn shown(name: &[u8]) -> impl Display + '_ {
+    ShownBytes(name)
+}
+
+struct ShownBytes<'a>(&'a [u8]);
+
+impl Display for ShownBytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&short_name(self.0, NAME_MAX))
+    }
+}
+
+/// The first `most` items of a list with `separator` between them and, after `last`, the number of the others.
+pub(crate) fn listed(
+    items: impl IntoIterator<Item = impl Display>,
+    most: usize,
+    separator: &str,
+    last: &str,
+) -> String {
+    let mut items = items.into_iter();
+    let first: Vec<String> = items.by_ref().take(most).map(|item| item.to_string()).collect();
+    match items.count() {
+        0 => first.join(separator),
+        more => format!("{}{last}{more} more", first.join(separator)),
+    }
+}
+
+/// The treatment of slashes in a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slashes {
+    Keep,
+    Replace,
+}
+
+/// A name claimed by a file, made safe for a directory, an archive or a terminal: `_` replaces every character that
+/// would end it, make it a path or be interpreted.
+#[allow(clippy::disallowed_methods, reason = "of a copy")]
+pub(crate) fn harmless(name: &[u8], slashes: Slashes) -> Vec<u8> {
+    let is_harmful = |c: char| !is_shown(c) || (c == '/' && slashes == Slashes::Replace);
+    // Copied, because the bytes of a mapped file may change while they are read.
+    let name = name.to_vec();
+    let mut safe = Vec::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        safe.extend(chunk.valid().replace(is_harmful, "_").into_bytes());
+        // In text that is not UTF-8, these bytes are control characters.
+        safe.extend(chunk.invalid().iter().map(|&byte| if (0x80..0xa0).contains(&byte) { b'_' } else { byte }));
+    }
+    safe
+}
+
+/// A name from a file as a part of an output file name: ASCII that no shell or system interprets, and `_` for
+/// everything else.
+pub(crate) fn plain(name: &[u8]) -> String {
+    let plain =
+        |&byte: &u8| if byte.is_ascii_alphanumeric() || b"+-._=".contains(&byte) { char::from(byte) } else { '_' };
+    name.iter().map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut() {
+        assert_eq!(printable_start(&"é".repeat(200), 200), "é".repeat(200));
+        assert_eq!(printable_start(&"é".repeat(100_000), 200), "é".repeat(200) + "...");
+        assert_eq!(printable_start("a\x1b[31mb", 2), "a\\u{1b}...");
+    }
+
+    #[test]
+    fn long_names_are_cut_before_they_are_escaped() {
+        for (name, most, expected) in [
+            (&b"short"[..], 5, "short"),
+            (b"longer", 5, "longe..."),
+            ("éééé".as_bytes(), 3, "ééé..."),
+            (b"\xff\xff", 4, "\\xff..."),
+            (&"é".repeat(1_000_000).into_bytes()[..999_999], 2, "éé..."),
+            (&[b"abc".as_slice(), "é".repeat(9).as_bytes()].concat(), 2, "ab..."),
+            (b"", 0, ""),
+        ] {
+            assert_eq!(short_name(name, most), expected);
+        }
+    }
+
+    #[test]
+    fn names_lose_all_that_does_harm() {
+        for (name, kept, replaced) in [
+            (&b"a.o"[..], &b"a.o"[..], &b"a.o"[..]),
+            (b"../a\n\0b", b"../a__b", b".._a__b"),
+            ("\u{9b}m\u{202e}\u{e9}".as_bytes(), "_m_\u{e9}".as_bytes(), "_m_\u{e9}".as_bytes()),
+            (b"\x9b1m\xff\xe2\x82\x7f", b"_1m\xff\xe2__", b"_1m\xff\xe2__"),
+        ] {
+            assert_eq!(harmless(name, Slashes::Keep), kept);
+            assert_eq!(harmless(name, Slashes::Replace), replaced);
+        }
+    }
+}

@@ -1,0 +1,643 @@
+//! Error types: [`Error`] for failures of the library, [`Malformed`] for faults in the bytes of a file.
+//!
+//! [`Malformed`] describes the fault and its offset; [`Error`] adds the file. `Display` gives the text of LLVM 22 where
+//! LLVM has a message for the same case. Offsets are decimal.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::base::display::listed;
+use crate::base::id::IdError;
+use crate::base::io::sys;
+
+/// The result type of this library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Kinds of errors, classified by how a caller can react.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The operating system refused to open, read, write or replace a file. [`Error::io_error`] has its reason.
+    Io,
+    /// A file to which an input refers, as thin archives and split libraries do, cannot be opened or read.
+    /// [`Error::io_error`] has the reason.
+    Referred,
+    /// A temporary file could not be created or written. [`Error::io_error`] has the reason.
+    Temporary,
+    /// The contents of a file contradict its headers or its format.
+    Malformed,
+    /// A file, or an entry in it, has a kind that the operation does not support.
+    Unsupported,
+    /// A size or count exceeds a limit of the library or of a format.
+    Limit,
+    /// No match was found for a request.
+    NotFound,
+    /// Several code objects match, but the output takes only one.
+    Ambiguous,
+    /// Two files or entries exclude each other, such as two outputs of one name.
+    Conflict,
+    /// The arguments do not fit together, or one of them is invalid.
+    Usage,
+    /// A bug in the library; please report it.
+    Internal,
+}
+
+/// The failure of a job: its [kind](Self::kind), its cause and, where known, the [file](Self::file), the
+/// [place](Self::place) in it and the [offset](Self::offset).
+///
+/// `Display` gives all of this in one line, including the cause. [`source`](std::error::Error::source) returns only
+/// errors below that cause, so printing the whole chain repeats nothing.
+#[derive(Debug)]
+pub struct Error(Box<ErrorData>);
+
+#[derive(Debug)]
+struct ErrorData {
+    kind: ErrorKind,
+    /// The file at fault; empty if the error is not about one file.
+    path: PathBuf,
+    /// The file that the user named and the place in it, if only a part is affected.
+    place: Option<(PathBuf, String)>,
+    offset: Option<u64>,
+    cause: Cause,
+    remedy: Remedy,
+}
+
+#[derive(Debug)]
+enum Cause {
+    System(io::Error),
+    /// The cause may be on either side.
+    Copy {
+        from: PathBuf,
+        source: io::Error,
+    },
+    Bytes(Malformed),
+    /// The whole text of the error.
+    Text(String),
+}
+
+/// Facts from which a program can suggest another request.
+#[derive(Debug)]
+enum Remedy {
+    None,
+    Hint(&'static str),
+    Sole(Option<String>),
+    Targets { unmatched: Vec<String>, present: Vec<String> },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ErrorData { kind, path, place, cause, .. } = &*self.0;
+        let mut name = match cause {
+            // As LLVM's tools do, also for a name that is empty.
+            Cause::System(_) | Cause::Copy { .. } => format!("'{}': ", path.display()),
+            Cause::Bytes(_) | Cause::Text(_) => prefix(path),
+        };
+        if let (Some((file, place)), false) = (place, matches!(cause, Cause::Text(_))) {
+            write!(f, "'{place}': ")?;
+            // The place names the file. A member of a thin archive is a separate file, from which offsets count.
+            if file == path {
+                name.clear();
+            }
+        }
+        match cause {
+            Cause::System(source) if *kind == ErrorKind::Temporary => {
+                write!(f, "cannot write a temporary file in '{}': {}", path.display(), OsText(source))
+            }
+            Cause::System(source) => write!(f, "{name}{}", OsText(source)),
+            Cause::Copy { from, source } => {
+                write!(f, "{name}{} (while copying from '{}')", OsText(source), from.display())
+            }
+            Cause::Bytes(fault) => write!(f, "{name}{fault}"),
+            Cause::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.io_error()?.source()
+    }
+}
+
+impl From<IdError> for Error {
+    fn from(error: IdError) -> Self {
+        Self::new(ErrorKind::Usage, error.to_string())
+    }
+}
+
+impl Error {
+    /// The kind of the error, which suggests how to react.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The affected file, as the caller named it. If copying fails, this is the file that was written; for a temporary
+    /// file, it is the directory for these.
+    pub fn file(&self) -> Option<&Path> {
+        let file = self.0.place.as_ref().map_or(&self.0.path, |(file, _)| file);
+        (!file.as_os_str().is_empty()).then_some(file)
+    }
+
+    /// The place in the file, member by member and section by section, escaped for terminals.
+    pub fn place(&self) -> Option<&str> {
+        self.0.place.as_ref().map(|(_, place)| place.as_str())
+    }
+
+    /// The offset in bytes, counted from the start of the innermost file.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    /// The operating system's error, if it is the cause.
+    pub fn io_error(&self) -> Option<&io::Error> {
+        match &self.0.cause {
+            Cause::System(source) | Cause::Copy { source, .. } => Some(source),
+            Cause::Bytes(_) | Cause::Text(_) => None,
+        }
+    }
+
+    /// The fault in the bytes of a file, if it is the cause.
+    pub fn fault(&self) -> Option<&Malformed> {
+        if let Cause::Bytes(fault) = &self.0.cause { Some(fault) } else { None }
+    }
+
+    /// Another way to reach what was requested, if there is one.
+    pub fn hint(&self) -> Option<&'static str> {
+        if let Remedy::Hint(hint) = self.0.remedy { Some(hint) } else { None }
+    }
+
+    /// For an [ambiguous](ErrorKind::Ambiguous) selection: an entry ID that selects one of the matches alone, if
+    /// compared exactly.
+    pub fn sole_match(&self) -> Option<&str> {
+        if let Remedy::Sole(id) = &self.0.remedy { id.as_deref() } else { None }
+    }
+
+    /// The targets of a selection that match no code object, as they were typed.
+    pub fn unmatched_targets(&self) -> &[String] {
+        if let Remedy::Targets { unmatched, .. } = &self.0.remedy { unmatched } else { &[] }
+    }
+
+    /// The GPUs, or else the entry IDs, for which there are code objects, if a selection matches none of them.
+    pub fn present_targets(&self) -> &[String] {
+        if let Remedy::Targets { present, .. } = &self.0.remedy { present } else { &[] }
+    }
+
+    /// An operating system error on `path`. An [`Error`] inside `source` is returned unchanged, since it names the file
+    /// at fault.
+    pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        source.downcast().unwrap_or_else(|source| Self::of(ErrorKind::Io, path.into(), Cause::System(source)))
+    }
+
+    /// An error for malformed bytes in `path`, which may be empty.
+    pub fn malformed(path: impl Into<PathBuf>, fault: Malformed) -> Self {
+        let (kind, offset) = (fault.kind(), fault.offset());
+        Self::of(kind, path.into(), Cause::Bytes(fault)).at_offset(offset)
+    }
+
+    fn of(kind: ErrorKind, path: PathBuf, cause: Cause) -> Self {
+        Self(Box::new(ErrorData { kind, path, place: None, offset: None, cause, remedy: Remedy::None }))
+    }
+
+    /// An error of which this is the whole text, and which is not about one file.
+    pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
+        Self::of(kind, PathBuf::new(), Cause::Text(text.into()))
+    }
+
+    /// The error for arguments that do not fit together.
+    pub(crate) fn usage(text: &str) -> Self {
+        Self::new(ErrorKind::Usage, text)
+    }
+
+    /// The error for a broken invariant of the library.
+    pub(crate) fn internal(what: &str) -> Self {
+        Self::new(ErrorKind::Internal, format!("internal error: {what}"))
+    }
+
+    /// The error for an input that is not an archive. The text is LLVM's, whatever the size of the file.
+    pub(crate) fn no_archive() -> Self {
+        Self::new(ErrorKind::Malformed, "file too small to be an archive")
+    }
+
+    /// The error for requested entries, which are sorted, that no bundle in the input can serve.
+    pub(crate) fn missing_entries(names: &[String]) -> Self {
+        Self::new(ErrorKind::NotFound, format!("Can't find bundles for{}", list_of_llvm(names)))
+    }
+
+    /// A failure to copy from one file to another.
+    pub(crate) fn copy(from: &Path, to: &Path, source: io::Error) -> Self {
+        Self::of(ErrorKind::Io, to.to_owned(), Cause::Copy { from: from.to_owned(), source })
+    }
+
+    /// A failure to write a temporary file, wrapped for readers and writers to pass on; [`Error::io`] unwraps it.
+    pub(crate) fn temporary(source: io::Error) -> io::Error {
+        io::Error::other(Self::of(ErrorKind::Temporary, std::env::temp_dir(), Cause::System(source)))
+    }
+
+    /// The error for a generated output name that names an input.
+    pub(crate) fn overwrites_input(path: &Path) -> Self {
+        Self::refused(ErrorKind::Conflict, path, None, "an output with a generated name would overwrite this input")
+    }
+
+    /// The error for a file that cannot be used as requested.
+    pub(crate) fn refused(
+        kind: ErrorKind,
+        path: impl Into<PathBuf>,
+        offset: impl Into<Option<u64>>,
+        reason: impl fmt::Display,
+    ) -> Self {
+        let path = path.into();
+        Self::new(kind, format!("{}{reason}", prefix(&path))).of_file(path).at_offset(offset)
+    }
+
+    /// The error for a selection that matches several code objects, with these entry IDs, in `path` and before. `sole`
+    /// selects one of them alone.
+    pub(crate) fn several_match(path: &Path, ids: &[String], sole: Option<String>) -> Self {
+        let ids = beginning(&counted(ids));
+        let reason = format!("several code objects match, but standard output takes only one: {ids}");
+        Self::refused(ErrorKind::Ambiguous, path, None, reason).with(Remedy::Sole(sole))
+    }
+
+    /// The error for a selection that matches no code object in `inputs`, or the parts of it that match none. The files
+    /// hold code objects for `present`.
+    pub(crate) fn no_match(inputs: &[PathBuf], unmatched: &[String], present: &[String]) -> Self {
+        let wanted = if unmatched.is_empty() { String::new() } else { format!(" {}", unmatched.join(" or ")) };
+        let (place, have) = match inputs {
+            [input] => (format!("'{}'", input.display()), "it has"),
+            inputs => (format!("{} files", inputs.len()), "they have"),
+        };
+        Self::unmatched(&format!("{wanted} in {place}; {have}"), unmatched, present)
+    }
+
+    /// The same if some files were skipped: `only_skipped` are the parts of the selection that match only in those, as
+    /// far as they could be read, and `skipped` is the number of matching code objects in them.
+    pub(crate) fn no_sound_match(
+        unmatched: &[String],
+        only_skipped: &[String],
+        present: &[String],
+        skipped: usize,
+    ) -> Self {
+        const SKIPPED: &str = " except in skipped files";
+        let wanted = match [unmatched, only_skipped].map(|wants| wants.join(" or ")).each_ref().map(String::as_str) {
+            ["", ""] if skipped == 0 => String::new(),
+            ["", ""] => SKIPPED.to_owned(),
+            [unmatched, ""] => format!(" {unmatched}"),
+            ["", only_skipped] => format!(" {only_skipped}{SKIPPED}"),
+            [unmatched, only_skipped] => format!(" {unmatched}, and none matches {only_skipped}{SKIPPED}"),
+        };
+        Self::unmatched(&format!("{wanted}; the other files have"), unmatched, present)
+    }
+
+    fn unmatched(wanted_and_have: &str, unmatched: &[String], present: &[String]) -> Self {
+        let text = format!("no code object matches{wanted_and_have}{}", list_or_none(present));
+        let remedy = Remedy::Targets { unmatched: targets(unmatched), present: present.to_vec() };
+        Self::new(ErrorKind::NotFound, text).with(remedy)
+    }
+
+    /// The same error with a reason at the end of its text, after which other targets are no remedy.
+    pub(crate) fn because(mut self, reason: Option<String>) -> Self {
+        if let (Cause::Text(text), Some(reason)) = (&mut self.0.cause, reason) {
+            *text = format!("{text}; {reason}");
+            self.0.remedy = Remedy::None;
+        }
+        self
+    }
+
+    /// The same error with a hint.
+    pub(crate) fn with_hint(self, hint: &'static str) -> Self {
+        self.with(Remedy::Hint(hint))
+    }
+
+    fn with(mut self, remedy: Remedy) -> Self {
+        self.0.remedy = remedy;
+        self
+    }
+
+    /// The same error, about a file.
+    pub(crate) fn of_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.0.path = path.into();
+        self
+    }
+
+    /// The same error, of a file to which an input refers.
+    pub(crate) fn of_referred(mut self) -> Self {
+        if self.is_io() {
+            self.0.kind = ErrorKind::Referred;
+        }
+        self
+    }
+
+    /// The same error at an offset.
+    pub(crate) fn at_offset(mut self, offset: impl Into<Option<u64>>) -> Self {
+        self.0.offset = offset.into();
+        self
+    }
+
+    /// The same error about a place in `file`, which its text already names.
+    pub(crate) fn of_place(mut self, file: &Path, place: String) -> Self {
+        self.0.place = Some((file.to_owned(), place));
+        self
+    }
+
+    /// The same error with a place in `file`, unless it has one.
+    pub(crate) fn inside(mut self, file: &Path, place: String) -> Self {
+        if self.0.place.is_some() {
+            return self;
+        }
+        if let Cause::Text(text) = &mut self.0.cause {
+            text.insert_str(0, &format!("'{place}': "));
+        }
+        self.of_place(file, place)
+    }
+
+    /// The file at fault, which may be one beside the [file](Self::file) that the user named.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Whether the operating system could not read or write a file that the user named.
+    pub(crate) fn is_io(&self) -> bool {
+        self.0.kind == ErrorKind::Io
+    }
+
+    /// Whether it is about the machine and not about the bytes of an input.
+    pub(crate) fn is_of_system(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Io | ErrorKind::Temporary)
+    }
+
+    /// Whether a file is sound, but cannot be used as requested.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let is_request = matches!(self.0.kind, ErrorKind::Usage | ErrorKind::Internal);
+        !is_request && matches!(self.0.cause, Cause::Text(_))
+    }
+}
+
+/// The targets among parts of a selection, without quotes.
+fn targets(wants: &[String]) -> Vec<String> {
+    wants.iter().filter_map(|want| Some(want.strip_prefix('\'')?.strip_suffix('\'')?.to_owned())).collect()
+}
+
+/// What some files have code objects for, after `have`.
+fn list_or_none(ids: &[String]) -> String {
+    if ids.is_empty() { " none for a device".to_owned() } else { format!(": {}", beginning(ids)) }
+}
+
+/// Removes duplicates, in order of first occurrence, and appends the number of occurrences if there are several.
+fn counted(texts: &[String]) -> Vec<String> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let mut distinct = Vec::new();
+    for text in texts {
+        let count = counts.entry(text).or_default();
+        if *count == 0 {
+            distinct.push(text.as_str());
+        }
+        *count += 1;
+    }
+    let shown = |text: &str| match counts.get(text) {
+        Some(&count) if count > 1 => format!("{text} ({count} times)"),
+        _ => text.to_owned(),
+    };
+    distinct.into_iter().map(shown).collect()
+}
+
+/// The beginning of a list, and the number of omitted elements.
+fn beginning(list: &[String]) -> String {
+    listed(list, 20, ", ", ", and ")
+}
+
+/// The name of a file as a prefix; empty without a name.
+fn prefix(path: &Path) -> String {
+    if path.as_os_str().is_empty() { String::new() } else { format!("'{}': ", path.display()) }
+}
+
+/// Attaches a file to an error.
+pub(crate) trait WithPath<T> {
+    /// Returns the same result; an error names `path`.
+    fn with_path(self, path: &Path) -> Result<T>;
+}
+
+impl<T> WithPath<T> for io::Result<T> {
+    fn with_path(self, path: &Path) -> Result<T> {
+        self.map_err(|source| Error::io(path, source))
+    }
+}
+
+impl<T> WithPath<T> for Result<T, Malformed> {
+    fn with_path(self, path: &Path) -> Result<T> {
+        self.map_err(|source| Error::malformed(path, source))
+    }
+}
+
+/// A fault in bytes that do not follow their format. Offsets count from the start of the file, except where the text
+/// says "inside the inflated bytes".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// The data ends inside a field or a payload.
+    #[error("{what} needs {needed} bytes at offset {offset}, but the data ends at offset {end}")]
+    Truncated {
+        /// The field or payload.
+        what: String,
+        /// The offset of its start.
+        offset: u64,
+        /// Its length in bytes.
+        needed: u64,
+        /// The offset of the end of the data.
+        end: u64,
+    },
+    /// Bytes that do not follow their format.
+    #[error("{what} at offset {offset}{problem}")]
+    Fault {
+        /// The field, container or other part, with its value.
+        what: String,
+        /// The offset of the part.
+        offset: u64,
+        /// The end of the sentence, such as the valid values; empty if `what` says it all.
+        problem: String,
+    },
+    /// A compressed container whose recorded inflated size exceeds a limit.
+    #[error("{what} at offset {offset}: its inflated size of {claimed} bytes exceeds {limit}")]
+    Claim {
+        /// The name of the container.
+        what: &'static str,
+        /// The offset of the container.
+        offset: u64,
+        /// The recorded inflated size in bytes.
+        claimed: u64,
+        /// The limit: its size in bytes, and its scope.
+        limit: String,
+    },
+    /// Bitcode that its reader rejects.
+    #[error("the bitcode at offset {offset} cannot be read: {reason}")]
+    Bitcode {
+        /// The offset of the bitcode.
+        offset: u64,
+        /// The reader's reason.
+        reason: &'static str,
+    },
+    /// A fault inside the inflated bytes of a compressed container.
+    #[error("{what} at offset {offset}: inside the inflated bytes: {inner}")]
+    Inflated {
+        /// The name of the container.
+        what: &'static str,
+        /// The offset of the container in the file.
+        offset: u64,
+        /// The fault; its offsets count inflated bytes.
+        inner: Box<Malformed>,
+    },
+    /// Any other fault.
+    #[error("{text}")]
+    Other {
+        /// The kind of the error.
+        kind: ErrorKind,
+        /// The offset of the fault, if it has one.
+        offset: Option<u64>,
+        /// The whole text of the error.
+        text: String,
+    },
+}
+
+impl Malformed {
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Claim { .. } => ErrorKind::Limit,
+            Self::Other { kind, .. } => *kind,
+            _ => ErrorKind::Malformed,
+        }
+    }
+
+    /// The offset of the fault in bytes. For a fault inside inflated bytes, this is the offset of their container in
+    /// the file.
+    pub fn offset(&self) -> Option<u64> {
+        match self {
+            Self::Truncated { offset, .. } | Self::Fault { offset, .. } | Self::Claim { offset, .. } => Some(*offset),
+            Self::Bitcode { offset, .. } | Self::Inflated { offset, .. } => Some(*offset),
+            Self::Other { offset, .. } => *offset,
+        }
+    }
+
+    /// The fault of data that ends before the `needed` bytes of a field or payload.
+    pub(crate) fn truncated(what: impl fmt::Display, offset: u64, needed: u64, end: u64) -> Self {
+        Self::Truncated { what: what.to_string(), offset, needed, end }
+    }
+
+    /// The fault of a part: `what` at an offset, and the end of the sentence.
+    pub(crate) fn fault(what: impl Into<String>, offset: u64, problem: impl Into<String>) -> Self {
+        Self::Fault { what: what.into(), offset, problem: problem.into() }
+    }
+
+    /// The fault that `what` says completely.
+    pub(crate) fn at(what: impl Into<String>, offset: u64) -> Self {
+        Self::fault(what, offset, "")
+    }
+
+    /// The fault of a field with a value that is invalid in the format.
+    pub(crate) fn value(what: &str, found: impl Into<u64>, offset: u64, expected: &str) -> Self {
+        Self::fault(format!("{what} {}", found.into()), offset, format!(", expected {expected}"))
+    }
+
+    /// The fault of a compressed container that cannot be inflated, or not to the data that its header describes.
+    pub(crate) fn compressed(what: &str, offset: u64, reason: impl fmt::Display) -> Self {
+        Self::fault(what, offset, format!(": {reason}"))
+    }
+
+    /// The fault of this kind at an offset, if it has one.
+    pub(crate) fn other(kind: ErrorKind, offset: impl Into<Option<u64>>, text: String) -> Self {
+        Self::Other { kind, offset: offset.into(), text }
+    }
+
+    /// The fault of containers that are nested more than `most` levels deep, the first of them at `offset`.
+    pub(crate) fn nested(what: &str, most: u32, offset: u64) -> Self {
+        let text = format!("{what} nested more than {most} levels deep at offset {offset}");
+        Self::other(ErrorKind::Limit, offset, text)
+    }
+
+    /// The fault of a search that exceeds a limit: more than `limit` of the units `what`, at an offset.
+    pub(crate) fn search(what: &str, limit: u64, offset: u64) -> Self {
+        Self::other(ErrorKind::Limit, offset, format!("more than {limit} {what}; stopped at offset {offset}"))
+    }
+
+    /// The same fault with `base` added to its offset, if the offset is relative to a part of an object.
+    pub(crate) fn moved(self, base: u64) -> Self {
+        match self {
+            Self::Fault { what, offset, problem } => Self::Fault { what, offset: offset.saturating_add(base), problem },
+            Self::Truncated { what, offset, needed, end } => {
+                Self::Truncated { what, offset: offset.saturating_add(base), needed, end: end.saturating_add(base) }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Fails at an offset with a fault that `what` says completely.
+pub(crate) fn wrong<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
+    Err(Malformed::at(what, offset))
+}
+
+/// Shows an operating system error without the number that Rust appends and LLVM does not print.
+#[derive(Debug)]
+pub struct OsText<'a>(pub &'a io::Error);
+
+impl fmt::Display for OsText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = sys::text(self.0) {
+            return f.write_str(text);
+        }
+        let text = self.0.to_string();
+        f.write_str(text.split_once(" (os error").map_or(text.as_str(), |(head, _)| head))
+    }
+}
+
+/// A list as LLVM formats it: ` A`, ` A and B`, ` A, B, and C`.
+fn list_of_llvm(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [name] => format!(" {name}"),
+        [first, second] => format!(" {first} and {second}"),
+        [first @ .., last] => format!(" {}, and {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_a_kind_a_file_a_place_and_an_offset_and_say_nothing_twice() {
+        let malformed = || Malformed::at("x", 7);
+        let inside = |error: Error| error.inside(Path::new("f"), "f(m)".to_owned());
+        let (f, g) = (Some(Path::new("f")), Some(Path::new("g")));
+        for (error, kind, file, place, offset) in [
+            (Error::io("f", io::ErrorKind::NotFound.into()), ErrorKind::Io, f, None, None),
+            (Error::malformed("f", malformed()), ErrorKind::Malformed, f, None, Some(7)),
+            (Error::malformed("", malformed()), ErrorKind::Malformed, None, None, Some(7)),
+            (inside(Error::malformed("g", malformed())), ErrorKind::Malformed, f, Some("f(m)"), Some(7)),
+            (Error::refused(ErrorKind::Limit, "g", 3, "full"), ErrorKind::Limit, g, None, Some(3)),
+            (Error::usage("no"), ErrorKind::Usage, None, None, None),
+        ] {
+            let told = (error.kind(), error.file(), error.place(), error.offset());
+            assert_eq!(told, (kind, file, place, offset), "{error}");
+            assert!(std::error::Error::source(&error).is_none(), "{error}");
+        }
+        let below = Error::io("f", io::Error::other(Error::usage("why")));
+        assert_eq!(below.to_string(), "why", "an error of ours inside one of the system is taken out");
+    }
+
+    #[test]
+    fn missing_entries_read_as_the_reference_writes_them() {
+        let text = |names: &[&str]| {
+            Error::missing_entries(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>()).to_string()
+        };
+        assert_eq!(text(&["A"]), "Can't find bundles for A");
+        assert_eq!(text(&["A", "B"]), "Can't find bundles for A and B");
+        assert_eq!(text(&["A", "B", "C"]), "Can't find bundles for A, B, and C");
+    }
+
+    #[test]
+    fn os_errors_lose_their_number() {
+        let error = Error::io("x", io::Error::from_raw_os_error(2));
+        assert_eq!(error.to_string(), "'x': No such file or directory");
+    }
+}

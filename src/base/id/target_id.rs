@@ -1,0 +1,201 @@
+//! Target IDs: a processor and the settings of its features.
+//!
+//! ```text
+//! <processor> ( ":" <feature> ( "+" | "-" ) )*
+//! ```
+//!
+//! The canonical form has the processor's primary name and the features in alphabetical order. A feature that is absent
+//! is *Any*. The rules are from the Clang Offload Bundler documentation, the names from LLVM 22.1.8.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::base::id::processors::{self, Processor, ProcessorKind};
+use crate::base::id::{Compatibility, amdgpu, triple_tables};
+
+/// A target ID in canonical form, which `Display`, equality, hash and order use.
+///
+/// `FromStr` parses target IDs of AMD GPUs, [`TargetId::parse`] those of any architecture.
+///
+/// ```
+/// use offload_bundle::id::target_id::{FeatureError, TargetId};
+///
+/// let typed: TargetId = "gfx90a:xnack+:sramecc-".parse()?;
+/// assert_eq!(typed.to_string(), "gfx90a:sramecc-:xnack+");
+/// assert_eq!("fiji".parse::<TargetId>()?, "gfx803".parse()?);
+/// # Ok::<(), FeatureError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct TargetId {
+    processor: String,
+    /// Features and whether they are on, sorted by name.
+    features: Vec<(String, bool)>,
+    known: Option<&'static Processor>,
+    /// Whether LLVM 22.1.8 would write it. LLVM drops a target ID if it does not know the processor under this name.
+    kept_by_llvm: bool,
+}
+
+/// The reason why a target ID breaks the rules for features.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FeatureError {
+    /// A feature without `+` or `-`.
+    #[error("target feature '{0}' has no sign, expected '+' or '-' after it")]
+    NoSign(String),
+    /// The same feature twice.
+    #[error("target feature '{0}' is set twice")]
+    Twice(String),
+    /// A feature that the processor does not have.
+    #[error("processor '{processor}' has no target feature '{feature}'")]
+    Unsupported {
+        /// The processor.
+        processor: String,
+        /// The feature.
+        feature: String,
+    },
+    /// Features without a processor.
+    #[error("the target ID has features but no processor")]
+    NoProcessor,
+}
+
+impl TargetId {
+    /// Parses a target ID of a triple with the [architecture](super::triple::Triple::arch) `arch`. An unknown processor
+    /// keeps its name. Features are not compared with the processor: see [`TargetId::check_features`].
+    ///
+    /// # Errors
+    /// [`FeatureError`] for a feature without sign, a repeated feature, or features without a processor.
+    pub fn parse(text: &str, arch: &str) -> Result<Self, FeatureError> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let mut features: Vec<(String, bool)> = Vec::new();
+        let mut seen = HashSet::new();
+        for part in parts {
+            let (feature, on) = match (part.strip_suffix('+'), part.strip_suffix('-')) {
+                (Some(feature), _) => (feature, true),
+                (_, Some(feature)) => (feature, false),
+                _ => return Err(FeatureError::NoSign(part.to_owned())),
+            };
+            if !seen.insert(feature) {
+                return Err(FeatureError::Twice(feature.to_owned()));
+            }
+            features.push((feature.to_owned(), on));
+        }
+        if name.is_empty() && !features.is_empty() {
+            return Err(FeatureError::NoProcessor);
+        }
+        features.sort_unstable();
+        let known = processors::find(name).filter(|known| known.name == name || is_native(known, arch));
+        let processor = known.map_or(name, |known| known.name).to_owned();
+        Ok(Self { processor, features, known, kept_by_llvm: processors::is_offload_arch(name) })
+    }
+
+    /// The processor's primary name; empty if there is no target ID.
+    pub fn processor(&self) -> &str {
+        &self.processor
+    }
+
+    /// The features that are set, by name, and whether they are on.
+    pub fn features(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.features.iter().map(|(name, on)| (name.as_str(), *on))
+    }
+
+    fn key(&self) -> (&str, &[(String, bool)]) {
+        (&self.processor, &self.features)
+    }
+
+    /// Whether there is no target ID.
+    pub fn is_empty(&self) -> bool {
+        self.processor.is_empty()
+    }
+
+    /// Whether LLVM 22.1.8 would drop this target ID from a bundle; false if it is empty.
+    pub(crate) fn is_dropped_by_llvm(&self) -> bool {
+        !self.is_empty() && !self.kept_by_llvm
+    }
+
+    /// Checks that a known processor supports all features that are set.
+    ///
+    /// # Errors
+    /// [`FeatureError::Unsupported`] for the first unsupported feature.
+    pub fn check_features(&self) -> Result<(), FeatureError> {
+        let Some(known) = self.known else { return Ok(()) };
+        match self.features.iter().find(|(name, _)| !known.features.contains(&name.as_str())) {
+            None => Ok(()),
+            Some((feature, _)) => {
+                Err(FeatureError::Unsupported { processor: self.processor.clone(), feature: feature.clone() })
+            }
+        }
+    }
+
+    /// Whether it is one of an [architecture](super::triple::Triple::arch), so that LLVM 22.1.8 compares it with others:
+    /// a processor that is not known to be of another one, and no features but for AMD GPUs.
+    pub(crate) fn is_of(&self, arch: &str) -> bool {
+        match arch {
+            amdgpu::NAME | "r600" => self.known.is_none_or(|known| is_native(known, arch)),
+            _ => self.features.is_empty(),
+        }
+    }
+
+    /// Whether both may not be in one bundle: they have the same processor, but one sets a feature that the other
+    /// leaves at *Any*.
+    pub fn conflicts_with(&self, other: &Self) -> bool {
+        let same_features = || self.features().map(|(name, _)| name).eq(other.features().map(|(name, _)| name));
+        self.processor == other.processor && !same_features()
+    }
+
+    /// Compares a code object with this target ID with a request.
+    pub(crate) fn compatibility(&self, request: &Self) -> Compatibility {
+        let valid = |id: &Self| !id.is_empty() && id.check_features().is_ok();
+        if self.processor != request.processor || !valid(self) || !valid(request) {
+            return Compatibility::Processor;
+        }
+        if self.features.len() > request.features.len() {
+            return Compatibility::MoreFeatures;
+        }
+        for (name, on) in &self.features {
+            match request.features.iter().find(|(other, _)| other == name) {
+                None => return Compatibility::FeatureUnset,
+                Some((_, requested)) if requested != on => return Compatibility::FeatureDiffers,
+                Some(_) => {}
+            }
+        }
+        Compatibility::Compatible
+    }
+}
+
+compared_by_key!(TargetId);
+
+impl FromStr for TargetId {
+    type Err = FeatureError;
+
+    fn from_str(text: &str) -> Result<Self, FeatureError> {
+        Self::parse(text, amdgpu::NAME)
+    }
+}
+
+impl fmt::Display for TargetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.processor)?;
+        self.features.iter().try_for_each(|(name, on)| write!(f, ":{name}{}", if *on { '+' } else { '-' }))
+    }
+}
+
+/// Whether the processor is an AMD GPU of the architecture. Only there are its alternative names valid: `fiji` means
+/// `gfx803` for `amdgpu`.
+fn is_native(processor: &Processor, arch: &str) -> bool {
+    matches!((processor.kind, arch), (ProcessorKind::AmdGcn, amdgpu::NAME) | (ProcessorKind::R600, "r600"))
+}
+
+/// Whether `text`, in the place of an environment, is a target ID. `arch_name` is the first field of the triple.
+pub(crate) fn names_gpu(text: &str, arch_name: &str) -> bool {
+    let processor = text.split(':').next().unwrap_or_default().trim_end_matches('-');
+    let numbered = |prefix: &str| {
+        processor.strip_prefix(prefix).and_then(|rest| rest.chars().next()).is_some_and(|c| c.is_ascii_hexdigit())
+    };
+    let alternative = || {
+        matches!(triple_tables::arch(arch_name), amdgpu::NAME | "r600")
+            && processors::find(processor).is_some_and(|known| known.kind != ProcessorKind::Other)
+    };
+    numbered("gfx") || numbered("sm_") || processor == "amdgcnspirv" || alternative()
+}

@@ -1,0 +1,496 @@
+//! Reads inputs: a file, standard input or a device as one run of bytes, and ranges of it.
+//!
+//! [`Input::map`] maps a regular file, so opening is cheap at any size; it is `unsafe`, because others may change the
+//! file. [`Input::read`] copies it. Inputs that cannot be mapped (a pipe, a device, standard input in the middle of a
+//! file) are always read once: into memory if they are small, otherwise into an unnamed temporary file, in which long
+//! runs of zeros are holes.
+//!
+//! Other programs may change a file while it is read. Neither the outputs made from it nor the errors it led to are
+//! valid then, so [`Input::ensure_unchanged`] is called before a job puts its outputs in place or reports its errors.
+
+mod progress;
+mod slice;
+mod storage;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::base::bytes;
+use crate::base::error::{Error, ErrorKind, Result, WithPath};
+use crate::base::io::process;
+use crate::base::io::sys::{self, Stat};
+use progress::FileProgress;
+pub(crate) use progress::note_read;
+pub use progress::{bytes_done, bytes_read};
+pub use slice::Slice;
+use storage::{Access, Change, SMALL, Stamp, Storage};
+pub(crate) use storage::{MEMORY_MAX, Spool};
+
+/// The maximum size to read from a file that does not record it and that the user did not name, in bytes: the size of
+/// the files under `/sys`, of which one run may read many.
+const ATTRIBUTE_MAX: u64 = 4096;
+
+/// The types of files to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accept {
+    /// All. The tool waits for a pipe or a device and reads it to its end, as LLVM's tools do.
+    Any,
+    /// All but devices that may be endless: the only devices opened are terminals and `/dev/null`. Pipes and their
+    /// names (`/dev/stdin`) do not count as devices.
+    Finite,
+    /// Regular files, for paths that the user did not name: files found in a directory or in a thin archive. Opening
+    /// never blocks. A file without a recorded size is treated as empty, because most files under `/proc` are endless
+    /// or costly to read.
+    Regular,
+}
+
+/// An open input, which can be read at any offset.
+#[derive(Debug)]
+pub struct Input {
+    path: PathBuf,
+    storage: Storage,
+    access: Access,
+    /// The state of the regular file when it was opened, if its bytes are still read from it.
+    opened: Option<Stamp>,
+    /// The number of temporary file faults at that time.
+    faults: usize,
+    /// The memory taken by the places that jobs have read and left, in bytes.
+    looked_at: AtomicU64,
+    progress: FileProgress,
+}
+
+/// Memory is released after reads of this many bytes.
+const LOOKED_AT_MAX: u64 = 32 << 20;
+
+/// The cost of reading a header, in bytes: it brings 64 KiB or more around it into memory.
+const LOOK: u64 = 256 << 10;
+
+impl Input {
+    /// Reads `path` into memory or, if it is large, into an unnamed temporary file, so that later changes to the file
+    /// have no effect. Waits for a pipe or a device and reads it to its end; `-` is standard input.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if the file cannot be opened or read, or changes meanwhile; [`ErrorKind::Temporary`] if there
+    /// is no room for the copy.
+    pub fn read(path: &Path) -> Result<Self> {
+        Self::open(path, Accept::Any, None, Access::Copied)
+    }
+
+    /// Opens `path` by mapping it, which is cheap at any size; `-` is standard input. Files that cannot be mapped are
+    /// read: pipes, devices, and regular files that do not record their size, such as most of those under `/proc`. At
+    /// most `max` bytes of them are read. Without a limit, pipes and devices are read to their end, and at most 64 MiB
+    /// of a regular file without a size.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if the file cannot be opened, read or mapped, or exceeds the limit; [`ErrorKind::Unsupported`]
+    /// if `accept` excludes it.
+    ///
+    /// # Safety
+    /// While the input lives, nobody changes or shortens the file: neither this program nor another. The same holds for
+    /// the files that thin archives name, in the file or in those files: they are mapped too.
+    ///
+    /// Rust assumes that the bytes of a `&[u8]` are constant. If they change, the behaviour is undefined; the module
+    /// `io::mapping` documents which consequences this library rules out. If the file becomes shorter, the system kills
+    /// the program unless it has called [`hand_over`](crate::base::io::hand_over).
+    #[allow(unsafe_code, reason = "only the caller knows who may change the file")]
+    pub unsafe fn map(path: &Path, accept: Accept, max: Option<u64>) -> Result<Self> {
+        Self::open(path, accept, max, Access::Mapped)
+    }
+
+    /// Opens a file that a thin archive in this input names, with the same access as this input.
+    pub(crate) fn open_beside(&self, path: &Path) -> Result<Self> {
+        Self::open(path, Accept::Regular, None, self.access)
+    }
+
+    fn open(path: &Path, accept: Accept, max: Option<u64>, access: Access) -> Result<Self> {
+        if accept == Accept::Regular {
+            return Self::open_regular(path, access);
+        }
+        if sys::is_null(path) {
+            return Ok(Self::from_bytes(path, Vec::new()));
+        }
+        let file = open_file(path)?;
+        if accept == Accept::Finite && Stat::of(&file).with_path(path)?.may_be_endless(&file) {
+            let reason = "is a device and may be endless; copy the data to a regular file first";
+            return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
+        }
+        let is_inherited = path.as_os_str() == "-";
+        let opened =
+            if is_inherited { Storage::of_inherited(file, max, access) } else { Storage::of_file(file, max, access) };
+        Ok(Self::of_opened(path, opened.with_path(path)?, access))
+    }
+
+    fn open_regular(path: &Path, access: Access) -> Result<Self> {
+        let opened = process::open(|| open_if_regular(path)).with_path(path)?;
+        let reason = "not a regular file; members of thin archives and files in directories must be";
+        let file = opened.ok_or_else(|| Error::refused(ErrorKind::Unsupported, path, None, reason))?;
+        let opened = match Stat::of(&file).with_path(path)?.len() {
+            0 => (Storage::Memory(Vec::new()), None),
+            _ => Storage::of_file(file, Some(ATTRIBUTE_MAX), access).with_path(path)?,
+        };
+        Ok(Self::of_opened(path, opened, access))
+    }
+
+    fn of_opened(path: &Path, (storage, opened): (Storage, Option<Stamp>), access: Access) -> Self {
+        let progress = FileProgress { len: opened.map_or(0, |opened| opened.len), read: AtomicU64::new(0) };
+        Self { opened, access, progress, ..Self::of_storage(path, storage) }
+    }
+
+    /// An input over bytes in memory, called `name` in errors.
+    pub fn from_bytes(name: impl Into<PathBuf>, data: Vec<u8>) -> Self {
+        Self::of_storage(name, Storage::Memory(data))
+    }
+
+    /// An input over all bytes of `reader`, called `name` in errors.
+    pub(crate) fn spool(name: &Path, reader: impl Read) -> io::Result<Self> {
+        Ok(Self::of_storage(name, Storage::spool(reader, MEMORY_MAX)?))
+    }
+
+    /// The same for a reader of about `expected` bytes.
+    pub(crate) fn spool_of(name: &Path, reader: impl Read, expected: u64) -> io::Result<Self> {
+        Ok(Self::of_storage(name, Storage::spool_of(reader, MEMORY_MAX, expected)?))
+    }
+
+    /// An input over bytes of which a job may keep many: not in memory unless they are small.
+    pub(crate) fn set_aside(name: &Path, data: &[u8]) -> io::Result<Self> {
+        let mut input = Self::of_storage(name, Storage::spool(data, SMALL)?);
+        input.close();
+        Ok(input)
+    }
+
+    fn of_storage(name: impl Into<PathBuf>, storage: Storage) -> Self {
+        let faults = sys::faults_of_temporaries();
+        let (access, progress) = (Access::Copied, FileProgress::default());
+        Self { path: name.into(), storage, access, opened: None, faults, looked_at: AtomicU64::new(0), progress }
+    }
+
+    /// The path as the caller gave it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.storage.bytes()
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> u64 {
+        bytes::len_u64(self.bytes())
+    }
+
+    /// Whether the input is empty.
+    pub fn is_empty(&self) -> bool {
+        self.bytes().is_empty()
+    }
+
+    /// `len` bytes from `offset`, if the input has that many.
+    pub fn slice(&self, offset: u64, len: u64) -> Option<Slice<'_>> {
+        self.as_slice().slice(offset, len)
+    }
+
+    /// The whole input as one range.
+    pub fn as_slice(&self) -> Slice<'_> {
+        Slice { input: Some(self), data: self.bytes(), offset: 0 }
+    }
+
+    /// Closes the file and keeps its bytes. For jobs with more inputs than a process may have open files.
+    pub(crate) fn close(&mut self) {
+        if let Storage::Mapped { file, .. } = &mut self.storage {
+            *file = None;
+        }
+    }
+
+    /// Counts a read of `len` bytes, and releases memory regularly. Otherwise a walk over the headers of a library
+    /// would end with most of it in memory.
+    fn looked_at(&self, len: u64) {
+        let Storage::Mapped { map, .. } = &self.storage else { return };
+        let before = self.looked_at.fetch_add(len, Ordering::Relaxed);
+        if before.wrapping_add(len) / LOOKED_AT_MAX != before / LOOKED_AT_MAX {
+            map.release();
+        }
+    }
+
+    /// Checks that neither the input nor its data in temporary files has changed since it was opened: by the length, the
+    /// modification time and, on Unix, the time of the last change. A change is not detected if the clock of the file
+    /// system does not go on between it and the last one before the file was opened, nor if it goes through a mapping.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if the file was changed, or its bytes could not be read through the mapping. A fault in a
+    /// temporary file is an error of every input that was open at the time.
+    pub fn ensure_unchanged(&self) -> Result<()> {
+        let now = self.stamp().with_path(&self.path)?;
+        let faulted = matches!(&self.storage, Storage::Mapped { map, .. } if map.faulted());
+        let change = match (self.opened, now) {
+            (Some(then), Some(now)) => now.change(&then),
+            _ => None,
+        };
+        let change = match change {
+            Some(Change::Shorter) => shrunk(),
+            Some(Change::Modified) => changed(),
+            _ if faulted => sys::unreadable(),
+            Some(Change::Hidden) => changed(),
+            None if self.faults != sys::faults_of_temporaries() => {
+                io::Error::other("a temporary file could not be read")
+            }
+            None => return Ok(()),
+        };
+        Err(Error::io(&self.path, change))
+    }
+
+    /// The permissions of the regular file that was opened.
+    pub(crate) fn mode(&self) -> Option<u32> {
+        self.opened.and_then(|_| Stat::of(self.file()?).ok()).map(|found| found.mode())
+    }
+
+    /// The current state of the regular file. If it is closed, the path is used; none if that now leads to a different
+    /// file.
+    fn stamp(&self) -> io::Result<Option<Stamp>> {
+        let Some(opened) = self.opened else { return Ok(None) };
+        match self.file() {
+            Some(file) => Ok(Some(Stamp::of(&Stat::of(file)?))),
+            None => Ok(Stat::at(&self.path).ok().map(|found| Stamp::of(&found)).filter(|now| now.file == opened.file)),
+        }
+    }
+
+    /// The result of a job on the input, or an error if the input has changed.
+    pub(crate) fn vouch_for<T>(&self, made: Result<T>) -> Result<T> {
+        vouch_for([self], made)
+    }
+
+    fn file(&self) -> Option<&File> {
+        match &self.storage {
+            Storage::Memory(_) => None,
+            Storage::Mapped { file, .. } => file.as_ref(),
+        }
+    }
+}
+
+impl Spool {
+    /// The finished input, called `name` in errors.
+    pub(crate) fn into_input(self, name: &Path) -> io::Result<Input> {
+        Ok(Input::of_storage(name, self.into_storage()?))
+    }
+}
+
+fn open_file(path: &Path) -> Result<File> {
+    let is_standard_input = path.as_os_str() == "-";
+    let open = || match open_if_regular(path)? {
+        Some(file) => Ok(file),
+        None => sys::open(path),
+    };
+    process::open(|| if is_standard_input { sys::standard_input() } else { open() }).with_path(path)
+}
+
+/// Opens a regular file, and never blocks.
+fn open_if_regular(path: &Path) -> io::Result<Option<File>> {
+    if !Stat::at(path)?.is_file() {
+        return Ok(None);
+    }
+    let file = sys::open_at_once(path)?;
+    Ok(Stat::of(&file)?.is_file().then_some(file))
+}
+
+/// The result of a job on some inputs, or an error if one of them has changed.
+pub(crate) fn vouch_for<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made: Result<T>) -> Result<T> {
+    inputs.into_iter().try_for_each(Input::ensure_unchanged).and(made)
+}
+
+fn shrunk() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read")
+}
+
+fn changed() -> io::Error {
+    io::Error::other("the file changed while it was read")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use std::io::{Seek as _, SeekFrom};
+
+    use super::*;
+    use crate::base::testing::map;
+
+    const MAPPED: Access = Access::Mapped;
+
+    fn mapped(data: &[u8]) -> (tempfile::NamedTempFile, Input) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), data).unwrap();
+        let input = map(file.path()).unwrap();
+        (file, input)
+    }
+
+    #[test]
+    fn slices_stay_inside() {
+        let input = Input::from_bytes("x", b"abcdef".to_vec());
+        let middle = input.slice(1, 4).unwrap();
+        assert_eq!(middle.bytes(), b"bcde");
+        assert_eq!(middle.slice(1, 2).unwrap().bytes(), b"cd");
+        assert_eq!(middle.slice(1, 2).unwrap().offset(), 2);
+        assert!(middle.slice(2, 3).is_none());
+        assert!(input.slice(u64::MAX, 2).is_none());
+    }
+
+    #[test]
+    fn readers_and_copies_give_the_same_bytes_from_files_and_memory() {
+        let data: Vec<u8> = (0..200_000_u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
+        let (_keep, file) = mapped(&data);
+        for input in [file, Input::from_bytes("x", data.clone())] {
+            let range = input.slice(1000, 150_000).unwrap();
+            let mut read = Vec::new();
+            range.reader().read_to_end(&mut read).unwrap();
+            assert_eq!(read, data[1000..151_000]);
+            let out = tempfile::NamedTempFile::new().unwrap();
+            range.copy_to_file(out.as_file(), out.path()).unwrap();
+            assert_eq!(std::fs::read(out.path()).unwrap(), read);
+        }
+    }
+
+    #[test]
+    fn standard_input_stays_at_its_end_when_holes_are_looked_for() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"start").unwrap();
+        file.seek(SeekFrom::Start(1 << 20)).unwrap();
+        file.write_all(b"end").unwrap();
+        file.rewind().unwrap();
+        let (storage, _) = Storage::of_inherited(file.try_clone().unwrap(), None, MAPPED).unwrap();
+        let input = Input::of_storage("-", storage);
+        for offset in [0, 5, 1 << 16, 1 << 20, input.len()] {
+            let hole_len = input.slice(offset, input.len() - offset).unwrap().hole_len();
+            assert!(offset + hole_len <= 1 << 20 || hole_len == 0);
+            assert_eq!((&file).stream_position().unwrap(), input.len(), "{offset}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_read() {
+        assert!(map(Path::new("/dev/null")).unwrap().is_empty());
+        let big = vec![7; 20 << 20];
+        assert_eq!(Input::spool(Path::new("pipe"), &big[..]).unwrap().bytes(), big);
+        let error = map(Path::new("/")).unwrap_err();
+        assert_eq!(error.to_string(), "'/': Is a directory");
+    }
+
+    #[cfg(target_pointer_width = "32")]
+    #[test]
+    fn a_file_beyond_the_addresses_is_refused() {
+        for len in [1 << 31, 1 << 32, (1 << 32) + 1] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(len).unwrap();
+            let error = map(file.path()).unwrap_err().to_string();
+            assert!(error.ends_with("': the file is larger than a 32-bit program can map"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_changes_is_an_error_whatever_was_made_of_it() {
+        let text = |input: &Input, made: Result<()>| input.vouch_for(made).unwrap_err().to_string();
+        let (keep, input) = mapped(&[1; 100]);
+        assert!(input.vouch_for(Ok(())).is_ok());
+        assert_eq!(text(&input, Err(Error::no_archive())), Error::no_archive().to_string());
+        let name = format!("'{}'", keep.path().display());
+        keep.as_file().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(text(&input, Err(Error::no_archive())), format!("{name}: the file changed while it was read"));
+        keep.as_file().set_len(200).unwrap();
+        assert_eq!(text(&input, Ok(())), format!("{name}: the file changed while it was read"));
+        keep.as_file().set_len(99).unwrap();
+        assert_eq!(text(&input, Ok(())), format!("{name}: the file became shorter while it was read"));
+    }
+
+    #[test]
+    fn bytes_that_are_not_to_be_had_are_zeros_and_an_error() {
+        process::hand_over();
+        let data = vec![1; 100_000];
+        let (keep, input) = mapped(&data);
+        let (_other_file, other) = mapped(&data);
+        let modified = keep.as_file().metadata().unwrap().modified().unwrap();
+        keep.as_file().set_len(50_000).unwrap();
+        assert_eq!(input.bytes()[49_999], 1);
+        assert!(input.bytes()[60_000..].iter().all(|&byte| byte == 0));
+        assert_eq!(input.bytes()[10], 1);
+        assert!(input.ensure_unchanged().unwrap_err().to_string().contains("became shorter"));
+        // Simulates a disk that failed for a while.
+        std::fs::write(keep.path(), &data).unwrap();
+        keep.as_file().set_modified(modified).unwrap();
+        assert!(input.ensure_unchanged().unwrap_err().to_string().ends_with("Input/output error"));
+        assert!(other.bytes() == data && other.ensure_unchanged().is_ok());
+    }
+
+    #[test]
+    fn bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open() {
+        const NAME: &str =
+            "base::io::input::tests::bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open";
+        if !crate::base::testing::is_alone(NAME) {
+            return;
+        }
+        process::hand_over();
+        let (_keep, input) = mapped(&[1; 100]);
+        let in_memory = Input::from_bytes("x", vec![1; 100]);
+        let mut spooled = Input::spool(Path::new("pipe"), &vec![7; 20 << 20][..]).unwrap();
+        assert!(spooled.bytes().ends_with(&[7; 100]) && input.ensure_unchanged().is_ok());
+        // Simulates a disk that lost the data written to it.
+        spooled.file().unwrap().set_len(1 << 20).unwrap();
+        spooled.close();
+        assert!(spooled.bytes().ends_with(&[0; 100]));
+        assert!(spooled.ensure_unchanged().is_err());
+        for input in [&input, &in_memory] {
+            let error = input.ensure_unchanged().unwrap_err().to_string();
+            assert_eq!(error, format!("'{}': a temporary file could not be read", input.path().display()));
+        }
+        let (_keep, later) = mapped(&[1; 100]);
+        assert!(later.ensure_unchanged().is_ok());
+    }
+
+    #[test]
+    fn of_a_closed_file_the_name_is_asked_while_it_stands_for_it() {
+        let (keep, mut input) = mapped(&[1; 100]);
+        input.close();
+        assert!(input.ensure_unchanged().is_ok());
+        let other = keep.path().with_extension("other");
+        std::fs::rename(keep.path(), &other).unwrap();
+        std::fs::write(keep.path(), b"another file").unwrap();
+        assert!(input.ensure_unchanged().is_ok());
+        std::fs::rename(&other, keep.path()).unwrap();
+        keep.as_file().set_len(7).unwrap();
+        assert!(input.ensure_unchanged().unwrap_err().to_string().contains("became shorter"));
+    }
+
+    #[test]
+    fn files_that_nobody_named_are_regular_and_as_long_as_they_say() {
+        for path in ["/dev/null", "/"] {
+            assert!(Input::open_regular(Path::new(path), MAPPED).unwrap_err().is_refusal(), "{path}");
+        }
+        assert!(Input::open_regular(Path::new("-"), MAPPED).unwrap_err().is_io(), "not the standard input");
+        let (file, input) = mapped(&[1; 100]);
+        assert_eq!(Input::open_regular(file.path(), MAPPED).unwrap().bytes(), input.bytes());
+        if let Ok(version) = map(Path::new("/proc/version")) {
+            assert!(!version.is_empty() && Input::open_regular(version.path(), MAPPED).unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_file_that_shrinks_is_an_error_of_its_reader() {
+        let (keep, input) = mapped(&[1; 100]);
+        let range = input.as_slice();
+        std::fs::write(keep.path(), [1; 10]).unwrap();
+        assert!(range.reader().read_to_end(&mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_read_may_change_afterwards() {
+        for len in [100, 17 << 20] {
+            let data = vec![7; len];
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), &data).unwrap();
+            let input = Input::read(file.path()).unwrap();
+            std::fs::write(file.path(), b"something else").unwrap();
+            assert!(input.bytes() == data && input.ensure_unchanged().is_ok());
+            assert!(input.as_slice().reader().read_to_end(&mut Vec::new()).unwrap() == len);
+        }
+        assert!(Input::read(Path::new("/dev/null")).unwrap().is_empty());
+    }
+}

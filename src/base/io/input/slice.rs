@@ -1,0 +1,234 @@
+//! A range of an input.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+
+use super::progress::note_read;
+use super::{Input, LOOK, shrunk};
+use crate::base::bytes::{self, add, is_zero};
+use crate::base::error::{Error, Malformed, Result, WithPath};
+use crate::base::io::sys;
+
+/// Some bytes and their origin: any bytes of the program, or a range of an [`Input`]. Errors name the input, and the
+/// kernel copies its ranges to outputs.
+///
+/// Readers accept any type that converts into it: `&[u8]`, `&Vec<u8>` and `&Input`.
+#[derive(Clone, Copy, Debug)]
+pub struct Slice<'a> {
+    pub(super) input: Option<&'a Input>,
+    pub(super) data: &'a [u8],
+    pub(super) offset: u64,
+}
+
+impl<'a> From<&'a [u8]> for Slice<'a> {
+    fn from(data: &'a [u8]) -> Self {
+        Self { input: None, data, offset: 0 }
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Slice<'a> {
+    fn from(data: &'a Vec<u8>) -> Self {
+        Self::from(data.as_slice())
+    }
+}
+
+impl<'a> From<&'a Input> for Slice<'a> {
+    fn from(input: &'a Input) -> Self {
+        input.as_slice()
+    }
+}
+
+impl<'a> Slice<'a> {
+    /// The bytes of the range.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.data
+    }
+
+    /// The offset of the range in its input, or in the bytes that it was made from.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> u64 {
+        bytes::len_u64(self.data)
+    }
+
+    /// Whether the range is empty.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// The input; none if the bytes are the program's own.
+    pub(crate) fn input(&self) -> Option<&'a Input> {
+        self.input
+    }
+
+    /// The input's path, for errors; empty if the bytes are the program's own.
+    pub fn path(&self) -> &'a Path {
+        self.input.map_or(Path::new(""), Input::path)
+    }
+
+    fn file(&self) -> Option<&'a File> {
+        self.input.and_then(Input::file)
+    }
+
+    /// `len` bytes from `offset`, both relative to this range, if it has that many.
+    pub fn slice(&self, offset: u64, len: u64) -> Option<Self> {
+        let data = bytes::slice(self.data, offset, len)?;
+        Some(Self { input: self.input, data, offset: self.offset.checked_add(offset)? })
+    }
+
+    /// The bytes from `offset`, relative to this range, if it reaches that far.
+    pub(crate) fn tail(&self, offset: u64) -> Option<Self> {
+        self.slice(offset, self.len().checked_sub(offset)?)
+    }
+
+    /// Where it begins in `outer`, of which it is a part.
+    pub(crate) fn start_in(self, outer: Self) -> u64 {
+        self.offset.saturating_sub(outer.offset)
+    }
+
+    /// The offset in the input of a byte of this range.
+    pub(crate) fn absolute(&self, offset: u64) -> u64 {
+        self.offset.saturating_add(offset)
+    }
+
+    /// The offset in the input of the end of this range.
+    pub(crate) fn end(&self) -> u64 {
+        self.absolute(self.len())
+    }
+
+    /// This range of it, if it has that many bytes.
+    pub(crate) fn range(&self, range: &Range<u64>) -> Option<Self> {
+        self.slice(range.start, bytes::len_of(range))
+    }
+
+    /// This range of it, which its headers claim that it has.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Malformed`] if it does not have that many bytes.
+    pub(crate) fn claimed(&self, range: &Range<u64>) -> Result<Self> {
+        self.claim(range.start, bytes::len_of(range), "a range of it").with_path(self.path())
+    }
+
+    /// `len` bytes from `offset`, relative to this range, which `what` claims.
+    ///
+    /// # Errors
+    /// [`Malformed::Truncated`] if it does not have that many bytes.
+    pub(crate) fn claim(&self, offset: u64, len: u64, what: impl Display) -> Result<Self, Malformed> {
+        let truncated = || Malformed::truncated(what, self.absolute(offset), len, self.end());
+        self.slice(offset, len).ok_or_else(truncated)
+    }
+
+    /// Marks a small range as read and not needed soon, for jobs that read a little here and there in many gigabytes.
+    pub(crate) fn looked_at(&self) {
+        self.input.inspect(|input| input.looked_at(LOOK));
+    }
+
+    /// Counts bytes of the range that were read.
+    fn note_read(&self, bytes: u64) {
+        note_read(bytes);
+        self.input.inspect(|input| input.progress.note(bytes));
+    }
+
+    /// Marks a range as read, all of which may be in memory.
+    pub(crate) fn looked_through(&self) {
+        self.note_read(self.len());
+        self.input.inspect(|input| input.looked_at(self.len().max(LOOK)));
+    }
+
+    /// The number of bytes at the start of the range that lie in a hole of the file, and are zero.
+    pub(crate) fn hole_len(&self) -> u64 {
+        // To ask the system takes longer than to look, and most padding is short. No file system has smaller blocks.
+        if bytes::slice(self.data, 0, 512).is_none_or(|block| !is_zero(block)) {
+            return 0;
+        }
+        // In tmpfs, a page of a hole becomes data when it is looked at.
+        let page_end = self.offset.saturating_add(512).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
+        let looked_at = page_end.saturating_sub(self.offset).min(self.len());
+        if !bytes::slice(self.data, 0, looked_at).is_some_and(is_zero) {
+            return 0;
+        }
+        let data_at = self.file().and_then(|file| sys::next_data(file, self.offset.saturating_add(looked_at)));
+        data_at.map_or(0, |at| at.saturating_sub(self.offset).min(self.len()))
+    }
+
+    /// Reads the range block by block. Several threads may read it at a time.
+    pub(crate) fn read_blocks(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut reader = self.reader();
+        let mut buffer = vec![0; 1 << 17];
+        loop {
+            let count = reader.read(&mut buffer).with_path(self.path())?;
+            match buffer.get(..count) {
+                Some([]) | None => return Ok(()),
+                Some(block) => take(block)?,
+            }
+        }
+    }
+
+    /// A reader over the range. It reads from the file rather than through the mapping, so that a range of gigabytes
+    /// does not count against the memory of the process.
+    pub(crate) fn reader(&self) -> SliceReader<'a> {
+        SliceReader { slice: *self, position: 0 }
+    }
+
+    /// Copies the range to the current position of `to`, in the kernel where possible.
+    pub(crate) fn copy_to_file(&self, to: &File, to_path: &Path) -> Result<()> {
+        let copy_error = |source| Error::copy(self.path(), to_path, source);
+        let mut to_file = to;
+        if let Some(from) = self.file() {
+            let copied = sys::copy_in_kernel(from, self.offset..self.end(), to, &|bytes| self.note_read(bytes));
+            let rest = self.tail(copied).filter(|rest| !rest.is_empty());
+            return rest.map_or(Ok(()), |rest| {
+                rest.read_blocks(&mut |block| io::Write::write_all(&mut to_file, block).map_err(copy_error))
+            });
+        }
+        io::Write::write_all(&mut to_file, self.data).map_err(|error| match sys::is_fault(&error) {
+            // When the system reads the mapping for us, there is no signal.
+            true => Error::io(self.path(), shrunk()),
+            false => copy_error(error),
+        })
+    }
+}
+
+/// Reads a [`Slice`] front to back.
+#[derive(Debug)]
+pub(crate) struct SliceReader<'a> {
+    slice: Slice<'a>,
+    position: u64,
+}
+
+impl Read for SliceReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = bytes::tail(self.slice.data, self.position).unwrap_or_default();
+        let want = rest.len().min(buffer.len());
+        let Some(buffer) = buffer.get_mut(..want).filter(|buffer| !buffer.is_empty()) else { return Ok(0) };
+        let count = match self.slice.file() {
+            Some(file) => read_at(file, buffer, self.slice.absolute(self.position))?,
+            None => {
+                buffer.copy_from_slice(rest.get(..want).unwrap_or_default());
+                want
+            }
+        };
+        if count == 0 {
+            return Err(shrunk());
+        }
+        add(&mut self.position, bytes::to_u64(count));
+        self.slice.note_read(bytes::to_u64(count));
+        Ok(count)
+    }
+}
+
+/// Retries on interruption, which decoders treat as an error.
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    loop {
+        match sys::read_at(file, buffer, offset) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}

@@ -1,0 +1,609 @@
+//! Writes outputs that appear complete or not at all.
+//!
+//! Every output of a job is staged first. A regular file is staged in the directory of its destination ([`Staged`]);
+//! anything else (standard output, a device, a pipe, a file in a directory where no file can be created) in an unnamed
+//! temporary file. [`commit`] puts all outputs in place, and undoes what it did if one of them fails.
+//!
+//! As with compilers and linkers, the outputs are not synced to disk: after a power failure a file may be empty or cut.
+//!
+//! LLVM rewrites some outputs in place and replaces others by a new file. [`Manner`] selects one of the two, and thus
+//! the treatment of an existing link or file. Either way, the new file is readable only by users who could read the old
+//! one.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::base::error::{Error, ErrorKind, Result, WithPath};
+use crate::base::io::input::{Input, Slice, Spool};
+use crate::base::io::piece::{Sink, Writer};
+use crate::base::io::process;
+use crate::base::io::staging::{self, Legacy, Staged, Temporary, copy_all, directory_of};
+use crate::base::io::sys::{self, Stat, check_link, exchange, open_existing, take_over};
+
+/// Ranges up to this length in bytes are gathered in memory rather than copied by a system call each.
+const SMALL: u64 = 64 << 10;
+
+/// How often staging is retried because another program has replaced the file.
+const STAGE_ATTEMPTS: u32 = 100;
+
+/// The maximum number of symbolic links in the resolution of an output path, as on Linux.
+const MAX_LINKS: usize = 40;
+
+/// The treatment of an existing file at the path of an output. A directory is always an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Like a program that opens the file and writes: links are followed, and an existing file must be writable. The
+    /// new file gets its owner, permissions and extended attributes; if that is not possible, the old file is written
+    /// in place.
+    Rewrite,
+    /// Like [`Rewrite`](Self::Rewrite), but the file gets these permissions, less the umask and those that the old file
+    /// lacks, and is never written in place.
+    WithMode(u32),
+    /// A new file replaces a link or a file, writable or not. A device, a pipe or a link to one is written to.
+    Replace,
+    /// A new file replaces anything. For names that the program generated: another user may have put a link there.
+    Generated,
+}
+
+impl Manner {
+    /// That of LLVM 22.1.8 for archives, offload binaries and images of this length: an empty one is written into the
+    /// old file.
+    pub(crate) fn of_len(len: u64) -> Self {
+        if len == 0 { Self::Rewrite } else { Self::Replace }
+    }
+}
+
+/// An output under construction.
+#[derive(Debug)]
+pub(crate) struct Output {
+    path: PathBuf,
+    buffer: Vec<u8>,
+    place: OutputPlace,
+}
+
+/// The location of the bytes, and how they reach their destination.
+#[derive(Debug)]
+enum OutputPlace {
+    /// Linked: the staged file gets the name of the destination.
+    Name { staged: Staged, target: PathBuf, over: Over },
+    /// Copied into the existing destination.
+    Into { staged: File, destination: File },
+    /// Nowhere: a temporary file that the job reads again.
+    Nowhere(File),
+}
+
+/// The treatment of an existing file with the name of a staged one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Nothing,
+    /// The file or link is replaced.
+    Replaced,
+    /// The file is replaced, or written in place if its name cannot be taken.
+    Rewritten,
+}
+
+impl OutputPlace {
+    fn file(&mut self) -> &mut File {
+        match self {
+            Self::Name { staged, .. } => &mut staged.file,
+            Self::Into { staged, .. } | Self::Nowhere(staged) => staged,
+        }
+    }
+
+    /// The order of commits. Outputs that cannot be undone (devices) are first, because the later ones hardly ever
+    /// fail. New files precede replaced ones, whose old content has to be kept until the last commit.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Into { .. } | Self::Nowhere(_) => 0,
+            Self::Name { over: Over::Nothing, .. } => 1,
+            Self::Name { .. } => 2,
+        }
+    }
+}
+
+impl Output {
+    /// Stages an output for `path`, as [`Manner::Rewrite`]; `-` is standard output.
+    pub(crate) fn stage(path: &Path) -> Result<Self> {
+        Self::stage_as(path, Manner::Rewrite)
+    }
+
+    /// Stages an output for `path`; `-` is standard output.
+    pub(crate) fn stage_as(path: &Path, manner: Manner) -> Result<Self> {
+        let place = stage(path, manner).with_path(path)?;
+        Ok(Self { path: path.to_owned(), buffer: Vec::new(), place })
+    }
+
+    /// An output for `path` with this content.
+    pub(crate) fn holding(path: &Path, manner: Manner, content: Slice<'_>) -> Result<Self> {
+        let mut output = Self::stage_as(path, manner)?;
+        output.copy(content)?;
+        output.complete()?;
+        Ok(output)
+    }
+
+    /// An output that goes nowhere: the job reads it again with [`into_input`](Self::into_input).
+    pub(crate) fn aside() -> Result<Self> {
+        let path = std::env::temp_dir();
+        let file = process::open(tempfile::tempfile).map_err(Error::temporary).with_path(&path)?;
+        Ok(Self { path, buffer: Vec::new(), place: OutputPlace::Nowhere(file) })
+    }
+
+    /// The bytes of an output that goes nowhere, called `name` in errors.
+    pub(crate) fn into_input(mut self, name: &Path) -> Result<Input> {
+        self.flush()?;
+        match self.place {
+            OutputPlace::Nowhere(file) => Spool::of_file(file).into_input(name).with_path(&self.path),
+            _ => Err(Error::internal("an output cannot be read again")),
+        }
+    }
+
+    /// The bytes that were written, called `name` in errors, until the next are written.
+    pub(crate) fn read_again(&mut self, name: &Path) -> Result<Input> {
+        self.flush()?;
+        let file = self.place.file().try_clone().with_path(&self.path)?;
+        Spool::of_file(file).into_input(name).with_path(&self.path)
+    }
+
+    /// A writer to the staged file, after the bytes written so far. Its errors name the output.
+    pub(crate) fn writer(&mut self) -> Result<Writer<'_, &mut File>> {
+        self.flush()?;
+        Ok(Writer { out: self.place.file(), path: &self.path })
+    }
+
+    /// Skips `len` bytes, which are zero and take no space if the file system supports holes.
+    pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
+        self.flush()?;
+        let len = i64::try_from(len).map_err(io::Error::other).with_path(&self.path)?;
+        self.place.file().seek_relative(len).with_path(&self.path)
+    }
+
+    /// Sets the length of the output in bytes: less than was written, or more after skipped bytes.
+    pub(crate) fn end_at(&mut self, len: u64) -> Result<()> {
+        self.flush()?;
+        self.place.file().set_len(len).with_path(&self.path)?;
+        self.writer()?.seek(SeekFrom::Start(len)).map(drop)
+    }
+
+    /// Flushes and releases the buffer after the last write, so that many outputs can wait for the last one.
+    pub(crate) fn complete(&mut self) -> Result<()> {
+        self.flush()?;
+        self.buffer = Vec::new();
+        Ok(())
+    }
+
+    /// Grants execute permission wherever read permission is granted. A replaced file keeps its mode.
+    pub(crate) fn make_executable(&mut self) -> Result<()> {
+        if let OutputPlace::Name { over: Over::Nothing, staged, .. } = &self.place {
+            sys::make_executable(&staged.file).with_path(&self.path)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.place.file().write_all(&self.buffer).with_path(&self.path)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Sink for Output {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        self.buffer.extend_from_slice(data);
+        if crate::base::bytes::len_u64(&self.buffer) > SMALL { self.flush() } else { Ok(()) }
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        if slice.len() <= SMALL {
+            self.write(slice.bytes())?;
+            slice.looked_through();
+            return Ok(());
+        }
+        self.flush()?;
+        slice.copy_to_file(self.place.file(), &self.path)
+    }
+}
+
+/// Puts all outputs in place, or none.
+pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
+    for output in &mut outputs {
+        output.flush()?;
+    }
+    refuse_repeats(&outputs)?;
+    outputs.sort_by_key(|output| output.place.rank());
+    let mut left = outputs.len();
+    let mut done = Vec::with_capacity(left);
+    for Output { path, place, .. } in outputs {
+        left -= 1;
+        // Nothing can fail after the last one.
+        let old = if left > 0 { Old::Kept } else { Old::Lost };
+        let put = match place {
+            OutputPlace::Name { staged, target, over: Over::Nothing } => put(staged, target),
+            OutputPlace::Name { staged, target, over } => replace(staged, target, over, old),
+            // Standard output may be in the middle of a file; a named file is replaced as a whole.
+            OutputPlace::Into { staged, destination } if path.as_os_str() == "-" => append(&staged, destination),
+            OutputPlace::Into { staged, destination } => pour(&staged, destination),
+            OutputPlace::Nowhere(_) => Ok(Done::Final),
+        };
+        match put {
+            Ok(put) => done.push(put),
+            Err(error) => {
+                done.into_iter().rev().for_each(Done::undo);
+                return Err(Error::io(path, error));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a replaced file may be needed again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Old {
+    Kept,
+    Lost,
+}
+
+/// Refuses two outputs in one file, of which only one would remain.
+fn refuse_repeats(outputs: &[Output]) -> Result<()> {
+    if outputs.len() < 2 {
+        return Ok(());
+    }
+    let mut seen = HashSet::new();
+    for output in outputs {
+        if let Some(identity) = output.identity().with_path(&output.path)?
+            && !seen.insert(identity)
+        {
+            return Err(Error::refused(ErrorKind::Conflict, &output.path, None, "several outputs go to this file"));
+        }
+    }
+    Ok(())
+}
+
+/// Writes a small file: complete, or not at all.
+///
+/// # Errors
+/// [`ErrorKind::Io`] if the file cannot be created or replaced.
+pub fn write_file(path: &Path, data: &[u8]) -> Result<()> {
+    let mut output = Output::stage(path)?;
+    output.write(data)?;
+    commit(vec![output])
+}
+
+/// Creates a directory and its missing parents, unless it exists.
+///
+/// # Errors
+/// [`ErrorKind::Io`] if it cannot be created; `Not a directory` if the name is that of a file.
+pub fn create_directory(path: &Path) -> Result<()> {
+    let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
+    std::fs::create_dir_all(path)
+        .map_err(|error| if is_taken(&error) { sys::not_a_directory() } else { error })
+        .with_path(path)
+}
+
+/// The identity of a destination: the directory and the name in it, or the file that is written into.
+type OutputIdentity = ((u64, u64), Option<OsString>);
+
+impl Output {
+    /// None for a destination that accepts several outputs in sequence, such as standard output.
+    fn identity(&self) -> io::Result<Option<OutputIdentity>> {
+        match &self.place {
+            OutputPlace::Name { target, .. } => {
+                let name = target.file_name().unwrap_or_default().to_owned();
+                Ok(Some((Stat::at(directory_of(target))?.identity(), Some(name))))
+            }
+            OutputPlace::Into { destination, .. } => {
+                let found = Stat::of(destination)?;
+                let named = found.is_file() && self.path.as_os_str() != "-";
+                Ok(named.then_some((found.identity(), None)))
+            }
+            OutputPlace::Nowhere(_) => Ok(None),
+        }
+    }
+}
+
+/// A committed output, with the data to undo it.
+enum Done {
+    /// A new file under a free name.
+    Named { target: PathBuf },
+    /// Exchanged with the existing file, which is removed on drop.
+    Exchanged { target: PathBuf, old: Temporary },
+    /// Written into a file whose content was `old`.
+    Poured { destination: File, old: File },
+    /// Cannot be undone.
+    Final,
+}
+
+impl Done {
+    /// Restores the previous state. Errors are ignored because the job has already failed.
+    fn undo(self) {
+        match self {
+            Self::Exchanged { target, old } => drop(exchange(old.path(), &target)),
+            Self::Named { target } => drop(std::fs::remove_file(target)),
+            Self::Poured { destination, old } => drop(overwrite(&destination, &old)),
+            Self::Final => {}
+        }
+    }
+}
+
+fn put(staged: Staged, target: PathBuf) -> io::Result<Done> {
+    match staged.put(&target)? {
+        None => Ok(Done::Named { target }),
+        Some(beside) => {
+            // If another program took the name meanwhile, its file is replaced and not restored on failure.
+            let was_free = !target.exists();
+            beside.rename(&target).map_err(|(_, error)| error)?;
+            Ok(if was_free { Done::Named { target } } else { Done::Final })
+        }
+    }
+}
+
+fn replace(staged: Staged, target: PathBuf, over: Over, old: Old) -> io::Result<Done> {
+    let beside = staged.put_beside(&target)?;
+    let is_exchanged = old == Old::Kept || !sys::REPLACES_MAPPED_FILES;
+    if is_exchanged && exchange(beside.path(), &target).is_ok() {
+        let is_directory = beside.path().symlink_metadata().is_ok_and(|old| old.is_dir());
+        let done = Done::Exchanged { target, old: beside };
+        if is_directory {
+            done.undo();
+            return Err(sys::is_a_directory());
+        }
+        return Ok(done);
+    }
+    match beside.rename(&target) {
+        Ok(()) => Ok(Done::Final),
+        // A file may be writable although its name cannot be taken: in a sticky directory, or as a mount point.
+        Err((beside, error)) if over == Over::Rewritten => {
+            let Some(seen) = existing(&target)? else { return Err(error) };
+            let Some(destination) = process::open(|| open_existing(&target, &seen, true))? else { return Err(error) };
+            pour(&File::open(beside.path())?, destination)
+        }
+        Err((_, error)) => Err(if target.is_dir() { sys::is_a_directory() } else { error }),
+    }
+}
+
+/// Writes into an existing destination. The old content of a regular file is kept until the end of the commit.
+fn pour(staged: &File, destination: File) -> io::Result<Done> {
+    if !Stat::of(&destination)?.is_file() {
+        return append(staged, destination);
+    }
+    let old = process::open(tempfile::tempfile)?;
+    copy_all(&destination, &old)?;
+    // Sync now, so that a disk error is reported while it can still be undone.
+    match overwrite(&destination, staged).and_then(|()| destination.sync_data()) {
+        Ok(()) => Ok(Done::Poured { destination, old }),
+        Err(error) => {
+            Done::Poured { destination, old }.undo();
+            Err(error)
+        }
+    }
+}
+
+fn append(staged: &File, mut destination: File) -> io::Result<Done> {
+    copy_all(staged, &destination)?;
+    destination.flush().map(|()| Done::Final)
+}
+
+/// Overwrites the destination without truncating it first, so that a full disk still has room to restore it.
+fn overwrite(mut destination: &File, content: &File) -> io::Result<()> {
+    destination.seek(SeekFrom::Start(0))?;
+    let len = copy_all(content, destination)?;
+    destination.set_len(len)
+}
+
+fn stage(path: &Path, manner: Manner) -> io::Result<OutputPlace> {
+    for _ in 0..STAGE_ATTEMPTS {
+        if let Some(place) = stage_once(path, manner)? {
+            return Ok(place);
+        }
+    }
+    Err(io::Error::other("another program keeps replacing the file"))
+}
+
+/// None if another program replaced or removed the file meanwhile.
+fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<OutputPlace>> {
+    if path.as_os_str() == "-" {
+        let destination = process::open(sys::standard_output)?;
+        let staged = process::open(tempfile::tempfile)?;
+        return Ok(Some(OutputPlace::Into { staged, destination }));
+    }
+    if sys::is_null(path) {
+        return process::open(tempfile::tempfile).map(|file| Some(OutputPlace::Nowhere(file)));
+    }
+    let replaces_links = matches!(manner, Manner::Replace | Manner::Generated);
+    let target = match resolve(path) {
+        _ if manner == Manner::Generated => path.to_owned(),
+        Ok(None) => return stage_into(path),
+        Ok(Some(target)) => target,
+        // A link that cannot be followed can still be replaced.
+        Err(_) if replaces_links => path.to_owned(),
+        Err(error) => return Err(error),
+    };
+    match existing(&target)? {
+        Some(old) if old.is_dir() => Err(sys::is_a_directory()),
+        Some(old) if !old.is_file() && !old.is_symlink() && manner != Manner::Generated => stage_into(&target),
+        _ if replaces_links => stage_replacing(path.to_owned()).map(Some),
+        None if ends_with_separator(&target) => Err(sys::is_a_directory()),
+        None => stage_new(target, manner).map(Some),
+        Some(old) => stage_rewriting(target, &old, manner),
+    }
+}
+
+/// The metadata of the path itself, without following a link; `None` if nothing has the name.
+fn existing(path: &Path) -> io::Result<Option<Stat>> {
+    match Stat::at_link(path) {
+        Ok(old) => Ok(Some(old)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn ends_with_separator(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()))
+}
+
+/// The destination of an output path, with all symbolic links resolved, except perhaps a dangling last one. None for an
+/// open file of this process (`/dev/stdout`), which a rename would not affect.
+fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        if path.starts_with("/proc") || path.starts_with("/dev/fd") {
+            return Ok(None);
+        }
+        let Some(target) = sys::read_link(&path)? else { return Ok(Some(path)) };
+        check_link(&path)?;
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    Err(sys::too_many_links())
+}
+
+fn stage_into(path: &Path) -> io::Result<Option<OutputPlace>> {
+    // Only a regular file has an old content to read; opening a pipe for reading would keep it open.
+    let is_file = Stat::at(path)?.is_file();
+    let destination = match existing(path)? {
+        Some(old) if !old.is_symlink() => process::open(|| open_existing(path, &old, is_file))?,
+        _ => Some(process::open(|| OpenOptions::new().read(is_file).write(true).open(path))?),
+    };
+    let Some(destination) = destination else { return Ok(None) };
+    Ok(Some(OutputPlace::Into { staged: process::open(tempfile::tempfile)?, destination }))
+}
+
+/// Stages a file for a free name.
+fn stage_new(target: PathBuf, manner: Manner) -> io::Result<OutputPlace> {
+    let staged = Staged::create(&target, manner.mode())?;
+    Ok(OutputPlace::Name { staged, target, over: Over::Nothing })
+}
+
+/// Stages a file that replaces a writable one.
+fn stage_rewriting(target: PathBuf, seen: &Stat, manner: Manner) -> io::Result<Option<OutputPlace>> {
+    let Some(old) = process::open(|| open_existing(&target, seen, false))? else { return Ok(None) };
+    let staged = Staged::create(&target, manner.mode());
+    if let Manner::WithMode(_) = manner {
+        let staged = staged?;
+        take_over(&staged.file, &old, Legacy::Access)?;
+        return Ok(Some(OutputPlace::Name { staged, target, over: Over::Replaced }));
+    }
+    match staged.and_then(|staged| take_over(&staged.file, &old, Legacy::Everything).map(|()| staged)) {
+        Ok(staged) => Ok(Some(OutputPlace::Name { staged, target, over: Over::Rewritten })),
+        Err(_) => stage_into(&target),
+    }
+}
+
+/// Stages a file that replaces anything at its path.
+fn stage_replacing(target: PathBuf) -> io::Result<OutputPlace> {
+    let Some(old) = existing(&target)? else { return stage_new(target, Manner::Replace) };
+    let staged = Staged::create(&target, staging::MODE)?;
+    if old.is_file() {
+        let open = |write: bool| sys::open_unless_link(&target, write);
+        match process::open(|| open(false).or_else(|_| open(true))) {
+            Ok(old) => take_over(&staged.file, &old, Legacy::Access)?,
+            // Its access control list cannot be read.
+            Err(_) => sys::make_private(&staged.file)?,
+        }
+    }
+    Ok(OutputPlace::Name { staged, target, over: Over::Replaced })
+}
+
+impl Manner {
+    /// The permissions of a new file, less the umask.
+    fn mode(self) -> u32 {
+        match self {
+            Self::WithMode(mode) => mode & 0o777,
+            Self::Rewrite | Self::Replace | Self::Generated => staging::MODE,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::fs;
+
+    use super::*;
+
+    pub(in crate::base::io) fn write(path: &Path, data: &[u8]) -> Result<()> {
+        let mut output = Output::stage(path)?;
+        output.write(data)?;
+        commit(vec![output])
+    }
+
+    #[test]
+    fn nothing_appears_before_the_commit_and_nothing_is_left_without_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let mut output = Output::stage(&path).unwrap();
+        output.write(b"abc").unwrap();
+        assert!(!path.exists());
+        drop(output);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        write(&path, b"abc").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"abc");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    pub(in crate::base::io) const MANNERS: [Manner; 4] =
+        [Manner::Rewrite, Manner::WithMode(0o640), Manner::Replace, Manner::Generated];
+
+    #[test]
+    fn a_failed_commit_restores_every_output() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::write(path("a"), b"old").unwrap();
+        let mut outputs: Vec<Output> = ["a", "b", "c"].iter().map(|name| Output::stage(&path(name)).unwrap()).collect();
+        outputs.iter_mut().for_each(|output| output.write(b"new").unwrap());
+        fs::create_dir(path("c")).unwrap();
+        assert!(commit(outputs).is_err());
+        assert_eq!(fs::read(path("a")).unwrap(), b"old");
+        assert!(!path("b").exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_directory_that_took_the_name_of_an_output_stays_where_it_is() {
+        for manner in MANNERS {
+            let dir = tempfile::tempdir().unwrap();
+            let path = |name: &str| dir.path().join(name);
+            let stage = |name: &str| {
+                fs::write(path(name), b"old").unwrap();
+                let mut output = Output::stage_as(&path(name), manner).unwrap();
+                output.write(b"new").unwrap();
+                output
+            };
+            let outputs = vec![stage("a"), stage("b")];
+            fs::remove_file(path("a")).unwrap();
+            fs::create_dir_all(path("a").join("inside")).unwrap();
+            let error = commit(outputs).unwrap_err().to_string();
+            assert_eq!(error, format!("'{}': Is a directory", path("a").display()), "{manner:?}");
+            assert!(path("a").join("inside").is_dir(), "{manner:?}");
+            assert_eq!(fs::read(path("b")).unwrap(), b"old");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "{manner:?}");
+        }
+    }
+
+    #[test]
+    fn a_destination_that_cannot_be_replaced_is_written_into_and_restored() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, b"the old content").unwrap();
+        let staged = |data: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(data).unwrap();
+            file
+        };
+        let open = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let done = pour(&staged(b"new"), open()).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        done.undo();
+        assert_eq!(fs::read(&path).unwrap(), b"the old content");
+    }
+
+    #[test]
+    fn other_names_of_a_replaced_file_keep_the_old_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("x"), dir.path().join("other"));
+        fs::write(&path, b"old").unwrap();
+        fs::hard_link(&path, &other).unwrap();
+        write(&path, b"new").unwrap();
+        assert_eq!((fs::read(&path).unwrap(), fs::read(&other).unwrap()), (b"new".to_vec(), b"old".to_vec()));
+    }
+}

@@ -1,0 +1,41 @@
+//! Manages state of the whole process: signals, and the limit on open files.
+//!
+//! A library changes neither unless the program [hands them over](hand_over), as the executable does. Settings that
+//! take noticeable time are made by the first job that needs them.
+
+use std::io;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::base::io::sys;
+
+static HANDED_OVER: AtomicBool = AtomicBool::new(false);
+
+/// Allows this library to change state of the whole process:
+///
+/// - `SIGXFSZ` is ignored from now on, so that exceeding the file size limit of the process is an error. A handler that
+///   the program has installed is kept.
+/// - `SIGBUS` gets a handler before the first file is mapped (including temporary files). If a file becomes shorter
+///   while it is read, or its disk fails, the result is an error and not the end of the process. Any other `SIGBUS` has
+///   its previous effect: it is passed to the handler that the program had by then. A handler that the program installs
+///   later replaces this one.
+/// - The limit on open files is raised to the maximum that the system allows when a job reaches it.
+///
+/// This cannot be undone.
+pub fn hand_over() {
+    HANDED_OVER.store(true, Ordering::Relaxed);
+    sys::take_signals();
+}
+
+/// Opens a file; if too many are open, raises the limit and tries again. Inputs and outputs stay open until the job
+/// ends, and there may be thousands of them: more than the initial limit of 1024, and far fewer than the maximum.
+pub(crate) fn open<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    match open() {
+        Err(error) if HANDED_OVER.load(Ordering::Relaxed) && sys::is_too_many_files(&error) => {
+            static RAISED: Once = Once::new();
+            RAISED.call_once(sys::allow_many_files);
+            open()
+        }
+        opened => opened,
+    }
+}

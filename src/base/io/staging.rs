@@ -1,0 +1,236 @@
+//! Stages output files until they get their names.
+//!
+//! If the file system supports it, a staged file has no name, so a killed process leaves nothing. Otherwise it is a
+//! hidden file next to its destination, which a kill leaves behind. A kill between the two system calls with which an
+//! unnamed file replaces another leaves a hidden file too: an unnamed file can only get a free name, and be renamed
+//! after that.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::base::io::process;
+use crate::base::io::sys::{self, link, unnamed};
+
+/// The permissions of a new file, before the umask is applied.
+pub(crate) const MODE: u32 = 0o666;
+
+/// A file that is not in place yet.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    pub(crate) file: File,
+    /// None while the file has no name.
+    name: Option<Temporary>,
+}
+
+impl Staged {
+    /// An empty file to become `target`, with these permissions less the umask.
+    pub(crate) fn create(target: &Path, mode: u32) -> io::Result<Self> {
+        if let Ok(file) = process::open(|| unnamed(directory_of(target), mode)) {
+            return Ok(Self { file, name: None });
+        }
+        let (file, name) = named(target, mode)?;
+        Ok(Self { file, name: Some(name) })
+    }
+
+    /// Gives the file a name that is free, and closes it. If that fails, it gets a different name, from which it can be
+    /// renamed.
+    pub(crate) fn put(self, target: &Path) -> io::Result<Option<Temporary>> {
+        if self.name.is_none() && link(&self.file, target).is_ok() {
+            // If closing fails, the file is incomplete and its name is removed.
+            let name = Temporary(target.to_owned());
+            sys::close(self.file)?;
+            name.keep();
+            return Ok(None);
+        }
+        // The name is taken by now, or the file system cannot name an unnamed file.
+        self.put_beside(target).map(Some)
+    }
+
+    /// Gives the file a new name in the directory of `target`, and closes it.
+    pub(crate) fn put_beside(self, target: &Path) -> io::Result<Temporary> {
+        let Self { mut file, name } = self;
+        let name = match name {
+            Some(name) => name,
+            None => match under_new_name(target, |name| link(&file, name)) {
+                Ok(((), name)) => name,
+                Err(_) => {
+                    let (copy, name) = copy_named(&file, target)?;
+                    file = copy;
+                    name
+                }
+            },
+        };
+        sys::close(file)?;
+        Ok(name)
+    }
+}
+
+/// A file name that is removed on drop.
+#[derive(Debug)]
+pub(crate) struct Temporary(PathBuf);
+
+impl Temporary {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Renames the file, replacing anything with the other name.
+    pub(crate) fn rename(self, target: &Path) -> Result<(), (Self, io::Error)> {
+        match std::fs::rename(&self.0, target) {
+            Ok(()) => {
+                self.keep();
+                Ok(())
+            }
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.0.as_os_str().is_empty() {
+            // The job has failed, or the new file is in place; either way, an error here cannot be handled.
+            drop(sys::remove(&self.0));
+        }
+    }
+}
+
+/// The parent directory of a path.
+pub(crate) fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The metadata that a new file gets from the file it replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Legacy {
+    /// All that a file keeps when it is written in place: owner, permissions, extended attributes.
+    Everything,
+    /// Restrictions on readers: the new file gets no permission that the old file lacks, and its access control list.
+    /// The owner is not inherited, because anyone may have put the old file there.
+    Access,
+}
+
+fn named(target: &Path, mode: u32) -> io::Result<(File, Temporary)> {
+    under_new_name(target, |name| process::open(|| sys::create_new(name, mode)))
+}
+
+/// A named copy of an unnamed file, for file systems that cannot name it.
+fn copy_named(file: &File, target: &Path) -> io::Result<(File, Temporary)> {
+    let (copy, name) = named(target, MODE)?;
+    sys::take_over(&copy, file, Legacy::Everything)?;
+    copy_all(file, &copy)?;
+    Ok((copy, name))
+}
+
+/// Copies a whole file to the position of another. Returns its length in bytes.
+pub(crate) fn copy_all(mut from: &File, mut to: &File) -> io::Result<u64> {
+    let len = from.seek(SeekFrom::End(0))?;
+    from.seek(SeekFrom::Start(0))?;
+    match io::copy(&mut from, &mut to)? {
+        copied if copied == len => Ok(len),
+        _ => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+    }
+}
+
+/// Creates a file under an unused name in the directory of `target`. `tempfile` would use the absolute path of the
+/// directory, which may be too long or unknown.
+fn under_new_name<T>(target: &Path, mut make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(T, Temporary)> {
+    const ATTEMPTS: u32 = 1000;
+    let mut attempts = 1;
+    loop {
+        let name = directory_of(target).join(new_name(target.file_name().unwrap_or(OsStr::new("output"))));
+        match make(&name) {
+            Ok(made) => return Ok((made, Temporary(name))),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < ATTEMPTS => attempts += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A number that no other file is likely to have in its name.
+pub(crate) fn new_number() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    (u64::try_from(time).unwrap_or_default() ^ count.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A hidden name that is very unlikely to be in use.
+fn new_name(name: &OsStr) -> OsString {
+    let mut hidden = OsString::from(".");
+    // The whole name must not exceed the limit of file systems.
+    hidden.push(if name.len() > 200 { OsStr::new("output") } else { name });
+    hidden.push(format!("{:08x}.tmp", new_number() >> 32));
+    hidden
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+
+    fn staged(target: &Path, data: &[u8]) -> Staged {
+        let mut staged = Staged::create(target, MODE).unwrap();
+        staged.file.write_all(data).unwrap();
+        staged
+    }
+
+    fn count(directory: &Path) -> usize {
+        fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn an_unnamed_file_gets_its_name_and_nothing_else_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let first = staged(&target, b"first");
+        let second = staged(&target, b"second");
+        assert!(first.name.is_some() || count(dir.path()) == 0);
+        for staged in [first, second] {
+            if let Some(name) = staged.put(&target).unwrap() {
+                name.rename(&target).unwrap();
+            }
+        }
+        assert_eq!(fs::read(&target).unwrap(), b"second");
+        assert_eq!(count(dir.path()), 1);
+    }
+
+    #[test]
+    fn a_name_beside_goes_unless_it_is_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x".repeat(250));
+        let beside = staged(&target, b"abc").put_beside(&target).unwrap();
+        assert_eq!(fs::read(beside.path()).unwrap(), b"abc");
+        let (beside, _) = beside.rename(&dir.path().join("no/such")).unwrap_err();
+        assert!(beside.path().exists());
+        drop(beside);
+        assert_eq!(count(dir.path()), 0);
+    }
+
+    #[test]
+    fn without_unnamed_files_all_is_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let (file, name) = named(&target, MODE).unwrap();
+        drop(Staged { file, name: Some(name) });
+        assert_eq!(count(dir.path()), 0);
+        // The copy of a file that cannot get a name.
+        let unnamed = staged(&target, b"abc");
+        sys::make_executable(&unnamed.file).unwrap();
+        let mode = sys::Stat::of(&unnamed.file).unwrap().mode();
+        let (copy, name) = copy_named(&unnamed.file, &target).unwrap();
+        assert_eq!(sys::Stat::of(&copy).unwrap().mode(), mode);
+        name.rename(&target).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"abc");
+    }
+}

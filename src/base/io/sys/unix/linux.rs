@@ -1,0 +1,152 @@
+//! What only Linux has: copying in the kernel, holes, files without a name, extended attributes, and functions that run
+//! before `main`.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, SeekFrom, linkat, seek};
+use rustix::io::Errno;
+
+use crate::base::bytes;
+
+/// Whether standard input and standard output were closed when the program started.
+static CLOSED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
+
+/// The C library calls this before `main`. Rust's library opens `/dev/null` in the place of closed streams later, which
+/// cannot be distinguished from one that the user meant.
+#[cfg(not(miri))]
+#[used]
+#[allow(unsafe_code, reason = "there is no other way to run before Rust's library")]
+// SAFETY: the section holds pointers to functions, which are called once and may ignore their arguments.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = note_closed_streams;
+
+#[cfg(not(miri))]
+extern "C" fn note_closed_streams() {
+    for (descriptor, closed) in (0..).zip(&CLOSED) {
+        #[allow(unsafe_code, reason = "a descriptor that may be closed has no safe type")]
+        // SAFETY: the call only reads flags, and fails if nothing is open.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+        closed.store(flags == -1, Ordering::Relaxed);
+    }
+}
+
+/// Whether standard input and standard output were closed when the program started.
+pub(crate) fn closed_streams() -> [bool; 2] {
+    CLOSED.each_ref().map(|closed| closed.load(Ordering::Relaxed))
+}
+
+/// The number of bytes that the kernel copies at a time, so that they are counted as they are copied.
+const COPIED_AT_A_TIME: u64 = 256 << 20;
+
+/// Copies as much of a range as the kernel can copy between two files, and counts it. Returns the number of bytes.
+pub(crate) fn copy_in_kernel(from: &File, range: Range<u64>, to: &File, count: &dyn Fn(u64)) -> u64 {
+    let Range { start, end } = range;
+    let mut position = start;
+    while position < end {
+        let left = usize::try_from(end.saturating_sub(position).min(COPIED_AT_A_TIME)).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(from, Some(&mut position), to, None, left) {
+            Ok(copied @ 1..) => count(bytes::to_u64(copied)),
+            Err(Errno::INTR) => {}
+            // The kernel cannot copy between all file systems. A disk error shows when the data is read or written.
+            Ok(0) | Err(_) => break,
+        }
+    }
+    position.saturating_sub(start)
+}
+
+/// The next offset with data in the file; none if unknown.
+pub(crate) fn next_data(file: &File, offset: u64) -> Option<u64> {
+    let next = match seek(file, SeekFrom::Data(offset)) {
+        Ok(at) => Some(at),
+        // No data up to the end of the file.
+        Err(Errno::NXIO) => Some(u64::MAX),
+        Err(_) => None,
+    };
+    // Other processes share the position of standard input, which stays at its end.
+    seek(file, SeekFrom::End(0)).ok()?;
+    next
+}
+
+/// Creates a file without a name.
+pub(crate) fn unnamed(directory: &Path, mode: u32) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(directory, flags, Mode::from_raw_mode(mode))?))
+}
+
+/// Gives an unnamed file a name that is free.
+pub(crate) fn link(file: &File, name: &Path) -> io::Result<()> {
+    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+    match linkat(CWD, itself, CWD, name, AtFlags::SYMLINK_FOLLOW) {
+        // For systems without /proc. Only newer kernels allow this to everyone.
+        Err(Errno::NOENT) => Ok(linkat(file, "", CWD, name, AtFlags::EMPTY_PATH)?),
+        linked => Ok(linked?),
+    }
+}
+
+/// Extended attributes, among them access control lists.
+pub(crate) mod attributes {
+    use std::ffi::{CStr, CString};
+    use std::fs::File;
+    use std::io;
+
+    use rustix::buffer::spare_capacity;
+    use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
+    use rustix::io::Errno;
+
+    use crate::base::io::staging::Legacy;
+
+    /// The maximum size of the list of names, and of a value, in bytes.
+    const MAX: usize = 64 << 10;
+
+    /// The attributes that the system removes or updates when a file is written.
+    const OF_THE_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"security.evm"];
+
+    /// Gives a new file the attributes of an old one, and no other access control list.
+    pub(crate) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<()> {
+        let is_kept = |name: &CStr| match legacy {
+            Legacy::Everything => !OF_THE_CONTENT.contains(&name),
+            Legacy::Access => is_list(name),
+        };
+        let names = names(old)?;
+        for name in self::names(file)?.iter().filter(|name| is_list(name) && !names.contains(name)) {
+            fremovexattr(file, name)?;
+        }
+        for name in names.iter().filter(|name| is_kept(name)) {
+            let value = value(old, name)?;
+            if self::value(file, name).ok().as_ref() != Some(&value) {
+                fsetxattr(file, name, &value, XattrFlags::empty())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a file has an access control list.
+    pub(crate) fn has_list(file: &File) -> io::Result<bool> {
+        Ok(names(file)?.iter().any(|name| is_list(name)))
+    }
+
+    fn is_list(name: &CStr) -> bool {
+        name.to_bytes().starts_with(b"system.")
+    }
+
+    fn names(file: &File) -> io::Result<Vec<CString>> {
+        let mut list = Vec::with_capacity(MAX);
+        match flistxattr(file, spare_capacity(&mut list)) {
+            Ok(_) | Err(Errno::NOTSUP) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let names = list.split_inclusive(|&byte| byte == 0);
+        Ok(names.filter_map(|name| CString::from_vec_with_nul(name.into()).ok()).collect())
+    }
+
+    fn value(file: &File, name: &CStr) -> io::Result<Vec<u8>> {
+        let mut value = Vec::with_capacity(MAX);
+        fgetxattr(file, name, spare_capacity(&mut value))?;
+        Ok(value)
+    }
+}

@@ -1,0 +1,431 @@
+//! What only Unix has, or has in its own way. Some of it is only on Linux.
+
+#[cfg(target_os = "linux")]
+mod linux;
+mod live;
+mod memory;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Dir, Mode, OFlags, StatVfs};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::base::io::staging::{Legacy, directory_of};
+use crate::base::io::sys::Status;
+#[cfg(not(target_os = "linux"))]
+use crate::base::io::sys::{attributes, closed_streams};
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{attributes, closed_streams, copy_in_kernel, link, next_data, unnamed};
+pub(crate) use memory::{AfterMapping, Watched, close, faults_of_temporaries, release, take_signals, watch};
+
+#[cfg(test)]
+pub(crate) fn symlink(to: &Path, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(to, link)
+}
+
+/// The separator of paths in an environment variable.
+pub(crate) const PATH_SEPARATOR: u8 = b':';
+
+/// Whether words of response files follow the rules of Windows.
+pub const HAS_WINDOWS_QUOTING: bool = false;
+
+/// The path by which a program opens the file that is its standard input.
+pub const STANDARD_INPUT: Option<&str> = Some("/dev/stdin");
+
+/// Whether a name can be given to another file while its file is mapped.
+pub(crate) const REPLACES_MAPPED_FILES: bool = true;
+
+/// The words of the command line, the first of which is the name by which the program was called.
+pub fn arguments() -> Vec<OsString> {
+    env::args_os().collect()
+}
+
+/// The name with these bytes.
+pub fn os_str(bytes: &[u8]) -> Cow<'_, OsStr> {
+    Cow::Borrowed(OsStr::from_bytes(bytes))
+}
+
+/// The same for owned bytes.
+pub fn os_string(bytes: Vec<u8>) -> OsString {
+    OsString::from_vec(bytes)
+}
+
+/// A path from a directory.
+pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
+    directory.join(&*os_str(relative))
+}
+
+/// The same for a generated name of a file, which is one on every system.
+pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
+    os_string(bytes)
+}
+
+/// What the system knows of a file.
+#[derive(Clone, Debug)]
+pub struct Stat(Metadata);
+
+impl Stat {
+    /// Of an open file.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn of(file: &File) -> io::Result<Self> {
+        file.metadata().map(Self)
+    }
+
+    /// Of the file that a path leads to.
+    ///
+    /// # Errors
+    /// If it leads nowhere.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        path.metadata().map(Self)
+    }
+
+    /// Of what has this path, which may be a link.
+    pub(crate) fn at_link(path: &Path) -> io::Result<Self> {
+        path.symlink_metadata().map(Self)
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.0.is_file()
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        self.0.is_dir()
+    }
+
+    pub(crate) fn is_symlink(&self) -> bool {
+        self.0.is_symlink()
+    }
+
+    /// Whether it is a pipe with two ends.
+    pub fn is_pipe(&self) -> bool {
+        self.0.file_type().is_fifo()
+    }
+
+    /// Whether it is a device that may be endless: all but `/dev/null` and terminals.
+    pub(crate) fn may_be_endless(&self, file: &File) -> bool {
+        let kind = self.0.file_type();
+        let is_null = || Path::new("/dev/null").metadata().is_ok_and(|null| null.rdev() == self.0.rdev());
+        (kind.is_char_device() || kind.is_block_device()) && !file.is_terminal() && !is_null()
+    }
+
+    /// The length in bytes.
+    #[allow(clippy::len_without_is_empty, reason = "files that are empty are no matter here")]
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Whether a length may be claimed without data, as that of `/proc/kcore`.
+    pub(crate) fn takes_no_space(&self) -> bool {
+        self.0.blocks() == 0
+    }
+
+    /// Device and inode: what two names of a file share, and no two files.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.0.dev(), self.0.ino())
+    }
+
+    /// The time of the last change.
+    pub(crate) fn modified(&self) -> (i64, i64) {
+        (self.0.mtime(), self.0.mtime_nsec())
+    }
+
+    /// The time of the last change of any kind.
+    pub(crate) fn status(&self) -> Status {
+        let kept = [self.0.mode().into(), self.0.uid().into(), self.0.gid().into(), self.0.nlink()];
+        Status { changed: (self.0.ctime(), self.0.ctime_nsec()), kept }
+    }
+
+    /// The permissions.
+    pub(crate) fn mode(&self) -> u32 {
+        self.0.mode()
+    }
+
+    /// Whether the file is a program.
+    pub fn is_executable(&self) -> bool {
+        self.0.is_file() && self.0.permissions().mode() & 0o111 != 0
+    }
+}
+
+/// Whether a path is that of the null device, if the system cannot open it as a file like others.
+pub(crate) fn is_null(_: &Path) -> bool {
+    false
+}
+
+/// The error for a directory where a file is expected.
+pub(crate) fn is_a_directory() -> io::Error {
+    Errno::ISDIR.into()
+}
+
+/// The error for a file where a directory is expected.
+pub(crate) fn not_a_directory() -> io::Error {
+    Errno::NOTDIR.into()
+}
+
+/// The error for too many links.
+pub(crate) fn too_many_links() -> io::Error {
+    Errno::LOOP.into()
+}
+
+/// The error for bytes that a disk does not give.
+pub(crate) fn unreadable() -> io::Error {
+    Errno::IO.into()
+}
+
+/// Whether an error says that memory could not be read.
+pub(crate) fn is_fault(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::FAULT.raw_os_error())
+}
+
+/// Whether an error says that the process has too many open files.
+pub(crate) fn is_too_many_files(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::MFILE.raw_os_error())
+}
+
+/// The text of an error, if the system's is not that of other systems.
+pub(crate) fn text(_: &io::Error) -> Option<&'static str> {
+    None
+}
+
+/// Raises the limit on open files.
+pub(crate) fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // If the limit cannot be raised, opening the file reports the error.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Opens any file for reading.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Opens a regular file. Never blocks: neither on a pipe that takes the name meanwhile, nor on data that a file does
+/// not have yet (`/proc/kmsg`).
+pub(crate) fn open_at_once(path: &Path) -> io::Result<File> {
+    let at_once = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(at_once.bits()).unwrap_or_default();
+    match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        // Another process, such as a file server, holds a lease on the file and releases it.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => File::open(path),
+        opened => opened,
+    }
+}
+
+/// Opens what has this path, but does not follow a link.
+pub(crate) fn open_unless_link(path: &Path, write: bool) -> io::Result<File> {
+    OpenOptions::new().read(!write).write(write).custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
+/// Creates a file with these permissions, less the umask.
+pub(crate) fn create_new(path: &Path, mode: u32) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)
+}
+
+/// Where a link leads; none if the path is not a link, or nothing.
+pub(crate) fn read_link(path: &Path) -> io::Result<Option<PathBuf>> {
+    match path.read_link() {
+        Ok(target) => Ok(Some(target)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) => Ok(None),
+        // Other errors do not tell whether it is a link.
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads at an offset.
+pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.read_at(buffer, offset)
+}
+
+/// Standard input as a file.
+pub(crate) fn standard_input() -> io::Result<File> {
+    let [is_closed, _] = closed_streams();
+    if is_closed {
+        return Err(Errno::BADF.into());
+    }
+    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+/// Checks that standard output was not closed when the program started.
+///
+/// # Errors
+/// If it was closed.
+pub fn ensure_output() -> io::Result<()> {
+    let [_, is_closed] = closed_streams();
+    if is_closed { Err(Errno::BADF.into()) } else { Ok(()) }
+}
+
+/// Closes standard input and standard output again if they were closed when the program started, for a program that
+/// replaces this one.
+pub fn close_again() {
+    for (descriptor, is_closed) in (0..).zip(closed_streams()) {
+        if is_closed {
+            #[allow(unsafe_code, reason = "a descriptor without an owner has no safe type")]
+            // SAFETY: Rust's library has opened `/dev/null` there, for nobody to own.
+            unsafe {
+                libc::close(descriptor);
+            }
+        }
+    }
+}
+
+/// Standard output as a file.
+///
+/// # Errors
+/// If it is closed.
+pub fn standard_output() -> io::Result<File> {
+    ensure_output()?;
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// The width of the terminal at standard output.
+#[cfg(feature = "llvm")]
+pub fn columns() -> Option<usize> {
+    rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col))
+}
+
+/// The width of the terminal at standard error.
+#[cfg(feature = "llvm")]
+pub fn error_columns() -> Option<usize> {
+    rustix::termios::tcgetwinsize(io::stderr()).ok().map(|size| usize::from(size.ws_col))
+}
+
+/// Whether standard error is a terminal that understands escape sequences.
+pub fn takes_escapes() -> bool {
+    io::stderr().is_terminal() && env::var_os("TERM").is_some_and(|term| term != "dumb")
+}
+
+/// The free space of a file system in bytes.
+pub(crate) fn free_space(directory: &Path) -> Option<u64> {
+    let free = |space: StatVfs| space.f_bavail.saturating_mul(space.f_frsize);
+    rustix::fs::statvfs(directory).ok().map(free)
+}
+
+/// The names in a directory.
+pub(crate) fn names_in(directory: &Path) -> io::Result<impl Iterator<Item = io::Result<Vec<u8>>>> {
+    // Not by the standard library, which panics if a directory cannot be closed.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let entries = rustix::fs::open(directory, flags, Mode::empty()).and_then(Dir::new)?;
+    Ok(entries.map(|entry| Ok(entry?.file_name().to_bytes().to_vec())))
+}
+
+/// Removes a file.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path)
+}
+
+/// Grants execute permission wherever read permission is granted.
+pub(crate) fn make_executable(file: &File) -> io::Result<()> {
+    let mode = file.metadata()?.mode();
+    let readers = (mode & 0o444) >> 2;
+    file.set_permissions(Permissions::from_mode(mode | readers))
+}
+
+/// Lets only the owner read and write a file.
+pub(crate) fn make_private(file: &File) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(0o600))
+}
+
+/// Applies owner, permissions and extended attributes of an old file to the new, still empty one.
+///
+/// # Errors
+/// If one of them cannot be applied.
+pub(crate) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<()> {
+    let (new, was) = (file.metadata()?, old.metadata()?);
+    let owner = |metadata: &Metadata| (metadata.uid(), metadata.gid());
+    let is_same_owner = owner(&new) == owner(&was);
+    let mode = match legacy {
+        Legacy::Everything => {
+            if !is_same_owner {
+                fchown(file, Some(was.uid()), Some(was.gid()))?;
+            }
+            attributes::take_over(file, old, legacy)?;
+            was.mode() & 0o7777
+        }
+        Legacy::Access if is_same_owner => {
+            attributes::take_over(file, old, legacy)?;
+            new.mode() & was.mode() & 0o777
+        }
+        Legacy::Access => new.mode() & was.mode() & for_another_owner(&new, &was, attributes::has_list(old)?),
+    };
+    // Owner and access control list have changed the permissions.
+    if file.metadata()?.mode() & 0o7777 != mode {
+        file.set_permissions(Permissions::from_mode(mode))?;
+    }
+    // Truncating the old file would have cleared its set-user-ID bit.
+    file.set_len(0)
+}
+
+/// The permissions that keep their meaning under another owner: those of another group only if everybody has them, and
+/// only the owner's under an access control list, which names other users.
+fn for_another_owner(new: &Metadata, was: &Metadata, has_list: bool) -> u32 {
+    match has_list {
+        true => 0o700,
+        false if new.gid() == was.gid() => 0o777,
+        false => 0o707 | (was.mode() & 0o007) << 3,
+    }
+}
+
+/// Exchanges two names atomically. Not every file system supports this; the caller has a fallback.
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE)?)
+}
+
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+pub(crate) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// Refuses the links that Linux refuses to follow with `fs.protected_symlinks`, which does not apply when a program
+/// reads links.
+pub(crate) fn check_link(link: &Path) -> io::Result<()> {
+    let owner = link.symlink_metadata()?.uid();
+    let directory = directory_of(link).metadata()?;
+    if is_trap(owner, rustix::process::geteuid().as_raw(), (directory.uid(), directory.mode())) {
+        return Err(Errno::ACCESS.into());
+    }
+    Ok(())
+}
+
+/// Whether a link may be a trap: it belongs to neither the user nor the directory's owner, and the directory is sticky
+/// and writable by everyone, as `/tmp` is. The directory is given as its owner and mode.
+fn is_trap(owner: u32, user: u32, (directory, mode): (u32, u32)) -> bool {
+    const STICKY_AND_WRITABLE_BY_ALL: u32 = 0o1002;
+    let is_shared = mode & STICKY_AND_WRITABLE_BY_ALL == STICKY_AND_WRITABLE_BY_ALL;
+    is_shared && owner != user && owner != directory
+}
+
+/// Opens the existing file that was `seen` at a resolved path; returns none if the path now leads to another file.
+/// `O_CREAT` lets the system refuse another user's file in a directory such as `/tmp` (`fs.protected_regular`). A link
+/// that appeared there meanwhile is not followed.
+pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.read(read).write(true).create(true).truncate(false).mode(0o000).custom_flags(libc::O_NOFOLLOW);
+    let file = options.open(target)?;
+    let opened = file.metadata()?;
+    // A new file may reuse the inode of a removed one, but only files created here have no permissions.
+    let is_created = opened.mode() & 0o7777 == 0 && opened.len() == 0 && opened.mode() != seen.0.mode();
+    if is_created {
+        std::fs::remove_file(target)?;
+    }
+    let is_seen = Stat(opened).identity() == seen.identity();
+    Ok((is_seen && !is_created).then_some(file))
+}

@@ -1,0 +1,490 @@
+//! What only Windows has, or has in its own way.
+#![allow(unsafe_code, reason = "two functions of the system have no safe form; the arguments are written at the calls")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "names here are of characters: bytes that are not UTF-8 have no place in them"
+)]
+
+use std::borrow::Cow;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal};
+use std::ops::Range;
+use std::os::windows::ffi::OsStrExt;
+use std::os::windows::fs::{FileExt, OpenOptionsExt};
+use std::os::windows::io::AsHandle;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use memmap2::Mmap;
+use winapi_util::{HandleRef, console, file};
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT, GetDiskFreeSpaceExW, REPLACEFILE_IGNORE_ACL_ERRORS,
+    REPLACEFILE_IGNORE_MERGE_ERRORS, ReplaceFileW,
+};
+
+use crate::base::io::staging::Legacy;
+use crate::base::io::sys::Status;
+
+/// The separator of paths in an environment variable.
+pub(crate) const PATH_SEPARATOR: u8 = b';';
+
+/// Whether words of response files follow the rules of Windows.
+pub const HAS_WINDOWS_QUOTING: bool = true;
+
+/// The path by which a program opens the file that is its standard input: there is none.
+pub const STANDARD_INPUT: Option<&str> = None;
+
+/// Whether a name can be given to another file while its file is mapped.
+pub(crate) const REPLACES_MAPPED_FILES: bool = false;
+
+/// The variable in which an executable that stands for a link passes its own name.
+const CALLED_AS: &str = "OFFLOAD_BUNDLE_CALLED_AS";
+
+/// The error for reading a link of what is not a link.
+const NOT_A_REPARSE_POINT: i32 = 4390;
+
+/// The words of the command line, the first of which is the name by which the program was called.
+pub fn arguments() -> Vec<OsString> {
+    let typed = env::args_os();
+    match env::var_os(CALLED_AS).filter(|name| !name.is_empty()) {
+        Some(name) => std::iter::once(name).chain(typed.skip(1)).collect(),
+        None => typed.collect(),
+    }
+}
+
+/// The name with these bytes; those that are not UTF-8 are replaced.
+pub fn os_str(bytes: &[u8]) -> Cow<'_, OsStr> {
+    Cow::Owned(os_string(bytes.to_vec()))
+}
+
+/// The same for owned bytes.
+pub fn os_string(bytes: Vec<u8>) -> OsString {
+    String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+/// A path from a directory, as files for any system have it: with `/`, and maybe with `..`, which a canonical path
+/// would take for parts of names.
+pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
+    let Some(text) = directory.to_str() else { return directory.join(&*os_str(relative)) };
+    let plain = match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
+        (Some(share), _) => format!(r"\\{share}"),
+        (None, plain) => plain.unwrap_or(text).to_owned(),
+    };
+    Path::new(&plain.replace('\\', "/")).join(&*os_str(relative))
+}
+
+/// A generated name of a file: `_` replaces what no name has here, follows a dot or space at the end, and precedes the
+/// name of a device.
+pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
+    const DEVICES: [&str; 6] = ["AUX", "CON", "CONIN$", "CONOUT$", "NUL", "PRN"];
+    const NUMBERED: [&str; 2] = ["COM", "LPT"];
+    let mut name = String::from_utf8_lossy(&bytes).replace(['<', '>', ':', '"', '/', '\\', '|', '?', '*'], "_");
+    if name.ends_with(['.', ' ']) {
+        name.push('_');
+    }
+    let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
+    let number = NUMBERED.iter().find_map(|device| stem.strip_prefix(device));
+    let is_numbered = number.is_some_and(|number| number.chars().count() == 1 && !number.contains(char::is_alphabetic));
+    if is_numbered || DEVICES.contains(&&*stem) { format!("_{name}").into() } else { name.into() }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    File,
+    Directory,
+    Link,
+    Pipe,
+    Device,
+}
+
+/// What the system knows of a file.
+#[derive(Clone, Debug)]
+pub struct Stat {
+    kind: Kind,
+    len: u64,
+    identity: (u64, u64),
+    modified: i64,
+}
+
+impl Stat {
+    /// Of an open file.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn of(opened: &File) -> io::Result<Self> {
+        const DIRECTORY: u64 = 16;
+        let stream = |kind| Ok(Self { kind, len: 0, identity: (0, 0), modified: 0 });
+        match file::typ(opened)? {
+            kind if kind.is_pipe() => return stream(Kind::Pipe),
+            kind if !kind.is_disk() => return stream(Kind::Device),
+            _ => {}
+        }
+        // wine does not describe a file at standard input, which can be read to its end.
+        let Ok(found) = file::information(opened) else { return stream(Kind::Pipe) };
+        let is_directory = found.file_attributes() & DIRECTORY != 0;
+        Ok(Self {
+            kind: if is_directory { Kind::Directory } else { Kind::File },
+            len: found.file_size(),
+            identity: (found.volume_serial_number(), found.file_index()),
+            modified: found.last_write_time().and_then(|time| i64::try_from(time).ok()).unwrap_or_default(),
+        })
+    }
+
+    /// Of the file that a path leads to.
+    ///
+    /// # Errors
+    /// If it leads nowhere.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        Self::of(&OpenOptions::new().access_mode(0).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)?)
+    }
+
+    /// Of what has this path, which may be a link.
+    pub(crate) fn at_link(path: &Path) -> io::Result<Self> {
+        if path.symlink_metadata()?.is_symlink() {
+            return Ok(Self { kind: Kind::Link, len: 0, identity: (0, 0), modified: 0 });
+        }
+        Self::at(path)
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.kind == Kind::File
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+
+    pub(crate) fn is_symlink(&self) -> bool {
+        self.kind == Kind::Link
+    }
+
+    /// Whether it is a pipe with two ends.
+    pub fn is_pipe(&self) -> bool {
+        self.kind == Kind::Pipe
+    }
+
+    /// Whether it is a device that may be endless: all but terminals.
+    pub(crate) fn may_be_endless(&self, file: &File) -> bool {
+        self.kind == Kind::Device && !file.is_terminal()
+    }
+
+    /// The length in bytes.
+    #[allow(clippy::len_without_is_empty, reason = "files that are empty are no matter here")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether a length may be claimed without data.
+    pub(crate) fn takes_no_space(&self) -> bool {
+        false
+    }
+
+    /// The volume, and the index of the file on it: what two names of a file share, and no two files.
+    pub fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+
+    /// The time of the last change of any kind, which is not asked for here.
+    #[allow(clippy::unused_self, reason = "as on other systems")]
+    pub(crate) fn status(&self) -> Status {
+        Status::default()
+    }
+
+    /// The time of the last change.
+    pub(crate) fn modified(&self) -> (i64, i64) {
+        (self.modified, 0)
+    }
+
+    /// The permissions of a program on other systems: here any file may be one.
+    pub(crate) fn mode(&self) -> u32 {
+        0o666
+    }
+
+    /// Whether the file may be a program.
+    pub fn is_executable(&self) -> bool {
+        self.is_file()
+    }
+}
+
+/// Whether a path is that of the null device, as the system understands the path: `NUL` in any case and, depending on
+/// the release, in any directory and with any ending. Build systems also pass the name that it has on Unix.
+pub(crate) fn is_null(path: &Path) -> bool {
+    let is_name = |path: &Path, name: &[u8]| path.as_os_str().as_encoded_bytes().eq_ignore_ascii_case(name);
+    is_name(path, b"/dev/null") || std::path::absolute(path).is_ok_and(|full| is_name(&full, br"\\.\nul"))
+}
+
+/// The error for a directory where a file is expected.
+pub(crate) fn is_a_directory() -> io::Error {
+    io::Error::new(io::ErrorKind::IsADirectory, "Is a directory")
+}
+
+/// The error for a file where a directory is expected.
+pub(crate) fn not_a_directory() -> io::Error {
+    io::Error::new(io::ErrorKind::NotADirectory, "Not a directory")
+}
+
+/// The error for too many links.
+pub(crate) fn too_many_links() -> io::Error {
+    io::Error::other("Too many levels of symbolic links")
+}
+
+/// The error for bytes that a disk does not give.
+pub(crate) fn unreadable() -> io::Error {
+    io::Error::other("Input/output error")
+}
+
+/// Whether an error says that memory could not be read.
+pub(crate) fn is_fault(_: &io::Error) -> bool {
+    false
+}
+
+/// Whether an error says that the process has too many open files: the system has no limit that could be raised.
+pub(crate) fn is_too_many_files(_: &io::Error) -> bool {
+    false
+}
+
+/// The text of an error as other systems have it, so that scripts and tests find one text everywhere.
+pub(crate) fn text(error: &io::Error) -> Option<&'static str> {
+    error.raw_os_error()?;
+    Some(match error.kind() {
+        io::ErrorKind::NotFound => "No such file or directory",
+        io::ErrorKind::PermissionDenied => "Permission denied",
+        io::ErrorKind::AlreadyExists => "File exists",
+        io::ErrorKind::NotADirectory => "Not a directory",
+        io::ErrorKind::IsADirectory => "Is a directory",
+        io::ErrorKind::StorageFull => "No space left on device",
+        io::ErrorKind::BrokenPipe => "Broken pipe",
+        _ => return None,
+    })
+}
+
+/// Nothing to raise.
+pub(crate) fn allow_many_files() {}
+
+/// Opens any file for reading.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open(path: &Path) -> io::Result<File> {
+    File::open(path).map_err(|error| if path.is_dir() { is_a_directory() } else { error })
+}
+
+/// Opens a regular file.
+pub(crate) fn open_at_once(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Opens what has this path, but does not follow a link.
+pub(crate) fn open_unless_link(path: &Path, write: bool) -> io::Result<File> {
+    OpenOptions::new().read(!write).write(write).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(path)
+}
+
+/// Creates a file. Its permissions are those that its directory passes on.
+pub(crate) fn create_new(path: &Path, _: u32) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).open(path)
+}
+
+/// Where a link leads; none if the path is not a link, or nothing.
+pub(crate) fn read_link(path: &Path) -> io::Result<Option<PathBuf>> {
+    match path.read_link() {
+        Ok(target) => Ok(Some(target)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(NOT_A_REPARSE_POINT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn symlink(to: &Path, link: &Path) -> io::Result<()> {
+    std::os::windows::fs::symlink_file(to, link)
+}
+
+/// Links are only made by administrators, whose links are no traps.
+pub(crate) fn check_link(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Reads at an offset.
+pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.seek_read(buffer, offset)
+}
+
+/// Standard input as a file.
+pub(crate) fn standard_input() -> io::Result<File> {
+    Ok(File::from(io::stdin().as_handle().try_clone_to_owned()?))
+}
+
+/// Checks that standard output was not closed when the program started, which is not known here.
+///
+/// # Errors
+/// None.
+pub fn ensure_output() -> io::Result<()> {
+    Ok(())
+}
+
+/// Nothing: it is not known here which streams were closed when the program started.
+pub fn close_again() {}
+
+/// Standard output as a file.
+///
+/// # Errors
+/// If it is closed.
+pub fn standard_output() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_handle().try_clone_to_owned()?))
+}
+
+/// The width of the terminal at standard output.
+pub fn columns() -> Option<usize> {
+    columns_of(HandleRef::stdout())
+}
+
+/// The width of the terminal at standard error.
+pub fn error_columns() -> Option<usize> {
+    columns_of(HandleRef::stderr())
+}
+
+fn columns_of(terminal: HandleRef) -> Option<usize> {
+    let window = console::screen_buffer_info(terminal).ok()?.window_rect();
+    usize::try_from(i32::from(window.right) - i32::from(window.left) + 1).ok()
+}
+
+/// Whether standard error is a terminal that understands escape sequences, which it is told to do.
+pub fn takes_escapes() -> bool {
+    let told = || console::Console::stderr().and_then(|mut stderr| stderr.set_virtual_terminal_processing(true));
+    io::stderr().is_terminal() && told().is_ok()
+}
+
+/// The free space of a file system in bytes.
+pub(crate) fn free_space(directory: &Path) -> Option<u64> {
+    let mut free = 0;
+    let directory = wide(directory);
+    // SAFETY: the name ends with a zero, the number is there to be written, and null pointers ask for nothing.
+    let asked =
+        unsafe { GetDiskFreeSpaceExW(directory.as_ptr(), &raw mut free, std::ptr::null_mut(), std::ptr::null_mut()) };
+    (asked != 0).then_some(free)
+}
+
+/// The names in a directory.
+pub(crate) fn names_in(directory: &Path) -> io::Result<impl Iterator<Item = io::Result<Vec<u8>>>> {
+    Ok(std::fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name().into_encoded_bytes())))
+}
+
+/// Any file may be run.
+pub(crate) fn make_executable(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// A new file has the permissions that its directory passes on.
+pub(crate) fn make_private(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Nothing to do: [`exchange`] keeps what belongs to the old name.
+pub(crate) fn take_over(file: &File, _: &File, _: Legacy) -> io::Result<()> {
+    file.set_len(0)
+}
+
+/// Opens the existing file that was `seen` at a resolved path; returns none if the path now leads to another file.
+pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    let opened = options.read(read).write(true).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(target);
+    let opened = opened.map_err(|error| if target.is_dir() { is_a_directory() } else { error })?;
+    let is_seen = Stat::of(&opened)?.identity() == seen.identity();
+    Ok(is_seen.then_some(opened))
+}
+
+/// Exchanges two names: in steps, between which the old file has a third name. Attributes and access control list stay
+/// with the name `b`.
+pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
+    if b.is_dir() {
+        return Err(is_a_directory());
+    }
+    let old = a.with_extension("old");
+    let [replaced, replacement, backup] = [b, a, &old].map(wide);
+    let flags = REPLACEFILE_IGNORE_ACL_ERRORS | REPLACEFILE_IGNORE_MERGE_ERRORS;
+    let null = std::ptr::null();
+    // SAFETY: the names end with zeros, and both pointers that are reserved are null.
+    let done = unsafe { ReplaceFileW(replaced.as_ptr(), replacement.as_ptr(), backup.as_ptr(), flags, null, null) };
+    if done == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    std::fs::rename(old, a)
+}
+
+/// A path as functions of the system take it. They take long ones only with a prefix, which the standard library puts
+/// before those that it passes on.
+fn wide(path: &Path) -> Vec<u16> {
+    // A directory may have 248 characters with its end, a file 260.
+    const LEN_MAX: usize = 240;
+    let units = |text: &OsStr| text.encode_wide().collect::<Vec<u16>>();
+    let (short, full) = (units(path.as_os_str()), std::path::absolute(path).map(|full| units(full.as_os_str())));
+    let prefixed = full.ok().filter(|full| full.len() >= LEN_MAX).and_then(|full| {
+        let starts_with = |start: &str| full.starts_with(&units(start.as_ref()));
+        let (prefix, rest) = match () {
+            () if starts_with(r"\\?\") => return None,
+            () if starts_with(r"\\") => (r"\\?\UNC", full.get(1..)?),
+            () => (r"\\?\", &*full),
+        };
+        Some([&units(prefix.as_ref()), rest].concat())
+    });
+    [prefixed.unwrap_or(short), vec![0]].concat()
+}
+
+/// Files that are mapped cannot be removed.
+static TO_REMOVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes a file: later, if it is still mapped.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            TO_REMOVE.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
+            Err(error)
+        }
+        removed => removed,
+    }
+}
+
+/// What is left to do once a file is no longer mapped: to remove those that could not be removed.
+#[derive(Debug)]
+pub(crate) struct AfterMapping;
+
+impl Drop for AfterMapping {
+    fn drop(&mut self) {
+        TO_REMOVE.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| std::fs::remove_file(path).is_err());
+    }
+}
+
+/// A mapping that is watched: none, since a file that is mapped cannot become shorter.
+#[derive(Debug)]
+pub(crate) enum Watched {}
+
+impl Watched {
+    pub(crate) fn faulted(&self) -> bool {
+        match *self {}
+    }
+}
+
+/// Watches nothing.
+pub(crate) fn watch(_: Range<*const u8>, _: bool) -> Option<Watched> {
+    None
+}
+
+/// No bytes of temporary files are missing.
+pub(crate) fn faults_of_temporaries() -> usize {
+    0
+}
+
+/// There are no signals.
+pub(crate) fn take_signals() {}
+
+/// Memory of mapped files is released by the system as it needs it.
+pub(crate) fn release(_: &Mmap) {}
+
+/// Closes a file, after which nothing is reported.
+pub(crate) fn close(file: File) -> io::Result<()> {
+    drop(file);
+    Ok(())
+}

@@ -1,0 +1,12 @@
+//! What all parts share: bytes, errors, input and output, compression, and bundle entry IDs. Nothing here knows a
+//! container.
+
+pub(crate) mod bytes;
+pub(crate) mod codec;
+pub mod display;
+pub mod error;
+pub mod id;
+pub mod io;
+pub(crate) mod parallel;
+#[cfg(test)]
+pub(crate) mod testing;

@@ -1,0 +1,126 @@
+//! `completions`: prints shell scripts that complete subcommands, their options and LLVM's options.
+
+mod bash;
+
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, Command, Parser, ValueHint};
+use clap_complete::Shell;
+
+use super::CATALOGUE;
+use super::subcommand::{self, Options, SHORT};
+use crate::llvm::cli::PROGRAM;
+use crate::llvm::cli::options::{Tool, documented};
+use crate::llvm::cli::print::console::Console;
+use crate::llvm::cli::print::stdout::text_to_stdout;
+
+/// Print a script that completes command lines in your shell
+#[derive(Clone, Copy, Debug, Parser)]
+pub(super) struct CompletionsOptions {
+    /// Your shell.
+    shell: Shell,
+}
+
+impl Options for CompletionsOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        // A link of another name shares the script of LLVM's name.
+        let program = if subcommand::program(console) == SHORT { SHORT } else { PROGRAM };
+        text_to_stdout(script(self.shell, everything(program)).as_bytes())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn script(shell: Shell, mut everything: Command) -> String {
+    if shell == Shell::Bash {
+        everything.build();
+        return bash::script(&everything);
+    }
+    let mut script = Vec::new();
+    let program = everything.get_name().to_owned();
+    clap_complete::generate(shell, &mut everything, program, &mut script);
+    let script = String::from_utf8_lossy(&script).into_owned();
+    if shell == Shell::Fish { script + &fish_words(&everything) } else { script }
+}
+
+/// Lines for fish that `clap_complete` omits: the words that a subcommand accepts where fish would suggest files.
+fn fish_words(everything: &Command) -> String {
+    let program = everything.get_name();
+    let line = |command: &Command| {
+        let positional = command.get_positionals().next();
+        let words: Vec<String> = positional
+            .iter()
+            .flat_map(|arg| arg.get_possible_values())
+            .map(|value| value.get_name().to_owned())
+            .collect();
+        let takes_files = positional.is_some() && words.is_empty();
+        let condition = format!("__fish_{}_using_subcommand {}", program.replace('-', "_"), command.get_name());
+        let words = format!("complete -c {program} -n \"{condition}\" -f -a \"{}\"\n", words.join(" "));
+        if takes_files { String::new() } else { words }
+    };
+    everything.get_subcommands().map(line).collect()
+}
+
+/// All tools and subcommands as one command. The short name has none of the bundler's options.
+fn everything(program: &'static str) -> Command {
+    let subcommands = CATALOGUE.command().name(program).propagate_version(true);
+    let all = CATALOGUE.tools.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
+        Some(name) => all.subcommand(as_subcommand(name, tool)),
+        None if program == SHORT => all,
+        None => all.args(offered(&tool.command())),
+    });
+    all.mut_subcommands(|subcommand| subcommand.mut_args(hinted))
+}
+
+/// Marks a value as not being a file, so that shells do not suggest files.
+fn hinted(arg: Arg) -> Arg {
+    let is_open = arg.get_action().takes_values() && arg.get_value_hint() == ValueHint::Unknown;
+    if is_open { arg.value_hint(ValueHint::Other) } else { arg }
+}
+
+/// A tool as a subcommand, which accepts `--version` but not `-V`.
+fn as_subcommand(name: &'static str, tool: &Tool) -> Command {
+    let definition = tool.command();
+    let version = Arg::new("version").long("version").action(ArgAction::Version).help("Print version");
+    let command =
+        Command::new(name).about(definition.get_about().cloned().unwrap_or_default()).disable_version_flag(true);
+    command.arg(version).args(offered(&definition))
+}
+
+/// The options of a tool that are offered, in addition to those of `clap`, with the suggested values.
+fn offered(definition: &Command) -> Vec<Arg> {
+    const OF_CLAP: [&str; 2] = ["help", "version"];
+    const HARD_TO_QUOTE: &str = "###";
+    let is_offered = |arg: &Arg| arg.get_long().is_none_or(|name| !OF_CLAP.contains(&name) && name != HARD_TO_QUOTE);
+    documented(definition).into_iter().filter(is_offered).map(suggested).collect()
+}
+
+/// The option with the first line of its help; the type with the words that its help lists.
+fn suggested(arg: Arg) -> Arg {
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let arg = match arg.get_long() {
+        Some("type") => arg.value_parser(PossibleValuesParser::new(types(&help))),
+        _ => arg,
+    };
+    hinted(arg.help(help.lines().next().unwrap_or_default().to_owned()))
+}
+
+/// The file types that the help lists.
+fn types(help: &str) -> Vec<String> {
+    help.lines().filter_map(|line| Some(line.strip_prefix("  ")?.split_whitespace().next()?.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_consistent_and_has_the_types() {
+        let everything = everything(PROGRAM);
+        everything.clone().debug_assert();
+        let file_type = everything.get_arguments().find(|arg| arg.get_long() == Some("type")).unwrap();
+        let types: Vec<String> =
+            file_type.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+        assert_eq!(types.join(" "), "i ii cui hipi d ll bc s o a gch ast");
+    }
+}

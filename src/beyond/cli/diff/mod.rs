@@ -1,0 +1,208 @@
+//! `diff`: compares the device code of two files, directories or wheels.
+
+mod fail;
+mod kernel;
+pub(super) mod sets;
+mod table;
+pub(super) mod total;
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::base::error::Result;
+use crate::base::io::write_file;
+use crate::beyond::job::{Diff, FileDiff, Matches};
+use crate::beyond::serialized::{ComparedFile, DiffReport, KernelChange};
+use clap::Parser;
+use serde::{Serialize, Serializer};
+
+use super::files::{self, FollowOptions, Problems, WorkFile};
+use super::judged::{Judged, Judgement};
+use super::kernels::report::mangled;
+use super::patterns::{self, ExactOption, TypedPattern};
+use super::picture::{changes, ensure_apart};
+use super::print::json::{self, Each, Late};
+use super::print::problem::Problem;
+use super::print::text::{TableOptions, Text};
+use super::subcommand::Options;
+use crate::llvm::cli::print::console::Console;
+use fail::DiffCondition;
+use kernel::KernelRows;
+use sets::{FilePair, FileSets};
+use total::DiffTotal;
+
+/// Compare the GPU code objects of two files, directories or wheels
+#[derive(Clone, Debug, Parser)]
+pub(super) struct DiffOptions {
+    /// File, or directory of files, to compare with.
+    old: PathBuf,
+    /// File, or directory of files, to compare.
+    new: PathBuf,
+    #[command(flatten)]
+    search: FollowOptions,
+    #[arg(
+        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = patterns::TARGETS,
+        long_help = patterns::targets("code objects", "compared"),
+    )]
+    target: Vec<TypedPattern>,
+    #[command(flatten)]
+    comparison: ExactOption,
+    /// Do not read what has the same recorded hash or checksum and size in both.
+    #[arg(
+        long,
+        long_help = "Do not read what has the same recorded hash or checksum and size in both: compressed bundles and members of \
+            wheels. This is fast, but broken files may be called equal. The report ends with the number of code objects that are \
+            equal by their recorded hash or checksum only."
+    )]
+    trust_hashes: bool,
+    /// Show only the first N kernels; without it, 20 in the table and all in JSON.
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    /// Exit with status 1 on lost-gpu, spill or size=+N% (see below), in a comma list.
+    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = DiffCondition::parse)]
+    fail_on: Vec<DiffCondition>,
+    /// Succeed even if --target matches nothing in either file, or --fail-on has nothing to judge.
+    #[arg(long)]
+    allow_none: bool,
+    /// Print a JSON document, described by docs/diff.schema.json.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    table: TableOptions,
+    /// Also draw the sizes of each GPU's code before and now.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// The number of kernels in a table.
+const TOP: usize = 20;
+
+/// A pair of files, and their differences.
+pub(super) struct Compared {
+    pair: FilePair,
+    pub(super) diff: FileDiff,
+    rows: KernelRows,
+}
+
+impl Compared {
+    /// Compares a pair. Keeps at most `top` kernels.
+    pub(super) fn new(job: &Diff, pair: FilePair, top: usize) -> Result<Self> {
+        let open = |file: &Option<WorkFile>| file.as_ref().map(|file| file.open(job.scan.limits)).transpose();
+        let (old, new) = (open(&pair.old)?, open(&pair.new)?);
+        let mut diff = job.run(old.as_ref(), new.as_ref())?;
+        let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top);
+        Ok(Self { pair, diff, rows })
+    }
+
+    /// The number of its findings.
+    pub(super) fn weight(&self) -> usize {
+        self.rows.kept.len() + self.diff.code_objects.len() + 1
+    }
+
+    /// The kernels that differ.
+    pub(super) fn kernels(&self) -> impl Iterator<Item = KernelChange<'_>> {
+        self.rows.kept.iter().map(|(kernel, name)| KernelChange::new(kernel, (name, mangled(&kernel.name))))
+    }
+}
+
+/// As in `docs/diff.schema.json`.
+impl Serialize for Compared {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { pair, diff, .. } = self;
+        let files = [&pair.old, &pair.new].map(|file| file.as_ref().map(|file| file.path.as_path()));
+        ComparedFile::new(&pair.path, files, &diff.code_objects, self.kernels().collect()).serialize(serializer)
+    }
+}
+
+impl Options for DiffOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let Self { old, new, .. } = self;
+        let is_json = self.json;
+        let top = self.top.unwrap_or(if is_json { usize::MAX } else { TOP });
+        let FileSets { paths, pairs, problems } = FileSets::new(&self.search.search, [old, new])?;
+        ensure_apart(("--svg", self.svg.as_deref()), paths.iter().chain([old, new]))?;
+        let mut job = Diff::default();
+        job.selection = self.comparison.selection(&self.target);
+        job.scan = self.search.scan(&paths);
+        job.trust_hashes = self.trust_hashes;
+        let problems = RefCell::new(problems);
+        let is_tree = old.is_dir();
+        let compare = |pair| Compared::new(&job, pair, top);
+        let (total, found) = (RefCell::new(DiffTotal::default()), RefCell::new(Matches::default()));
+        let note = |compared: &mut Compared, problems: &mut Vec<Problem>| {
+            problems.extend(compared.diff.problems.drain(..).map(Problem::from));
+            total.borrow_mut().add(compared);
+            found.borrow_mut().add(std::mem::take(&mut compared.diff.matches));
+        };
+        let ensure_judged = |total: &DiffTotal| {
+            let is_complete = problems.borrow().is_empty();
+            let selected =
+                patterns::ensure_match(self.allow_none, &found.borrow(), &job.selection, &paths, !is_complete);
+            if selected.is_ok() {
+                self.ensure_judged(total, &problems);
+            }
+        };
+        let written = files::report(pairs, false, compare, Compared::weight, note, &problems, |compared, out| {
+            if !is_json {
+                let text = Text { style: self.table.style(), out };
+                return table::write([old, new], compared, &total, (is_tree, top), text);
+            }
+            let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
+            // What follows the files is complete only after the last one.
+            let files = Each::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
+            let failures = Late(|| {
+                ensure_judged(&total.borrow());
+                fail::failures(&self.fail_on, &total.borrow())
+            });
+            json::write(DiffReport { old, new, files, total: &total, failures }, &problems, out)
+        });
+        let total = total.into_inner();
+        ensure_judged(&total);
+        let is_complete = problems.borrow().is_empty();
+        let mut problems = problems.into_inner();
+        problems.extend(fail::failures(&self.fail_on, &total).iter().map(Problem::from));
+        let status = console.problems(&problems);
+        for condition in fail::unrecorded(&self.fail_on, &total) {
+            console.warning(&format!("no code in '{}' records what '{condition}' asks for", old.display()));
+        }
+        let drawn = match &self.svg {
+            Some(path) if is_complete => write_file(path, changes::picture(&total).as_bytes()),
+            // It would show what was not read as lost or new.
+            Some(path) => {
+                console.last_hints.push(format!("'{}' is not written because of the errors", path.display()));
+                Ok(())
+            }
+            None => Ok(()),
+        };
+        written?;
+        drawn?;
+        patterns::ensure_match(self.allow_none, &found.borrow(), &job.selection, &paths, !is_complete)?;
+        Ok(status)
+    }
+}
+
+/// The error that one of the files has nothing that the other could be compared with.
+fn without_code(path: &Path) -> String {
+    format!("'{}' has no device code to compare with, so --fail-on judged nothing", path.display())
+}
+
+impl DiffOptions {
+    /// Adds the error that `--fail-on` had nothing to judge.
+    fn ensure_judged(&self, total: &DiffTotal, problems: &Problems) {
+        if self.fail_on.is_empty() || !fail::failures(&self.fail_on, total).is_empty() {
+            return;
+        }
+        let judged = fail::judged(&self.fail_on, total);
+        let error = || match judged {
+            Judged::Unrecorded => "no code records what --fail-on asks for, so nothing was judged".to_owned(),
+            _ => match (total.all().old.code_objects, total.all().new.code_objects) {
+                (0, 0) => "no device code was read, so --fail-on judged nothing".to_owned(),
+                (0, _) => without_code(&self.old),
+                (_, _) => without_code(&self.new),
+            },
+        };
+        let paths = [&self.old, &self.new].into_iter();
+        Judgement::new(&self.search.search, paths, self.allow_none).ensure(judged, error, problems);
+    }
+}

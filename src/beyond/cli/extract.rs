@@ -1,0 +1,170 @@
+//! `extract`: copies code objects out of any file, selected by target.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::base::display::printable;
+use crate::base::error::Error;
+use crate::base::id::OffloadKind;
+use crate::beyond::job::{Destination, Extract, Extracted, KernelNames, Source};
+use crate::beyond::serialized::ExtractReport;
+use crate::llvm::event::Event;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+
+use super::deep;
+use super::files::{FollowOptions, WorkFile};
+use super::patterns::{self, ExactOption, TypedPattern};
+use super::print::json;
+use super::print::problem::Problem;
+use super::subcommand::{Options, usage_error};
+use super::suggest;
+use crate::llvm::cli::print::console::Console;
+use crate::llvm::cli::print::stdout::{text_to_stdout, to_stdout};
+
+const TARGETS: &str = "Target IDs or bundle entry IDs to extract, with wildcards * ? [...], in a comma list";
+
+/// Extract GPU code objects to files
+#[derive(Clone, Debug, Parser)]
+pub(super) struct ExtractOptions {
+    /// Files to read, and directories of such files.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    search: FollowOptions,
+    /// Output directory, created if necessary; - writes a single code object to standard output.
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    output: PathBuf,
+    #[arg(
+        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = TARGETS,
+        long_help = format!(
+            "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a) to extract, with the wildcards * ? and \
+             [...], in a comma list. May be repeated. Each must match something; what matches any of them is extracted. {}",
+            patterns::MATCHING,
+        ),
+    )]
+    target: Vec<TypedPattern>,
+    /// Offload kinds to extract, in a comma list; hip and hipv4 are equivalent.
+    #[arg(
+        short, long, value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(OffloadKind::all().map(OffloadKind::name))
+            .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
+    )]
+    kind: Vec<OffloadKind>,
+    /// Extract only code objects that define this kernel.
+    #[arg(
+        long,
+        value_name = "NAME",
+        long_help = "Extract only code objects that define this kernel or global variable, PTX too. The name is mangled or not, as `kernels` \
+            prints it; a name may have the wildcards * ? and [...], unless it ends with a parenthesis or equals that of a kernel in \
+            the file, and must match the whole name. \
+            May be repeated: each must be defined, and what defines any of them is extracted. Code whose kernels are not known \
+            (SPIR-V, bitcode, AMD's code object version 2) is not.",
+        value_parser = NonEmptyStringValueParser::new()
+    )]
+    kernel: Vec<String>,
+    #[command(flatten)]
+    comparison: ExactOption,
+    /// Extract what the runtimes of the target GPUs load, from each bundle.
+    #[arg(
+        long,
+        requires = "target",
+        conflicts_with = "exact",
+        long_help = "Extract from each bundle what runtimes load for the GPUs that --target names. On an AMD GPU (gfx1152), that is \
+            code for the processor with compatible features, else for its generic target (gfx11-generic), else SPIR-V; for gfx90a, \
+            what is loaded in each setting of its features. On an NVIDIA GPU (sm_89), it is the latest machine code that it runs, \
+            else PTX. Names mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of that target. Wildcards and \
+            entry IDs are not allowed."
+    )]
+    as_runtime: bool,
+    /// Print where each file is from, and its SHA-256, as a JSON document (docs/extract.schema.json).
+    #[arg(long)]
+    json: bool,
+    /// Print the names of the files, or with --json the same document, without writing them.
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+impl Options for ExtractOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let destination = self.destination();
+        let refused = |kind, text: &str| usage_error(&Self::command().bin_name(console.program()).error(kind, text));
+        if self.json && destination == Destination::StandardOutput {
+            let text = "the argument '--json' cannot be used with '--output -': both print to the standard output";
+            return refused(ErrorKind::ArgumentConflict, text);
+        }
+        let mut problems = Vec::new();
+        let mut selection = self.comparison.selection(&self.target);
+        let mut devices = Vec::new();
+        if self.as_runtime {
+            let targets = std::mem::take(&mut selection.targets);
+            let gpus: Result<Vec<Vec<_>>, _> = targets.iter().map(|target| suggest::devices(target.as_str())).collect();
+            devices = match gpus {
+                Ok(gpus) => gpus.into_iter().flatten().collect(),
+                Err(error) => {
+                    let text = format!("--as-runtime needs names of GPUs: {error}");
+                    return refused(ErrorKind::ValueValidation, &text);
+                }
+            };
+        }
+        selection.kinds.clone_from(&self.kind);
+        let (files, _, scan) = self.search.files(&self.files);
+        let named: Vec<WorkFile> = files.iter().flatten().take(deep::FILES_MAX).cloned().collect();
+        let inputs = sources(files, &mut problems);
+        if inputs.is_empty() && !problems.is_empty() {
+            return Ok(console.problems(&problems));
+        }
+        let mut extract = Extract::new(inputs, selection, destination);
+        (extract.scan, extract.devices, extract.sha256) = (scan, devices, self.json);
+        if !self.kernel.is_empty() {
+            let names = self.kernel.iter().map(String::as_str);
+            extract.kernels = Some(KernelNames::new(names, patterns::demangled));
+        }
+        let extracted = extract.run(&mut |event| match event {
+            Event::LeftOut { error } => problems.push(error.into()),
+            event => console.event(event),
+        });
+        if extracted.as_ref().is_err_and(|error| {
+            error.kind() == crate::base::error::ErrorKind::NotFound && error.present_targets().is_empty()
+        }) {
+            console.last_hints = deep::hints(&named, &extract.scan);
+        }
+        let told = extracted.map_err(anyhow::Error::new).and_then(|extracted| match self.json {
+            true => to_stdout(|out| json::write(ExtractReport { code_objects: &extracted }, &problems, out)),
+            false => tell(&extract, &extracted),
+        });
+        let status = console.problems(&problems);
+        told?;
+        Ok(status)
+    }
+}
+
+impl ExtractOptions {
+    fn destination(&self) -> Destination {
+        match (self.output.as_os_str() == "-", self.dry_run) {
+            (_, true) => Destination::Nowhere(self.output.clone()),
+            (true, false) => Destination::StandardOutput,
+            (false, false) => Destination::Directory(self.output.clone()),
+        }
+    }
+}
+
+/// The files to search. Directories and files in them that cannot be read are added to `problems`.
+fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<Problem>) -> Vec<Source> {
+    let sound = files.into_iter().filter_map(|file| file.map_err(|error| problems.push(error.into())).ok());
+    let source = |WorkFile { path, directory }| match directory {
+        None => Source::named(path),
+        Some(directory) => Source::found(path, &directory),
+    };
+    sound.map(source).collect()
+}
+
+/// Prints the names of the written files.
+fn tell(extract: &Extract, extracted: &[Extracted]) -> anyhow::Result<()> {
+    if extract.destination == Destination::StandardOutput {
+        return Ok(());
+    }
+    let lines = extracted.iter().map(|file| printable(&file.path.to_string_lossy()) + "\n");
+    text_to_stdout(lines.collect::<String>().as_bytes())
+}

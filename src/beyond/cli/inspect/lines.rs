@@ -1,0 +1,401 @@
+//! The lines of the tables of `inspect`: one for each entry ID of a place, code object or GPU.
+
+use std::collections::HashMap;
+use std::io;
+
+use crate::base::display::printable_start;
+use crate::beyond::job::InspectedBundle;
+use crate::beyond::runtime::{Coverage, Served};
+use crate::beyond::scan::{CodeObject, Format, Sizes};
+use crate::llvm::container::content_kind::ContentKind;
+
+use crate::beyond::cli::gpus::products_of;
+use crate::beyond::cli::print::table::{BAR, Cell, Column, Fit, Table};
+use crate::beyond::cli::print::text::{Style, Text};
+use crate::beyond::cli::print::units::{bytes, percent, shown_uri, sum};
+
+/// The code objects that each line of a table summarises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TableRows {
+    /// All code objects at a place with the same entry ID.
+    Grouped,
+    /// One code object.
+    Each,
+    /// One code object, with its URI.
+    EachWithUri,
+    /// All code objects for the same GPU in all files.
+    Totals,
+    /// The same, in the order of generations and with the products.
+    Gpus,
+}
+
+impl TableRows {
+    pub(super) fn is_each(self) -> bool {
+        matches!(self, Self::Each | Self::EachWithUri)
+    }
+
+    /// Whether only totals are printed.
+    pub(super) fn is_summary(self) -> bool {
+        matches!(self, Self::Totals | Self::Gpus)
+    }
+}
+
+/// The narrowest label; other columns are left out before labels get narrower.
+const LABEL_MIN: usize = 18;
+
+/// The width of the longest title of the label column.
+const TITLE_MIN: usize = 8;
+
+/// The width of the longest known kind.
+const KIND_MIN: usize = 7;
+
+/// The longest label, in characters.
+pub(super) const LABEL_MAX: usize = 200;
+
+/// A line of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) label: String,
+    /// The length of the target at the end of the label, in bytes.
+    accent: usize,
+    /// The kind of image; none if it is not known.
+    kind: Option<ContentKind>,
+    /// Whether the kind of some of them is unknown.
+    pub(super) unsure: bool,
+    pub(super) sizes: Sizes,
+    /// The sizes that count in sums.
+    pub(super) counted: Sizes,
+    /// Whether the stored size is a share of what is compressed together.
+    is_share: bool,
+    /// The GPU, and in how many bundles it is served.
+    pub(super) gpu: String,
+    served: Option<Served>,
+    uri: Option<String>,
+}
+
+/// The sizes that shares and bars are relative to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    whole: u64,
+    largest: u64,
+}
+
+impl Scale {
+    pub(super) fn of<'l>(lines: impl Iterator<Item = &'l Line>) -> Self {
+        let mut largest = 0;
+        let sizes = lines.map(|line| line.counted).inspect(|sizes| largest = largest.max(sizes.stored));
+        Self { whole: sum(sizes).stored, largest }
+    }
+}
+
+pub(super) fn lines(group: &[InspectedBundle], rows: TableRows) -> Vec<Line> {
+    let (code_objects, mut targets) = (group.iter().flat_map(|bundle| &bundle.code_objects), Targets::default());
+    merged(code_objects.map(|code_object| (&*code_object.id, Line::new(code_object, rows, &mut targets))), rows)
+}
+
+/// The lines for code objects, which have their IDs.
+fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableRows) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    for (id, line) in code_objects {
+        let same_id = known.entry(id).or_default();
+        let takes = |index: &&usize| !rows.is_each() && lines.get(**index).is_some_and(|other| other.takes(&line));
+        match same_id.iter().find(takes).and_then(|&index| lines.get_mut(index)) {
+            Some(same) => same.add(&line),
+            None => {
+                same_id.push(lines.len());
+                lines.push(line);
+            }
+        }
+    }
+    lines
+}
+
+/// Adds to each line in how many bundles its GPU is served, if there are several bundles, or code that a runtime does
+/// not find.
+pub(super) fn tell_served(lines: &mut [Line], coverage: Option<&Coverage>) {
+    let Some(coverage) = coverage else { return };
+    if coverage.bundles() < 2 && coverage.unfound().is_empty() {
+        return;
+    }
+    let Some(gpus) = coverage.gpus() else { return };
+    let known: HashMap<&str, Served> = gpus.iter().map(|(gpu, served)| (gpu.name(), *served)).collect();
+    for line in lines {
+        // In offload binaries, PTX is called like a GPU.
+        let ptx = || line.gpu.strip_prefix("sm_").map(|sm| format!("compute_{sm}"));
+        line.served = known.get(line.gpu.as_str()).or_else(|| known.get(ptx()?.as_str())).copied();
+    }
+}
+
+/// The targets of code objects, by their IDs: to parse an ID takes longer than all else that a line needs.
+#[derive(Default)]
+pub(super) struct Targets<'c>(HashMap<(&'c [u8], Format), String>);
+
+impl<'c> Targets<'c> {
+    fn of(&mut self, code_object: &'c CodeObject) -> String {
+        let target = self.0.entry((&code_object.id, code_object.bundle.format)).or_insert_with(|| code_object.target());
+        target.clone()
+    }
+}
+
+impl Line {
+    pub(super) fn new<'c>(code_object: &'c CodeObject, rows: TableRows, targets: &mut Targets<'c>) -> Self {
+        let (bundle, kind) = (&code_object.bundle, code_object.kind);
+        let id = printable_start(&code_object.shown_id(), LABEL_MAX);
+        let label = match rows {
+            TableRows::Grouped | TableRows::Totals | TableRows::Gpus => id,
+            TableRows::Each | TableRows::EachWithUri => {
+                match bundle.place.steps().last().filter(|_| bundle.format == Format::Kpack) {
+                    Some(key) => format!("{key}  {id}"),
+                    None => format!("{:>5}  {id}", bundle.index),
+                }
+            }
+        };
+        let gpu = targets.of(code_object);
+        let accent = if label.ends_with(&gpu) { gpu.len() } else { 0 };
+        let is_packed_with_others = || code_object.packed.as_ref().is_some_and(|packed| packed.is_shared());
+        let is_share = bundle.compressed.is_some() || is_packed_with_others();
+        let (sizes, counted, unsure) = (code_object.own_sizes(), code_object.sizes(), kind.is_none());
+        let uri = (rows == TableRows::EachWithUri).then(|| shown_uri(code_object));
+        Self { label, accent, kind, unsure, sizes, counted, is_share, gpu, served: None, uri }
+    }
+
+    pub(super) fn add(&mut self, more: &Self) {
+        self.kind = self.kind.or(more.kind);
+        self.unsure |= more.unsure;
+        self.sizes += more.sizes;
+        self.counted += more.counted;
+        self.is_share |= more.is_share;
+    }
+
+    /// Whether two lines with the same ID are merged. A code object that was not inflated far enough to determine its
+    /// kind is assumed to have the kind of the others, but not to be empty: sizes are always known.
+    fn takes(&self, other: &Self) -> bool {
+        match (self.kind, other.kind) {
+            (None, Some(kind)) | (Some(kind), None) => kind != ContentKind::Empty,
+            (one, other) => one == other,
+        }
+    }
+
+    fn kind(&self) -> String {
+        let doubt = if self.unsure { "?" } else { "" };
+        self.kind.map_or("", ContentKind::name).to_owned() + doubt
+    }
+
+    /// Whether its code objects count in sums, rather than what is in them.
+    pub(super) fn is_counted(&self) -> bool {
+        self.counted.code_objects > 0
+    }
+
+    fn count(&self) -> String {
+        self.sizes.code_objects.to_string()
+    }
+
+    fn size(&self) -> String {
+        bytes(self.sizes.size)
+    }
+
+    fn stored(&self, style: Style) -> String {
+        let about = if style.unicode { "≈ " } else { "~" };
+        format!("{}{}", if self.is_share { about } else { "" }, bytes(self.sizes.stored))
+    }
+
+    fn served(&self) -> String {
+        self.served.as_ref().map(Served::to_string).unwrap_or_default()
+    }
+}
+
+/// Writes a table. `title` is that of the labels, after which the kinds follow if `has_kinds`.
+pub(super) fn table(
+    lines: &[Line],
+    scale: Scale,
+    (title, has_kinds): (&'static str, bool),
+    is_compressed: bool,
+    text: &mut Text<'_>,
+) -> io::Result<()> {
+    let style = text.style;
+    let is_told = |served: Served| served.bundles > 1 || served.serving == 0;
+    let has_served = lines.iter().any(|line| line.served.is_some_and(is_told));
+    let has_uris = lines.iter().any(|line| line.uri.is_some());
+    let label = |line: &Line| Cell::Ending { text: line.label.clone(), accent: line.accent };
+    let stored = |line: &Line| line.stored(style);
+    let share = |line: &Line| match line.is_counted() {
+        true => percent(line.counted.stored, scale.whole),
+        false => String::new(),
+    };
+    let uri = |line: &Line| line.uri.clone().unwrap_or_default();
+    let bar = |line: &Line| Cell::Bar { part: line.counted.stored, whole: scale.largest };
+    let columns = [
+        Some(Column { fit: Fit::Shortened(LABEL_MIN), width: TITLE_MIN, ..Column::name(title, label) }),
+        has_kinds.then(|| Column { width: KIND_MIN, fit: Fit::LeftOut(3), ..Column::label("IMAGE", Line::kind) }),
+        Some(Column { gap: 1, width: 6, fit: Fit::LeftOut(1), ..Column::number("COUNT", Line::count) }),
+        Some(Column { gap: 1, width: 9, fit: Fit::Stays, ..Column::number("SIZE", Line::size) }),
+        is_compressed.then(|| Column { gap: 0, width: 11, fit: Fit::LeftOut(2), ..Column::number("STORED", stored) }),
+        has_served.then(|| Column::number("SERVED", Line::served)),
+        Some(Column { gap: 1, width: 7, fit: Fit::Stays, ..Column::number("SHARE", share) }),
+        Some(match has_uris {
+            true => Column::label("URI", uri),
+            false => Column { fit: Fit::Bar, width: BAR, ..Column::label("", bar) },
+        }),
+    ];
+    text.table(Table { indent: 4, columns: columns.into_iter().flatten().collect() }, || lines.iter())
+}
+
+/// Writes a table of GPUs with the products that they are sold as.
+pub(super) fn gpu_table(lines: &[Line], text: &mut Text<'_>) -> io::Result<()> {
+    let columns = vec![
+        Column { width: TITLE_MIN, ..Column::label("GPU", |line: &Line| Cell::Bold(line.label.clone())) },
+        Column { fit: Fit::LeftOut(1), ..Column::number("COUNT", Line::count) },
+        Column { fit: Fit::LeftOut(2), ..Column::number("SIZE", Line::size) },
+        Column::number("SERVED", Line::served),
+        Column::name("PRODUCTS", |line: &Line| products_of(&line.gpu)),
+    ];
+    text.table(Table { indent: 4, columns }, || lines.iter())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::beyond::scan::{Finding, Scan};
+    use unicode_width::UnicodeWidthStr;
+
+    use super::super::table::Totals;
+    use super::*;
+
+    fn row(label: &str, accent: usize) -> Line {
+        let mut sizes = Sizes::default();
+        (sizes.code_objects, sizes.size, sizes.stored) = (1, 1, 1);
+        Line {
+            label: label.into(),
+            accent,
+            gpu: String::new(),
+            served: None,
+            uri: None,
+            kind: Some(ContentKind::Elf),
+            unsure: false,
+            sizes,
+            counted: sizes,
+            is_share: true,
+        }
+    }
+
+    /// The lines of a table with these labels in a terminal of this width.
+    fn shown(labels: &[&str], width: usize, compressed: bool, unicode: bool) -> Vec<String> {
+        let lines: Vec<Line> = labels.iter().map(|label| row(label, 6.min(label.len()))).collect();
+        let (scale, style) =
+            (Scale::of(lines.iter()), Style { color: false, unicode, width: Some(width), is_markdown: false });
+        let mut out = Vec::new();
+        table(&lines, scale, ("ENTRY ID", true), compressed, &mut Text { style, out: &mut out }).unwrap();
+        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn no_line_of_a_table_is_wider_than_the_terminal() {
+        let long = "hipv4-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-".repeat(4);
+        for label in
+            ["gfx90a", "hipv4-amdgcn-amd-amdhsa--gfx90a", &long, "目标目标目标目标目标gfx90a", "e\u{301}gfx90a"]
+        {
+            for width in 34..140 {
+                for (compressed, unicode) in [(false, true), (true, true), (true, false)] {
+                    let lines = shown(&[label, "host"], width, compressed, unicode);
+                    assert!(lines.iter().all(|line| line.width() <= width), "{width}: {lines:#?}");
+                    assert!(lines[1].contains("gfx90a") || label == long, "{width}: {lines:#?}");
+                    assert!(lines[0].ends_with("SHARE") && lines[1].contains("50.0 %"), "{width}: {lines:#?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_narrow_loses_the_bar_then_the_middle_of_the_label_then_columns() {
+        let id = "hipv4-amdgcn-amd-amdhsa--gfx90a";
+        let second = |width| shown(&[id], width, false, true).swap_remove(1);
+        assert!(second(200).ends_with(&format!("  {}", "█".repeat(24))));
+        assert!(second(80).ends_with(&format!("100.0 %  {}", "█".repeat(9))), "{}", second(80));
+        assert_eq!(second(70), format!("    {id}  ELF          1       1 B 100.0 %"));
+        assert_eq!(second(60), "    hipv4-amdgcn-…--gfx90a  ELF          1       1 B 100.0 %");
+        assert_eq!(second(50), "    hipv4-amdgcn…--gfx90a      1       1 B 100.0 %");
+        assert_eq!(second(40), "    hipv4-amd…--gfx90a       1 B 100.0 %");
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        let lines = shown(&["目标", "ab"], 200, false, true);
+        assert_eq!(lines[1].split("ELF").next().map(UnicodeWidthStr::width), Some(14), "{lines:#?}");
+        assert_eq!(lines[2].split("ELF").next().map(UnicodeWidthStr::width), Some(14), "{lines:#?}");
+    }
+
+    /// A bundle with an empty code object.
+    fn code_object() -> CodeObject {
+        let id = b"hipv4-amdgcn-amd-amdhsa--gfx90a";
+        let numbers = [1, 0, 0, 31].map(u64::to_le_bytes).concat();
+        let data = [&b"__CLANG_OFFLOAD_BUNDLE__"[..], &numbers, id].concat();
+        let mut known = None;
+        let mut visit = |finding: Finding<'_>| {
+            if let Finding::Bundle(found) = finding {
+                let info = found.info()?;
+                known = found.code_objects().next().map(|code_object| code_object.known(&info));
+            }
+            Ok(())
+        };
+        Scan::default().run(&data, &mut visit).unwrap();
+        known.unwrap()
+    }
+
+    /// A code object: its kind, and whether it was not inflated far enough to determine that.
+    type Code = (ContentKind, bool);
+
+    /// All sequences of up to `len` code objects.
+    fn sequences(len: usize) -> Vec<Vec<Code>> {
+        use ContentKind::{Elf, Empty, SpirV};
+        let codes = [(Empty, false), (Elf, false), (Elf, true), (SpirV, false), (SpirV, true)];
+        let mut sequences = vec![vec![]];
+        let mut from = 0;
+        for _ in 0..len {
+            let to = sequences.len();
+            for index in from..to {
+                sequences.extend(codes.map(|code| [&sequences[index][..], &[code]].concat()));
+            }
+            from = to;
+        }
+        sequences
+    }
+
+    #[test]
+    fn partial_knowledge_adds_no_rows_and_loses_no_code_objects() {
+        let known = code_object();
+        for sequence in sequences(5) {
+            let rows = |inflated: bool| {
+                let line = |(number, &(kind, is_hidden)): (usize, &Code)| {
+                    let mut code_object = known.clone();
+                    code_object.kind = (inflated || !is_hidden).then_some(kind);
+                    // A sum of sizes says which code objects are in it.
+                    code_object.size = if kind == ContentKind::Empty { 0 } else { 1 << number };
+                    Line::new(&code_object, TableRows::Grouped, &mut Targets::default())
+                };
+                let lines: Vec<Line> = sequence.iter().enumerate().map(line).collect();
+                let mut totals = Totals::default();
+                lines.iter().for_each(|line| totals.add_line(line.clone()));
+                (merged(lines.into_iter().map(|line| (&*known.id, line)), TableRows::Grouped), totals.lines)
+            };
+            let ((partial, partial_totals), (complete, totals)) = (rows(false), rows(true));
+            assert!(partial.len() <= complete.len(), "{sequence:?}: {partial:?}, {complete:?}");
+            let sums = |lines: &[Line]| {
+                let mut sums = Sizes::default();
+                lines.iter().for_each(|line| sums += line.sizes);
+                sums
+            };
+            for lines in [&partial, &totals, &partial_totals] {
+                assert_eq!(sums(lines), sums(&complete), "{sequence:?}");
+            }
+            assert!(totals.len() <= 1 && partial_totals.len() == totals.len(), "{sequence:?}");
+            // Sizes are always known, so empty code objects are not mixed with others.
+            let empty = |lines: &[Line]| {
+                let empty = lines.iter().find(|line| line.kind == Some(ContentKind::Empty));
+                empty.map(|line| (line.kind(), line.sizes.code_objects, line.sizes.size))
+            };
+            assert_eq!(empty(&partial), empty(&complete), "{sequence:?}");
+            let hides = sequence.iter().any(|&(_, is_hidden)| is_hidden);
+            assert_eq!(partial.iter().any(|line| line.kind().ends_with('?')), hides, "{sequence:?}");
+        }
+    }
+}

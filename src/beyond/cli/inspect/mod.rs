@@ -1,0 +1,184 @@
+//! `inspect`: lists the code objects in files, with targets and sizes.
+
+mod lines;
+mod matrix;
+mod table;
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::base::error::Result;
+use crate::base::io::write_file;
+use crate::beyond::job::{Inspect, Inspected};
+use crate::beyond::runtime::{Coverage, Device, Served};
+use crate::beyond::serialized::{Directory, InspectReport};
+use clap::Parser;
+
+use super::deep;
+use super::files::{self, FollowOptions, Problems, WorkFile};
+use super::picture::{Libraries, ensure_apart, picture};
+use super::print::json::{self, Each, Late};
+use super::print::problem::Problem;
+use super::print::text::{TableOptions, Text};
+use super::subcommand::Options;
+use crate::beyond::scan::Format;
+use crate::llvm::cli::print::console::Console;
+use crate::llvm::cli::print::stdout::to_stdout;
+use crate::llvm::cli::program::Program;
+use lines::TableRows;
+use table::InspectTables;
+
+/// List the GPU code objects in files, and their sizes
+#[derive(Clone, Debug, Parser)]
+pub(super) struct InspectOptions {
+    /// Files to inspect, and directories of such files.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    search: FollowOptions,
+    /// Print a line for each code object, not one for each entry ID.
+    #[arg(long)]
+    each: bool,
+    /// Print only the totals for each GPU, and the numbers of files without readable device code.
+    #[arg(long, conflicts_with_all = ["each", "json"])]
+    summary: bool,
+    /// List the GPUs that the files have code for, by generation, with the names of products.
+    #[arg(long, conflicts_with_all = ["each", "json", "summary"])]
+    gpus: bool,
+    /// Print a table of libraries and GPUs, with the gaps.
+    #[arg(long, conflicts_with_all = ["each", "json", "summary", "gpus"])]
+    matrix: bool,
+    /// With --each, print the URI of each code object: the file, the members in it and the range of bytes.
+    #[arg(long, requires = "each")]
+    uri: bool,
+    /// Inflate compressed bundles completely, to detect image kinds and nested bundles.
+    #[arg(long)]
+    inflate: bool,
+    /// Print a JSON document, described by docs/inspect.schema.json.
+    #[arg(long, conflicts_with = "each")]
+    json: bool,
+    /// Also draw a chart of the space that each GPU takes, and of the bundles that serve it.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    table: TableOptions,
+}
+
+/// A file, what was found in it, and a hint if that is nothing.
+type InspectedFile = (WorkFile, Inspected, Option<String>);
+
+/// The number of findings in a file.
+fn weight((_, inspected, _): &InspectedFile) -> usize {
+    let Inspected { bundles, unread, references, problems, .. } = inspected;
+    let code_objects: usize = bundles.iter().map(|bundle| bundle.code_objects.len() + 1).sum();
+    code_objects + unread.len() + references.len() + problems.len() + 1
+}
+
+/// Orders GPUs by what a reader needs to know: single ones first, of these the ones that most bundles do not serve.
+fn sort_by_need(gpus: &mut [(Device, Served)]) {
+    gpus.sort_by_key(|(gpu, served)| (!gpu.is_one(), Reverse(served.missing())));
+}
+
+impl Options for InspectOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let (files, paths, scan) = self.search.files(&self.files);
+        ensure_apart(("--svg", self.svg.as_deref()), paths.iter())?;
+        let mut job = Inspect::default();
+        (job.scan, job.inflate) = (scan, self.inflate);
+        let (problems, mut libraries) = (Problems::default(), Libraries::default());
+        let coverage = RefCell::new(Coverage::default());
+        let (in_turn, are_few) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX);
+        let inspect = |file: Result<WorkFile>| {
+            let file = file?;
+            let input = file.open(job.scan.limits)?;
+            let inspected = job.run(&input)?;
+            let may_hide_code = are_few && file.is_named() && inspected.is_empty();
+            let hint = if may_hide_code { deep::hint(&input, &job.scan) } else { None };
+            Ok((file, inspected, hint))
+        };
+        let has_directories = files.iter().flatten().any(|file| !file.is_named());
+        let (mut hints, mut has_read, mut has_found) = (Vec::new(), false, false);
+        let note = |(_, inspected, hint): &mut InspectedFile, problems: &mut Vec<Problem>| {
+            hints.extend(hint.take());
+            has_found |= !inspected.is_empty();
+            has_read |= inspected.problems.is_empty() || !inspected.bundles.is_empty();
+            problems.extend(inspected.problems.iter().map(Problem::from));
+            if self.svg.is_some() || self.matrix {
+                libraries.add(inspected);
+            }
+            if self.json {
+                coverage.borrow_mut().merge(&inspected.coverage());
+            }
+        };
+        let written = files::report(files, in_turn, inspect, weight, note, &problems, |reports, out| {
+            self.print(reports, &coverage, &problems, out)
+        });
+        if !has_found && has_directories && hints.is_empty() && !job.scan.deep {
+            hints.push("--deep also searches files of other formats, and all bytes of each".to_owned());
+        }
+        console.last_hints = hints;
+        libraries.finish();
+        let shown = written.and_then(|()| match self.matrix {
+            true => to_stdout(|out| Ok(matrix::write(&libraries, &mut Text { style: self.table.style(), out })?)),
+            false => Ok(()),
+        });
+        let status = console.problems(&problems.into_inner());
+        let drawn = match &self.svg {
+            Some(path) if has_read => write_file(path, picture(libraries).as_bytes()),
+            _ => Ok(()),
+        };
+        shown?;
+        drawn?;
+        Ok(status)
+    }
+}
+
+impl InspectOptions {
+    /// Prints the report of each file as soon as it is available.
+    fn print(
+        &self,
+        mut reports: impl Iterator<Item = InspectedFile>,
+        coverage: &RefCell<Coverage>,
+        problems: &Problems,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        if self.json {
+            let files = Each::new(reports.map(|(_, inspected, _)| inspected));
+            let directories = || coverage.borrow().served_directories().into_iter().map(Directory::new);
+            let directories = Late(|| directories().collect::<Vec<_>>());
+            return json::write(InspectReport { files, directories }, problems, out);
+        }
+        if self.matrix {
+            reports.for_each(drop);
+            return Ok(());
+        }
+        let rows = match self {
+            Self { each: true, uri: true, .. } => TableRows::EachWithUri,
+            Self { each: true, .. } => TableRows::Each,
+            Self { summary: true, .. } => TableRows::Totals,
+            Self { gpus: true, .. } => TableRows::Gpus,
+            _ => TableRows::Grouped,
+        };
+        let mut tables = InspectTables::new(rows, Text { style: self.table.style(), out });
+        reports.try_for_each(|(file, inspected, _)| tables.file(&inspected, file.is_named()))?;
+        Ok(tables.end()?)
+    }
+}
+
+/// Returns the hint for a file of another format, in which `-list` of LLVM's tool finds no bundle.
+pub(super) fn hint_for_list(program: &Program<'_>, input: &OsStr, format: &str) -> Option<String> {
+    let (input, program) = (input.display(), String::from_utf8_lossy(program.name));
+    Some(if format == Format::OffloadBinary.name() {
+        format!(
+            "'{input}' is an offload binary and not a bundle: llvm-offload-binary unpacks it, '{program} inspect' lists it"
+        )
+    } else {
+        format!(
+            "'{input}' has no bundles of this type (format: {format}): '{program} inspect' lists the device code of any file"
+        )
+    })
+}

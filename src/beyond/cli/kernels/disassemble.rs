@@ -1,0 +1,227 @@
+//! `kernels --disassemble`: runs the disassembler of LLVM or NVIDIA on the code objects that define kernels.
+
+use std::collections::HashSet;
+use std::io::{Seek, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, LazyLock};
+use std::{env, fs};
+
+use crate::base::display::{printable, printable_name};
+use crate::base::io::{Input, sys};
+use crate::beyond::scan::{CodeObject, Scan};
+use crate::llvm::container::content_kind::ContentKind;
+use anyhow::{Context as _, anyhow, bail, ensure};
+
+use super::report::Row;
+use crate::llvm::cli::program;
+
+/// The number of code objects of a file that are disassembled. More are an error: nobody reads them.
+const CODE_OBJECTS_MAX: usize = 100;
+
+/// The bytes of names in the arguments of one run. A command line of Windows has at most 32 KiB.
+const NAMES_MAX: usize = 24 << 10;
+
+/// What a name can have that makes it impossible to select.
+const UNSELECTABLE: [(char, &str); 3] = [(',', "has a comma"), ('\0', "has a NUL"), ('\n', "has a line end")];
+
+/// The bytes of the code objects of some kernels, in their order.
+pub(super) type Contents = Vec<Vec<u8>>;
+
+/// Reads the code objects of kernels, while their file is open.
+pub(super) fn contents(rows: &[Row], scan: &Scan, input: &Input) -> crate::base::error::Result<Contents> {
+    let wanted: Vec<&CodeObject> =
+        by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code_object)).take(CODE_OBJECTS_MAX).collect();
+    let mut contents = Vec::new();
+    scan.read(input, &wanted, |_, code| Ok(code.bytes().to_vec()), |code| code.len() / 256, &mut |read| {
+        contents.extend(read);
+        std::ops::ControlFlow::Continue(())
+    })?;
+    contents.sort_by_key(|(index, _)| *index);
+    contents.into_iter().map(|(_, code)| code).collect()
+}
+
+/// Writes the instructions of kernels, after a line that says how they were disassembled, and what the disassembler
+/// warns of.
+pub(super) fn write(rows: &[Row], contents: &Contents, out: &mut dyn Write) -> anyhow::Result<()> {
+    let count = by_code_object(rows).count();
+    ensure!(
+        count <= CODE_OBJECTS_MAX,
+        "{count} code objects define such a kernel, at most {CODE_OBJECTS_MAX} are disassembled; choose with --target"
+    );
+    let mut runs = Vec::new();
+    for (rows, code) in by_code_object(rows).zip(contents) {
+        let Some(first) = rows.first() else { continue };
+        let place = format!("{}, {}", first.code_object.bundle.place, first.gpu);
+        let disassembler = Disassembler::of(code);
+        let names = disassembler.names(rows).map_err(|error| anyhow!("{place}: {error:#}"))?;
+        runs.push((place, disassembler, names, code));
+    }
+    for (place, disassembler, runs, code) in runs {
+        for names in runs {
+            let (program, output) = disassembler.run(&names, code).map_err(|error| anyhow!("{place}: {error:#}"))?;
+            let shown: Vec<String> =
+                disassembler.arguments(&names).iter().map(|argument| printable(argument)).collect();
+            writeln!(out, "# {place}: {} {}", printable(&program.to_string_lossy()), shown.join(" "))?;
+            for warning in String::from_utf8_lossy(&output.stderr).lines() {
+                writeln!(out, "# {}", printable(warning))?;
+            }
+            for line in String::from_utf8_lossy(&output.stdout).lines() {
+                let fields: Vec<String> = line.split('\t').map(printable).collect();
+                writeln!(out, "{}", fields.join("\t"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn by_code_object(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
+    rows.chunk_by(|a, b| Arc::ptr_eq(&a.code_object, &b.code_object))
+}
+
+/// A program that disassembles code objects, by their kind.
+#[derive(Clone, Copy)]
+enum Disassembler {
+    /// That of LLVM.
+    Objdump,
+    /// That of NVIDIA.
+    Nvdisasm,
+}
+
+impl Disassembler {
+    fn of(code: &[u8]) -> Self {
+        match ContentKind::of(code) {
+            ContentKind::Cubin => Self::Nvdisasm,
+            _ => Self::Objdump,
+        }
+    }
+
+    /// The names of kernels for each run. NVIDIA's tool chooses functions by numbers only, so that it prints all of the
+    /// code object.
+    fn names(self, rows: &[Row]) -> anyhow::Result<Vec<Vec<&str>>> {
+        let mut runs = vec![Vec::new()];
+        let mut len = 0;
+        for row in rows.iter().filter(|_| matches!(self, Self::Objdump)) {
+            let refused = |reason: &str| {
+                let name = printable_name(&row.kernel.name);
+                anyhow!("llvm-objdump cannot select '{name}': its name {reason}; choose kernels without it")
+            };
+            let name = str::from_utf8(&row.kernel.name).map_err(|_| refused("is not UTF-8"))?;
+            if let Some((_, reason)) = UNSELECTABLE.iter().find(|(character, _)| name.contains(*character)) {
+                return Err(refused(reason));
+            }
+            len += name.len() + 1;
+            if len > NAMES_MAX {
+                runs.push(Vec::new());
+                len = name.len() + 1;
+            }
+            runs.last_mut().into_iter().for_each(|run| run.push(name));
+        }
+        Ok(runs)
+    }
+
+    /// The arguments before the file.
+    fn arguments(self, names: &[&str]) -> Vec<String> {
+        match self {
+            Self::Nvdisasm => vec!["-c".to_owned()],
+            Self::Objdump => vec!["-d".to_owned(), format!("--disassemble-symbols={}", names.join(","))],
+        }
+    }
+
+    /// Runs the programs that there are, until one succeeds, which is returned with what it printed.
+    fn run(self, names: &[&str], code: &[u8]) -> anyhow::Result<(&'static Path, Output)> {
+        static OBJDUMPS: LazyLock<Vec<PathBuf>> = LazyLock::new(objdumps);
+        static NVDISASMS: LazyLock<Vec<PathBuf>> =
+            LazyLock::new(|| found(&["nvdisasm".to_owned()], ("CUDA_HOME", "/usr/local/cuda"), "bin"));
+        let (programs, package) = match self {
+            Self::Objdump => {
+                (&OBJDUMPS, "llvm-objdump was not found; it is in the package llvm (Debian), or rocm-llvm (ROCm)")
+            }
+            Self::Nvdisasm => {
+                (&NVDISASMS, "nvdisasm was not found; it is in the package cuda-nvdisasm of the CUDA toolkit")
+            }
+        };
+        let mut failures = Vec::new();
+        for program in &**programs {
+            match self.run_one(program, names, code) {
+                Ok(output) => return Ok((program, output)),
+                Err(error) => failures.push(format!("{error:#}")),
+            }
+        }
+        Err(if failures.is_empty() { anyhow!(package) } else { anyhow!(failures.join("; ")) })
+    }
+
+    /// What a disassembler prints for a code object. It reads this from a file without a name where it can, of which
+    /// nothing is left if both are killed.
+    fn run_one(self, program: &Path, names: &[&str], code: &[u8]) -> anyhow::Result<Output> {
+        let mut command = Command::new(program);
+        command.args(self.arguments(names)).stdin(Stdio::null());
+        let standard_input = match self {
+            Self::Objdump => Some("-"),
+            Self::Nvdisasm => sys::STANDARD_INPUT,
+        };
+        let failed = "cannot write a code object for the disassembler";
+        // Windows removes a file with a name when it is dropped.
+        let _named = match standard_input {
+            Some(name) => {
+                let mut file = tempfile::tempfile().context(failed)?;
+                file.write_all(code).and_then(|()| file.rewind()).context(failed)?;
+                command.arg(name).stdin(file);
+                None
+            }
+            None => {
+                let mut file = tempfile::NamedTempFile::new().context(failed)?;
+                file.write_all(code).context(failed)?;
+                command.arg(file.path());
+                Some(file.into_temp_path())
+            }
+        };
+        let output = command.output().with_context(|| format!("cannot run '{}'", program.display()))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("'{}' failed, with {}: {}", program.display(), output.status, printable(said.trim()));
+        }
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let labels = printed.lines().filter_map(|line| line.strip_suffix(">:")?.split_once(" <"));
+        let labels: HashSet<&str> = labels.map(|(_, name)| name).collect();
+        if let Some(missing) = names.iter().find(|name| !labels.contains(*name)) {
+            bail!("'{}' printed no instructions of '{}'", program.display(), printable(missing));
+        }
+        Ok(output)
+    }
+}
+
+/// LLVM's disassemblers, from the newest: an old one does not know new GPUs.
+fn objdumps() -> Vec<PathBuf> {
+    let names: Vec<String> =
+        (10..100).rev().map(|version| format!("llvm-objdump-{version}")).chain(["llvm-objdump".to_owned()]).collect();
+    let mut programs = found(&names, ("ROCM_PATH", "/opt/rocm"), "llvm/bin");
+    if programs.len() > 1 {
+        programs.sort_by_cached_key(|program| std::cmp::Reverse(version(program)));
+    }
+    programs
+}
+
+/// The version of LLVM that a program has in its name, or else prints; 0 if it does not say.
+fn version(program: &Path) -> u32 {
+    let stem = program.file_stem().unwrap_or_default().to_string_lossy();
+    let named = stem.rsplit('-').next().and_then(|number| number.parse().ok());
+    let printed = || {
+        let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        printed.split_once("version ")?.1.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
+    };
+    named.or_else(printed).unwrap_or(0)
+}
+
+/// The programs with these names in the `PATH`, and in a directory below the one that a variable names, or below the
+/// usual one. Each is there once, although directories and programs may be links.
+fn found(names: &[String], (variable, usual): (&str, &str), below: &str) -> Vec<PathBuf> {
+    let directory = env::var_os(variable).filter(|directory| !directory.is_empty()).unwrap_or_else(|| usual.into());
+    let installed = Path::new(&directory).join(below);
+    let in_path = names.iter().flat_map(|name| program::in_path(name));
+    let installed = names.last().and_then(|name| program::executable_in(&installed, name));
+    let mut known = HashSet::new();
+    let is_new = |path: &PathBuf| known.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
+    in_path.chain(installed).filter(is_new).collect()
+}

@@ -1,0 +1,191 @@
+//! `man`: prints manual pages, made from the same definitions as the help texts. `clap_mangen` renders the description
+//! and the options. Title, synopsis and examples are rendered here: `clap_mangen` would list every option in the
+//! synopsis, and examples under the heading EXTRA.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::base::io::{create_directory, write_file};
+use clap::builder::StyledStr;
+use clap::{Arg, Command, Parser};
+use clap_mangen::Man;
+
+use super::CATALOGUE;
+use super::subcommand::{Catalogue, Options, SHORT, Subcommand};
+use crate::llvm::cli::options::{Tool, documented};
+use crate::llvm::cli::print::console::Console;
+
+/// Write the manual pages to a directory
+#[derive(Clone, Debug, Parser)]
+pub(super) struct ManOptions {
+    /// Directory for the pages, created if necessary.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+}
+
+impl Options for ManOptions {
+    fn run(&self, _: &mut Console) -> anyhow::Result<ExitCode> {
+        create_directory(&self.output)?;
+        let Catalogue { tools, subcommands } = CATALOGUE;
+        let own = subcommands.iter().copied().map(page_of_subcommand);
+        let pages = std::iter::once(page_of_all()).chain(own).chain(tools.iter().copied().map(page_of_tool));
+        let pages: Vec<ManPage> = pages.collect();
+        let names: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
+        for page in &pages {
+            let mut text = Vec::new();
+            page.write(&names, &mut text)?;
+            write_file(&self.output.join(format!("{}.1", page.name)), &text)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The page of the short name, which lists the subcommands.
+fn page_of_all() -> ManPage {
+    let all = CATALOGUE.command();
+    let about = |command: &Command| command.get_about().map(ToString::to_string).unwrap_or_default();
+    let line = |command: &Command| format!("  {}  {}\n", command.get_name(), about(command));
+    let list: String = all.get_subcommands().map(line).collect();
+    let word = Arg::new("subcommand").value_name("SUBCOMMAND").help("Subcommand, each with a page of its own");
+    let command = Command::new(SHORT).about(about(&all)).version(env!("CARGO_PKG_VERSION")).arg(word);
+    ManPage {
+        name: SHORT.to_owned(),
+        command: command.after_help(format!("Subcommands:\n{list}")),
+        typed: SHORT.to_owned(),
+    }
+}
+
+fn page_of_subcommand(subcommand: Subcommand) -> ManPage {
+    let name = format!("{SHORT}-{}", subcommand.name);
+    ManPage { name, command: subcommand.named(SHORT), typed: format!("{SHORT} {}", subcommand.name) }
+}
+
+/// The manual page of a tool.
+fn page_of_tool(tool: &Tool) -> ManPage {
+    let definition = tool.command();
+    let name = definition.get_name().to_owned();
+    let text = |text: Option<&StyledStr>| text.map(ToString::to_string).unwrap_or_default();
+    let command = Command::new(name.clone())
+        .about(text(definition.get_about()))
+        .long_about(text(definition.get_long_about()))
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args(documented(&definition));
+    ManPage { name: name.clone(), command, typed: name }
+}
+
+/// A manual page.
+struct ManPage {
+    /// Its name, without `.1`.
+    name: String,
+    /// The command that it describes.
+    command: Command,
+    /// The beginning of the command line.
+    typed: String,
+}
+
+impl ManPage {
+    /// Writes the page, with references to `others` at its end.
+    fn write(&self, others: &[String], out: &mut dyn Write) -> io::Result<()> {
+        let (version, title) = (env!("CARGO_PKG_VERSION"), self.name.to_uppercase());
+        // `Aq` is a typed apostrophe. The centre of the header stays empty, since long titles leave no room for it.
+        writeln!(out, ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '")?;
+        writeln!(out, ".TH {} 1 \"\" \"{SHORT} {version}\" \"\\&\"", escaped(&title))?;
+        // Words of command lines are not hyphenated, and lines are not stretched.
+        writeln!(out, ".nh\n.ad l")?;
+        let about = self.command.get_about().map(ToString::to_string).unwrap_or_default();
+        writeln!(out, ".SH NAME\n{} \\- {}", escaped(&self.name), escaped(&about))?;
+        writeln!(out, ".SH SYNOPSIS\n{}", self.synopsis())?;
+        let man = Man::new(self.command.clone().disable_help_subcommand(true));
+        man.render_description_section(out)?;
+        man.render_options_section(out)?;
+        let after = self.command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        write_sections(&after, out)?;
+        let others: Vec<String> =
+            others.iter().filter(|name| **name != self.name).map(|name| format!(".BR {} (1)", escaped(name))).collect();
+        writeln!(out, ".SH SEE ALSO\n{}", others.join(",\n"))
+    }
+
+    fn synopsis(&self) -> String {
+        let required = self.command.get_opts().filter(|arg| arg.is_required_set()).map(option);
+        let words = required.chain(self.command.get_positionals().map(positional));
+        let words: String = words.map(|word| format!(" {word}")).collect();
+        format!("\\fB{}\\fR [\\fIoptions\\fR]{words}", escaped(&self.typed))
+    }
+}
+
+fn option(arg: &Arg) -> String {
+    let long = arg.get_long().map(|name| format!("--{name}"));
+    let name = arg.get_short().map(|letter| format!("-{letter}")).or(long).unwrap_or_default();
+    format!("\\fB{}\\fR {}", escaped(&name), value(arg))
+}
+
+fn positional(arg: &Arg) -> String {
+    let many = if arg.get_num_args().is_some_and(|count| count.max_values() > 1) { "..." } else { "" };
+    let value = value(arg) + many;
+    if arg.is_required_set() { value } else { format!("[{value}]") }
+}
+
+fn value(arg: &Arg) -> String {
+    let name = arg.get_value_names().and_then(<[_]>::first).map_or(arg.get_id().as_str(), |name| name.as_str());
+    format!("\\fI{}\\fR", escaped(name))
+}
+
+/// Writes the part of a help text after its options, with a section for each line that is not indented.
+fn write_sections(text: &str, out: &mut dyn Write) -> io::Result<()> {
+    let mut is_list = false;
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        match (line.strip_prefix("    "), line.strip_prefix("  ")) {
+            (None, None) => {
+                let heading = line.trim_end_matches(':').trim_start_matches("The ");
+                is_list = heading != "Examples";
+                writeln!(out, ".SH {}", escaped(&heading.to_uppercase()))?;
+            }
+            (Some(more), _) if is_list => writeln!(out, "{}", escaped(more.trim_start()))?,
+            (Some(code), _) => writeln!(out, ".RS 4\n.nf\n{}\n.fi\n.RE", escaped(code))?,
+            (None, Some(item)) if is_list => {
+                let (term, text) = item.split_once("  ").unwrap_or((item, ""));
+                writeln!(out, ".TP\n\\fB{}\\fR\n{}", escaped(term), escaped(text.trim_start()))?;
+            }
+            (None, Some(prose)) => writeln!(out, ".PP\n{}", escaped(prose))?,
+        }
+    }
+    Ok(())
+}
+
+/// Escapes everything that roff would interpret or replace with a typographic character.
+fn escaped(text: &str) -> String {
+    let escape = |c: char| match c {
+        '\\' => "\\e".to_owned(),
+        '-' => "\\-".to_owned(),
+        '\'' => "\\*(Aq".to_owned(),
+        '`' => "\\(ga".to_owned(),
+        '~' => "\\(ti".to_owned(),
+        '^' => "\\(ha".to_owned(),
+        c => c.to_string(),
+    };
+    let text: String = text.chars().map(escape).collect();
+    if text.starts_with('.') { format!("\\&{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_stand_as_they_are_typed_and_lists_are_lists() {
+        let text = "Examples:\n  What?\n    tool -o '~/x' | y\n\nThe rules:\n  one   the first\n        goes on\n";
+        let mut page = Vec::new();
+        write_sections(text, &mut page).unwrap();
+        let expected = ".SH EXAMPLES\n.PP\nWhat?\n.RS 4\n.nf\ntool \\-o \\*(Aq\\(ti/x\\*(Aq | y\n.fi\n.RE\n\
+                        .SH RULES\n.TP\n\\fBone\\fR\nthe first\ngoes on\n";
+        assert_eq!(String::from_utf8(page).unwrap(), expected);
+    }
+
+    #[test]
+    fn nothing_is_an_instruction() {
+        assert_eq!(escaped(".so \\x"), "\\&.so \\ex");
+        assert_eq!(escaped("'x'"), "\\*(Aqx\\*(Aq");
+    }
+}

@@ -1,0 +1,219 @@
+//! Pictures of device code: who takes the space, which bundles serve each GPU, and what changed. `--svg` writes them as
+//! files, and `report` puts them into its page.
+
+pub(super) mod changes;
+mod colors;
+mod library;
+mod matrix;
+mod treemap;
+
+use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::base::display::printable;
+use crate::beyond::container::kpack;
+use anyhow::bail;
+
+pub(super) use library::{Libraries, Library, sections};
+pub(super) use matrix::Matrix;
+
+/// The picture of a file: the sizes of code in libraries, and the bundles that serve each GPU.
+pub(super) fn picture(mut libraries: Libraries) -> String {
+    libraries.keep_shown();
+    let (mut canvas, [title, facts]) = (Canvas::of_file(), libraries.summary());
+    canvas.heading(&title, &facts);
+    canvas.treemap(&libraries, 480);
+    if let Some(matrix) = Matrix::new(&libraries).filter(|_| libraries.coverage.bundles() > 1) {
+        canvas.skip(16);
+        canvas.heading(Matrix::TITLE, &matrix.facts);
+        matrix.draw(&mut canvas);
+    }
+    canvas.file()
+}
+
+/// Fails if the output would overwrite one of the inputs, unless it is an earlier page or picture, or a kpack archive,
+/// to which an input may lead.
+pub(super) fn ensure_apart<P: AsRef<Path>>(
+    (option, output): (&str, Option<&Path>),
+    mut inputs: impl Iterator<Item = P>,
+) -> anyhow::Result<()> {
+    let canonical = output.and_then(|path| path.canonicalize().ok()).filter(|path| path.is_file());
+    let Some(output) = canonical.filter(|path| !EARLIER.iter().any(|start| begins_with(path, start))) else {
+        return Ok(());
+    };
+    // Standard input may come from the file.
+    let opened = |path: &Path| if path == Path::new("-") { "/dev/stdin".into() } else { path.to_owned() };
+    if let Some(path) = inputs.find(|path| opened(path.as_ref()).canonicalize().is_ok_and(|path| path == output)) {
+        bail!("'{}': {option} would overwrite this input", path.as_ref().display());
+    }
+    if begins_with(&output, &kpack::MAGIC) {
+        bail!("'{}': {option} would overwrite this kpack archive", output.display());
+    }
+    Ok(())
+}
+
+/// How pages and pictures begin.
+const EARLIER: [&[u8]; 2] = [b"<!DOCTYPE html>", b"<svg xmlns="];
+
+fn begins_with(path: &Path, start: &[u8]) -> bool {
+    let mut head = vec![0; start.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == start
+}
+
+/// The width of a file with a picture, in pixels, and the margin around the picture.
+const WIDTH: u64 = 960;
+const MARGIN: u64 = 28;
+
+/// An upper bound on the average width of a character of a label, in pixels.
+const CHARACTER: u64 = 8;
+
+/// Styles for light pages and paper, and for dark screens. Parts are outlined, since some fill colours are close to the
+/// background.
+pub(super) const STYLE: &str = "svg { print-color-adjust: exact; -webkit-print-color-adjust: exact }
+svg text { fill: #1f2328 } .page { fill: #ffffff } .track { fill: #eaeef2 } svg .faint { fill: #59636e } .part { stroke: #59636e }
+@media screen and (prefers-color-scheme: dark) {
+svg text { fill: #e6edf3 } .page { fill: #0d1117 } .track { fill: #21262d } svg .faint { fill: #9198a1 } .part { stroke: #9198a1 }
+}
+";
+
+/// A rectangle in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rect {
+    x: u64,
+    y: u64,
+    width: u64,
+    height: u64,
+}
+
+/// A picture that is drawn from the top.
+#[derive(Debug)]
+pub(super) struct Canvas {
+    out: String,
+    margin: u64,
+    /// The width inside the margins.
+    inner: u64,
+    /// The height so far.
+    end: u64,
+}
+
+impl Canvas {
+    /// The picture of a file.
+    pub(super) fn of_file() -> Self {
+        Self { out: String::new(), margin: MARGIN, inner: WIDTH - 2 * MARGIN, end: 24 }
+    }
+
+    /// A part of a page, which has its own margins.
+    pub(super) fn of_page(inner: u64) -> Self {
+        Self { out: String::new(), margin: 0, inner, end: 0 }
+    }
+
+    /// The file.
+    pub(super) fn file(self) -> String {
+        let height = self.end + MARGIN;
+        let style = format!(
+            "<style>\n{STYLE}</style>\n<rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n"
+        );
+        let size = format!(r#"width="{WIDTH}" height="{height}""#);
+        svg(&size, (WIDTH, height), &(style + &self.out))
+    }
+
+    /// The part of a page, for readers of screens with a label in its place.
+    pub(super) fn part(self, label: &str, class: &str) -> String {
+        let (width, height) = (self.inner + 2 * self.margin, self.end);
+        let attributes =
+            format!(r#"class="{class}" role="img" aria-label="{}" width="{width}" height="{height}""#, escaped(label));
+        svg(&attributes, (width, height), &self.out)
+    }
+
+    fn skip(&mut self, height: u64) {
+        self.end += height;
+    }
+
+    /// Reserves a part of the height, in the full width.
+    fn take(&mut self, height: u64) -> Rect {
+        let rect = Rect { x: self.margin, y: self.end, width: self.inner, height };
+        self.end += height;
+        rect
+    }
+
+    fn text(&mut self, x: u64, y: u64, attributes: &str, content: &str) {
+        let content = escaped(content);
+        // Writing to a string does not fail.
+        let _ = writeln!(self.out, r#"<text x="{x}" y="{y}" {attributes}>{content}</text>"#);
+    }
+
+    /// A rectangle with a text that is shown where a mouse points at it.
+    fn rect(&mut self, Rect { x, y, width, height }: Rect, attributes: &str, hint: &str) {
+        let hint = if hint.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(hint)) };
+        let size = format!(r#"x="{x}" y="{y}" width="{width}" height="{height}""#);
+        // Writing to a string does not fail.
+        let _ = writeln!(self.out, r#"<rect {size} {attributes}>{hint}</rect>"#);
+    }
+
+    /// The heading of a picture, or of a part of it.
+    pub(super) fn heading(&mut self, title: &str, facts: &str) {
+        let Rect { x, y, .. } = self.take(58);
+        self.text(x, y + 20, r#"font-size="20" font-weight="600""#, title);
+        self.text(x, y + 42, r#"class="faint""#, facts);
+    }
+}
+
+fn svg(attributes: &str, (width, height): (u64, u64), content: &str) -> String {
+    let font = r#"font-family="-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" font-size="13""#;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" {attributes} {font}>\n{content}</svg>\n"
+    )
+}
+
+/// A text for XML and HTML, safe to show on a terminal.
+pub(super) fn escaped(text: &str) -> String {
+    let escape = |c: char| match c {
+        '&' => "&amp;".to_owned(),
+        '<' => "&lt;".to_owned(),
+        '>' => "&gt;".to_owned(),
+        '"' => "&quot;".to_owned(),
+        c => c.to_string(),
+    };
+    printable(text).chars().map(escape).collect()
+}
+
+/// The part of `width` that `size` is of `whole`, in pixels.
+fn part(size: u64, whole: u64, width: u64) -> u64 {
+    let x = (u128::from(size) * u128::from(width)).checked_div(whole.into()).unwrap_or(0);
+    u64::try_from(x).unwrap_or(0)
+}
+
+/// Whether a text fits into a width in pixels.
+fn fits(text: &str, width: u64) -> bool {
+    u64::try_from(text.chars().count()).is_ok_and(|count| count * CHARACTER <= width)
+}
+
+/// A text that fits into a width in pixels, its middle elided if it is longer.
+fn shortened(text: &str, width: u64) -> String {
+    let (characters, room) = (text.chars().count(), usize::try_from(width / CHARACTER).unwrap_or(0));
+    if characters <= room {
+        return text.to_owned();
+    }
+    let half = room.saturating_sub(1) / 2;
+    let (start, end) = (text.chars().take(half), text.chars().skip(characters - half));
+    start.chain(['…']).chain(end).collect()
+}
+
+fn to_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_lose_their_middle() {
+        assert_eq!(shortened("short.so", 640), "short.so");
+        let long = shortened(&format!("{}{}", "a".repeat(60), "b".repeat(60)), 81 * CHARACTER);
+        assert_eq!(long, format!("{}…{}", "a".repeat(40), "b".repeat(40)));
+        assert_eq!(shortened("abc", 0), "…");
+    }
+}

@@ -1,0 +1,276 @@
+//! The map of sizes: a rectangle for each library, in it one for each section, and in that one for each GPU.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::colors::{COLORS, GREY};
+use super::library::{Libraries, Library, Shares, total};
+use super::{Canvas, Rect, fits, shortened, to_u64};
+use crate::beyond::cli::print::units::{bytes, count, percent};
+
+/// The height of a name above what it names, and the smallest rectangle that has one.
+const NAME: u64 = 18;
+const NAMED: (u64, u64) = (56, 44);
+
+/// The smallest part that is drawn by itself, in pixels; smaller ones share a part. It limits the size of a picture
+/// too: files can name any number of targets.
+const PART_MIN: u128 = 64;
+
+/// Distances and sizes of the legend.
+const LEGEND_ROW: u64 = 26;
+const LEGEND_COLUMN: u64 = 290;
+const KEY: u64 = 20;
+
+/// The number of GPUs in the legend.
+const LEGEND_MAX: usize = 60;
+
+/// The look of a GPU: its number in the legend, and its colour with the colour of the text on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Look {
+    key: String,
+    color: (&'static str, &'static str),
+}
+
+type Looks<'p> = HashMap<&'p str, Look>;
+
+impl Canvas {
+    /// Draws the map with its legend.
+    pub(crate) fn treemap(&mut self, libraries: &Libraries, height: u64) {
+        let gpus = libraries.gpus();
+        let (looks, whole) = (looks(gpus.iter().map(|(gpu, _)| gpu.as_str())), libraries.stored());
+        let area = self.take(height);
+        let shown: Vec<(&Library, u64)> = libraries.iter().map(|library| (library, library.stored())).collect();
+        let is_one = shown.len() == 1;
+        let (parts, rest) = divided(area, shown);
+        self.rest(rest, ("library", "libraries"), "");
+        for (library, rect) in parts {
+            let inner = if is_one { rect } else { self.named(rect, &library.short) };
+            self.sections(library, inner, &looks, whole);
+        }
+        self.skip(16);
+        self.legend(gpus.iter().map(|(gpu, sizes)| (gpu.as_str(), sizes.stored)), &looks, whole);
+    }
+
+    fn sections(&mut self, library: &Library, area: Rect, looks: &Looks<'_>, whole: u64) {
+        let sections: Vec<(_, u64)> = library.sections.iter().map(|section| (section, total(section.1))).collect();
+        let is_one = sections.len() == 1;
+        let (parts, rest) = divided(area, sections);
+        self.rest(rest, ("section", "sections"), &library.name);
+        for ((section, shares), rect) in parts {
+            let inner = if is_one || section.is_empty() { rect } else { self.named(rect, section) };
+            let place = if section.is_empty() { library.name.clone() } else { format!("{}, {section}", library.name) };
+            self.gpus(shares, &place, inner, looks, whole);
+        }
+    }
+
+    fn gpus(&mut self, shares: &Shares, place: &str, area: Rect, looks: &Looks<'_>, whole: u64) {
+        let gpus: Vec<(_, u64)> = shares.iter().map(|share| (share, share.1.stored)).collect();
+        let (parts, rest) = divided(area, gpus);
+        self.rest(rest, ("target", "targets"), place);
+        for ((gpu, sizes), rect) in parts {
+            let Some(look) = looks.get(gpu.as_str()) else { continue };
+            let share = percent(sizes.stored, whole);
+            let code_objects = count(sizes.code_objects, "code object", "code objects");
+            let hint = format!("{gpu}: {} ({share}), {code_objects}; {place}", bytes(sizes.stored));
+            self.cell(rect, (gpu, &bytes(sizes.stored)), look, &hint);
+        }
+    }
+
+    /// Draws what is too small to be drawn by itself.
+    fn rest(&mut self, rest: Option<Rest>, (one, many): (&str, &str), place: &str) {
+        let Some(Rest { number, size, rect }) = rest else { return };
+        let look = Look { key: "…".to_owned(), color: GREY };
+        let (one, many) = (format!("more {one}"), format!("more {many}"));
+        let hint = format!("{}: {}; {place}", count(number, &one, &many), bytes(size));
+        let hint = hint.trim_end_matches("; ");
+        self.cell(rect, (&format!("{number} more"), &bytes(size)), &look, hint);
+    }
+
+    /// Writes a name into the top of a rectangle, if it is large enough, and returns the rest.
+    fn named(&mut self, rect: Rect, name: &str) -> Rect {
+        if rect.width < NAMED.0 || rect.height < NAMED.1 {
+            return rect;
+        }
+        let name = shortened(name, rect.width - 8);
+        self.text(rect.x + 2, rect.y + 13, r#"font-size="12" font-weight="600""#, &name);
+        Rect { y: rect.y + NAME, height: rect.height - NAME, ..rect }
+    }
+
+    /// Draws a GPU's part with as much of a label as fits: name and size, only the name, or the number in the legend.
+    fn cell(&mut self, rect: Rect, (name, size): (&str, &str), look: &Look, hint: &str) {
+        let Look { key, color: (fill, ink) } = look;
+        // An outline would hide a narrow part.
+        let is_wide = rect.width > 6 && rect.height > 6;
+        let drawn = if is_wide { Rect { width: rect.width - 2, height: rect.height - 2, ..rect } } else { rect };
+        let class = if is_wide { r#"class="part" rx="2" "# } else { "" };
+        self.rect(drawn, &format!(r#"{class}fill="{fill}""#), hint);
+        let plain = format!(r#"style="fill: {ink}" font-size="12""#);
+        let bold = format!(r#"{plain} font-weight="600""#);
+        let (x, y, width) = (drawn.x + 8, drawn.y, drawn.width.saturating_sub(12));
+        if drawn.height >= 40 && fits(name, width) && fits(size, width) {
+            self.text(x, y + 18, &bold, name);
+            self.text(x, y + 33, &plain, size);
+        } else if drawn.height >= 20 && fits(name, width) {
+            self.text(x, y + drawn.height / 2 + 4, &bold, name);
+        } else if drawn.height >= 14 && fits(key, drawn.width.saturating_sub(1)) {
+            let middle = format!(r#"{bold} text-anchor="middle""#);
+            self.text(drawn.x + drawn.width / 2, y + drawn.height / 2 + 4, &middle, key);
+        }
+    }
+
+    /// Draws the legend, which is complete up to a number of GPUs.
+    fn legend<'g>(&mut self, gpus: impl ExactSizeIterator<Item = (&'g str, u64)>, looks: &Looks<'_>, whole: u64) {
+        let columns = (self.inner / LEGEND_COLUMN).max(1);
+        let (width, more) = (self.inner / columns, gpus.len() - gpus.len().min(LEGEND_MAX));
+        let rows = to_u64(gpus.len().min(LEGEND_MAX)).div_ceil(columns);
+        let area = self.take(rows * LEGEND_ROW);
+        for (index, (gpu, size)) in (0..).zip(gpus.take(LEGEND_MAX)) {
+            let Some(Look { key, color: (fill, ink) }) = looks.get(gpu) else { continue };
+            let (x, y) = (area.x + index % columns * width, area.y + index / columns * LEGEND_ROW);
+            self.rect(Rect { x, y, width: KEY, height: 15 }, &format!(r#"class="part" rx="3" fill="{fill}""#), "");
+            let bold = format!(r#"style="fill: {ink}" font-size="11" font-weight="600" text-anchor="middle""#);
+            self.text(x + KEY / 2, y + 12, &bold, key);
+            let size = format!("{}, {}", bytes(size), percent(size, whole));
+            let room = width.saturating_sub(KEY + 44 + to_u64(size.len()) * 7);
+            self.text(x + KEY + 8, y + 12, "", &shortened(gpu, room));
+            self.text(x + width - 24, y + 12, r#"class="faint" text-anchor="end""#, &size);
+        }
+        if more > 0 {
+            let Rect { x, y, .. } = self.take(LEGEND_ROW);
+            let more = count(more, "more target is not named", "more targets are not named");
+            self.text(x, y + 12, r#"class="faint""#, &more);
+        }
+    }
+}
+
+/// The looks of GPUs, which are in the order of the legend.
+fn looks<'g>(gpus: impl Iterator<Item = &'g str>) -> Looks<'g> {
+    let mut colors = COLORS.into_iter().cycle();
+    let mut color = |gpu: &str| if gpu == "host" { GREY } else { colors.next().unwrap_or(GREY) };
+    (1..).zip(gpus).map(|(key, gpu)| (gpu, Look { key: i32::to_string(&key), color: color(gpu) })).collect()
+}
+
+/// Items that share a part of a rectangle.
+#[derive(Debug)]
+struct Rest {
+    number: usize,
+    size: u64,
+    rect: Rect,
+}
+
+/// The parts of a rectangle for items, the largest first, and the part for those that are too small, if there are
+/// several. Those without size have no part.
+fn divided<T>(area: Rect, mut items: Vec<(T, u64)>) -> (Vec<(T, Rect)>, Option<Rest>) {
+    items.retain(|(_, size)| *size > 0);
+    items.sort_by_key(|(_, size)| Reverse(*size));
+    let whole: u128 = items.iter().map(|(_, size)| u128::from(*size)).sum();
+    let pixels = u128::from(area.width) * u128::from(area.height);
+    let is_seen = |size: u64| u128::from(size) * pixels >= whole * PART_MIN;
+    let mut rest = items.split_off(items.partition_point(|(_, size)| is_seen(*size)));
+    if rest.len() == 1 {
+        items.append(&mut rest);
+    }
+    let mut sizes: Vec<u64> = items.iter().map(|(_, size)| *size).collect();
+    let size = rest.iter().map(|(_, size)| *size).fold(0, u64::saturating_add);
+    // Sizes descend: the rest goes where it belongs.
+    let at = sizes.partition_point(|other| *other >= size);
+    if !rest.is_empty() {
+        sizes.insert(at, size);
+    }
+    let mut rects = Vec::with_capacity(sizes.len());
+    divide(area, &sizes, &mut rects);
+    let is_drawn = |rect: &Rect| rect.width > 0 && rect.height > 0;
+    let of_rest = (!rest.is_empty()).then(|| rects.remove(at)).filter(is_drawn);
+    let parts = items.into_iter().map(|(item, _)| item).zip(rects).filter(|(_, rect)| is_drawn(rect)).collect();
+    (parts, of_rest.map(|rect| Rest { number: rest.len(), size, rect }))
+}
+
+/// Divides a rectangle by sizes that descend, again and again into two parts that are as equal as possible. Each part
+/// is at most two thirds of the whole, or has one size.
+fn divide(area: Rect, sizes: &[u64], rects: &mut Vec<Rect>) {
+    let whole: u128 = sizes.iter().copied().map(u128::from).sum();
+    let [first, rest @ ..] = sizes else { return };
+    if rest.is_empty() {
+        return rects.push(area);
+    }
+    let (mut number, mut size) = (1, u128::from(*first));
+    for next in rest.iter().take(rest.len() - 1) {
+        if size * 2 + u128::from(*next) > whole {
+            break;
+        }
+        (number, size) = (number + 1, size + u128::from(*next));
+    }
+    let (largest, others) = sizes.split_at(number);
+    let of = |length: u64| {
+        let part = (u128::from(length) * size).checked_div(whole).unwrap_or(0);
+        u64::try_from(part).unwrap_or(length)
+    };
+    let (one, other) = if area.width >= area.height {
+        let width = of(area.width);
+        (Rect { width, ..area }, Rect { x: area.x + width, width: area.width - width, ..area })
+    } else {
+        let height = of(area.height);
+        (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area })
+    };
+    divide(one, largest, rects);
+    divide(other, others, rects);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AREA: Rect = Rect { x: 10, y: 20, width: 900, height: 400 };
+
+    #[test]
+    fn gpus_have_colours_by_size_and_the_host_has_none() {
+        let looks = looks(["gfx90a", "host", "gfx906"].into_iter());
+        let color = |gpu: &str| (looks[gpu].key.as_str(), looks[gpu].color);
+        assert_eq!(["gfx90a", "host", "gfx906"].map(color), [("1", COLORS[0]), ("2", GREY), ("3", COLORS[1])]);
+    }
+
+    #[test]
+    fn parts_fill_a_rectangle_without_overlap_by_their_sizes() {
+        for sizes in [
+            vec![1],
+            vec![900, 100],
+            vec![5; 24],
+            [vec![1_000_000], vec![1; 100_000]].concat(),
+            (0..64).map(|bit| u64::MAX >> bit).collect(),
+            vec![3, 0, 2],
+        ] {
+            let (mut parts, rest) = divided(AREA, sizes.iter().map(|size| (*size, *size)).collect());
+            let number = sizes.iter().filter(|size| **size > 0).count() - parts.len();
+            assert_eq!(rest.as_ref().map_or(0, |rest| rest.number), number, "{sizes:?}");
+            parts.extend(rest.map(|rest| (rest.size, rest.rect)));
+            let area = |rect: &Rect| rect.width * rect.height;
+            assert_eq!(parts.iter().map(|(_, rect)| area(rect)).sum::<u64>(), area(&AREA), "{sizes:?}");
+            let whole: u128 = sizes.iter().copied().map(u128::from).sum();
+            for (index, (size, a)) in parts.iter().enumerate() {
+                let fair = u64::try_from(u128::from(area(&AREA)) * u128::from(*size) / whole).unwrap();
+                // Each cut is rounded to a pixel of at most the longer side.
+                assert!(area(a).abs_diff(fair) <= 7 * AREA.width, "{sizes:?}: {a:?}");
+                for (_, b) in &parts[..index] {
+                    let apart = |a: u64, a_len: u64, b: u64, b_len: u64| a + a_len <= b || b + b_len <= a;
+                    assert!(apart(a.x, a.width, b.x, b.width) || apart(a.y, a.height, b.y, b.height), "{a:?} {b:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn parts_have_a_name_or_a_number_where_there_is_room() {
+        let looks = looks(["gfx90a", "gfx906"].into_iter());
+        let label = |width, height| {
+            let mut canvas = Canvas::of_page(900);
+            canvas.cell(Rect { x: 0, y: 0, width, height }, ("gfx906", "1.00 kB"), &looks["gfx906"], "<hint>");
+            assert!(canvas.out.contains("<title>&lt;hint&gt;</title>"), "{}", canvas.out);
+            let texts = canvas.out.split("</text>").filter(|part| part.contains("<text "));
+            texts.map(|text| text[text.rfind('>').unwrap() + 1..].to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(label(100, 60), ["gfx906", "1.00 kB"]);
+        assert_eq!(label(100, 30), ["gfx906"]);
+        assert_eq!(label(20, 60), ["2"]);
+        assert_eq!(label(5, 5), [""; 0]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Streams JSON documents.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+
+use crate::base::display::is_shown;
+use crate::beyond::serialized::{Document, Report};
+use serde::{Serialize, Serializer};
+
+use crate::llvm::cli::print::console::Message;
+
+/// Writes the document of a report. The problems are serialized last, when all that is streamed before them is
+/// complete.
+pub(crate) fn write(report: impl Report, problems: impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
+    write_value(&Document::new(report, problems), out)
+}
+
+/// Writes a value. Escapes everything that a terminal would interpret, which JSON alone does not require.
+fn write_value(document: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(Escaping(&mut *out), document).map_err(|error| match error.is_io() {
+        true => io::Error::from(error).into(),
+        false => anyhow::Error::new(error),
+    })?;
+    Ok(out.write_all(b"\n")?)
+}
+
+/// Writes a message in one line, without the end of the line.
+pub(crate) fn message(message: &Message<'_>) -> String {
+    let mut line = Vec::new();
+    // Writing to memory does not fail, nor do values whose keys are names of fields.
+    drop(serde_json::to_writer(Escaping(&mut line), message));
+    String::from_utf8_lossy(&line).into_owned()
+}
+
+/// Adds a character of a string as JSON escapes it.
+pub(crate) fn push_escaped(out: &mut String, c: char) {
+    c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+}
+
+/// A value that is computed when it is serialized.
+pub(crate) struct Late<F>(pub(crate) F);
+
+impl<T: Serialize, F: Fn() -> T> Serialize for Late<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.0)().serialize(serializer)
+    }
+}
+
+/// Serializes items one at a time, so only one is in memory.
+pub(crate) struct Each<I>(RefCell<I>);
+
+impl<I> Each<I> {
+    pub(crate) fn new(items: I) -> Self {
+        Self(RefCell::new(items))
+    }
+}
+
+impl<I: Iterator<Item: Serialize>> Serialize for Each<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&mut *self.0.borrow_mut())
+    }
+}
+
+/// Escapes a document. Each write is valid text, because `serde_json` splits strings only where it escapes a character.
+struct Escaping<'o>(&'o mut dyn Write);
+
+impl Write for Escaping<'_> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        if data.iter().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) {
+            self.0.write_all(data)?;
+            return Ok(data.len());
+        }
+        let text = std::str::from_utf8(data).map_err(io::Error::other)?;
+        let mut escaped = String::new();
+        for c in text.chars() {
+            if c == '\n' || is_shown(c) {
+                escaped.push(c);
+            } else {
+                push_escaped(&mut escaped, c);
+            }
+        }
+        self.0.write_all(escaped.as_bytes())?;
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_holds_nothing_that_a_terminal_obeys() {
+        let hostile = "\x1b[2J \u{9b}2J \x7f \u{202e} \n \\ é \u{1f600}";
+        let mut out = Vec::new();
+        write_value(&vec![hostile, "plain"], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "[\n  \"\\u001b[2J \\u009b2J \\u007f \\u202e \\n \\\\ é \u{1f600}\",\n  \"plain\"\n]\n");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), [hostile, "plain"]);
+    }
+
+    #[test]
+    fn an_error_of_a_value_is_not_one_of_writing() {
+        struct Broken;
+        impl Serialize for Broken {
+            fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+                Err(serde::ser::Error::custom("'k.so': the current directory is not known"))
+            }
+        }
+        let error = write_value(&[Broken], &mut Vec::new()).unwrap_err();
+        assert_eq!(error.to_string(), "'k.so': the current directory is not known");
+        assert!(!error.is::<io::Error>());
+        let error = write_value(&[1], &mut [0; 1].as_mut_slice()).unwrap_err();
+        assert!(error.is::<io::Error>(), "{error:?}");
+    }
+}

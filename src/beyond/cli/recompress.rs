@@ -1,0 +1,305 @@
+//! `recompress`: makes bundles smaller, in a file of their own, inside a library, or in a wheel.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::beyond::job::{HoleReason, KernelNames, Missed, Recompress, Recompressed, RecompressedZip, Removed};
+use crate::llvm::container::Codec;
+use crate::llvm::container::stream::{Compression, Method};
+use anyhow::ensure;
+use clap::{Parser, ValueEnum};
+
+use super::files::SizeOption;
+use super::gpus::Gpus;
+use super::patterns::{self, ExactOption, TypedPattern};
+use super::print::units::{bytes, count};
+use super::subcommand::Options;
+use crate::llvm::cli::print::console::Console;
+use crate::llvm::cli::values;
+
+/// The compression method.
+const METHOD: Method = Method::Zstd;
+
+const PATTERNS: &str = "The patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list, as for `extract --target`.";
+const KEEP: &str = "Keep only host code, PTX and what matches any of the patterns";
+const KEEP_FOR: &str = "Keep only host code and what runtimes can take on any of these GPUs (sm_89, RTX 4090), or on those of a list in a file";
+const DROP: &str = "Drop what matches any of the patterns";
+
+/// Make bundles smaller: compress them, and drop GPUs
+#[derive(Clone, Debug, Parser)]
+pub(super) struct RecompressOptions {
+    /// File to read.
+    file: PathBuf,
+    /// File to write, which may be the input; - writes to standard output.
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// zstd compression level (default: 3); LZ4 in CUDA fatbins has none.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
+    level: Option<i32>,
+    /// Largest zstd window of bundles as a power of two, 10 to 31; no effect on CUDA fatbins.
+    #[arg(long, value_name = "LOG", value_parser = window)]
+    window: Option<u32>,
+    /// Compression of code in CUDA fatbins: lz4, which drivers before CUDA 12.4 read too, or zstd, which needs the
+    /// driver of CUDA 12.4 or later (default: zstd for a fatbin with any zstd entry, else lz4).
+    #[arg(long, value_name = "METHOD")]
+    cuda_method: Option<CudaMethod>,
+    /// Write plain bundles, and plain cubins in CUDA fatbins.
+    #[arg(
+        long, conflicts_with_all = ["level", "window", "cuda_method"],
+        long_help = "Write plain bundles, and plain cubins in CUDA fatbins, whose PTX stays as it is. This undoes an earlier \
+            `recompress` of plain bundles that dropped nothing: an ELF or PE file that no other tool has changed since is restored byte \
+            for byte, and so is a file of bundles that are aligned as compilers align them, to a power of two up to 4096."
+    )]
+    none: bool,
+    /// Leave everything in ELF and PE files at its offset; the space saved becomes a hole, and the file keeps its
+    /// length.
+    #[arg(long)]
+    keep_offsets: bool,
+    /// Remove the signature from PE files that are rewritten; otherwise a signed PE file is an error.
+    #[arg(long)]
+    drop_signature: bool,
+    #[command(flatten)]
+    size: SizeOption,
+    #[arg(
+        long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = KEEP,
+        long_help = format!("{KEEP}. {PATTERNS}"),
+    )]
+    keep: Option<Vec<TypedPattern>>,
+    #[arg(
+        long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "keep", help = KEEP_FOR,
+        long_help = format!(
+            "{KEEP_FOR}. On an AMD GPU, that is code for its processor with compatible features, for its generic target, and SPIR-V; on \
+             an NVIDIA GPU, machine code for it and for earlier versions with the same major number, and PTX and LTO-IR for it and \
+             for earlier versions. Code for an unknown target is kept. The GPUs are served as before, and there must be code for each. The \
+             names are those of `verify --expect`, but mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of \
+             this target."
+        ),
+    )]
+    keep_for: Option<Gpus>,
+    /// Keep only code objects with the kernels of a list: a name in each line, as profilers print them.
+    #[arg(
+        long, value_name = "FILE", value_parser = kernel_names,
+        long_help = "Keep only host code and code objects that define a kernel or a global variable of the list in FILE, PTX too: a name in \
+            each line, mangled or not, as profilers and `kernels` print them. A name may have the wildcards * ? and [...], unless it ends with a parenthesis or equals that of a kernel, and must \
+            match the whole name; white space and .kd at the end are ignored, and so are lines that begin with #. \
+            Code objects without kernels, or whose kernels are not known (SPIR-V, bitcode, AMD's code object version 2), are \
+            kept. A program fails when it launches a kernel that was left out, or copies to a variable of one (cudaMemcpyToSymbol). Each name must match a kernel or variable that the other options keep."
+    )]
+    keep_kernels: Option<KernelNames>,
+    /// With --keep-kernels, allow names that no code object defines.
+    #[arg(long, requires = "keep_kernels")]
+    allow_unused: bool,
+    #[arg(
+        long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = DROP,
+        long_help = format!("{DROP}. {PATTERNS}"),
+    )]
+    drop: Option<Vec<TypedPattern>>,
+    #[command(flatten)]
+    comparison: ExactOption,
+}
+
+/// The compression of code in CUDA fatbins.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CudaMethod {
+    Lz4,
+    Zstd,
+}
+
+impl Options for RecompressOptions {
+    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let mut recompress = Recompress::new(&self.file, &self.output);
+        recompress.compression = self.compression();
+        recompress.keep = self.keep.as_deref().map(|patterns| self.comparison.selection(patterns));
+        recompress.keep_for = self.keep_for.iter().flat_map(|Gpus(gpus)| gpus).cloned().collect();
+        recompress.keep_kernels.clone_from(&self.keep_kernels);
+        if let Some(names) = &mut recompress.keep_kernels {
+            names.allow_unused = self.allow_unused;
+        }
+        recompress.drop = self.drop.as_deref().map(|patterns| self.comparison.selection(patterns));
+        recompress.fatbin_codec = self.cuda_method.map(|method| match method {
+            CudaMethod::Lz4 => Codec::Lz4,
+            CudaMethod::Zstd => Codec::Zstd,
+        });
+        recompress.keep_offsets = self.keep_offsets;
+        recompress.drop_signature = self.drop_signature;
+        recompress.limits = self.size.limits();
+        let result = recompress.run(&mut |event| console.event(event))?;
+        console.line(&summary(&result));
+        if self.keep_kernels.is_some() {
+            removed(&result.removed).iter().for_each(|line| console.line(line));
+        }
+        if result.unlaunched > 0 {
+            let bundles = count(result.unlaunched, "HIP bundle has", "HIP bundles have");
+            let reason = "where the runtime loads all bundles at the start, the program fails there";
+            console.line(&format!("note: {bundles} no code left for some GPU: {reason}"));
+        }
+        result.missed.iter().for_each(|missed| console.line(&note_of(missed)));
+        left(&result.left).iter().for_each(|line| console.line(line));
+        if result.uncompressed > 0 && self.compression().is_some() {
+            let binaries = count(result.uncompressed, "offload binary stays", "offload binaries stay");
+            console.line(&format!("note: {binaries} plain: recompress does not compress offload binaries"));
+        }
+        if result.packed > 0 {
+            console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
+        }
+        stays(&result).iter().for_each(|line| console.line(line));
+        if result.holes > 0 && (result.shortened == 0 || result.zip.is_some()) {
+            console.line("note: copies by pip, unzip, dpkg, git or container images fill the hole with zeros");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl RecompressOptions {
+    fn compression(&self) -> Option<Compression> {
+        if self.none {
+            return None;
+        }
+        let mut compression = Compression::of(METHOD);
+        compression.level = self.level.unwrap_or(compression.level);
+        compression.window_log_max = self.window.unwrap_or(compression.window_log_max);
+        Some(compression)
+    }
+}
+
+/// Parses the value of `--level`.
+fn level(text: &str) -> anyhow::Result<i32> {
+    values::level(METHOD, "it", text.parse()?)
+}
+
+/// Parses the value of `--window`.
+fn window(text: &str) -> anyhow::Result<u32> {
+    values::window("it", text.parse()?)
+}
+
+/// The largest list of kernels, in bytes.
+const NAMES_MAX: u64 = 64 << 20;
+
+/// Reads the value of `--keep-kernels`.
+fn kernel_names(path: &str) -> anyhow::Result<KernelNames> {
+    let mut list = String::new();
+    let len = File::open(path)?.take(NAMES_MAX + 1).read_to_string(&mut list)?;
+    ensure!(u64::try_from(len)? <= NAMES_MAX, "it is longer than 64 MiB");
+    let names = KernelNames::parse(&list, patterns::demangled);
+    ensure!(!names.names().is_empty(), "it names no kernel");
+    Ok(names)
+}
+
+/// What was left out, a line for each GPU.
+fn removed(removed: &BTreeMap<String, Removed>) -> Vec<String> {
+    const LINES_MAX: usize = 40;
+    let line = |(target, removed): (&String, &Removed)| {
+        format!(
+            "{target}: {} of {} left out",
+            count(removed.code_objects, "code object", "code objects"),
+            bytes(removed.size)
+        )
+    };
+    let mut lines: Vec<String> = removed.iter().take(LINES_MAX).map(line).collect();
+    let more = removed.len() - lines.len();
+    lines.extend((more > 0).then(|| format!("and code for {more} more targets")));
+    lines
+}
+
+/// What code for GPUs that were left out is still in the file.
+fn left(left: &BTreeMap<String, Removed>) -> Option<String> {
+    const PLACES_MAX: usize = 3;
+    let code_objects = left.values().map(|left| left.code_objects).sum();
+    let size = left.values().map(|left| left.size).fold(0, u64::saturating_add);
+    let mut places: Vec<&str> = left.keys().map(String::as_str).take(PLACES_MAX).collect();
+    let more = left.len() - places.len();
+    let more = (more > 0).then(|| count(more, "more place", "more places"));
+    places.extend(more.as_deref());
+    let code_objects = count(code_objects, "code object", "code objects");
+    let places = places.join(", ");
+    let size = bytes(size);
+    (!left.is_empty()).then(|| {
+        format!("note: the file still has {code_objects} of {size} for targets that were left out, in parts that recompress does not change: {places}")
+    })
+}
+
+/// The largest number of files that a note names.
+const PLACES_MAX: usize = 3;
+
+/// The first of some places, and the number of the others.
+fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
+    let mut places = places.into_iter();
+    let mut first: Vec<String> = places.by_ref().take(PLACES_MAX).map(str::to_owned).collect();
+    let more = places.count();
+    if more > 0 {
+        first.push(format!("{more} more"));
+    }
+    first.join(", ")
+}
+
+/// Where holes stay, and where nothing was written because there would be only holes, a line for each reason; and what
+/// could not be restored.
+fn stays(result: &Recompressed) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (left, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
+        let mut by_reason: BTreeMap<HoleReason, (u64, Vec<&str>)> = BTreeMap::new();
+        for hole in left {
+            let (size, places) = by_reason.entry(hole.reason).or_default();
+            *size = size.saturating_add(hole.size);
+            places.push(&hole.place);
+        }
+        for (reason, (size, places)) in by_reason {
+            let (size, places) = (bytes(size), first_places(places));
+            lines.push(match is_written {
+                true => format!("note: {size} stays a hole in {places}: {reason}"),
+                false => format!("note: nothing changed in {places}, where {size} would become a hole: {reason}"),
+            });
+        }
+    }
+    if !result.not_restored.is_empty() {
+        let places = first_places(result.not_restored.iter().map(String::as_str));
+        lines.push(format!("note: {places} stays shorter: another tool has rewritten it since recompress did"));
+    }
+    lines
+}
+
+/// What a GPU would have used.
+fn note_of(Missed { device, bundles, targets, .. }: &Missed) -> String {
+    let targets = targets.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let bundles = count(*bundles, "bundle", "bundles");
+    format!(
+        "note: in {bundles}, {device} would have used code for {targets}, which was left out; --keep-for {device} keeps it"
+    )
+}
+
+/// The result in one line.
+fn summary(result: &Recompressed) -> String {
+    let Recompressed { bundles, unchanged, dropped, before, after, holes, shortened, lengthened, emptied, zip, .. } =
+        *result;
+    let mut text = format!("{}: {} before, {} now", count(bundles, "bundle", "bundles"), bytes(before), bytes(after));
+    if dropped > 0 {
+        text.push_str(&format!("; {} left out", count(dropped, "code object", "code objects")));
+    }
+    if unchanged > 0 {
+        let as_before = if unchanged == 1 { "as it was" } else { "as they were" };
+        let kept = count(unchanged, "bundle", "bundles");
+        text.push_str(&format!("; {kept} would have become larger and stayed {as_before}"));
+    }
+    if shortened > 0 && zip.is_none() {
+        text.push_str(&format!("; the file is {} shorter", bytes(shortened)));
+    } else if holes > 0 && zip.is_none() {
+        let size = if lengthened > 0 { "is longer" } else { "has the size that it had" };
+        text.push_str(&format!("; the file {size}, {} of it a hole", bytes(holes)));
+    }
+    if let Some(RecompressedZip { members, kept, before, after, .. }) = zip {
+        let members = count(members, "member", "members");
+        text.push_str(&format!("; {members} changed; zip file: {} before, {} now", bytes(before), bytes(after)));
+        if kept > 0 {
+            let as_before = if kept == 1 { "as it was" } else { "as they were" };
+            let kept = count(kept, "member", "members");
+            text.push_str(&format!("; {kept} would not have become smaller and stayed {as_before}"));
+        }
+    }
+    if emptied > 0 {
+        text.push_str(&format!("; {} left without device code", count(emptied, "member", "members")));
+    }
+    text
+}

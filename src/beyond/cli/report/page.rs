@@ -1,0 +1,273 @@
+//! The page: a template, its styles and its script, the pictures, and the data of the tables.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use crate::base::display::is_shown;
+use crate::llvm::container::Codec;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::columns::Columns;
+use crate::beyond::cli::diff::total::DiffTotal;
+use crate::beyond::cli::picture::{self, Canvas, Libraries, Matrix, changes, escaped};
+use crate::beyond::cli::print::json::push_escaped;
+use crate::beyond::cli::print::problem::Problem;
+use crate::beyond::cli::print::units::{bytes, count, grouped};
+
+const TEMPLATE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// The widths of a picture on a wide and on a narrow screen, with the heights of the map.
+const SCREENS: [(u64, u64, &str); 2] = [(1120, 480, "wide"), (360, 440, "narrow")];
+
+/// Data of at least this many bytes is compressed.
+const COMPRESSED_MIN: usize = 64 << 10;
+
+/// The strongest compression of zlib.
+const LEVEL: i32 = 9;
+
+/// The rows of the table of sizes that stands in for the map.
+const SIZES_MAX: usize = 500;
+
+/// What the page shows.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    /// The number of files that were read.
+    pub(super) files: usize,
+    pub(super) libraries: Libraries,
+    pub(super) kernels: Columns,
+    /// The number of code objects without registers.
+    pub(super) others: usize,
+    pub(super) changes: Option<Changes>,
+}
+
+/// What changed.
+#[derive(Debug)]
+pub(super) struct Changes {
+    pub(super) total: DiffTotal,
+    pub(super) kernels: Columns,
+}
+
+/// The data of the tables.
+#[derive(Serialize)]
+struct Tables<'p> {
+    kernels: &'p Columns,
+    changes: Option<&'p Columns>,
+}
+
+impl Page {
+    /// The page about files with these paths.
+    pub(super) fn html(mut self, paths: &[PathBuf], problems: &[Problem]) -> anyhow::Result<String> {
+        self.kernels.finish();
+        self.libraries.finish();
+        self.libraries.keep_shown();
+        self.changes.iter_mut().for_each(|changes| changes.kernels.finish());
+        let tables = Tables { kernels: &self.kernels, changes: self.changes.as_ref().map(|changes| &changes.kernels) };
+        let (form, data) = embedded(&serde_json::to_vec(&tables)?);
+        let [size, facts] = self.libraries.summary();
+        let title = match paths {
+            [path] => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+            paths => count(paths.len(), "path", "paths"),
+        };
+        let parts = [
+            ("policy", policy()),
+            ("title", escaped(&title)),
+            ("style", STYLE.to_owned()),
+            ("picture-style", picture::STYLE.to_owned()),
+            ("size", escaped(&size)),
+            ("facts", escaped(&facts)),
+            ("problems", problem_list(problems)),
+            ("changes", self.changes.as_ref().map_or_else(String::new, changes_of)),
+            ("map", self.map()),
+            ("no-sizes", if self.libraries.stored() > 0 { "" } else { " hidden" }.to_owned()),
+            ("sizes", self.sizes()),
+            ("coverage", self.coverage()),
+            ("others", self.others()),
+            ("form", form.to_owned()),
+            ("data", data),
+            ("script", SCRIPT.to_owned()),
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ];
+        Ok(filled(TEMPLATE, &parts.into_iter().collect()))
+    }
+
+    fn map(&self) -> String {
+        if self.libraries.stored() == 0 {
+            return "<p>No device code.</p>\n".to_owned();
+        }
+        let [size, facts] = self.libraries.summary();
+        let label = format!("Map of sizes: {size}, {facts}. The table of sizes has the numbers.");
+        let picture = for_screens(&label, |canvas, height| canvas.treemap(&self.libraries, height));
+        format!("<p>Stored size by library, section and target. Point at a rectangle for its numbers.</p>\n{picture}")
+    }
+
+    /// The table of sizes.
+    fn sizes(&self) -> String {
+        let sections = |library| picture::sections(library).map(move |section| (library, section));
+        let mut rows: Vec<_> = self.libraries.iter().flat_map(sections).collect();
+        rows.sort_by_key(|(_, (_, _, sizes))| std::cmp::Reverse(sizes.stored));
+        let mut out = String::new();
+        for (library, (section, gpu, sizes)) in rows.iter().take(SIZES_MAX) {
+            let texts = [&library.name, *section, *gpu].map(|text| format!("<td>{}</td>", escaped(text))).concat();
+            let numbers = [grouped(sizes.code_objects), bytes(sizes.size), bytes(sizes.stored)];
+            let numbers = numbers.map(|number| format!("<td class=\"number\">{number}</td>")).concat();
+            let _ = writeln!(out, "<tr>{texts}{numbers}</tr>");
+        }
+        if let Some(more) = rows.len().checked_sub(SIZES_MAX).filter(|more| *more > 0) {
+            let _ = writeln!(out, "<tr><td colspan=\"6\">{}</td></tr>", count(more, "more row", "more rows"));
+        }
+        out
+    }
+
+    fn coverage(&self) -> String {
+        let Some(matrix) = Matrix::new(&self.libraries) else {
+            return "<p>There are no bundles to compare, or too many.</p>\n".to_owned();
+        };
+        let label = format!("{}: {}. The table has the numbers.", Matrix::TITLE, matrix.facts);
+        let facts = escaped(&matrix.facts);
+        let picture = for_screens(&label, |canvas, _| matrix.draw(canvas));
+        format!(
+            "<p>{facts}</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Matrix of GPUs and libraries\">{picture}</div>\n\
+             <details><summary>As a table</summary><div class=\"scroll\">{}</div></details>\n",
+            matrix.table()
+        )
+    }
+
+    fn others(&self) -> String {
+        match self.others {
+            0 => String::new(),
+            others => format!("; {} no registers yet", count(others, "code object has", "code objects have")),
+        }
+    }
+}
+
+fn changes_of(changes: &Changes) -> String {
+    let [title, facts] = changes::summary(&changes.total).map(|text| escaped(&text));
+    let label = format!("{title}; {facts}");
+    let gpus = changes.total.lost_and_gained(&changes.total.presences());
+    let gpus: String = gpus.iter().map(|gpus| format!("<p>{}</p>\n", escaped(gpus))).collect();
+    let picture = for_screens(&label, |canvas, _| changes::draw(&changes.total, canvas));
+    format!(
+        "<section aria-labelledby=\"changes-title\"><h2 id=\"changes-title\">What changed</h2>\n<p>{title}; {facts}</p>\n{gpus}{picture}\n\
+         <h3>Kernels that differ</h3>\n<div data-table=\"changes\"></div></section>\n"
+    )
+}
+
+/// A picture for a wide and one for a narrow screen.
+fn for_screens(label: &str, draw: impl Fn(&mut Canvas, u64)) -> String {
+    SCREENS
+        .map(|(width, height, class)| {
+            let mut canvas = Canvas::of_page(width);
+            draw(&mut canvas, height);
+            canvas.part(label, class)
+        })
+        .concat()
+}
+
+fn problem_list(problems: &[Problem]) -> String {
+    if problems.is_empty() {
+        return String::new();
+    }
+    let title = count(problems.len(), "problem", "problems");
+    let items: String = problems.iter().map(|problem| format!("<li>{}</li>\n", escaped(&problem.text))).collect();
+    format!(
+        "<details class=\"problems\" open><summary>{title}: not everything could be read</summary><ul>{items}</ul></details>"
+    )
+}
+
+/// The policy of the page: nothing is loaded, and no other script runs.
+fn policy() -> String {
+    let hash = base64(&Sha256::digest(SCRIPT));
+    format!(
+        "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    )
+}
+
+/// Data in a form that can stand in an element of HTML, and the name of the form.
+fn embedded(json: &[u8]) -> (&'static str, String) {
+    let compressed = || Codec::Zlib.compress(json, LEVEL, Path::new("-")).ok();
+    match (json.len() >= COMPRESSED_MIN).then(compressed).flatten() {
+        Some(data) => ("zlib", base64(&data)),
+        None => ("json", escaped_json(&String::from_utf8_lossy(json))),
+    }
+}
+
+/// JSON without what HTML or an editor interprets.
+fn escaped_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_shown(c) && !matches!(c, '<' | '>' | '&') {
+            out.push(c);
+        } else {
+            push_escaped(&mut out, c);
+        }
+    }
+    out
+}
+
+fn base64(data: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digit = |bits: u32| DIGITS.get(usize::try_from(bits & 63).unwrap_or(0)).copied().map_or('=', char::from);
+    let mut out = String::with_capacity(data.len().div_ceil(3) * 4);
+    for chunk in data.chunks(3) {
+        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let digits = [18, 12, 6, 0].into_iter().take(chunk.len() + 1).map(|shift| digit(bits >> shift));
+        out.extend(digits.chain(['='; 2]).take(4));
+    }
+    out
+}
+
+/// A template in which each name in double braces is replaced by its part. Parts are not searched for names.
+fn filled(template: &str, parts: &HashMap<&str, String>) -> String {
+    let mut pieces = template.split("{{");
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (name, rest) = piece.split_once("}}").unwrap_or(("", piece));
+        out.push_str(parts.get(name).map_or("", String::as_str));
+        out.push_str(rest);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_has_four_digits_for_three_bytes() {
+        let texts = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        assert!(texts.iter().all(|(text, expected)| base64(text.as_bytes()) == *expected));
+        assert_eq!(base64(&[0xff, 0xef, 0xbe]), "/+++");
+    }
+
+    #[test]
+    fn a_part_is_no_template() {
+        let parts = HashMap::from([("a", "{{b}}".to_owned()), ("b", "x".to_owned())]);
+        assert_eq!(filled("1{{a}}2{{b}}3{{c}}4", &parts), "1{{b}}2x34");
+    }
+
+    #[test]
+    fn every_name_of_the_template_has_a_part() {
+        let page = Page::default().html(&[], &[]).unwrap();
+        assert!(page.contains("</html>") && !page.contains("{{"), "{page}");
+        assert!(TEMPLATE.matches("{{").count() >= 16);
+    }
+
+    #[test]
+    fn data_ends_no_element() {
+        let hostile = serde_json::to_string(&["</script><!--", "a & b\u{202e}\u{1f600}"]).unwrap();
+        let (form, text) = embedded(hostile.as_bytes());
+        assert_eq!((form, text.contains(['<', '>', '&', '\u{202e}'])), ("json", false));
+        let back: Vec<String> = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&back).unwrap(), hostile);
+    }
+
+    #[test]
+    fn the_script_has_at_most_500_lines() {
+        assert!(SCRIPT.lines().count() <= 500);
+    }
+}

@@ -1,0 +1,111 @@
+//! Checks ELF files of either class and byte order.
+//!
+//! | part | requirement |
+//! |---|---|
+//! | header | class, byte order, versions, type, machine and the sizes of headers are those of ELF |
+//! | program headers, section headers | the table is inside the file; count and offset are both set or both zero |
+//! | segments, sections | inside the file, unless they take no bytes of it |
+//! | section names | the string table has the right type, ends with a zero, and all names begin in it |
+//! | symbol tables | whole symbols, whose names begin in the string table and whose sections exist |
+//! | links | refer to sections that exist |
+//! | notes | fill their section; those of NVIDIA and Intel GPUs are not checked |
+//!
+//! Names of constants: System V ABI, generic and AMDGPU supplements. Output of compilers, linkers, `strip` and
+//! `objcopy` is accepted: empty sections anywhere, `SHT_NULL` sections with leftovers, files without section headers.
+
+use object::elf::{
+    EM_AMDGPU, EM_CUDA, EM_NONE, ET_DYN, ET_EXEC, ET_NONE, PT_LOAD, PT_NULL, SHF_ALLOC, SHT_DYNAMIC, SHT_DYNSYM,
+    SHT_GNU_HASH, SHT_GROUP, SHT_HASH, SHT_NULL, SHT_REL, SHT_RELA, SHT_SYMTAB, SHT_SYMTAB_SHNDX, SectionType,
+};
+
+use super::amdgpu;
+use crate::base::bytes::to_u64;
+use crate::base::display::shown;
+use crate::base::error::{Malformed, wrong};
+use crate::llvm::container::host::elf::{File, Header, Section, name_of};
+use crate::llvm::container::limits::{Allowance, CHECKED_MAX};
+
+type Result<T = ()> = std::result::Result<T, Malformed>;
+
+/// The first file type reserved for operating systems and processors, which have their own rules for the rest of the
+/// header.
+const OWN_TYPES: u16 = 0xfe00;
+
+/// The types of sections whose link is the number of another section.
+const LINKED: [SectionType; 9] =
+    [SHT_SYMTAB, SHT_DYNSYM, SHT_DYNAMIC, SHT_HASH, SHT_GNU_HASH, SHT_REL, SHT_RELA, SHT_GROUP, SHT_SYMTAB_SHNDX];
+
+/// Checks a code object.
+pub(super) fn check(data: &[u8]) -> Result {
+    File::read(data)?.check()
+}
+
+impl File<'_> {
+    fn check(&self) -> Result {
+        let mut work = Allowance::times(CHECKED_MAX, self.data);
+        self.file_header()?;
+        self.program_headers()?;
+        let names = self.section_names()?;
+        for section in self.sections.iter().filter(|section| !section.is(SHT_NULL)) {
+            self.section(&section, names)?;
+        }
+        let tables = self.symbol_tables(&mut work)?;
+        let metadata = self.notes(&mut work)?;
+        let is_amd = self.header.machine() == EM_AMDGPU;
+        if is_amd { amdgpu::check(self, &tables, &metadata, &mut work) } else { Ok(()) }
+    }
+
+    fn file_header(&self) -> Result {
+        let Header { len, version, .. } = self.header;
+        let (kind, machine) = (self.header.kind(), self.header.machine());
+        if kind == ET_NONE {
+            return wrong("invalid ELF type", 16);
+        }
+        if machine == EM_NONE && kind.0 < OWN_TYPES {
+            return wrong("invalid ELF machine", 18);
+        }
+        // NVIDIA stores the CUDA version there, times ten.
+        if version == 0 || (version != 1 && machine != EM_CUDA) {
+            return wrong(format!("ELF version {version}, which does not exist,"), 20);
+        }
+        if len != self.encoding.len_of::<Header>() {
+            return wrong(format!("an ELF header that claims to be {len} bytes long"), 0);
+        }
+        Ok(())
+    }
+
+    fn program_headers(&self) -> Result {
+        let Header { segments_at, segment_count, .. } = self.header;
+        if segments_at == 0 && segment_count != 0 {
+            return wrong(format!("an ELF header with {segment_count} program headers at no offset"), 0);
+        }
+        for segment in self.segments.iter().filter(|segment| !segment.is(PT_NULL) && segment.size > 0) {
+            self.bytes(segment.offset, segment.size, format_args!("a segment of type {:#x}", segment.kind))?;
+            if segment.is(PT_LOAD) && segment.size > segment.memory {
+                return wrong(format!("a segment of {} bytes that takes less in memory", segment.size), segment.offset);
+            }
+        }
+        let is_loaded =
+            |section: Section| !section.is(SHT_NULL) && section.flags & SHF_ALLOC.0 != 0 && section.size > 0;
+        // NVIDIA's driver loads cubins by their sections.
+        let needs_segments = [ET_DYN, ET_EXEC].contains(&self.header.kind()) && self.header.machine() != EM_CUDA;
+        if needs_segments && self.segments.is_empty() && self.sections.iter().any(is_loaded) {
+            return wrong("a linked ELF file without program headers", 0);
+        }
+        Ok(())
+    }
+
+    fn section(&self, section: &Section, names: &[u8]) -> Result {
+        let name = shown(name_of(names, section.name));
+        let stored = self.stored(section);
+        if stored > 0 {
+            self.bytes(section.offset, stored, format_args!("the section '{name}'"))?;
+        }
+        let link = section.link;
+        if section.is_any(&LINKED) && link >= to_u64(self.sections.len()) {
+            let what = format!("the section '{name}' with a link to section {link}, which does not exist,");
+            return wrong(what, self.header.sections_at);
+        }
+        Ok(())
+    }
+}

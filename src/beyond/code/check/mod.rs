@@ -1,0 +1,97 @@
+//! Checks that a code object is intact: everything that its headers and tables refer to is inside it and consistent.
+//!
+//! | code object | checked |
+//! |---|---|
+//! | ELF | header, program headers, sections, string and symbol tables, notes: [`elf`] |
+//! | ELF for an AMD GPU | also kernel descriptors and the metadata of kernels: [`amdgpu`] |
+//! | SPIR-V | header, and the lengths of all instructions: [`spirv`] |
+//! | bitcode | wrapper, magic, the blocks at the top level |
+//! | PTX | braces, comments and strings: [`ptx`] |
+//!
+//! Instructions are not checked: no table shows that one was changed. Offsets in errors count from the start of the
+//! code object. The time is proportional to the size of the code object: tables that share bytes are read up to a
+//! limit.
+
+mod amdgpu;
+mod elf;
+mod spirv;
+
+use crate::base::error::{Malformed, wrong};
+use crate::beyond::container::ptx;
+use crate::llvm::container::bitcode;
+use crate::llvm::container::magic::Magic;
+
+/// Leading zeros that no code object has.
+const ZEROS: [u8; 4] = [0; 4];
+
+/// The minimum size of a code object that must not begin with zeros.
+const HEADER_MIN: u64 = 16;
+
+/// Checks a code object of any kind; one of unknown kind is accepted.
+///
+/// # Errors
+/// The first fault.
+pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
+    match Magic::identify(data) {
+        magic if magic.is_elf() => elf::check(data),
+        Magic::SpirV => spirv::check(data),
+        Magic::Bitcode => bitcode::check_blocks(data),
+        Magic::Ptx => ptx::check(data),
+        _ => Ok(()),
+    }
+}
+
+/// Whether HIP's runtime refuses a linked code object for an AMD GPU because it has no section `.strtab`. Objects for
+/// linkers, and code for other runtimes (PAL, Mesa), are not judged.
+pub(crate) fn lacks_strtab(data: &[u8]) -> bool {
+    Magic::identify(data).is_elf() && amdgpu::lacks_strtab(data)
+}
+
+/// Checks the first bytes of a code object for a device, of `len` bytes: a header of zeros was overwritten, or never
+/// written.
+///
+/// # Errors
+/// [`Malformed`].
+pub(crate) fn beginning(head: &[u8], len: u64) -> Result<(), Malformed> {
+    if head.starts_with(&ZEROS) && len >= HEADER_MIN { wrong("zeros instead of a header", 0) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A linked ELF file without program headers, for a machine, with a section of 64 bytes at an offset.
+    fn linked(machine: u16, kind: u32, offset: u64) -> Vec<u8> {
+        let mut data = vec![0; 192];
+        data[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        data[16] = 2;
+        data[18..20].copy_from_slice(&machine.to_le_bytes());
+        (data[20], data[40], data[52], data[58], data[60]) = (1, 64, 64, 64, 2);
+        data[132..136].copy_from_slice(&kind.to_le_bytes());
+        data[136] = 2;
+        data[152..160].copy_from_slice(&offset.to_le_bytes());
+        data[160] = 64;
+        data
+    }
+
+    #[test]
+    fn cubins_need_no_program_headers_and_have_sections_without_bytes() {
+        const CUDA: u16 = 190;
+        for (machine, kind, offset, is_intact) in [
+            (CUDA, 1, 128, true),
+            (CUDA, 1, 129, false),
+            (CUDA, 8, 1 << 20, true),
+            (CUDA, 0x7000_0007, 1 << 20, true),
+            (CUDA, 0x7000_0008, 1 << 20, false),
+            (CUDA, 0x7000_0009, 1 << 20, true),
+            (CUDA, 0x7000_000a, 1 << 20, true),
+            (CUDA, 0x7000_0014, 1 << 20, false),
+            (CUDA, 0x7000_0015, 1 << 20, true),
+            (62, 1, 128, false),
+            (62, 0x7000_0007, 128, false),
+        ] {
+            let checked = code_object(&linked(machine, kind, offset));
+            assert_eq!(checked.is_ok(), is_intact, "{machine} {kind:#x} {offset}: {checked:?}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Checks SPIR-V modules.
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 4 | magic 0x07230203; its byte order is that of all words |
+//! | 4 | 4 | version: 0, major, minor, 0 |
+//! | 8 | 4 | generator |
+//! | 12 | 4 | bound: all IDs are below it; not 0 |
+//! | 16 | 4 | schema, 0 |
+//! | 20 | | instructions: opcode in the lower 16 bits of the first word, length in words in the upper ones |
+//!
+//! Source: SPIR-V specification 1.6.
+
+use crate::base::bytes::len_u64;
+use crate::base::error::{Malformed, wrong};
+use crate::beyond::container::spirv::{self, HEADER_LEN};
+
+pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
+    let word = spirv::words(data);
+    let end = len_u64(data);
+    let (Some(version), Some(bound), Some(schema)) = (word(4), word(12), word(16)) else {
+        return Err(Malformed::truncated("the header of the SPIR-V module", 0, HEADER_LEN, end));
+    };
+    let [_, minor, major, high] = version.to_le_bytes();
+    if major != 1 || high != 0 || version.to_le_bytes().first() != Some(&0) {
+        return wrong(format!("SPIR-V version {major}.{minor} ({version:#x}), which does not exist,"), 4);
+    }
+    if bound == 0 || schema != 0 {
+        return wrong("a SPIR-V header whose bound is 0 or whose schema is not", 12);
+    }
+    let instructions = spirv::instructions(data).map(|(_, range)| range);
+    let whole = instructions.take_while(|range| !range.is_empty() && range.end <= end);
+    match whole.last().map_or(HEADER_LEN, |range| range.end) {
+        at if at < end => wrong("a SPIR-V instruction with an impossible length", at),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,219 @@
+//! The tables of ELF code objects: names of sections, symbols, and notes.
+//!
+//! What is returned is valid: names begin in their string table, which ends with a zero; symbols are whole, and in
+//! sections that exist; notes fill their section, except those of NVIDIA and Intel GPUs, which are not read.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+
+use object::elf::{
+    EM_AMDGPU, EM_CUDA, PT_NOTE, SHN_LORESERVE, SHN_XINDEX, SHT_DYNSYM, SHT_NOTE, SHT_STRTAB, SHT_SYMTAB,
+    SHT_SYMTAB_SHNDX,
+};
+
+use crate::base::bytes::{Bounds, is_zero, len_u64, slice, tail, to_u64};
+use crate::base::error::{Malformed, wrong};
+use crate::llvm::container::host::elf::{EM_INTELGT, Encoding, File, Header, Section, Symbol, Table};
+use crate::llvm::container::limits::Allowance;
+
+type Result<T = ()> = std::result::Result<T, Malformed>;
+
+/// Checks that the sections of a file can be identified by their names.
+pub(crate) fn check_names(data: &[u8]) -> Result {
+    File::read(data)?.section_names().map(drop)
+}
+
+/// A symbol table whose bytes are all inside the file.
+pub(super) struct SymbolTable<'d> {
+    pub(super) symbols: Table<'d, Symbol>,
+    pub(super) names: &'d [u8],
+    /// The offset in the file.
+    pub(super) offset: u64,
+    /// Section numbers that do not fit the symbols.
+    extended: Option<&'d [u8]>,
+}
+
+impl<'d> File<'d> {
+    /// All symbol tables. Each symbol has a name in the string table, and a section that exists if it has one.
+    pub(super) fn symbol_tables(&self, work: &mut Allowance) -> Result<Vec<SymbolTable<'d>>> {
+        let extensions = self.sections.iter().filter(|section| section.is(SHT_SYMTAB_SHNDX));
+        // For each symbol table, the section numbers that do not fit its symbols.
+        let extended: HashMap<_, _> = extensions.map(|section| (section.link, section)).collect();
+        let mut tables = Vec::new();
+        for (index, section) in (0..).zip(self.sections.iter()) {
+            if section.is_any(&[SHT_SYMTAB, SHT_DYNSYM]) && section.size > 0 {
+                let table = self.symbol_table(&section, extended.get(&index))?;
+                self.symbols(&table, work)?;
+                tables.push(table);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// The string table with the names of all sections.
+    pub(super) fn section_names(&self) -> Result<&'d [u8]> {
+        let Header { sections_at, section_count, names: recorded, .. } = self.header;
+        if self.sections.is_empty() {
+            if sections_at != 0 || section_count != 0 || recorded != 0 {
+                let what = "an ELF header whose table of sections has either no offset or no entries,";
+                return wrong(what, sections_at);
+            }
+            return Ok(&[]);
+        }
+        let mut names: &[u8] = &[];
+        if recorded != 0 {
+            let number = self.names.map_err(|error| Malformed::at(error.to_string(), sections_at))?;
+            names = self.strings(number.into(), "section names", sections_at)?;
+        }
+        let is_beyond = |section: &Section| section.name >= len_u64(names) && section.name > 0;
+        match self.sections.iter().skip(1).filter(is_beyond).count() {
+            0 => Ok(names),
+            count => wrong(format!("section names outside of their string table, {count} in all,"), sections_at),
+        }
+    }
+
+    /// The content of the string table in this section.
+    fn strings(&self, number: u64, what: &str, offset: u64) -> Result<&'d [u8]> {
+        let section = usize::try_from(number).ok().and_then(|index| self.sections.get(index));
+        let Some(section) = section.filter(|section| section.is(SHT_STRTAB)) else {
+            return wrong(format!("{what} in section {number}, which is not a string table,"), offset);
+        };
+        let strings = self.bytes(section.offset, section.size, format_args!("the string table of {what}"))?;
+        match strings.last() {
+            None | Some(0) => Ok(strings),
+            Some(_) => wrong(format!("a string table of {what} that does not end with a zero"), section.offset),
+        }
+    }
+
+    /// Bytes of the file.
+    pub(super) fn bytes(&self, offset: u64, len: u64, what: impl Display) -> Result<&'d [u8]> {
+        slice(self.data, offset, len).ok_or_else(|| Bounds::of(self.data, 0).truncated(offset, len, what))
+    }
+
+    fn symbol_table(&self, section: &Section, extended: Option<&Section>) -> Result<SymbolTable<'d>> {
+        let Section { offset, size, entry_len, .. } = *section;
+        if entry_len != self.encoding.len_of::<Symbol>() || size.checked_rem(entry_len) != Some(0) {
+            return wrong(format!("a symbol table of {size} bytes with symbols of {entry_len}"), offset);
+        }
+        let symbols = Table::new(self.encoding, self.bytes(offset, size, "a symbol table")?);
+        let names = self.strings(section.link, "symbol names", offset)?;
+        let extended = extended.and_then(|section| slice(self.data, section.offset, section.size));
+        Ok(SymbolTable { symbols, names, offset, extended })
+    }
+
+    fn symbols(&self, table: &SymbolTable<'d>, work: &mut Allowance) -> Result {
+        charge(work, len_u64(table.symbols.bytes), table.offset)?;
+        let sections = self.sections.len();
+        for (number, symbol) in table.symbols.iter().enumerate() {
+            if symbol.name > 0 && symbol.name >= len_u64(table.names) {
+                return wrong(format!("symbol {number} with a name outside of the string table,"), table.offset);
+            }
+            if self.section_of(table, number, &symbol).is_some_and(|section| section >= sections) {
+                return wrong(format!("symbol {number} in a section that does not exist,"), table.offset);
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the section in which a symbol is defined; none for a symbol without a section.
+    pub(super) fn section_of(&self, table: &SymbolTable<'d>, number: usize, symbol: &Symbol) -> Option<usize> {
+        if symbol.section != u64::from(SHN_XINDEX.0) {
+            let is_section = (1..SHN_LORESERVE.into()).contains(&symbol.section);
+            return usize::try_from(symbol.section).ok().filter(|_| is_section);
+        }
+        let at = to_u64(number).checked_mul(4)?;
+        let extended = table.extended.and_then(|numbers| slice(numbers, at, 4));
+        // A missing number is treated as that of a section that does not exist.
+        Some(extended.map_or(usize::MAX, |bytes| usize::try_from(self.encoding.read(bytes)).unwrap_or(usize::MAX)))
+    }
+
+    /// Reads all notes and returns those with the metadata of AMD GPUs.
+    pub(super) fn notes(&self, work: &mut Allowance) -> Result<Vec<Metadata<'d>>> {
+        let mut metadata = Vec::new();
+        let machine = self.header.machine();
+        if [EM_CUDA, EM_INTELGT].contains(&machine) {
+            return Ok(metadata);
+        }
+        let segments = self.segments.iter().filter(|segment| segment.is(PT_NOTE));
+        let segments = segments.map(|segment| (segment.offset, segment.size, segment.alignment));
+        let sections = self.sections.iter().filter(|section| section.is(SHT_NOTE));
+        let sections = sections.map(|section| (section.offset, section.size, section.alignment));
+        let mut places: Vec<_> = segments.chain(sections).collect();
+        // Most notes are in both a section and a segment.
+        places.sort_unstable();
+        places.dedup_by_key(|(offset, len, _)| (*offset, *len));
+        for (offset, len, align) in places {
+            charge(work, len, offset)?;
+            let data = self.bytes(offset, len, "the notes")?;
+            // The finalizer of HSAIL, whose code is in ROCm's runtime, aligned sections to 8 and the notes in them to
+            // 4.
+            let align = if align == 8 && machine != EM_AMDGPU { 8 } else { 4 };
+            notes(Notes { data, offset, align, encoding: self.encoding }, &mut metadata)?;
+        }
+        Ok(metadata)
+    }
+}
+
+/// Charges bytes that a table at `offset` refers to.
+pub(super) fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result {
+    const SHARED: &str = "tables that share their bytes, together many times the size of the file";
+    work.take(bytes).map_or_else(|| wrong(SHARED, offset), Ok)
+}
+
+/// Consecutive notes.
+struct Notes<'d> {
+    data: &'d [u8],
+    offset: u64,
+    align: u64,
+    encoding: Encoding,
+}
+
+/// A note with the metadata of an AMD GPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Metadata<'d> {
+    pub(super) form: MetadataForm,
+    pub(super) content: &'d [u8],
+    /// The offset of the content in the file.
+    pub(super) offset: u64,
+}
+
+/// The form of metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MetadataForm {
+    /// MessagePack, in code object versions 3 and up.
+    MessagePack,
+    /// YAML, in version 2.
+    Yaml,
+}
+
+/// The names and types of the notes with metadata of AMD GPUs.
+const FORMS: [(&[u8], u64, MetadataForm); 2] =
+    [(b"AMDGPU\0", 32, MetadataForm::MessagePack), (b"AMD\0", 10, MetadataForm::Yaml)];
+
+const NOTE_HEADER: u64 = 12;
+
+fn notes<'d>(notes: Notes<'d>, metadata: &mut Vec<Metadata<'d>>) -> Result {
+    let Notes { data, offset, align, encoding } = notes;
+    let end = len_u64(data);
+    let aligned = |at: u64| at.checked_next_multiple_of(align).unwrap_or(u64::MAX);
+    let mut at = 0_u64;
+    while let Some(rest) = tail(data, at).filter(|rest| !rest.is_empty()) {
+        let here = offset.saturating_add(at);
+        let number = |at| slice(rest, at, 4).map(|bytes| encoding.read(bytes));
+        let (Some(name_len), Some(len), Some(kind)) = (number(0), number(4), number(8)) else {
+            // Padding at the end.
+            return if is_zero(rest) { Ok(()) } else { wrong("a note that is cut off", here) };
+        };
+        let name_at = at.saturating_add(NOTE_HEADER);
+        let content_at = aligned(name_at.saturating_add(name_len));
+        let name = slice(data, name_at, name_len);
+        let (Some(name), Some(content)) = (name, slice(data, content_at.min(end), len)) else {
+            return wrong("a note that reaches beyond its section", here);
+        };
+        let form = FORMS.iter().find(|(owner, number, _)| name == *owner && kind == *number);
+        let offset = offset.saturating_add(content_at);
+        metadata.extend(form.map(|(.., form)| Metadata { form: *form, content, offset }));
+        at = aligned(content_at.saturating_add(len));
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! The arguments of kernels. Kernels of one source often have the same ones, which share memory.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::base::bytes::{len_u64, to_u64, total};
+use crate::llvm::container::limits::Allowance;
+
+/// An argument of a kernel. What its code object does not record is none. With the feature `serde`, it is serialized.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Argument {
+    /// The offset in bytes among the arguments.
+    pub offset: Option<u32>,
+    /// The size in bytes.
+    pub size: Option<u32>,
+    /// The kind, such as `by_value`, `global_buffer` or `hidden_hostcall_buffer`: only for AMD GPUs. It may be any
+    /// bytes.
+    pub kind: Option<Arc<[u8]>>,
+    /// The name in the source, which clang records for OpenCL C with `-cl-kernel-arg-info`. It may be any bytes.
+    pub name: Option<Arc<[u8]>>,
+}
+
+impl Argument {
+    /// The memory that it takes, in bytes.
+    fn weight(&self) -> u64 {
+        const COUNTS: u64 = 24;
+        let texts = [&self.kind, &self.name].into_iter().flatten().map(|text| len_u64(text).saturating_add(COUNTS));
+        total(texts.chain([to_u64(size_of::<Self>())]))
+    }
+}
+
+/// Lists of arguments. Equal ones share memory.
+pub(crate) struct ArgumentLists {
+    lists: HashSet<Arc<[Argument]>>,
+    left: Allowance,
+}
+
+impl ArgumentLists {
+    /// Room for lists that take up to `most` bytes.
+    pub(crate) fn new(most: u64) -> Self {
+        Self { lists: HashSet::new(), left: Allowance::new(most) }
+    }
+
+    /// Charges memory that one argument takes until its list is complete; none if there is no room for it.
+    pub(super) fn take_one(&mut self) -> Option<()> {
+        self.left.take(Argument::default().weight())
+    }
+
+    /// The list that is equal to this one; none if there is no room for it.
+    pub(crate) fn shared(&mut self, list: Arc<[Argument]>) -> Option<Arc<[Argument]>> {
+        if let Some(known) = self.lists.get(&list) {
+            return Some(Arc::clone(known));
+        }
+        self.left.take(total(list.iter().map(Argument::weight)))?;
+        self.lists.insert(Arc::clone(&list));
+        Some(list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_lists_share_memory_and_others_are_charged() {
+        let argument = |name: &str| Argument { name: Some(name.as_bytes().into()), ..Argument::default() };
+        let list = |name: &str| Arc::from([argument("first"), argument(name)]);
+        let weight = argument("first").weight() + argument("x").weight();
+        let mut lists = ArgumentLists::new(2 * weight);
+        let first = lists.shared(list("x")).unwrap();
+        assert!(Arc::ptr_eq(&first, &lists.shared(list("x")).unwrap()));
+        assert!(!Arc::ptr_eq(&first, &lists.shared(list("y")).unwrap()));
+        assert!(lists.shared(list("z")).is_none() && lists.shared(list("x")).is_some());
+    }
+}

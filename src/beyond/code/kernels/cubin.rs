@@ -1,0 +1,183 @@
+//! Kernels of cubins. A kernel is a function symbol with the flag 0x10 (entry) in `st_other`; its section is
+//! `.text.<kernel>`.
+//!
+//! | section | holds |
+//! |---|---|
+//! | `.text.<kernel>` | the code; before CUDA 13, bits 24 and up of `sh_info` are its registers |
+//! | `.nv.info` | attributes of all functions, each with the index of a symbol |
+//! | `.nv.info.<kernel>`, whose `sh_info` is the section of the code | attributes of a kernel |
+//! | `.nv.shared.<kernel>`, likewise | its shared memory, with what the system reserves |
+//! | `.nv.constant0.<kernel>`, likewise | its constant bank 0 |
+//!
+//! An attribute is a byte with its format, a byte with its number, and two bytes: a value or, for format 4, the length
+//! of the values that follow, of four bytes each.
+//!
+//! | attribute | format | meaning |
+//! |---|---|---|
+//! | 0x05 | 4 | most threads of a block in each dimension, up to three |
+//! | 0x10 | 4 | required threads, likewise |
+//! | 0x12 | 4 | symbol, stack of a thread in bytes: only after linking |
+//! | 0x17 | 4 | an argument: index, position and offset (16 bits each), and the size from bit 18 on |
+//! | 0x19 | 3 | size of the arguments in bytes |
+//! | 0x2f | 4 | symbol, registers |
+//! | 0x45 | 4 | an argument of a kernel with more than 4 KiB of them: index, position, offset and size (16 bits each) |
+//!
+//! Sources: what `cuobjdump` of CUDA 13.5 prints for cubins of `ptxas` 13.5 and of CUDA 12.9, sm_50 to sm_121.
+
+use std::collections::HashMap;
+
+use object::elf::STT_FUNC;
+
+use super::{Argument, ArgumentLists, Kernel, KernelsFound, too_many_arguments};
+use crate::base::bytes::{Cursor, slice, to_u64};
+use crate::base::error::{Malformed, wrong};
+use crate::beyond::code::elf::charge;
+use crate::llvm::container::host::elf::{Encoding, File, Section, name_of};
+
+/// The flag of a kernel in `st_other`.
+const ENTRY: u64 = 0x10;
+
+const INFO: &[u8] = b".nv.info";
+const INFO_OF_KERNEL: &[u8] = b".nv.info.";
+
+/// The format of an attribute with a length.
+const SIZED: u8 = 4;
+
+const MAX_THREADS: u8 = 0x05;
+const REQUIRED_THREADS: u8 = 0x10;
+const STACK: u8 = 0x12;
+const ARGUMENT: u8 = 0x17;
+const ARGUMENTS: u8 = 0x19;
+const REGISTERS: u8 = 0x2f;
+const LARGE_ARGUMENT: u8 = 0x45;
+
+/// What sections say about a kernel.
+#[derive(Clone, Copy, Default)]
+struct Fact {
+    registers: Option<u32>,
+    stack: Option<u32>,
+    shared: Option<u32>,
+    constant_bank: Option<u32>,
+    arguments: Option<u32>,
+    threads: Option<u32>,
+}
+
+/// What sections say about kernels, by the number of the section with the code, and by that of the symbol.
+#[derive(Default)]
+struct KernelFacts {
+    of_sections: HashMap<u64, Fact>,
+    of_symbols: HashMap<u64, Fact>,
+    /// The arguments by the number of the section, each with its position; empty if they are not read.
+    arguments: HashMap<u64, Vec<(u32, Argument)>>,
+}
+
+pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malformed> {
+    let tables = file.symbol_tables(&mut list.work)?;
+    let Some(table) = tables.first() else { return Ok(()) };
+    let mut facts = KernelFacts::read(file, list)?;
+    for (number, symbol) in table.symbols.iter().enumerate() {
+        if !symbol.is(STT_FUNC) || symbol.other & ENTRY == 0 {
+            continue;
+        }
+        let section = file.section_of(table, number, &symbol);
+        let Some(code) = section.and_then(|section| file.sections.get(section)) else { continue };
+        let section = section.map(to_u64).unwrap_or_default();
+        let known = |facts: &HashMap<u64, Fact>, number: u64| facts.get(&number).copied().unwrap_or_default();
+        let (of_section, of_symbol) = (known(&facts.of_sections, section), known(&facts.of_symbols, to_u64(number)));
+        let arguments = list.arguments(table.offset, "arguments of a kernel", || {
+            let mut arguments = facts.arguments.remove(&section).unwrap_or_default();
+            arguments.sort_by_key(|(position, _)| *position);
+            Some(arguments.into_iter().map(|(_, argument)| Some(argument)))
+        })?;
+        let registers = u32::try_from(code.info >> 24).ok().filter(|registers| *registers > 0);
+        let kernel = Kernel {
+            vgprs: of_symbol.registers.or(registers),
+            scratch: of_symbol.stack,
+            lds: of_section.shared.or(Some(0)),
+            kernarg: of_section.arguments.or(Some(0)),
+            constant_bank: of_section.constant_bank,
+            max_workgroup: of_section.threads,
+            code_size: Some(code.size),
+            arguments,
+            ..Kernel::default()
+        };
+        list.add(name_of(table.names, symbol.name), kernel, table.offset)?;
+    }
+    Ok(())
+}
+
+impl KernelFacts {
+    fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<Self, Malformed> {
+        let (mut facts, names) = (Self::default(), file.section_names()?);
+        for section in file.sections.iter() {
+            let name = name_of(names, section.name);
+            if !name.starts_with(b".nv.") {
+                continue;
+            }
+            let Section { info: of_code, offset, .. } = section;
+            let is_of_code = |prefix: &[u8]| of_code != 0 && name.starts_with(prefix);
+            if is_of_code(b".nv.shared.") {
+                let size = memory(&section, "shared memory")?;
+                facts.of_sections.entry(of_code).or_default().shared = Some(size);
+            } else if is_of_code(b".nv.constant0.") {
+                let size = memory(&section, "constant memory")?;
+                facts.of_sections.entry(of_code).or_default().constant_bank = Some(size);
+            } else if name == INFO || name.starts_with(INFO_OF_KERNEL) {
+                charge(&mut list.work, section.stored(), offset)?;
+                let bytes = file.bytes(offset, section.stored(), "attributes of kernels")?;
+                let of_code = Some(of_code).filter(|_| name != INFO);
+                facts.attributes(Cursor::new(bytes, offset), of_code, file.encoding, &mut list.arguments)?;
+            }
+        }
+        Ok(facts)
+    }
+
+    /// Reads attributes: those of the kernel whose code is in this section, or of all functions.
+    fn attributes(
+        &mut self,
+        mut rest: Cursor<'_>,
+        of_code: Option<u64>,
+        encoding: Encoding,
+        lists: &mut Option<ArgumentLists>,
+    ) -> Result<(), Malformed> {
+        while rest.remaining() > 0 {
+            let what = "an attribute of a kernel";
+            let head = rest.take(4, what)?;
+            let &[format, attribute, low, high] = head else { return Ok(()) };
+            let value = encoding.read(&[low, high]);
+            let values = if format == SIZED { rest.take(value, what)? } else { &[] };
+            let values = [0, 4, 8].map(|at| u32::try_from(encoding.read(slice(values, at, 4)?)).ok());
+            match (attribute, of_code, values) {
+                (REGISTERS, None, [Some(symbol), Some(registers), _]) => {
+                    self.of_symbols.entry(symbol.into()).or_default().registers = Some(registers);
+                }
+                (STACK, None, [Some(symbol), Some(stack), _]) => {
+                    self.of_symbols.entry(symbol.into()).or_default().stack = Some(stack);
+                }
+                (ARGUMENTS, Some(section), _) => {
+                    self.of_sections.entry(section).or_default().arguments = u32::try_from(value).ok();
+                }
+                (ARGUMENT | LARGE_ARGUMENT, Some(section), [_, Some(place), Some(size)]) => {
+                    let Some(lists) = lists else { continue };
+                    lists.take_one().ok_or_else(|| too_many_arguments(rest.offset()))?;
+                    let (offset, position) = (place >> 16, place & 0xffff);
+                    let size = if attribute == ARGUMENT { size >> 18 } else { size & 0xffff };
+                    let argument = Argument { offset: Some(offset), size: Some(size), ..Argument::default() };
+                    self.arguments.entry(section).or_default().push((position, argument));
+                }
+                (MAX_THREADS | REQUIRED_THREADS, Some(section), dimensions) => {
+                    let threads = dimensions.into_iter().flatten().fold(1, u32::saturating_mul);
+                    self.of_sections.entry(section).or_default().threads = Some(threads);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The size of a section that describes memory.
+fn memory(section: &Section, what: &str) -> Result<u32, Malformed> {
+    let size = section.size;
+    u32::try_from(size).or_else(|_| wrong(format!("a kernel with {size} bytes of {what}"), section.offset))
+}

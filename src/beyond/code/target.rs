@@ -1,0 +1,224 @@
+//! Code objects without a bundle: ELF files for GPUs, SPIR-V, bitcode, PTX and LTO-IR, and the target that each
+//! records.
+//!
+//! The header of an ELF file for a GPU has its processor and target ID, except for Intel GPUs ([`intel_gpu`]):
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 7 | 1 | operating system: 64 HSA, 65 PAL, 66 Mesa; 51, 65 CUDA |
+//! | 8 | 1 | HSA: code object version, less 2 |
+//! | 18 | 2 | machine: 224 AMD GPU, 190 NVIDIA GPU, 205 Intel GPU |
+//! | 48; 36 in ELF32 | 4 | flags |
+//!
+//! | flags of | bits | meaning |
+//! |---|---|---|
+//! | AMD GPUs | 0 to 7 | processor, by the numbers of [`processors`] |
+//! | | 8 to 9, 10 to 11 | version 4 and up: XNACK, SRAMECC: 0 not supported, 1 any, 2 off, 3 on |
+//! | | 8, 9 | version 3: XNACK, SRAMECC are on |
+//! | NVIDIA GPUs, system 51 | 0 to 7; 11 | number of the SM architecture; suffix `a` from sm_90 on |
+//! | system 65 | 8 to 23; 3 | number of the SM architecture; suffix `a` from sm_90 on |
+//!
+//! `ptxas` of CUDA 13 sets no bit for the suffix: its cubins have the attribute 9 of the section `.nv.compat` instead,
+//! which replaces the bit. Bit 11 of cubins before sm_90 has another meaning (`EF_CUDA_SW_1729687` of `nvdisasm`). The
+//! suffix `f` is recorded in fatbins only. SPIR-V records its width in bits ([`Magic::SpirV`]), bitcode its triple.
+//! Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints them; what `cuobjdump` of CUDA 13.5 prints for
+//! cubins of CUDA 12.9 and 13.5 with any flags.
+
+use object::elf::{EM_AMDGPU, EM_CUDA};
+
+use super::intel_gpu;
+use crate::base::id::processors;
+use crate::base::id::triple::Triple;
+use crate::beyond::container::spirv::{self, Width};
+use crate::beyond::container::sycl::INTEL;
+use crate::beyond::container::{lto_ir, ptx};
+use crate::llvm::container::bitcode;
+use crate::llvm::container::host::elf::{File, Header};
+use crate::llvm::container::magic::Magic;
+
+/// Code object version 3 as encoded in the header.
+const VERSION_3: u8 = 1;
+
+/// The operating systems of ELF files for NVIDIA GPUs.
+const CUDA_BEFORE_SM_100: u8 = 51;
+const CUDA: u8 = 65;
+
+/// The first SM architecture with code for it alone.
+const FIRST_SPECIFIC: u32 = 90;
+
+/// The attributes of a cubin that say on which GPUs it runs, of CUDA 13 and later.
+const COMPAT_SECTION: &[u8] = b".nv.compat";
+/// The attribute whose value is 1 if a cubin is for its architecture alone, with its format: one byte.
+const SPECIFIC_TARGET: [u8; 2] = [2, 9];
+/// The format of an attribute with a length.
+const SIZED: u8 = 4;
+
+/// The target ID in the header of an ELF file for a GPU. Those for Intel GPUs are needed as a whole, and cubins for the
+/// suffix of their architecture.
+pub(crate) fn target_id(head: &[u8]) -> Option<String> {
+    if Magic::identify(head) == Magic::IntelGpu {
+        return intel_gpu::name(head);
+    }
+    let header = Header::read(head)?;
+    let flags = u32::try_from(header.flags).ok()?;
+    match header.machine() {
+        EM_AMDGPU => amd_target_id(head, flags),
+        EM_CUDA => architecture(head, flags),
+        _ => None,
+    }
+}
+
+/// The name of an SM architecture. The section that says whether code is for this one alone may be outside of `data`.
+fn architecture(data: &[u8], flags: u32) -> Option<String> {
+    let (number, flag) = match *data.get(7)? {
+        CUDA_BEFORE_SM_100 => (flags & 0xff, flags & 0x800 != 0),
+        CUDA => ((flags >> 8) & 0xffff, flags & 0x8 != 0),
+        _ => return None,
+    };
+    let attribute = if data.get(7) == Some(&CUDA) { specific_target(data) } else { None };
+    let is_specific = number >= FIRST_SPECIFIC && attribute.unwrap_or(flag);
+    Some(format!("sm_{number}{}", if is_specific { "a" } else { "" }))
+}
+
+/// Whether a cubin is for its architecture alone, according to its attributes; none if they are not there.
+fn specific_target(data: &[u8]) -> Option<bool> {
+    let mut attributes = File::read(data).ok()?.section_named(COMPAT_SECTION)?;
+    // Format, number, and a value of two bytes, which is the length of what follows for one format.
+    while let [format, number, low, high, rest @ ..] = attributes {
+        if [*format, *number] == SPECIFIC_TARGET {
+            return Some(*low != 0);
+        }
+        let len = if *format == SIZED { usize::from(u16::from_le_bytes([*low, *high])) } else { 0 };
+        attributes = rest.get(len..)?;
+    }
+    None
+}
+
+fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
+    let [number, features, ..] = flags.to_le_bytes();
+    let processor = processors::by_elf_number(number)?.name;
+    let setting = |on_in_version_3: u8, shift: u32| match head.get(8) {
+        Some(&version) if version <= VERSION_3 => (features & on_in_version_3 != 0).then_some('+'),
+        _ => match features.unbounded_shr(shift) & 3 {
+            2 => Some('-'),
+            3 => Some('+'),
+            _ => None,
+        },
+    };
+    let feature = |name: &str, sign: Option<char>| sign.map_or_else(String::new, |sign| format!(":{name}{sign}"));
+    Some([processor, &*feature("sramecc", setting(2, 2)), &*feature("xnack", setting(1, 0))].concat())
+}
+
+/// The triple and target ID of a code object, as in a bundle entry ID.
+pub(crate) fn of(data: &[u8]) -> String {
+    match Magic::identify(data) {
+        Magic::Cubin => format!("nvptx64-nvidia-cuda--{}", target_id(data).unwrap_or_default()),
+        Magic::IntelGpu => match intel_gpu::spirv(data) {
+            Some(spirv) => format!("{}-unknown-unknown", spirv_arch(spirv)),
+            None => format!("{INTEL}-unknown-unknown--{}", target_id(data).unwrap_or_default()),
+        },
+        Magic::SpirV => format!("{}-unknown-unknown", spirv_arch(data)),
+        Magic::Ptx => {
+            ptx::Header::of(data).map_or_else(|| "nvptx64-nvidia-cuda--".to_owned(), |header| header.target())
+        }
+        Magic::LtoIr => format!("nvptx64-nvidia-cuda--{}", lto_ir::architecture(data).unwrap_or_default()),
+        Magic::Bitcode => bitcode::triple(data).unwrap_or_default(),
+        _ => amd_target(data),
+    }
+}
+
+/// The architecture of a SPIR-V module in LLVM's triples.
+fn spirv_arch(data: &[u8]) -> &'static str {
+    match spirv::width(data) {
+        Some(Width::Bits32) => "spirv32",
+        Some(Width::Bits64) => "spirv64",
+        None => "spirv",
+    }
+}
+
+/// Whether bitcode with this triple is for a GPU or another device, not for a host.
+pub(crate) fn is_for_device(triple: &str) -> bool {
+    let arch = Triple::parse(triple).arch();
+    ["amdgpu", "r600", "nvptx", "nvptx64"].contains(&arch) || arch.starts_with("spir")
+}
+
+fn amd_target(head: &[u8]) -> String {
+    let os = match head.get(7) {
+        Some(65) => "amdpal",
+        Some(66) => "mesa3d",
+        _ => "amdhsa",
+    };
+    let target_id = target_id(head).unwrap_or_default();
+    let arch = if target_id.is_empty() || target_id.starts_with("gfx") { "amdgcn" } else { "r600" };
+    format!("{arch}-amd-{os}--{target_id}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elf(version: u8, flags: u32) -> Vec<u8> {
+        let mut head = b"\x7fELF\x02\x01\x01\x40".to_vec();
+        head.push(version);
+        head.resize(64, 0);
+        head[18] = 224;
+        head[48..52].copy_from_slice(&flags.to_le_bytes());
+        head
+    }
+
+    #[test]
+    fn headers_name_processor_and_features() {
+        for (version, flags, expected) in [
+            (4, 0x3f, Some("gfx90a")),
+            (4, 0x53f, Some("gfx90a")),
+            (3, 0xe3f, Some("gfx90a:sramecc+:xnack-")),
+            (2, 0xb3f, Some("gfx90a:sramecc-:xnack+")),
+            (1, 0x12f, Some("gfx906:xnack+")),
+            (1, 0x22f, Some("gfx906:sramecc+")),
+            (4, 0x151, Some("gfx9-generic")),
+            (4, 0x349, Some("gfx1250:xnack+")),
+            (6, 0x0100_0062, Some("gfx11-7-generic")),
+            (4, 0xff, None),
+        ] {
+            assert_eq!(target_id(&elf(version, flags)).as_deref(), expected, "{flags:x}");
+        }
+        for (system, flags, expected) in [
+            (0x33, 0x32_0532, "sm_50"),
+            (0x33, 0x5a_055a, "sm_90"),
+            (0x33, 0x5a_0d5a, "sm_90a"),
+            (0x33, 0x4b_0d4b, "sm_75"),
+            (0x33, 0x59_0d59, "sm_89"),
+            (0x33, 0x640_0d64, "sm_100a"),
+            (0x41, 0x0600_5004, "sm_80"),
+            (0x41, 0x0500_6402, "sm_100"),
+            (0x41, 0x0600_7802, "sm_120"),
+            (0x41, 0x0600_640a, "sm_100a"),
+            (0x41, 0x0600_590a, "sm_89"),
+            (0x41, 0x0601_5a02, "sm_346"),
+        ] {
+            let mut head = elf(0, flags);
+            (head[7], head[18]) = (system, 190);
+            assert_eq!(of(&head), format!("nvptx64-nvidia-cuda--{expected}"), "{flags:x}");
+        }
+        assert_eq!(of(&elf(4, 0x3f)), "amdgcn-amd-amdhsa--gfx90a");
+        assert_eq!(of(&elf(4, 0x0f)), "r600-amd-amdhsa--cayman");
+        assert_eq!(target_id(b"\x7fELF"), None);
+    }
+
+    #[test]
+    fn triples_of_gpus_are_for_devices() {
+        for triple in [
+            "amdgcn-amd-amdhsa",
+            "amdgpu-amd-amdhsa",
+            "amdgpu9.42-amd-amdhsa",
+            "r600--",
+            "nvptx64-nvidia-cuda",
+            "spir64",
+        ] {
+            assert!(is_for_device(triple), "{triple}");
+        }
+        for triple in ["", "x86_64-unknown-linux-gnu", "aarch64", "amd"] {
+            assert!(!is_for_device(triple), "{triple}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Writes the parts of an archive again that follow when members become shorter or longer: their headers, and the
+//! offsets in the index. The [parent module](super) documents the headers.
+//!
+//! | index | numbers |
+//! |---|---|
+//! | `/`, `/SYM64/` | big-endian, of 4 or 8 bytes: their count, then the offsets of members |
+//! | the second `/` (COFF) | little-endian, of 4 bytes: the same |
+//! | `__.SYMDEF`, `__.SYMDEF_64` | in the byte order of the machine, of 4 or 8 bytes: the length of the next in bytes, then pairs of a name and the offset of a member |
+//!
+//! Rejected: thin archives and those of AIX, an index whose numbers lie outside of it, a member or an offset that is
+//! too large for its field.
+
+use std::ops::Range;
+
+use object::Endianness;
+use object::read::archive::ArchiveKind;
+
+use crate::base::bytes::{len_of, slice, span, to_u64};
+use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::base::io::input::Slice;
+use crate::llvm::container::archive::reader::{
+    Archive, ArchiveMember, HEADER_LEN, MAGIC_LEN, MemberLocation, name_len, size_in,
+};
+use crate::llvm::container::archive::writer::SIZE_MAX;
+use crate::llvm::container::host::elf::Encoding;
+
+/// The place of the size in a header.
+const SIZE: Range<usize> = 48..58;
+
+const INDEX: &str = "the index of the archive";
+
+/// The offsets of members in an index.
+struct Offsets {
+    /// The range of the records.
+    range: Range<u64>,
+    record_len: usize,
+    encoding: Encoding,
+}
+
+impl<'a> Archive<'a> {
+    /// The content of a member that lies in this archive, which can be written again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] for thin archives and those of AIX.
+    pub(crate) fn content_of(&self, member: &ArchiveMember<'a>) -> Result<Slice<'a>> {
+        let refused =
+            |reason, hint| Error::refused(ErrorKind::Unsupported, self.data.path(), None, reason).with_hint(hint);
+        match member.location {
+            MemberLocation::Inside(_) if self.file.kind() == ArchiveKind::AixBig => {
+                Err(refused("an AIX archive: not supported", "take its members out and recompress them"))
+            }
+            MemberLocation::Inside(content) => Ok(content),
+            MemberLocation::Beside(_) => {
+                let reason = "cannot recompress a thin archive, whose members are separate files";
+                Err(refused(reason, "recompress these files instead"))
+            }
+        }
+    }
+
+    /// The range of a member and its padding, from its header on.
+    pub(crate) fn range_of(&self, member: &ArchiveMember<'a>, content: Slice<'a>) -> Range<u64> {
+        let end = content.end().saturating_sub(self.data.offset());
+        member.header..end.saturating_add(end % 2).min(self.data.len())
+    }
+
+    /// The header of a member, with its name, for a content of another length.
+    pub(crate) fn header_for(&self, member: &ArchiveMember<'a>, content: Slice<'a>, len: u64) -> Result<Vec<u8>> {
+        let start = content.offset().saturating_sub(self.data.offset());
+        let mut header = self.data.claimed(&(member.header..start))?.bytes().to_vec();
+        let size = len.saturating_add(len_of(&(member.header..start)).saturating_sub(HEADER_LEN));
+        if size > SIZE_MAX {
+            let reason = format!("{size} bytes are too many for a member of an archive");
+            return Err(Error::refused(ErrorKind::Limit, self.data.path(), content.offset(), reason));
+        }
+        let field = header.get_mut(SIZE).ok_or_else(|| Error::internal("a member has no header"))?;
+        field.copy_from_slice(format!("{size:<10}").as_bytes());
+        Ok(header)
+    }
+
+    /// The offsets in the index, each with the place where it is, if what was at an offset `moved`.
+    pub(crate) fn index_with(&self, moved: impl Fn(u64) -> u64) -> Result<Vec<(u64, Vec<u8>)>> {
+        let mut new = Vec::new();
+        for Offsets { range, record_len, encoding } in self.indexes().with_path(self.data.path())? {
+            let mut records = self.data.claimed(&range)?.bytes().to_vec();
+            for record in records.chunks_exact_mut(record_len) {
+                let at = record_len.saturating_sub(encoding.word);
+                let field = record.get_mut(at..).unwrap_or_default();
+                let offset = moved(encoding.read(field));
+                if encoding.truncated(offset) != offset {
+                    let reason = format!("the offset {offset} of a member is too large for the index");
+                    return Err(Error::refused(ErrorKind::Limit, self.data.path(), range.start, reason));
+                }
+                encoding.write(offset, field);
+            }
+            new.push((range.start, records));
+        }
+        Ok(new)
+    }
+
+    fn indexes(&self) -> Result<Vec<Offsets>, Malformed> {
+        let encoding = |word, order| Encoding { word, order };
+        let Some((first, next)) = self.special(MAGIC_LEN) else { return Ok(Vec::new()) };
+        match self.file.kind() {
+            ArchiveKind::Gnu if self.data.bytes().get(8..10) != Some(b"/ ") => Ok(Vec::new()),
+            ArchiveKind::Gnu => Ok(vec![self.counted(&first, encoding(4, Endianness::Big))?]),
+            ArchiveKind::Gnu64 => Ok(vec![self.counted(&first, encoding(8, Endianness::Big))?]),
+            ArchiveKind::Coff => {
+                let (second, _) = self.special(next).unwrap_or_default();
+                let first = self.counted(&first, encoding(4, Endianness::Big))?;
+                Ok(vec![first, self.counted(&second, encoding(4, Endianness::Little))?])
+            }
+            ArchiveKind::Bsd => Ok(vec![self.paired(&first, 4)?]),
+            ArchiveKind::Bsd64 => Ok(vec![self.paired(&first, 8)?]),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The content of the member at an offset, and the offset of the next one.
+    fn special(&self, start: u64) -> Option<(Range<u64>, u64)> {
+        let header = slice(self.data.bytes(), start, HEADER_LEN)?;
+        let content = span(start.checked_add(HEADER_LEN)?, size_in(header.get(SIZE)?)?);
+        let name_len = name_len(header).unwrap_or_default();
+        Some((content.start.checked_add(name_len)?..content.end, content.end.checked_next_multiple_of(2)?))
+    }
+
+    /// Offsets after their count.
+    fn counted(&self, index: &Range<u64>, encoding: Encoding) -> Result<Offsets, Malformed> {
+        let count = self.number(index, encoding)?;
+        self.records(index, encoding, count.saturating_mul(to_u64(encoding.word)), encoding.word)
+    }
+
+    /// Pairs of numbers after their length.
+    fn paired(&self, index: &Range<u64>, word: usize) -> Result<Offsets, Malformed> {
+        let orders = [Endianness::Little, Endianness::Big].map(|order| Encoding { word, order });
+        let mut read = orders.map(|encoding| {
+            let len = self.number(index, encoding)?;
+            self.records(index, encoding, len, word.saturating_mul(2))
+        });
+        read.sort_by_key(|offsets| offsets.is_err());
+        let [first, _] = read;
+        first
+    }
+
+    /// The first number of an index.
+    fn number(&self, index: &Range<u64>, encoding: Encoding) -> Result<u64, Malformed> {
+        let field = self.data.claim(index.start, to_u64(encoding.word), INDEX)?;
+        Ok(encoding.read(field.bytes()))
+    }
+
+    /// Records of `len` bytes after the first number of an index.
+    fn records(
+        &self,
+        index: &Range<u64>,
+        encoding: Encoding,
+        len: u64,
+        record_len: usize,
+    ) -> Result<Offsets, Malformed> {
+        let range = span(index.start.saturating_add(to_u64(encoding.word)), len);
+        match range.end <= index.end {
+            true => Ok(Offsets { range, record_len, encoding }),
+            false => Err(Malformed::truncated(INDEX, range.start, len, index.end)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::io::input::Input;
+
+    fn header(name: &str, size: usize) -> String {
+        format!("{name:<16}0           0     0     644     {size:<10}`\n")
+    }
+
+    /// An archive that begins with these members.
+    fn archive(members: &[(&str, &[u8])]) -> Input {
+        let mut data = b"!<arch>\n".to_vec();
+        for (name, content) in members {
+            data.extend(header(name, content.len()).bytes());
+            data.extend(*content);
+            data.resize(data.len().next_multiple_of(2), b'\n');
+        }
+        Input::from_bytes("x.a", data)
+    }
+
+    /// The offsets in an index, 1000 later, or the error.
+    fn index(members: &[(&str, &[u8])]) -> Result<Vec<Vec<u8>>, String> {
+        let input = archive(&[members, &[("a.o/", b"object")]].concat());
+        let archive = Archive::read(&input).map_err(|error| error.to_string())?;
+        let index = archive.index_with(|old| old + 1000).map_err(|error| error.to_string())?;
+        Ok(index.into_iter().map(|(_, offsets)| offsets).collect())
+    }
+
+    #[test]
+    fn each_kind_of_index_gets_new_offsets() {
+        let big = |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_be_bytes()).collect::<Vec<u8>>();
+        let little = |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+        let wide = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_be_bytes()).collect::<Vec<u8>>();
+        let gnu = big(&[2, 80, 90]);
+        let coff = little(&[1, 80]);
+        for (members, expected) in [
+            (&[("/", &gnu[..])][..], vec![big(&[1080, 1090])]),
+            (&[("/SYM64/", &wide(&[2, 80, 1 << 40]))], vec![wide(&[1080, (1 << 40) + 1000])]),
+            (&[("/", &gnu), ("/", &coff)], vec![big(&[1080, 1090]), little(&[1080])]),
+            (&[("__.SYMDEF", &little(&[16, 7, 80, 9, 90, 0]))], vec![little(&[7, 1080, 9, 1090])]),
+            (&[("__.SYMDEF SORTED", &big(&[8, 7, 80, 0]))], vec![big(&[7, 1080])]),
+            (&[("#1/12", &[b"__.SYMDEF\0\0\0", &little(&[8, 7, 80, 0])[..]].concat())], vec![little(&[7, 1080])]),
+            (&[("//", b"a long name.o/\n")], vec![]),
+            (&[], vec![]),
+        ] {
+            assert_eq!(index(members), Ok(expected), "{members:?}");
+        }
+    }
+
+    #[test]
+    fn claims_of_an_index_are_checked() {
+        let number = |number: u32| number.to_be_bytes();
+        for (name, content, error) in [
+            ("/", [number(3), number(80), number(90)].concat(), "the index of the archive needs 12 bytes at offset 72"),
+            ("/", number(u32::MAX).to_vec(), "the index of the archive needs"),
+            ("/SYM64/", vec![0xff; 16], "the index of the archive needs"),
+            ("__.SYMDEF", vec![0xff; 16], "the index of the archive needs"),
+            (
+                "/",
+                [number(1), number(u32::MAX)].concat(),
+                "the offset 4294968295 of a member is too large for the index",
+            ),
+        ] {
+            let said = index(&[(name, &content)]).unwrap_err();
+            assert!(said.contains(error), "{name}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_header_gets_the_size_of_the_content_and_of_a_name_before_it() {
+        for (field, name) in [("a.o/", ""), ("#1/3", "b.o"), ("#1/4", "b.o\0")] {
+            let input = archive(&[(field, [name, "object"].concat().as_bytes())]);
+            let archive = Archive::read(&input).unwrap();
+            let member = archive.members().next().unwrap().unwrap();
+            let content = archive.content_of(&member).unwrap();
+            let new = archive.header_for(&member, content, 1000).unwrap();
+            assert_eq!(String::from_utf8(new).unwrap(), header(field, name.len() + 1000) + name);
+            let end = u64::try_from(68 + name.len() + 6 + name.len() % 2).unwrap();
+            assert_eq!(archive.range_of(&member, content), 8..end);
+            assert!(archive.header_for(&member, content, SIZE_MAX + 1).is_err());
+        }
+    }
+}

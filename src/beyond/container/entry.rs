@@ -1,0 +1,209 @@
+//! The entries of bundles that a search finds: LLVM's, and what other formats store in other ways.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::fatbin;
+use super::packed::{LastInflated, Packed};
+use crate::base::bytes::{len_u64, total};
+use crate::base::error::{Malformed, Result};
+use crate::base::io::input::{Input, Slice};
+use crate::base::io::piece::Sink;
+use crate::llvm::container::sequence;
+use crate::llvm::container::stream::Compressed;
+use crate::llvm::container::{BundleEntry, Container, Contents, Entry, Limits, Part};
+
+/// A bundle that a search finds.
+pub(crate) type Bundle<'a> = sequence::Bundle<'a, SearchEntry>;
+
+/// The bundles of a file that is searched.
+pub(crate) type Bundles<'a> = sequence::Bundles<'a, SearchEntry>;
+
+/// What MetaX's bundler writes at the end of a file. Bundles may follow it, as after padding.
+const FILE_END: &[u8] = b"__FILE_END__";
+
+/// An entry of a bundle that a search finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SearchEntry {
+    /// The entry as LLVM knows it. If the code object is compressed on its own, it has no parts.
+    pub entry: Entry,
+    /// The code object, if it is compressed on its own or together with others.
+    pub packed: Option<Packed>,
+    /// Additional data of an image in a CUDA fatbin; none in other formats.
+    pub cuda: Option<Box<fatbin::Image>>,
+}
+
+/// How a code object is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// In a range of the bundle, counted from its start.
+    Range(Range<u64>),
+    /// Compressed, on its own or together with others.
+    Packed(Packed),
+    /// So that it cannot be read, and why.
+    Unreadable(Malformed),
+}
+
+impl SearchEntry {
+    pub(crate) fn new(id: Vec<u8>, stored: Stored) -> Self {
+        let (parts, packed) = match stored {
+            Stored::Range(range) => (vec![Part::Range(range)], None),
+            Stored::Packed(packed) => (Vec::new(), Some(packed)),
+            Stored::Unreadable(malformed) => (vec![Part::Unreadable(malformed)], None),
+        };
+        Self { entry: Entry { id, parts, image: None }, packed, cuda: None }
+    }
+
+    /// The bundle entry ID as recorded.
+    pub fn id(&self) -> &[u8] {
+        &self.entry.id
+    }
+
+    /// The size of the code object in bytes.
+    pub fn size(&self) -> u64 {
+        match &self.packed {
+            Some(packed) => packed.len(),
+            None => self.entry.size(),
+        }
+    }
+
+    /// The range of the bundle that holds the code object as it is; none if it is compressed or has to be restored.
+    pub(crate) fn range(&self) -> Option<&Range<u64>> {
+        match self.entry.parts.as_slice() {
+            [Part::Range(range)] => Some(range),
+            _ => None,
+        }
+    }
+
+    /// Why the code object cannot be read.
+    pub(crate) fn unreadable(&self) -> Option<&Malformed> {
+        self.entry.parts.iter().find_map(|part| match part {
+            Part::Unreadable(malformed) => Some(malformed),
+            _ => None,
+        })
+    }
+}
+
+impl From<Entry> for SearchEntry {
+    fn from(entry: Entry) -> Self {
+        Self { entry, packed: None, cuda: None }
+    }
+}
+
+impl BundleEntry for SearchEntry {
+    type Kept = LastInflated;
+
+    fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    fn size(&self) -> u64 {
+        self.size()
+    }
+
+    fn limit(&mut self, limits: Limits) {
+        if let Some(packed) = &mut self.packed {
+            packed.limit = limits.inflated;
+        }
+    }
+
+    fn copy(&self, data: Slice<'_>, kept: &mut LastInflated, sink: &mut dyn Sink) -> Result<()> {
+        match &self.packed {
+            Some(packed) => sink.copy(packed.slice_of(&*kept.get(data, packed)?)?),
+            None => self.entry.copy(data, &mut (), sink),
+        }
+    }
+
+    fn inflated(&self, data: Slice<'_>, kept: &mut LastInflated) -> Result<Option<(Rc<Input>, Range<u64>)>> {
+        let Some(packed) = &self.packed else { return Ok(None) };
+        let inflated = kept.get(data, packed)?;
+        let slice = packed.slice_of(&inflated)?;
+        let range = slice.offset()..slice.end();
+        Ok(Some((inflated, range)))
+    }
+}
+
+/// The entries that a format of LLVM has read, for a search.
+pub(crate) fn searched(contents: Contents) -> Contents<SearchEntry> {
+    let Contents { entries, len, faults } = contents;
+    Contents { entries: entries.into_iter().map(SearchEntry::from).collect(), len, faults }
+}
+
+/// The length of what MetaX's bundler writes at the end of a file, if `data` begins with it.
+pub(crate) fn file_end_len(data: &[u8]) -> u64 {
+    if data.starts_with(FILE_END) { len_u64(FILE_END) } else { 0 }
+}
+
+/// A format of LLVM, read by a search.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Searched<C>(pub(crate) C);
+
+impl<C: Container<Entry = Entry>> Container for Searched<C> {
+    type Entry = SearchEntry;
+
+    fn repeats(&self) -> bool {
+        self.0.repeats()
+    }
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
+        Ok(self.0.read(data, total, base)?.map(searched))
+    }
+
+    fn compressed<'a>(&self, data: Slice<'a>, limits: Limits) -> Result<Option<Compressed<'a>>> {
+        self.0.compressed(data, limits)
+    }
+}
+
+impl Bundle<'_> {
+    /// The length in bytes with all code objects inflated, if each byte belonged to one of them.
+    ///
+    /// # Errors
+    /// Those of [`stored_len`](Self::stored_len).
+    pub(crate) fn full_len(&self) -> Result<u64> {
+        let len = self.compressed.map_or_else(|| self.stored_len(), |recorded| Ok(recorded.inflated))?;
+        Ok(total(self.packed().map(|packed| packed.inflated).chain([len])))
+    }
+
+    /// The inflated length in bytes of the code objects that are compressed one by one, or several together, and within
+    /// the limits.
+    pub(crate) fn packed_len(&self) -> u64 {
+        let packed = self.packed().filter(|packed| packed.inflated <= packed.limit);
+        total(packed.map(|packed| packed.inflated))
+    }
+
+    /// What is compressed one by one, or together: then only the first code object.
+    fn packed(&self) -> impl Iterator<Item = &Packed> {
+        let mut last = None;
+        self.entries.iter().filter_map(|entry| entry.packed.as_ref()).filter(move |packed| {
+            // Code objects that are compressed together follow one another.
+            let is_first = last != Some(&packed.stored);
+            last = Some(&packed.stored);
+            is_first
+        })
+    }
+
+    /// Inflates code objects whose exact ends are only known then. One that cannot be inflated stays as it is: that is
+    /// a fault when it is read.
+    ///
+    /// # Errors
+    /// `ErrorKind::Io` and `ErrorKind::Temporary`.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        let Some(data) = self.plain_data() else { return Ok(()) };
+        let mut last = LastInflated::default();
+        for packed in self.entries.iter_mut().filter_map(|entry| entry.packed.as_mut()) {
+            if let Err(error) = packed.settle(data, &mut last)
+                && error.is_of_system()
+            {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the code object of an entry (given by its index) can only be read from this bundle: it was inflated, or
+    /// knows why the code object cannot be read.
+    pub(crate) fn is_needed_for(&self, index: usize) -> bool {
+        self.is_inflated() || self.entries.get(index).is_some_and(|entry| entry.unreadable().is_some())
+    }
+}

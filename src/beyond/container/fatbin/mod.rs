@@ -1,0 +1,294 @@
+//! Reads CUDA fatbins, and writes them smaller.
+//!
+//! A fatbin is a header and entries, each a header and a code object:
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 4 | magic 0xBA55ED50 |
+//! | 4 | 2 | version 1 |
+//! | 6 | 2 | length of this header, 16 |
+//! | 8 | 8 | length of all entries |
+//!
+//! An entry:
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 2 | kind: 1 PTX; 2 and 16 ELF (cubin); 8 intermediate code (LTO-IR); 64 PTX that is linked at run time; 128 Tile IR; 256 several code objects compressed together |
+//! | 2 | 2 | 0x0101 |
+//! | 4 | 4 | length of this header with its strings |
+//! | 8 | 8 | length of the code object as stored, padded with zeros to 8 |
+//! | 16 | 4 | its exact length if it is compressed, otherwise 0 |
+//! | 20 | 4 | offset of two numbers of 4 bytes: offset and length of the options; 0 if there are none |
+//! | 24 | 2, 2 | minor, major version: of PTX, or of the ELF file |
+//! | 28 | 4 | number of the SM architecture, such as 90 |
+//! | 32 | 4, 4 | offset, length of the identifier (the source file); 0 if there is none |
+//! | 40 | 8 | flags: see [`Image::flags`] |
+//! | 56 | 8 | inflated length if it is compressed, otherwise 0 |
+//!
+//! Integers are little-endian; offsets count from the start of the entry. PTX ends in a zero byte, which is not part of
+//! the code object. A plain cubin ends where its ELF headers say.
+//!
+//! An entry of kind 256 has at offset 64 the number of its records and their length, of 4 bytes each, and then the
+//! records: headers of entries, with the offset of the code object in the inflated bytes at 4, and its length at 8. The
+//! number at 68 is the length of the records with the two numbers. These code objects are padded to 8 in the inflated
+//! bytes.
+//!
+//! Sources: `fatbinary`, `ptxas` and `cuobjdump` of CUDA 12.9 and 13.5, observed. NVIDIA does not document the format.
+//!
+//! Rejected: another version, an entry that does not end inside the fatbin, strings outside their header, a code object
+//! outside the inflated bytes, and everything that `container::packed` rejects.
+
+mod record;
+mod rewrite;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use super::entry::{SearchEntry, Stored};
+use super::packed::{End, Packed};
+use crate::base::bytes::{Bounds, Cursor, len_of, len_u64, slice, span};
+use crate::base::codec::Codec;
+use crate::base::error::{Malformed, Result};
+use crate::base::io::input::Slice;
+use crate::llvm::container::host::elf;
+use crate::llvm::container::limits::{EntryRoom, FAULTS_MAX};
+pub use crate::llvm::container::magic::FATBIN as MAGIC;
+use crate::llvm::container::stream::Compressed;
+use crate::llvm::container::{Container, Contents, Limits};
+use record::Record;
+pub(crate) use rewrite::{Packing, made_for, rewrite};
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// The length of the header of a fatbin, in bytes.
+const HEADER_LEN: u64 = 16;
+
+/// Headers and code objects are padded with zeros to a multiple of this length, in bytes.
+const PADDING: u64 = 8;
+
+/// The header may have attributes of the cubin, which is for sm_100 or later.
+const FLAG_ATTRIBUTES: u64 = 0x100_0000;
+/// The code object is for 64-bit addresses.
+const FLAG_64_BIT: u64 = 0x1;
+/// The code object is obfuscated.
+const FLAG_OBFUSCATED: u64 = 0x1_0000;
+/// The flags of compressed code objects. With several of them, the runtime takes the first. With the flag 0x4000, `cuobjdump` calls it compressed, but does not inflate it.
+const CODECS: [(u64, Codec); 5] = [
+    (FLAG_OBFUSCATED, Codec::Unknown),
+    (0x1000, Codec::Zlib),
+    (0x2000, Codec::Lz4),
+    (0x8000, Codec::Zstd),
+    (0x4000, Codec::Unknown),
+];
+/// The code object is for one architecture, or for its family, as the suffixes `a` and `f` tell.
+const FLAG_ARCHITECTURE: u64 = 0x10_0000;
+const FLAG_FAMILY: u64 = 0x20_0000;
+
+/// The form of a code object in a fatbin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CudaKind {
+    /// PTX assembly, which the driver compiles for any later GPU.
+    Ptx,
+    /// An ELF file for one SM architecture.
+    Cubin,
+    /// Intermediate code for optimisation when linking.
+    LtoIr,
+    /// Intermediate code of kernels that are written for tiles.
+    TileIr,
+    /// A form of this number, which is not known.
+    Other(u16),
+}
+
+/// Additional data of a code object in a fatbin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Image {
+    /// The form of the code object.
+    pub kind: CudaKind,
+    /// The number of the SM architecture, such as 90.
+    pub sm: u32,
+    /// Flags, as far as they are known:
+    ///
+    /// | bit | meaning |
+    /// |---|---|
+    /// | 0x1 | 64-bit addresses |
+    /// | 0x2 | debugging information |
+    /// | 0x10, 0x20, 0x40 | host Linux, macOS, Windows |
+    /// | 0x1000, 0x2000, 0x8000 | zlib, LZ4, zstd |
+    /// | 0x10000 | obfuscated |
+    /// | 0x100000, 0x200000 | architecture-specific (suffix `a`), family-specific (suffix `f`) |
+    /// | 0x1000000 | a cubin for sm_100 or later |
+    pub flags: u64,
+    /// The identifier, which is the name of the source file; empty if there is none.
+    pub source: Vec<u8>,
+}
+
+impl Image {
+    /// The architecture as `nvcc` spells it: `sm_90a`, `compute_90` for PTX, `lto_90` and `tileir_100` for intermediate
+    /// code. For a form that is not known, its number replaces `sm`: `kind32_90`.
+    pub fn architecture(&self) -> String {
+        let prefix = match self.kind {
+            CudaKind::Ptx => "compute".to_owned(),
+            CudaKind::Cubin => "sm".to_owned(),
+            CudaKind::LtoIr => "lto".to_owned(),
+            CudaKind::TileIr => "tileir".to_owned(),
+            CudaKind::Other(number) => format!("kind{number}"),
+        };
+        let suffix = match (self.flags & FLAG_ARCHITECTURE, self.flags & FLAG_FAMILY) {
+            (0, 0) => "",
+            (0, _) => "f",
+            _ => "a",
+        };
+        format!("{prefix}_{}{suffix}", self.sm)
+    }
+
+    /// Returns whether the code is stored in a form that only NVIDIA's linker undoes.
+    pub(crate) fn is_obfuscated(&self) -> bool {
+        self.flags & FLAG_OBFUSCATED != 0
+    }
+
+    fn entry_id(&self) -> Vec<u8> {
+        let arch = if self.flags & FLAG_64_BIT == 0 { "nvptx" } else { "nvptx64" };
+        format!("cuda-{arch}-nvidia-cuda--{}", self.architecture()).into_bytes()
+    }
+}
+
+/// The fatbin format.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fatbin;
+
+impl Container for Fatbin {
+    type Entry = SearchEntry;
+
+    fn misplaced(&self, position: u64, offset: u64) -> Option<Malformed> {
+        if position.is_multiple_of(PADDING) {
+            return None;
+        }
+        Some(Malformed::value("distance of a fatbin from the first", position, offset, "a multiple of 8"))
+    }
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
+        if !data.starts_with(&MAGIC) {
+            return Ok(None);
+        }
+        let entries_range = entries_range(data, base)?;
+        let end = entries_range.end.min(total);
+        let mut reader = Reader { data, entries: Vec::new(), faults: Vec::new(), room: EntryRoom::new() };
+        let mut records = Record::all(data, base, entries_range.start..end);
+        while let Some(record) = records.next().filter(|_| reader.faults.len() < FAULTS_MAX) {
+            let read = record.and_then(|record| match record.parts()? {
+                None => reader.entry(&record),
+                Some(parts) => reader.concatenated(&record, &parts),
+            });
+            reader.faults.extend(read.err());
+        }
+        if end < entries_range.end && reader.faults.is_empty() {
+            let needed = entries_range.end.saturating_sub(HEADER_LEN);
+            let bounds = Bounds { base, len: total };
+            reader.faults.push(bounds.truncated(HEADER_LEN, needed, "the entries of the fatbin"));
+        }
+        Ok(Some(Contents { entries: reader.entries, len: end, faults: reader.faults }))
+    }
+
+    /// None: only single code objects are compressed.
+    fn compressed<'a>(&self, _data: Slice<'a>, _limits: Limits) -> Result<Option<Compressed<'a>>> {
+        Ok(None)
+    }
+}
+
+/// The range of the entries of a fatbin, counted from its start. It may end after the data.
+fn entries_range(data: &[u8], base: u64) -> Result<Range<u64>, Malformed> {
+    let mut cursor = Cursor::new(data, base);
+    cursor.take(len_u64(&MAGIC), "the magic of the fatbin")?;
+    let version = cursor.u16("the version of the fatbin")?;
+    if u32::from(version) != VERSION {
+        return Err(cursor.invalid("fatbin version", version, "1"));
+    }
+    let header_len = u64::from(cursor.u16("the header length of the fatbin")?);
+    if header_len < HEADER_LEN {
+        return Err(cursor.invalid("fatbin header length", header_len, "16 or more"));
+    }
+    let len = cursor.u64("the length of the fatbin")?;
+    let too_long = || cursor.invalid("fatbin length", len, "less than 2^64 bytes with the header");
+    Ok(header_len..header_len.checked_add(len).ok_or_else(too_long)?)
+}
+
+/// The state of reading the entries of a fatbin.
+struct Reader<'a> {
+    data: &'a [u8],
+    entries: Vec<SearchEntry>,
+    faults: Vec<Malformed>,
+    room: EntryRoom,
+}
+
+impl Reader<'_> {
+    fn entry(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
+        let image = record.image()?;
+        let part = match (record.stored()?, record.codec()) {
+            (stored, Some(codec)) => {
+                // Nothing may be recorded of what is not known.
+                let is_unknown = codec == Codec::Unknown && record.fields.inflated == 0;
+                let inflated = if is_unknown { record.fields.stored_len } else { record.fields.inflated };
+                let (end, len) = match image.kind {
+                    CudaKind::Ptx => (End::BeforeZero, inflated.saturating_sub(1)),
+                    _ => (End::Exact, inflated),
+                };
+                Stored::Packed(Packed { range: 0..len, end, ..Packed::whole(stored, codec, inflated) })
+            }
+            (stored, None) => self.plain(image.kind, stored.start, len_of(&stored)),
+        };
+        self.push(record, image, part)
+    }
+
+    /// Reads an entry of several code objects that are compressed together.
+    fn concatenated(&mut self, record: &Record<'_>, parts: &[Record<'_>]) -> Result<(), Malformed> {
+        let (stored, codec) = (record.stored()?, record.codec());
+        let inflated = if codec.is_some() { record.fields.inflated } else { len_of(&stored) };
+        let whole = Bounds { base: 0, len: inflated };
+        for part in parts {
+            let (start, needed) = (part.offset_in_whole(), part.fields.stored_len);
+            let range = whole.claim(start, needed, "a code object that is compressed with others")?;
+            let image = part.image()?;
+            let content = match codec {
+                Some(codec) => {
+                    let end = End::Padded(image.kind);
+                    Stored::Packed(Packed { range, end, ..Packed::whole(stored.clone(), codec, inflated) })
+                }
+                None => self.plain(image.kind, stored.start.saturating_add(start), needed),
+            };
+            self.push(part, image, content)?;
+        }
+        Ok(())
+    }
+
+    /// A plain code object that is padded to `padded_len` bytes.
+    fn plain(&self, kind: CudaKind, start: u64, padded_len: u64) -> Stored {
+        let len = plain_len(kind, slice(self.data, start, padded_len).unwrap_or_default());
+        Stored::Range(span(start, len))
+    }
+
+    fn push(&mut self, record: &Record<'_>, image: Image, stored: Stored) -> Result<(), Malformed> {
+        let id = image.entry_id();
+        self.room.take(&id, record.offset())?;
+        self.entries.push(SearchEntry { cuda: Some(Box::new(image)), ..SearchEntry::new(id, stored) });
+        Ok(())
+    }
+}
+
+/// The length of a plain code object that is padded with zeros to 8, in bytes.
+pub(super) fn plain_len(kind: CudaKind, padded: &[u8]) -> u64 {
+    let len = len_u64(padded);
+    let zeros = padded.iter().rev().take(8).take_while(|&&byte| byte == 0).count();
+    let least = len.saturating_sub(u64::try_from(zeros).unwrap_or_default());
+    match kind {
+        CudaKind::Ptx => least,
+        CudaKind::Cubin => {
+            let end = elf::Header::read(padded).and_then(|header| header.tables_end());
+            end.filter(|end| (least..=len).contains(end)).unwrap_or(len)
+        }
+        CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_) => len,
+    }
+}

@@ -1,0 +1,267 @@
+//! The header of an entry in a fatbin, and of a code object that is compressed with others.
+
+use std::ops::Range;
+
+use super::{CODECS, CudaKind, Image, PADDING};
+use crate::base::bytes::{Bounds, Cursor, add, len_u64, part, slice, span, tail, total};
+use crate::base::codec::Codec;
+use crate::base::error::Malformed;
+use crate::llvm::container::records::{Encoding, record};
+
+pub(super) const ENCODING: Encoding = Encoding::LITTLE_64;
+
+/// The length of a header without strings, in bytes.
+pub(super) const FIXED_LEN: u64 = 64;
+
+/// The offset of the records of code objects that are compressed together: after their number and length.
+pub(super) const RECORDS_AT: u64 = 72;
+
+/// Kinds of entries. PTX of kind 64 is linked at run time, as nvFatbin packs it. Cubins of kind 16 are for a later GPU to
+/// finish.
+const PTX: [u64; 2] = [1, 64];
+const CUBINS: [u64; 2] = [2, 16];
+const LTO_IR: u64 = 8;
+const TILE_IR: u64 = 128;
+const CONCATENATED: u64 = 256;
+
+record! {
+    /// A header without its strings.
+    EntryHeader(_word) {
+        kind: 2,
+        version: 2,
+        /// The length of the header with its strings or, compressed with others, the offset of the code object among
+        /// them.
+        at_4: 4,
+        /// The length of the code object as stored, with padding.
+        stored_len: 8,
+        /// Its exact length, if it is compressed.
+        exact_len: 4,
+        options: 4,
+        minor: 2,
+        major: 2,
+        sm: 4,
+        identifier: 4,
+        identifier_len: 4,
+        flags: 8,
+        at_48: 8,
+        /// The inflated length, if the code object is compressed.
+        inflated: 8,
+    }
+}
+
+/// A header, and where it is.
+#[derive(Clone, Debug)]
+pub(super) struct Record<'a> {
+    pub(super) fields: EntryHeader,
+    /// The header with its strings.
+    header: &'a [u8],
+    /// The offset of the header in the file.
+    base: u64,
+    /// The range of the code object as stored, with padding, from the start of the fatbin.
+    pub(super) payload: Range<u64>,
+}
+
+impl<'a> Record<'a> {
+    /// The entry at `position` of a fatbin, whose entries end at `end`. `base` is the offset of the fatbin in the file.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it does not end there.
+    fn read(data: &'a [u8], base: u64, position: u64, end: u64) -> Result<Self, Malformed> {
+        let offset = base.saturating_add(position);
+        let rest = part(data, position..end).unwrap_or_default();
+        let mut record = Self::fixed(rest, offset)?;
+        let header_len = record.fields.at_4;
+        if header_len < FIXED_LEN {
+            return Err(record.invalid("header length of a fatbin entry", header_len, 4, "64 or more"));
+        }
+        let fatbin = Bounds { base, len: end };
+        let header = fatbin.claim(position, header_len, "the header of a fatbin entry")?;
+        record.header = slice(rest, 0, header_len).unwrap_or_default();
+        record.payload = fatbin.claim(header.end, record.fields.stored_len, "the code object of a fatbin entry")?;
+        Ok(record)
+    }
+
+    /// The entries in a range of a fatbin, up to the first that does not end in it.
+    pub(super) fn all(
+        data: &'a [u8],
+        base: u64,
+        range: Range<u64>,
+    ) -> impl Iterator<Item = Result<Self, Malformed>> + use<'a> {
+        let mut position = range.start;
+        std::iter::from_fn(move || {
+            let record = (position < range.end).then(|| Self::read(data, base, position, range.end))?;
+            position = record.as_ref().map_or(range.end, |record| record.payload.end);
+            Some(record)
+        })
+    }
+
+    fn fixed(data: &'a [u8], offset: u64) -> Result<Self, Malformed> {
+        let header = Cursor::new(data, offset).take(FIXED_LEN, "the header of a fatbin entry")?;
+        Ok(Self { fields: ENCODING.decode(header), header, base: offset, payload: 0..0 })
+    }
+
+    /// What follows the fixed fields of the header.
+    pub(super) fn strings(&self) -> &'a [u8] {
+        tail(self.header, FIXED_LEN).unwrap_or_default()
+    }
+
+    /// The offset of the header in the file.
+    pub(super) fn offset(&self) -> u64 {
+        self.base
+    }
+
+    /// The offset in the file of a byte of the header.
+    fn at(&self, position: u64) -> u64 {
+        self.base.saturating_add(position)
+    }
+
+    /// The offset of a code object among those that it is compressed with.
+    pub(super) fn offset_in_whole(&self) -> u64 {
+        self.fields.at_4
+    }
+
+    /// The range of the entry, from the start of the fatbin.
+    pub(super) fn range(&self) -> Range<u64> {
+        self.payload.start.saturating_sub(len_u64(self.header))..self.payload.end
+    }
+
+    pub(super) fn kind(&self) -> CudaKind {
+        match self.fields.kind {
+            LTO_IR => CudaKind::LtoIr,
+            TILE_IR => CudaKind::TileIr,
+            kind if PTX.contains(&kind) => CudaKind::Ptx,
+            kind if CUBINS.contains(&kind) => CudaKind::Cubin,
+            other => CudaKind::Other(u16::try_from(other).unwrap_or(u16::MAX)),
+        }
+    }
+
+    pub(super) fn is_ptx(&self) -> bool {
+        self.kind() == CudaKind::Ptx
+    }
+
+    pub(super) fn has_options(&self) -> bool {
+        self.fields.options > 0
+    }
+
+    /// The copy of the section `.nv.compat`, with a zero byte before it, in the place of options: of a cubin for sm_100
+    /// or later. None without it.
+    pub(super) fn attributes(&self) -> Option<&'a [u8]> {
+        let (start, len) = self.options_range().ok().flatten()?;
+        slice(self.header, start.saturating_add(1), len).filter(|_| self.kind() == CudaKind::Cubin)
+    }
+
+    /// The start of the options in the header, and their length.
+    fn options_range(&self) -> Result<Option<(u64, u64)>, Malformed> {
+        if !self.has_options() {
+            return Ok(None);
+        }
+        let what = "the place of the options of a fatbin entry";
+        let mut cursor = Cursor::new(self.within(self.fields.options, 8, what)?, self.base);
+        Ok(Some((cursor.u32(what)?.into(), cursor.u32(what)?.into())))
+    }
+
+    /// The records of the code objects that are compressed together; none if it is one code object.
+    ///
+    /// # Errors
+    /// [`Malformed`] if they are not the recorded number of records, do not fill the header, or share bytes.
+    pub(super) fn parts(&self) -> Result<Option<Vec<Self>>, Malformed> {
+        if self.fields.kind != CONCATENATED {
+            return Ok(None);
+        }
+        let what = "the number of code objects compressed together";
+        let header_len = len_u64(self.header);
+        let numbers = self.strings();
+        let mut cursor = Cursor::new(numbers, self.at(FIXED_LEN));
+        let (count, len) = (cursor.u32(what)?, cursor.u32(what)?);
+        if u64::from(len) != len_u64(numbers) {
+            return Err(cursor.invalid("length of the records of a fatbin entry", len, "the rest of the header"));
+        }
+        let mut position = RECORDS_AT;
+        let (mut parts, mut end) = (Vec::new(), 0);
+        while position < header_len {
+            let rest = tail(self.header, position).unwrap_or_default();
+            let mut part = Self::fixed(rest, self.at(position))?;
+            part.header = rest;
+            let len = part.len_with_strings()?;
+            part.header = part.within(0, len, "the strings of a fatbin entry")?;
+            let start = part.offset_in_whole();
+            if start < end {
+                let (what, expected) =
+                    ("offset of a code object compressed with others", "the end of the one before it or more");
+                return Err(part.invalid(what, start, 4, expected));
+            }
+            end = start.saturating_add(part.fields.stored_len);
+            parts.push(part);
+            add(&mut position, len);
+        }
+        if u32::try_from(parts.len()) == Ok(count) {
+            return Ok(Some(parts));
+        }
+        let what = "number of code objects compressed together";
+        Err(self.invalid(what, count, FIXED_LEN, "the number of their records"))
+    }
+
+    /// The additional data of the code object.
+    ///
+    /// # Errors
+    /// [`Malformed::Truncated`] if the identifier is outside the header.
+    pub(super) fn image(&self) -> Result<Image, Malformed> {
+        let kind = self.kind();
+        let EntryHeader { identifier: start, identifier_len: len, sm, flags, .. } = self.fields;
+        let what = "the identifier of a fatbin entry";
+        let source = match start {
+            ..FIXED_LEN if len > 0 => Err(self.bounds().truncated(start, len, what)),
+            start => self.within(start, len, what),
+        };
+        Ok(Image { kind, sm: u32::try_from(sm).unwrap_or(u32::MAX), flags, source: source?.to_vec() })
+    }
+
+    /// The compression of the code object.
+    pub(super) fn codec(&self) -> Option<Codec> {
+        CODECS.into_iter().find(|(flag, _)| self.fields.flags & flag != 0).map(|(_, codec)| codec)
+    }
+
+    /// The range of the code object as stored: without padding if it is compressed.
+    ///
+    /// # Errors
+    /// [`Malformed`] for a length that exceeds the padded one.
+    pub(super) fn stored(&self) -> Result<Range<u64>, Malformed> {
+        let Range { start, end } = self.payload;
+        let len = self.fields.exact_len;
+        match self.codec() {
+            None => return Ok(start..end),
+            Some(Codec::Unknown) if len == 0 => return Ok(start..end),
+            Some(_) => {}
+        }
+        if len == 0 || len > self.fields.stored_len {
+            let expected = "at least 1 and no more than its length with padding";
+            return Err(self.invalid("length of a compressed code object", len, 16, expected));
+        }
+        Ok(span(start, len))
+    }
+
+    /// The length of the header with its strings, which are each padded to 8.
+    fn len_with_strings(&self) -> Result<u64, Malformed> {
+        let padded_end = |start, len| total([start, len, 1]).next_multiple_of(PADDING);
+        let EntryHeader { identifier: start, identifier_len: len, .. } = self.fields;
+        let mut end = if start == 0 { FIXED_LEN } else { padded_end(start, len).max(FIXED_LEN) };
+        if let Some((start, len)) = self.options_range()? {
+            end = end.max(padded_end(start, len));
+        }
+        Ok(end)
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds::of(self.header, self.base)
+    }
+
+    /// `len` bytes of the header from `start`.
+    fn within(&self, start: u64, len: u64, what: &str) -> Result<&'a [u8], Malformed> {
+        slice(self.header, start, len).ok_or_else(|| self.bounds().truncated(start, len, what))
+    }
+
+    /// The fault of the field that is at `at` in the header.
+    fn invalid(&self, what: &str, found: impl Into<u64>, at: u64, expected: &str) -> Malformed {
+        Malformed::value(what, found, self.at(at), expected)
+    }
+}

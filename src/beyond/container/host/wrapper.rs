@@ -1,0 +1,348 @@
+//! Reads the wrappers with which programs register device code: the sections, in which they lie one after another, and
+//! the addresses in them.
+//!
+//! | section | PE | magic | wraps |
+//! |---|---|---|---|
+//! | `.nvFatBinSegment` | `.nvFatBi` | 0x466243B1 | a CUDA fatbin |
+//! | `.hipFatBinSegment` | `.hipFatB` | 0x48495046 | a bundle, plain or compressed |
+//! | | | 0x4B504948 | the section `.rocm_kpack_ref` |
+//!
+//! A wrapper is 24 bytes long:
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 4 | magic |
+//! | 4 | 4 | version 1; for CUDA also 2, for linked device code |
+//! | 8 | 8 | address of the code |
+//! | 16 | 8 | CUDA, version 2: address of the addresses of the fatbins that were linked, which are not checked |
+//! | 16 | 4 | kpack: index, which ends the binary key of its code |
+//!
+//! The address is in the section, in a relocation, or in both. Zeros between wrappers are padding, in multiples of 8.
+//! Sources: CUDA 13.5; clang 22.1.8, lld and GNU ld; rocm-kpack of February 2026.
+//!
+//! Relocations that are packed for Android are not read.
+//!
+//! Rejected: another magic, an address at which no code, or not the reference, begins.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use object::elf::SHF_ALLOC;
+use object::read::Relocation;
+use object::{
+    File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionFlags,
+    SymbolKind,
+};
+
+use crate::base::bytes::{Cursor, array, is_zero, number, part, slice, tail, to_u64};
+use crate::base::error::{Malformed, wrong};
+use crate::beyond::container::kpack::REFERENCE_SECTIONS;
+use crate::llvm::container::limits::FAULTS_MAX;
+use crate::llvm::container::magic::Magic;
+
+const WRAPPER_LEN: u64 = 24;
+/// The offset of the address in a wrapper.
+const ADDRESS: u64 = 8;
+/// The offset of the index in a kpack wrapper.
+const INDEX: u64 = 16;
+/// The alignment of wrappers, in bytes.
+const ALIGNMENT: u64 = 8;
+
+/// The kinds of wrappers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrapped {
+    Fatbin,
+    Bundle,
+    /// A reference to kpack archives, in the place of a bundle.
+    KpackReference,
+}
+
+impl Wrapped {
+    const fn magic(self) -> u32 {
+        match self {
+            Self::Fatbin => 0x4662_43b1,
+            Self::Bundle => 0x4849_5046,
+            Self::KpackReference => 0x4b50_4948,
+        }
+    }
+
+    /// What a wrapper of this kind points at.
+    fn target(self) -> &'static str {
+        match self {
+            Self::Fatbin => "a fatbin",
+            Self::Bundle => "a bundle",
+            Self::KpackReference => "the reference to kpack archives",
+        }
+    }
+
+    /// The kinds in a section for this one.
+    fn beside(self) -> &'static [Self] {
+        match self {
+            Self::Fatbin => &[Self::Fatbin],
+            Self::Bundle | Self::KpackReference => &[Self::Bundle, Self::KpackReference],
+        }
+    }
+}
+
+/// The offsets of the wrappers in a section, which may be cut off or have any magic.
+fn starts(section: &[u8]) -> impl Iterator<Item = u64> {
+    let mut next = 0_u64;
+    std::iter::from_fn(move || {
+        loop {
+            let start = next;
+            let rest = tail(section, start).filter(|rest| !rest.is_empty())?;
+            let is_padding = is_zero(slice(rest, 0, ALIGNMENT).unwrap_or(rest));
+            next = start.saturating_add(if is_padding { ALIGNMENT } else { WRAPPER_LEN });
+            if !is_padding {
+                return Some(start);
+            }
+        }
+    })
+}
+
+/// The offsets of the wrappers of a kind in a section.
+fn of_kind(section: &[u8], kind: Wrapped) -> impl Iterator<Item = u64> {
+    let magic = kind.magic().to_le_bytes();
+    starts(section).filter(move |start| slice(section, *start, 4).is_some_and(|found| found == magic))
+}
+
+/// The number of wrappers of a kind in a section.
+pub(crate) fn count(section: &[u8], kind: Wrapped) -> u64 {
+    to_u64(of_kind(section, kind).count())
+}
+
+/// The indices in the kpack wrappers of a section.
+pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
+    let index = |start: u64| array(section, start.checked_add(INDEX)?).map(u32::from_le_bytes);
+    of_kind(section, Wrapped::KpackReference).filter_map(index).collect()
+}
+
+/// The first faults of the wrappers in a range of an object file, which is for one kind. Offsets in them count from
+/// `base`.
+pub(crate) fn faults(data: &[u8], base: u64, wrappers: &Range<u64>, kind: Wrapped) -> Vec<Malformed> {
+    let Some(map) = Map::read(data, wrappers) else { return Vec::new() };
+    map.starts().filter_map(|start| map.fault(start, base, kind).err()).take(FAULTS_MAX).collect()
+}
+
+/// The offsets in an object file at which the wrappers of a kind in a range of it point, as far as these are in it.
+pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: Wrapped) -> Vec<u64> {
+    let Some(map) = Map::read(data, wrappers) else { return Vec::new() };
+    let target = |start| {
+        let wrapper = map.wrapper(start, 0, kind).ok()?;
+        if wrapper.kind == kind { map.offset_of(wrapper.target?) } else { None }
+    };
+    map.starts().filter_map(target).collect()
+}
+
+/// The source files of bundles in a linked file, by the offsets of the bundles: those before whose symbols the symbol
+/// table names them, if one of the symbols is a wrapper that points at the bundle. `wrappers` is their section.
+pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8>> {
+    let (Some(map), Ok(file)) = (Map::read(data, wrappers), File::parse(data)) else { return HashMap::new() };
+    let (mut source, mut sources) = (None, HashMap::new());
+    for symbol in file.symbols() {
+        if symbol.kind() == SymbolKind::File {
+            source = symbol.name_bytes().ok();
+        } else if symbol.is_local()
+            && let Some(start) = map.offset_of(Target::Address(symbol.address()))
+            && wrappers.contains(&start)
+            && let Ok(Wrapper { target: Some(target), .. }) = map.wrapper(start, 0, Wrapped::Bundle)
+        {
+            sources.extend(map.offset_of(target).zip(source.map(<[u8]>::to_vec)));
+        }
+    }
+    sources
+}
+
+/// A wrapper.
+struct Wrapper {
+    kind: Wrapped,
+    /// None if another object holds the code.
+    target: Option<Target>,
+}
+
+/// The addresses in a section of an object file.
+pub(crate) struct Map<'d> {
+    data: &'d [u8],
+    /// Whether addresses are 64 bits wide.
+    is_64: bool,
+    /// The section with wrappers, in the file.
+    wrappers: Range<u64>,
+    /// The addresses that relocations put at offsets in the file.
+    relocated: HashMap<u64, Option<Target>>,
+    /// The sections of a linked file by address: size, and offset in the file.
+    sections: BTreeMap<u64, (u64, u64)>,
+    /// The offset of the reference to kpack archives.
+    reference: Option<u64>,
+}
+
+/// The value of an address after relocation.
+#[derive(Clone, Copy)]
+pub(crate) enum Target {
+    Address(u64),
+    /// An offset in the file, of an object that is not linked.
+    Offset(u64),
+}
+
+impl Target {
+    pub(crate) fn is_null(self) -> bool {
+        matches!(self, Self::Address(0))
+    }
+}
+
+impl<'d> Map<'d> {
+    /// Reads the relocations of a section, given by its range in the file.
+    pub(crate) fn read(data: &'d [u8], wrappers: &Range<u64>) -> Option<Self> {
+        let file = File::parse(data).ok()?;
+        let is_own = |(start, size)| start == wrappers.start && size > 0;
+        let own = file.sections().find(|section| section.file_range().is_some_and(is_own))?;
+        let own_address = own.address();
+        let value_at = |at| number::<8>(data, at);
+        let mut relocated = HashMap::new();
+        let mut sections = BTreeMap::new();
+        let is_linked = file.kind() != ObjectKind::Relocatable;
+        // No relocation takes less than 8 bytes; a broken file may name the same ones often.
+        let most = data.len() / 8;
+        if is_linked {
+            let symbols = file.dynamic_symbol_table();
+            for (address, relocation) in file.dynamic_relocations().into_iter().flatten().take(most) {
+                let Some(offset) = address.checked_sub(own_address) else { continue };
+                let Some(at) = wrappers.start.checked_add(offset).filter(|at| wrappers.contains(at)) else { continue };
+                let start = match relocation.target() {
+                    RelocationTarget::Absolute => Some(0),
+                    RelocationTarget::Symbol(index) => {
+                        let symbol = symbols.as_ref().and_then(|symbols| symbols.symbol_by_index(index).ok());
+                        symbol.filter(|symbol| !symbol.is_undefined()).map(|symbol| symbol.address())
+                    }
+                    _ => None,
+                };
+                let target = start.and_then(|start| sum(&relocation, start, value_at(at)));
+                relocated.insert(at, target.map(Target::Address));
+            }
+            for section in file.sections() {
+                // Empty sections, and those that are not in memory, may have the address of another.
+                if let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0 && is_loaded(&section)) {
+                    sections.insert(section.address(), (size, start));
+                }
+            }
+        } else {
+            for (offset, relocation) in own.relocations().take(most) {
+                let Some(at) = wrappers.start.checked_add(offset) else { continue };
+                let target = start_of(&file, &relocation).and_then(|start| sum(&relocation, start, value_at(at)));
+                relocated.insert(at, target.map(Target::Offset));
+            }
+        }
+        let reference = REFERENCE_SECTIONS.iter().find_map(|name| file.section_by_name(name)?.file_range());
+        let reference = reference.map(|(start, _)| start);
+        Some(Self { data, is_64: file.is_64(), wrappers: wrappers.clone(), relocated, sections, reference })
+    }
+
+    pub(crate) fn is_64(&self) -> bool {
+        self.is_64
+    }
+
+    /// The address at an offset in the file, after relocation; none if another object defines it.
+    pub(crate) fn target_at(&self, at: u64) -> Option<Target> {
+        let recorded = || number::<8>(self.data, at).map(Target::Address);
+        self.relocated.get(&at).copied().unwrap_or_else(recorded)
+    }
+
+    /// The offsets of the wrappers in the file.
+    fn starts(&self) -> impl Iterator<Item = u64> {
+        let section = part(self.data, self.wrappers.clone()).unwrap_or_default();
+        starts(section).map(|start| self.wrappers.start.saturating_add(start))
+    }
+
+    /// The wrapper at an offset in the file, in a section for a kind.
+    fn wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<Wrapper, Malformed> {
+        let rest = part(self.data, start..self.wrappers.end).unwrap_or_default();
+        let mut cursor = Cursor::new(rest, base.saturating_add(start));
+        // References stand in the place of bundles.
+        let own = if of_section == Wrapped::Fatbin { Wrapped::Fatbin } else { Wrapped::Bundle };
+        let (target, expected) = (own.target(), own.magic());
+        let magic = cursor.u32(format_args!("a wrapper of {target}"))?;
+        let kind = of_section.beside().iter().find(|kind| kind.magic() == magic);
+        let kind = *kind.ok_or_else(|| {
+            let what = format!("magic of the wrapper of {target}");
+            cursor.invalid(&what, magic, &format!("{expected} ({expected:#x})"))
+        })?;
+        cursor.u32(format_args!("a wrapper of {target}"))?;
+        cursor.u64(format_args!("a wrapper of {target}"))?;
+        Ok(Wrapper { kind, target: self.target_at(start.saturating_add(ADDRESS)) })
+    }
+
+    /// Checks the wrapper at an offset in the file.
+    fn fault(&self, start: u64, base: u64, of_section: Wrapped) -> Result<(), Malformed> {
+        let Wrapper { kind, target } = self.wrapper(start, base, of_section)?;
+        let Some(target) = target else { return Ok(()) };
+        let offset = self.offset_of(target);
+        let magic = || offset.and_then(|offset| tail(self.data, offset)).map(Magic::identify);
+        let is_sound = match kind {
+            Wrapped::Fatbin => magic() == Some(Magic::FatBinary),
+            // HIP's runtime also takes a code object without a bundle.
+            Wrapped::Bundle => matches!(magic(), Some(Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu)),
+            Wrapped::KpackReference => offset.is_some() && offset == self.reference,
+        };
+        if is_sound {
+            return Ok(());
+        }
+        wrong(format!("a wrapper that does not point at {}", kind.target()), base.saturating_add(start))
+    }
+
+    /// The offset of a target in the file; none if it is in no section with content.
+    pub(crate) fn offset_of(&self, target: Target) -> Option<u64> {
+        let address = match target {
+            Target::Offset(offset) => return Some(offset),
+            Target::Address(address) => address,
+        };
+        let (start, (size, offset)) = self.sections.range(..=address).next_back()?;
+        let inside = address.checked_sub(*start).filter(|inside| inside < size)?;
+        offset.checked_add(inside)
+    }
+}
+
+/// Whether a section is in memory when its file is loaded.
+fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
+    match section.flags() {
+        SectionFlags::Elf { sh_flags, .. } => sh_flags.contains(SHF_ALLOC),
+        _ => true,
+    }
+}
+
+/// The offset in the file of the symbol or section of a relocation; none if another object defines it.
+fn start_of(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
+    let (section, offset) = match relocation.target() {
+        RelocationTarget::Symbol(index) => {
+            let symbol = file.symbol_by_index(index).ok()?;
+            (symbol.section_index()?, symbol.address())
+        }
+        RelocationTarget::Section(index) => (index, 0),
+        _ => return None,
+    };
+    let (start, _) = file.section_by_index(section).ok()?.file_range()?;
+    start.checked_add(offset)
+}
+
+/// The sum of a relocation: of a start, its addend, and the value that it replaces if that counts.
+fn sum(relocation: &Relocation, start: u64, replaced: Option<u64>) -> Option<u64> {
+    let replaced = if relocation.has_implicit_addend() { replaced? } else { 0 };
+    Some(start.wrapping_add_signed(relocation.addend()).wrapping_add(replaced))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_in_a_section_up_to_its_end() {
+        let sections = [(100, (50, 7)), (150, (0, 9)), (200, (1, u64::MAX))].into();
+        let relocated = HashMap::new();
+        let map = Map { data: b"", is_64: true, wrappers: 0..0, relocated, sections, reference: None };
+        for (address, offset) in
+            [(99, None), (100, Some(7)), (149, Some(56)), (150, None), (199, None), (200, Some(u64::MAX)), (201, None)]
+        {
+            assert_eq!(map.offset_of(Target::Address(address)), offset, "{address}");
+        }
+        assert_eq!(map.offset_of(Target::Offset(99)), Some(99));
+    }
+}

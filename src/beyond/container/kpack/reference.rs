@@ -1,0 +1,63 @@
+//! Reads the reference of a split library to its kpack archives.
+//!
+//! The section `.rocm_kpack_ref` (`.kpackrf` in PE) begins with one MessagePack map:
+//!
+//! | key | value |
+//! |---|---|
+//! | `kpack_search_paths` | array of paths, relative to the directory of the library; `@GFXARCH@` stands for a target ID |
+//! | `kernel_name` | the path of the library in its tree, which begins its binary keys |
+//!
+//! Rejected: a map that does not end in the first 64 KiB of its section (ROCm's loader reads no more), more than 32
+//! search paths.
+
+use crate::base::error::Malformed;
+use crate::beyond::messagepack::Value;
+
+/// The part of a search path that stands for a target ID.
+pub(crate) const PLACEHOLDER: &[u8] = b"@GFXARCH@";
+
+/// The length of a reference that is read, in bytes.
+const LEN_MAX: usize = 64 << 10;
+
+/// The maximum number of search paths.
+const PATHS_MAX: usize = 32;
+
+/// The reference of a split library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reference {
+    /// The path of the library in its tree, with which its binary keys begin: `lib/librocrand.so.1`.
+    pub kernel_name: Vec<u8>,
+    /// The paths of archives, relative to the directory of the library. `@GFXARCH@` stands for a target ID.
+    pub search_paths: Vec<Vec<u8>>,
+}
+
+impl Reference {
+    /// Reads the reference at the start of the section `data`. Offsets in errors count from `base`.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is not complete, or has no name or no search paths.
+    pub fn read(data: &[u8], base: u64) -> Result<Self, Malformed> {
+        let broken = |what: &str| Malformed::fault("the reference to kpack archives", base, format!(" {what}"));
+        let data = data.get(..LEN_MAX).unwrap_or(data);
+        let (map, _) = Value::first(data, base).ok_or_else(|| broken("is not complete MessagePack"))?;
+        let kernel_name = map.get(b"kernel_name").and_then(Value::text);
+        let kernel_name = kernel_name.ok_or_else(|| broken("has no string 'kernel_name'"))?.to_vec();
+        let paths = map.get(b"kpack_search_paths").and_then(Value::array);
+        let paths: Vec<_> = paths.into_iter().flatten().filter_map(Value::text).take(PATHS_MAX + 1).collect();
+        match paths.len() {
+            0 => Err(broken("has no 'kpack_search_paths'")),
+            1..=PATHS_MAX => Ok(Self { kernel_name, search_paths: paths.into_iter().map(<[u8]>::to_vec).collect() }),
+            _ => Err(broken(&format!("has more than {PATHS_MAX} search paths"))),
+        }
+    }
+
+    /// The index of the wrapper that loads the code of a binary key; none for a key of another library.
+    pub(crate) fn index_of(&self, key: &[u8]) -> Option<u32> {
+        let digits = key.strip_prefix(self.kernel_name.as_slice())?.strip_prefix(b"#")?;
+        let text = crate::base::bytes::text(digits)?;
+        let index: u32 = text.parse().ok()?;
+        // The loader compares keys, so there is one way to write an index.
+        (index.to_string() == text).then_some(index)
+    }
+}

@@ -1,0 +1,77 @@
+//! Reads cpio archives, such as the content of RPM packages.
+//!
+//! | form | header | numbers |
+//! |---|---|---|
+//! | `070701`, `070702` (with checksums) | 110 bytes, then the name; padding to 4 bytes after the name and the content | 8 hexadecimal digits |
+//! | `070707` | 76 bytes, then the name; no padding | 6 or 11 octal digits |
+//!
+//! | field | offset, width in `07070[12]` | in `070707` |
+//! |---|---|---|
+//! | mode | 14, 8 | 18, 6 |
+//! | size of the content | 54, 8 | 65, 11 |
+//! | length of the name with its NUL | 94, 8 | 59, 6 |
+//!
+//! The name `TRAILER!!!` ends the archive. Checksums are not compared: they are sums that most writers leave zero.
+//! Sources: cpio(5) of libarchive 3.8; the archives of GNU cpio 2.13.
+//!
+//! Rejected: headers that do not begin with a magic, numbers with other characters, names of more than 4096 bytes, and
+//! archives that end without the last name. The binary form of 1977 is not recognised.
+
+use std::io::{self, Read};
+
+use crate::base::bytes::{digits, slice, to_u64};
+use crate::base::io::once::{broken, skip};
+use crate::llvm::container::limits::NAME_MAX;
+pub(crate) use crate::llvm::container::magic::CPIO as MAGICS;
+
+/// The name of the end.
+const TRAILER: &[u8] = b"TRAILER!!!";
+
+/// The mode of a regular file, and the bits that hold it.
+const REGULAR: u64 = 0o100_000;
+const TYPE: u64 = 0o170_000;
+
+/// The header of a member, before its content.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) name: Vec<u8>,
+    /// The size of the content in bytes.
+    pub(crate) size: u64,
+    pub(crate) is_file: bool,
+    /// The number of bytes after the content.
+    pub(crate) padding: u64,
+}
+
+impl Header {
+    /// Reads the next header; none at the end of the archive.
+    pub(crate) fn read(reader: &mut impl Read) -> io::Result<Option<Self>> {
+        let mut head = [0; 110];
+        let (magic, rest) = head.split_at_mut(6);
+        reader.read_exact(magic)?;
+        let (is_octal, len) = match &*magic {
+            b"070701" | b"070702" => (false, 104),
+            b"070707" => (true, 70),
+            _ => return Err(broken("a header does not begin with a magic number")),
+        };
+        reader.read_exact(rest.get_mut(..len).unwrap_or_default())?;
+        let number = |start, width| number(slice(&head, start, width).unwrap_or_default(), is_octal);
+        let (mode, size, name_len) = match is_octal {
+            true => (number(18, 6)?, number(65, 11)?, number(59, 6)?),
+            false => (number(14, 8)?, number(54, 8)?, number(94, 8)?),
+        };
+        let name_len = usize::try_from(name_len).ok().filter(|&len| len <= NAME_MAX);
+        let mut name = vec![0; name_len.ok_or_else(|| broken("the name of a member is longer than 4096 bytes"))?];
+        reader.read_exact(&mut name)?;
+        let to_even = |len: u64| if is_octal { 0 } else { len.wrapping_neg() & 3 };
+        skip(reader, to_even(to_u64(name.len()).saturating_add(110)))?;
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        name.truncate(end);
+        let is_file = mode & TYPE == REGULAR;
+        Ok((name != TRAILER).then_some(Self { name, size, is_file, padding: to_even(size) }))
+    }
+}
+
+fn number(field: &[u8], is_octal: bool) -> io::Result<u64> {
+    let number = digits(field, if is_octal { 8 } else { 16 });
+    number.ok_or_else(|| broken("a number in a header has other characters than digits"))
+}

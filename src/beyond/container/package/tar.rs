@@ -1,0 +1,583 @@
+//! Reads tar archives: the forms of Unix 7, POSIX (ustar, pax) and GNU.
+//!
+//! A member is a header of 512 bytes and its content, padded to a multiple of 512. Zeros between headers are skipped,
+//! as for `tar -i`, so that archives in a row are read.
+//!
+//! | offset in a header | width | meaning |
+//! |---|---|---|
+//! | 0 | 100 | name |
+//! | 124 | 12 | size of the content: octal digits or, if the first bit is set, a big-endian number |
+//! | 148 | 8 | sum of all bytes, with spaces instead of this field: octal digits |
+//! | 156 | 1 | type |
+//! | 257 | 6 | `ustar`; then a NUL (POSIX) or a space (GNU) |
+//! | 345 | 155 | POSIX: prefix of the name |
+//! | 386, 483 | 4 × 24, 12 | GNU, type `S`: offset and size of four ranges, real size; 482 is 1 if 512 bytes with more ranges follow |
+//!
+//! | type | meaning |
+//! |---|---|
+//! | `1` to `6` | links, devices and directories: they have no content, whatever size they record |
+//! | `L` | the name of the next member |
+//! | `x`, `X` | attributes of the next member: `path`, `size`, `GNU.sparse.*` |
+//! | `g`, `K`, `V`, `D` | attributes of all members, target of a link, label, names of a directory: skipped |
+//! | `M` | the rest of a file that begins in another volume |
+//! | `S` | a file with holes |
+//! | any other | a file |
+//!
+//! The holes of a file are recorded in its header, in attributes (`GNU.sparse.offset` and `numbytes`, or `map`) or at
+//! the start of the content (`GNU.sparse.major` is 1). Sources: pax in POSIX.1-2017; the manual of GNU tar 1.35,
+//! chapter "Tar Internals".
+//!
+//! Rejected: wrong sums, invalid or too large numbers, attributes without a length, ranges that overlap or are larger
+//! than the content. An archive that ends where a member does is whole, with or without zeros after it. The crate `tar`
+//! is not used: it skips broken attributes, takes holes of pax files for content, and prints bytes of the file in its
+//! errors.
+
+use std::io::{self, Read};
+
+use crate::base::bytes::{add, digits, is_zero, len_u64, slice, to_u64};
+use crate::base::io::once::{self, broken, skip};
+pub(crate) use crate::llvm::container::magic::tar::BLOCK;
+use crate::llvm::container::magic::tar::{number, size_of, sum_is_right, until_nul};
+
+/// The largest map of the holes at the start of a file, in bytes.
+const MAP_MAX: u64 = 1 << 20;
+
+/// A member, before its content.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) name: Vec<u8>,
+    pub(crate) kind: MemberKind,
+    /// The size of the stored content in bytes.
+    pub(crate) stored: u64,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) enum MemberKind {
+    #[default]
+    File,
+    /// A file of this size with holes; the content has only these ranges of it.
+    Sparse(u64, Vec<Range>),
+    /// The content begins with the map of the holes of a file of this size.
+    MapInContent(u64),
+    /// A part of a file.
+    Part,
+    /// Not a file.
+    Other,
+}
+
+/// Offset and size of a range of a file with holes.
+type Range = (u64, u64);
+
+/// What follows in an archive.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NextMember {
+    Member(Header),
+    /// A block of zeros, which ends an archive or lies between two of them.
+    Zeros,
+    /// The end. Other data may follow it.
+    End {
+        has_trailing: bool,
+    },
+}
+
+/// The attributes of a member.
+#[derive(Default)]
+struct Attributes {
+    name: Option<Vec<u8>>,
+    size: Option<u64>,
+    /// The name, size and ranges of a file with holes.
+    sparse_name: Option<Vec<u8>>,
+    sparse_size: Option<u64>,
+    ranges: Vec<u64>,
+    has_map: bool,
+    map_in_content: bool,
+}
+
+/// What was read of an archive so far.
+#[derive(Default)]
+pub(crate) struct TarArchive {
+    /// After zeros, anything may follow.
+    is_after_zeros: bool,
+}
+
+impl TarArchive {
+    /// Reads up to the content of the next member.
+    pub(crate) fn next(&mut self, reader: &mut impl Read) -> io::Result<NextMember> {
+        let next = read(reader, self.is_after_zeros);
+        self.is_after_zeros = matches!(next, Ok(NextMember::Zeros));
+        next
+    }
+}
+
+fn read(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMember> {
+    let (mut attributes, mut has_attributes) = (Attributes::default(), false);
+    loop {
+        let block = read_block(reader)?;
+        let is_zero = is_zero(&block);
+        match len_u64(&block) {
+            _ if has_attributes && is_zero => return Err(io::ErrorKind::UnexpectedEof.into()),
+            0 => return Ok(NextMember::End { has_trailing: false }),
+            BLOCK if is_zero => return Ok(NextMember::Zeros),
+            BLOCK => {}
+            _ if is_after_zeros => return Ok(NextMember::End { has_trailing: !is_zero }),
+            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+        if !sum_is_right(&block) {
+            return match is_after_zeros && slice(&block, 257, 5) != Some(b"ustar") {
+                true => Ok(NextMember::End { has_trailing: true }),
+                false => Err(broken("the checksum of a header is wrong")),
+            };
+        }
+        let size = size_of(&block).ok_or_else(|| broken("the size of a member is not a number"))?;
+        has_attributes |= matches!(block.get(156), Some(b'L' | b'K' | b'x' | b'X'));
+        match block.get(156) {
+            Some(b'L') => attributes.name = Some(until_nul(&read_content(reader, size)?).to_vec()),
+            Some(b'x' | b'X') => attributes.add(&read_content(reader, size)?)?,
+            Some(b'g' | b'K') => skip(reader, padded(size))?,
+            kind => {
+                return member(reader, kind.copied().unwrap_or_default(), &block, size, attributes)
+                    .map(NextMember::Member);
+            }
+        }
+    }
+}
+
+/// The length of content with its padding.
+pub(crate) fn padded(size: u64) -> u64 {
+    size.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
+}
+
+fn member(reader: &mut impl Read, kind: u8, block: &[u8], size: u64, attributes: Attributes) -> io::Result<Header> {
+    let stored = attributes.size.unwrap_or(size);
+    let is_gnu_sparse = kind == b'S';
+    let kind = match kind {
+        b'1'..=b'6' => return Ok(Header { name: name_of(block, attributes), kind: MemberKind::Other, stored: 0 }),
+        b'V' | b'D' => MemberKind::Other,
+        b'M' => MemberKind::Part,
+        b'S' => sparse_of_gnu(reader, block)?,
+        _ if attributes.map_in_content => MemberKind::MapInContent(attributes.sparse_size.ok_or_else(no_size)?),
+        _ if attributes.has_map => {
+            MemberKind::Sparse(attributes.sparse_size.ok_or_else(no_size)?, pairs(&attributes.ranges)?)
+        }
+        _ => MemberKind::File,
+    };
+    if let (MemberKind::Sparse(size, ranges), true) = (&kind, is_gnu_sparse || attributes.has_map) {
+        check_ranges(*size, ranges, stored)?;
+    }
+    Ok(Header { name: name_of(block, attributes), kind, stored })
+}
+
+fn name_of(block: &[u8], attributes: Attributes) -> Vec<u8> {
+    let field = |start, len| until_nul(slice(block, start, len).unwrap_or_default());
+    let prefix = if slice(block, 257, 6) == Some(b"ustar\0") { field(345, 155) } else { &[] };
+    let recorded = attributes.sparse_name.or(attributes.name);
+    recorded.unwrap_or_else(|| match prefix {
+        [] => field(0, 100).to_vec(),
+        prefix => [prefix, b"/", field(0, 100)].concat(),
+    })
+}
+
+/// The holes that a header of GNU tar records, with the blocks after it.
+fn sparse_of_gnu(reader: &mut impl Read, block: &[u8]) -> io::Result<MemberKind> {
+    let size = slice(block, 483, 12).and_then(number).ok_or_else(no_size)?;
+    let mut ranges = ranges_of_gnu(slice(block, 386, 96).unwrap_or_default())?;
+    let mut is_extended = block.get(482) != Some(&0);
+    while is_extended {
+        let more = read_block(reader)?;
+        if len_u64(&more) < BLOCK {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        ranges.extend(ranges_of_gnu(slice(&more, 0, 504).unwrap_or_default())?);
+        is_extended = more.get(504) != Some(&0);
+    }
+    Ok(MemberKind::Sparse(size, ranges))
+}
+
+fn ranges_of_gnu(fields: &[u8]) -> io::Result<Vec<Range>> {
+    let used = fields.chunks_exact(24).take_while(|field| field.first() != Some(&0));
+    let range = |field: &[u8]| Some((number(slice(field, 0, 12)?)?, number(slice(field, 12, 12)?)?));
+    used.map(|field| range(field).ok_or_else(|| broken("a range of a sparse file is not a number"))).collect()
+}
+
+fn pairs(numbers: &[u64]) -> io::Result<Vec<Range>> {
+    let pairs = numbers.chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return Err(broken("the map of a sparse file has an odd length"));
+    }
+    Ok(pairs.filter_map(|pair| Some((*pair.first()?, *pair.get(1)?))).collect())
+}
+
+/// Checks that ranges are in order, lie in the file, and have all of the content.
+fn check_ranges(size: u64, ranges: &[Range], stored: u64) -> io::Result<()> {
+    let (mut end, mut left) = (0_u64, Some(stored));
+    for &(offset, len) in ranges {
+        let next = offset.checked_add(len).filter(|&next| offset >= end && next <= size);
+        end = next.ok_or_else(|| broken("the ranges of a sparse file overlap or are outside of it"))?;
+        left = left.and_then(|left| left.checked_sub(len));
+    }
+    match left {
+        Some(0) => Ok(()),
+        _ => Err(broken("the ranges of a sparse file do not have the size of its content")),
+    }
+}
+
+/// Reads the map at the start of the content of a file with holes: lines with the number of ranges, then offset and
+/// size of each. `left` bytes of the content are left then.
+pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io::Result<Vec<Range>> {
+    let (mut line, mut numbers, mut read) = (Vec::new(), Vec::new(), 0_u64);
+    let count = |numbers: &[u64]| numbers.first().map(|count| count.saturating_mul(2).saturating_add(1));
+    while count(&numbers).is_none_or(|count| to_u64(numbers.len()) < count) {
+        let block = read_block(reader)?;
+        *left = left.checked_sub(BLOCK).ok_or_else(|| broken("the map of a sparse file is larger than it"))?;
+        add(&mut read, len_u64(&block));
+        if len_u64(&block) < BLOCK || read > MAP_MAX {
+            return Err(broken("the map of a sparse file does not end, or is longer than 1 MiB"));
+        }
+        for byte in block {
+            if byte != b'\n' {
+                line.push(byte);
+            } else if count(&numbers).is_none_or(|count| to_u64(numbers.len()) < count) {
+                numbers
+                    .push(decimal(&line).ok_or_else(|| broken("a line of the map of a sparse file is not a number"))?);
+                line.clear();
+            }
+        }
+    }
+    let ranges = pairs(numbers.get(1..).unwrap_or_default())?;
+    check_ranges(size, &ranges, *left)?;
+    Ok(ranges)
+}
+
+/// A file with holes, which are zeros.
+pub(crate) struct Sparse<R> {
+    reader: R,
+    ranges: std::vec::IntoIter<Range>,
+    /// The zeros before the current range, and the bytes of it that are left.
+    zeros: u64,
+    data: u64,
+    position: u64,
+    size: u64,
+}
+
+impl<R: Read> Sparse<R> {
+    pub(crate) fn new(reader: R, size: u64, ranges: Vec<Range>) -> Self {
+        Self { reader, ranges: ranges.into_iter(), zeros: 0, data: 0, position: 0, size }
+    }
+}
+
+impl<R: Read> Read for Sparse<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.zeros == 0 && self.data == 0 && self.position < self.size {
+            let (offset, len) = self.ranges.next().unwrap_or((self.size, 0));
+            (self.zeros, self.data) = (offset.saturating_sub(self.position), len);
+            self.position = offset.saturating_add(len);
+        }
+        let is_hole = self.zeros > 0;
+        let left = if is_hole { self.zeros } else { self.data };
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        let part = buffer.get_mut(..len).unwrap_or_default();
+        if is_hole {
+            part.fill(0);
+            self.zeros = left.saturating_sub(to_u64(len));
+            return Ok(len);
+        }
+        let count = self.reader.read(part)?;
+        self.data = left.saturating_sub(to_u64(count));
+        Ok(count)
+    }
+}
+
+impl Attributes {
+    /// Adds the attributes of pax: lines `<length> <key>=<value>`, of which the last counts.
+    fn add(&mut self, mut data: &[u8]) -> io::Result<()> {
+        let wrong = || broken("the attributes of a member are not a length, a key and a value");
+        // Some writers fill the block with zeros.
+        while data.first().is_some_and(|&byte| byte != 0) {
+            let space = data.iter().position(|&byte| byte == b' ').ok_or_else(wrong)?;
+            let len =
+                data.get(..space).and_then(decimal).and_then(|len| usize::try_from(len).ok()).ok_or_else(wrong)?;
+            let line = space.checked_add(1).and_then(|start| data.get(start..len)).ok_or_else(wrong)?;
+            let line = line.strip_suffix(b"\n").ok_or_else(wrong)?;
+            let equals = line.iter().position(|&byte| byte == b'=').ok_or_else(wrong)?;
+            let (key, value) = line.split_at_checked(equals).ok_or_else(wrong)?;
+            self.set(key, value.get(1..).unwrap_or_default())?;
+            data = data.get(len..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        let number = || decimal(value).ok_or_else(|| broken("an attribute of a member is not a number"));
+        match key {
+            b"path" => self.name = (!value.is_empty()).then(|| value.to_vec()),
+            b"size" if value.is_empty() => self.size = None,
+            b"size" => self.size = Some(number()?),
+            b"GNU.sparse.name" => self.sparse_name = Some(value.to_vec()),
+            b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse_size = Some(number()?),
+            b"GNU.sparse.major" => self.map_in_content = number()? > 0,
+            b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => self.ranges.push(number()?),
+            b"GNU.sparse.numblocks" => self.has_map = true,
+            b"GNU.sparse.map" => {
+                let numbers: Option<Vec<u64>> = value.split(|&byte| byte == b',').map(decimal).collect();
+                self.ranges = numbers.ok_or_else(|| broken("the map of a sparse file is not a list of numbers"))?;
+                self.has_map = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The next block, which is shorter at the end of the data.
+fn read_block(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    once::head(reader, BLOCK)
+}
+
+/// The content of a member that describes others. The caller limits how much can be read.
+fn read_content(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
+    let content = once::head(reader, size)?;
+    if len_u64(&content) < size {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    skip(reader, padded(size).saturating_sub(size))?;
+    Ok(content)
+}
+
+/// The sum may be that of signed bytes, as of old programs.
+fn decimal(field: &[u8]) -> Option<u64> {
+    digits(field, 10).filter(|_| !field.is_empty())
+}
+
+fn no_size() -> io::Error {
+    broken("the size of a sparse file is not a number")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header with its checksum.
+    fn header(kind: u8, size: u8) -> Vec<u8> {
+        let mut block = vec![0; 512];
+        (block[0], block[156]) = (b'a', kind);
+        block[124..136].copy_from_slice(format!("{size:011o}\0").as_bytes());
+        with_sum(block)
+    }
+
+    fn with_sum(mut block: Vec<u8>) -> Vec<u8> {
+        block[148..156].fill(b' ');
+        let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
+        block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        block
+    }
+
+    fn next(data: &[u8]) -> Result<NextMember, String> {
+        TarArchive::default().next(&mut &data[..]).map_err(|error| error.to_string())
+    }
+
+    /// A line of attributes, which begins with its length.
+    fn line((key, value): &(&str, &str)) -> String {
+        let rest = format!(" {key}={value}\n");
+        let digits = (1..).find(|digits| (rest.len() + digits).to_string().len() == *digits).unwrap();
+        format!("{}{rest}", rest.len() + digits)
+    }
+
+    /// A file of `size` bytes with these attributes.
+    fn with_attributes(attributes: &[u8], size: u8) -> Result<NextMember, String> {
+        let mut data = header(b'x', u8::try_from(attributes.len()).unwrap());
+        data.extend(attributes);
+        data.resize(1024, 0);
+        next(&[data, header(b'0', size)].concat())
+    }
+
+    fn file(name: &[u8], kind: MemberKind, stored: u64) -> Result<NextMember, String> {
+        Ok(NextMember::Member(Header { name: name.to_vec(), kind, stored }))
+    }
+
+    #[test]
+    fn attributes_replace_fields_of_the_header() {
+        use MemberKind::{File, MapInContent, Sparse};
+        let old = [("GNU.sparse.size", "10"), ("GNU.sparse.numblocks", "2"), ("GNU.sparse.offset", "2")];
+        let blocks = [("GNU.sparse.numbytes", "3"), ("GNU.sparse.offset", "6"), ("GNU.sparse.numbytes", "4")];
+        let map = |map| [("GNU.sparse.name", "s"), ("GNU.sparse.size", "10"), ("GNU.sparse.map", map)];
+        let new = [("GNU.sparse.major", "1"), ("GNU.sparse.name", "s"), ("GNU.sparse.realsize", "10")];
+        let ranges = || vec![(2, 3), (6, 4)];
+        for (attributes, expected) in [
+            (&[("path", "dir/long"), ("size", "5"), ("mtime", "1.5")][..], file(b"dir/long", File, 5)),
+            (&[("path", "x"), ("path", ""), ("size", "5"), ("size", "")], file(b"a", File, 7)),
+            (&[old, blocks].concat(), file(b"a", Sparse(10, ranges()), 7)),
+            (&map("2,3,6,4"), file(b"s", Sparse(10, ranges()), 7)),
+            (&[map("2,3,6,4"), [("path", "GNUSparseFile.0/s"); 3]].concat(), file(b"s", Sparse(10, ranges()), 7)),
+            (&new, file(b"s", MapInContent(10), 7)),
+            (&[("GNU.sparse.major", "0")], file(b"a", File, 7)),
+        ] {
+            let lines: String = attributes.iter().map(line).collect();
+            assert_eq!(with_attributes(lines.as_bytes(), 7), expected, "{lines}");
+        }
+        for (attributes, expected) in [
+            (&[("size", "five")][..], "an attribute of a member is not a number"),
+            (&map("2,3,6"), "odd length"),
+            (&map("2,,6,4"), "not a list of numbers"),
+            (&map("2,3,4,4"), "overlap or are outside"),
+            (&map("2,3,7,4"), "overlap or are outside"),
+            (&map("2,3,6,3"), "do not have the size of its content"),
+            (&map("2,3,5,5"), "do not have the size of its content"),
+            (&new[..2], "the size of a sparse file is not a number"),
+            (&map("2,3,6,4")[2..], "the size of a sparse file is not a number"),
+        ] {
+            let lines: String = attributes.iter().map(line).collect();
+            let error = with_attributes(lines.as_bytes(), 7).unwrap_err();
+            assert!(error.contains(expected), "{lines}: {error}");
+        }
+        for broken in [&b"path=x\n"[..], b"x path=x\n", b"9 path=x!", b"8 path=x\n", b"11 path=x\n", b"7 path\n"] {
+            let error = with_attributes(broken, 0).unwrap_err();
+            assert!(error.contains("not a length, a key and a value"), "{}: {error}", broken.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn members_are_what_their_types_say() {
+        for (kind, expected) in [
+            (b'0', (MemberKind::File, 7)),
+            (0, (MemberKind::File, 7)),
+            (b'7', (MemberKind::File, 7)),
+            (b'1', (MemberKind::Other, 0)),
+            (b'6', (MemberKind::Other, 0)),
+            (b'V', (MemberKind::Other, 7)),
+            (b'D', (MemberKind::Other, 7)),
+            (b'M', (MemberKind::Part, 7)),
+        ] {
+            assert_eq!(next(&header(kind, 7)), file(b"a", expected.0, expected.1), "{}", char::from(kind));
+        }
+        let name = [b"dir/long\0".to_vec(), vec![0; 503]].concat();
+        let data = [header(b'L', 9), name, header(b'0', 7)].concat();
+        assert_eq!(next(&data), file(b"dir/long", MemberKind::File, 7));
+        let data = [header(b'g', 1), vec![1; 512], header(b'0', 7)].concat();
+        assert_eq!(next(&data), file(b"a", MemberKind::File, 7));
+        // Only POSIX has a prefix.
+        for (magic, name) in [(b"ustar\0", &b"dir/a"[..]), (b"ustar ", b"a")] {
+            let mut block = header(b'0', 7);
+            block[257..263].copy_from_slice(magic);
+            block[345..348].copy_from_slice(b"dir");
+            assert_eq!(next(&with_sum(block)), file(name, MemberKind::File, 7));
+        }
+    }
+
+    #[test]
+    fn gnu_tar_records_holes_in_headers() {
+        let put = |block: &mut [u8], at: usize, numbers: &[u64]| {
+            for (index, number) in numbers.iter().enumerate() {
+                block[at + 12 * index..][..12].copy_from_slice(format!("{number:011o}\0").as_bytes());
+            }
+        };
+        let sparse = |is_extended: u8, first: &[u64]| {
+            let mut block = header(b'S', 7);
+            put(&mut block, 386, first);
+            put(&mut block, 483, &[100]);
+            block[482] = is_extended;
+            with_sum(block)
+        };
+        let expected = |ranges: &[Range]| file(b"a", MemberKind::Sparse(100, ranges.to_vec()), 7);
+        assert_eq!(next(&sparse(0, &[2, 3, 6, 4])), expected(&[(2, 3), (6, 4)]));
+        let (mut more, mut last) = (vec![0; 512], vec![0; 512]);
+        put(&mut more, 0, &[20, 1]);
+        more[504] = 1;
+        put(&mut last, 0, &[30, 1]);
+        let data = [sparse(1, &[2, 1, 4, 1, 6, 1, 8, 2]), more, last].concat();
+        assert_eq!(next(&data), expected(&[(2, 1), (4, 1), (6, 1), (8, 2), (20, 1), (30, 1)]));
+        for len in [512, 1024, 1535] {
+            assert!(next(&data[..len]).unwrap_err().contains("unexpected end of file"), "{len}");
+        }
+    }
+
+    #[test]
+    fn holes_are_zeros() {
+        for (size, ranges, expected) in [
+            (10, vec![(2, 3), (6, 4)], &b"\0\0abc\0defg"[..]),
+            (10, vec![(0, 3), (3, 4)], b"abcdefg\0\0\0"),
+            (10, vec![(1, 0), (3, 7), (10, 0)], b"\0\0\0abcdefg"),
+            (3, vec![], b"\0\0\0"),
+            (0, vec![], b""),
+        ] {
+            for step in [1, 2, 100] {
+                let mut sparse = Sparse::new(&b"abcdefg"[..], size, ranges.clone());
+                let (mut content, mut buffer) = (Vec::new(), vec![9; step]);
+                while let count @ 1.. = sparse.read(&mut buffer).unwrap() {
+                    content.extend_from_slice(&buffer[..count]);
+                }
+                assert_eq!(content, expected, "{ranges:?} {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn after_zeros_anything_may_follow() {
+        let mut other = vec![1; 512];
+        let mut broken = header(b'0', 0);
+        broken[257..262].copy_from_slice(b"ustar");
+        for (after, data, expected) in [
+            (false, &[][..], Some(Some(false))),
+            (true, &[], Some(Some(false))),
+            (true, &[0; 100], Some(Some(false))),
+            (true, &other.split_off(100), Some(Some(true))),
+            (true, &[1; 512], Some(Some(true))),
+            (true, &broken, None),
+            (false, &[0; 100], None),
+            (false, &[1; 512], None),
+            (true, &header(b'0', 0), Some(None)),
+        ] {
+            let zeros = if after { &[0; 512][..] } else { &[] };
+            let (data, mut archive) = ([zeros, data].concat(), TarArchive::default());
+            let mut reader = &data[..];
+            if after {
+                assert!(matches!(archive.next(&mut reader), Ok(NextMember::Zeros)));
+            }
+            let found = archive.next(&mut reader).ok().map(|next| match next {
+                NextMember::End { has_trailing } => Some(has_trailing),
+                _ => None,
+            });
+            assert_eq!(found, expected, "{after} {}", data.len());
+        }
+    }
+
+    #[test]
+    fn numbers_are_octal_or_big_endian() {
+        for (field, expected) in [
+            (&b"0000017\0"[..], Some(15)),
+            (b"  17 \0", Some(15)),
+            (b"\0\0", Some(0)),
+            (b"18", None),
+            (b"\x80\0\0\x01\x02", Some(0x102)),
+            (b"\x81\x02", Some(0x102)),
+            (b"\x80\xff\xff\xff\xff\xff\xff\xff\xff", Some(u64::MAX)),
+            (b"\x81\xff\xff\xff\xff\xff\xff\xff\xff", None),
+        ] {
+            assert_eq!(number(field), expected, "{}", field.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn attributes_have_a_member() {
+        let zeros = vec![0; 512];
+        let next = |data: &[u8]| TarArchive::default().next(&mut &data[..]);
+        assert!(matches!(next(&zeros), Ok(NextMember::Zeros)));
+        assert!(matches!(next(&[header(b'x', 0), header(b'0', 0)].concat()), Ok(NextMember::Member(_))));
+        for kind in [b'x', b'X', b'L', b'K'] {
+            for rest in [&zeros[..], &[], &zeros[..100]] {
+                let error = next(&[&header(kind, 0), rest].concat()).err().map(|error| error.kind());
+                assert_eq!(error, Some(io::ErrorKind::UnexpectedEof), "{}", char::from(kind));
+            }
+        }
+    }
+
+    #[test]
+    fn the_map_of_a_sparse_file_is_complete() {
+        let read = |len: usize, left: u64| {
+            let mut block = b"1\n0\n0\n".to_vec();
+            block.resize(len, 0);
+            read_map(&mut &block[..], 0, &mut left.clone()).ok()
+        };
+        assert_eq!(read(512, 512).map(|ranges| ranges.len()), Some(1));
+        assert!(read(511, 512).is_none() && read(6, 512).is_none() && read(512, 511).is_none());
+    }
+}

@@ -1,0 +1,272 @@
+//! Code objects that a container compresses one by one, as kpack archives do, or several together, as CUDA fatbins do.
+//!
+//! zlib is one stream, zstd one frame, and LZ4 one block without a frame, whose sizes only the container records.
+//!
+//! Rejected: data its decoder refuses, that inflates to more or fewer bytes than recorded, or that is
+//! followed by other bytes; a method that was left out when the library was built.
+
+use std::io::{self, Read};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
+
+use super::fatbin::{CudaKind, plain_len};
+use crate::base::bytes::{len_of, len_u64};
+use crate::base::codec::{self, Codec, Method, StreamForm};
+use crate::base::error::{Error, Malformed, Result, WithPath};
+use crate::base::io::input::{Input, Slice};
+use crate::llvm::container::limits::Limits;
+use crate::llvm::container::stream::{Compressed, Recorded};
+
+/// The largest factor by which an LZ4 block can inflate: each byte of a length stands for 255 bytes.
+const LZ4_RATIO_MAX: u64 = 255;
+
+/// The name of what is compressed in messages.
+const WHAT: &str = "code object";
+
+/// A code object, or several, that its container stores compressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Packed {
+    /// The range of the compressed bytes, counted from the start of the bundle.
+    pub stored: Range<u64>,
+    /// The method.
+    pub codec: Codec,
+    /// The recorded size of all inflated bytes.
+    pub inflated: u64,
+    /// The range of the code object in the inflated bytes. If it is padded there, its exact end is known only when it
+    /// is inflated.
+    pub range: Range<u64>,
+    pub(crate) end: End,
+    /// The largest size that may be inflated, in bytes.
+    pub(crate) limit: u64,
+}
+
+/// How the end of a code object is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It is recorded.
+    Exact,
+    /// It is recorded, and a zero byte follows.
+    BeforeZero,
+    /// The code object, of this kind, is padded to 8.
+    Padded(CudaKind),
+}
+
+impl Packed {
+    /// A code object that is all of the inflated bytes.
+    pub(crate) fn whole(stored: Range<u64>, codec: Codec, inflated: u64) -> Self {
+        Self { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: u64::MAX }
+    }
+
+    /// The size of the code object in bytes.
+    pub fn len(&self) -> u64 {
+        len_of(&self.range)
+    }
+
+    /// Whether the code object is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the exact end of the code object is known.
+    pub(crate) fn is_exact(&self) -> bool {
+        !matches!(self.end, End::Padded(_))
+    }
+
+    /// Whether it is compressed together with others.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.end, End::Padded(_)) || self.len() < self.inflated.saturating_sub(1)
+    }
+
+    /// The stored size in bytes. Of code objects that are compressed together, each has a share by its size.
+    pub fn stored_len(&self) -> u64 {
+        let stored = len_of(&self.stored);
+        if !self.is_shared() {
+            return stored;
+        }
+        let share = u128::from(stored).saturating_mul(self.len().into()).checked_div(self.inflated.into());
+        u64::try_from(share.unwrap_or_default()).unwrap_or(stored)
+    }
+
+    /// Up to `len` bytes from the start of a code object that is a zstd frame of its own in the bundle `data`, if they
+    /// can be inflated.
+    pub(crate) fn head(&self, data: Slice<'_>, len: u64) -> Option<Vec<u8>> {
+        if self.codec != Codec::Zstd || self.is_shared() {
+            return None;
+        }
+        // From memory: a failure to read the file is found at the end of the job.
+        let decoder = StreamForm::Frame.decoder(data.range(&self.stored)?.bytes(), self.inflated).ok()?;
+        let mut head = Vec::new();
+        decoder.take(len.min(self.inflated)).read_to_end(&mut head).ok()?;
+        Some(head)
+    }
+
+    /// The code object in the inflated bytes.
+    pub(crate) fn slice_of<'i>(&self, inflated: &'i Input) -> Result<Slice<'i>> {
+        let slice = inflated.as_slice().claimed(&self.range)?;
+        let End::Padded(kind) = self.end else { return Ok(slice) };
+        slice.claimed(&(0..plain_len(kind, slice.bytes())))
+    }
+
+    /// Finds the exact end of a padded code object, in the bundle `data`.
+    pub(crate) fn settle(&mut self, data: Slice<'_>, last: &mut LastInflated) -> Result<()> {
+        if let End::Padded(_) = self.end {
+            let inflated = last.get(data, self)?;
+            self.range.end = self.range.start.saturating_add(self.slice_of(&inflated)?.len());
+            self.end = End::Exact;
+        }
+        Ok(())
+    }
+
+    /// Whether both inflate the same bytes, with the same result: of one range, entries may claim different sizes.
+    fn inflates_like(&self, other: &Self) -> bool {
+        let claims = |packed: &Self| (packed.codec, packed.inflated, packed.limit, packed.end == End::BeforeZero);
+        self.stored == other.stored && claims(self) == claims(other)
+    }
+
+    /// All inflated bytes. `data` is the bundle.
+    ///
+    /// # Errors
+    /// `ErrorKind::Malformed` if they cannot be inflated to the recorded size, `ErrorKind::Temporary` if there is no
+    /// room for them.
+    fn inflate(&self, data: Slice<'_>) -> Result<Input> {
+        let stored = data.claimed(&self.stored)?;
+        let limits = Limits { inflated: self.limit, ..Limits::default() };
+        limits.check(WHAT, stored.offset(), self.inflated).with_path(data.path())?;
+        let input = match self.codec {
+            Codec::Zlib => self.inflate_stream(stored, Method::Zlib, StreamForm::Zlib),
+            Codec::Lz4 => self.inflate_block(stored),
+            Codec::Zstd => self.inflate_stream(stored, Method::Zstd, StreamForm::Frame),
+            Codec::Unknown => Err(unsupported(stored, "its compression is not known, or it is obfuscated")),
+        }?;
+        if self.end == End::BeforeZero && input.bytes().last() != Some(&0) {
+            return Err(self.broken(stored, self.inflated, "it does not end in a zero byte"));
+        }
+        Ok(input)
+    }
+
+    fn inflate_block(&self, stored: Slice<'_>) -> Result<Input> {
+        if self.inflated.checked_div(LZ4_RATIO_MAX).is_none_or(|least| least > stored.len()) {
+            return Err(self.wrong_size(stored, format!("at most {}", stored.len().saturating_mul(LZ4_RATIO_MAX))));
+        }
+        // A block holds less than 2 GiB.
+        let size =
+            i32::try_from(self.inflated).map_err(|_| self.broken(stored, 0, "larger than an LZ4 block can be"))?;
+        match codec::inflate_block(stored.bytes(), size) {
+            Ok(inflated) if len_u64(&inflated) == self.inflated => Ok(Input::from_bytes(stored.path(), inflated)),
+            Ok(inflated) => Err(self.wrong_size(stored, inflated.len().to_string())),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Err(unsupported(stored, error)),
+            Err(error) => Err(self.broken(stored, 0, error)),
+        }
+    }
+
+    fn inflate_stream(&self, body: Slice<'_>, method: Method, form: StreamForm) -> Result<Input> {
+        let recorded = Recorded { what: WHAT, version: 0, method, total: None, inflated: self.inflated, hash: None };
+        let (offset, stream_len) = (body.offset(), Arc::new(OnceLock::from(body.len())));
+        let stream = Compressed { recorded, form, offset, header_len: 0, prefix: None, body, stream_len };
+        // One byte more shows that there are too many.
+        stream.inflate_up_to(self.inflated.saturating_add(1)).map(|(input, _)| input)
+    }
+
+    fn wrong_size(&self, stored: Slice<'_>, actual: String) -> Error {
+        wrong(stored, format!("the inflated size is recorded as {} bytes, but is {actual}", self.inflated))
+    }
+
+    fn broken(&self, stored: Slice<'_>, inflated: u64, reason: impl std::fmt::Display) -> Error {
+        let method = self.codec.name();
+        wrong(stored, format!("the {method} stream is broken after {inflated} inflated bytes: {reason}"))
+    }
+}
+
+fn wrong(stored: Slice<'_>, reason: String) -> Error {
+    Error::malformed(stored.path(), Malformed::compressed(WHAT, stored.offset(), reason))
+}
+
+fn unsupported(stored: Slice<'_>, reason: impl std::fmt::Display) -> Error {
+    Error::malformed(stored.path(), codec::unsupported(WHAT, stored.offset(), reason))
+}
+
+/// The inflated bytes that were needed last: code objects that are compressed together are read one after another.
+#[derive(Default)]
+pub struct LastInflated(Option<(Packed, Rc<Input>)>);
+
+impl LastInflated {
+    /// All inflated bytes of `packed`, in the bundle `data`.
+    ///
+    /// # Errors
+    /// Those of inflating them.
+    pub(crate) fn get(&mut self, data: Slice<'_>, packed: &Packed) -> Result<Rc<Input>> {
+        match &self.0 {
+            Some((last, input)) if last.inflates_like(packed) => Ok(Rc::clone(input)),
+            _ => {
+                self.0 = None;
+                let input = Rc::new(packed.inflate(data)?);
+                self.0 = Some((packed.clone(), Rc::clone(&input)));
+                Ok(input)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::error::ErrorKind;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
+    fn entries_that_share_stored_bytes_are_inflated_by_their_own_claims() {
+        let stored = Codec::Lz4.compress(&[7; 99], 0, "".as_ref()).unwrap();
+        let of = |inflated: u64, end| {
+            let (stored, codec) = (0..len_u64(&stored), Codec::Lz4);
+            Packed { stored, codec, inflated, range: 0..inflated, end, limit: u64::MAX }
+        };
+        let mut last = LastInflated::default();
+        for (packed, is_right) in [
+            (of(99, End::Exact), true),
+            (of(99, End::BeforeZero), false),
+            (of(99, End::Exact), true),
+            (of(100, End::Exact), false),
+            (of(99, End::Exact), true),
+            (of(98, End::Exact), false),
+        ] {
+            let inflated = last.get(stored.as_slice().into(), &packed);
+            assert_eq!(
+                inflated.and_then(|inflated| packed.slice_of(&inflated).map(|slice| slice.len())).is_ok(),
+                is_right
+            );
+        }
+        let outside = Packed { range: 90..101, ..of(99, End::Exact) };
+        let inflated = last.get(stored.as_slice().into(), &outside).unwrap();
+        assert_eq!(outside.slice_of(&inflated).unwrap_err().kind(), ErrorKind::Malformed);
+    }
+
+    #[test]
+    fn code_objects_compressed_together_share_what_is_stored() {
+        for (range, end, is_exact, is_shared, stored_len) in [
+            (0..100, End::Exact, true, false, 40),
+            (0..99, End::BeforeZero, true, false, 40),
+            (0..98, End::Exact, true, true, 39),
+            (50..100, End::Exact, true, true, 20),
+            (0..0, End::Exact, true, true, 0),
+            (0..100, End::Padded(CudaKind::Cubin), false, true, 40),
+            (0..25, End::Padded(CudaKind::Cubin), false, true, 10),
+        ] {
+            let (stored, codec) = (7..47, Codec::Zstd);
+            let packed = Packed { stored, codec, inflated: 100, range, end, limit: u64::MAX };
+            let found = (packed.is_exact(), packed.is_shared(), packed.stored_len());
+            assert_eq!(found, (is_exact, is_shared, stored_len), "{packed:?}");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "inflates")]
+    fn left_out_methods_of_code_objects_are_errors_that_name_their_features() {
+        let packed =
+            Packed { stored: 0..4, codec: Codec::Lz4, inflated: 9, range: 0..9, end: End::Exact, limit: u64::MAX };
+        let error = LastInflated::default().get(b"code"[..].into(), &packed).unwrap_err().to_string();
+        let missing = "LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle";
+        assert_eq!(error.ends_with(missing), !codec::has("lz4"), "{error}");
+    }
+}

@@ -1,0 +1,180 @@
+//! Reads what a SPIR-V module is for: its capabilities and memory model, which its first instructions declare.
+//!
+//! | opcode | operands |
+//! |---|---|
+//! | 17, OpCapability | the capability; 6, Kernel: the module is for OpenCL, SYCL, OpenMP or HIP, not for graphics |
+//! | 10, OpExtension; 11, OpExtInstImport | not used |
+//! | 14, OpMemoryModel | addressing model: 1 has 32 bits, 2 has 64; memory model |
+//! | 54, OpFunction; 56, OpFunctionEnd | around each function; all functions are last |
+//! | 8, OpLine; 317, OpNoLine | may stand between them |
+//!
+//! An instruction is a word with its opcode in the lower 16 bits and its length in words in the upper ones, and its
+//! operands. The header before the first one has 20 bytes; its first word sets the byte order. Source: SPIR-V
+//! specification 1.6.
+
+use std::mem::replace;
+use std::ops::Range;
+
+use crate::base::bytes::{add, array, len_of, len_u64, span};
+pub(crate) use crate::llvm::container::magic::SPIR_V as MAGIC;
+
+/// The length of the header in bytes.
+pub(crate) const HEADER_LEN: u64 = 20;
+
+/// The length of a word in bytes.
+const WORD: u64 = 4;
+
+/// The cost of an instruction that is read in vain, as that of some bytes that are searched.
+const INSTRUCTION_COST: u64 = 256;
+
+const EXTENSION: u32 = 10;
+const IMPORT: u32 = 11;
+const MEMORY_MODEL: u32 = 14;
+const CAPABILITY: u32 = 17;
+
+/// The first words of instructions of one length.
+const ONE_CAPABILITY: u32 = 0x2_0000 | CAPABILITY;
+const FUNCTION: u32 = 0x5_0036;
+const FUNCTION_END: u32 = 0x1_0038;
+const LINE: u32 = 0x4_0008;
+const NO_LINE: u32 = 0x1_013d;
+
+const KERNEL: u32 = 6;
+
+/// The width of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    Bits32,
+    Bits64,
+}
+
+/// Whether the module is for computing, not for graphics.
+pub(crate) fn has_kernels(data: &[u8]) -> bool {
+    declarations(data).any(|(opcode, operand)| opcode == CAPABILITY && operand == KERNEL)
+}
+
+/// The width of addresses; none if the module has no physical addresses.
+pub(crate) fn width(data: &[u8]) -> Option<Width> {
+    match declarations(data).find(|(opcode, _)| *opcode == MEMORY_MODEL)?.1 {
+        1 => Some(Width::Bits32),
+        2 => Some(Width::Bits64),
+        _ => None,
+    }
+}
+
+/// Whether data begins with a header and a capability, as each module does. Other data hardly has these six words.
+pub(crate) fn is_plausible(data: &[u8]) -> bool {
+    let word = words(data);
+    let is_version = word(4).is_some_and(|version| (0x1_0000..0x2_0000).contains(&version) && version & 0xff == 0);
+    is_version && word(12).is_some_and(|bound| bound > 0) && word(16) == Some(0) && word(20) == Some(ONE_CAPABILITY)
+}
+
+/// The length of the module with which data begins: up to the end of its last function.
+///
+/// # Errors
+/// The cost of reading it, in bytes, if it has no memory model or no function, or if its last function does not end.
+pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
+    let whole = instructions(data).take_while(|(_, range)| !range.is_empty() && range.end <= len_u64(data));
+    let (mut has_model, mut is_inside, mut end, mut cost) = (false, false, None, 0);
+    for (first, range) in whole {
+        add(&mut cost, INSTRUCTION_COST);
+        match first {
+            FUNCTION if has_model && !is_inside => is_inside = true,
+            FUNCTION_END if is_inside => {
+                is_inside = false;
+                end = Some(range.end);
+            }
+            LINE | NO_LINE => {}
+            // The next module: this one does not end.
+            MAGIC => break,
+            _ if end.is_some() && !is_inside => break,
+            first => has_model |= first & 0xffff == MEMORY_MODEL,
+        }
+    }
+    end.filter(|_| !is_inside).ok_or(cost)
+}
+
+/// Reads the word at an offset, in the byte order of a module.
+pub(crate) fn words(data: &[u8]) -> impl Fn(u64) -> Option<u32> {
+    let is_little = data.starts_with(&MAGIC.to_le_bytes());
+    move |offset| array(data, offset).map(if is_little { u32::from_le_bytes } else { u32::from_be_bytes })
+}
+
+/// The instructions: the first word of each, and its range, which may end after the data. One without a length is the
+/// last.
+pub(crate) fn instructions(data: &[u8]) -> impl Iterator<Item = (u32, Range<u64>)> {
+    let (word, mut next) = (words(data), Some(HEADER_LEN));
+    std::iter::from_fn(move || {
+        let start = next?;
+        let first = word(start)?;
+        let range = span(start, u64::from(first >> 16).saturating_mul(WORD));
+        next = (!range.is_empty()).then_some(range.end);
+        Some((first, range))
+    })
+}
+
+/// The opcodes of the first instructions, up to the memory model, and their first operands.
+fn declarations(data: &[u8]) -> impl Iterator<Item = (u32, u32)> {
+    let (word, mut is_over) = (words(data), false);
+    let is_model = |first: u32| first & 0xffff == MEMORY_MODEL;
+    let up_to_model = instructions(data).take_while(move |(first, _)| !replace(&mut is_over, is_model(*first)));
+    up_to_model.map_while(move |(first, range)| {
+        let opcode = first & 0xffff;
+        let is_declaration = [EXTENSION, IMPORT, MEMORY_MODEL, CAPABILITY].contains(&opcode);
+        let operand = word(range.start.checked_add(WORD)?)?;
+        (is_declaration && len_of(&range) > WORD).then_some((opcode, operand))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(words: &[u32], encode: fn(u32) -> [u8; 4]) -> Vec<u8> {
+        let header = [MAGIC, 0x1_0000, 0, 1, 0];
+        header.iter().chain(words).flat_map(|word| encode(*word)).collect()
+    }
+
+    #[test]
+    fn the_first_instructions_tell_what_a_module_is_for() {
+        let kernel = [0x2_0011, 4, 0x2_0011, 6, 0x5_000b, 1, 0x6e65_704f, 0x732e_4c43, 0x6474, 0x3_000e, 2, 2];
+        let shader = [0x2_0011, 1, 0x3_000e, 0, 1, 0x2_0011, 6];
+        for encode in [u32::to_le_bytes, u32::to_be_bytes] {
+            let kernel = module(&kernel, encode);
+            assert_eq!((has_kernels(&kernel), width(&kernel)), (true, Some(Width::Bits64)));
+            assert!((0..kernel.len() - 4).all(|len| width(&kernel[..len]).is_none()));
+            let shader = module(&shader, encode);
+            assert_eq!((has_kernels(&shader), width(&shader)), (false, None));
+        }
+        assert_eq!(width(&module(&[0x3_000e, 1, 2], u32::to_le_bytes)), Some(Width::Bits32));
+        assert!(!has_kernels(&module(&[0x11, 6], u32::to_le_bytes)));
+    }
+
+    #[test]
+    fn a_module_ends_with_its_last_function() {
+        let head = [ONE_CAPABILITY, 6, 0x3_000e, 2, 2, 0x2_0013, 1];
+        let function = [FUNCTION, 1, 2, 0, 3, 0x2_00f8, 4, 0x1_00fd, FUNCTION_END];
+        let (line, no_line) = ([LINE, 1, 2, 3], [NO_LINE]);
+        let other = [FUNCTION, 1, 2, 0];
+        let rest: [&[u32]; 6] = [&[], &[0, 0], &[0x0723_0203, 0x1_0000, 0, 1, 0], &[0x6574_7865, 9], &line, &other];
+        for encode in [u32::to_le_bytes, u32::to_be_bytes] {
+            let one = module(&[&head[..], &function].concat(), encode);
+            let two = module(&[&head[..], &line, &function, &no_line, &line, &function].concat(), encode);
+            for (whole, is_two) in [(one, false), (two, true)] {
+                let first = if is_two { 20 + 4 * (head.len() + 4 + function.len()) } else { 0 };
+                assert!(is_plausible(&whole) && (0..24).all(|len| !is_plausible(&whole[..len])));
+                for rest in rest {
+                    let rest: Vec<u8> = rest.iter().flat_map(|word| encode(*word)).collect();
+                    assert_eq!(len(&[&whole[..], &rest].concat()), Ok(len_u64(&whole)), "{rest:?}");
+                }
+                for cut in (0..whole.len()).filter(|&cut| cut < first || cut > first + 40) {
+                    assert!(len(&whole[..cut]).is_err(), "{cut}");
+                }
+            }
+            let unended = module(&[&head[..], &function[..8]].concat(), encode);
+            assert_eq!(len(&unended.repeat(1000)), Err(7 * INSTRUCTION_COST));
+            let without_model = module(&[&head[..2], &function].concat(), encode);
+            assert_eq!(len(&without_model), Err(5 * INSTRUCTION_COST));
+        }
+    }
+}

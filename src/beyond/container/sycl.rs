@@ -1,0 +1,377 @@
+//! Reads the device images of programs and libraries that Intel's DPC++ has linked, for SYCL or for OpenMP.
+//!
+//! The images lie one after another in sections:
+//!
+//! | section | PE | images for |
+//! |---|---|---|
+//! | `__CLANG_OFFLOAD_BUNDLE__<kind>-<triple>` | `__CLANG_` | one triple |
+//! | `OFFLOAD_DEVICE_CODE` | `OFFLOAD_` | any triples |
+//!
+//! The section `.tgtimg` has a table of them, 16 bytes for each:
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 8 | address of the image, after relocation; 0 in padding |
+//! | 8 | 8 | size in bytes; for a compressed image, its inflated size |
+//!
+//! An image is SPIR-V, LLVM bitcode, an ELF file, PTX, an `ar` archive with an ELF file for each of several GPUs, or a
+//! bundle or fatbin of another compiler. With `--offload-compress`, each is one zstd frame (RFC 8878), whose blocks
+//! tell its end. Images that no table has, as with `-emit-reg-funcs=0`, are told apart by their content.
+//!
+//! Sources: DPC++ of 2026 (clang-offload-wrapper, clang-linker-wrapper, clang-offload-extract); libraries of oneAPI
+//! 2023 to 2026, for Linux and Windows.
+//!
+//! Rejected: addresses outside of sections, images and frames that extend beyond their section, tables of 32-bit
+//! programs.
+
+use std::borrow::Cow;
+use std::io;
+use std::ops::Range;
+
+use object::elf::EM_X86_64;
+
+use super::entry::Stored;
+use super::host::wrapper::Map;
+use super::packed::Packed;
+use super::spirv::{self, Width};
+use crate::base::bytes::{Bounds, add, is_zero, len_of, len_u64, number, part, span, to_u64};
+use crate::base::codec::{self, Codec};
+use crate::base::error::Malformed;
+use crate::llvm::container::archive::{Archive, MemberLocation};
+use crate::llvm::container::bitcode;
+use crate::llvm::container::host::elf;
+use crate::llvm::container::limits::{FAULTS_MAX, check_entry_count};
+use crate::llvm::container::magic::{Magic, elf_machine};
+
+/// The architecture that DPC++ gives code for Intel GPUs.
+pub(crate) const INTEL: &str = "spir64_gen";
+
+/// The section with the table of images.
+pub(crate) const TABLE: &str = ".tgtimg";
+
+/// The length of an entry of the table.
+const ENTRY_LEN: u64 = 16;
+
+/// The offset of the size in an entry.
+const SIZE: u64 = 8;
+
+/// One image more than a section may have.
+const TOO_MANY: usize = 100_001;
+
+/// The first bytes of a zstd frame.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// An image, as its table records it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Image {
+    /// The offset in the file or section.
+    pub(crate) offset: u64,
+    /// The size, which is that of the inflated image if it is compressed.
+    pub(crate) size: u64,
+}
+
+/// The images in a range of an object file that is a table, each once and in file order, and the faults of the table.
+/// Offsets of faults count from `base`.
+pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>, Vec<Malformed>) {
+    let (mut images, mut faults, bounds) = (Vec::new(), Vec::new(), Bounds { base, len: table.end });
+    let Some(map) = Map::read(data, table).filter(Map::is_64) else {
+        let what = "a table of device images that is not in a 64-bit program";
+        return (images, vec![Malformed::at(what, bounds.absolute(table.start))]);
+    };
+    let count = len_of(table).checked_div(ENTRY_LEN).unwrap_or_default();
+    for index in 0..count {
+        let at = table.start.saturating_add(index.saturating_mul(ENTRY_LEN));
+        match image(data, &map, at) {
+            Ok(image) => images.extend(image),
+            Err(what) if faults.len() < FAULTS_MAX => {
+                faults.push(Malformed::at(what, bounds.absolute(at)));
+            }
+            Err(_) => {}
+        }
+    }
+    let end = table.start.saturating_add(count.saturating_mul(ENTRY_LEN));
+    let rest = part(data, end..table.end).unwrap_or_default();
+    if !is_zero(rest) {
+        faults.push(bounds.truncated(end, ENTRY_LEN, "an entry of the table of device images"));
+    }
+    images.sort_unstable();
+    images.dedup();
+    (images, faults)
+}
+
+/// The image of an entry at an offset in the file; none if it is padding.
+fn image(data: &[u8], map: &Map<'_>, at: u64) -> Result<Option<Image>, &'static str> {
+    let size = at.checked_add(SIZE).and_then(|at| number::<8>(data, at));
+    let size = size.ok_or("a table of device images beyond the end of the file")?;
+    let target = map.target_at(at).ok_or("a device image in another file")?;
+    if target.is_null() {
+        return Ok(None);
+    }
+    let offset = map.offset_of(target).ok_or("a device image whose address is in no section")?;
+    Ok(Some(Image { offset, size }))
+}
+
+/// The images in a section, in order: those of its tables (`images`, in order, with offsets in the section), and
+/// between them images found by their content. Too many are an unreadable image at the end. Offsets in errors count
+/// from `base`.
+pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored> {
+    let mut parts = Vec::new();
+    let mut position = 0_u64;
+    for image in listed(section, base, images) {
+        unlisted(section, base, position..image.range.start, &mut parts);
+        position = position.max(image.range.end);
+        parts.push(image.part);
+    }
+    unlisted(section, base, position..len_u64(section), &mut parts);
+    if let Err(malformed) = check_entry_count(to_u64(parts.len()), base) {
+        parts.truncate(TOO_MANY);
+        parts.push(Stored::Unreadable(malformed));
+    }
+    parts
+}
+
+/// The images of a table that are in a section, in order, without what is between them.
+pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredImage> {
+    let mut stored = Vec::new();
+    // One more than there may be shows that there are too many.
+    let images = images.get(..TOO_MANY).unwrap_or(images);
+    // The end of the space for an image, and the start of the image after it.
+    let (mut limit, mut next) = (len_u64(section), len_u64(section));
+    for (index, image) in images.iter().enumerate().rev() {
+        if image.offset != next {
+            limit = next;
+        }
+        // To read the same bytes for each of many entries takes long, and no compiler lets images share them.
+        let is_first = images.get(index.wrapping_sub(1)).is_none_or(|before| before.offset != image.offset);
+        next = image.offset;
+        stored.push(if is_first {
+            StoredImage::of(section, base, *image, limit)
+        } else {
+            StoredImage::shared(base, *image)
+        });
+    }
+    stored.reverse();
+    stored
+}
+
+/// An image in its section.
+pub(crate) struct StoredImage {
+    /// The bytes that it takes there.
+    pub(crate) range: Range<u64>,
+    /// The image, or why it cannot be read.
+    pub(crate) part: Stored,
+}
+
+impl StoredImage {
+    /// An image that begins where another one does.
+    fn shared(base: u64, image: Image) -> Self {
+        let offset = base.saturating_add(image.offset);
+        let malformed = Malformed::value("size of a device image", image.size, offset, "one image at each address");
+        Self { range: image.offset..image.offset, part: Stored::Unreadable(malformed) }
+    }
+
+    /// The image of a table. If it is compressed, it ends before `limit`, at which another one begins.
+    fn of(section: &[u8], base: u64, image: Image, limit: u64) -> Self {
+        let Image { offset, size } = image;
+        let space = part(section, offset..limit).unwrap_or_default();
+        let bounds = Bounds::of(section, base);
+        let unreadable = |malformed| Self { range: offset..limit, part: Stored::Unreadable(malformed) };
+        if space.starts_with(&ZSTD) {
+            let (len, recorded) = match codec::frame(space) {
+                Ok(frame) => frame,
+                Err(error) => {
+                    let reason = "its zstd frame does not end before the next image";
+                    return unreadable(no_frame(bounds.absolute(offset), error, reason));
+                }
+            };
+            // Some releases record the size of the frame.
+            let inflated = recorded.filter(|_| size == len).unwrap_or(size);
+            return Self::frame(offset, len, inflated);
+        }
+        let range = bounds.claim(offset, size, "the device image");
+        range.map_or_else(unreadable, |range| Self { range: range.clone(), part: Stored::Range(range) })
+    }
+
+    /// A zstd frame of `len` bytes.
+    fn frame(offset: u64, len: u64, inflated: u64) -> Self {
+        let range = span(offset, len);
+        let packed = Packed::whole(range.clone(), Codec::Zstd, inflated);
+        Self { range, part: Stored::Packed(packed) }
+    }
+}
+
+/// The images in a range of a section that no table has: each begins after zeros, and ends where its content does or,
+/// if that is not known, with the last byte that is not zero.
+fn unlisted(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Stored>) {
+    let mut position = range.start;
+    while let Some(rest) = part(section, position..range.end) {
+        let Some(zeros) = rest.iter().position(|&byte| byte != 0) else { break };
+        add(&mut position, to_u64(zeros));
+        let rest = part(section, position..range.end).unwrap_or_default();
+        let (len, part) = match Magic::identify(rest) {
+            _ if rest.starts_with(&ZSTD) => unlisted_frame(rest, base, position),
+            Magic::SpirV => (spirv_len(rest), None),
+            Magic::Archive => (archive_len(rest), None),
+            magic if magic.is_elf() => (elf::len(rest), None),
+            _ => (None, None),
+        };
+        let end = position.saturating_add(len.filter(|len| *len > 0).unwrap_or_else(|| without_zeros(rest)));
+        parts.push(part.unwrap_or(Stored::Range(position..end)));
+        position = end;
+        if parts.len() >= TOO_MANY {
+            return;
+        }
+    }
+}
+
+/// The length of the zstd frame at the start of some bytes, and the image in it.
+fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<Stored>) {
+    let at = base.saturating_add(offset);
+    match codec::frame(rest) {
+        Err(error) => (None, Some(Stored::Unreadable(no_frame(at, error, "its zstd frame has no end")))),
+        Ok((len, Some(inflated))) => (Some(len), Some(StoredImage::frame(offset, len, inflated).part)),
+        Ok((len, None)) => {
+            let malformed = Malformed::compressed("device image", at, "its inflated size is not recorded");
+            (Some(len), Some(Stored::Unreadable(malformed)))
+        }
+    }
+}
+
+/// The fault of a zstd frame that cannot be read.
+fn no_frame(at: u64, error: io::Error, reason: &str) -> Malformed {
+    match error.kind() {
+        io::ErrorKind::Unsupported => codec::unsupported("device image", at, error),
+        _ => Malformed::compressed("device image", at, reason),
+    }
+}
+
+/// The length of some bytes without the zeros at their end.
+fn without_zeros(bytes: &[u8]) -> u64 {
+    let last = bytes.iter().rposition(|&byte| byte != 0);
+    last.map_or(0, |last| to_u64(last).saturating_add(1))
+}
+
+/// The length of the SPIR-V module at the start of some bytes: its instructions end at the header of another module, or
+/// at a word that is not an instruction.
+fn spirv_len(data: &[u8]) -> Option<u64> {
+    let is_own =
+        |first: u32, range: &Range<u64>| first != spirv::MAGIC && !range.is_empty() && range.end <= len_u64(data);
+    let own = spirv::instructions(data).take_while(|(first, range)| is_own(*first, range));
+    let len = own.last().map_or(spirv::HEADER_LEN, |(_, range)| range.end);
+    (len <= len_u64(data)).then_some(len)
+}
+
+/// The length of the `ar` archive at the start of some bytes.
+fn archive_len(data: &[u8]) -> Option<u64> {
+    let mut end = None;
+    for member in Archive::read(data).ok()?.members() {
+        match member.ok().map(|member| member.location) {
+            Some(MemberLocation::Inside(content)) => end = Some(content.end()),
+            _ => break,
+        }
+    }
+    end
+}
+
+/// The triple that DPC++ gives some content.
+pub(crate) fn triple(content: &[u8]) -> Option<Cow<'static, str>> {
+    let triple = match Magic::identify(content) {
+        Magic::SpirV if spirv::width(content) == Some(Width::Bits32) => "spir",
+        Magic::SpirV => "spir64",
+        Magic::IntelGpu | Magic::Archive => INTEL,
+        Magic::Elf if elf_machine(content) == Some(EM_X86_64) => "spir64_x86_64",
+        Magic::FatBinary | Magic::Cubin | Magic::Ptx => "nvptx64-nvidia-cuda",
+        Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu => "amdgcn-amd-amdhsa",
+        Magic::OffloadBinary => "spirv64-intel",
+        Magic::Bitcode => return bitcode::triple(content).map(Cow::Owned),
+        _ => return None,
+    };
+    Some(Cow::Borrowed(triple))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame with these fields and one raw block of three bytes.
+    #[cfg(feature = "zstd")]
+    fn frame(descriptor: u8, fields: &[u8], end: &[u8]) -> Vec<u8> {
+        [&ZSTD[..], &[descriptor], fields, &[3 << 3 | 1, 0, 0], b"abc", end].concat()
+    }
+
+    #[test]
+    #[cfg(feature = "zstd")]
+    fn frames_end_with_their_last_block() {
+        for (data, inflated) in [
+            (frame(0x20, &[3], b""), Some(3)),
+            (frame(0x60, &[0, 1], b""), Some(512)),
+            (frame(0xa0, &[3, 0, 0, 1], b""), Some(0x100_0003)),
+            (frame(0xe0, &[3, 0, 0, 0, 0, 0, 0, 0], b""), Some(3)),
+            (frame(0x00, &[0x58], b""), None),
+            (frame(0x04, &[0x58], b"sum!"), None),
+            (frame(0x23, &[1, 2, 3, 4, 3], b""), Some(3)),
+        ] {
+            let len = len_u64(&data);
+            let read = |data: &[u8]| codec::frame(data).ok();
+            assert_eq!(read(&data), Some((len, inflated)), "{data:?}");
+            assert_eq!(read(&[&data[..], b"more"].concat()), Some((len, inflated)));
+            assert!((0..data.len()).all(|len| read(&data[..len]).is_none()), "{data:?}");
+        }
+        // A block that repeats a byte takes one; there is no fourth type.
+        let len = |data: &[u8]| codec::frame(data).ok().map(|(len, _)| len);
+        assert_eq!(len(&[&ZSTD[..], &[0x20, 9, 9 << 3 | 3, 0, 0, b'x']].concat()), Some(10));
+        assert_eq!(len(&[&ZSTD[..], &[0x20, 9, 7, 0, 0, b'x']].concat()), None);
+    }
+
+    #[test]
+    fn modules_end_at_the_next_one_or_at_zeros() {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let module = words(&[spirv::MAGIC, 0x1_0000, 0, 1, 0, 0x2_0011, 6, 0x3_000e, 2, 2]);
+        for after in [&b""[..], &[0; 8], &module, b"\x7fELF", b"x"] {
+            assert_eq!(spirv_len(&[&module, after].concat()), Some(40), "{after:?}");
+        }
+        assert_eq!(spirv_len(&module[..19]), None);
+    }
+
+    #[test]
+    fn an_archive_ends_with_its_last_member() {
+        let member = |content: &str| format!("{:<48}{:<10}`\n{content}", "a.o/", content.len());
+        let archive = ["!<arch>\n", &member("even"), &member("zeros\0\0\0\0\0")].concat();
+        let section = [archive.as_bytes(), &[0; 6]].concat();
+        let found = parts(&section, 0, &[]);
+        assert!(
+            matches!(&found[..], [Stored::Range(range)] if *range == (0..len_u64(archive.as_bytes()))),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    #[cfg(feature = "zstd")]
+    fn what_no_table_has_is_found_between_the_images() {
+        let module = [spirv::MAGIC, 0x1_0000, 0, 1, 0, 0x2_0011, 6].map(u32::to_le_bytes).concat();
+        let section = [&module[..], &[0; 4], &frame(0x20, &[3], b""), &[0; 3], &module, &[0; 9]].concat();
+        let found = |images: &[Image]| {
+            let of = |part: &Stored| match part {
+                Stored::Range(range) => range.clone(),
+                Stored::Packed(packed) => packed.stored.clone(),
+                _ => 0..0,
+            };
+            parts(&section, 0, images).iter().map(of).collect::<Vec<_>>()
+        };
+        let all = [0..28, 32..44, 47..75];
+        assert_eq!(found(&[]), all);
+        assert_eq!(found(&[Image { offset: 0, size: 28 }]), all);
+        assert_eq!(found(&[Image { offset: 32, size: 3 }, Image { offset: 47, size: 28 }]), all);
+        // The size of a frame may be recorded, or that of the inflated image.
+        for (size, expected) in [(3, 3), (12, 3), (5, 5)] {
+            let [part, ..] = &parts(&section, 0, &[Image { offset: 32, size }])[1..] else { panic!("{size}") };
+            assert!(matches!(part, Stored::Packed(packed) if packed.inflated == expected), "{part:?}");
+        }
+        // A size beyond the section, and a frame that another image cuts: what its rest is, nothing tells.
+        assert_eq!(found(&[Image { offset: 47, size: 99 }]), [0..28, 32..44, 0..0]);
+        assert_eq!(
+            found(&[Image { offset: 32, size: 3 }, Image { offset: 36, size: 4 }]),
+            [0..28, 0..0, 36..40, 41..72]
+        );
+    }
+}

@@ -1,0 +1,556 @@
+//! Reads SYCLBIN files: device code of SYCL, compiled apart from any program, that programs load while they run.
+//!
+//! A file consists of abstract modules, whose parts are the same kernels for different devices: IR modules, and native
+//! device code images. Version 2 is an offload binary all of whose entries have the image kind 7. Their strings say
+//! what each is:
+//!
+//! | `role` | image | other strings |
+//! |---|---|---|
+//! | `global_metadata` | property sets of the file; there is one such entry | `sycl_format_version`: `2` |
+//! | `am_metadata` | property sets of an abstract module; one for each | `am_index` |
+//! | `ir` | length of property sets (8), property sets, code | `am_index`, `ir_type`, `triple` |
+//! | `native` | the same | `am_index`, `arch`, `triple` |
+//!
+//! Abstract modules have the decimal numbers `am_index` from 0 on. Version 1 is the image of an offload binary with one
+//! entry of this kind, or a file of its own:
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 4 | magic 0x53594249 |
+//! | 4 | 4 | version |
+//! | 8, 12, 16 | 4 | number of abstract modules, of IR modules, of native images |
+//! | 24, 32 | 8 | size of the table of metadata, of the table of code |
+//! | 40, 48 | 8 | metadata of the file: offset, size |
+//! | 56 | | the headers of abstract modules, then of IR modules, then of native images: 32 bytes each |
+//! | | | the table of metadata, padded to 8 bytes; the table of code |
+//! | | | the header of an abstract module: |
+//! | +0, +8 | 8 | metadata: offset, size |
+//! | +16, +20 | 4 | its IR modules: number, and number of the first |
+//! | +24, +28 | 4 | its native images, likewise |
+//! | | | the header of an IR module or native image: |
+//! | +0, +8 | 8 | metadata: offset, size |
+//! | +16, +24 | 8 | code: offset, size |
+//!
+//! Integers are little-endian; offsets of metadata and code count from the start of their table. Metadata are property
+//! sets, which are lines: `[name]`, then `key=1|number` and `key=2|bytes`. The bytes are a length in bits (8 bytes) and
+//! the value, six bits in each character of base64, the lowest ones first, without padding. Metadata of IR modules and
+//! native images have the keys `target` (the triple), `type` (0 SPIR-V, 1 PTX, 2 AMD's bitcode) and `arch`, such as
+//! `pvc` or `intel_gpu_pvc`.
+//!
+//! Sources: SYCLBINDesign.md and PropertySets.md of DPC++, and what its reader and its two writers do, of 2026.
+//!
+//! Rejected: other versions, sizes and offsets beyond the data, metadata that share bytes. Faults of single parts are
+//! reported beside the others.
+
+use std::ops::Range;
+
+use super::sycl;
+use crate::base::bytes::{self, Bounds, Cursor, add, len_of, len_u64, shifted, slice, tail, to_u64, total};
+use crate::base::display::shown;
+use crate::base::error::{Malformed, Result};
+use crate::base::io::input::Slice;
+use crate::llvm::container::limits::{Allowance, Limits, NAME_MAX, check_entry_count};
+use crate::llvm::container::magic::SYCLBIN;
+use crate::llvm::container::offload_binary::{ImageInfo, ImageKind, OffloadBinary};
+use crate::llvm::container::stream::Compressed;
+use crate::llvm::container::{Container, Contents, Entry, Part};
+
+/// The length of the header of version 1, and of each header that follows it.
+const HEADER_LEN: u64 = 56;
+const PART_LEN: u64 = 32;
+
+/// The length of the size before metadata, and of that before an array of bytes in them.
+const LENGTH: u64 = 8;
+
+/// The number of the offload kind of SYCL.
+const SYCL: u16 = 8;
+
+/// What the names of GPUs in `-fsycl-targets` begin with.
+const OF_VENDORS: [&[u8]; 3] = [b"intel_gpu_", b"nvidia_gpu_", b"amd_gpu_"];
+
+/// The number of bytes that tell the format of code.
+const HEAD_LEN: u64 = 512;
+
+/// Offload binaries: in those that are SYCLBIN files, the entries are IR modules and native images.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SyclBin;
+
+impl SyclBin {
+    /// Whether entries that were read are parts of a SYCLBIN file.
+    pub(crate) fn is_form_of<'e>(mut entries: impl Iterator<Item = &'e Entry>, head: &[u8]) -> bool {
+        let kind = entries.next().and_then(|entry| entry.image.as_ref()).map(|image| image.image_kind);
+        kind.map_or_else(|| head.starts_with(&SYCLBIN), |kind| kind == ImageKind::SyclBin)
+    }
+}
+
+impl Container for SyclBin {
+    type Entry = Entry;
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        let reader = SyclBinReader { data, is_whole: len_u64(data) >= total, base };
+        if data.starts_with(&SYCLBIN) {
+            return reader.version_1(0..total).map(Some);
+        }
+        let Some(contents) = OffloadBinary::default().read(data, total, base)? else { return Ok(None) };
+        if !Self::is_form_of(contents.entries.iter(), &[]) {
+            return Ok(Some(contents));
+        }
+        match contents.entries.first().map(|first| first.parts.as_slice()) {
+            Some([Part::Range(image)]) if reader.has_magic(image)? => {
+                let parts = reader.version_1(image.clone())?;
+                Ok(Some(Contents { len: contents.len, ..parts }))
+            }
+            _ => reader.version_2(contents).map(Some),
+        }
+    }
+
+    fn compressed<'a>(&self, data: Slice<'a>, limits: Limits) -> Result<Option<Compressed<'a>>> {
+        OffloadBinary::default().compressed(data, limits)
+    }
+}
+
+/// What the metadata of an IR module or native image record.
+#[derive(Default)]
+struct RecordedIds {
+    triple: Vec<u8>,
+    arch: Vec<u8>,
+}
+
+/// The abstract modules of version 2, by the entries that name them.
+#[derive(Default)]
+struct AbstractModules {
+    /// Whether there are metadata of each.
+    have_metadata: Vec<bool>,
+    /// One more than the largest number, and where it is.
+    count: u64,
+    last_at: u64,
+}
+
+impl AbstractModules {
+    /// The number of the module of an entry at an offset; there are fewer than `entries`.
+    fn index(&mut self, info: &ImageInfo, entries: usize, at: u64) -> Result<usize, Malformed> {
+        let recorded = info.string(b"am_index").unwrap_or_default();
+        let index = number(recorded).and_then(|index| usize::try_from(index).ok());
+        let Some(index) = index.filter(|index| *index < entries) else {
+            let what = format!("the am_index '{}' of a SYCLBIN entry", shown(recorded));
+            return Err(Malformed::fault(what, at, ", expected a number less than that of the entries"));
+        };
+        if to_u64(index) >= self.count {
+            (self.count, self.last_at) = (to_u64(index).saturating_add(1), at);
+        }
+        Ok(index)
+    }
+}
+
+/// A SYCLBIN file, of which all or the first bytes are known.
+struct SyclBinReader<'a> {
+    data: &'a [u8],
+    is_whole: bool,
+    base: u64,
+}
+
+impl<'a> SyclBinReader<'a> {
+    fn bounds(&self, range: &Range<u64>) -> Bounds {
+        Bounds { base: self.at(range), len: len_of(range) }
+    }
+
+    /// The offset in the file of the start of a range.
+    fn at(&self, range: &Range<u64>) -> u64 {
+        self.base.saturating_add(range.start)
+    }
+
+    /// A cursor over a range, which is inside of the file.
+    fn cursor(&self, range: &Range<u64>) -> Cursor<'a> {
+        let rest = tail(self.data, range.start).unwrap_or_default();
+        Cursor::new(slice(rest, 0, len_of(range)).unwrap_or(rest), self.at(range))
+    }
+
+    fn has_magic(&self, image: &Range<u64>) -> Result<bool, Malformed> {
+        let head = self.cursor(image).take(len_of(image).min(len_u64(&SYCLBIN)), "the image of a SYCLBIN file")?;
+        Ok(head == SYCLBIN)
+    }
+
+    /// Keeps a fault of one part, unless it may only mean that more bytes of the file are needed.
+    fn keep<T>(&self, faults: &mut Vec<Malformed>, part: Result<T, Malformed>) -> Result<Option<T>, Malformed> {
+        match part {
+            Ok(part) => Ok(Some(part)),
+            Err(malformed @ Malformed::Truncated { .. }) if !self.is_whole => Err(malformed),
+            Err(malformed) => {
+                faults.push(malformed);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The entries of an offload binary, as parts of a SYCLBIN file.
+    fn version_2(&self, contents: Contents) -> Result<Contents, Malformed> {
+        let count = contents.entries.len();
+        let mut modules = AbstractModules { have_metadata: vec![false; count], ..AbstractModules::default() };
+        let (mut entries, mut faults, mut globals) = (Vec::new(), contents.faults, 0_u64);
+        for Entry { parts, image, .. } in contents.entries {
+            let (Some(info), [Part::Range(range)]) = (image, parts.as_slice()) else { continue };
+            add(&mut globals, u64::from(info.string(b"role") == Some(b"global_metadata")));
+            let part = self.part(*info, range, count, &mut modules);
+            entries.extend(self.keep(&mut faults, part)?.flatten());
+        }
+        if globals != 1 {
+            faults.push(Malformed::value("number of entries with global metadata", globals, self.base, "1"));
+        }
+        let mut has_metadata = modules.have_metadata.iter().take(usize::try_from(modules.count).unwrap_or(count));
+        if let Some(missing) = has_metadata.position(|has| !has) {
+            let what =
+                format!("abstract modules up to {}, but no metadata of {missing},", modules.count.saturating_sub(1));
+            faults.push(Malformed::at(what, modules.last_at));
+        }
+        Ok(Contents { entries, faults, len: contents.len })
+    }
+
+    /// The IR module or native image of an entry; none if that holds metadata.
+    fn part(
+        &self,
+        info: ImageInfo,
+        range: &Range<u64>,
+        entries: usize,
+        modules: &mut AbstractModules,
+    ) -> Result<Option<Entry>, Malformed> {
+        let at = self.at(range);
+        if info.image_kind != ImageKind::SyclBin {
+            let expected = "7, as the other entries of a SYCLBIN file";
+            return Err(Malformed::value("image kind", info.image_kind.number(), at, expected));
+        }
+        let role = info.string(b"role").unwrap_or_default();
+        match role {
+            b"global_metadata" => {
+                let version = info.string(b"sycl_format_version").unwrap_or(b"2");
+                if version != b"2" {
+                    let what = format!("the SYCLBIN version '{}'", shown(version));
+                    return Err(Malformed::fault(what, at, ", expected 2"));
+                }
+                self.properties(range).map(|_| None)
+            }
+            b"am_metadata" => {
+                let index = modules.index(&info, entries, at)?;
+                let metadata = modules.have_metadata.get_mut(index);
+                if metadata.is_some_and(|has| std::mem::replace(has, true)) {
+                    return Err(Malformed::at(format!("a second entry with metadata of abstract module {index}"), at));
+                }
+                self.properties(range).map(|_| None)
+            }
+            b"ir" | b"native" => {
+                modules.index(&info, entries, at)?;
+                let mut cursor = self.cursor(range);
+                let size = cursor.u64("the size of the metadata of a SYCLBIN entry")?;
+                let start = range.start.saturating_add(LENGTH);
+                let all = start..range.end;
+                let metadata = self.bounds(&all).claim(0, size, "the metadata of a SYCLBIN entry")?;
+                let end = start.saturating_add(metadata.end);
+                let recorded = self.properties(&(start..end))?;
+                for (key, found) in [(&b"triple"[..], &recorded.triple), (b"arch", &recorded.arch)] {
+                    let string = info.string(key).unwrap_or_default();
+                    if !string.is_empty() && !found.is_empty() && string != found {
+                        let (key, string) = (shown(key).to_string(), shown(string).to_string());
+                        let problem = format!(", but its metadata say '{}'", shown(found));
+                        return Err(Malformed::fault(
+                            format!("a SYCLBIN entry with the {key} '{string}'"),
+                            at,
+                            problem,
+                        ));
+                    }
+                }
+                self.entry(info, recorded, end..range.end).map(Some)
+            }
+            _ => Err(Malformed::at(format!("a SYCLBIN entry with the unknown role '{}'", shown(role)), at)),
+        }
+    }
+
+    /// The file in a range that begins with the magic of version 1.
+    fn version_1(&self, image: Range<u64>) -> Result<Contents, Malformed> {
+        let bounds = self.bounds(&image);
+        let mut cursor = self.cursor(&image);
+        cursor.take(len_u64(&SYCLBIN), "the magic of the SYCLBIN file")?;
+        let version = cursor.u32("the version of the SYCLBIN file")?;
+        if version != 1 {
+            return Err(cursor.invalid("SYCLBIN version", version, "1 after this magic"));
+        }
+        let modules = cursor.u32("the number of abstract modules")?;
+        let ir_modules = cursor.u32("the number of IR modules")?;
+        let images = cursor.u32("the number of native images")?;
+        cursor.take(4, "the header of the SYCLBIN file")?;
+        let metadata_len = cursor.u64("the size of the metadata")?;
+        let code_len = cursor.u64("the size of the code")?;
+        let global = [cursor.u64("the offset of the metadata")?, cursor.u64("the size of the metadata")?];
+        let parts = total([ir_modules, images].map(u64::from));
+        let headers = total([parts, modules.into()]).saturating_mul(PART_LEN);
+        bounds.claim(HEADER_LEN, headers, "the headers of modules and images")?;
+        check_entry_count(parts, bounds.absolute(8))?;
+        let metadata = bounds.claim(HEADER_LEN.saturating_add(headers), metadata_len, "the table of metadata")?;
+        let padded = metadata.end.checked_next_multiple_of(8).unwrap_or(u64::MAX);
+        let code = bounds.claim(padded, code_len, "the table of code")?;
+        let len = code.end;
+        let [metadata, code] = [metadata, code].map(|table| shifted(&table, image.start));
+        let mut tables = V1Tables { metadata, code, left: Allowance::new(metadata_len) };
+
+        let (mut entries, mut faults) = (Vec::new(), Vec::new());
+        let [start, size] = global;
+        let global = tables.metadata(self, start, size, bounds.absolute(40)).and_then(|range| self.properties(&range));
+        self.keep(&mut faults, global)?;
+        let mut owned = 0_u64;
+        for _ in 0..modules {
+            let module = self.abstract_module(&mut cursor, &mut tables, [ir_modules, images]);
+            add(&mut owned, self.keep(&mut faults, module)?.unwrap_or_default());
+        }
+        if owned != parts && faults.is_empty() {
+            let expected = "as many as there are in abstract modules";
+            faults.push(Malformed::value("number of modules and images", parts, bounds.absolute(8), expected));
+        }
+        for _ in 0..parts {
+            let at = cursor.offset();
+            let what = "the header of a module or image";
+            let [start, size] = [cursor.u64(what)?, cursor.u64(what)?];
+            let [code_start, code_size] = [cursor.u64(what)?, cursor.u64(what)?];
+            let entry = tables.metadata(self, start, size, at).and_then(|metadata| {
+                let recorded = self.properties(&metadata)?;
+                let code = self.bounds(&tables.code).claim(code_start, code_size, "the code of a module or image")?;
+                let code = shifted(&code, tables.code.start);
+                self.entry(ImageInfo::default(), recorded, code)
+            });
+            entries.extend(self.keep(&mut faults, entry)?);
+        }
+        Ok(Contents { entries, faults, len })
+    }
+
+    /// The number of IR modules and native images of the abstract module whose header is next. `most` are those of the
+    /// file.
+    fn abstract_module(
+        &self,
+        cursor: &mut Cursor<'_>,
+        tables: &mut V1Tables,
+        most: [u32; 2],
+    ) -> Result<u64, Malformed> {
+        let at = cursor.offset();
+        let what = "the header of an abstract module";
+        let [start, size] = [cursor.u64(what)?, cursor.u64(what)?];
+        let parts = [[cursor.u32(what)?, cursor.u32(what)?], [cursor.u32(what)?, cursor.u32(what)?]];
+        for ([count, first], most) in parts.into_iter().zip(most) {
+            if u64::from(first).saturating_add(count.into()) > most.into() {
+                let what = format!("an abstract module with {count} modules or images from {first} on");
+                return Err(Malformed::fault(what, at, format!(", but the file has {most}")));
+            }
+        }
+        let metadata = tables.metadata(self, start, size, at)?;
+        self.properties(&metadata)?;
+        Ok(parts.iter().fold(0, |sum, [count, _]| sum.saturating_add(u64::from(*count))))
+    }
+
+    /// The entry for some code. Without a recorded triple, the content tells it.
+    fn entry(&self, info: ImageInfo, recorded: RecordedIds, code: Range<u64>) -> Result<Entry, Malformed> {
+        let string = |key: &[u8], found: Vec<u8>| match found.is_empty() {
+            true => info.string(key).unwrap_or_default().to_vec(),
+            false => found,
+        };
+        let [mut triple, arch] = [string(b"triple", recorded.triple), string(b"arch", recorded.arch)];
+        let arch = OF_VENDORS.iter().find_map(|start| arch.strip_prefix(*start)).unwrap_or(&arch).to_vec();
+        if triple.is_empty() {
+            let head = self.cursor(&code).take(len_of(&code).min(HEAD_LEN), "the code of a module or image")?;
+            triple = sycl::triple(head).unwrap_or_default().as_bytes().to_vec();
+        }
+        let strings = vec![(b"triple".to_vec(), triple), (b"arch".to_vec(), arch)];
+        let info = ImageInfo { image_kind: ImageKind::SyclBin, kind_number: SYCL, strings, ..info };
+        Ok(Entry { image: Some(Box::new(info.clone())), ..Entry::at(&info.entry_id(), code) })
+    }
+
+    /// Reads property sets, which may be empty.
+    fn properties(&self, range: &Range<u64>) -> Result<RecordedIds, Malformed> {
+        let at = self.at(range);
+        let text = self.cursor(range).take(len_of(range), "the metadata of a SYCLBIN file")?;
+        properties(text).map_err(|problem| Malformed::fault("SYCLBIN metadata", at, problem))
+    }
+}
+
+/// The tables of version 1, and how many bytes of the metadata are still to be used.
+struct V1Tables {
+    metadata: Range<u64>,
+    code: Range<u64>,
+    left: Allowance,
+}
+
+impl V1Tables {
+    /// A range of the table of metadata that a header at an offset names.
+    fn metadata(
+        &mut self,
+        reader: &SyclBinReader<'_>,
+        start: u64,
+        size: u64,
+        at: u64,
+    ) -> Result<Range<u64>, Malformed> {
+        let range = reader.bounds(&self.metadata).claim(start, size, "metadata of a SYCLBIN file")?;
+        let expected = "together with the others no more than the table holds";
+        self.left.claim("size of metadata", size, at, expected)?;
+        Ok(shifted(&range, self.metadata.start))
+    }
+}
+
+/// The target and the architecture in property sets, or what is wrong with these.
+fn properties(text: &[u8]) -> Result<RecordedIds, String> {
+    let mut recorded = RecordedIds::default();
+    let mut is_in_set = false;
+    for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        let wrong = |what: &str| Err(format!(": {what}: '{}'", shown(line)));
+        if line.first() == Some(&b'[') {
+            if !line.contains(&b']') {
+                return wrong("a set whose name does not end");
+            }
+            is_in_set = true;
+            continue;
+        }
+        if !is_in_set {
+            return wrong("a property outside of any set");
+        }
+        let Some((key, [kind @ (b'1' | b'2'), b'|', value @ ..])) =
+            split_once(line, b'=').filter(|it| !it.0.is_empty())
+        else {
+            return wrong("a line that is not a property");
+        };
+        if *kind == b'1' {
+            if number(value).is_none() {
+                return wrong("a value that is not a number");
+            }
+            continue;
+        }
+        // The value follows its length.
+        let value = base64(value);
+        let Some(value) = value.as_deref().and_then(|value| tail(value, LENGTH)) else {
+            return wrong("a value that is not an array of bytes");
+        };
+        let place = match key {
+            b"target" => &mut recorded.triple,
+            b"arch" => &mut recorded.arch,
+            _ => continue,
+        };
+        if value.len() > NAME_MAX {
+            return wrong("a name that is too long");
+        }
+        *place = value.to_vec();
+    }
+    Ok(recorded)
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    bytes::digits(digits, 10).filter(|_| !digits.is_empty())
+}
+
+fn split_once(line: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
+    let at = line.iter().position(|&byte| byte == separator)?;
+    Some((line.get(..at)?, line.get(at.checked_add(1)?..)?))
+}
+
+/// Decodes base64 whose characters have the lowest bits first.
+fn base64(text: &[u8]) -> Option<Vec<u8>> {
+    let (mut bits, mut count) = (0_u32, 0_u32);
+    let mut decoded = Vec::with_capacity(text.len());
+    for character in text {
+        let value = match character {
+            b'A'..=b'Z' => character.wrapping_sub(b'A'),
+            b'a'..=b'z' => character.wrapping_sub(b'a').wrapping_add(26),
+            b'0'..=b'9' => character.wrapping_sub(b'0').wrapping_add(52),
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits |= u32::from(value).checked_shl(count)?;
+        count = count.saturating_add(6);
+        if count >= 8 {
+            let [low, ..] = bits.to_le_bytes();
+            decoded.push(low);
+            (bits, count) = (bits >> 8, count.saturating_sub(8));
+        }
+    }
+    // One character alone is less than a byte.
+    (text.len() % 4 != 1).then_some(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn property_sets_have_numbers_and_arrays_of_bytes() {
+        // The array is one byte, as DPC++ writes it: 8 bits, of which the lowest is set.
+        assert_eq!(base64(b"IAAAAAAAAAQA"), Some([&8_u64.to_le_bytes()[..], &[1]].concat()));
+        let longer = [&40_u64.to_le_bytes()[..], b"\xff\xff\x7f\xff\x70"].concat();
+        assert_eq!(base64(b"oAAAAAAAAAw///3/wB"), Some(longer));
+        for (text, decoded) in
+            [(&b""[..], Some(&b""[..])), (b"A", None), (b"/D", Some(b"\xff")), (b"+D", Some(b"\xfe")), (b"==", None)]
+        {
+            assert_eq!(base64(text).as_deref(), decoded, "{}", text.escape_ascii());
+        }
+        let text = b"[SYCLBIN/ir module metadata]\ntype=1|0\n\ntarget=2|YAAAAAAAAAAc2NG\n";
+        assert_eq!(properties(text).map(|recorded| recorded.triple), Ok(b"pvc".to_vec()));
+        assert!(properties(b"").is_ok() && properties(b"[]\n").is_ok());
+        for (line, wrong) in [
+            ("[set", "a set whose name does not end"),
+            ("type=1|", "a value that is not a number"),
+            ("type=1|x", "a value that is not a number"),
+            ("type", "a line that is not a property"),
+            ("=1|0", "a line that is not a property"),
+            ("type=3|0", "a line that is not a property"),
+            ("target=2|IAAAAAAA", "a value that is not an array of bytes"),
+        ] {
+            let error = properties(format!("[set]\n{line}\n").as_bytes()).err();
+            assert_eq!(error, Some(format!(": {wrong}: '{line}'")));
+        }
+        assert_eq!(properties(b"type=1|0").err().as_deref(), Some(": a property outside of any set: 'type=1|0'"));
+    }
+
+    #[test]
+    fn strings_of_an_entry_and_its_metadata_may_not_differ() {
+        let with_target = b"[SYCLBIN/ir module metadata]\ntarget=2|YAAAAAAAAAAc2NG\n";
+        for (string, metadata, expected) in [
+            (&b""[..], &with_target[..], Some(&b"pvc"[..])),
+            (b"pvc", with_target, Some(b"pvc")),
+            (b"other", b"[]\n", Some(b"other")),
+            (b"other", with_target, None),
+        ] {
+            let data = [&len_u64(metadata).to_le_bytes()[..], metadata, b"code"].concat();
+            let reader = SyclBinReader { data: &data, is_whole: true, base: 1000 };
+            let strings = [(&b"role"[..], &b"ir"[..]), (b"am_index", b"0"), (b"triple", string)];
+            let strings = strings.map(|(key, value)| (key.to_vec(), value.to_vec())).to_vec();
+            let info = ImageInfo { image_kind: ImageKind::SyclBin, strings, ..ImageInfo::default() };
+            let part = reader.part(info, &(0..len_u64(&data)), 1, &mut AbstractModules::default());
+            match expected {
+                Some(triple) => {
+                    let entry = part.unwrap().unwrap();
+                    let code = len_u64(&data) - 4..len_u64(&data);
+                    assert_eq!(entry.parts, [Part::Range(code)]);
+                    assert_eq!(entry.image.unwrap().string(b"triple"), Some(triple));
+                }
+                None => {
+                    let text = "a SYCLBIN entry with the triple 'other' at offset 1000, but its metadata say 'pvc'";
+                    assert_eq!(part.unwrap_err().to_string(), text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn files_that_are_cut_ask_for_more() {
+        let counts = [0x5359_4249, 1, 1, 1, 0, 0].map(u32::to_le_bytes).concat();
+        let sizes = [3, 4, 0, 0_u64].map(u64::to_le_bytes).concat();
+        let module = [0, 3_u64].map(u64::to_le_bytes).concat();
+        let numbers = [1, 0, 0, 0_u32].map(u32::to_le_bytes).concat();
+        let part = [0, 0, 0, 4_u64].map(u64::to_le_bytes).concat();
+        let file = [&counts[..], &sizes, &module, &numbers, &part, b"[]\n", &[0; 5], b"code"].concat();
+        let contents = SyclBin.read(&file, len_u64(&file), 0).unwrap().unwrap();
+        assert_eq!((contents.len, contents.faults), (len_u64(&file), Vec::new()));
+        assert_eq!(contents.entries[0].parts, [Part::Range(128..132)]);
+        for end in 4..file.len() {
+            let cut = file.get(..end).unwrap();
+            assert!(matches!(SyclBin.read(cut, len_u64(cut), 0), Err(Malformed::Truncated { .. })), "{end}");
+            match SyclBin.read(cut, len_u64(&file), 0) {
+                // What is known of it may be enough.
+                Ok(contents) => assert!(end >= 128 && contents.unwrap().faults.is_empty(), "{end}"),
+                Err(malformed) => assert!(matches!(malformed, Malformed::Truncated { .. }), "{end}: {malformed}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! Writes zip files again, with other contents for some of their members.
+//!
+//! Everything else is copied as it is: the headers of the other members, their data, what lies between them, and the
+//! comments. Only offsets are adjusted. The fields that change, in bytes from the start of each record (APPNOTE
+//! 6.3.10):
+//!
+//! | record | signature | fields |
+//! |---|---|---|
+//! | local header | `PK\3\4` | 4 version needed, 6 flags, 14 checksum, 18 stored size, 22 size, 26 and 28 lengths of name and extra fields |
+//! | data descriptor | `PK\7\8` or none | checksum, stored size and size, in 4 or 8 bytes each; after the data if bit 3 of the flags is set |
+//! | directory header | `PK\1\2` | as in the local header, 2 or more bytes further on; 32 length of the comment, 42 offset |
+//! | zip64 extra field | number 1 | size, stored size and offset, if the header has `0xffffffff` instead of them |
+//! | zip64 end | `PK\6\6` | 4 its length, 40 size and 48 offset of the directory |
+//! | zip64 locator | `PK\6\7` | 8 offset of the zip64 end |
+//! | end | `PK\5\6` | 12 size and 16 offset of the directory |
+//!
+//! A member with new contents has them without a data descriptor: the local header has the sizes. Zip64 fields stay
+//! where they are, and are added where a number does not fit.
+//!
+//! Rejected: data before the first member, members that overlap, directories with anything but headers in them (such as
+//! a signature), zip64 records that do not stand between the directory and the end; of members with new contents, local
+//! headers and data descriptors that contradict the directory.
+
+use std::ops::Range;
+
+use object::Endianness;
+
+use super::{Directory, ZipContent};
+use crate::base::bytes::{len_u64, number, part, slice, span, tail, to_u64};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::io::input::Slice;
+use crate::llvm::container::records::{Encoding, record};
+
+/// The value of a 32-bit field whose number is in a zip64 field.
+const ELSEWHERE: u64 = 0xffff_ffff;
+
+/// The number of the zip64 extra field.
+const ZIP64: u64 = 1;
+
+/// The version that readers of zip64 fields need.
+const ZIP64_VERSION: u64 = 45;
+
+/// The flag of a member with a data descriptor.
+const HAS_DESCRIPTOR: u64 = 1 << 3;
+
+const LOCATOR: &[u8] = b"PK\x06\x07";
+const LOCATOR_LEN: u64 = 20;
+const ZIP64_END: &[u8] = b"PK\x06\x06";
+
+record! {
+    /// A header of a member. A word is the offset of the member, which only its header in the directory has.
+    MemberHeader(word) {
+        signature: 4,
+        made_by: word / 2,
+        /// The version that readers need; the upper byte has the system.
+        version: 2,
+        flags: 2,
+        method: 2,
+        time: 4,
+        crc: 4,
+        stored: 4,
+        size: 4,
+        /// The lengths of the name and of the extra fields, which follow the header.
+        name_len: 2,
+        extra_len: 2,
+        comment_len: word / 2,
+        disk_and_kind: word,
+        attributes: word,
+        offset: word,
+    }
+}
+
+const LOCAL: Encoding = Encoding { word: 0, order: Endianness::Little };
+const LISTED: Encoding = Encoding { word: 4, order: Endianness::Little };
+
+/// The directory of a zip file, which can be written again.
+pub(crate) struct Layout<'a> {
+    data: Slice<'a>,
+    /// In directory order.
+    pub(crate) members: Vec<ZipContent<'a>>,
+    /// The starts of the members and of the directory, in the order of the file.
+    starts: Vec<u64>,
+    /// Without the records after it.
+    directory: Range<u64>,
+    /// The length of the zip64 end, if there is one.
+    zip64_end: Option<u64>,
+}
+
+/// The new contents of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NewContents {
+    pub(crate) crc: u32,
+    /// The size in bytes.
+    pub(crate) size: u64,
+    /// The size in the zip file, in bytes.
+    pub(crate) stored: u64,
+}
+
+impl<'a> Layout<'a> {
+    /// The layout of a zip file with this directory and these members.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it could not be written again.
+    pub(crate) fn of(data: Slice<'a>, listed: &Directory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
+        let (end, zip64_end) = directory_end(data, listed.last)?;
+        let recorded = match zip64_end {
+            Some(_) => number::<8>(data.bytes(), end.saturating_add(48)),
+            None => number::<4>(data.bytes(), listed.last.saturating_add(16)),
+        };
+        if recorded != Some(listed.start) {
+            return Err(refused(data, 0, "it begins with other data, from which its offsets do not count"));
+        }
+        if listed.end != end {
+            return Err(refused(data, listed.end, "its directory holds more than headers, such as a signature"));
+        }
+        let mut ranges: Vec<_> = members.iter().map(|member| (member.start, member.stored.end())).collect();
+        ranges.push((listed.start, end));
+        ranges.sort_unstable();
+        for pair in ranges.windows(2) {
+            if let [(start, end), (next, _)] = *pair
+                && end > next
+            {
+                return Err(refused(data, start, "its members overlap"));
+            }
+        }
+        let starts: Vec<u64> = ranges.into_iter().map(|(start, _)| start).collect();
+        match starts.first() {
+            Some(0) => Ok(Self { data, members, starts, directory: listed.start..end, zip64_end }),
+            _ => Err(refused(data, 0, "it does not begin with a member")),
+        }
+    }
+
+    /// The start of the directory.
+    pub(crate) fn directory_start(&self) -> u64 {
+        self.directory.start
+    }
+
+    /// The range of a member: its header, data and data descriptor.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if header or data descriptor contradict the directory.
+    pub(crate) fn range_of(&self, member: &ZipContent<'_>) -> Result<Range<u64>> {
+        let parts = header_parts(self.local(member)?, LOCAL).zip(header_parts(member.listed.bytes(), LISTED));
+        let same = parts.filter(|(local, listed)| (local.0.method, &local.1) == (listed.0.method, &listed.1));
+        let (local, listed) = same.ok_or_else(|| {
+            refused(self.data, member.start, "name or method of a member are not those in the directory")
+        })?;
+        let end = match (local.0.flags | listed.0.flags) & HAS_DESCRIPTOR {
+            0 => member.stored.end(),
+            _ => self.descriptor_end(member)?,
+        };
+        let next = self.starts.partition_point(|start| *start <= member.start);
+        match self.starts.get(next).is_some_and(|next| end <= *next) {
+            true => Ok(member.start..end),
+            false => Err(refused(self.data, member.start, "its members overlap")),
+        }
+    }
+
+    /// The end of the data descriptor of a member, which has one of four forms.
+    fn descriptor_end(&self, member: &ZipContent<'_>) -> Result<u64> {
+        let crc = slice(member.listed.bytes(), 16, 4).unwrap_or_default();
+        let forms = [(&b""[..], 4), (b"", 8), (b"PK\x07\x08", 4), (b"PK\x07\x08", 8)];
+        let found = tail(self.data.bytes(), member.stored.end()).unwrap_or_default();
+        for (signature, width) in forms {
+            let sizes = [member.stored.len(), member.size].map(u64::to_le_bytes);
+            let sizes = sizes.iter().flat_map(|size| size.get(..width).unwrap_or_default());
+            let expected: Vec<u8> = signature.iter().chain(crc).chain(sizes).copied().collect();
+            if found.starts_with(&expected) {
+                return Ok(member.stored.end().saturating_add(len_u64(&expected)));
+            }
+        }
+        Err(refused(self.data, member.stored.end(), "the data descriptor of a member is not what the directory says"))
+    }
+
+    /// The local header of a member with new contents.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if its extra fields have no room for large sizes.
+    pub(crate) fn local_header(&self, member: &ZipContent<'_>, contents: &NewContents) -> Result<Vec<u8>> {
+        self.header(member, self.local(member)?, LOCAL, 0, Some(contents))
+    }
+
+    /// The header of a member in the directory: of one that starts at `offset`, with new contents if there are any.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if its extra fields have no room for large numbers.
+    pub(crate) fn listed_header(
+        &self,
+        member: &ZipContent<'_>,
+        offset: u64,
+        contents: Option<&NewContents>,
+    ) -> Result<Vec<u8>> {
+        let old = member.listed.bytes();
+        let mut header = self.header(member, old, LISTED, offset, contents)?;
+        let comment_len = LISTED.decode::<MemberHeader>(old).comment_len;
+        header.extend(len_u64(old).checked_sub(comment_len).and_then(|at| tail(old, at)).unwrap_or_default());
+        Ok(header)
+    }
+
+    /// A header with another offset, and with new contents if there are any.
+    fn header(
+        &self,
+        member: &ZipContent<'_>,
+        old: &[u8],
+        form: Encoding,
+        offset: u64,
+        contents: Option<&NewContents>,
+    ) -> Result<Vec<u8>> {
+        let short = || refused(self.data, member.start, "a header of a member is too short");
+        let (mut header, name, extra) = header_parts(old, form).ok_or_else(short)?;
+        let (extra, is_local) = (Extra::of(extra), form == LOCAL);
+        if let Some(contents) = contents {
+            header.flags &= !HAS_DESCRIPTOR;
+            header.crc = contents.crc.into();
+        }
+        let (size, stored) = contents.map_or((member.size, member.stored.len()), |new| (new.size, new.stored));
+        // A local header has both sizes in the zip64 field, or none.
+        let are_both = is_local && (extra.zip64.is_some() || size.max(stored) >= ELSEWHERE);
+        let (mut zip64, mut before) = (Vec::new(), 0_usize);
+        let fields = [(&mut header.size, size), (&mut header.stored, stored), (&mut header.offset, offset)];
+        for (field, value) in fields.into_iter().take(if is_local { 2 } else { 3 }) {
+            let was_small = *field != ELSEWHERE;
+            let stays_small = if is_local { !are_both } else { was_small };
+            *field = if value < ELSEWHERE && stays_small { value } else { ELSEWHERE };
+            zip64.extend((*field == ELSEWHERE).then_some(value.to_le_bytes()).into_iter().flatten());
+            before = before.saturating_add(if was_small { 0 } else { 8 });
+        }
+        let rest = extra.zip64.filter(|_| !is_local).and_then(|field| field.get(before..));
+        zip64.extend(rest.unwrap_or_default());
+        let zip64 = (!zip64.is_empty() || extra.zip64.is_some()).then_some(zip64);
+        let fields = extra.with(zip64.as_deref());
+        let no_room = |_| refused(self.data, member.start, "the extra fields of a member have no room for its size");
+        header.extra_len = u16::try_from(fields.len()).map_err(no_room)?.into();
+        if zip64.is_some() && extra.zip64.is_none() {
+            header.version = header.version & 0xff00 | (header.version & 0xff).max(ZIP64_VERSION);
+        }
+        Ok([&form.encode(&[header]), name, &fields].concat())
+    }
+
+    /// The records after a directory that is at `at` and takes `len` bytes, and all that follows them.
+    pub(crate) fn end(&self, at: u64, len: u64) -> Result<Vec<u8>> {
+        let old = tail(self.data.bytes(), self.directory.end).unwrap_or_default();
+        let is_large = at.max(len) >= ELSEWHERE;
+        let new = self.zip64_end.is_none() && is_large;
+        let mut end = if new { self.new_zip64_end() } else { Vec::new() };
+        end.extend(old);
+        let mut end_at = 0_usize;
+        if let Some(zip64_len) = self.zip64_end.or(new.then_some(56)) {
+            put(&mut end, 40, &len.to_le_bytes())?;
+            put(&mut end, 48, &at.to_le_bytes())?;
+            let locator = usize::try_from(zip64_len).unwrap_or(usize::MAX);
+            put(&mut end, locator.saturating_add(8), &at.saturating_add(len).to_le_bytes())?;
+            end_at = locator.saturating_add(20);
+        }
+        for (field, value) in [(12, len), (16, at)] {
+            let field = end_at.saturating_add(field);
+            let was_small = number::<4>(&end, to_u64(field)) != Some(ELSEWHERE);
+            let small = u32::try_from(value).ok().filter(|_| was_small).unwrap_or(u32::MAX);
+            put(&mut end, field, &small.to_le_bytes())?;
+        }
+        Ok(end)
+    }
+
+    /// A zip64 end and its locator, without sizes and offsets.
+    fn new_zip64_end(&self) -> Vec<u8> {
+        let count = to_u64(self.members.len()).to_le_bytes();
+        let version = &ZIP64_VERSION.to_le_bytes()[..2];
+        let end = [ZIP64_END, &44_u64.to_le_bytes(), version, version, &[0; 8], &count, &count, &[0; 16]];
+        [&end.concat(), LOCATOR, &[0; 12], &1_u32.to_le_bytes()].concat()
+    }
+
+    fn local(&self, member: &ZipContent<'_>) -> Result<&'a [u8]> {
+        self.data.claimed(&(member.start..member.stored.offset())).map(|header| header.bytes())
+    }
+}
+
+/// The end of the directory, and the length of the zip64 end there, if there is one.
+fn directory_end(data: Slice<'_>, end: u64) -> Result<(u64, Option<u64>)> {
+    let locator = end.checked_sub(LOCATOR_LEN).filter(|at| slice(data.bytes(), *at, 4) == Some(LOCATOR));
+    let Some(locator) = locator else { return Ok((end, None)) };
+    let start = number::<8>(data.bytes(), locator.saturating_add(8)).unwrap_or(u64::MAX);
+    let len = number::<8>(data.bytes(), start.saturating_add(4)).and_then(|len| len.checked_add(12));
+    let is_sound = slice(data.bytes(), start, 4) == Some(ZIP64_END)
+        && len.is_some_and(|len| len >= 56 && start.checked_add(len) == Some(locator));
+    match is_sound {
+        true => Ok((start, len)),
+        false => Err(refused(data, locator, "its zip64 records are not between the directory and the end")),
+    }
+}
+
+fn refused(data: Slice<'_>, at: u64, reason: &str) -> Error {
+    let at = data.absolute(at);
+    let reason = format!("cannot rewrite the zip file at offset {at}: {reason}");
+    Error::refused(ErrorKind::Unsupported, data.path(), at, reason)
+}
+
+/// The extra fields of a header, and the zip64 field among them.
+struct Extra<'h> {
+    before: &'h [u8],
+    /// Without number and length.
+    zip64: Option<&'h [u8]>,
+    after: &'h [u8],
+}
+
+impl<'h> Extra<'h> {
+    fn of(fields: &'h [u8]) -> Self {
+        let mut rest = fields;
+        while let (Some(kind), Some(len)) = (number::<2>(rest, 0), number::<2>(rest, 2)) {
+            let (Some(field), Some(after)) = (slice(rest, 4, len), tail(rest, span(4, len).end)) else { break };
+            if kind == ZIP64 {
+                let before = fields.len().saturating_sub(rest.len());
+                let before = fields.get(..before).unwrap_or_default();
+                return Self { before, zip64: Some(field), after };
+            }
+            rest = after;
+        }
+        Self { before: fields, zip64: None, after: &[] }
+    }
+
+    /// The fields with another zip64 field, or with none.
+    fn with(&self, zip64: Option<&[u8]>) -> Vec<u8> {
+        let field = zip64.and_then(|field| {
+            let len = u16::try_from(field.len()).ok()?;
+            Some([&ZIP64.to_le_bytes()[..2], &len.to_le_bytes(), field].concat())
+        });
+        [self.before, &field.unwrap_or_default(), self.after].concat()
+    }
+}
+
+/// A header, its name and its extra fields.
+fn header_parts(bytes: &[u8], form: Encoding) -> Option<(MemberHeader, &[u8], &[u8])> {
+    let header: MemberHeader = form.decode(bytes);
+    let name = span(form.len_of::<MemberHeader>(), header.name_len);
+    let extra = slice(bytes, name.end, header.extra_len)?;
+    Some((header, part(bytes, name)?, extra))
+}
+
+/// Replaces the bytes at an offset.
+fn put(header: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
+    let field = header.get_mut(at..).and_then(|rest| rest.get_mut(..bytes.len()));
+    let outside = || Error::refused(ErrorKind::Malformed, "", None, "a field is outside of a header of a zip file");
+    field.ok_or_else(outside)?.copy_from_slice(bytes);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rawzip::ZipArchive;
+
+    use super::*;
+
+    const LARGE: u64 = 5 << 32;
+
+    /// A zip file with two stored members, with extra fields if there are any.
+    fn sample(extra: &[u8]) -> Vec<u8> {
+        let (mut data, mut directory) = (Vec::new(), Vec::new());
+        for (name, content) in [(b"a", b"aaa"), (b"b", b"bbb")] {
+            let start = u32::try_from(data.len()).unwrap().to_le_bytes();
+            let crc = rawzip::crc32(content).to_le_bytes();
+            let fixed = [&[20, 0, 0, 0, 0, 0, 1, 2, 3, 4], &crc[..], &[3, 0, 0, 0, 3, 0, 0, 0, 1, 0]].concat();
+            let len = u16::try_from(extra.len()).unwrap().to_le_bytes();
+            data.extend([b"PK\x03\x04", &fixed[..], &len, name, extra, content].concat());
+            directory.extend(
+                [b"PK\x01\x02\x14\x03", &fixed[..], &len, &[1, 0], &[0; 8], &start, name, extra, b"c"].concat(),
+            );
+        }
+        let [at, len] = [data.len(), directory.len()].map(|len| u32::try_from(len).unwrap().to_le_bytes());
+        [&data[..], &directory, b"PK\x05\x06\0\0\0\0\x02\0\x02\0", &len, &at, b"\x02\0!!"].concat()
+    }
+
+    fn layout_of(data: &[u8]) -> Layout<'_> {
+        let data = Slice::from(data);
+        let directory = Directory::read(data);
+        let members = directory.members.iter().map(|member| *member.content.as_ref().ok().unwrap()).collect();
+        Layout::of(data, &directory, members).unwrap()
+    }
+
+    /// A file of gigabytes with only its directory: the members of `layout` at `offset`, and the first with `contents`.
+    fn directory(layout: &Layout<'_>, offset: u64, contents: &NewContents) -> Vec<u8> {
+        let headers = layout.members.iter().zip([Some(contents), None]);
+        let headers = headers.map(|(member, contents)| layout.listed_header(member, offset, contents).unwrap());
+        headers.collect::<Vec<_>>().concat()
+    }
+
+    #[test]
+    fn what_does_not_change_is_written_as_it_was() {
+        for extra in [&b""[..], &[9, 9, 1, 0, 7], &[1, 0, 0, 0], &[1, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8], &[9]] {
+            let data = sample(extra);
+            let layout = layout_of(&data);
+            let contents = NewContents { crc: rawzip::crc32(b"aaa"), size: 3, stored: 3 };
+            let old = &data[usize::try_from(layout.directory.start).unwrap()..];
+            let [first, other] = &layout.members[..] else { panic!("there are two members") };
+            let second = other.start;
+            let headers = [layout.listed_header(first, 0, Some(&contents)), layout.listed_header(other, second, None)];
+            let headers = headers.map(Result::unwrap).concat();
+            let end = layout.end(layout.directory.start, len_u64(&headers)).unwrap();
+            let has_zip64 = extra.starts_with(&[1]);
+            assert!([&headers[..], &end].concat() == old, "{extra:?}");
+            assert_eq!(layout.range_of(first).unwrap(), 0..second);
+            let local = layout.local_header(first, &contents).unwrap();
+            // A new local header has its sizes in such a field.
+            assert!(
+                has_zip64 || [&local[..], b"aaa"].concat() == data[..usize::try_from(second).unwrap()],
+                "{extra:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn large_numbers_are_written_in_zip64_fields() {
+        for extra in [&b""[..], &[9, 9, 1, 0, 7]] {
+            let data = sample(extra);
+            let layout = layout_of(&data);
+            for (offset, size, stored) in [(7, LARGE, 9), (LARGE, 8, 9), (7, LARGE, LARGE + 1), (ELSEWHERE, 8, 9)] {
+                let contents = NewContents { crc: 5, size, stored };
+                let headers = directory(&layout, offset, &contents);
+                let (header, _, fields) = header_parts(&headers, LISTED).unwrap();
+                for (field, value) in [(header.size, size), (header.stored, stored), (header.offset, offset)] {
+                    assert_eq!(field, value.min(ELSEWHERE));
+                }
+                let zip64 = Extra::of(fields).zip64.unwrap();
+                let large = [size, stored, offset].into_iter().filter(|value| *value >= ELSEWHERE);
+                assert_eq!(zip64, large.flat_map(u64::to_le_bytes).collect::<Vec<_>>());
+                assert!(fields.starts_with(extra) && headers[6] == 45);
+                let local = layout.local_header(&layout.members[0], &contents).unwrap();
+                let field = Extra::of(header_parts(&local, LOCAL).unwrap().2).zip64.map(<[u8]>::to_vec);
+                let is_large = size.max(stored) >= LARGE;
+                assert_eq!(field, is_large.then(|| [size, stored].map(u64::to_le_bytes).concat()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_directory_far_away_gets_a_zip64_end_that_stays() {
+        let data = sample(b"");
+        let layout = layout_of(&data);
+        let contents = NewContents { crc: 5, size: 3, stored: 3 };
+        let headers = directory(&layout, 3, &contents);
+        let far = [&headers[..], &layout.end(LARGE, len_u64(&headers)).unwrap()].concat();
+        assert_eq!(number::<8>(&far, len_u64(&headers) + 48), Some(LARGE));
+        assert_eq!(number::<8>(&far, len_u64(&headers) + 56 + 8), Some(LARGE + len_u64(&headers)));
+        // The same directory after the members is found through these records.
+        let near = [&data[..usize::try_from(layout.directory.start).unwrap()], &headers].concat();
+        let far_end = Layout { data: Slice::from(&data), ..layout };
+        let mut end = far_end.end(LARGE, len_u64(&headers)).unwrap();
+        let [at, len] = [far_end.directory.start, len_u64(&headers)].map(u64::to_le_bytes);
+        put(&mut end, 40, &len).unwrap();
+        put(&mut end, 48, &at).unwrap();
+        put(&mut end, 56 + 8, &len_u64(&near).to_le_bytes()).unwrap();
+        let wide = [near, end].concat();
+        let archive = ZipArchive::from_slice(&wide).unwrap();
+        assert_eq!((archive.entries_hint(), archive.directory_offset()), (2, far_end.directory.start));
+        assert_eq!((archive.entries().count(), archive.comment().as_bytes()), (2, &b"!!"[..]));
+    }
+    #[test]
+    fn fields_outside_of_a_header_are_not_written() {
+        for (at, is_inside) in [(0, true), (6, true), (7, false), (8, false), (usize::MAX, false)] {
+            let mut header = [0; 8];
+            assert_eq!(put(&mut header, at, &[1, 1]).is_ok(), is_inside, "{at}");
+            assert_eq!(header.contains(&1), is_inside, "{at}");
+        }
+    }
+
+    #[test]
+    fn zip64_records_are_between_the_directory_and_the_end() {
+        let records = |len: u64, start: u64| {
+            let end = [ZIP64_END, &len.to_le_bytes(), &[0; 44]].concat();
+            [&end[..], LOCATOR, &[0; 4], &start.to_le_bytes(), &[1, 0, 0, 0]].concat()
+        };
+        let end_of = |data: &[u8]| directory_end(Slice::from(data), len_u64(data)).ok();
+        assert_eq!(end_of(&records(44, 0)), Some((0, Some(56))));
+        assert_eq!(end_of(&[b"before", &records(44, 6)[..]].concat()), Some((6, Some(56))));
+        for (len, start) in [(43, 0), (45, 0), (u64::MAX, 0), (44, 1), (44, u64::MAX)] {
+            assert_eq!(end_of(&records(len, start)), None, "{len} {start}");
+        }
+        assert_eq!(end_of(&records(44, 0)[..56]), Some((56, None)));
+    }
+}

@@ -1,0 +1,270 @@
+//! Compares the device code of two files.
+
+mod comparison;
+mod names;
+mod pairs;
+mod side;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::AddAssign;
+use std::sync::Arc;
+
+use super::digest::Digester;
+use super::unmatched::Matches;
+use crate::base::error::{Error, Result};
+use crate::base::io::input::{self, Input};
+use crate::beyond::code::kernels::Kernel;
+use crate::beyond::container::zip::{self, ZipContent, ZipMember};
+use crate::beyond::runtime::{Coverage, Served};
+use crate::beyond::scan::{CodeObject, Scan, Selection, Sizes};
+use crate::llvm::container::magic::Magic;
+use comparison::FileComparison;
+pub use names::{unversioned, without_hash};
+use side::Side;
+
+/// Compares the device code of two files, of any format: which code objects differ, their sizes, and the registers and
+/// memory of their kernels.
+///
+/// Code objects are compared where they are. Checksums of zip files and hashes of compressed bundles are checked; with
+/// `trust_hashes`, they decide instead, and only what may be equal to another one is inflated. Only the kernels of code
+/// objects that differ are read. Bytes are compared, and bundles of the files inflated, on all processors.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Diff {
+    /// The code objects that are compared.
+    pub selection: Selection,
+    /// The search. How much it inflates and which checksums it compares is up to the job.
+    pub scan: Scan,
+    /// Whether compressed bundles that record the same hash and size, and members of zip files with the same checksum
+    /// and size, are equal without being read. This is fast, and wrong of broken files.
+    pub trust_hashes: bool,
+}
+
+/// The differences of two files.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct FileDiff {
+    /// The code objects for each GPU, by the [name](CodeObject::target) of the GPU.
+    pub gpus: BTreeMap<Arc<str>, GpuDiff>,
+    /// The numbers of code objects that are equal.
+    pub equal: Equal,
+    /// The code objects that differ: changed and removed ones in the order of the old file, then added ones in that of
+    /// the new file.
+    pub code_objects: Vec<CodeObjectDiff>,
+    /// The kernels in these that differ in a number, or are in one of them only; none for GPUs that only one of the
+    /// files has code for.
+    pub kernels: Vec<KernelDiff>,
+    /// The number of other kernels in code objects that differ.
+    pub same_kernels: usize,
+    /// GPUs that fewer bundles of a library serve.
+    pub losses: Vec<Loss>,
+    /// The GPUs that the bundles of the old file serve, whether or not their code is selected.
+    pub old_coverage: Coverage,
+    /// The same for the new file.
+    pub new_coverage: Coverage,
+    /// Which parts of the selection have matched in either file.
+    pub matches: Matches,
+    /// The parts of the files that could not be read.
+    pub problems: Vec<Error>,
+}
+
+/// The numbers of code objects that are equal in both files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Equal {
+    /// All of them.
+    pub all: usize,
+    /// Those in compressed bundles that were not inflated, because they record the same hash and size; none without
+    /// [`trust_hashes`](Diff::trust_hashes).
+    pub by_hash: usize,
+    /// Those in members of zip files that were read once, because both files record the same checksum and size; none
+    /// without [`trust_hashes`](Diff::trust_hashes).
+    pub by_checksum: usize,
+}
+
+/// The code objects of one GPU in two files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct GpuDiff {
+    /// The number of code objects that are in both files, with different bytes.
+    pub changed: usize,
+    /// The number of them that are only in the new file.
+    pub added: usize,
+    /// The number of them that are only in the old file.
+    pub removed: usize,
+    /// Those of the old file.
+    pub old: Sizes,
+    /// Those of the new file.
+    pub new: Sizes,
+}
+
+impl AddAssign<&Self> for GpuDiff {
+    fn add_assign(&mut self, more: &Self) {
+        self.changed += more.changed;
+        self.added += more.added;
+        self.removed += more.removed;
+        self.old += more.old;
+        self.new += more.new;
+    }
+}
+
+/// How something differs between two files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is in both files.
+    Changed,
+    /// It is only in the new file.
+    Added,
+    /// It is only in the old file.
+    Removed,
+}
+
+impl Change {
+    fn of<T>(old: Option<&T>, new: Option<&T>) -> Self {
+        match (old, new) {
+            (None, _) => Self::Added,
+            (_, None) => Self::Removed,
+            _ => Self::Changed,
+        }
+    }
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Added => "added",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// A code object that differs. With the feature `serde`, it is serialized as `docs/diff.schema.json` describes it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CodeObjectDiff {
+    /// The name of its GPU.
+    pub gpu: Arc<str>,
+    /// That of the old file; none if it was added.
+    pub old: Option<Arc<CodeObject>>,
+    /// That of the new file; none if it was removed.
+    pub new: Option<Arc<CodeObject>>,
+}
+
+impl CodeObjectDiff {
+    /// How it differs.
+    pub fn change(&self) -> Change {
+        Change::of(self.old.as_ref(), self.new.as_ref())
+    }
+}
+
+/// A kernel that differs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct KernelDiff {
+    /// The name of its GPU.
+    pub gpu: Arc<str>,
+    /// Its code object: in the new file, unless the kernel was removed.
+    pub code_object: Arc<CodeObject>,
+    /// The name, which may be mangled and may be any bytes.
+    pub name: Arc<[u8]>,
+    /// The kernel in the old file; none if it was added.
+    pub old: Option<Kernel>,
+    /// The kernel in the new file; none if it was removed.
+    pub new: Option<Kernel>,
+}
+
+impl KernelDiff {
+    /// How it differs.
+    pub fn change(&self) -> Change {
+        Change::of(self.old.as_ref(), self.new.as_ref())
+    }
+
+    /// Whether the new kernel spills more vector registers or more scalar registers than the old one. An added kernel
+    /// spills more if it spills.
+    pub fn spills_more(&self) -> bool {
+        let spills = |kernel: &Kernel| [kernel.vgpr_spills, kernel.sgpr_spills].map(Option::unwrap_or_default);
+        let old = self.old.as_ref().map_or([0; 2], spills);
+        self.new.as_ref().is_some_and(|new| spills(new).iter().zip(old).any(|(new, old)| *new > old))
+    }
+}
+
+/// A GPU that fewer bundles of a library serve: all bundles did, or none does any longer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Loss {
+    /// The name of the GPU.
+    pub gpu: Arc<str>,
+    /// The members of the file that lead to the library; none if it is the file.
+    pub member: Option<String>,
+    /// In how many bundles of the old library the GPU is served.
+    pub old: Served,
+    /// The same for the new library.
+    pub new: Served,
+}
+
+/// The members of two zip files for which both record the same size and checksum.
+fn same_members(old: &Input, new: &Input) -> HashSet<Vec<u8>> {
+    if ![old, new].iter().all(|input| Magic::identify(input.bytes()) == Magic::Zip) {
+        return HashSet::new();
+    }
+    let [(of_old, _), (of_new, _)] = [old, new].map(|input| zip::members(input.as_slice()));
+    let (of_old, of_new) = (by_name(&of_old), by_name(&of_new));
+    let is_same = |(name, old): (&&[u8], &Option<&ZipContent<'_>>)| {
+        let is_like = |new: &ZipContent<'_>| old.is_some_and(|old| old.is_like(new));
+        of_new.get(name).copied().flatten().is_some_and(is_like).then(|| name.to_vec())
+    };
+    of_old.iter().filter_map(is_same).collect()
+}
+
+/// The readable members of a zip file; none for a name that several have.
+fn by_name<'m, 'a>(members: &'m [ZipMember<'a>]) -> HashMap<&'m [u8], Option<&'m ZipContent<'a>>> {
+    let mut by_name = HashMap::new();
+    for member in members {
+        let content = member.content.as_ref().ok();
+        by_name.entry(&member.name[..]).and_modify(|known| *known = None).or_insert(content);
+    }
+    by_name
+}
+
+impl Diff {
+    /// Compares an old file with a new one; none of either if the other has no counterpart.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`](crate::base::error::ErrorKind::Io) if a file cannot be read, or has changed. What is broken in it is a
+    /// problem in the result.
+    pub fn run(&self, old: Option<&Input>, new: Option<&Input>) -> Result<FileDiff> {
+        input::vouch_for(old.into_iter().chain(new), self.compare(old, new))
+    }
+
+    fn compare(&self, old: Option<&Input>, new: Option<&Input>) -> Result<FileDiff> {
+        let digester = Digester::default();
+        let same = match (old, new) {
+            (Some(old), Some(new)) if self.trust_hashes => same_members(old, new),
+            _ => HashSet::new(),
+        };
+        // What is in both files is searched in the old one only.
+        let is_other = |name: &[u8]| !same.contains(name);
+        let sides = std::thread::scope(|scope| {
+            let search = || Side::search(self, &digester, new, &is_other);
+            let thread = std::thread::Builder::new().spawn_scoped(scope, search);
+            let old = Side::search(self, &digester, old, &|_| true);
+            let new = match thread {
+                Ok(thread) => thread.join().unwrap_or(Err(Error::internal("the search ended early"))),
+                // The system cannot start a thread.
+                Err(_) => search(),
+            };
+            Ok::<_, Error>([old?, new?])
+        })?;
+        let mut comparison = FileComparison::new(self, &digester, sides);
+        if self.trust_hashes {
+            comparison.take_members(same);
+            comparison.by_recorded_hash();
+        }
+        comparison.stored_bytes()?;
+        comparison.digests()?;
+        let kernels = comparison.kernels()?;
+        Ok(comparison.finish(kernels))
+    }
+}

@@ -1,0 +1,237 @@
+//! One of the two files of a comparison: its code objects, and how their bytes are read.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::super::digest::{Digest, Digester};
+use super::super::unmatched::Matches;
+use super::Diff;
+use super::comparison::{NameKey, library_name};
+use super::names::{LibraryName, Renamed, members_of, unversioned};
+use crate::base::bytes::len_u64;
+use crate::base::codec::Codec;
+use crate::base::error::{Error, Result, WithPath};
+use crate::base::io::input::{Input, Slice};
+use crate::beyond::runtime::Coverage;
+use crate::beyond::scan::{
+    Checksums, CodeObject, CodeObjectRef, Finding, Format, Found, Holders, Place, Scan, Selector, Shared, top_member,
+};
+use crate::llvm::container::content_kind::ContentKind;
+use crate::llvm::container::magic::Magic;
+use crate::llvm::container::sequence::Inflate;
+
+/// A code object of either file.
+#[derive(Clone, Debug)]
+pub(super) struct SideObject<'i> {
+    pub(super) code_object: Arc<CodeObject>,
+    /// Set when both files are searched.
+    pub(super) key: NameKey,
+    pub(super) stored: StoredBytes<'i>,
+}
+
+/// The stored bytes of a code object.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum StoredBytes<'i> {
+    /// In the file: the code object, or its compressed form.
+    Here(Slice<'i>),
+    /// The digest of those bytes, which are not in the file.
+    Digest(Digest),
+    /// In a compressed bundle, or to be restored.
+    InBundle,
+}
+
+/// How a code object is compressed on its own: codec, inflated size, and its range in the inflated bytes.
+pub(super) type PackedForm = Option<(Codec, u64, u64, u64)>;
+
+impl SideObject<'_> {
+    pub(super) fn form(&self) -> PackedForm {
+        let packed = self.code_object.packed.as_ref()?;
+        Some((packed.codec, packed.inflated, packed.range.start, packed.range.end))
+    }
+
+    /// Returns whether its content can be read: what is obfuscated, or compressed by a method that is not known, is only
+    /// compared as it is stored.
+    pub(super) fn is_readable(&self) -> bool {
+        self.code_object.packed.as_ref().is_none_or(|packed| packed.codec != Codec::Unknown)
+    }
+
+    /// The inflated size in bytes; none if it is known only when the code object is inflated. The recorded size may
+    /// include padding.
+    pub(super) fn size(&self) -> Option<u64> {
+        self.code_object.packed.as_ref().is_none_or(|packed| packed.is_exact()).then_some(self.code_object.size)
+    }
+
+    /// The digest of the code object, if that is known already.
+    pub(super) fn digest(&self) -> Option<(u64, Digest)> {
+        match (self.stored, self.form()) {
+            (StoredBytes::Digest(digest), None) => Some((self.size()?, digest)),
+            _ => None,
+        }
+    }
+
+    /// Whether both are in the same bundle.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.code_object.bundle, &other.code_object.bundle)
+    }
+
+    /// The member of a zip file that holds it.
+    pub(super) fn member(&self) -> Option<&[u8]> {
+        top_member(&self.code_object.bundle.place)
+    }
+}
+
+/// A file, or nothing if there is none to compare with.
+#[derive(Debug)]
+pub(super) struct Side<'i> {
+    pub(super) input: Option<&'i Input>,
+    /// Until those of both files are put together.
+    pub(super) objects: Vec<SideObject<'i>>,
+    /// The libraries, by name, and the GPUs that their bundles serve, whether or not their code is selected.
+    pub(super) libraries: HashMap<LibraryName, (Place, Coverage)>,
+    /// The names of its members without versions, whatever is in them, unless it is a static library.
+    pub(super) members: HashSet<Vec<u8>>,
+    pub(super) matches: Matches,
+    pub(super) problems: Vec<Error>,
+    holders: Holders,
+}
+
+impl<'i> Side<'i> {
+    /// Finds the code objects of a file, in the members that `is_searched` accepts.
+    pub(super) fn search(
+        job: &Diff,
+        digester: &Digester,
+        input: Option<&'i Input>,
+        is_searched: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Self> {
+        let (objects, libraries, members, problems) = (Vec::new(), HashMap::new(), HashSet::new(), Vec::new());
+        let (matches, holders) = (Matches::default(), Holders::default());
+        let mut side = Self { input, objects, libraries, members, matches, problems, holders };
+        let Some(input) = input else { return Ok(side) };
+        let members = RefCell::new(HashSet::new());
+        let is_static = Magic::identify(input.bytes()) == Magic::Archive;
+        let is_searched = |member: &[u8]| {
+            if !is_static {
+                members.borrow_mut().insert(unversioned(member).to_vec());
+            }
+            is_searched(member)
+        };
+        let selector = Selector::new(&job.selection);
+        let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
+        job.scan_with(checksums).run_in_members(input.as_slice(), &is_searched, &mut |finding| {
+            match finding {
+                Finding::Bundle(found) => side.bundle(&selector, digester, input, &found)?,
+                Finding::Split { place, split } => side.library(place, Format::Bundle).add_split(place, &split),
+                Finding::Broken { error, .. } if error.is_io() => return Err(error),
+                Finding::Broken { place, error } | Finding::Hidden { place, error } => {
+                    side.problems.push(error.at(place));
+                }
+                _ => {}
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        side.members = members.into_inner();
+        side.leave_out_holders();
+        Ok(side)
+    }
+
+    /// The names of all members, without versions.
+    pub(super) fn names(&self) -> HashSet<Vec<u8>> {
+        let places = self.objects.iter().map(|object| &object.code_object.bundle.place);
+        let places = places.chain(self.libraries.values().map(|(place, _)| place));
+        places.flat_map(members_of).chain(self.members.iter().cloned()).collect()
+    }
+
+    /// Calls its libraries and members as in the old file.
+    pub(super) fn rename(&mut self, renamed: &Renamed) {
+        let libraries = std::mem::take(&mut self.libraries).into_iter();
+        self.libraries = libraries.map(|(name, library)| (renamed.old_library(name), library)).collect();
+        let members = std::mem::take(&mut self.members).into_iter();
+        self.members = members.map(|name| renamed.old(&name).to_vec()).collect();
+    }
+
+    /// Leaves out code objects in which others were found: those are compared.
+    fn leave_out_holders(&mut self) {
+        for object in &mut self.objects {
+            self.holders.mark(Arc::make_mut(&mut object.code_object));
+        }
+        self.objects.retain(|object| !object.code_object.has_parts);
+    }
+
+    /// The GPUs that the bundles of a library serve.
+    fn library(&mut self, place: &Place, format: Format) -> &mut Coverage {
+        let library = || (place.clone(), Coverage::default());
+        &mut self.libraries.entry(library_name(place, format)).or_insert_with(library).1
+    }
+
+    fn bundle(
+        &mut self,
+        selector: &Selector<'_>,
+        digester: &Digester,
+        input: &'i Input,
+        found: &Found<'_>,
+    ) -> Result<()> {
+        let (mut shared, bundle) = (Shared::new(found.bundle)?, found.info()?);
+        self.library(found.place, found.format).add(found);
+        self.holders.note(found.place);
+        for code_object in found.code_objects() {
+            if !self.matches.takes(selector, &code_object.known_id()) || !is_compared(&code_object, found) {
+                continue;
+            }
+            if let Err(error) = shared.take(&code_object, input) {
+                self.problems.push(error.at(found.place));
+                break;
+            }
+            let known = Arc::new(code_object.known(&bundle));
+            let stored = match (known.stored_in(input), code_object.stored_bytes()) {
+                (Some(slice), _) => StoredBytes::Here(slice),
+                (None, Some(slice)) => StoredBytes::Digest(digester.of(slice).with_path(slice.path())?),
+                (None, None) => StoredBytes::InBundle,
+            };
+            self.objects.push(SideObject { code_object: known, key: NameKey::default(), stored });
+        }
+        Ok(())
+    }
+
+    /// Reads some of its code objects, given by their indices among `all` of both files. `weight` is that of
+    /// [`Scan::read`].
+    pub(super) fn read<T: Send>(
+        &self,
+        job: &Diff,
+        (all, wanted): (&[SideObject<'_>], &[usize]),
+        read: impl Fn(&CodeObject, Slice<'_>) -> Result<T> + Sync,
+        weight: impl Fn(&T) -> usize + Sync,
+        take: &mut dyn FnMut(usize, Result<T>),
+    ) -> Result<()> {
+        let Some(input) = self.input.filter(|_| !wanted.is_empty()) else { return Ok(()) };
+        let code_objects = wanted.iter().filter_map(|index| Some(&*all.get(*index)?.code_object)).collect::<Vec<_>>();
+        job.scan_with(Checksums::None).read(input, &code_objects, read, weight, &mut |results| {
+            for (at, read) in results {
+                if let Some(index) = wanted.get(at) {
+                    take(*index, read);
+                }
+            }
+            ControlFlow::Continue(())
+        })
+    }
+}
+
+impl Diff {
+    fn scan_with(&self, checksums: Checksums) -> Scan {
+        Scan { inflate: Inflate::Headers, checksums, ..self.scan.clone() }
+    }
+}
+
+/// Whether a code object is compared: one that is itself searched as a bundle is not.
+fn is_compared(code_object: &CodeObjectRef<'_>, found: &Found<'_>) -> bool {
+    let is_container = |kind| matches!(kind, Some(ContentKind::Bundle | ContentKind::FatBinary));
+    let kind = || code_object.recorded_kind().or_else(|| code_object.kind());
+    code_object.size() > 0 && (found.bundle.compressed.is_some() || !is_container(kind()))
+}
+
+/// The length of a code object, and its digest.
+pub(super) fn digest_of(digester: &Digester, code: Slice<'_>) -> Result<(u64, Digest)> {
+    Ok((len_u64(code.bytes()), digester.of(code).with_path(code.path())?))
+}

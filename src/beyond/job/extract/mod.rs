@@ -1,0 +1,595 @@
+//! Extracts code objects from any file.
+
+mod names;
+mod pending;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::kernel_names::{KernelNames, Meant};
+use super::kernels::{in_order, of_kernels};
+use super::share::check_size;
+use super::unmatched::{Matches, Wanted};
+use crate::base::display::shown;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::io::input::{Accept, Input};
+use crate::base::io::meter::Meter;
+use crate::base::io::output;
+use crate::beyond::runtime::{Device, Loaded, Loader};
+use crate::beyond::scan::{
+    Checksums, CodeObject, CodeObjectRef, Comparison, Finding, Found, Holders, KnownId, Pattern, Place, ReadList,
+    Reading, Scan, Selection, Selector, Split, Together, contents, weight_of,
+};
+use crate::llvm::container::content_kind::ContentKind;
+use crate::llvm::container::sequence::Inflate;
+use crate::llvm::event::{Event, Observer};
+use crate::llvm::uri::Uri;
+use crate::llvm::work::open;
+use names::FileNames;
+use pending::Pending;
+
+/// The name of standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+/// Extracts the code objects of some files that match a selection, each into a separate file.
+///
+/// The name of such a file consists of the [input's name](Source::name), the names of the enclosing members if there
+/// are any, the number of the bundle at its place, the name of the source file if it is recorded, the entry ID, and an
+/// extension for the kind of content. It contains only letters, digits and `+-._=`, and does not begin with a dot.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Extract {
+    /// The files to search.
+    pub inputs: Vec<Source>,
+    /// The code objects to extract.
+    pub selection: Selection,
+    /// GPUs: if there are any, only code objects are extracted that their runtimes load for them, as by
+    /// [`loaded`](crate::beyond::runtime::loaded).
+    pub devices: Vec<Device>,
+    /// Names of kernels: if there are any, only code objects are extracted that define one of them, or a variable of
+    /// this name.
+    pub kernels: Option<KernelNames>,
+    /// The destination.
+    pub destination: Destination,
+    /// The search. How much it inflates and which checksums it compares is up to the job.
+    pub scan: Scan,
+    /// Whether [`Extracted::sha256`] is computed, also for [`Destination::Nowhere`].
+    pub sha256: bool,
+}
+
+/// A file to search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Source {
+    /// The file.
+    pub path: PathBuf,
+    /// The prefix of the names of the extracted files. Separators in it are replaced.
+    pub name: PathBuf,
+    /// The reaction if the file cannot be read or a part of it is broken.
+    pub if_broken: IfBroken,
+}
+
+impl Source {
+    /// A file named by the user. It must be valid.
+    pub fn named(path: PathBuf) -> Self {
+        let name = path.file_name().unwrap_or_default().into();
+        Self { path, name, if_broken: IfBroken::Fail }
+    }
+
+    /// A file found in a directory. It is skipped if it is broken; its name is its path relative to the directory.
+    pub fn found(path: PathBuf, directory: &Path) -> Self {
+        let name = path.strip_prefix(directory).unwrap_or(&path).to_owned();
+        Self { path, name, if_broken: IfBroken::LeaveOut }
+    }
+}
+
+/// The reaction to a broken input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfBroken {
+    /// The job fails and writes nothing.
+    Fail,
+    /// The job reports [`Event::LeftOut`] and writes nothing from this file. For files that the user did not name.
+    LeaveOut,
+}
+
+/// The destination of extracted code objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// This directory, which is created if it does not exist.
+    Directory(PathBuf),
+    /// Nowhere: only the names of the files that would be written to this directory are reported. `-` is standard
+    /// output.
+    Nowhere(PathBuf),
+    /// Standard output, for which exactly one code object must match.
+    StandardOutput,
+}
+
+/// An extracted code object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Extracted {
+    /// The file.
+    pub path: PathBuf,
+    /// The SHA-256 of its bytes, if it was [asked for](Extract::sha256).
+    pub sha256: Option<[u8; 32]>,
+    /// The code object, with the size, the kind and the recorded target of what was written.
+    pub code_object: CodeObject,
+}
+
+impl Extract {
+    /// Extracts the code objects of the inputs that match the selection to the destination.
+    pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
+        let (devices, kernels, scan) = (Vec::new(), None, Scan::default());
+        Self { inputs, selection, devices, kernels, destination, scan, sha256: false }
+    }
+
+    /// Extracts, and returns the written files in the order of the inputs.
+    ///
+    /// # Errors
+    /// Any [`Error`]; nothing is written then. The kind is [`NotFound`](ErrorKind::NotFound) if the selection, or any
+    /// target or kind that it names, matches nothing, or nothing but in skipped files.
+    pub fn run(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
+        let missing = self.missing_directories();
+        let done = self.extract(observer);
+        if done.is_err() {
+            // A directory that is not empty was not created by this job, or is already used by others.
+            missing.into_iter().for_each(|directory| drop(std::fs::remove_dir(directory)));
+        }
+        done
+    }
+
+    fn extract(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
+        let selector = Selector::new(&self.selection);
+        let mut work = Extraction::new(self, &selector);
+        for source in &self.inputs {
+            let mut part = ExtractedPart::default();
+            let is_optional = source.if_broken == IfBroken::LeaveOut;
+            let (accept, max) =
+                if is_optional { (Accept::Regular, None) } else { (Accept::Finite, self.scan.limits.streamed) };
+            let opened = Uri::open(&source.path, self.scan.limits, |path| open(path, accept, max));
+            match opened.and_then(|input| work.file(&input, &source.name, &mut part)) {
+                Err(error) if is_optional && is_of_input(&error, &source.path) => {
+                    work.leave_out(part);
+                    observer(Event::LeftOut { error: &error });
+                }
+                done => {
+                    let done = done?;
+                    if !part.unread.is_empty() {
+                        let (file, code_objects) = (source.path.clone(), part.unread.clone());
+                        observer(Event::NotReadable { file, code_objects });
+                    }
+                    work.all.add(part, done);
+                }
+            }
+        }
+        work.finish()
+    }
+
+    /// The error for inputs none of whose code objects can be read; none if there is another reason.
+    fn all_unread(&self, all: &ExtractedPart<'_>) -> Option<Error> {
+        let input = self.inputs.first().filter(|_| all.done.is_empty() && self.kernels.is_none())?;
+        let kinds = all.unread.iter().map(|(what, number)| format!("{what} ({number})")).collect::<Vec<_>>();
+        let reason = format!("no code object can be read: {}", kinds.join(", "));
+        (!kinds.is_empty()).then(|| Error::refused(ErrorKind::Unsupported, &input.path, None, reason))
+    }
+
+    /// Returns whether all code objects are asked for, so that those that cannot be read are passed over.
+    fn takes_all(&self) -> bool {
+        self.selection.targets.is_empty() && self.selection.kinds.is_empty() && self.devices.is_empty()
+    }
+
+    /// Returns whether a code object is passed over.
+    fn passes_over(&self, code_object: &CodeObjectRef<'_>) -> bool {
+        self.takes_all() && code_object.unread().is_some()
+    }
+
+    /// The positions of the code objects that match the selection and define kernels that are asked for, if any are,
+    /// with the indices of their names. This is a search of its own: how many there are has to be known before the
+    /// first is written.
+    fn defining(
+        &self,
+        selector: &Selector<'_>,
+        scan: &Scan,
+        input: &Input,
+    ) -> Result<Option<HashMap<usize, BTreeSet<usize>>>> {
+        let Some(names) = &self.kernels else { return Ok(None) };
+        let (mut defining, mut failed, mut first) = (Vec::new(), None, 0);
+        let meant = |together: Together<'_, usize, CodeObject>| {
+            contents(together, |code_object, code| {
+                of_kernels(code_object, names.in_code(code.bytes())).map(|(meant, _)| meant)
+            })
+        };
+        scan.run_and_read(input, &meant, &|read| weight_of(read, Meant::len), &mut |step| {
+            match step {
+                Reading::Found(Finding::Bundle(found), reads) => {
+                    let mut selected = Vec::new();
+                    for code_object in found.code_objects() {
+                        if selector.takes(&code_object.known_id()) && !self.passes_over(&code_object) {
+                            selected.push(code_object);
+                        }
+                    }
+                    if !selected.is_empty() {
+                        check_size(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
+                            .map_err(|error| with_place(error, found.place))?;
+                        let info = found.info()?;
+                        for code_object in selected {
+                            reads.add(Some(&found), (first + code_object.index(), code_object.known(&info)));
+                        }
+                    }
+                    first += found.bundle.entries.len();
+                }
+                Reading::Found(..) | Reading::End(..) => {}
+                Reading::Read(read) => {
+                    for ((position, _), meant) in read {
+                        match meant {
+                            Ok(meant) if meant.len() == 0 => {}
+                            Ok(meant) => defining.push((position, meant)),
+                            Err(error) => failed = failed.take().or(Some(error)),
+                        }
+                    }
+                }
+            }
+            Ok(if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        failed.map_or(Ok(()), Err)?;
+        let equal: HashSet<usize> = defining.iter().flat_map(|(_, meant)| &meant.equal).copied().collect();
+        let meant = defining.into_iter().map(|(position, meant)| (position, meant.unless_equal(&equal)));
+        Ok(Some(meant.filter(|(_, meant)| !meant.is_empty()).collect()))
+    }
+
+    /// The directories that must be created, innermost first.
+    fn missing_directories(&self) -> Vec<&Path> {
+        let Destination::Directory(directory) = &self.destination else { return Vec::new() };
+        let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        directory.ancestors().take_while(is_missing).collect()
+    }
+}
+
+impl Destination {
+    fn is_standard_output(&self) -> bool {
+        match self {
+            Self::StandardOutput => true,
+            Self::Nowhere(directory) => directory.as_os_str() == STANDARD_OUTPUT,
+            Self::Directory(_) => false,
+        }
+    }
+
+    /// The file for a code object.
+    fn file(&self, stem: &str, kind: ContentKind) -> PathBuf {
+        match self {
+            Self::Directory(directory) | Self::Nowhere(directory) if !self.is_standard_output() => {
+                directory.join(format!("{stem}.{}", kind.extension()))
+            }
+            _ => STANDARD_OUTPUT.into(),
+        }
+    }
+}
+
+/// The state of an extraction.
+struct Extraction<'j> {
+    job: &'j Extract,
+    selector: &'j Selector<'j>,
+    /// The canonical paths of the inputs.
+    inputs: Arc<HashSet<PathBuf>>,
+    names: FileNames,
+    /// The first split library without kpack archives, as an error.
+    apart: Option<Error>,
+    all: ExtractedPart<'j>,
+    /// What was found in skipped files; none if no file was skipped.
+    left_out: Option<ExtractedPart<'j>>,
+}
+
+/// What was extracted of a file, or of several.
+#[derive(Default)]
+struct ExtractedPart<'j> {
+    matches: Matches,
+    /// The indices of the [names](Extract::kernels) of kernels that are defined.
+    used: HashSet<usize>,
+    /// The number of code objects that match the selection.
+    taken: usize,
+    /// The matches, if only one may match.
+    rivals: Vec<KnownId>,
+    /// The file with the second of them.
+    second: Option<PathBuf>,
+    /// The numbers of code objects that were passed over, by what they are.
+    unread: BTreeMap<&'static str, usize>,
+    done: Vec<Pending<'j>>,
+}
+
+impl<'j> ExtractedPart<'j> {
+    /// Adds a file, of which all is written.
+    fn add(&mut self, part: Self, done: Vec<Pending<'j>>) {
+        self.matches.add(part.matches);
+        self.used.extend(part.used);
+        self.taken += part.taken;
+        self.rivals.extend(part.rivals);
+        self.second = self.second.take().or(part.second);
+        for (what, more) in part.unread {
+            *self.unread.entry(what).or_default() += more;
+        }
+        self.done.extend(done);
+    }
+}
+
+impl<'j> Extraction<'j> {
+    fn new(job: &'j Extract, selector: &'j Selector<'j>) -> Self {
+        Self {
+            job,
+            selector,
+            inputs: Arc::new(job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect()),
+            names: FileNames::default(),
+            apart: None,
+            all: ExtractedPart::default(),
+            left_out: None,
+        }
+    }
+
+    fn wanted(&self) -> Wanted<'j> {
+        Wanted { selector: self.selector, devices: &self.job.devices }
+    }
+
+    /// Extracts from a file. What it finds is added to `part`.
+    fn file(&mut self, input: &Input, name: &Path, part: &mut ExtractedPart<'j>) -> Result<Vec<Pending<'j>>> {
+        self.names.keep();
+        let Extract { scan, devices, .. } = self.job;
+        let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
+        let loader = (!devices.is_empty()).then(|| Loader::new(devices));
+        let defining = self.job.defining(self.selector, &scan, input)?;
+        let holders = Holders::default();
+        let mut file = FileSearch { input, name, loader, defining, code_objects: 0, holders, part };
+        let (job, inputs) = (self.job, Arc::clone(&self.inputs));
+        let extract = |together: Together<'_, Stem, CodeObject>| extract(job, &inputs, together);
+        let (mut done, mut failed) = (Vec::new(), None);
+        let scanned = scan.run_and_read(input, &extract, &|_| 1, &mut |step| {
+            let step = match step {
+                Reading::Found(Finding::Bundle(found), reads) => {
+                    self.bundle(&found, &mut file, reads).map_err(|error| with_place(error, found.place))
+                }
+                Reading::End(place, reads) => {
+                    let chosen = file.loader.as_mut().map(|loader| loader.finish(|unit| unit.data() == *place));
+                    chosen.into_iter().flatten().for_each(|chosen| self.name(&mut file, None, chosen, reads));
+                    Ok(())
+                }
+                Reading::Found(Finding::Broken { place, error }, _) => Err(error.at(place)),
+                Reading::Found(Finding::Split { split, .. }, _) => {
+                    self.without_archives(input, &split);
+                    Ok(())
+                }
+                Reading::Found(..) => Ok(()),
+                Reading::Read(extracted) => {
+                    let has_failed = extracted.iter().any(|(_, extracted)| extracted.is_err());
+                    done.extend(extracted);
+                    return Ok(if has_failed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
+                }
+            };
+            // What was found before is extracted all the same: it may have an earlier error.
+            failed = failed.take().or(step.err());
+            Ok(if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        });
+        for (_, extracted) in &mut done {
+            if let Ok(pending) = extracted {
+                file.holders.mark(&mut pending.extracted.code_object);
+            }
+        }
+        let failed = failed.into_iter().map(|error| (usize::MAX, Err(error)));
+        let done = scanned.and_then(|()| in_order(done.into_iter().chain(failed).collect()).into_iter().collect());
+        input.vouch_for(done)
+    }
+
+    /// Notes a split library whose kpack archives were not found, or not searched.
+    fn without_archives(&mut self, input: &Input, split: &Split<'_>) {
+        let name = shown(&split.reference.kernel_name);
+        let why = match split.archives {
+            Some([]) => "none of which was found".to_owned(),
+            Some(_) if split.code_objects() == 0 => format!("which hold no code for '{name}'"),
+            None => "which are not searched".to_owned(),
+            Some(_) => return,
+        };
+        let paths: Vec<String> = split.reference.search_paths.iter().map(|path| format!("'{}'", shown(path))).collect();
+        let reason = format!("its device code is in the kpack archives {}, {why}", paths.join(", "));
+        self.apart.get_or_insert_with(|| Error::refused(ErrorKind::NotFound, input.path(), None, reason));
+    }
+
+    /// Chooses what is extracted from a bundle, and names it: what matches or, for some GPUs, what their runtimes load
+    /// of that.
+    fn bundle(
+        &mut self,
+        found: &Found<'_>,
+        file: &mut FileSearch<'_, 'j>,
+        reads: &mut ReadList<Stem, CodeObject>,
+    ) -> Result<()> {
+        let mut selected = Vec::new();
+        for code_object in found.code_objects() {
+            let id = code_object.known_id();
+            file.part.matches.note(&id, self.selector.names_entries());
+            let is_selected = self.selector.takes(&id);
+            match code_object.unread().filter(|_| is_selected && self.job.takes_all()) {
+                Some(what) => *file.part.unread.entry(what.name()).or_default() += 1,
+                None => selected.extend(is_selected.then_some(code_object)),
+            }
+        }
+        file.holders.note(found.place);
+        let first = file.code_objects;
+        file.code_objects += found.bundle.entries.len();
+        if !selected.is_empty() {
+            check_size(file.input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))?;
+        }
+        let chosen = match &mut file.loader {
+            Some(loader) => {
+                let chosen = loader.add(found)?;
+                for (number, code) in loader.take_unfound() {
+                    if let Some(device) = self.job.devices.get(number) {
+                        file.part.matches.note_unfound(device, code);
+                    }
+                }
+                chosen
+            }
+            None if selected.is_empty() => return Ok(()),
+            None => {
+                let info = found.info()?;
+                let all = |code_object: CodeObjectRef<'_>| {
+                    let loaded = Loaded { code_object: code_object.known(&info), devices: Vec::new() };
+                    (first + code_object.index(), loaded)
+                };
+                selected.into_iter().map(all).collect()
+            }
+        };
+        chosen.into_iter().for_each(|chosen| self.name(file, Some(found), chosen, reads));
+        Ok(())
+    }
+
+    /// Names a code object to extract, unless standard output has another one: of the bundle that was `found`, or one
+    /// before.
+    fn name(
+        &mut self,
+        file: &mut FileSearch<'_, 'j>,
+        found: Option<&Found<'_>>,
+        (position, Loaded { code_object, devices }): (usize, Loaded),
+        reads: &mut ReadList<Stem, CodeObject>,
+    ) {
+        let id = code_object.known_id();
+        let part = &mut *file.part;
+        if !part.matches.takes_for(self.wanted(), &id, file.loader.as_ref().map(|_| devices.as_slice())) {
+            return;
+        }
+        if let Some(defining) = &file.defining {
+            let Some(meant) = defining.get(&position) else { return };
+            part.used.extend(meant);
+        }
+        part.taken += 1;
+        if self.job.destination.is_standard_output() {
+            part.rivals.push(id);
+            if self.all.taken + part.taken > 1 {
+                part.second.get_or_insert_with(|| file.input.path().to_owned());
+                return;
+            }
+        }
+        let stem = self.names.stem(file.name, &code_object);
+        reads.add(found, ((position, stem), code_object));
+    }
+
+    /// Leaves out a file, keeping only what matched in it.
+    fn leave_out(&mut self, part: ExtractedPart<'j>) {
+        self.names.undo();
+        self.left_out.get_or_insert_default().add(part, Vec::new());
+    }
+
+    /// An entry ID that selects one of the matches alone, and that can be typed.
+    fn sole_id(&self) -> Option<String> {
+        const TRIED_MAX: usize = 20;
+        let exact = Selection { comparison: Comparison::Exact, ..Selection::default() };
+        let is_sole = |id: &&KnownId| {
+            let pattern = Pattern::parse(&id.shown).ok().filter(|_| !id.shown.contains([',', '\'', '\\']));
+            let takes = |pattern| self.all.rivals.iter().filter(|other| exact.target_takes(&pattern, other)).count();
+            pattern.is_some_and(|pattern| takes(pattern) == 1)
+        };
+        // What runtimes choose is not selected by exact IDs.
+        let candidates = self.all.rivals.iter().filter(|_| self.job.devices.is_empty());
+        candidates.take(TRIED_MAX).find(is_sole).map(|id| id.shown.clone())
+    }
+
+    fn finish(self) -> Result<Vec<Extracted>> {
+        if let Some(path) = &self.all.second {
+            let ids: Vec<String> = self.all.rivals.iter().map(|id| id.shown.clone()).collect();
+            return Err(Error::several_match(path, &ids, self.sole_id()));
+        }
+        let elsewhere = self.left_out.as_ref().map(|left_out| &left_out.matches);
+        let (unmatched, only_left_out) = self.all.matches.unmatched(self.wanted(), elsewhere);
+        if let Some(names) = self.job.kernels.as_ref().filter(|_| unmatched.is_empty()) {
+            names.ensure_used(&self.all.used, &self.job.inputs.iter().map(|input| &*input.path).collect::<Vec<_>>())?;
+        }
+        if self.all.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
+            if let Some(error) = self.apart.filter(|_| self.all.done.is_empty()) {
+                return Err(error);
+            }
+            if let Some(error) = self.job.all_unread(&self.all) {
+                return Err(error);
+            }
+            let inputs: Vec<_> = self.job.inputs.iter().map(|input| input.path.clone()).collect();
+            let present = self.all.matches.present();
+            let unfound = self.all.matches.unfound_for(&unmatched);
+            let error = match self.left_out {
+                None => Error::no_match(&inputs, &unmatched, present),
+                Some(left_out) => Error::no_sound_match(&unmatched, &only_left_out, present, left_out.taken),
+            };
+            return Err(error.because(unfound));
+        }
+        let (done, outputs): (_, Vec<_>) = self.all.done.into_iter().map(|done| (done.extracted, done.output)).unzip();
+        output::commit(outputs.into_iter().flatten().collect())?;
+        Ok(done)
+    }
+}
+
+/// Whether an error is about an input. Other errors are about an output or the request.
+fn is_of_input(error: &Error, input: &Path) -> bool {
+    match error.kind() {
+        ErrorKind::Io => error.path() == input,
+        ErrorKind::Referred | ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit => true,
+        _ => error.fault().is_some(),
+    }
+}
+
+/// The search in a file.
+struct FileSearch<'f, 'j> {
+    input: &'f Input,
+    /// The [name](Source::name) of the file.
+    name: &'f Path,
+    /// Chooses what runtimes load, if GPUs are asked for.
+    loader: Option<Loader>,
+    /// The code objects with kernels that are asked for, if any are, by their positions.
+    defining: Option<HashMap<usize, BTreeSet<usize>>>,
+    /// The number of code objects so far.
+    code_objects: usize,
+    /// The code objects in which others were found.
+    holders: Holders,
+    part: &'f mut ExtractedPart<'j>,
+}
+
+/// The position of a code object among those of its file, and the name of the new file without the extension.
+type Stem = (usize, String);
+
+/// Extracts code objects of a bundle.
+fn extract<'j>(
+    job: &'j Extract,
+    inputs: &HashSet<PathBuf>,
+    (bundle, targets): Together<'_, Stem, CodeObject>,
+) -> Vec<(usize, Result<Pending<'j>>)> {
+    let mut pending = Vec::with_capacity(targets.len());
+    for (index, ((position, stem), code_object)) in targets {
+        pending.push((index, position, Pending::new(job, stem, code_object)));
+    }
+    let mut wanted: Vec<_> = pending.iter_mut().map(|(index, _, pending)| (*index, pending)).collect();
+    let mut extracted = bundle.and_then(|bundle| bundle.extract(&mut wanted, &mut Meter::silent())).map_err(Some);
+    let finished = |(_, position, pending): (usize, usize, Pending<'j>)| {
+        let finished = match &mut extracted {
+            Ok(()) => pending.finish(inputs),
+            // It is that of the first.
+            Err(error) => Err(with_place(error.take()?, &pending.extracted.code_object.bundle.place)),
+        };
+        Some((position, finished))
+    };
+    pending.into_iter().map_while(finished).collect()
+}
+
+/// An error in a bundle with its place; one of an output has none.
+fn with_place(error: Error, place: &Place) -> Error {
+    if error.fault().is_some() { error.at(place) } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_file_that_cannot_be_written_is_no_fault_of_the_input() {
+        let full = || Error::temporary(std::io::ErrorKind::StorageFull.into());
+        let input = Path::new("lib.a");
+        let error = Error::io(input, full());
+        assert!(!is_of_input(&error, input));
+        let text = format!("cannot write a temporary file in '{}': ", std::env::temp_dir().display());
+        assert!(error.to_string().starts_with(&text), "{error}");
+        assert!(is_of_input(&Error::io(input, std::io::Error::from_raw_os_error(5)), input));
+    }
+}

@@ -1,0 +1,88 @@
+//! The names of new files.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::base::display::plain;
+use crate::beyond::scan::CodeObject;
+
+/// The maximum length of a generated file name without extension and number, in bytes: below the limit of file systems.
+const NAME_MAX: usize = 240;
+
+/// The maximum length of an entry ID in such a name, in bytes. The IDs that compilers write are shorter.
+const ID_MAX: usize = 96;
+
+/// The maximum length of the name of a source file in such a name, in bytes.
+const SOURCE_MAX: usize = 64;
+
+/// The names of new files without their extensions, unique even on case-insensitive file systems.
+#[derive(Default)]
+pub(super) struct FileNames {
+    /// The assigned names in lower case, each with the number of the last file that would have had it.
+    numbers: HashMap<String, u64>,
+    /// The changed entries of `numbers` with their previous values, for undoing.
+    changes: Vec<(String, Option<u64>)>,
+}
+
+impl FileNames {
+    /// Assigns a new name.
+    pub(super) fn stem(&mut self, input: &Path, code_object: &CodeObject) -> String {
+        let name = name_of(input, code_object);
+        let key = name.to_ascii_lowercase();
+        let Some(mut number) = self.numbers.get(&key).copied() else {
+            self.set(key, 1);
+            return name;
+        };
+        loop {
+            number += 1;
+            let stem = format!("{name}-{number}");
+            let small = stem.to_ascii_lowercase();
+            if !self.numbers.contains_key(&small) {
+                self.set(key, number);
+                self.set(small, 1);
+                return stem;
+            }
+        }
+    }
+
+    fn set(&mut self, name: String, number: u64) {
+        let before = self.numbers.insert(name.clone(), number);
+        self.changes.push((name, before));
+    }
+
+    /// Keeps all changes.
+    pub(super) fn keep(&mut self) {
+        self.changes.clear();
+    }
+
+    /// Undoes all changes since they were kept.
+    pub(super) fn undo(&mut self) {
+        for (name, before) in self.changes.drain(..).rev() {
+            match before {
+                Some(number) => self.numbers.insert(name, number),
+                None => self.numbers.remove(&name),
+            };
+        }
+    }
+}
+
+/// The file name for a code object, which several code objects may share. Parts that are too long are shortened: to the
+/// beginning of the entry ID, and to the ends of the names of the input and the member. Each of these two names gets at
+/// least half of the space for both.
+fn name_of(input: &Path, code_object: &CodeObject) -> String {
+    let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
+    let id = plain(&code_object.id);
+    let id = id.get(..ID_MAX.min(id.len())).unwrap_or_default();
+    let rest = match &code_object.source {
+        Some(source) => format!("{}-{}-{id}", code_object.bundle.index, end(&plain(source.as_bytes()), SOURCE_MAX)),
+        None => format!("{}-{id}", code_object.bundle.index),
+    };
+    let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
+    let members = code_object.bundle.place.member().map(|member| plain(member.as_bytes()));
+    let members_len = members.as_ref().map_or(0, String::len);
+    let input = end(&plain(input.as_os_str().as_encoded_bytes()), room.saturating_sub(members_len).max(room / 2));
+    let members = members.map(|members| end(&members, room.saturating_sub(input.len())));
+    let name = [Some(input), members, Some(rest)].into_iter().flatten().collect::<Vec<_>>().join("-");
+    // Directories of archives are called `.kpack`, but what is extracted from them is not to be hidden.
+    name.strip_prefix('.').map_or_else(|| name.clone(), |rest| format!("_{rest}"))
+}

@@ -1,0 +1,116 @@
+//! Writes code objects to files.
+
+use std::collections::HashSet;
+use std::mem;
+use std::path::PathBuf;
+
+use sha2::{Digest, Sha256};
+
+use super::{Destination, Extract, Extracted};
+use crate::base::bytes::{add, len_u64, slice};
+use crate::base::error::{Error, Result};
+use crate::base::io::input::Slice;
+use crate::base::io::output::{self, Manner, Output};
+use crate::base::io::piece::Sink;
+use crate::beyond::code::target;
+use crate::beyond::scan::CodeObject;
+use crate::llvm::container::content_kind::ContentKind;
+
+/// A code object being written to a file. The first bytes of the code object determine the name of the file.
+pub(super) struct Pending<'j> {
+    destination: &'j Destination,
+    stem: String,
+    /// The first bytes, until the file is open.
+    head: Option<Vec<u8>>,
+    /// The expected size in bytes.
+    expected: u64,
+    /// The results so far.
+    pub(super) extracted: Extracted,
+    /// The hash of the bytes so far, if it is asked for.
+    hash: Option<Sha256>,
+    pub(super) output: Option<Output>,
+}
+
+impl<'j> Pending<'j> {
+    pub(super) fn new(job: &'j Extract, stem: String, mut code_object: CodeObject) -> Self {
+        // The size is that of what is written.
+        let expected = mem::take(&mut code_object.size);
+        let extracted = Extracted { path: PathBuf::new(), sha256: None, code_object };
+        let (destination, head, hash) = (&job.destination, Some(Vec::new()), job.sha256.then(Sha256::new));
+        Self { destination, stem, head, expected, extracted, hash, output: None }
+    }
+
+    /// Ends the file, which must not be one of the `inputs`.
+    pub(super) fn finish(mut self, inputs: &HashSet<PathBuf>) -> Result<Self> {
+        self.start(&[])?;
+        self.extracted.sha256 = self.hash.take().map(|hash| hash.finalize().into());
+        let path = &self.extracted.path;
+        match path.canonicalize() {
+            Ok(existing) if inputs.contains(&existing) => Err(Error::overwrites_input(path)),
+            _ => Ok(self),
+        }
+    }
+
+    /// Opens the file, whose name the first bytes determine: those kept so far, and `next`.
+    fn start(&mut self, next: &[u8]) -> Result<()> {
+        let Some(kept) = self.head.take() else { return Ok(()) };
+        let known = [&kept, next].concat();
+        let head = slice(&known, 0, ContentKind::HEAD_LEN).unwrap_or(&known);
+        let kind = ContentKind::of(head);
+        let path = self.destination.file(&self.stem, kind);
+        if let (Destination::Directory(_), Some(directory)) = (self.destination, path.parent()) {
+            output::create_directory(directory)?;
+        }
+        if !matches!(self.destination, Destination::Nowhere(_)) {
+            let mut output = Output::stage_as(&path, Manner::Generated)?;
+            output.write(&kept)?;
+            self.output = Some(output);
+        }
+        // Of an inflated code object, they are only known now.
+        let code_object = &mut self.extracted.code_object;
+        code_object.kind = Some(kind);
+        code_object.recorded_target =
+            code_object.recorded_target.take().or_else(|| Some(target::target_id(head)?.into()));
+        self.extracted.path = path;
+        Ok(())
+    }
+
+    /// Releases the buffer once everything is written: thousands of outputs may wait for the last one.
+    fn complete(&mut self) -> Result<()> {
+        if self.extracted.code_object.size < self.expected {
+            Ok(())
+        } else {
+            self.output.as_mut().map_or(Ok(()), Output::complete)
+        }
+    }
+}
+
+impl Sink for Pending<'_> {
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        add(&mut self.extracted.code_object.size, len_u64(data));
+        self.hash.iter_mut().for_each(|hash| hash.update(data));
+        if let Some(head) = &mut self.head
+            && len_u64(head).saturating_add(len_u64(data)) < ContentKind::HEAD_LEN
+        {
+            head.extend_from_slice(data);
+            return Ok(());
+        }
+        self.start(data)?;
+        self.output.as_mut().map_or(Ok(()), |output| output.write(data))?;
+        self.complete()
+    }
+
+    fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        add(&mut self.extracted.code_object.size, slice.len());
+        if let Some(hash) = &mut self.hash {
+            slice.read_blocks(&mut |block| {
+                hash.update(block);
+                Ok(())
+            })?;
+        }
+        let head = slice.slice(0, slice.len().min(ContentKind::HEAD_LEN)).map_or(&[][..], |head| head.bytes());
+        self.start(head)?;
+        self.output.as_mut().map_or(Ok(()), |output| output.copy(slice))?;
+        self.complete()
+    }
+}

@@ -1,0 +1,355 @@
+//! Lists the kernels of all device code in a file.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::Inspected;
+use super::unmatched::Matches;
+use crate::base::bytes::{self, len_u64, to_u64};
+use crate::base::display::shown;
+use crate::base::error::{Error, ErrorKind, Malformed, Result};
+use crate::base::io::input::Input;
+use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
+use crate::beyond::code::target;
+use crate::beyond::scan::{
+    self, Checksums, CodeObject, Finding, Found, Origin, Place, ReadList, Reading, Scan, Selection, Selector, Shared,
+    Together, contents, weight_of,
+};
+use crate::llvm::container::content_kind::ContentKind;
+use crate::llvm::container::limits::{
+    Allowance, FILE_ARGUMENT_LISTS_MAX, FILE_ARGUMENTS_MAX, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX,
+};
+use crate::llvm::container::sequence::Inflate;
+
+/// Lists the kernels of all device code in a file.
+///
+/// Code objects are inflated as needed. On all processors, code objects that are not compressed are read, of which only
+/// the tables are, and compressed bundles of the file are inflated.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ListKernels {
+    /// The code objects whose kernels are listed.
+    pub selection: Selection,
+    /// The search. How much it inflates and which checksums it compares is up to the job.
+    pub scan: Scan,
+    /// Whether the [arguments](Kernel::arguments) of kernels are read. Equal lists of a file share memory.
+    pub arguments: bool,
+}
+
+/// The kernels of a file.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct KernelList {
+    /// The selected code objects for AMD and NVIDIA GPUs, in file order.
+    pub code_objects: Vec<CodeObjectKernels>,
+    /// The numbers of selected code objects of other kinds, such as PTX and bitcode, by the
+    /// [name](ContentKind::name) of the kind. They have no registers yet.
+    pub others: BTreeMap<&'static str, usize>,
+    /// Which parts of the selection have matched.
+    pub matches: Matches,
+    /// The parts of the file that could not be read, in file order.
+    pub problems: Vec<Error>,
+}
+
+/// The kernels of a code object.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CodeObjectKernels {
+    /// The code object.
+    pub code_object: Arc<CodeObject>,
+    /// The target ID that it records itself.
+    pub recorded_target: Option<String>,
+    /// The kernels, in its order.
+    pub kernels: Vec<Kernel>,
+}
+
+impl ListKernels {
+    /// Lists the kernels of an open file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if the file cannot be read, or has changed. What is broken in it is a problem in the list.
+    pub fn run(&self, input: &Input) -> Result<KernelList> {
+        self.run_beside(input, &mut None)
+    }
+
+    /// Lists the kernels of an open file, and all of its device code as [`Inspect`](super::Inspect) does, by one
+    /// search. Compressed bundles are inflated where kernels need it. Problems are in the list of kernels.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn run_with_inspected(&self, input: &Input) -> Result<(Inspected, KernelList)> {
+        let mut inspected = Some(Inspected::new(input));
+        let list = self.run_beside(input, &mut inspected)?;
+        inspected.iter_mut().for_each(Inspected::finish);
+        Ok((inspected.unwrap_or_default(), list))
+    }
+
+    fn run_beside(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
+        let first = if self.scan.deep { Ok(None) } else { self.search(input, Inflate::Headers, inspected) };
+        let listed = first.and_then(|list| match list {
+            None => self.search(input, Inflate::Whole, inspected).map(Option::unwrap_or_default),
+            list => Ok(list.unwrap_or_default()),
+        });
+        input.vouch_for(listed)
+    }
+
+    /// Lists the kernels by a search that inflates compressed bundles, or by one that leaves them for later, when
+    /// several are inflated at a time. The latter returns none for a file that needs the former: what is inside a
+    /// compressed bundle, beside code objects, only the search itself finds.
+    fn search(&self, input: &Input, inflate: Inflate, inspected: &mut Option<Inspected>) -> Result<Option<KernelList>> {
+        inspected.iter_mut().for_each(|inspected| *inspected = Inspected::new(input));
+        let scan = Scan { inflate, checksums: Checksums::None, ..self.scan.clone() };
+        let selector = Selector::new(&self.selection);
+        let mut search = Search::new(&selector, input, inflate);
+        let reader = if self.arguments { kernels::with_arguments } else { kernels::of };
+        let read = |together: Together<'_, usize, Arc<CodeObject>>| {
+            contents(together, |code_object, code| {
+                let read = ListedCode::read(code_object, code.bytes(), reader);
+                code.looked_through();
+                read
+            })
+        };
+        scan.run_and_read(input, &read, &|read| weight_of(read, ListedCode::weight), &mut |step| {
+            if let (Reading::Found(finding, _), Some(inspected)) = (&step, &mut *inspected) {
+                inspected.add(finding)?;
+            }
+            match step {
+                Reading::Found(finding, _) if search.needs_inflating(&finding) => search.is_incomplete = true,
+                Reading::Found(Finding::Bundle(_), _) if search.room.is_full => {}
+                Reading::Found(Finding::Bundle(found), wanted) => search.bundle(&found, wanted)?,
+                Reading::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
+                Reading::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
+                    search.problem(error.at(place));
+                }
+                Reading::Found(..) | Reading::End(..) => {}
+                Reading::Read(contents) => contents.into_iter().for_each(|(listed, code)| search.take(listed, code)),
+            }
+            let is_over = search.is_incomplete || search.room.is_full && inspected.is_none();
+            Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok((!search.is_incomplete).then(|| search.finish()))
+    }
+}
+
+/// The search in a file.
+struct Search<'j> {
+    selector: &'j Selector<'j>,
+    input: &'j Input,
+    inflate: Inflate,
+    /// The number of code objects and problems so far, by which both are put in order.
+    found: usize,
+    code_objects: Vec<(usize, CodeObjectKernels)>,
+    problems: Vec<(usize, Error)>,
+    others: BTreeMap<&'static str, usize>,
+    matches: Matches,
+    room: ListRoom,
+    /// Whether there is more to be found by a search that inflates compressed bundles.
+    is_incomplete: bool,
+}
+
+/// What was read of a code object.
+enum ListedCode {
+    Kernels(Option<String>, Vec<Kernel>),
+    /// It has no kernels yet.
+    Other(ContentKind),
+}
+
+impl ListedCode {
+    /// Reads a code object, whose kind is known unless its bundle had to be inflated.
+    fn read(code_object: &CodeObject, code: &[u8], read: fn(&[u8]) -> Result<Vec<Kernel>, Malformed>) -> Result<Self> {
+        let head = || bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code);
+        match code_object.kind.unwrap_or_else(|| ContentKind::of(head())) {
+            ContentKind::Elf | ContentKind::Cubin => {
+                Ok(Self::Kernels(target::target_id(code), of_kernels(code_object, read(code))?))
+            }
+            other => Ok(Self::Other(other)),
+        }
+    }
+
+    /// The number of kernels.
+    fn weight(&self) -> usize {
+        if let Self::Kernels(_, kernels) = self { kernels.len() } else { 0 }
+    }
+}
+
+impl<'j> Search<'j> {
+    fn new(selector: &'j Selector<'j>, input: &'j Input, inflate: Inflate) -> Self {
+        let (code_objects, problems, others) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (matches, room) = (Matches::default(), ListRoom::default());
+        Self { selector, input, inflate, found: 0, code_objects, problems, others, matches, room, is_incomplete: false }
+    }
+
+    /// Whether a search that leaves compressed bundles for later misses something, by a finding: only the search itself
+    /// limits what is inflated of data that was inflated.
+    fn needs_inflating(&self, finding: &Finding<'_>) -> bool {
+        let is_inflated = |place: &Place| *place.origin() == Origin::Inflated;
+        let is_inside =
+            |place: &Place| is_inflated(place) && place.steps().iter().any(|step| matches!(step, scan::Step::Entry(_)));
+        self.inflate == Inflate::Headers
+            && match finding {
+                Finding::Bundle(Found { place, bundle, .. }) => {
+                    is_inside(place) || (bundle.compressed.is_some() && is_inflated(place))
+                }
+                Finding::Broken { place, .. } | Finding::Hidden { place, .. } => is_inside(place),
+                _ => false,
+            }
+    }
+
+    fn next_number(&mut self) -> usize {
+        self.found += 1;
+        self.found
+    }
+
+    fn problem(&mut self, error: Error) {
+        let number = self.next_number();
+        self.problems.push((number, error));
+    }
+
+    fn bundle(&mut self, found: &Found<'_>, wanted: &mut ReadList<usize, Arc<CodeObject>>) -> Result<()> {
+        let (mut shared, bundle) = (Shared::new(found.bundle)?, found.info()?);
+        for code_object in found.code_objects() {
+            if !self.matches.takes(self.selector, &code_object.known_id()) {
+                continue;
+            }
+            match code_object.recorded_kind().or_else(|| code_object.kind()) {
+                Some(ContentKind::Elf | ContentKind::Cubin) => {}
+                None if self.inflate == Inflate::Headers && found.bundle.compressed.is_some() => {}
+                other => {
+                    self.other(other.unwrap_or(ContentKind::Unknown), found.bundle.compressed.is_some());
+                    continue;
+                }
+            }
+            if let Err(error) = shared.take(&code_object, self.input) {
+                self.problem(error.at(found.place));
+                break;
+            }
+            let (number, code_object) = (self.next_number(), Arc::new(code_object.known(&bundle)));
+            wanted.add(Some(found), (number, code_object));
+        }
+        Ok(())
+    }
+
+    /// Counts a code object without kernels.
+    fn other(&mut self, kind: ContentKind, is_compressed: bool) {
+        match kind {
+            ContentKind::Empty => {}
+            // The search finds what is in it.
+            ContentKind::Bundle | ContentKind::FatBinary => {
+                self.is_incomplete |= is_compressed && self.inflate == Inflate::Headers;
+            }
+            kind => *self.others.entry(kind.name()).or_default() += 1,
+        }
+    }
+
+    /// Takes in what was read of a code object, unless its kernels are too many.
+    fn take(&mut self, (number, code_object): (usize, Arc<CodeObject>), code: Result<ListedCode>) {
+        match code {
+            Ok(ListedCode::Kernels(recorded_target, mut kernels)) => {
+                if !self.room.is_full && self.room.take_kernels(&mut kernels) {
+                    self.code_objects.push((number, CodeObjectKernels { code_object, recorded_target, kernels }));
+                }
+            }
+            Ok(ListedCode::Other(kind)) => self.other(kind, code_object.bundle.compressed.is_some()),
+            Err(error) => self.problems.push((number, error)),
+        }
+    }
+
+    /// Lists all in file order.
+    fn finish(self) -> KernelList {
+        let Self { selector, input, others, mut matches, room, .. } = self;
+        let (code_objects, mut problems) = (in_order(self.code_objects), in_order(self.problems));
+        if let Some(problem) = room.problem(input) {
+            matches.assume_all(selector);
+            problems.push(problem);
+        }
+        KernelList { code_objects, others, matches, problems }
+    }
+}
+
+/// Items in the order of their numbers.
+pub(super) fn in_order<T>(mut items: Vec<(usize, T)>) -> Vec<T> {
+    items.sort_unstable_by_key(|(number, _)| *number);
+    items.into_iter().map(|(_, item)| item).collect()
+}
+
+/// What was read of the kernels of a code object, with its place.
+pub(super) fn of_kernels<T>(code_object: &CodeObject, read: Result<T, Malformed>) -> Result<T> {
+    read.map_err(|malformed| {
+        let text = format!("the kernels of '{}' cannot be read: {malformed}", shown(&code_object.id));
+        // The offset in the text counts from the code object.
+        let malformed = Malformed::other(malformed.kind(), None, text);
+        let place = &code_object.bundle.place;
+        Error::malformed(place.file(), malformed).at(place)
+    })
+}
+
+/// The rest of what may be listed for a file. The names of the same kernel for several GPUs share memory, and so do
+/// equal lists of arguments.
+pub(super) struct ListRoom {
+    names: HashSet<Arc<[u8]>>,
+    names_left: Allowance,
+    kernels_left: Allowance,
+    lists: ArgumentLists,
+    arguments_left: Allowance,
+    is_full: bool,
+    is_full_of_arguments: bool,
+}
+
+impl Default for ListRoom {
+    fn default() -> Self {
+        Self {
+            names: HashSet::new(),
+            names_left: Allowance::new(FILE_KERNEL_NAMES_MAX),
+            kernels_left: Allowance::new(FILE_KERNELS_MAX),
+            lists: ArgumentLists::new(FILE_ARGUMENT_LISTS_MAX),
+            arguments_left: Allowance::new(FILE_ARGUMENTS_MAX),
+            is_full: false,
+            is_full_of_arguments: false,
+        }
+    }
+}
+
+impl ListRoom {
+    /// Takes in kernels, unless they are too many.
+    pub(super) fn take_kernels(&mut self, kernels: &mut [Kernel]) -> bool {
+        let is_taken = self.kernels_left.take(to_u64(kernels.len())).is_some()
+            && kernels.iter_mut().all(|kernel| self.share(kernel).is_some());
+        self.is_full |= !is_taken;
+        is_taken
+    }
+
+    /// The problem that not all kernels of a file were taken in.
+    pub(super) fn problem(&self, input: &Input) -> Option<Error> {
+        let text = format!(
+            "more than {FILE_KERNELS_MAX} kernels, or {FILE_KERNEL_NAMES_MAX} bytes of names; the rest is not listed"
+        );
+        let text = match self.is_full_of_arguments {
+            false => text,
+            true => format!(
+                "the kernels have more than {FILE_ARGUMENTS_MAX} arguments, or {FILE_ARGUMENT_LISTS_MAX} bytes of different \
+                 ones; the rest is not listed"
+            ),
+        };
+        let problem = || Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, None, text));
+        self.is_full.then(problem)
+    }
+
+    fn share(&mut self, kernel: &mut Kernel) -> Option<()> {
+        let Kernel { name, arguments, .. } = kernel;
+        match self.names.get(name) {
+            Some(known) => *name = Arc::clone(known),
+            None => {
+                self.names_left.take(len_u64(name))?;
+                self.names.insert(Arc::clone(name));
+            }
+        }
+        if let Some(list) = arguments {
+            let taken = self.arguments_left.take(to_u64(list.len()));
+            let shared = taken.and_then(|()| self.lists.shared(Arc::clone(list)));
+            self.is_full_of_arguments = shared.is_none();
+            *list = shared?;
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,32 @@
+//! The jobs of our own subcommands: inspect, extract, list kernels, compare, verify, recompress and replace. Each is a
+//! struct with a `run` method.
+//!
+//! A job accesses only the files that it names, prints nothing, and writes either all of its outputs or none.
+//! Information beyond the result is passed to the observer as [`Event`](crate::llvm::event::Event)s.
+//!
+//! Jobs map their inputs with [`Input::map`]: do not run a job on a file that another process or thread may change
+//! meanwhile. If you cannot rule that out, copy the file with [`Input::read`], and use the readers and the
+//! [scan](crate::beyond::scan). A change that the job notices is an error, and no output is put in place.
+
+mod diff;
+mod digest;
+mod extract;
+mod inspect;
+mod kernel_names;
+mod kernels;
+mod recompress;
+mod replace;
+mod rewrite;
+mod share;
+mod unmatched;
+mod verify;
+
+pub use diff::{Change, CodeObjectDiff, Diff, Equal, FileDiff, GpuDiff, KernelDiff, Loss, unversioned, without_hash};
+pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
+pub use inspect::{Inspect, Inspected, InspectedBundle, KpackReference};
+pub use kernel_names::{Demangle, KernelNames};
+pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
+pub use recompress::{HoleLeft, HoleReason, Missed, Recompress, Recompressed, RecompressedZip, Removed};
+pub use replace::{Replace, Replaced};
+pub use unmatched::Matches;
+pub use verify::{Expect, ExpectTree, Extent, Fault, KpackTree, NotRead, Rule, Verified, Verify};

@@ -1,0 +1,75 @@
+//! Recompresses the members of an archive, such as a static library.
+//!
+//! Every member that would be recompressed as a file is recompressed, one at a time. All other members are copied as
+//! they are, and so are those that would not become smaller, unless code was removed. Names, times, owners and modes
+//! stay, and so does the order; the index gets the new offsets.
+
+use std::path::Path;
+
+use super::super::rewrite::Rewriter;
+use super::Recompressed;
+use super::run::{Recompression, Rewritten, may_hold_bundles};
+use crate::base::bytes::len_u64;
+use crate::base::error::{Result, WithPath};
+use crate::base::io::input::{Input, Slice};
+use crate::base::io::output::Output;
+use crate::base::io::piece::Piece;
+use crate::beyond::scan::{Place, Step};
+use crate::llvm::container::archive::{Archive, is_debian_package};
+use crate::llvm::container::magic::Magic;
+use crate::llvm::event::Observer;
+
+/// Whether a member of a zip file is an archive that can be recompressed.
+pub(super) fn is_archive(head: &[u8]) -> bool {
+    head.starts_with(b"!<arch>\n") && !is_debian_package(head)
+}
+
+/// Recompresses the members of an archive at a place.
+pub(super) fn rewrite(
+    run: &mut Recompression<'_>,
+    data: Slice<'_>,
+    place: &Place,
+    output: Output,
+    observer: &mut Observer<'_>,
+) -> Result<Rewritten> {
+    let (archive, all, mut result) = (Archive::read(data)?, run.span, Recompressed::default());
+    let (mut to, mut is_changed) = (Rewriter::new(data, output), false);
+    for member in archive.members_before_padding() {
+        let member = member?;
+        let content = archive.content_of(&member)?;
+        let range = archive.range_of(&member, content);
+        run.span = all.part(&range, data.len());
+        if !may_hold_bundles(Magic::identify(content.bytes())) {
+            continue;
+        }
+        run.span.tell(0, 1, observer);
+        let place = place.join(Step::Member(member.name.to_vec()));
+        let old = Input::spool(Path::new(""), content.reader()).with_path(data.path())?;
+        let (new, of_member) = run.rewrite_member(&old, &place, observer)?;
+        let fits = |new: &Input| new.len() < old.len() || run.must_change(of_member.dropped);
+        let is_same = new.is_none();
+        let Some(new) = new.filter(fits) else {
+            result.add(&if is_same { of_member } else { of_member.unchanged() });
+            continue;
+        };
+        result.add(&of_member);
+        is_changed = true;
+        to.copy_until(range.start)?;
+        let header = archive.header_for(&member, content, new.len())?;
+        let len = len_u64(&header) + new.len();
+        let padding = if len.is_multiple_of(2) { "" } else { "\n" };
+        to.write(&[Piece::Bytes(header), Piece::Input(new.as_slice()), Piece::Bytes(padding.into())])?;
+        to.skip_until(range.end);
+    }
+    run.span = all;
+    result.note_len(data.len(), to.moved(data.len()));
+    if result.bundles == 0 {
+        return Ok((to.output, result));
+    }
+    let index = if is_changed { archive.index_with(|old| to.moved(old))? } else { Vec::new() };
+    let (mut output, _) = to.finish()?;
+    for (start, offsets) in index {
+        output.writer()?.fill_in(start, &offsets)?;
+    }
+    Ok((output, result))
+}

@@ -1,0 +1,335 @@
+//! Which code objects a recompression keeps.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+
+use super::{Recompress, Recompressed};
+use crate::base::bytes::add;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::io::Input;
+use crate::beyond::container::Bundle;
+use crate::beyond::container::packed::LastInflated;
+use crate::beyond::job::kernel_names::KernelNames;
+use crate::beyond::job::share::check_size;
+use crate::beyond::job::unmatched::{Matches, Wanted};
+use crate::beyond::runtime::loadable::{self, Unfound, UnfoundEntries};
+use crate::beyond::runtime::{Code, Device, UnfoundCode};
+use crate::beyond::scan::{CodeObjectRef, EntryFacts, Finding, Format, Found, KnownId, Pattern, Place, Scan, Selector};
+use crate::llvm::container::Limits;
+use crate::llvm::container::content_kind::ContentKind;
+use crate::llvm::container::sequence::Content;
+
+pub(super) const NOTHING_LEFT: &str = "no device code would be left";
+
+/// Code that a GPU would have used, in bundles from which it was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Missed {
+    /// The GPU.
+    pub device: Device,
+    /// The number of bundles.
+    pub bundles: usize,
+    /// The targets of the code, in the order of their names.
+    pub targets: BTreeSet<String>,
+}
+
+/// Code objects that were removed, or should have been.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Removed {
+    /// The number of code objects.
+    pub code_objects: usize,
+    /// Their size in bytes, not compressed.
+    pub size: u64,
+}
+
+/// The code objects of a bundle that are kept.
+pub(super) struct Chosen {
+    /// Their indices.
+    pub(super) kept: Vec<usize>,
+    /// The number of those that are not host code.
+    pub(super) devices: usize,
+}
+
+/// What is kept of all bundles, and which parts of the job have matched so far.
+pub(super) struct Choice<'j> {
+    job: &'j Recompress,
+    keep: Option<Selector<'j>>,
+    drop: Option<Selector<'j>>,
+    keep_kernels: Option<KernelNames>,
+    /// The parts of `keep` that have matched.
+    matches: Matches,
+    /// The GPUs of `keep_for`.
+    kept_for: Vec<Device>,
+    /// Those that could take something, by their indices.
+    served: BTreeSet<usize>,
+    /// Whether `drop` matched anything.
+    drops: bool,
+    /// The number of code objects for devices that are kept.
+    left: usize,
+    /// The GPUs that `keep` names.
+    named: Vec<Device>,
+    /// By the index in `named`.
+    missed: BTreeMap<usize, Missed>,
+    /// The names of kernels that kept code objects define, by their indices.
+    launched: HashSet<usize>,
+    /// By the target ID, or another name.
+    removed: BTreeMap<String, Removed>,
+    /// The number of HIP's bundles that have no code left for a target, since it defines no kernel that is kept.
+    unlaunched: usize,
+}
+
+/// A code object that is kept or removed.
+struct Considered {
+    id: KnownId,
+    content: Option<ContentKind>,
+    /// None if it is not known what it is for.
+    code: Option<Code>,
+    /// Why HIP's runtime does not find it, if its ID is not one that the runtime looks for.
+    unfound: Option<Unfound>,
+}
+
+impl<'j> Choice<'j> {
+    pub(super) fn new(job: &'j Recompress) -> Self {
+        let named = job.keep.iter().flat_map(|keep| &keep.targets).map(Pattern::as_str);
+        Self {
+            job,
+            keep: job.keep.as_ref().map(Selector::new),
+            drop: job.drop.as_ref().map(Selector::new),
+            keep_kernels: job.keep_kernels.clone(),
+            matches: Matches::default(),
+            kept_for: job.keep_for.iter().map(Device::gpus).collect(),
+            served: BTreeSet::new(),
+            drops: false,
+            left: 0,
+            named: named.filter_map(|name| Device::parse(name).ok()).collect(),
+            missed: BTreeMap::new(),
+            launched: HashSet::new(),
+            removed: BTreeMap::new(),
+            unlaunched: 0,
+        }
+    }
+
+    /// Lets the wildcards in names of kernels stand for themselves where kernels of the file have these names.
+    pub(super) fn settle_names(&mut self, input: &Input) -> Result<()> {
+        if let Some(names) = &mut self.keep_kernels
+            && names.has_patterns()
+        {
+            let scan = Scan { limits: self.job.limits, ..Scan::default() };
+            let equal = names.equal_in(&scan, input)?;
+            names.take_literally(&equal);
+        }
+        Ok(())
+    }
+
+    /// Chooses among the code objects of a bundle in this format.
+    pub(super) fn choose(&mut self, path: &Path, bundle: &Bundle<'_>, format: Format) -> Result<Chosen> {
+        if self.job.keep_kernels.is_some() {
+            check_size(path, bundle, 0..bundle.entries.len())?;
+        }
+        let (place, facts, mut last) = (Place::of_file(path), EntryFacts::default(), LastInflated::default());
+        let found = Found { place: &place, format, index: 0, bundle, facts: &facts, space_end: 0 };
+        let unfound = loadable::unfound_in(&found);
+        let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0 }, Vec::new());
+        let (mut launched, mut unlaunched) = (BTreeSet::new(), BTreeSet::new());
+        for code_object in found.code_objects() {
+            let (index, candidate) = (code_object.index(), Considered::of(&code_object, &unfound));
+            let is_dropped = self.is_dropped(&candidate.id);
+            let is_wanted = self.keeps(&candidate) && !is_dropped;
+            let is_kept =
+                is_wanted && (candidate.id.is_host() || self.is_launched(|| bundle.content_after(index, &mut last)));
+            if is_wanted && candidate.id.is_of_hip() {
+                (if is_kept { &mut launched } else { &mut unlaunched }).extend(candidate.id.target());
+            }
+            if is_kept {
+                chosen.devices += usize::from(!candidate.id.is_host());
+                chosen.kept.push(index);
+            } else {
+                let removed = self.removed.entry(candidate.id.target().unwrap_or_default()).or_default();
+                removed.add(code_object.size());
+            }
+            let is_code = !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
+            let is_found = !is_dropped && is_code && candidate.unfound.is_none();
+            codes.extend(candidate.code.filter(|_| is_found).map(|code| (index, code)));
+        }
+        self.left += chosen.devices;
+        self.unlaunched += usize::from(!unlaunched.is_subset(&launched));
+        self.note_missed(&codes, &chosen.kept);
+        Ok(chosen)
+    }
+
+    fn is_dropped(&mut self, id: &KnownId) -> bool {
+        let is_dropped = self.drop.as_ref().is_some_and(|drop| drop.takes(id));
+        self.drops |= is_dropped;
+        is_dropped
+    }
+
+    /// Whether a code object is kept unless it is dropped. PTX is, unless no GPU takes it for which code is kept.
+    fn keeps(&mut self, candidate: &Considered) -> bool {
+        let Considered { id, content, .. } = candidate;
+        let names_entries = self.keep.iter().chain(&self.drop).any(Selector::names_entries);
+        self.matches.note(id, names_entries);
+        let is_ptx = *content == Some(ContentKind::Ptx);
+        let is_selected = match &self.keep {
+            Some(keep) => self.matches.takes_for(Wanted::of(keep), id, None) || is_ptx,
+            None => true,
+        };
+        id.is_host() || is_selected && self.may_be_taken(candidate)
+    }
+
+    /// Whether the runtime of any GPU could take some code. What is not known to be for a GPU may be for all.
+    fn may_be_taken(&mut self, candidate: &Considered) -> bool {
+        let Some(code) = candidate.code.as_ref().filter(|_| !self.kept_for.is_empty()) else { return true };
+        let takers = self.kept_for.iter().enumerate().filter(|(_, device)| device.takes(code));
+        let takers: Vec<usize> = takers.map(|(index, _)| index).collect();
+        if let Some(reason) = candidate.unfound {
+            for device in takers.iter().filter_map(|index| self.job.keep_for.get(*index)) {
+                let unfound = UnfoundCode { code: code.clone(), id: candidate.id.shown.clone(), reason };
+                self.matches.note_unfound(device, unfound);
+            }
+            return false;
+        }
+        self.served.extend(&takers);
+        !takers.is_empty()
+    }
+
+    /// Whether a code object defines a kernel or a variable that is kept. What defines no kernel, or cannot be read,
+    /// may be needed by others.
+    fn is_launched<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
+        let Some(names) = &self.keep_kernels else { return true };
+        let Ok(content) = content() else { return true };
+        let Ok((launched, true)) = names.in_code(content.as_slice().bytes()) else { return true };
+        self.launched.extend(launched.equal.iter().chain(&launched.matching));
+        launched.len() > 0
+    }
+
+    /// Whether code that lies elsewhere would have been removed from a bundle.
+    fn removes(&mut self, code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> bool {
+        let candidate = Considered::of(code_object, unfound);
+        let (is_kept, is_dropped) = (self.keeps(&candidate), self.is_dropped(&candidate.id));
+        !is_kept || is_dropped
+    }
+
+    /// Notes what GPUs would have used among the code of a bundle.
+    fn note_missed(&mut self, codes: &[(usize, Code)], kept: &[usize]) {
+        for (number, device) in self.named.iter().enumerate() {
+            let chosen = device.chosen(codes);
+            let gone = codes.iter().filter(|(index, _)| chosen.contains(index) && kept.binary_search(index).is_err());
+            let targets: BTreeSet<String> = gone.map(|(_, code)| code.name()).collect();
+            if !targets.is_empty() {
+                let none = || Missed { device: device.clone(), bundles: 0, targets: BTreeSet::new() };
+                let missed = self.missed.entry(number).or_insert_with(none);
+                missed.bundles += 1;
+                missed.targets.extend(targets);
+            }
+        }
+    }
+
+    /// Adds what GPUs would have used, and what was removed, to the result.
+    ///
+    /// # Errors
+    /// A part of the job has matched nothing, or nothing is left.
+    pub(super) fn finish(self, input: &Input, result: &mut Recompressed) -> Result<()> {
+        let path = input.path();
+        let unmatched = self.unmatched();
+        if !unmatched.is_empty() {
+            return Err(self.mismatch(&unmatched, input));
+        }
+        if let Some(names) = &self.job.keep_kernels {
+            names.ensure_used(&self.launched, &[path])?;
+        }
+        if !self.removed.is_empty() && self.left == 0 {
+            return Err(Error::refused(ErrorKind::NotFound, path, None, NOTHING_LEFT));
+        }
+        result.missed = self.missed.into_values().collect();
+        result.removed = self.removed;
+        result.unlaunched = self.unlaunched;
+        Ok(())
+    }
+
+    /// The number of parts of the job that have matched, where all patterns of `drop` are one.
+    fn matched(&self) -> usize {
+        self.matches.matched() + self.served.len() + usize::from(self.drops)
+    }
+
+    /// The parts of the job that have matched nothing.
+    fn unmatched(&self) -> Vec<String> {
+        let Recompress { drop, keep_for, .. } = self.job;
+        let keeping = self.keep.as_ref().map(|keep| self.matches.unmatched(Wanted::of(keep), None).0);
+        let mut unmatched = keeping.unwrap_or_default();
+        let unserved = (0..).zip(keep_for).filter(|(index, _)| !self.served.contains(index));
+        unmatched.extend(unserved.map(|(_, device)| format!("'{device}'")));
+        let dropping = drop.iter().filter(|_| !self.drops).flat_map(|drop| &drop.targets);
+        unmatched.extend(dropping.map(|pattern| format!("'{}'", pattern.as_str())));
+        unmatched
+    }
+
+    /// The error for parts of the job that have matched nothing that is rewritten: they match nothing in the file, or
+    /// else code that stays as it is, which has a place.
+    fn mismatch(mut self, unmatched: &[String], input: &Input) -> Error {
+        let present = self.matches.present().to_vec();
+        let mut places = BTreeSet::new();
+        let searched = each_code_object(self.job.limits, input, &mut |code_object, unfound| {
+            let before = self.matched();
+            self.removes(code_object, unfound);
+            if self.matched() > before {
+                places.insert(code_object.found.place.to_string());
+            }
+        });
+        let nowhere = self.unmatched();
+        if searched.is_err() || !nowhere.is_empty() {
+            let nowhere = if searched.is_err() { unmatched } else { &nowhere };
+            let unfound = self.matches.unfound_for(nowhere);
+            return Error::no_match(&[input.path().to_owned()], nowhere, &present).because(unfound);
+        }
+        let places: Vec<String> = places.into_iter().collect();
+        let reason = format!(
+            "the code for {} is in parts that recompress does not change: {}",
+            unmatched.join(" and "),
+            places.join(", ")
+        );
+        Error::refused(ErrorKind::NotFound, input.path(), None, reason)
+    }
+}
+
+/// The code in a file that was written which would have been removed from bundles, by its place.
+pub(super) fn left(job: &Recompress, written: &Input) -> Result<BTreeMap<String, Removed>> {
+    let (mut choice, mut left) = (Choice::new(job), BTreeMap::<String, Removed>::new());
+    each_code_object(job.limits, written, &mut |code_object, unfound| {
+        if choice.removes(code_object, unfound) {
+            left.entry(code_object.found.place.to_string()).or_default().add(code_object.size());
+        }
+    })?;
+    Ok(left)
+}
+
+fn each_code_object(
+    limits: Limits,
+    input: &Input,
+    each: &mut dyn FnMut(&CodeObjectRef<'_>, &UnfoundEntries),
+) -> Result<()> {
+    Scan { limits, ..Scan::default() }.run(input, &mut |finding| {
+        if let Finding::Bundle(found) = finding {
+            let unfound = loadable::unfound_in(&found);
+            found.code_objects().for_each(|code_object| each(&code_object, &unfound));
+        }
+        Ok(())
+    })
+}
+
+impl Removed {
+    fn add(&mut self, size: u64) {
+        self.code_objects += 1;
+        add(&mut self.size, size);
+    }
+}
+
+impl Considered {
+    fn of(code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> Self {
+        let (id, content) = (code_object.known_id(), code_object.kind());
+        let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
+        // A new bundle has room for all that are kept.
+        let unfound = unfound.get(&code_object.index()).copied().filter(|reason| *reason != Unfound::Position);
+        Self { id, content, code, unfound }
+    }
+}

@@ -1,0 +1,159 @@
+//! Rewrites a file, and the files in it: each kind of file in its own way.
+
+use std::ops::Range;
+
+use super::super::digest::are_equal;
+use super::super::rewrite::Rewriter;
+use super::bundles::FileRewrite;
+use super::run::{Recompression, Rewritten, is_program};
+use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wheel};
+use crate::base::error::{Error, ErrorKind, Result, WithPath};
+use crate::base::io::input::{Input, Slice};
+use crate::base::io::output::Output;
+use crate::beyond::container::host::relocatable::Relocatable;
+use crate::beyond::scan::{Place, is_zip, movable_sections};
+use crate::llvm::container::archive::is_debian_package;
+use crate::llvm::container::host::elf::Header;
+use crate::llvm::container::magic::Magic;
+use crate::llvm::event::Observer;
+
+impl Recompression<'_> {
+    pub(super) fn rewrite_file(
+        &mut self,
+        data: Slice<'_>,
+        output: Output,
+        observer: &mut Observer<'_>,
+    ) -> Result<Output> {
+        match Magic::identify(data.bytes()) {
+            Magic::Zip => wheel::rewrite(self, data, output, observer),
+            // The sections of a program stay where they are, and so does a zip file after it.
+            magic if !is_program(magic) && is_zip(data) => Err(zip_after_other_data(data)),
+            _ => {
+                let (output, result) = self.rewrite(data, &Place::of_file(data.path()), output, observer)?;
+                self.result.add(&result);
+                Ok(output)
+            }
+        }
+    }
+
+    /// Rewrites a member of an archive or a zip file, at a place. Returns its new contents, unless it is unchanged.
+    pub(super) fn rewrite_member(
+        &mut self,
+        old: &Input,
+        place: &Place,
+        observer: &mut Observer<'_>,
+    ) -> Result<(Option<Input>, Recompressed)> {
+        let refused = self.refusals.listed.len();
+        let rewritten = self.rewrite(old.as_slice(), place, Output::aside()?, observer);
+        self.refusals.place(refused, place);
+        let (output, result) = rewritten.map_err(|error| error.at(place))?;
+        let new = if result.bundles > 0 { Some(output.into_input(old.path())?) } else { None };
+        let is_same = new.as_ref().map(|new| are_equal(new.as_slice(), old.as_slice()).with_path(old.path()));
+        let new = if is_same.transpose()? == Some(true) { None } else { new };
+        Ok((new, result))
+    }
+
+    /// Rewrites a file at a place, from its first byte on, to `output`.
+    fn rewrite(
+        &mut self,
+        data: Slice<'_>,
+        place: &Place,
+        output: Output,
+        observer: &mut Observer<'_>,
+    ) -> Result<Rewritten> {
+        if Magic::identify(data.bytes()) == Magic::Archive
+            && self.replacing.is_none()
+            && !is_debian_package(data.bytes())
+        {
+            return archive::rewrite(self, data, place, output, observer);
+        }
+        if let Some(bundle) = object::fat_object(self, data)? {
+            return object::rewrite_fat(self, data, &bundle, output);
+        }
+        if let Some((object, sections)) = self.movable(data)? {
+            let (output, mut result) = object::rewrite(self, data, (&object, sections), output, observer)?;
+            if result.holes > 0 {
+                let place = place.to_string();
+                result.holes_left.push(HoleLeft { place, size: result.holes, reason: HoleReason::NotUndone });
+            }
+            return Ok((output, result));
+        }
+        if is_program(Magic::identify(data.bytes())) {
+            return self.rewrite_linked(data, place, output, observer);
+        }
+        Ok(self.rewrite_at_offsets(data, output, observer)?.0)
+    }
+
+    /// An ELF object in which sections with bundles and offload binaries can move, and these sections; none for all
+    /// other files.
+    ///
+    /// # Errors
+    /// Images are to be removed, and offload binaries of the object cannot move.
+    fn movable<'d>(&self, data: Slice<'d>) -> Result<Option<(Relocatable<'d>, Vec<Slice<'d>>)>> {
+        let is_object = Header::read(data.bytes()).is_some_and(|header| header.is_relocatable());
+        if !is_object || self.replacing.is_some() {
+            return Ok(None);
+        }
+        let object = if self.job.keep_offsets { None } else { Relocatable::read(data.bytes()) };
+        let removes = self.job.removes();
+        if object.is_none() && !removes {
+            return Ok(None);
+        }
+        let sections = movable_sections(data)?;
+        let ranges = || sections.iter().map(|section| section.offset()..section.end());
+        if let Some(object) = object.filter(|object| !sections.is_empty() && object.can_change(ranges())) {
+            return Ok(Some((object, sections)));
+        }
+        let is_offload = |section: &Slice<'_>| Magic::identify(section.bytes()) == Magic::OffloadBinary;
+        if !removes || !sections.iter().any(is_offload) {
+            return Ok(None);
+        }
+        let reason = match self.job.keep_offsets {
+            true => "images cannot be removed from offload binaries at their offsets: leave out --keep-offsets",
+            false => {
+                "images cannot be removed from its offload binaries: other data or relocations of the object cannot follow"
+            }
+        };
+        Err(Error::refused(ErrorKind::Unsupported, data.path(), None, reason))
+    }
+
+    /// Rewrites a file. In a program, all that follows a bundle stays at its offset, behind a hole. Returns the holes
+    /// too.
+    pub(super) fn rewrite_at_offsets(
+        &mut self,
+        data: Slice<'_>,
+        output: Output,
+        observer: &mut Observer<'_>,
+    ) -> Result<(Rewritten, Vec<Range<u64>>)> {
+        let mut work = FileRewrite::new(self, data, Rewriter::new(data, output));
+        match Magic::identify(data.bytes()) {
+            magic if is_program(magic) => work.program(observer)?,
+            // `package --compress` writes these again.
+            Magic::OffloadBinary => {}
+            _ => drop(work.sequence(data, observer)?),
+        }
+        work.finish()
+    }
+
+    /// The result, if the job did with `data` what it was asked to do.
+    pub(super) fn finish(self, input: &Input) -> Result<Recompressed> {
+        let data = input.as_slice();
+        if let Some(error) = self.refusals.into_error(data.path()) {
+            return Err(error);
+        }
+        if self.result.bundles == 0 {
+            if is_program(Magic::identify(data.bytes())) && is_zip(data) {
+                return Err(zip_after_other_data(data));
+            }
+            return Err(unsupported::refusal(data));
+        }
+        let mut result = self.result;
+        self.choice.finish(input, &mut result)?;
+        Ok(result)
+    }
+}
+
+fn zip_after_other_data(data: Slice<'_>) -> Error {
+    let reason = "it is a zip file after other data; recompress the zip file alone, then put that data before it";
+    Error::refused(ErrorKind::Unsupported, data.path(), None, reason)
+}

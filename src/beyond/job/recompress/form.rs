@@ -1,0 +1,170 @@
+//! The forms in which a bundle can be written.
+
+use std::path::Path;
+
+use super::super::share::check_size;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::io::input::Slice;
+use crate::base::io::piece::Piece;
+use crate::beyond::container::Bundle;
+use crate::llvm::container::binary::Binary;
+use crate::llvm::container::sequence::Content;
+use crate::llvm::container::text::Text;
+use crate::llvm::container::{Member, Part};
+
+/// The largest alignment that is kept: the size of a memory page.
+const ALIGNMENT_MAX: u64 = 4096;
+
+/// A bundle in its plain form, without the removed code objects.
+pub(super) struct Plain<'p> {
+    pub(super) pieces: Vec<Piece<'p>>,
+    /// Whether code objects are removed.
+    pub(super) is_changed: bool,
+    /// Whether it is a text bundle, which ends only at the end of the file.
+    pub(super) is_text: bool,
+    /// Whether it was compressed together with data after it that is not zero.
+    pub(super) has_tail: bool,
+}
+
+impl<'p> Plain<'p> {
+    /// The plain form with the given members, or with all members if `members` is `None`.
+    pub(super) fn of(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
+        let whole = bundle.whole().ok_or_else(|| Error::internal("the bundle is not inflated"))?;
+        let text = Text::of(bundle.beginning());
+        if members.is_some()
+            && text.is_some_and(|text| text.len_of(bundle.entries.iter().map(|entry| &entry.entry)) != whole.len())
+        {
+            return Err(cannot_drop(path, bundle, "text bundle", "it has text between its entries"));
+        }
+        // A text bundle without entries would not be a bundle.
+        let text = text.filter(|_| members.is_none_or(|members| !members.is_empty()));
+        let mut pieces = match (members, text) {
+            (None, _) => vec![Piece::Input(whole)],
+            (Some(members), Some(text)) => text.plan(members)?,
+            (Some(members), None) => Binary { alignment: bundle_alignment(bundle) }.plan(members)?,
+        };
+        let tail = whole.slice(bundle.inflated_len, whole.len().saturating_sub(bundle.inflated_len));
+        let tail = tail.filter(|tail| tail.bytes().iter().any(|&byte| byte != 0));
+        let has_tail = tail.is_some();
+        pieces.extend(tail.filter(|_| members.is_some()).map(Piece::Input));
+        Ok(Self { pieces, is_changed: members.is_some(), is_text: text.is_some(), has_tail })
+    }
+}
+
+/// The form in which a bundle is written.
+pub(super) enum BundleForm<'p> {
+    /// Its old bytes.
+    AsItWas,
+    /// A new one that is not compressed.
+    New(&'p [Piece<'p>]),
+    /// One that the output already has, with this length in bytes.
+    Written(u64),
+}
+
+/// Fails if the end of a text bundle would be lost: unless it is compressed, it ends only at the end of the file, or of
+/// the section in which it has some `room`.
+pub(super) fn ensure_it_ends(
+    data: Slice<'_>,
+    bundle: &Bundle<'_>,
+    plain: &Plain<'_>,
+    form: &BundleForm<'_>,
+    room: Option<u64>,
+) -> Result<()> {
+    // In a section, the result is searched for the same bundles.
+    let is_last = bundle.range()?.end >= data.len() || room.is_some();
+    let next = match form {
+        BundleForm::New(_) if bundle.compressed.is_none() => return Ok(()),
+        BundleForm::New(_) if plain.has_tail => "the data that was compressed with it",
+        BundleForm::New(_) if plain.is_text && !is_last => "the data after it",
+        _ => return Ok(()),
+    };
+    let offset = bundle.offset;
+    let reason = format!("cannot decompress the bundle at offset {offset}: it would run into {next}");
+    Err(Error::refused(ErrorKind::Unsupported, data.path(), offset, reason))
+}
+
+pub(super) fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
+    Member { id: id.clone(), content: content.as_slice() }
+}
+
+/// The code objects of a bundle to keep, with their IDs.
+pub(super) fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<Vec<(String, Content<'b>)>> {
+    check_size(path, bundle, kept.iter().copied())?;
+    let content = |&index: &usize| {
+        let id = bundle.entries.get(index).ok_or_else(|| Error::internal("no such entry"))?.id().to_vec();
+        let no_text = |_| cannot_drop(path, bundle, "bundle", "an entry ID is not valid UTF-8");
+        Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))
+    };
+    kept.iter().map(content).collect()
+}
+
+fn cannot_drop(path: &Path, bundle: &Bundle<'_>, what: &str, reason: &str) -> Error {
+    let offset = bundle.offset;
+    let reason = format!("cannot drop entries of the {what} at offset {offset}: {reason}");
+    Error::refused(ErrorKind::Unsupported, path, offset, reason)
+}
+
+/// The first offset from `position` on with exactly the alignment of `offset`, so that the bundle can be moved back to
+/// its old offset later.
+pub(super) fn first_aligned_as(offset: u64, position: u64) -> u64 {
+    let wanted = alignment(offset);
+    let first = position.checked_next_multiple_of(wanted).unwrap_or(u64::MAX);
+    if alignment(first) == wanted { first } else { first.saturating_add(wanted) }
+}
+
+/// The largest power of two that divides an offset, up to the size of a memory page.
+fn alignment(offset: u64) -> u64 {
+    if offset == 0 { ALIGNMENT_MAX } else { 1 << offset.trailing_zeros().min(ALIGNMENT_MAX.trailing_zeros()) }
+}
+
+/// The common alignment of all code objects of a bundle.
+fn bundle_alignment(bundle: &Bundle<'_>) -> std::num::NonZeroU32 {
+    let starts = bundle.entries.iter().flat_map(|entry| &entry.entry.parts).filter_map(|part| match part {
+        Part::Range(range) if !range.is_empty() => Some(alignment(range.start)),
+        _ => None,
+    });
+    let alignment = starts.min().and_then(|alignment| u32::try_from(alignment).ok());
+    alignment.and_then(std::num::NonZeroU32::new).unwrap_or(std::num::NonZeroU32::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::beyond::container::Bundles;
+    use crate::beyond::container::entry::Searched;
+    use crate::llvm::container::sequence::Inflate;
+
+    #[test]
+    fn a_bundle_that_moved_can_go_back() {
+        for power in 0..13 {
+            let alignment_wanted = 1_u64 << power;
+            for end in (0..20_000).step_by(37) {
+                let offset = (end + 100_u64).next_multiple_of(alignment_wanted);
+                for position in (1..20_000).step_by(111) {
+                    let moved = first_aligned_as(offset, position);
+                    assert!(moved >= position && moved - position < 2 * alignment(offset), "{offset} {position}");
+                    assert_eq!(alignment(moved), alignment(offset), "{offset} {position}");
+                    assert_eq!(first_aligned_as(moved, end + 100), offset, "{offset} {position}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_bundle_is_aligned_as_all_its_code_objects_are() {
+        for alignment in [1, 2, 8, 512, 4096].map(|alignment| std::num::NonZeroU32::new(alignment).unwrap()) {
+            let binary = Binary { alignment };
+            let members = ["empty", "one", "two", "six"].map(|id| {
+                let content: &[u8] = if id == "empty" { b"" } else { b"abc" };
+                Member { id: id.to_owned(), content: content.into() }
+            });
+            let mut data = Vec::new();
+            crate::base::io::write_to(&binary.plan(&members).unwrap(), &mut data).unwrap();
+            // Of an empty code object, any offset may be recorded.
+            data[32..40].copy_from_slice(&3_u64.to_le_bytes());
+            let searched = Searched(binary);
+            let bundle = Bundles::new(&data, &searched, Inflate::Headers).next().unwrap().unwrap();
+            assert_eq!(bundle_alignment(&bundle), alignment);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Makes bundles smaller, by compressing them again or by removing the code for some GPUs.
+
+mod archive;
+mod bundles;
+mod choice;
+mod file;
+mod form;
+mod linked;
+mod object;
+mod record;
+mod refusals;
+mod run;
+mod span;
+mod unsupported;
+mod wheel;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::kernel_names::KernelNames;
+use crate::base::codec::{Codec, Compression};
+use crate::base::error::Result;
+use crate::base::io::input::{Accept, Slice};
+use crate::base::io::output::{self, Output};
+use crate::beyond::runtime::Device;
+use crate::beyond::scan::Selection;
+use crate::llvm::container::Limits;
+use crate::llvm::container::magic::Magic;
+use crate::llvm::event::Observer;
+use crate::llvm::work::open;
+use run::{Recompression, is_program};
+
+pub use crate::beyond::container::host::gaps::HoleReason;
+pub use choice::{Missed, Removed};
+
+/// Compresses the bundles of a file again, and removes code objects.
+///
+/// The file holds one bundle or several in a row, or CUDA fatbins in a row, or is an ELF or PE file with any of these
+/// in its sections, or an archive or a zip file of such files.
+///
+/// # Form
+///
+/// Each bundle is written in the smallest of these forms; among forms of equal size, in the first:
+///
+/// 1. unchanged, unless code objects are removed from it;
+/// 2. compressed again;
+/// 3. plain, unless the offset of its end would be lost: that of a text bundle that was compressed, or of any bundle
+///    that was compressed together with data after it.
+///
+/// If [`compression`](Self::compression) is `None`, every bundle is plain, and losing the offset of an end is an error
+/// unless nothing follows.
+///
+/// In a fatbin, each cubin, and PTX that was compressed, is written in the smallest form: unchanged, compressed, or
+/// plain. All else stays as it was. PTX is only removed if [`drop`](Self::drop) selects it, because the driver can
+/// compile it for GPUs that have no cubin. If [`compression`](Self::compression) is `None`, cubins are plain, and PTX
+/// stays as it was.
+///
+/// # Location
+///
+/// In a program or library each bundle keeps its address, since the program contains it. The pages of a library that it
+/// no longer needs are taken out, and what follows moves in the file, unless [`keep_offsets`](Self::keep_offsets) is
+/// set. If it is set, in an ELF program, and if other data follows the file, all stays at its offset, and the space
+/// becomes a hole in the file. [`Recompressed::holes_left`] has the reason. In a relocatable object, sections become shorter or longer, and symbols and relocations follow, unless other data than
+/// sections has to move; one that leads into the middle of a bundle is an error. A bundle whose form does not fit
+/// before the data that follows is an error. So is a section that shares bytes with bundles, because neither can be
+/// rewritten without the other.
+///
+/// Bundles in a row move together. Each begins at the first offset after the previous one that is a multiple of the
+/// same power of two as its old offset, up to 4096, and not of a higher one. Everything after the last bundle is kept,
+/// including zeros.
+///
+/// So recompressing a file of plain bundles, and then recompressing the result without compression, restores it byte by
+/// byte if nothing was removed and each bundle begins as near to the previous one as some power of two up to 4096
+/// allows: directly after it without padding, or at the start of a page. In other files, two things are lost: padding
+/// between bundles that no such alignment requires, and the compression of bundles that were compressed before. An ELF
+/// file of plain bundles is always restored: pages that were taken out come back. So is a PE file, unless it was signed
+/// or had a wrong checksum.
+///
+/// # Fat objects
+///
+/// From a fat object of HIP or SYCL, code objects are removed: it is written again around the same host. Linkers read
+/// no compressed form.
+///
+/// # Signatures
+///
+/// A PE file with bundles that is signed is an error, or loses its signature if
+/// [`drop_signature`](Self::drop_signature) is set and anything changes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Recompress {
+    /// The file to read.
+    pub input: PathBuf,
+    /// The file to write, which may be the input.
+    pub output: PathBuf,
+    /// The compression of the bundles; `None` writes them plain.
+    pub compression: Option<Compression>,
+    /// The compression of code objects in fatbins, with the level of [`compression`](Self::compression); `None` uses
+    /// the method that the fatbin uses already, or LZ4. Drivers before that of CUDA 12.4 read LZ4, but not zstd.
+    pub fatbin_codec: Option<Codec>,
+    /// The code objects to keep, besides those of hosts and PTX; `None` keeps all.
+    pub keep: Option<Selection>,
+    /// The GPUs for which all is kept that their runtimes could take, by the [rules of the vendors](Device), besides
+    /// the code of hosts; if there are none, all is kept that [`keep`](Self::keep) does not exclude.
+    pub keep_for: Vec<Device>,
+    /// The kernels that are launched: code objects that define only others are removed, PTX too.
+    pub keep_kernels: Option<KernelNames>,
+    /// The code objects to remove.
+    pub drop: Option<Selection>,
+    /// Whether all stays at its offset in ELF and PE programs and libraries, which then do not become shorter.
+    pub keep_offsets: bool,
+    /// Whether PE files lose their signature, which would not be right any more.
+    pub drop_signature: bool,
+    /// Limits on the inflated size of compressed bundles.
+    pub limits: Limits,
+}
+
+/// The result of recompressing a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recompressed {
+    /// The number of bundles.
+    pub bundles: usize,
+    /// The number of bundles left unchanged because they would have become larger.
+    pub unchanged: usize,
+    /// The number of HIP's bundles that were plain and are compressed now.
+    pub packed: usize,
+    /// The number of removed code objects.
+    pub dropped: usize,
+    /// The size of the bundles before, in bytes.
+    pub before: u64,
+    /// The size of the bundles after, in bytes.
+    pub after: u64,
+    /// The number of bytes of the file that became holes; of an archive or a zip file, those of its new members.
+    pub holes: u64,
+    /// Why holes stay, for each file in which any do.
+    pub holes_left: Vec<HoleLeft>,
+    /// The members of archives and zip files that stay as they were, because all that they would save would be a hole.
+    pub stayed: Vec<HoleLeft>,
+    /// The files that keep holes which an earlier job took out of them, because another tool has rewritten them since.
+    pub not_restored: Vec<String>,
+    /// The number of bytes by which ELF and PE files and archives became shorter.
+    pub shortened: u64,
+    /// The number of bytes by which ELF and PE files and archives became longer.
+    pub lengthened: u64,
+    /// The number of members of archives and zip files in which no code object for a device is left.
+    pub emptied: usize,
+    /// The numbers of a zip file; none of another file.
+    pub zip: Option<RecompressedZip>,
+    /// What GPUs that are named in [`Recompress::keep`] would have used, and was removed.
+    pub missed: Vec<Missed>,
+    /// What was removed, by the target ID, or by the bundle entry ID of code without one.
+    pub removed: BTreeMap<String, Removed>,
+    /// The code for GPUs that were left out which is in the file all the same, outside of what is rewritten, by its
+    /// place.
+    pub left: BTreeMap<String, Removed>,
+    /// The number of offload binaries that stay without compression.
+    pub uncompressed: usize,
+    /// The number of HIP's bundles that have no code left for some target, since it defined none of
+    /// [`Recompress::keep_kernels`].
+    pub unlaunched: usize,
+}
+
+/// A hole that stays in a file, or would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HoleLeft {
+    /// The file, or the member of one.
+    pub place: String,
+    /// The size of the hole in bytes, or of all of its holes.
+    pub size: u64,
+    /// Why it stays.
+    pub reason: HoleReason,
+}
+
+/// The result of recompressing a zip file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecompressedZip {
+    /// The number of members with new contents, without the `RECORD` of a wheel.
+    pub members: usize,
+    /// The number of members left unchanged because they would not have become smaller.
+    pub kept: usize,
+    /// The size of the zip file before, in bytes.
+    pub before: u64,
+    /// The size of the zip file after, in bytes.
+    pub after: u64,
+}
+
+impl Recompress {
+    /// Compresses the bundles with the default settings and keeps all code objects.
+    pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
+        let compression = Some(Compression::default());
+        Self {
+            input: input.into(),
+            output: output.into(),
+            compression,
+            fatbin_codec: None,
+            keep: None,
+            keep_for: Vec::new(),
+            keep_kernels: None,
+            drop: None,
+            keep_offsets: false,
+            drop_signature: false,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// Any [`Error`](crate::base::error::Error); the output is then unchanged. Its kind is [`NotFound`](crate::base::error::ErrorKind::NotFound)
+    /// if a pattern of `keep` or all of `drop` match nothing, or if no code object for a device is left, and
+    /// [`Limit`](crate::base::error::ErrorKind::Limit) if a bundle does not fit at its offset. It is
+    /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) if the file holds nothing to compress, if sections overlap, if it
+    /// is signed, if the end of a bundle would be lost, or if a bundle loses code objects and has an ID that cannot be
+    /// written or is a text bundle that holds other data too.
+    pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
+        let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
+        let (mut run, output) = (Recompression::new(self, input.len()), Output::stage(&self.output)?);
+        input.vouch_for(run.choice.settle_names(&input))?;
+        let magic = Magic::identify(input.bytes());
+        let written = run.rewrite_file(input.as_slice(), output, observer);
+        let finished = written.and_then(|mut output| {
+            let mut result = run.finish(&input)?;
+            if self.keep.is_some() || !self.keep_for.is_empty() || self.drop.is_some() {
+                result.left = choice::left(self, &output.read_again(&self.input)?)?;
+            }
+            Ok((output, result))
+        });
+        let (mut output, result) = input.vouch_for(finished)?;
+        // As linkers do with programs and libraries.
+        if is_program(magic) && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
+            output.make_executable()?;
+        }
+        output::commit(vec![output])?;
+        Ok(result)
+    }
+
+    /// Whether it may remove code objects.
+    fn removes(&self) -> bool {
+        self.keep.is_some() || !self.keep_for.is_empty() || self.keep_kernels.is_some() || self.drop.is_some()
+    }
+}
+
+/// A code object that gets another content, in a file of which all else stays as it is.
+pub(super) struct Replacing<'n> {
+    /// The members of zip files that lead to it, each with its number among those of its name.
+    pub(super) way: Vec<(Vec<u8>, u64)>,
+    /// The offset of its bundle in the file or, if that is compressed, in the member.
+    pub(super) bundle: u64,
+    /// The index in the bundle.
+    pub(super) index: usize,
+    /// The new content.
+    pub(super) content: Slice<'n>,
+    /// Whether a plain bundle is compressed now; none if it was not written yet.
+    pub(super) done: Option<bool>,
+}
+
+/// Writes a file with another content of one code object. Returns it, and whether a plain bundle is compressed now.
+/// None if its bundle is not one that [`Recompress`] rewrites.
+pub(super) fn rewrite_with<'j>(
+    job: &'j Recompress,
+    replacing: Replacing<'j>,
+    data: Slice<'_>,
+    output: Output,
+    observer: &mut Observer<'_>,
+) -> Result<Option<(Output, bool)>> {
+    let mut run = Recompression { replacing: Some(replacing), ..Recompression::new(job, data.len()) };
+    let output = run.rewrite_file(data, output, observer)?;
+    Ok(run.replacing.and_then(|replacing| replacing.done).map(|is_now_compressed| (output, is_now_compressed)))
+}
+
+impl Recompressed {
+    /// The numbers of a file that stays as it was.
+    fn unchanged(mut self) -> Self {
+        self.stayed.append(&mut self.holes_left);
+        Self { after: self.before, unchanged: 0, packed: 0, holes: 0, shortened: 0, lengthened: 0, ..self }
+    }
+
+    /// Notes the lengths of the file before and after.
+    fn note_len(&mut self, before: u64, after: u64) {
+        (self.shortened, self.lengthened) = (before.saturating_sub(after), after.saturating_sub(before));
+    }
+
+    /// Adds the numbers of another file.
+    fn add(&mut self, other: &Self) {
+        self.bundles += other.bundles;
+        self.unchanged += other.unchanged;
+        self.packed += other.packed;
+        self.dropped += other.dropped;
+        self.before += other.before;
+        self.after += other.after;
+        self.holes += other.holes;
+        self.holes_left.extend_from_slice(&other.holes_left);
+        self.stayed.extend_from_slice(&other.stayed);
+        self.not_restored.extend_from_slice(&other.not_restored);
+        self.shortened += other.shortened;
+        self.lengthened += other.lengthened;
+        self.emptied += other.emptied;
+        self.uncompressed += other.uncompressed;
+    }
+}

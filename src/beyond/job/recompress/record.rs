@@ -1,0 +1,248 @@
+//! The `RECORD` of a wheel: a CSV file with path, hash and size of each member ("Recording installed projects" of
+//! PyPA).
+//!
+//! A hash is `sha256=` and the digest in URL-safe base64 without padding. `RECORD` itself has none, and neither have
+//! its signatures (`RECORD.jws`, `RECORD.p7s`).
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::{HashMap, HashSet};
+
+use crate::base::bytes::text;
+
+/// The file names of the signatures of a `RECORD`.
+const SIGNATURES: [&str; 2] = [".jws", ".p7s"];
+
+/// The ends of the names of the files that sign a JAR file.
+const SIGNATURES_OF_JAR: [&str; 4] = [".SF", ".RSA", ".DSA", ".EC"];
+
+/// The number of fields of a line.
+const FIELDS: usize = 3;
+
+/// Whether a member is the `RECORD` of the wheel, rather than of a package in it.
+pub(super) fn is_record(name: &[u8]) -> bool {
+    let directory = name.strip_suffix(b".dist-info/RECORD");
+    directory.is_some_and(|directory| !directory.is_empty() && !directory.contains(&b'/'))
+}
+
+/// Whether a member is a signature of a `RECORD`.
+pub(super) fn is_signature(name: &[u8], record: &str) -> bool {
+    name.strip_prefix(record.as_bytes()).is_some_and(|rest| SIGNATURES.iter().any(|end| end.as_bytes() == rest))
+}
+
+/// Whether a member signs those of a JAR file: a list of hashes with its signature, whose names need not be in capitals.
+pub(super) fn is_signature_of_jar(name: &[u8]) -> bool {
+    let name = name.to_ascii_uppercase();
+    let Some(name) = name.strip_prefix(b"META-INF/").filter(|name| !name.contains(&b'/')) else { return false };
+    name.starts_with(b"SIG-") || SIGNATURES_OF_JAR.iter().any(|end| name.ends_with(end.as_bytes()))
+}
+
+/// The text of a hash, as in a `RECORD`.
+pub(super) fn hash_text(sha256: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = "sha256=".to_owned();
+    for chunk in sha256.chunks(3) {
+        let bits = (0..3).fold(0_u32, |bits, at| bits << 8 | u32::from(chunk.get(at).copied().unwrap_or_default()));
+        let digits = [18, 12, 6, 0].map(|shift| usize::try_from(bits >> shift & 63).unwrap_or_default());
+        let digits = digits.into_iter().take(chunk.len().saturating_add(1));
+        text.extend(digits.filter_map(|digit| DIGITS.get(digit)).map(|&digit| char::from(digit)));
+    }
+    text
+}
+
+/// Hash and size of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sum {
+    pub(super) hash: String,
+    pub(super) size: u64,
+}
+
+/// The `RECORD` called `record` of a wheel with these members, which `old` may have become outdated for. Correct lines
+/// stay as they are, and lines of what the wheel does not have are removed.
+pub(super) fn rewritten(old: &[u8], record: &str, members: &[(String, Sum)]) -> Vec<u8> {
+    // Of several members with one name, readers take the last.
+    let sums: HashMap<&str, &Sum> = members.iter().map(|(name, sum)| (name.as_str(), sum)).collect();
+    let line_end = if old.windows(2).any(|pair| pair == b"\r\n") { "\r\n" } else { "\n" };
+    let (mut new, mut seen) = (Vec::new(), HashSet::new());
+    for line in Lines(old) {
+        let fields = fields(line);
+        let Some(path) = fields.first().and_then(|path| text(path)) else { continue };
+        let expected = match sums.get(path.as_str()) {
+            _ if path == record || is_signature(path.as_bytes(), record) => [String::new(), String::new()],
+            Some(sum) => [sum.hash.clone(), sum.size.to_string()],
+            // Readers skip empty lines.
+            None if path.is_empty() && fields.len() == 1 => {
+                new.extend(line);
+                continue;
+            }
+            None => continue,
+        };
+        let is_right = fields.iter().skip(1).map(Vec::as_slice).eq(expected.iter().map(String::as_bytes));
+        if is_right && (line.ends_with(b"\n") || line.ends_with(b"\r")) {
+            new.extend(line);
+        } else {
+            add_line(&mut new, &path, &expected, line_end);
+        }
+        seen.insert(path);
+    }
+    let nothing = [String::new(), String::new()];
+    for (name, _) in members.iter().filter(|(name, _)| !is_signature(name.as_bytes(), record)) {
+        if seen.insert(name.clone()) {
+            let expected = sums.get(name.as_str()).map(|sum| [sum.hash.clone(), sum.size.to_string()]);
+            add_line(&mut new, name, &expected.unwrap_or_default(), line_end);
+        }
+    }
+    if !seen.contains(record) {
+        add_line(&mut new, record, &nothing, line_end);
+    }
+    new
+}
+
+fn add_line(record: &mut Vec<u8>, path: &str, [hash, size]: &[String; 2], line_end: &str) {
+    let path = if path.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", path.replace('"', "\"\""))
+    } else {
+        path.to_owned()
+    };
+    record.extend(format!("{path},{hash},{size}{line_end}").into_bytes());
+}
+
+/// The lines of a CSV file, each with its end. A line ends in a quoted field are part of it.
+struct Lines<'r>(&'r [u8]);
+
+impl<'r> Iterator for Lines<'r> {
+    type Item = &'r [u8];
+
+    fn next(&mut self) -> Option<&'r [u8]> {
+        let mut is_quoted = false;
+        let end = self.0.iter().position(|&byte| {
+            is_quoted ^= byte == b'"';
+            byte == b'\n' && !is_quoted
+        });
+        let (line, rest) = self.0.split_at_checked(end.map_or(self.0.len(), |end| end.saturating_add(1)))?;
+        self.0 = rest;
+        (!line.is_empty()).then_some(line)
+    }
+}
+
+/// The fields of a line, without their quotes; of more than [`FIELDS`], the first, and the rest as one.
+fn fields(line: &[u8]) -> Vec<Vec<u8>> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let (mut fields, mut field) = (Vec::new(), Vec::new());
+    let (mut is_quoted, mut bytes) = (false, line.iter().copied().peekable());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            // Two quotes in a quoted field are one.
+            b'"' if is_quoted && bytes.next_if_eq(&b'"').is_some() => field.push(b'"'),
+            b'"' => is_quoted = !is_quoted,
+            b',' if !is_quoted && fields.len() < FIELDS => fields.push(std::mem::take(&mut field)),
+            byte => field.push(byte),
+        }
+    }
+    fields.push(field);
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORD: &str = "a-1.dist-info/RECORD";
+
+    fn sum(seed: u8) -> Sum {
+        Sum { hash: hash_text(&[seed; 32]), size: u64::from(seed) }
+    }
+
+    fn rewrite(old: &str, members: &[(&str, u8)]) -> String {
+        let members: Vec<_> = members.iter().map(|(name, seed)| ((*name).to_owned(), sum(*seed))).collect();
+        String::from_utf8(rewritten(old.as_bytes(), RECORD, &members)).unwrap()
+    }
+
+    #[test]
+    fn a_hash_is_base64_without_padding() {
+        for (bytes, text) in [(&b""[..], ""), (b"f", "Zg"), (b"fo", "Zm8"), (b"foo", "Zm9v"), (b"\xff\xef\xbe", "_---")]
+        {
+            assert_eq!(hash_text(bytes), format!("sha256={text}"));
+        }
+    }
+
+    #[test]
+    fn signatures_are_named_after_their_record() {
+        for (end, is_one) in [(".jws", true), (".p7s", true), ("", false), (".txt", false), (".jws.p7s", false)] {
+            assert_eq!(is_signature(format!("{RECORD}{end}").as_bytes(), RECORD), is_one, "{end}");
+        }
+        assert!(!is_signature(b"b-1.dist-info/RECORD.jws", RECORD));
+    }
+
+    #[test]
+    fn signatures_of_jar_files_are_in_one_directory() {
+        for (name, is_one) in [
+            ("META-INF/ACME.SF", true),
+            ("META-INF/acme.rsa", true),
+            ("meta-inf/A.DSA", true),
+            ("META-INF/A.EC", true),
+            ("META-INF/SIG-x", true),
+            ("META-INF/MANIFEST.MF", false),
+            ("META-INF/services/a.SF", false),
+            ("x/META-INF/A.SF", false),
+            ("A.RSA", false),
+        ] {
+            assert_eq!(is_signature_of_jar(name.as_bytes()), is_one, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_wrong_lines_change() {
+        let [a, b, c] = [1, 2, 3].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let right = format!("\"a,\"\"x\",{a}\n\"b\",{b}\n\nc,{c}\n{RECORD},,\n");
+        let members = [("a,\"x", 1), ("b", 2), ("c", 3)];
+        assert_eq!(rewrite(&right, &members), right);
+        for (from, to) in [
+            (a.clone(), c.clone()),
+            (format!("\"b\",{b}"), "\"b\",,".to_owned()),
+            (format!("\"b\",{b}"), format!("b,{b},more")),
+            (format!("c,{c}"), format!("c,{c}\ngone,{b}")),
+            (format!("{RECORD},,"), format!("{RECORD},{a}")),
+        ] {
+            let wrong = right.replace(&from, &to);
+            assert!(wrong != right);
+            assert_eq!(
+                rewrite(&wrong, &members),
+                right.replace("\"b\"", if from.starts_with("\"b") { "b" } else { "\"b\"" })
+            );
+        }
+    }
+
+    #[test]
+    fn missing_lines_are_added() {
+        let [a, b] = [1, 2].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let all = format!("a,{a}\nb,{b}\n{RECORD},,\n");
+        let signature = format!("{RECORD}.jws");
+        let members = [("a", 1), ("b", 2), (signature.as_str(), 3)];
+        assert_eq!(rewrite("", &members), all);
+        assert_eq!(rewrite(&format!("a,{a}"), &members), all);
+        assert_eq!(rewrite(&format!("b,{b}\r\n"), &members), format!("b,{b}\r\na,{a}\r\n{RECORD},,\r\n"));
+        // The last of several members with one name.
+        assert_eq!(rewrite("", &[("a", 2), ("a", 1)]), format!("a,{a}\n{RECORD},,\n"));
+    }
+
+    #[test]
+    fn only_the_wheel_itself_has_a_record() {
+        for (name, is) in
+            [(RECORD, true), ("x/a-1.dist-info/RECORD", false), (".dist-info/RECORD", false), ("RECORD", false)]
+        {
+            assert_eq!(is_record(name.as_bytes()), is, "{name}");
+        }
+    }
+
+    #[test]
+    fn lines_keep_their_places_and_quoted_fields_their_line_ends() {
+        let [a, b] = [1, 2].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let right = format!("\"a\nx\",{a}\n{RECORD},,\nb,{b}\n");
+        let members = [("a\nx", 1), ("b", 2)];
+        assert_eq!(rewrite(&right, &members), right);
+        for gone in ["gone", "gone,", ",gone", "\"gone\n\""] {
+            assert_eq!(rewrite(&format!("{gone}\n{right}"), &members), right, "{gone}");
+        }
+    }
+}

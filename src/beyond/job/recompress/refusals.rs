@@ -1,0 +1,50 @@
+//! Bundles that cannot be written without compression.
+
+use std::path::Path;
+
+use crate::base::error::Error;
+use crate::beyond::scan::Place;
+
+/// The bundles that cannot be written without compression, which are named together.
+#[derive(Default)]
+pub(super) struct Refusals {
+    /// The first of them.
+    pub(super) listed: Vec<Error>,
+    more: usize,
+}
+
+impl Refusals {
+    const LISTED_MAX: usize = 10;
+
+    pub(super) fn add(&mut self, error: Error) {
+        match self.listed.len() {
+            Self::LISTED_MAX.. => self.more += 1,
+            _ => self.listed.push(error),
+        }
+    }
+
+    /// Adds the place to those from the one with this index on.
+    pub(super) fn place(&mut self, first: usize, place: &Place) {
+        let inside = self.listed.split_off(first.min(self.listed.len()));
+        self.listed.extend(inside.into_iter().map(|error| error.at(place)));
+    }
+
+    pub(super) fn into_error(self, path: &Path) -> Option<Error> {
+        let Self { mut listed, more } = self;
+        if listed.len() < 2 {
+            return listed.pop();
+        }
+        let count = listed.len() + more;
+        let file = format!("'{}': ", path.display());
+        let texts = listed.iter().map(ToString::to_string);
+        let mut texts: Vec<String> = texts.map(|text| text.strip_prefix(&file).unwrap_or(&text).to_owned()).collect();
+        texts.extend((more > 0).then(|| format!("and {more} more")));
+        let reason = format!("{count} bundles cannot be written without compression: {}", texts.join("; "));
+        let first = listed.first()?;
+        let error = Error::refused(first.kind(), path, first.offset(), reason);
+        Some(match listed.iter().find_map(Error::hint) {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        })
+    }
+}

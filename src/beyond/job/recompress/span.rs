@@ -1,0 +1,50 @@
+//! How far a recompression is.
+
+use std::ops::Range;
+
+use crate::base::bytes::len_of;
+use crate::llvm::event::{Event, Observer};
+
+/// The range of the job's input that the data which is being rewritten was read from, perhaps inflated.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    /// The length of the input.
+    pub(super) of: u64,
+}
+
+impl Span {
+    /// Reports that some of the data was rewritten.
+    pub(super) fn tell(self, done: u64, len: u64, observer: &mut Observer<'_>) {
+        let done = self.start.saturating_add(scaled(done, len, self.len));
+        observer(Event::Progress { done, total: self.of });
+    }
+
+    /// That of a range of the data, which has `len` bytes.
+    pub(super) fn part(self, range: &Range<u64>, len: u64) -> Self {
+        let start = self.start.saturating_add(scaled(range.start, len, self.len));
+        Self { start, len: scaled(len_of(range), len, self.len), ..self }
+    }
+}
+
+/// The part of `total` that `done` is of `len`.
+pub(super) fn scaled(done: u64, len: u64, total: u64) -> u64 {
+    let part = u128::from(done).saturating_mul(total.into()).checked_div(len.into());
+    part.and_then(|part| u64::try_from(part).ok()).map_or(total, |part| part.min(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_in_proportion_and_never_more_than_all() {
+        for (done, len, expected) in
+            [(0, 10, 0), (1, 10, 30), (9, 10, 270), (10, 10, 300), (11, 10, 300), (u64::MAX, 1, 300), (0, 0, 300)]
+        {
+            assert_eq!(scaled(done, len, 300), expected, "{done} of {len}");
+        }
+        assert_eq!(scaled(u64::MAX - 1, u64::MAX, u64::MAX), u64::MAX - 1);
+    }
+}

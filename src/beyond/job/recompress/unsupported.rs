@@ -1,0 +1,104 @@
+//! Files in which nothing can be recompressed: what they are, and what to do instead.
+
+use crate::base::bytes::{is_text, slice};
+use crate::base::error::{Error, ErrorKind};
+use crate::base::io::input::Slice;
+use crate::beyond::container::spirv;
+use crate::beyond::scan::sections::{Holds, held};
+use crate::llvm::container::archive::is_debian_package;
+use crate::llvm::container::magic::Magic;
+
+/// How much of a file is examined to recognise a text file.
+const TEXT_HEAD: u64 = 4096;
+
+const UNPACK: &str = "unpack it and recompress the libraries in it, then pack them again";
+const LINK: &str = "link it first; recompress the library or program";
+const LINK_FAT: &str =
+    "link it first; recompress the library or program. --keep and --drop remove code from fat objects";
+const COMPRESS_IMAGES: &str = "compress its device images when it is linked: icpx --offload-compress";
+const PACK: &str = "pack it with --compress instead: see 'package --help'";
+const SUPPORTED: &str = "recompress takes bundles and fatbins, ELF and PE files with them in their sections, and static libraries and zip files of these; inspect shows what a file holds";
+
+const ELF: &str = "ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin";
+const PE: &str = "PE file without a bundle in .hip_fat or a fatbin in .nv_fatb or __nv_rel";
+const CODE_OBJECT: &str = "code object without a bundle around it";
+
+/// The error for a file without a bundle that can be rewritten.
+pub(super) fn refusal(data: Slice<'_>) -> Error {
+    let (name, hint) = describe(data.bytes());
+    let reason = name
+        .map_or("cannot recompress: not a bundle, an ELF or PE file, an archive or a zip file".to_owned(), |name| {
+            format!("{}: not supported", with_article(name))
+        });
+    Error::refused(ErrorKind::Unsupported, data.path(), None, reason).with_hint(hint)
+}
+
+/// The name of a kind of file, if it is known, and what to do with such a file.
+fn describe(data: &[u8]) -> (Option<&'static str>, &'static str) {
+    let magic = Magic::identify(data);
+    let (name, hint) = match magic {
+        _ if data.is_empty() => ("empty file", SUPPORTED),
+        // A compressed fat object: the other forms are bundles.
+        Magic::Bundle | Magic::CompressedBundle => ("compressed fat object", LINK),
+        Magic::OffloadBinary => ("offload binary", PACK),
+        Magic::SpirV if spirv::has_kernels(data) => (CODE_OBJECT, PACK),
+        Magic::Ptx => (CODE_OBJECT, PACK),
+        magic if magic.is_gpu_elf() => (CODE_OBJECT, PACK),
+        Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe => return describe_by_sections(magic, data),
+        Magic::Archive if is_debian_package(data) => ("Debian package", UNPACK),
+        Magic::Archive => ("archive in which no member can be recompressed", SUPPORTED),
+        Magic::Zip => ("zip file in which no member can be recompressed", SUPPORTED),
+        Magic::Unknown if is_text(slice(data, 0, TEXT_HEAD).unwrap_or(data)) => ("text file", SUPPORTED),
+        magic => return (magic.name(), if magic.is_package() { UNPACK } else { SUPPORTED }),
+    };
+    (Some(name), hint)
+}
+
+/// The same for a program, library or object file.
+fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'static str) {
+    let held = held(data);
+    let has = |holds| held.as_ref().is_ok_and(|held| held.contains(&holds));
+    match magic {
+        _ if has(Holds::FatObject) => (Some("fat object"), LINK_FAT),
+        _ if has(Holds::DeviceImages) => (Some("program with device images of DPC++"), COMPRESS_IMAGES),
+        // Any data may begin like a COFF object.
+        Magic::Coff if held.is_err() => (None, SUPPORTED),
+        Magic::Coff if has(Holds::Containers) || has(Holds::OffloadBinaries) => (Some("COFF object"), LINK),
+        Magic::Elf | Magic::BrokenElf => (Some(ELF), SUPPORTED),
+        Magic::Pe => (Some(PE), SUPPORTED),
+        magic => (magic.name(), SUPPORTED),
+    }
+}
+
+/// A noun with its article. Short names are read letter by letter.
+fn with_article(name: &str) -> String {
+    let letters = ["AKS", "ELF", "LLVM", "LZ4", "lz", "RPM", "x", "XCOFF"];
+    let is_an = name.starts_with(['a', 'e', 'i', 'o']) || letters.iter().any(|start| name.starts_with(start));
+    format!("{} {name}", if is_an { "an" } else { "a" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_named_with_their_article() {
+        for name in [
+            "xz file",
+            "xar archive",
+            "RPM package",
+            "LZ4 file",
+            "lzip file",
+            "ar archive",
+            "offload binary",
+            "XCOFF file",
+        ] {
+            assert_eq!(with_article(name), format!("an {name}"));
+        }
+        for name in
+            ["tar archive", "PE file", "SquashFS image", "7-Zip archive", "Mach-O file", "zstd file", "kpack archive"]
+        {
+            assert_eq!(with_article(name), format!("a {name}"));
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Recompresses the members of a zip file, such as a Python wheel.
+//!
+//! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with the method
+//! that it had. All other members are copied as they are, and so are those that would not become smaller, unless code
+//! was removed. In a wheel, the hashes and sizes in `RECORD` are made right, and `RECORD` moves to the end, where PyPA
+//! recommends it to be. A JAR file that is signed stays as it is.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+use rawzip::Crc32;
+use sha2::{Digest, Sha256};
+
+use super::super::rewrite::Rewriter;
+use super::RecompressedZip;
+use super::archive::is_archive;
+use super::record::{self, Sum};
+use super::run::{Recompression, may_hold_bundles};
+use super::span::Span;
+use crate::base::bytes::text;
+use crate::base::codec::{Method, StreamForm};
+use crate::base::display::shown;
+use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::base::io::input::{Input, Slice, Spool};
+use crate::base::io::once;
+use crate::base::io::output::Output;
+use crate::base::io::piece::Piece;
+use crate::beyond::container::zip::{Directory, Layout, NewContents, ZipContent, ZipMember};
+use crate::beyond::scan::{HEAD, Place, Step, exceeded};
+use crate::llvm::container::magic::Magic;
+use crate::llvm::event::Observer;
+
+/// The maximum size of a `RECORD` in bytes. That of a wheel with 15,000 files has 1.5 MB.
+const RECORD_MAX: u64 = 16 << 20;
+
+/// Recompresses the members of a zip file.
+pub(super) fn rewrite(
+    run: &mut Recompression<'_>,
+    data: Slice<'_>,
+    output: Output,
+    observer: &mut Observer<'_>,
+) -> Result<Output> {
+    let mut directory = Directory::read(data);
+    directory.error.take().map_or(Ok(()), Err)?;
+    let (mut numbers, mut all, mut members) = (HashMap::new(), Vec::new(), Vec::new());
+    for ZipMember { name, is_directory, content } in std::mem::take(&mut directory.members) {
+        let place = Place::of_file(data.path()).join(Step::Member(name.clone()));
+        let content = content.map_err(|error| error.at(&place))?;
+        all.push(content);
+        let number: &mut u64 = numbers.entry(name.clone()).or_default();
+        *number += 1;
+        members.extend((!is_directory).then_some(WheelMember { name, number: *number, place, content }));
+    }
+    let layout = Layout::of(data, &directory, all)?;
+    let signature = members.iter().find(|member| record::is_signature_of_jar(&member.name));
+    let signature = signature.map(|signature| signature.name.clone());
+    let record = take_record(&mut members)?;
+    members.sort_by_key(|member| member.content.start);
+    let result = RecompressedZip { before: data.len(), ..RecompressedZip::default() };
+    let to = Rewriter::new(data, output);
+    let mut work = ZipRewrite { run, data, layout, signature, to, changes: HashMap::new(), result };
+    let (mut sums, mut next_record) = (Vec::new(), record.as_ref());
+    for member in members {
+        if let Some(record) = next_record.take_if(|record| record.member.content.start < member.content.start) {
+            work.leave_out(record)?;
+        }
+        let stored = member.content.stored;
+        work.run.span = Span { start: stored.offset(), len: stored.len(), of: data.len() };
+        work.run.span.tell(0, 1, observer);
+        let sum = work.member(&member, record.is_some(), observer)?;
+        sums.extend(sum.map(|sum| (member, sum)));
+    }
+    next_record.map_or(Ok(()), |record| work.leave_out(record))?;
+    work.finish(record, sums)
+}
+
+/// A member that is a file.
+struct WheelMember<'d> {
+    name: Vec<u8>,
+    /// Its number among the members of this name, counted from 1.
+    number: u64,
+    place: Place,
+    content: ZipContent<'d>,
+}
+
+impl WheelMember<'_> {
+    /// The result of reading the member, or the error with its place.
+    fn with_place<T>(&self, read: io::Result<T>) -> Result<T> {
+        read.map_err(|error| self.content.error(error).at(&self.place))
+    }
+
+    /// Hash and size of its contents, which are checked.
+    fn sum(&self) -> Result<Sum> {
+        self.with_place(self.content.reader().and_then(sum_of))
+    }
+}
+
+/// The `RECORD` of a wheel.
+struct WheelRecord<'d> {
+    member: WheelMember<'d>,
+    name: String,
+    /// The name of a signature of it.
+    signature: Option<Vec<u8>>,
+}
+
+/// Takes the `RECORD` out of the members; none if they are not a wheel.
+fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Option<WheelRecord<'d>>> {
+    let is_record = |member: &WheelMember<'_>| record::is_record(&member.name);
+    // Of several members with one name, readers take the last.
+    let Some(at) = members.iter().rposition(is_record) else { return Ok(None) };
+    let member = members.remove(at);
+    if members.iter().any(|other| is_record(other) && other.name != member.name) {
+        return Err(Error::refused(ErrorKind::Unsupported, member.file(), None, "a wheel has one RECORD, not several"));
+    }
+    let name = text(&member.name).ok_or_else(|| member.no_text())?;
+    let signature = members.iter().find(|other| record::is_signature(&other.name, &name));
+    let signature = signature.map(|signature| signature.name.clone());
+    Ok(Some(WheelRecord { member, name, signature }))
+}
+
+/// The state of a zip file that is being rewritten.
+struct ZipRewrite<'r, 'j, 'd> {
+    run: &'r mut Recompression<'j>,
+    data: Slice<'d>,
+    layout: Layout<'d>,
+    /// The name of a signature of the members, if the file is a JAR file.
+    signature: Option<Vec<u8>>,
+    to: Rewriter<'d>,
+    /// The offset in the output and the new contents of each member that changes, by its start.
+    changes: HashMap<u64, (u64, NewContents)>,
+    result: RecompressedZip,
+}
+
+impl ZipRewrite<'_, '_, '_> {
+    /// Recompresses a member if it holds bundles, and writes it if it changed. Returns hash and size of its contents if
+    /// they `are_needed`.
+    fn member(
+        &mut self,
+        member: &WheelMember<'_>,
+        are_needed: bool,
+        observer: &mut Observer<'_>,
+    ) -> Result<Option<Sum>> {
+        let content = &member.content;
+        let head = member.with_place(head_of(content))?;
+        let may_hold_bundles = may_hold_bundles(Magic::identify(&head)) || is_archive(&head);
+        if !may_hold_bundles || self.stays(member) {
+            return are_needed.then(|| member.sum()).transpose();
+        }
+        self.charge(content).map_err(|error| error.at(&member.place))?;
+        // The errors get their place here.
+        let old = member.with_place(content.reader().and_then(|reader| Input::spool(Path::new(""), reader)))?;
+        let (new, result) = self.run.rewrite_member(&old, &member.place, observer)?;
+        let is_same = new.is_none();
+        let packed = new.as_ref().map(|new| PackedChange::of(member.content.form, new.as_slice())).transpose()?;
+        // A stored file with a hole in it has its old length, and compresses better with the whole zip file.
+        let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
+        let must_change = self.run.must_change(result.dropped);
+        let fits = |packed: &PackedChange| packed.contents.stored <= len_max || must_change;
+        let (Some(packed), Some(new)) = (packed.filter(fits), new) else {
+            self.result.kept += usize::from(!is_same);
+            self.run.result.add(&if is_same { result } else { result.unchanged() });
+            return member.with_place(are_needed.then(|| sum_of(old.as_slice().reader())).transpose());
+        };
+        self.run.result.add(&result);
+        self.result.members += 1;
+        self.replace(member, new.as_slice(), packed).map(Some)
+    }
+
+    /// Whether a member stays as it is because a code object elsewhere is replaced. The offset of the bundle in a
+    /// stored member is made to count from its start.
+    fn stays(&mut self, member: &WheelMember<'_>) -> bool {
+        let Some(replacing) = &mut self.run.replacing else { return false };
+        let stored = member.content.stored;
+        match replacing.way.as_slice() {
+            [] if replacing.done.is_some() || member.content.form.is_some() => true,
+            [] if (stored.offset()..stored.end()).contains(&replacing.bundle) => {
+                replacing.bundle = replacing.bundle.saturating_sub(stored.offset());
+                false
+            }
+            [(name, number)] => *name != member.name || *number != member.number || member.content.form.is_none(),
+            _ => true,
+        }
+    }
+
+    /// Charges the inflating of a member.
+    fn charge(&mut self, content: &ZipContent<'_>) -> Result<()> {
+        let (path, offset, limits) = (content.stored.path(), content.stored.offset(), self.run.job.limits);
+        if content.size > limits.inflated {
+            return Err(exceeded(content.stored, limits, content.size));
+        }
+        let spent = self.run.budget.take(content.size);
+        spent.map_err(|(what, limit)| Error::malformed(path, Malformed::search(what, limit, offset)))
+    }
+
+    /// Writes a member with other contents, after all that stands before it.
+    fn replace(&mut self, member: &WheelMember<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
+        let range = self.layout.range_of(&member.content)?;
+        self.to.copy_until(range.start)?;
+        let sum = self.put(member, new, packed)?;
+        self.to.skip_until(range.end);
+        Ok(sum)
+    }
+
+    /// Leaves out a `RECORD`, which is written later.
+    fn leave_out(&mut self, record: &WheelRecord<'_>) -> Result<()> {
+        let range = self.layout.range_of(&record.member.content)?;
+        self.to.copy_until(range.start)?;
+        self.to.skip_until(range.end);
+        Ok(())
+    }
+
+    /// Writes a member with new contents.
+    fn put(&mut self, member: &WheelMember<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
+        let header = self.layout.local_header(&member.content, &packed.contents)?;
+        self.changes.insert(member.content.start, (self.to.written(), packed.contents));
+        let stored = packed.bytes.as_ref().map_or(new, Input::as_slice);
+        self.to.write(&[Piece::Bytes(header), Piece::Input(stored)])?;
+        Ok(packed.sum)
+    }
+
+    /// Writes the `RECORD` and the directory.
+    fn finish(mut self, record: Option<WheelRecord<'_>>, mut sums: Vec<(WheelMember<'_>, Sum)>) -> Result<Output> {
+        let mut is_same = self.changes.is_empty();
+        self.to.copy_until(self.layout.directory_start())?;
+        if let Some(record) = record {
+            sums.sort_unstable_by_key(|(member, _)| member.content.listed.offset());
+            let (old, new) = record.rewritten(&sums)?;
+            is_same &= old.bytes() == new;
+            if !is_same {
+                let new = Input::from_bytes("", new);
+                let packed = PackedChange::of(record.member.content.form, new.as_slice())?;
+                self.put(&record.member, new.as_slice(), packed)?;
+            }
+        }
+        if !is_same {
+            self.directory()?;
+        }
+        // The new RECORD may need more than the members have saved.
+        let is_larger = self.to.written() > self.data.len();
+        if is_same || is_larger && !self.run.must_change(self.run.result.dropped) {
+            self.to.restart()?;
+            self.to.copy_until(self.data.len())?;
+            self.run.result = std::mem::take(&mut self.run.result).unchanged();
+            self.result.kept += self.result.members;
+            self.result.members = 0;
+        } else if let Some(signature) = &self.signature {
+            let reason = format!(
+                "'{}' signs the members of the JAR file, which have to change; remove the signature first",
+                shown(signature)
+            );
+            return Err(Error::refused(ErrorKind::Unsupported, self.data.path(), None, reason));
+        }
+        self.run.result.zip = Some(RecompressedZip { after: self.to.written(), ..self.result });
+        Ok(self.to.output)
+    }
+
+    fn directory(&mut self) -> Result<()> {
+        let start = self.to.written();
+        for member in &self.layout.members {
+            let change = self.changes.get(&member.start);
+            let offset = change.map_or_else(|| self.to.moved(member.start), |(offset, _)| *offset);
+            let header = self.layout.listed_header(member, offset, change.map(|(_, contents)| contents))?;
+            self.to.write(&[Piece::Bytes(header)])?;
+        }
+        let end = self.layout.end(start, self.to.written() - start)?;
+        self.to.write(&[Piece::Bytes(end)])
+    }
+}
+
+impl WheelRecord<'_> {
+    /// The `RECORD`, and what it should be.
+    fn rewritten(&self, sums: &[(WheelMember<'_>, Sum)]) -> Result<(Input, Vec<u8>)> {
+        let content = &self.member.content;
+        if content.size > RECORD_MAX {
+            let reason = format!("RECORD has {} bytes, which is more than the limit of {RECORD_MAX}", content.size);
+            return Err(Error::refused(ErrorKind::Limit, self.member.file(), content.stored.offset(), reason));
+        }
+        let old = content.reader().and_then(|reader| Input::spool(Path::new(""), reader));
+        let old = self.member.with_place(old)?;
+        let named = |(member, sum): &(WheelMember<'_>, Sum)| {
+            Ok((text(&member.name).ok_or_else(|| member.no_text())?, sum.clone()))
+        };
+        let sums = sums.iter().map(named).collect::<Result<Vec<_>>>()?;
+        let new = record::rewritten(old.bytes(), &self.name, &sums);
+        match &self.signature {
+            Some(signature) if old.bytes() != new => {
+                let reason =
+                    format!("'{}' signs RECORD, which has to change; remove the signature first", shown(signature));
+                Err(Error::refused(ErrorKind::Unsupported, self.member.file(), None, reason))
+            }
+            _ => Ok((old, new)),
+        }
+    }
+}
+
+impl WheelMember<'_> {
+    /// The zip file.
+    fn file(&self) -> &Path {
+        self.place.file()
+    }
+
+    fn no_text(&self) -> Error {
+        let reason =
+            format!("the name '{}' of a member is not UTF-8, as the RECORD of a wheel has to be", shown(&self.name));
+        Error::refused(ErrorKind::Unsupported, self.file(), None, reason)
+    }
+}
+
+/// The first bytes of a member, by which it is identified.
+fn head_of(content: &ZipContent<'_>) -> io::Result<Vec<u8>> {
+    once::head(&mut content.reader()?, HEAD.min(content.size.saturating_sub(1)))
+}
+
+/// Hash and size of what a reader reads.
+fn sum_of(mut reader: impl io::Read) -> io::Result<Sum> {
+    let mut sha256 = Sha256::new();
+    let size = io::copy(&mut reader, &mut sha256)?;
+    Ok(Sum { hash: record::hash_text(&sha256.finalize()), size })
+}
+
+/// New contents, compressed as a member.
+struct PackedChange {
+    contents: NewContents,
+    /// The compressed bytes; none if they are stored.
+    bytes: Option<Input>,
+    sum: Sum,
+}
+
+impl PackedChange {
+    fn of(form: Option<StreamForm>, new: Slice<'_>) -> Result<Self> {
+        let (mut sha256, mut crc, path) = (Sha256::new(), Crc32::new(), new.path());
+        let mut read = |to: &mut dyn Write| {
+            new.read_blocks(&mut |block| {
+                sha256.update(block);
+                crc.update(block);
+                to.write_all(block).with_path(path)
+            })
+        };
+        let bytes = match form {
+            Some(form) => {
+                // The lowest level of zlib-rs that makes libraries as small as level 6 of zlib does, which writes most
+                // wheels.
+                let level = if form == StreamForm::Deflate { 9 } else { Method::Zstd.default_level() };
+                Some(form.write(level, Spool::new(), path, read)?.into_input(path).with_path(path)?)
+            }
+            None => read(&mut io::sink()).map(|()| None)?,
+        };
+        let (size, stored) = (new.len(), bytes.as_ref().map_or(new.len(), Input::len));
+        let sum = Sum { hash: record::hash_text(&sha256.finalize()), size };
+        Ok(Self { contents: NewContents { crc: crc.checksum(), size, stored }, bytes, sum })
+    }
+}

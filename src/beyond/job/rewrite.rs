@@ -1,0 +1,289 @@
+//! Writes a file again with other bytes in some of its ranges: what `recompress` and `replace` have in common.
+//!
+//! A [`Rewriter`] goes once through the old file, in its order. All that is not skipped is copied as it is, in the
+//! kernel where that can. After new bytes, the rest of the file follows directly
+//! ([`skip_until`](Rewriter::skip_until)), as in a file of bundles or a zip file, or stays at its offset behind a hole
+//! ([`leave_room`](Rewriter::leave_room)), as in programs, whose code has addresses.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use std::ops::Range;
+use std::slice;
+
+use crate::base::bytes::{is_zero, len_of, part};
+use crate::base::error::Result;
+use crate::base::io::input::Slice;
+use crate::base::io::output::Output;
+use crate::base::io::piece::{Change, Piece, Sink, emit, sum, total_len};
+
+/// The smallest number of zeros that become a hole.
+const HOLE_MIN: u64 = 64 << 10;
+
+/// A file that is being written again.
+pub(super) struct Rewriter<'d> {
+    old: Slice<'d>,
+    /// What is written to it directly has to be [counted](Self::count) or [taken back](Self::take_back).
+    pub(super) output: Output,
+    /// The end of what was copied or skipped so far, in the old file.
+    read: u64,
+    /// The length of the output so far, in bytes.
+    written: u64,
+    /// Where the old file goes on after each skipped range: the offset in it and in the output.
+    moves: Vec<(u64, u64)>,
+    /// The ranges of the output that are holes.
+    holes: Vec<Range<u64>>,
+}
+
+impl<'d> Rewriter<'d> {
+    pub(super) fn new(old: Slice<'d>, output: Output) -> Self {
+        Self { old, output, read: 0, written: 0, moves: Vec::new(), holes: Vec::new() }
+    }
+
+    /// The length of the output so far, in bytes.
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Copies the old file up to an offset.
+    pub(super) fn copy_until(&mut self, end: u64) -> Result<()> {
+        let between = self.old.claimed(&(self.read..end))?;
+        self.output.copy(between)?;
+        self.read = end;
+        self.count(between.len())
+    }
+
+    /// Skips the old file up to an offset.
+    pub(super) fn skip_until(&mut self, end: u64) {
+        self.read = end;
+        self.moves.push((end, self.written));
+    }
+
+    /// Writes new bytes. Many zeros become a hole.
+    pub(super) fn write(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
+        for piece in pieces {
+            match piece {
+                Piece::Zeros(len @ HOLE_MIN..) => self.leave_room(*len)?,
+                _ => {
+                    emit(slice::from_ref(piece), &mut self.output)?;
+                    self.count(piece.len())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts new bytes that were written to the output directly.
+    pub(super) fn count(&mut self, len: u64) -> Result<()> {
+        self.written = sum([self.written, len])?;
+        Ok(())
+    }
+
+    /// Takes back what was written to the output directly.
+    pub(super) fn take_back(&mut self) -> Result<()> {
+        self.output.end_at(self.written)
+    }
+
+    /// Leaves a hole of `len` bytes.
+    pub(super) fn leave_room(&mut self, len: u64) -> Result<()> {
+        self.output.skip(len)?;
+        self.holes.push(self.written..sum([self.written, len])?);
+        self.count(len)
+    }
+
+    /// The offset in the output of what was copied from an offset in the old file.
+    pub(super) fn moved(&self, old: u64) -> u64 {
+        let before = self.moves.partition_point(|(start, _)| *start <= old);
+        let last = before.checked_sub(1).and_then(|last| self.moves.get(last));
+        last.map_or(old, |(start, new)| old.saturating_sub(*start).saturating_add(*new))
+    }
+
+    /// Begins again.
+    pub(super) fn restart(&mut self) -> Result<()> {
+        (self.read, self.written) = (0, 0);
+        self.moves.clear();
+        self.holes.clear();
+        self.take_back()
+    }
+
+    /// Copies the rest of the old file. Returns the holes too.
+    pub(super) fn finish(mut self) -> Result<(Output, Vec<Range<u64>>)> {
+        self.copy_until(self.old.len())?;
+        self.take_back()?;
+        Ok((self.output, self.holes))
+    }
+}
+
+/// The length of a file with some changes.
+pub(super) fn changed_len(old: Slice<'_>, changes: &[Change<'_>]) -> u64 {
+    let (gone, added) = changes.iter().fold((0_u64, 0_u64), |(gone, added), (old, new)| {
+        (gone.saturating_add(len_of(old)), added.saturating_add(total_len(new).unwrap_or(u64::MAX)))
+    });
+    old.len().saturating_sub(gone).saturating_add(added)
+}
+
+/// A run of bytes in a file with some changes.
+struct Run<'c> {
+    /// Its offset in that file.
+    start: u64,
+    len: u64,
+    /// Where they are from.
+    from: RunOrigin<'c>,
+}
+
+enum RunOrigin<'c> {
+    /// An offset in the old file.
+    Old(u64),
+    New(&'c Piece<'c>),
+}
+
+/// The runs of a file of `len` bytes with some changes, in order.
+fn runs<'c>(len: u64, changes: &'c [Change<'c>]) -> Vec<Run<'c>> {
+    let (mut runs, mut read, mut start) = (Vec::new(), 0, 0_u64);
+    let mut push = |len: u64, from| {
+        runs.push(Run { start, len, from });
+        start = start.saturating_add(len);
+    };
+    for (range, new) in changes {
+        push(range.start.saturating_sub(read), RunOrigin::Old(read));
+        for piece in new {
+            push(piece.len(), RunOrigin::New(piece));
+        }
+        read = range.end;
+    }
+    push(len.saturating_sub(read), RunOrigin::Old(read));
+    runs
+}
+
+/// Whether the changes `back` of a file with some changes give the old file back, except for a range that is ignored.
+/// Some holes of the old file are known; only its new bytes are compared.
+pub(super) fn undoes(
+    (old, holes): (Slice<'_>, &[Range<u64>]),
+    changes: &[Change<'_>],
+    back: &[Change<'_>],
+    ignored: &Range<u64>,
+) -> bool {
+    let runs = runs(old.len(), changes);
+    let (mut index, mut at) = (0_usize, 0_u64);
+    for Run { len, from, .. } in self::runs(changed_len(old, changes), back) {
+        let (mut start, end) = match from {
+            RunOrigin::Old(offset) => (offset, offset.saturating_add(len)),
+            RunOrigin::New(piece) => {
+                if !has_piece((old, holes), at, piece, 0..len, ignored) {
+                    return false;
+                }
+                at = at.saturating_add(len);
+                continue;
+            }
+        };
+        while start < end {
+            while runs.get(index).is_some_and(|run| run.start.saturating_add(run.len) <= start) {
+                index = index.saturating_add(1);
+            }
+            let Some(run) = runs.get(index) else { return false };
+            let into = start.saturating_sub(run.start);
+            let part = into..run.len.min(end.saturating_sub(run.start));
+            let is_same = match run.from {
+                RunOrigin::Old(offset) => offset.saturating_add(into) == at,
+                RunOrigin::New(piece) => has_piece((old, holes), at, piece, part.clone(), ignored),
+            };
+            if !is_same {
+                return false;
+            }
+            (start, at) = (start.saturating_add(len_of(&part)), at.saturating_add(len_of(&part)));
+        }
+    }
+    at == old.len()
+}
+
+/// Whether a file has a part of a piece at an offset.
+fn has_piece(
+    (old, holes): (Slice<'_>, &[Range<u64>]),
+    at: u64,
+    piece: &Piece<'_>,
+    of_piece: Range<u64>,
+    ignored: &Range<u64>,
+) -> bool {
+    let range = at..at.saturating_add(len_of(&of_piece));
+    let new = match piece {
+        Piece::Zeros(_) => return has_zeros(old, holes, range),
+        Piece::Bytes(bytes) => part(bytes, of_piece),
+        Piece::Input(slice) => part(slice.bytes(), of_piece),
+    };
+    let (Some(new), Some(was)) = (new, part(old.bytes(), range.clone())) else { return false };
+    let mut pairs = (at..).zip(new.iter().zip(was));
+    pairs.all(|(at, (new, was))| new == was || ignored.contains(&at))
+}
+
+/// Whether there are only zeros in a range of a file, some holes of which are known.
+fn has_zeros(old: Slice<'_>, holes: &[Range<u64>], range: Range<u64>) -> bool {
+    let mut at = range.start;
+    while at < range.end {
+        let next = holes.partition_point(|hole| hole.end <= at);
+        let (start, end) = holes.get(next).map_or((range.end, range.end), |hole| (hole.start, hole.end));
+        if at < start && !part(old.bytes(), at..start.min(range.end)).is_some_and(is_zero) {
+            return false;
+        }
+        at = end.max(start);
+    }
+    true
+}
+
+/// Writes a file with some changes, which are in the order of the file.
+pub(super) fn changed(old: Slice<'_>, changes: &[Change<'_>], output: Output) -> Result<Output> {
+    changed_with_holes(old, changes, &[], output)
+}
+
+/// Writes a file with some changes and, after them, some holes.
+pub(super) fn changed_with_holes(
+    old: Slice<'_>,
+    changes: &[Change<'_>],
+    holes: &[Range<u64>],
+    output: Output,
+) -> Result<Output> {
+    let mut rewriter = Rewriter::new(old, output);
+    for (range, new) in changes {
+        rewriter.copy_until(range.start)?;
+        rewriter.write(new)?;
+        rewriter.skip_until(range.end);
+    }
+    for hole in holes {
+        rewriter.copy_until(hole.start)?;
+        rewriter.leave_room(len_of(hole))?;
+        rewriter.skip_until(hole.end);
+    }
+    Ok(rewriter.finish()?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::io::input::Input;
+
+    #[test]
+    fn changes_are_undone_only_by_those_that_give_the_file_back() {
+        let bytes = |text: &[u8]| vec![Piece::Bytes(text.to_vec())];
+        let zeros = |len| vec![Piece::Zeros(len)];
+        let old = Input::from_bytes("in", b"head\0\0\0\0\0\0tail".to_vec());
+        // "NEW" comes first, and four of six zeros go.
+        let changes = [(0..0, bytes(b"NEW")), (5..9, Vec::new())];
+        for (back, expected) in [
+            (vec![(0..3, Vec::new()), (8..8, zeros(4))], true),
+            (vec![(0..3, Vec::new()), (7..8, zeros(5))], true),
+            (vec![(0..4, bytes(b"h")), (8..8, bytes(b"\0\0\0\0"))], true),
+            (vec![(0..3, Vec::new()), (8..8, zeros(3))], false),
+            (vec![(0..3, Vec::new()), (8..8, zeros(5))], false),
+            (vec![(0..3, Vec::new()), (6..6, zeros(4))], false),
+            (vec![(0..4, bytes(b"H")), (8..8, zeros(4))], false),
+            (vec![(0..3, Vec::new())], false),
+            (vec![(8..8, zeros(4))], false),
+            (Vec::new(), false),
+        ] {
+            for hole in [0..0, 4..10, 4..6] {
+                let holes = std::slice::from_ref(&hole);
+                let is_undone = undoes((old.as_slice(), holes), &changes, &back, &(0..0));
+                assert_eq!(is_undone, expected, "{back:?} {hole:?}");
+            }
+        }
+        let back = [(0..4, bytes(b"H")), (8..8, zeros(4))];
+        assert!(undoes((old.as_slice(), &[]), &changes, &back, &(0..1)), "the first byte is ignored");
+    }
+}

@@ -1,0 +1,26 @@
+//! Caps extraction size: entries may overlap, so a small bundle could expand without bound.
+
+use std::path::Path;
+
+use crate::base::bytes::total;
+use crate::base::error::{Error, Malformed, Result};
+use crate::beyond::container::Bundle;
+use crate::beyond::container::SearchEntry;
+
+/// The maximum total size of code objects, as a multiple of the size of their bundle.
+const SHARED_MAX: u64 = 16;
+
+/// Checks that the total size of some code objects of a bundle, given by their indices, is within the limit. Without
+/// overlaps it is less than the size of the bundle.
+///
+/// # Errors
+/// [`Malformed`] if the limit is exceeded.
+pub(super) fn check_size(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
+    let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(SearchEntry::size);
+    let size = total(sizes);
+    if size <= bundle.full_len()?.saturating_mul(SHARED_MAX) {
+        return Ok(());
+    }
+    let (what, expected) = ("size of all code objects", "no more than 16 times the bundle");
+    Err(Error::malformed(path, Malformed::value(what, size, bundle.offset, expected)))
+}

@@ -1,0 +1,387 @@
+//! Checks kpack archives, and compares split libraries with those that hold their device code.
+//!
+//! The rules are those by which ROCm's loader finds a code object: it takes the archives whose names fit, of those the
+//! ones that claim the target ID of the device, with all or some of its features, and asks each for the binary key with
+//! the index of the wrapper. Before August 2026 it asked only the first.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Component, Path, PathBuf};
+
+use super::{Fault, Rule, Verified};
+use crate::base::bytes;
+use crate::base::display::{listed, shown};
+use crate::base::id::processors;
+use crate::base::io::sys;
+use crate::beyond::container::kpack::{KpackArchive, Reference, target_of};
+use crate::beyond::scan::{Place, Split, Step, target_in};
+
+/// The maximum number of target IDs for which the archives of a library are compared with one another.
+const COMPARED_MAX: usize = 100;
+
+/// The number of items that a fault lists.
+const LISTED_MAX: usize = 3;
+
+/// The split libraries and kpack archives of a file, of a tree, or of several wheels that are installed together.
+#[derive(Clone, Debug, Default)]
+pub struct KpackTree {
+    has_library: bool,
+    /// The archives that libraries on disk refer to, by their canonical paths.
+    asked: HashSet<PathBuf>,
+    /// The libraries in zip files.
+    libraries: Vec<SplitLibrary>,
+    archives: Vec<FoundArchive>,
+}
+
+/// A split library in a zip file.
+#[derive(Clone, Debug)]
+struct SplitLibrary {
+    place: Place,
+    name: Vec<u8>,
+    reference: Reference,
+    indices: BTreeSet<u32>,
+}
+
+/// An archive.
+#[derive(Clone, Debug)]
+struct FoundArchive {
+    place: Place,
+    /// Its canonical path, or its name in a zip file.
+    path: PathBuf,
+    /// Of a member of a zip file; none for a file.
+    table: Option<ArchiveIndex>,
+}
+
+/// The table of contents of an archive, without the code objects.
+#[derive(Clone, Debug)]
+struct ArchiveIndex {
+    claims: Vec<Vec<u8>>,
+    keys: Vec<Vec<u8>>,
+    /// The indices of the keys with code, for each target ID.
+    held: BTreeMap<Vec<u8>, Vec<usize>>,
+}
+
+/// The indices of the wrappers for which archives have code, for each target ID that they claim.
+type ServedWrappers = BTreeMap<Vec<u8>, BTreeSet<u32>>;
+
+impl ArchiveIndex {
+    fn new(archive: &KpackArchive) -> Self {
+        let mut held = BTreeMap::<_, Vec<_>>::new();
+        for (index, binary) in archive.binaries.iter().enumerate() {
+            for target in binary.entries.iter().map(target_of) {
+                held.entry(target.to_vec()).or_default().push(index);
+            }
+        }
+        let keys = archive.binaries.iter().map(|binary| binary.key.clone()).collect();
+        Self { claims: archive.targets.clone(), keys, held }
+    }
+
+    /// Adds the code objects of a library.
+    fn serve(&self, reference: &Reference, served: &mut ServedWrappers) {
+        let indices: Vec<Option<u32>> = self.keys.iter().map(|key| reference.index_of(key)).collect();
+        for target in &self.claims {
+            let held = self.held.get(target).into_iter().flatten();
+            let held = held.filter_map(|&index| indices.get(index).copied().flatten());
+            served.entry(target.clone()).or_default().extend(held);
+        }
+    }
+}
+
+impl KpackTree {
+    /// Adds an archive that is a file, or a member of a zip file.
+    pub(super) fn add_archive(&mut self, place: &Place, is_zip: bool, archive: &KpackArchive) {
+        let (path, table) = match place.steps() {
+            [] => (place.file().canonicalize().unwrap_or_else(|_| place.file().to_owned()), None),
+            [Step::Member(name)] if is_zip => (normal(&path_of(name)), Some(ArchiveIndex::new(archive))),
+            _ => return,
+        };
+        self.archives.push(FoundArchive { place: place.clone(), path, table });
+    }
+
+    /// Adds a library that is a file, or a member of a zip file. A file is compared with its archives: the result has
+    /// the faults.
+    pub(super) fn add_library(&mut self, place: &Place, is_zip: bool, split: &Split<'_>) -> Vec<String> {
+        let indices = split.indices.iter().copied().collect();
+        match (split.archives, place.steps()) {
+            (Some(archives), _) => {
+                self.has_library = true;
+                self.asked.extend(archives.iter().map(|followed| followed.path.clone()));
+                let mut served = ServedWrappers::new();
+                for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
+                    ArchiveIndex::new(archive).serve(split.reference, &mut served);
+                }
+                check_library(split.reference, &indices, archives.len(), &served)
+            }
+            (None, [Step::Member(name), Step::Section(_)]) if is_zip => {
+                self.has_library = true;
+                let (name, reference) = (name.clone(), split.reference.clone());
+                self.libraries.push(SplitLibrary { place: place.clone(), name, reference, indices });
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Adds the libraries and archives of a file. An archive that was `found` in a directory is expected to be that of
+    /// a library which is added too.
+    pub fn add(&mut self, verified: &mut Verified, found: bool) {
+        let Self { has_library, asked, libraries, archives } = std::mem::take(&mut verified.kpack);
+        self.has_library |= has_library;
+        self.asked.extend(asked);
+        self.libraries.extend(libraries);
+        self.archives.extend(archives.into_iter().filter(|archive| found || archive.table.is_some()));
+    }
+
+    /// The faults that none of the files shows alone, those of libraries first.
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let mut asked = HashSet::new();
+        for library in &self.libraries {
+            let mut served = ServedWrappers::new();
+            let archives = self.members_for(library);
+            for (archive, table) in &archives {
+                asked.insert(archive.path.as_path());
+                table.serve(&library.reference, &mut served);
+            }
+            let SplitLibrary { place, reference, indices, .. } = library;
+            let texts = check_library(reference, indices, archives.len(), &served);
+            faults.extend(texts.into_iter().map(|text| fault(place, text)));
+        }
+        if self.has_library {
+            let is_asked = |archive: &FoundArchive| match archive.table {
+                Some(_) => asked.contains(archive.path.as_path()),
+                None => self.asked.contains(&archive.path),
+            };
+            for archive in self.archives.iter().filter(|archive| !is_asked(archive)) {
+                faults.push(fault(&archive.place, "none of the libraries refers to this kpack archive".to_owned()));
+            }
+        }
+        faults
+    }
+
+    /// The members of zip files that a library in a zip file refers to.
+    fn members_for(&self, library: &SplitLibrary) -> Vec<(&FoundArchive, &ArchiveIndex)> {
+        let directory = normal(&path_of(&library.name)).with_file_name("");
+        let paths = library.reference.search_paths.iter();
+        let patterns: Vec<PathBuf> = paths.map(|path| normal(&directory.join(path_of(path)))).collect();
+        let fits = |path: &Path| patterns.iter().any(|pattern| pattern == path || target_in(path, pattern).is_some());
+        let members = self.archives.iter().filter_map(|archive| Some((archive, archive.table.as_ref()?)));
+        members.filter(|(archive, _)| fits(&archive.path)).collect()
+    }
+}
+
+fn fault(place: &Place, text: String) -> Fault {
+    Fault::new(place, Rule::Kpack, text)
+}
+
+/// Compares the wrappers of a library with the code objects in its archives.
+fn check_library(
+    reference: &Reference,
+    wrappers: &BTreeSet<u32>,
+    archives: usize,
+    served: &ServedWrappers,
+) -> Vec<String> {
+    let mut faults = Vec::new();
+    if wrappers.is_empty() {
+        let name = shown(&reference.kernel_name);
+        faults.push(format!("'{name}' refers to kpack archives, but has no wrappers that load from them"));
+    }
+    if archives == 0 {
+        let paths = reference.search_paths.iter().map(|path| format!("'{}'", shown(path))).collect::<Vec<_>>();
+        faults.push(format!("no kpack archive found at {}", paths.join(", ")));
+    } else if served.values().all(BTreeSet::is_empty)
+        && let Some(wrappers) = numbers(wrappers.iter())
+    {
+        faults.push(format!("its kpack archives lack the code objects {wrappers} of its wrappers for every target ID"));
+    }
+    if served.len() > COMPARED_MAX {
+        let text = format!("its kpack archives claim more than {COMPARED_MAX} target IDs, which are not compared");
+        faults.push(text);
+        return faults;
+    }
+    for (target, indices) in served {
+        let target_name = shown(target);
+        let surplus = numbers(indices.difference(wrappers));
+        if let Some(surplus) = surplus.filter(|_| !wrappers.is_empty()) {
+            faults.push(format!("no wrapper loads the code objects {surplus} for '{target_name}'"));
+        }
+        let mut reachable = indices.clone();
+        for (general, others) in served.iter().filter(|(general, _)| is_more_general(general, target)) {
+            if let Some(fewer) = numbers(others.intersection(wrappers).filter(|index| !indices.contains(index))) {
+                faults.push(format!(
+                    "'{target_name}' lacks the code objects {fewer}, which '{}' has: loaders before August 2026 do \
+                     not fall back to that",
+                    shown(general)
+                ));
+            }
+            reachable.extend(others);
+        }
+        // Not every library of an archive is built for every GPU.
+        let missing = numbers(wrappers.difference(&reachable)).filter(|_| !reachable.is_empty());
+        if let Some(missing) = missing {
+            faults.push(format!(
+                "its kpack archives claim '{target_name}', but lack the code objects {missing} of its wrappers"
+            ));
+        }
+    }
+    faults
+}
+
+/// Compares the claims of an archive, and the target ID in its name, with its code objects.
+pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String> {
+    let mut faults = Vec::new();
+    let held: BTreeSet<&[u8]> = archive.binaries.iter().flat_map(|binary| &binary.entries).map(target_of).collect();
+    let claims: BTreeSet<&[u8]> = archive.targets.iter().map(Vec::as_slice).collect();
+    if let Some(empty) = some_of(claims.difference(&held).map(|target| format!("'{}'", shown(target)))) {
+        faults.push(format!("the kpack archive claims {empty}, but holds no code for that"));
+    }
+    if let Some(others) = some_of(held.difference(&claims).map(|target| format!("'{}'", shown(target)))) {
+        faults.push(format!("the kpack archive does not claim {others}, so nothing loads its code for that"));
+    }
+    let path = match place.steps() {
+        [.., Step::Member(name)] => path_of(name),
+        _ => place.file().to_owned(),
+    };
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let target = name.strip_suffix(b".kpack").and_then(|stem| stem.rsplit(|&byte| byte == b'_').next());
+    // Families of GPUs have names too, such as `gfx94X-dcgpu`.
+    let is_known = |target: &[u8]| {
+        let name = bytes::text(target.split(|&byte| byte == b':').next().unwrap_or_default());
+        name.is_some_and(|name| processors::find(&name).is_some())
+    };
+    if let Some(target) = target.filter(|target| is_known(target) && !claims.contains(target)) {
+        faults.push(format!("the name of the kpack archive is for '{}', which it does not claim", shown(target)));
+    }
+    faults
+}
+
+/// Whether code for the target ID `general` also runs on the more specific `target`: it sets some of its features.
+fn is_more_general(general: &[u8], target: &[u8]) -> bool {
+    let [general, target] = [general, target].map(|id| id.split(|&byte| byte == b':').collect::<Vec<_>>());
+    general.first() == target.first()
+        && general.len() < target.len()
+        && general.iter().all(|feature| target.contains(feature))
+}
+
+/// Some indices as a binary key ends in them; none if there are none.
+fn numbers<'i>(indices: impl Iterator<Item = &'i u32>) -> Option<String> {
+    some_of(indices.map(|index| format!("#{index}")))
+}
+
+/// The first of some items, and the number of the others; none if there are none.
+fn some_of(items: impl Iterator<Item = String>) -> Option<String> {
+    Some(listed(items, LISTED_MAX, ", ", " and ")).filter(|text| !text.is_empty())
+}
+
+fn path_of(name: &[u8]) -> PathBuf {
+    sys::os_str(name).into_owned().into()
+}
+
+/// The path of a member of a wheel after installation, without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(normal.pop()),
+            Component::CurDir => {}
+            component => normal.push(component),
+        }
+    }
+    // A directory `<wheel>.data/platlib` is installed where the wheel is.
+    let mut parts = normal.iter();
+    let is_data = parts.next().is_some_and(|first| first.as_encoded_bytes().ends_with(b".data"));
+    match parts.next().filter(|_| is_data) {
+        Some(scheme) if scheme == "purelib" || scheme == "platlib" => parts.as_path().to_owned(),
+        _ => normal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An archive at `path` in a zip file that claims some target IDs, and the indices of its code objects for each.
+    fn archive(path: &str, claims: &[&str], held: &[(&str, &[usize])]) -> FoundArchive {
+        let place = Place::of_file(Path::new("w.whl"));
+        let keys = (0..10).map(|index| format!("lib/x#{index}").into_bytes()).collect();
+        let held = held.iter().map(|(target, indices)| (target.as_bytes().to_vec(), indices.to_vec())).collect();
+        let claims = claims.iter().map(|claim| claim.as_bytes().to_vec()).collect();
+        FoundArchive { place, path: normal(path.as_ref()), table: Some(ArchiveIndex { claims, keys, held }) }
+    }
+
+    /// The faults of a library in a zip file with these wrappers and archives.
+    fn faults(indices: &[u32], archives: Vec<FoundArchive>) -> Vec<String> {
+        let (place, name) = (Place::of_file(Path::new("w.whl")), b"p/lib/x".to_vec());
+        let search_paths = vec![b"../.kpack/x_@GFXARCH@.kpack".to_vec()];
+        let reference = Reference { kernel_name: b"lib/x".to_vec(), search_paths };
+        let indices = indices.iter().copied().collect();
+        let libraries = vec![SplitLibrary { place, name, reference, indices }];
+        let tree = KpackTree { has_library: true, asked: HashSet::new(), libraries, archives };
+        tree.faults().into_iter().map(|fault| fault.text).collect()
+    }
+
+    #[test]
+    fn sound_libraries_have_no_faults() {
+        let plain = archive("p/.kpack/x_gfx906.kpack", &["gfx906"], &[("gfx906", &[0, 1])]);
+        let full = archive("p/.kpack/x_gfx90a:xnack-.kpack", &["gfx90a:xnack-"], &[("gfx90a:xnack-", &[1, 0])]);
+        assert_eq!(faults(&[0, 1], vec![plain, full]), [""; 0]);
+        // Another library is built for more GPUs.
+        let others = archive("p/.kpack/x_gfx906.kpack", &["gfx906", "gfx942"], &[("gfx906", &[0, 1])]);
+        assert_eq!(faults(&[0, 1], vec![others]), [""; 0]);
+    }
+
+    #[test]
+    fn each_rule_is_broken_by_itself() {
+        let at = |name: &str| format!("p/.kpack/x_{name}.kpack");
+        let sound = || archive(&at("gfx906"), &["gfx906"], &[("gfx906", &[0, 1])]);
+        let plain = archive(&at("gfx90a"), &["gfx90a"], &[("gfx90a", &[0, 1])]);
+        let fewer = archive(&at("gfx90a:xnack-"), &["gfx90a:xnack-"], &[("gfx90a:xnack-", &[0])]);
+        let elsewhere = archive("q/.kpack/x_gfx906.kpack", &["gfx906"], &[("gfx906", &[0, 1])]);
+        for (indices, archives, expected) in [
+            (&[0, 1, 2, 3, 4][..], vec![sound()], "claim 'gfx906', but lack the code objects #2, #3, #4 of its"),
+            (&[0, 1, 2, 3, 4, 5], vec![sound()], "code objects #2, #3, #4 and 1 more of its wrappers"),
+            (&[0], vec![sound()], "no wrapper loads the code objects #1 for 'gfx906'"),
+            (&[], vec![sound()], "has no wrappers that load"),
+            (&[0, 1], vec![], "no kpack archive found at '../.kpack/x_@GFXARCH@.kpack'"),
+            (&[0, 1], vec![plain, fewer], "'gfx90a:xnack-' lacks the code objects #1, which 'gfx90a' has"),
+            (&[0, 1], vec![sound(), elsewhere], "none of the libraries refers"),
+            (
+                &[0, 1],
+                vec![archive(&at("gfx942"), &["gfx942"], &[])],
+                "lack the code objects #0, #1 of its wrappers for every",
+            ),
+        ] {
+            let found = faults(indices, archives);
+            assert!(matches!(found.as_slice(), [text] if text.contains(expected)), "{expected}: {found:#?}");
+        }
+    }
+
+    #[test]
+    fn code_for_fewer_features_is_more_general() {
+        for (general, target, expected) in [
+            ("gfx90a", "gfx90a:xnack-", true),
+            ("gfx90a:xnack-", "gfx90a:sramecc+:xnack-", true),
+            ("gfx90a:xnack-", "gfx90a:xnack-", false),
+            ("gfx90a:xnack+", "gfx90a:sramecc+:xnack-", false),
+            ("gfx906", "gfx90a:xnack-", false),
+            ("gfx90a:xnack-", "gfx90a", false),
+        ] {
+            assert_eq!(is_more_general(general.as_bytes(), target.as_bytes()), expected, "{general} {target}");
+        }
+    }
+
+    #[test]
+    fn paths_are_those_after_installation() {
+        for (path, expected) in [
+            ("lib/../x.kpack", "x.kpack"),
+            ("./lib/./x.kpack", "lib/x.kpack"),
+            ("w.data/purelib/x.kpack", "x.kpack"),
+            ("w.data/platlib/p/x.kpack", "p/x.kpack"),
+            ("w.data/scripts/x.kpack", "w.data/scripts/x.kpack"),
+            ("data/purelib/x.kpack", "data/purelib/x.kpack"),
+            ("w.data", "w.data"),
+        ] {
+            assert_eq!(normal(Path::new(path)), Path::new(expected), "{path}");
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Verifies all device code in a file.
+
+mod expect;
+mod kpack_tree;
+mod rules;
+
+pub use expect::{Expect, ExpectTree, Extent};
+pub use kpack_tree::KpackTree;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::base::bytes::{add, len_u64, total};
+use crate::base::display::short_name;
+use crate::base::error::{Error, Result};
+use crate::base::io::input::{Accept, Input};
+use crate::beyond::scan::{Checksums, Finding, Format, Found, Place, Scan, Unread, is_zip};
+use crate::llvm::container::sequence::Inflate;
+use crate::llvm::work::open;
+use expect::{Directories, ExpectComparison};
+
+/// Verifies all device code in a file.
+///
+/// Reads every header and range, inflates every compressed bundle, and compares it with its recorded sizes and hash.
+/// Then checks the entries of each bundle against the rules of the Clang Offload Bundler documentation, and the code
+/// objects themselves: headers, tables and notes of ELF files, SPIR-V and bitcode. Bundles for HIP's runtime must be
+/// within its limits. A split library is compared with its kpack archives; those in zip files, and archives without
+/// libraries, by a [`KpackTree`], to which every result is added. Files that serve the expected GPUs together are
+/// compared by an [`ExpectTree`]. Formats that are recognised but not
+/// read are reported.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Verify {
+    /// The search. How much it inflates and which checksums it compares is up to the job.
+    pub scan: Scan,
+    /// The GPUs that every bundle has to serve.
+    pub expect: Option<Expect>,
+    /// The most bytes of plain code, if it is a fault to have more: in a bundle, a CUDA fatbin or an offload binary.
+    /// Text bundles and fat objects, which have no compressed form in place, may have any number; so may what is inside
+    /// of a compressed entry, and nested containers count by themselves.
+    pub plain_max: Option<u64>,
+}
+
+/// The contents of a file, and its faults.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
+#[cfg_attr(all(test, feature = "serde"), schemars(rename = "VerifiedFile", description = "A file."))]
+#[non_exhaustive]
+pub struct Verified {
+    /// The path as named on the command line, or as found in a directory. Bytes that are not UTF-8 are replaced by
+    /// U+FFFD, so such a path cannot be opened.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::serialized::path"))]
+    pub path: PathBuf,
+    /// The number of bundles that were checked: bundles, text bundles, fat objects and offload binaries.
+    pub bundles: usize,
+    /// The number of code objects that were checked, including host code and empty ones.
+    pub code_objects: usize,
+    /// The number of code objects without a bundle.
+    pub without_bundle: usize,
+    /// The number of code objects whose content could not be read, so that only their bundles were checked. The reasons
+    /// are in `unread`.
+    pub unchecked: usize,
+    /// The number of code objects for devices that are empty or text, in bundles that have nothing else for devices,
+    /// such as bundles of assembly. Next to other code objects, they are faults.
+    pub without_code: usize,
+    /// The faults in file order, at most 10,000 of a file.
+    pub faults: Vec<Fault>,
+    /// The number of faults that are not listed.
+    pub more_faults: usize,
+    /// Parts that are recognised but not read, such as obfuscated code objects, in file order, at most 10,000 of a file.
+    pub unread: Vec<NotRead>,
+    /// The number of parts that are recognised but neither read nor listed, by the [name](Unread::name) of their
+    /// format.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::serialized::sum"))]
+    #[cfg_attr(
+        all(test, feature = "serde"),
+        schemars(with = "usize", description = "The number of parts that are recognised but neither read nor listed.")
+    )]
+    pub more_unread: BTreeMap<&'static str, usize>,
+    /// The number of references to kpack archives with the device code of split ROCm libraries.
+    pub kpack_references: usize,
+    /// The names of the [expected](Verify::expect) GPUs that some code of the file serves.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub served: Vec<String>,
+    /// Whether every library has code for each expected GPU in some of its bundles: what
+    /// [`Extent::Libraries`] asks.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub is_served_by_libraries: bool,
+    /// What can only be checked together with other files.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    kpack: KpackTree,
+    /// The file, if it is a code object, a bundle or a fatbin itself.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    directories: Directories,
+    /// The size of the listed faults, in bytes.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    listed_bytes: u64,
+}
+
+/// A part that is recognised but not read.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema), schemars(rename = "Unread"))]
+pub struct NotRead {
+    /// The place.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub place: Place,
+    /// Its offset from the start of the file, or from the start of the innermost inflated data, such as a deflated
+    /// member of a zip file.
+    pub offset: u64,
+    /// The format.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub what: Unread,
+}
+
+/// A fault.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Fault {
+    /// The broken rule.
+    ///
+    /// `readable`: headers, ranges, sizes and hashes agree with the data, and wrappers point at fatbins, bundles or
+    /// references to kpack archives. `trailing`: there is only padding between bundles, after them, and after packages.
+    /// `entry-id`: every bundle entry ID is valid. `feature`: a processor has the features that its target ID sets.
+    /// `duplicate`: no two entries of a bundle have the same ID. `conflict`: a feature is set in all entries for a
+    /// processor, or in none. `overlap`: code objects do not overlap. `target`: an ELF file for a GPU is built for the
+    /// target in its entry ID. `code-object`: headers, tables, symbols and notes of ELF files, SPIR-V and bitcode are
+    /// in bounds and agree, PTX is complete, and next to code no entry for a device is empty or text; offsets in `text`
+    /// count from the start of the code object. `loadable`: HIP runtimes can read a bundle of code objects for them,
+    /// and load these: linked code has a section `.strtab`.
+    /// `kpack`: the kpack archives of a split library have code for all of its wrappers or for none of them, for each
+    /// target ID that they claim, and only code that is claimed and loaded. `expected`: with `--expect`, every bundle
+    /// serves every GPU of the vendors for which it has entries, where offload binaries at one place are one bundle for
+    /// each source file, and so do the files of a directory that are code objects, bundles or fatbins themselves,
+    /// together; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with
+    /// `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin
+    /// or offload binary has at most that many bytes of plain code.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::serialized::rule"))]
+    #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::serialized::tests::rules"))]
+    pub rule: Rule,
+    /// The place.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub place: Place,
+    /// The number of the bundle among those at the same place (path, member, section), counted from 0. Null if the
+    /// fault is not in a bundle.
+    pub bundle: Option<usize>,
+    /// The offset of the bundle or, for `trailing`, of the bytes that do not belong there: from the start of the file,
+    /// or from the start of the innermost inflated data, such as a deflated member of a zip file. Null if `bundle` is,
+    /// except for `trailing`, and after a package that is compressed as a whole.
+    pub offset: Option<u64>,
+    /// The fault, as a sentence for people.
+    pub text: String,
+    /// For `expected`, the GPU that the bundle, the library or the directory does not serve; for `unexpected`, the GPU for which it
+    /// has code. Null for other rules.
+    pub gpu: Option<String>,
+    /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records
+    /// it. Otherwise null.
+    pub source: Option<String>,
+    /// Whether files beside it may make up for it, which an [`ExpectTree`] knows.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) is_of_file_alone: bool,
+}
+
+/// The rules that device code must follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Rule {
+    /// Headers, ranges, sizes and hashes match the data.
+    Readable,
+    /// Bundles are separated and followed only by padding.
+    Trailing,
+    /// Every entry ID is valid.
+    EntryId,
+    /// A processor supports the features that its target ID sets.
+    Feature,
+    /// All entries of a bundle have different IDs.
+    Duplicate,
+    /// A feature is set in all entries of a processor, or in none.
+    Conflict,
+    /// Code objects do not overlap.
+    Overlap,
+    /// A code object is for the target in its entry ID.
+    Target,
+    /// A code object is complete: its headers, tables and notes lie inside it and are consistent.
+    CodeObject,
+    /// HIP's runtime can read a bundle of code objects for it, and load these.
+    Loadable,
+    /// The kpack archives of a split library hold all of its code.
+    Kpack,
+    /// A bundle serves an expected GPU.
+    Expected,
+    /// A bundle holds only code for expected GPUs.
+    Unexpected,
+    /// A bundle, a fatbin or an offload binary is compressed.
+    Compressed,
+}
+
+impl Rule {
+    /// The name of the rule.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Readable => "readable",
+            Self::Trailing => "trailing",
+            Self::EntryId => "entry-id",
+            Self::Feature => "feature",
+            Self::Duplicate => "duplicate",
+            Self::Conflict => "conflict",
+            Self::Overlap => "overlap",
+            Self::Target => "target",
+            Self::CodeObject => "code-object",
+            Self::Loadable => "loadable",
+            Self::Kpack => "kpack",
+            Self::Expected => "expected",
+            Self::Unexpected => "unexpected",
+            Self::Compressed => "compressed",
+        }
+    }
+}
+
+impl Fault {
+    /// A fault at a place, in no bundle.
+    pub(super) fn new(place: &Place, rule: Rule, text: String) -> Self {
+        let place = place.clone();
+        Self { place, bundle: None, offset: None, rule, text, gpu: None, source: None, is_of_file_alone: false }
+    }
+}
+
+/// Shows the place, the bundle and the fault.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.place)?;
+        if let Some(bundle) = self.bundle {
+            write!(f, ": bundle {bundle}")?;
+        }
+        if let Some(offset) = self.offset {
+            write!(f, " at offset {offset}")?;
+        }
+        write!(f, ": {} [{}]", self.text, self.rule.name())
+    }
+}
+
+/// The maximum length of the text of a fault, in characters. Reasons may quote IDs of any length.
+const TEXT_MAX: usize = 800;
+
+/// The maximum number of listed faults in a file, and their maximum total size in bytes. Further faults are only
+/// counted.
+const LISTED_MAX: usize = 10_000;
+const LISTED_BYTES: u64 = 32 << 20;
+
+impl Verify {
+    /// Checks a file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`](crate::base::error::ErrorKind::Io) if the file cannot be read. A fault in its contents is a [`Fault`].
+    pub fn run(&self, path: &Path) -> Result<Verified> {
+        self.check(&open(path, Accept::Finite, self.scan.limits.streamed)?)
+    }
+
+    /// Checks an open file.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn check(&self, input: &Input) -> Result<Verified> {
+        let mut verified = Verified { path: input.path().to_owned(), ..Verified::default() };
+        let mut scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..self.scan.clone() };
+        scan.follow = scan.follow.map(|follow| Arc::new(follow.tables_only()));
+        let mut comparison = self.expect.as_ref().map(|expect| ExpectComparison::new(expect, input));
+        let is_zip = is_zip(input.as_slice());
+        let scanned = scan.run(input, &mut |finding| {
+            match finding {
+                Finding::Bundle(found) => {
+                    verified.bundle(&found, self.plain_max)?;
+                    comparison.iter_mut().for_each(|comparison| comparison.bundle(&found, &mut verified));
+                }
+                Finding::Broken { error, .. } if error.is_io() => return Err(error),
+                Finding::Broken { place, error } | Finding::Hidden { place, error } => {
+                    verified.fault(place, None, None, Rule::Readable, &inner_text(&error));
+                }
+                Finding::Trailing { place, offset, after } => {
+                    let after_package = after.map(|package| format!("unexpected data after the {package}"));
+                    let text = after_package.as_deref().unwrap_or("trailing data is not a bundle");
+                    verified.fault(place, None, offset, Rule::Trailing, text);
+                }
+                Finding::Unread { place, offset, what } => verified.not_read(place, offset, what),
+                Finding::Kpack { place, archive } => {
+                    verified.kpack_faults(place, kpack_tree::check_archive(archive, place));
+                    verified.kpack.add_archive(place, is_zip, archive);
+                }
+                Finding::Split { place, split } => {
+                    verified.kpack_references += 1;
+                    let faults = verified.kpack.add_library(place, is_zip, &split);
+                    verified.kpack_faults(place, faults);
+                    comparison.iter_mut().for_each(|comparison| comparison.split(place, &split, &mut verified));
+                }
+            }
+            Ok(())
+        });
+        input.vouch_for(scanned)?;
+        if let Some(comparison) = comparison {
+            comparison.finish(&mut verified);
+        }
+        Ok(verified)
+    }
+}
+
+impl Verified {
+    fn fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: &str) {
+        self.list(Fault { bundle, offset, ..Fault::new(place, rule, text.to_owned()) });
+    }
+
+    pub(super) fn list(&mut self, fault: Fault) {
+        // The text may quote entry IDs, which can contain any characters.
+        let fault = Fault { text: short_name(fault.text.as_bytes(), TEXT_MAX), ..fault };
+        if self.takes(self.faults.len(), &fault.place, len_u64(fault.text.as_bytes())) {
+            self.faults.push(fault);
+        } else {
+            self.more_faults += 1;
+        }
+    }
+
+    fn kpack_faults(&mut self, place: &Place, texts: Vec<String>) {
+        texts.iter().for_each(|text| self.fault(place, None, None, Rule::Kpack, text));
+    }
+
+    fn not_read(&mut self, place: &Place, offset: u64, what: Unread) {
+        if self.takes(self.unread.len(), place, 0) {
+            self.unread.push(NotRead { place: place.clone(), offset, what });
+        } else {
+            let more = self.more_unread.entry(what.name()).or_default();
+            *more += 1;
+        }
+    }
+
+    /// Notes the code objects of a bundle that cannot be read. In a kpack archive, that is a fault of the archive.
+    fn note_unchecked(&mut self, found: &Found<'_>) {
+        for code_object in found.code_objects().filter(|_| found.format != Format::Kpack) {
+            if let (Some(what), Some(packed)) = (code_object.unread(), code_object.packed()) {
+                self.unchecked += 1;
+                self.not_read(found.place, found.bundle.offset.saturating_add(packed.stored.start), what);
+            }
+        }
+    }
+
+    /// Whether another fault of `len` bytes can be listed, in addition to `listed` faults. The first one always is,
+    /// however long the names of its place are.
+    fn takes(&mut self, listed: usize, place: &Place, len: u64) -> bool {
+        add(&mut self.listed_bytes, total([place.weight(), len]));
+        listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES)
+    }
+
+    fn bundle(&mut self, found: &Found<'_>, plain_max: Option<u64>) -> Result<()> {
+        let code_objects = found.bundle.entries.len();
+        self.code_objects += code_objects;
+        let mut fault = |(rule, text): rules::BrokenRule| {
+            self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text)
+        };
+        self.without_code += rules::check(found, plain_max, &mut fault)?;
+        self.note_unchecked(found);
+        match found.format {
+            Format::CodeObject => self.without_bundle += code_objects,
+            _ => self.bundles += 1,
+        }
+        Ok(())
+    }
+}
+
+/// The text of an error without the file, which the place already names.
+fn inner_text(error: &Error) -> String {
+    error.fault().map_or_else(|| error.to_string(), ToString::to_string)
+}

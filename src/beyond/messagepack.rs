@@ -1,0 +1,157 @@
+//! Reads MessagePack: a value borrows its bytes, and is decoded as far as a caller asks.
+//!
+//! `rmp` decodes markers, lengths and numbers. The extent of a value is found without recursion, so the depth of
+//! nesting is limited by the data alone. Source: the MessagePack specification.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use rmp::Marker;
+use rmp::decode::{read_array_len, read_int, read_map_len, read_marker, read_str_len};
+
+use crate::base::bytes::len_u64;
+
+/// A complete value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Value<'d> {
+    bytes: &'d [u8],
+    /// The absolute offset of its first byte.
+    pub(crate) offset: u64,
+}
+
+impl<'d> Value<'d> {
+    /// The value at the start of `data`, whose first byte has the absolute offset `base`, and the bytes after it. None
+    /// if the data ends in the value, or is not MessagePack.
+    pub(crate) fn first(data: &'d [u8], base: u64) -> Option<(Self, &'d [u8])> {
+        let mut rest = data;
+        skip(&mut rest)?;
+        let bytes = data.get(..data.len().checked_sub(rest.len())?)?;
+        Some((Self { bytes, offset: base }, rest))
+    }
+
+    /// The keys and values of a map.
+    pub(crate) fn map(self) -> Option<impl Iterator<Item = (Self, Self)> + use<'d>> {
+        let mut values = self.values(|rest| Some(u64::from(read_map_len(rest).ok()?)))?;
+        Some(std::iter::from_fn(move || Some((values.next()?, values.next()?))))
+    }
+
+    /// The elements of an array.
+    pub(crate) fn array(self) -> Option<impl Iterator<Item = Self> + use<'d>> {
+        self.values(|rest| Some(u64::from(read_array_len(rest).ok()?)))
+    }
+
+    /// The values after the header that `len` reads: those of the whole value.
+    fn values(self, len: fn(&mut &'d [u8]) -> Option<u64>) -> Option<impl Iterator<Item = Self> + use<'d>> {
+        let mut rest = self.bytes;
+        len(&mut rest)?;
+        let end = self.offset.saturating_add(len_u64(self.bytes));
+        Some(std::iter::from_fn(move || {
+            let (value, after) = Self::first(rest, end.saturating_sub(len_u64(rest)))?;
+            rest = after;
+            Some(value)
+        }))
+    }
+
+    /// The bytes of a string, which may not be UTF-8.
+    pub(crate) fn text(self) -> Option<&'d [u8]> {
+        let mut rest = self.bytes;
+        read_str_len(&mut rest).ok().map(|_| rest)
+    }
+
+    /// All bytes of the value.
+    pub(crate) fn bytes(self) -> &'d [u8] {
+        self.bytes
+    }
+
+    /// A boolean.
+    pub(crate) fn boolean(self) -> Option<bool> {
+        match self.bytes {
+            [0xc2] => Some(false),
+            [0xc3] => Some(true),
+            _ => None,
+        }
+    }
+
+    /// A number that is not negative.
+    pub(crate) fn number(self) -> Option<u64> {
+        let mut rest = self.bytes;
+        read_int(&mut rest).ok()
+    }
+
+    /// The first value of a map with this key.
+    pub(crate) fn get(self, key: &[u8]) -> Option<Self> {
+        self.map()?.find_map(|(name, value)| (name.text() == Some(key)).then_some(value))
+    }
+}
+
+fn take<'d>(rest: &mut &'d [u8], len: u64) -> Option<&'d [u8]> {
+    let (taken, after) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+    *rest = after;
+    Some(taken)
+}
+
+/// Reads a big-endian number of `width` bytes.
+fn number(rest: &mut &[u8], width: u64) -> Option<u64> {
+    Some(take(rest, width)?.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+}
+
+/// Skips one value, including nested ones. It only counts the remaining values, so the nesting depth is not limited by
+/// the stack.
+fn skip(rest: &mut &[u8]) -> Option<()> {
+    let mut left = 1_u64;
+    while let Some(others) = left.checked_sub(1) {
+        let (size, values) = match read_marker(rest).ok()? {
+            Marker::FixPos(_) | Marker::FixNeg(_) | Marker::Null | Marker::True | Marker::False => (0, 0),
+            Marker::U8 | Marker::I8 => (1, 0),
+            Marker::U16 | Marker::I16 => (2, 0),
+            Marker::U32 | Marker::I32 | Marker::F32 => (4, 0),
+            Marker::U64 | Marker::I64 | Marker::F64 => (8, 0),
+            Marker::FixExt1 => (2, 0),
+            Marker::FixExt2 => (3, 0),
+            Marker::FixExt4 => (5, 0),
+            Marker::FixExt8 => (9, 0),
+            Marker::FixExt16 => (17, 0),
+            Marker::FixStr(len) => (len.into(), 0),
+            Marker::Str8 | Marker::Bin8 => (number(rest, 1)?, 0),
+            Marker::Str16 | Marker::Bin16 => (number(rest, 2)?, 0),
+            Marker::Str32 | Marker::Bin32 => (number(rest, 4)?, 0),
+            Marker::Ext8 => (number(rest, 1)?.checked_add(1)?, 0),
+            Marker::Ext16 => (number(rest, 2)?.checked_add(1)?, 0),
+            Marker::Ext32 => (number(rest, 4)?.checked_add(1)?, 0),
+            Marker::FixArray(count) => (0, count.into()),
+            Marker::Array16 => (0, number(rest, 2)?),
+            Marker::Array32 => (0, number(rest, 4)?),
+            Marker::FixMap(count) => (0, u64::from(count).checked_mul(2)?),
+            Marker::Map16 => (0, number(rest, 2)?.checked_mul(2)?),
+            Marker::Map32 => (0, number(rest, 4)?.checked_mul(2)?),
+            Marker::Reserved => return None,
+        };
+        take(rest, size)?;
+        left = others.checked_add(values)?;
+        // Each takes at least one byte.
+        if left > len_u64(rest) {
+            return None;
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_decoded_as_far_as_asked() {
+        let data = [&[0x82, 0xa1, b'a', 0x93, 1, 0xcd, 1, 2, 0xff, 0xa1, b'b'][..], &[0xd9, 2, b'x', 0xff, 7]].concat();
+        let (map, rest) = Value::first(&data, 100).unwrap();
+        assert_eq!(rest, [7]);
+        let array: Vec<_> = map.get(b"a").unwrap().array().unwrap().collect();
+        assert_eq!(array.iter().map(|value| value.number()).collect::<Vec<_>>(), [Some(1), Some(258), None]);
+        assert_eq!(array.iter().map(|value| value.offset).collect::<Vec<_>>(), [104, 105, 108]);
+        let text = map.get(b"b").unwrap();
+        assert_eq!((text.text(), text.offset, text.number()), (Some(&b"x\xff"[..]), 111, None));
+        assert!(text.map().is_none() && text.array().is_none() && map.get(b"c").is_none());
+        let boolean = |byte: u8| Value::first(&[byte], 0).unwrap().0.boolean();
+        assert_eq!([0xc0, 0xc2, 0xc3, 1].map(boolean), [None, Some(false), Some(true), None]);
+        assert_eq!(map.map().unwrap().count(), 2);
+        (0..data.len() - 1).for_each(|len| assert!(Value::first(&data[..len], 0).is_none()));
+    }
+}

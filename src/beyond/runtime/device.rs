@@ -1,0 +1,608 @@
+//! A GPU, and the code that its runtime takes for it.
+//!
+//! | GPU | code that runs there, in the order of preference |
+//! |---|---|
+//! | AMD's | of the same processor, whose features are off or on as those of the GPU or left open, the first in the bundle; of its generic target, likewise; SPIR-V |
+//! | NVIDIA's | machine code of the same major version and of the same minor version or an earlier one, the latest first; PTX of the same version or an earlier one; LTO-IR likewise, if a bundle has nothing else |
+//!
+//! NVIDIA's code with the suffix `a` runs on one version only, with the suffix `f` on GPUs of the same family: those of
+//! the same major version, and of the same minor version or a later one. Embedded GPUs (Tegra) take machine code for
+//! their own version only. LTO-IR is not loaded: programs link it for their GPU with NVIDIA's nvJitLink.
+//!
+//! Sources: CLR's `hip_fatbin.cpp` of ROCm 7 and comgr's rules for features; NVIDIA's CUDA C++ Programming Guide on
+//! binary and PTX compatibility, and the documentation of nvcc on GPU families, of CUDA 13.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::code::{Code, GpuVendor, Sm, Suffix};
+use crate::base::id::processors::{self, Processor, ProcessorKind};
+use crate::base::id::target_id::TargetId;
+use crate::base::id::{other_form, vendor_of_processor};
+
+/// A GPU, as its name describes it.
+///
+/// | name | GPU |
+/// |---|---|
+/// | `gfx90a:sramecc+:xnack-` | AMD's, with these settings |
+/// | `gfx90a` | AMD's, in each setting of the features that are not named |
+/// | `gfx11-generic` | any of AMD's that runs code of this generic target |
+/// | `sm_90` | NVIDIA's of this compute capability |
+/// | `sm_90a`, `sm_100f` | the same, with code that uses what only this version, or its family, has |
+/// | `compute_90` | any of NVIDIA's of this or a later version, with PTX of this or an earlier one |
+/// | `lto_90` | the same, with LTO-IR, which programs link at run time |
+/// | `amdgcnspirv` | any of AMD's, with SPIR-V |
+/// | others, such as `bmg_g21` or `mp_31` | other vendors', with code of exactly this target ID |
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Device {
+    name: String,
+    /// The GPU in each setting that its name leaves open. A bundle has to serve all.
+    settings: Vec<Setting>,
+}
+
+/// A GPU with known features.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Setting {
+    /// An AMD GPU, and its generic target.
+    Amd(TargetId, Option<TargetId>),
+    /// Any AMD GPU, as compiled from SPIR-V.
+    AmdSpirV,
+    /// An NVIDIA GPU.
+    Nvidia(Sm),
+    /// NVIDIA GPUs of this version and later ones.
+    Ptx(Sm),
+    /// The same, with LTO-IR.
+    LtoIr(Sm),
+    /// Another GPU: the targets whose code it takes, the best first.
+    Other(Vec<String>),
+}
+
+/// The error for a text that is not the name of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is not the name of a GPU: {reason}")]
+pub struct DeviceError {
+    text: String,
+    reason: String,
+}
+
+impl DeviceError {
+    /// The text that is not the name of a GPU.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// How well code serves a GPU; less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    form: u32,
+    distance: u32,
+    suffix: Suffix,
+}
+
+/// AMD GPUs whose XNACK cannot be off.
+const ALWAYS_XNACK: [&str; 3] = ["gfx12-5-generic", "gfx1250", "gfx1251"];
+
+/// NVIDIA's embedded GPUs, which share no machine code with others of their major version.
+const EMBEDDED: [u32; 8] = [32, 53, 62, 72, 87, 88, 101, 110];
+
+/// The version that compiles all PTX without a suffix.
+const LATEST: Sm = Sm { number: u32::MAX, suffix: Suffix::None };
+
+/// The two names that one such as `sm_90+ptx` stands for, `sm_90` and `compute_90`; otherwise the name itself.
+pub fn with_ptx(name: &str) -> (&str, Option<String>) {
+    let gpu = name.strip_suffix("+ptx").or_else(|| name.strip_suffix("+PTX"));
+    match gpu.and_then(|gpu| Some((gpu, gpu.strip_prefix("sm_")?))) {
+        Some((gpu, sm)) => (gpu, Some(format!("compute_{sm}"))),
+        None => (name, None),
+    }
+}
+
+impl Device {
+    /// Parses the name of a GPU. `ptx` stands for PTX of any version that later GPUs compile.
+    ///
+    /// # Errors
+    /// [`DeviceError`] for a text that names no GPU, and for features that its processor does not have.
+    pub fn parse(text: &str) -> Result<Self, DeviceError> {
+        let error = |reason: String| DeviceError { text: text.to_owned(), reason };
+        let of_sm = |sm: &str, setting: fn(Sm) -> Setting| {
+            let sm = Sm::parse(sm).ok_or_else(|| error(NOT_SM.to_owned()))?;
+            Ok(Self { name: text.to_owned(), settings: vec![setting(sm)] })
+        };
+        if processors::is_any_ptx(text) {
+            return Ok(Self { name: processors::ANY_PTX.to_owned(), settings: vec![Setting::Ptx(LATEST)] });
+        }
+        match text.split_once('_') {
+            Some(("sm", sm)) => return of_sm(sm, Setting::Nvidia),
+            Some(("compute", sm)) => return of_sm(sm, Setting::Ptx),
+            Some(("lto", sm)) => return of_sm(sm, Setting::LtoIr),
+            _ => {}
+        }
+        let target = text.parse::<TargetId>().map_err(|reason| error(reason.to_string()))?;
+        target.check_features().map_err(|reason| error(reason.to_string()))?;
+        // The alternative name of a processor stands for its own.
+        let name = target.to_string();
+        let settings =
+            settings(target).ok_or_else(|| error("expected a name like gfx90a:xnack+ or sm_90".to_owned()))?;
+        Ok(Self { name, settings })
+    }
+
+    /// Parses a list of names, separated by commas, semicolons or white space. `sm_90+ptx` stands for `sm_90` and
+    /// `compute_90`.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), for the first name that is not that of a GPU.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, DeviceError> {
+        let mut devices: Vec<Self> = Vec::new();
+        let names = text.split(|c: char| matches!(c, ',' | ';') || c.is_whitespace()).filter(|name| !name.is_empty());
+        for name in names {
+            let (name, ptx) = with_ptx(name);
+            for device in [Some(name), ptx.as_deref()].into_iter().flatten().map(Self::parse) {
+                let device = device?;
+                if !devices.contains(&device) {
+                    devices.push(device);
+                }
+            }
+        }
+        Ok(devices)
+    }
+
+    /// The GPU that code is for; none if the name of its target is not that of a GPU.
+    pub(crate) fn of_code(code: &Code) -> Option<Self> {
+        Self::parse(&code.name()).ok()
+    }
+
+    /// The canonical name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is one GPU, rather than all that run generic code, PTX or SPIR-V, or one with code for it alone.
+    pub fn is_one(&self) -> bool {
+        match self.settings.first() {
+            Some(Setting::Amd(target, _)) => !target.processor().ends_with("-generic"),
+            Some(Setting::Nvidia(sm)) => sm.suffix == Suffix::None,
+            Some(Setting::AmdSpirV | Setting::Ptx(_) | Setting::LtoIr(_)) | None => false,
+            Some(Setting::Other(_)) => true,
+        }
+    }
+
+    /// Whether code with this target ID may run on it, in one of its settings at least.
+    ///
+    /// ```
+    /// let sm_89 = offload_bundle::runtime::Device::parse("sm_89")?;
+    /// assert!(sm_89.runs("sm_86") && sm_89.runs("compute_75") && !sm_89.runs("sm_90"));
+    /// # Ok::<(), offload_bundle::runtime::DeviceError>(())
+    /// ```
+    pub fn runs(&self, target: &str) -> bool {
+        Code::named(target).is_some_and(|code| self.takes(&code))
+    }
+
+    /// The GPUs that the name stands for, whatever code its suffix or generic target calls for: a GPU of compute
+    /// capability 9.0 runs `sm_90a` and `sm_90`, a processor of a generic target has code of its own too, and bitcode
+    /// is compiled for its processor.
+    pub(crate) fn gpus(&self) -> Self {
+        let gpus = self.settings.iter().flat_map(|setting| match setting {
+            Setting::Nvidia(sm) => vec![Setting::Nvidia(Sm { suffix: Suffix::None, ..*sm })],
+            Setting::Amd(target, _) => {
+                let generic = target.processor();
+                let target = target.to_string();
+                let features = target.strip_prefix(generic).unwrap_or_default();
+                let own = processors::all().filter(|known| generic_of(known.name) == Some(generic));
+                let own = own.filter_map(|known| settings((known.name.to_owned() + features).parse().ok()?));
+                own.flatten().chain([setting.clone()]).collect()
+            }
+            Setting::Other(targets) => {
+                // A processor before bitcode for it.
+                let other = targets.iter().filter_map(|target| other_form(target));
+                let all: BTreeSet<String> = targets.iter().cloned().chain(other).collect();
+                vec![Setting::Other(all.into_iter().collect())]
+            }
+            Setting::AmdSpirV | Setting::Ptx(_) | Setting::LtoIr(_) => vec![setting.clone()],
+        });
+        Self { name: self.name.clone(), settings: gpus.collect() }
+    }
+
+    /// What a bundle without any code for it lacks.
+    pub(crate) fn lack(&self) -> String {
+        match self.settings.first() {
+            Some(Setting::Ptx(LATEST)) => "it has no PTX".to_owned(),
+            Some(Setting::Ptx(_)) => format!("it has no PTX for {self} or an earlier version"),
+            Some(Setting::LtoIr(_)) => format!("it has no LTO-IR for {self} or an earlier version"),
+            _ => format!("it does not serve {self}"),
+        }
+    }
+
+    pub(crate) fn vendor(&self) -> GpuVendor {
+        match self.settings.first() {
+            Some(Setting::Amd(..) | Setting::AmdSpirV) => GpuVendor::Amd,
+            Some(Setting::Nvidia(_) | Setting::Ptx(_) | Setting::LtoIr(_)) => GpuVendor::Nvidia,
+            Some(Setting::Other(targets)) => {
+                let kind = targets.first().and_then(|target| vendor_of_processor(target));
+                kind.map_or(GpuVendor::Other, GpuVendor::Of)
+            }
+            None => GpuVendor::Other,
+        }
+    }
+
+    /// Whether some code is for this GPU, in one of its settings at least.
+    pub(crate) fn takes(&self, code: &Code) -> bool {
+        self.settings.iter().any(|setting| setting.rank(code).is_some())
+    }
+
+    /// The settings of the GPU that no code of a bundle serves.
+    pub(crate) fn unserved<'c>(&self, codes: impl Iterator<Item = &'c Code> + Clone) -> impl Iterator<Item = &Setting> {
+        self.settings.iter().filter(move |setting| codes.clone().all(|code| setting.rank(code).is_none()))
+    }
+
+    /// The number of its settings.
+    pub(crate) fn settings(&self) -> usize {
+        self.settings.len()
+    }
+
+    /// The code objects that its runtime chooses among some, in each setting.
+    pub(crate) fn chosen<K: Copy + Ord>(&self, codes: &[(K, Code)]) -> BTreeSet<K> {
+        let best = |setting: &Setting| {
+            let ranks = codes.iter().filter_map(|(key, code)| Some((setting.rank(code)?, *key)));
+            ranks.min().map(|(_, key)| key)
+        };
+        self.settings.iter().filter_map(best).collect()
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+const NOT_SM: &str = "expected a number of two or three digits, and the suffix a, f or none";
+
+/// The settings of an AMD GPU, or of another one that is not NVIDIA's; none if no GPU is called so.
+fn settings(target: TargetId) -> Option<Vec<Setting>> {
+    let processor = target.processor().to_owned();
+    match processors::find(&processor).map(|known| known.kind) {
+        Some(ProcessorKind::SpirV) => Some(vec![Setting::AmdSpirV]),
+        Some(ProcessorKind::Other | ProcessorKind::R600) => Some(vec![Setting::Other(vec![target.to_string()])]),
+        Some(ProcessorKind::Nvidia) => None,
+        Some(ProcessorKind::AmdGcn) => {
+            let known = processors::find(&processor)?;
+            Some(all_settings(&target, known).map(Setting::amd).collect())
+        }
+        None if is_like_a_processor(&processor) => Some(vec![Setting::amd(target)]),
+        None if vendor_of_processor(&processor).is_some() => Some(vec![Setting::Other(vec![target.to_string()])]),
+        None => None,
+    }
+}
+
+/// Whether AMD may call a new processor so: `gfx1310`, `gfx13-generic`.
+fn is_like_a_processor(name: &str) -> bool {
+    let Some(number) = name.strip_prefix("gfx") else { return false };
+    match number.strip_suffix("-generic") {
+        Some(family) => !family.is_empty() && family.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'),
+        None => (3..=5).contains(&number.len()) && number.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')),
+    }
+}
+
+/// The target ID with each setting of the features that it leaves open.
+fn all_settings(target: &TargetId, known: &Processor) -> impl Iterator<Item = TargetId> + use<> {
+    let is_open = |name: &&str| target.features().all(|(set, _)| set != *name);
+    let open: Vec<&str> = known.features.iter().copied().filter(is_open).collect();
+    let mut all = vec![target.to_string()];
+    for feature in open {
+        let is_always_on = feature == "xnack" && ALWAYS_XNACK.contains(&known.name);
+        let signs: &[char] = if is_always_on { &['+'] } else { &['+', '-'] };
+        all = all.iter().flat_map(|text| signs.iter().map(move |sign| format!("{text}:{feature}{sign}"))).collect();
+    }
+    all.into_iter().filter_map(|text| text.parse().ok())
+}
+
+/// The generic target whose code CLR takes for a processor.
+fn generic_of(processor: &str) -> Option<&'static str> {
+    Some(match processor {
+        "gfx900" | "gfx902" | "gfx904" | "gfx906" | "gfx909" | "gfx90c" => "gfx9-generic",
+        "gfx942" | "gfx950" => "gfx9-4-generic",
+        "gfx1010" | "gfx1011" | "gfx1012" | "gfx1013" => "gfx10-1-generic",
+        "gfx1030" | "gfx1031" | "gfx1032" | "gfx1033" | "gfx1034" | "gfx1035" | "gfx1036" => "gfx10-3-generic",
+        "gfx1100" | "gfx1101" | "gfx1102" | "gfx1103" | "gfx1150" | "gfx1151" | "gfx1152" | "gfx1153" => {
+            "gfx11-generic"
+        }
+        "gfx1200" | "gfx1201" => "gfx12-generic",
+        _ => return None,
+    })
+}
+
+impl Setting {
+    fn amd(target: TargetId) -> Self {
+        let generic = generic_of(target.processor()).and_then(|generic| {
+            let known = processors::find(generic)?;
+            let features = target.features().filter(|(name, _)| known.features.contains(name));
+            let features = features.map(|(name, on)| format!(":{name}{}", if on { '+' } else { '-' }));
+            (generic.to_owned() + &features.collect::<String>()).parse().ok()
+        });
+        Self::Amd(target, generic)
+    }
+
+    /// How well some code serves the GPU; none if it does not run there.
+    pub(crate) fn rank(&self, code: &Code) -> Option<Rank> {
+        let rank = |form, distance, suffix| Some(Rank { form, distance, suffix });
+        match (self, code) {
+            (Self::Amd(own, generic), Code::Amd(target)) => {
+                let serves = |request: &TargetId| target.compatibility(request).is_compatible();
+                match generic {
+                    _ if serves(own) => rank(0, 0, Suffix::None),
+                    Some(generic) if serves(generic) => rank(1, 0, Suffix::None),
+                    _ => None,
+                }
+            }
+            (Self::Amd(..) | Self::AmdSpirV, Code::AmdSpirV) => rank(2, 0, Suffix::None),
+            (Self::Nvidia(gpu), Code::Cubin(code)) => {
+                let distance = code.distance_to(*gpu, is_same_line(*code, *gpu))?;
+                rank(0, distance, code.suffix)
+            }
+            (Self::Nvidia(gpu), Code::Ptx(code)) => rank(1, code.distance_to(*gpu, true)?, code.suffix),
+            (Self::Nvidia(gpu), Code::LtoIr(code)) => rank(2, code.distance_to(*gpu, true)?, code.suffix),
+            (Self::Ptx(gpu), Code::Ptx(code)) | (Self::LtoIr(gpu), Code::LtoIr(code)) => {
+                let is_same = code == gpu;
+                let is_earlier = gpu.suffix == Suffix::None && code.suffix == Suffix::None && code.number <= gpu.number;
+                if is_same || is_earlier { rank(1, gpu.number.saturating_sub(code.number), code.suffix) } else { None }
+            }
+            (Self::Other(own), Code::Other(target)) => {
+                let form = (0..).zip(own).find(|(_, own)| *own == target)?.0;
+                rank(form, 0, Suffix::None)
+            }
+            _ => None,
+        }
+    }
+
+    /// The features with their settings, such as `xnack+`.
+    pub(crate) fn features(&self) -> Vec<String> {
+        let Self::Amd(target, _) = self else { return Vec::new() };
+        target.features().map(|(name, on)| format!("{name}{}", if on { '+' } else { '-' })).collect()
+    }
+}
+
+impl Sm {
+    /// How far the architecture of some code is behind that of a GPU on which it runs. `is_same_line` says whether that
+    /// GPU takes code of all earlier versions of its line.
+    fn distance_to(self, gpu: Self, is_same_line: bool) -> Option<u32> {
+        let is_same = self.number == gpu.number;
+        let is_family = is_same || (self.capability().0 == gpu.capability().0 && is_same_line);
+        let runs = match (gpu.suffix, self.suffix) {
+            (Suffix::None, Suffix::None) => is_same || is_same_line,
+            (Suffix::None | Suffix::Family, Suffix::Family) => is_family,
+            (_, Suffix::Architecture) => is_same,
+            (Suffix::Family | Suffix::Architecture, _) => false,
+        };
+        gpu.number.checked_sub(self.number).filter(|_| runs)
+    }
+}
+
+/// Whether a GPU runs machine code for another architecture, of the same major version and not a later minor version.
+fn is_same_line(code: Sm, gpu: Sm) -> bool {
+    let is_embedded = EMBEDDED.contains(&code.number) || EMBEDDED.contains(&gpu.number);
+    code.number == gpu.number || (code.capability().0 == gpu.capability().0 && !is_embedded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::beyond::runtime::code::AMD_SPIR_V;
+
+    #[test]
+    fn a_gpu_runs_code_for_it_and_no_other() {
+        for (gpu, target, runs) in [
+            ("gfx90a", "gfx90a", true),
+            ("gfx90a", "gfx906", false),
+            ("gfx90a:xnack-", "gfx90a:xnack+", false),
+            ("gfx90a", "no target", false),
+            ("sm_89", "compute_75", true),
+            ("sm_89", "sm_90", false),
+            ("ptx", "compute_121", true),
+            ("PTX", "compute_50", true),
+            ("ptx", "compute_90a", false),
+            ("ptx", "sm_90", false),
+        ] {
+            assert_eq!(Device::parse(gpu).unwrap().runs(target), runs, "{gpu} {target}");
+        }
+    }
+
+    fn codes(names: &[&str]) -> Vec<(usize, Code)> {
+        names.iter().enumerate().map(|(index, name)| (index, code(name))).collect()
+    }
+
+    fn code(name: &str) -> Code {
+        match (name.strip_prefix("sm_"), name.strip_prefix("compute_")) {
+            (Some(sm), _) => Code::Cubin(Sm::parse(sm).unwrap()),
+            (_, Some(sm)) => Code::Ptx(Sm::parse(sm).unwrap()),
+            _ if name == AMD_SPIR_V => Code::AmdSpirV,
+            _ if name.starts_with("lto_") => Code::named(name).unwrap(),
+            _ if name.starts_with("gfx") => Code::Amd(name.parse().unwrap()),
+            _ => Code::Other(name.to_owned()),
+        }
+    }
+
+    /// The code that is chosen for a GPU, and whether all of its settings are served.
+    fn chosen(gpu: &str, names: &[&'static str]) -> (Vec<&'static str>, bool) {
+        let (device, codes) = (Device::parse(gpu).unwrap(), codes(names));
+        let plain: Vec<Code> = codes.iter().map(|(_, code)| code.clone()).collect();
+        let is_served = device.unserved(plain.iter()).next().is_none();
+        (device.chosen(&codes).into_iter().map(|index| names[index]).collect(), is_served)
+    }
+
+    #[test]
+    fn amd_gpus_take_their_own_code_then_generic_code_then_spir_v() {
+        let all = ["amdgcnspirv", "gfx9-generic", "gfx906:xnack-", "gfx906", "gfx11-generic", "gfx908", "gfx1100"];
+        for (gpu, expected) in [
+            ("gfx906:sramecc+:xnack-", &["gfx906:xnack-"][..]),
+            ("gfx906:sramecc+:xnack+", &["gfx906"]),
+            ("gfx906", &["gfx906:xnack-", "gfx906"]),
+            ("gfx900:xnack-", &["gfx9-generic"]),
+            ("gfx908", &["gfx908"]),
+            ("gfx90a", &["amdgcnspirv"]),
+            ("gfx1100", &["gfx1100"]),
+            ("gfx1152", &["gfx11-generic"]),
+            ("gfx11-generic", &["gfx11-generic"]),
+            ("gfx1201", &["amdgcnspirv"]),
+            ("amdgcnspirv", &["amdgcnspirv"]),
+            ("gfx9999", &["amdgcnspirv"]),
+        ] {
+            assert_eq!(chosen(gpu, &all), (expected.to_vec(), true), "{gpu}");
+        }
+        assert_eq!(chosen("gfx11-generic", &["gfx1100"]), (vec![], false));
+        assert_eq!(chosen("gfx1100", &["gfx1101"]), (vec![], false));
+        // Features of the generic target are compared too.
+        assert_eq!(chosen("gfx942:xnack+", &["gfx9-4-generic:xnack-"]), (vec![], false));
+        assert_eq!(chosen("gfx942:xnack-", &["gfx9-4-generic:xnack-"]), (vec!["gfx9-4-generic:xnack-"], true));
+    }
+
+    #[test]
+    fn features_that_a_name_leaves_open_are_served_in_each_setting() {
+        let (on, off) = ("gfx90a:xnack+", "gfx90a:xnack-");
+        assert_eq!(chosen("gfx90a", &[on, off]), (vec![on, off], true));
+        assert_eq!(chosen("gfx90a", &[off]), (vec![off], false));
+        assert_eq!(chosen("gfx90a:xnack-", &[off]), (vec![off], true));
+        assert_eq!(chosen("gfx90a:sramecc+:xnack-", &[off]), (vec![off], true));
+        assert_eq!(chosen("gfx90a:xnack+", &[off]), (vec![], false));
+        assert_eq!(chosen("gfx90a", &["gfx90a:sramecc+"]), (vec!["gfx90a:sramecc+"], false));
+        assert_eq!(chosen("gfx1250", &["gfx1250:xnack+"]), (vec!["gfx1250:xnack+"], true));
+    }
+
+    #[test]
+    fn nvidia_gpus_take_the_latest_code_of_their_major_version_then_ptx() {
+        let all = ["compute_52", "compute_80", "sm_70", "sm_80", "sm_86", "sm_90a", "sm_100f", "compute_90a", "sm_103"];
+        for (gpu, expected) in [
+            ("sm_80", Some("sm_80")),
+            ("sm_86", Some("sm_86")),
+            ("sm_89", Some("sm_86")),
+            // An embedded GPU.
+            ("sm_87", Some("compute_80")),
+            ("sm_72", Some("compute_52")),
+            ("sm_75", Some("sm_70")),
+            ("sm_90", Some("sm_90a")),
+            ("sm_90a", Some("sm_90a")),
+            ("sm_100", Some("sm_100f")),
+            ("sm_100f", Some("sm_100f")),
+            ("sm_100a", None),
+            ("sm_103", Some("sm_103")),
+            ("sm_103f", Some("sm_100f")),
+            ("sm_120", Some("compute_80")),
+            ("sm_50", None),
+            ("compute_75", Some("compute_52")),
+            ("compute_90a", Some("compute_90a")),
+            ("compute_50", None),
+        ] {
+            let (found, is_served) = chosen(gpu, &all);
+            assert_eq!((found.first().copied(), is_served), (expected, expected.is_some()), "{gpu}");
+        }
+        assert_eq!(chosen("sm_103", &["sm_100a", "compute_100a"]), (vec![], false));
+        assert_eq!(chosen("sm_90", &["sm_100", "gfx906", "amdgcnspirv"]), (vec![], false));
+    }
+
+    #[test]
+    fn lto_ir_serves_later_gpus_after_all_other_code() {
+        let all = ["lto_80", "lto_90a", "lto_100", "compute_120", "sm_103"];
+        for (gpu, expected) in [
+            ("sm_75", None),
+            ("sm_80", Some("lto_80")),
+            ("sm_89", Some("lto_80")),
+            ("sm_90", Some("lto_90a")),
+            ("sm_100", Some("lto_100")),
+            ("sm_103", Some("sm_103")),
+            ("sm_120", Some("compute_120")),
+            ("lto_75", None),
+            ("lto_90", Some("lto_80")),
+            ("lto_120", Some("lto_100")),
+            ("compute_100", None),
+        ] {
+            let (found, is_served) = chosen(gpu, &all);
+            assert_eq!((found.first().copied(), is_served), (expected, expected.is_some()), "{gpu}");
+        }
+        assert!(!Device::parse("lto_90").unwrap().is_one());
+        assert_eq!(Device::parse("lto_90").unwrap().lack(), "it has no LTO-IR for lto_90 or an earlier version");
+    }
+
+    #[test]
+    fn gpus_take_more_than_the_code_of_their_names() {
+        for (name, takes, leaves) in [
+            ("sm_90a", &["sm_90", "sm_90a", "compute_80"][..], &["sm_100", "sm_80"][..]),
+            ("sm_103f", &["sm_100f", "sm_103", "sm_103a", "sm_100"], &["sm_100a", "sm_90"]),
+            ("gfx11-generic", &["gfx11-generic", "gfx1100", "gfx1153", "amdgcnspirv"], &["gfx1200", "gfx9-generic"]),
+            (
+                "gfx9-4-generic:xnack-",
+                &["gfx942:xnack-", "gfx950", "gfx9-4-generic:sramecc+"],
+                &["gfx942:xnack+", "gfx90a"],
+            ),
+            ("gfx1100", &["gfx1100", "gfx11-generic"], &["gfx1101"]),
+            ("xcore1000", &["xcore1000", "xcore1000-bc"], &["xcore1010"]),
+            ("xcore1000-bc", &["xcore1000", "xcore1000-bc"], &["xcore1010-bc"]),
+            ("mp_31", &["mp_31"], &["mp_21"]),
+            ("compute_80", &["compute_75"], &["sm_80"]),
+        ] {
+            let gpus = Device::parse(name).unwrap().gpus();
+            let taken = |target: &&&str| gpus.takes(&code(target));
+            assert_eq!(takes.iter().find(|target| !taken(target)), None, "{name}");
+            assert_eq!(leaves.iter().find(taken), None, "{name}");
+        }
+        // A processor before bitcode for it, whichever is named.
+        for name in ["xcore1000", "xcore1000-bc"] {
+            let gpus = Device::parse(name).unwrap().gpus();
+            assert_eq!(gpus.chosen(&codes(&["xcore1000-bc", "xcore1000"])), BTreeSet::from([1]), "{name}");
+            assert_eq!(gpus.chosen(&codes(&["xcore1010", "xcore1000-bc"])), BTreeSet::from([1]), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_gpus() {
+        let names = |text| Device::parse_list(text).map(|devices| devices.into_iter().map(|one| one.name).collect());
+        let expected = ["gfx90a:sramecc-:xnack+", "sm_90", "compute_90", "gfx803", "bmg_g21"].map(str::to_owned);
+        let text = "gfx90a:xnack+:sramecc-,sm_90+ptx\nfiji; sm_90 bmg_g21";
+        assert_eq!(names(text), Ok(expected.to_vec()));
+        for text in [
+            "gfx90a:xnack",
+            "gfx1030:xnack+",
+            "sm_",
+            "sm_9",
+            "sm_090",
+            "sm_90x",
+            "sm_9999",
+            "lib.so",
+            "gfx",
+            "gfx90",
+            "gfx90x.txt",
+            "gfx9*",
+            "gfx90a+ptx",
+            "x+ptx",
+            "compute_",
+        ] {
+            assert!(names(text).is_err(), "{text}");
+        }
+        assert_eq!(Device::parse("gfx90a").unwrap().settings(), 4);
+        assert_eq!(Device::parse("gfx1030").unwrap().settings(), 1);
+    }
+
+    #[test]
+    fn new_processors_are_recognised_by_their_names() {
+        for (name, is) in [
+            ("gfx1310", true),
+            ("gfx90a", true),
+            ("gfx13-generic", true),
+            ("gfx9-5-generic", true),
+            ("gfx-generic", false),
+            ("gfx13x-generic", false),
+            ("gfx13", false),
+            ("gfx131313", false),
+            ("gfx13g", false),
+            ("sm_90", false),
+        ] {
+            assert_eq!(is_like_a_processor(name), is, "{name}");
+        }
+        for name in ["mp_31", "xcore1000", "xcore1000-bc", "gcu300", "efgcu500", "gfx936"] {
+            assert_eq!(Device::parse(name).unwrap().name(), name);
+        }
+        for name in ["mp_", "mp_x", "xcore", "xcore1000-", "mp_31-bc", "egcu1", "mp_31:x"] {
+            assert!(Device::parse(name).is_err(), "{name}");
+        }
+        assert_eq!(Device::parse("gfx13x-generic").unwrap_err().text(), "gfx13x-generic");
+    }
+}

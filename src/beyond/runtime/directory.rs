@@ -1,0 +1,107 @@
+//! Directories of files that serve GPUs together.
+//!
+//! Libraries such as rocBLAS load machine code from files for one GPU each (`Kernels.so-000-gfx1100.hsaco`,
+//! `TensileLibrary_Type_HH_gfx90a.co`). A program needs one of these files for its GPU, so the files of a directory are
+//! one set. A directory is one on disk, or one in a package: a zip file, a tar or cpio archive.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::code::GpuVendor;
+use super::device::Device;
+use super::loadable;
+use crate::base::io::sys;
+use crate::beyond::scan::{Format, Found, Place, Step};
+use crate::llvm::container::content_kind::ContentKind;
+
+/// Stands for the name of a GPU in the name of a directory.
+const ANY_GPU: &str = "*";
+
+/// Whether a program loads a bundle or code object as a file of its own: it is all of a file or of a member of a
+/// package, and not an input of compilers and linkers.
+pub(super) fn is_loaded_file(found: &Found<'_>) -> bool {
+    if !found.is_file() {
+        return false;
+    }
+    match found.format {
+        Format::Bundle => !loadable::is_for_tools(found),
+        Format::Fatbin => true,
+        Format::CodeObject => found.code_objects().all(|code_object| {
+            matches!(
+                code_object.kind(),
+                Some(ContentKind::Elf | ContentKind::Cubin | ContentKind::Ptx | ContentKind::SpirV)
+            )
+        }),
+        _ => false,
+    }
+}
+
+/// The directory of a file or of a member of a package. Directories whose paths differ only in names of GPUs are one
+/// (`hsa/gfx942/gemm` and `hsa/gfx950/gemm`).
+pub(crate) fn directory_of(place: &Place) -> Place {
+    match place.parent() {
+        None => Place::of_file(&directory(place.file())),
+        Some((package, name)) => {
+            let directory = directory(Path::new(&*sys::os_str(name)));
+            match directory == Path::new(".") {
+                true => package,
+                false => package.join(Step::Member(member_name(&directory))),
+            }
+        }
+    }
+}
+
+/// The name of a directory in a package.
+fn member_name(directory: &Path) -> Vec<u8> {
+    let is_name = |component: &Component<'_>| matches!(component, Component::Normal(_) | Component::ParentDir);
+    let names = directory.components().filter(is_name).map(|component| component.as_os_str().as_encoded_bytes());
+    names.collect::<Vec<_>>().join(&b'/')
+}
+
+/// The path of the directory of a file, with a placeholder for names of GPUs.
+fn directory(file: &Path) -> PathBuf {
+    let mut directory = PathBuf::new();
+    for component in file.parent().into_iter().flat_map(Path::components) {
+        match component {
+            Component::CurDir => {}
+            Component::Normal(name) if is_gpu(&name.to_string_lossy()) => directory.push(ANY_GPU),
+            other => directory.push(other),
+        }
+    }
+    if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory }
+}
+
+/// Whether a directory has the name of a GPU of AMD or NVIDIA.
+fn is_gpu(name: &str) -> bool {
+    if !name.starts_with("gfx") && !name.starts_with("sm_") {
+        return false;
+    }
+    let vendor = Device::parse(name).map(|device| device.vendor());
+    matches!(vendor, Ok(GpuVendor::Amd | GpuVendor::Nvidia))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_in_directories_on_disk_and_in_packages() {
+        for (file, expected) in [
+            ("a.co", "."),
+            ("./a.co", "."),
+            ("lib/./rocblas//library/a.co", "lib/rocblas/library"),
+            ("/opt/rocm/a.co", "/opt/rocm"),
+            ("../a.co", ".."),
+            ("hsa/gfx942/gemm/a.co", "hsa/*/gemm"),
+            ("hsa/gfx9-4-generic/a.co", "hsa/*"),
+            ("cubins/sm_90a/a.cubin", "cubins/*"),
+            ("gfx/sm_/pvc/a.co", "gfx/sm_/pvc"),
+        ] {
+            let place = Place::of_file(Path::new(file));
+            // Windows has its own separators.
+            assert_eq!(directory_of(&place).to_string().replace('\\', "/"), expected, "{file}");
+            let member = Place::of_file(Path::new("d/in.whl")).join(Step::Member(file.into()));
+            let expected = if expected == "." { "d/in.whl".to_owned() } else { format!("d/in.whl({expected})") };
+            assert_eq!(directory_of(&member).to_string(), expected.replace("(/", "("), "{file}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The bundles that HIP's runtime can load.
+//!
+//! The length of a plain bundle is not recorded, so the runtime gives comgr the first 4096 bytes. Comgr looks for
+//! entries there, and fails at the first one that is not described completely. Of a compressed bundle, the runtime
+//! gives comgr as many bytes as are recorded, and reads that size as a number of 32 bits in every version.
+//!
+//! Entry IDs are compared as text: what follows the kind has to be the name of an instruction set as HSA gives it, such
+//! as `amdgcn-amd-amdhsa--gfx90a`, except for features that the entry leaves open. SPIR-V is also asked for with the
+//! environment `unknown`. Triples with another environment, vendor or system, with fewer fields, or with another name
+//! of the architecture (`amdgpu9.42`) are not found. The kind is `hipv4`. The bundler's library, through which comgr reads
+//! compressed bundles, takes `hip` for the same kind; clang-linker-wrapper of LLVM 22 writes it.
+//!
+//! Sources, as of ROCm 7: `PopulateCodeObjectMap` and `UncompressAndPopulateCodeObject` in CLR, `lookUpCodeObject` and
+//! `AMDGPUCompiler::unbundle` in comgr.
+
+use std::collections::BTreeMap;
+
+use crate::base::id::OffloadKind;
+use crate::beyond::container::Bundle;
+use crate::beyond::scan::{Format, Found};
+use crate::llvm::container::content_kind::ContentKind;
+use crate::llvm::container::stream::Recorded;
+use crate::llvm::work::loadable::{first_lost, is_for_runtime};
+
+/// The beginnings of entry IDs that the runtime finds, without the kind. The target ID follows.
+const TRIPLES: [&[u8]; 3] = [b"amdgcn-amd-amdhsa--", b"spirv64-amd-amdhsa--", b"spirv64-amd-amdhsa-unknown-"];
+
+/// The reason why the runtime does not find an entry of a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Unfound {
+    /// It, or an entry before it, is not described in the part of the bundle that the runtime reads.
+    Position,
+    /// The runtime looks for other triples.
+    Triple,
+}
+
+impl Unfound {
+    /// What the runtime looks for instead.
+    pub(crate) fn sought(self) -> &'static str {
+        match self {
+            Self::Position => "entries in the beginning of a bundle",
+            Self::Triple => "IDs that begin with 'hipv4-amdgcn-amd-amdhsa--' or 'hipv4-spirv64-amd-amdhsa--'",
+        }
+    }
+}
+
+/// The entries of a bundle that the runtime does not find, by their indices.
+pub(crate) type UnfoundEntries = BTreeMap<usize, Unfound>;
+
+/// Returns why the runtime finds no entry with this ID, wherever it is in a bundle of its; `None` if it may find it, and
+/// for IDs of other kinds, which other runtimes load.
+pub(crate) fn unfound_id(id: &[u8]) -> Option<Unfound> {
+    let triple = id.strip_prefix(b"hipv4-").or_else(|| id.strip_prefix(b"hip-"))?;
+    if TRIPLES.iter().any(|found| triple.starts_with(found)) { None } else { Some(Unfound::Triple) }
+}
+
+/// Returns the entries of a bundle that the runtime does not find, by their indices, with the reasons. In containers
+/// that it does not load, linkers and other tools find all of them.
+pub(crate) fn unfound_in(found: &Found<'_>) -> UnfoundEntries {
+    let mut unfound = UnfoundEntries::new();
+    if found.format != Format::Bundle {
+        return unfound;
+    }
+    let first = first_unread(found);
+    for (index, entry) in found.bundle.entries.iter().enumerate() {
+        let is_unread = first.is_some_and(|first| index >= first);
+        let reason = unfound_id(entry.id());
+        if let Some(reason) = reason.or(is_unread.then_some(Unfound::Position)) {
+            unfound.insert(index, reason);
+        }
+    }
+    if !unfound.is_empty() && !is_for_runtime(kinds_in(found)) {
+        unfound.clear();
+    }
+    unfound
+}
+
+/// The recorded size of a compressed bundle, if the runtime misreads it.
+pub(crate) fn misread_size(recorded: Recorded) -> Option<u64> {
+    recorded.total.filter(|&total| u32::try_from(total).is_err())
+}
+
+/// The index of the first code object of a bundle for the runtime that it does not find because of its position; none
+/// if it finds all.
+pub(crate) fn first_lost_of(found: &Found<'_>) -> Option<usize> {
+    first_unread(found).filter(|_| is_for_runtime(kinds_in(found)))
+}
+
+/// The index of the first entry of a bundle that is not in the part of it that the runtime reads.
+fn first_unread(found: &Found<'_>) -> Option<usize> {
+    match found.bundle {
+        _ if found.format != Format::Bundle => None,
+        Bundle { compressed: Some(recorded), .. } => misread_size(*recorded).map(|_| 0),
+        Bundle { compressed: None, entries, .. } => first_lost(entries.iter().map(|entry| entry.id())),
+    }
+}
+
+/// Returns whether a bundle is an input of compilers and linkers: it holds host code or bitcode.
+pub(super) fn is_for_tools(found: &Found<'_>) -> bool {
+    kinds_in(found).any(|(kind, content)| match kind {
+        Some(OffloadKind::Host) => content != Some(ContentKind::Empty),
+        _ => content == Some(ContentKind::Bitcode),
+    })
+}
+
+/// The kinds of the entries of a bundle, and of their content.
+fn kinds_in<'f>(found: &Found<'f>) -> impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)> + use<'f> {
+    found.code_objects().map(|entry| (entry.entry_id().map(|id| id.kind()), entry.kind()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::io::{Input, write_to};
+    use crate::beyond::scan::{Finding, Scan};
+    use crate::llvm::container::Member;
+    use crate::llvm::container::binary::Binary;
+    use crate::llvm::container::offload_binary::{OffloadBinary, Version};
+
+    #[test]
+    fn ids_are_compared_as_text() {
+        use Unfound::Triple;
+        for (id, expected) in [
+            ("hipv4-amdgcn-amd-amdhsa--gfx942", None),
+            ("hipv4-amdgcn-amd-amdhsa--gfx9-4-generic:xnack+", None),
+            ("hipv4-spirv64-amd-amdhsa--amdgcnspirv", None),
+            ("hipv4-spirv64-amd-amdhsa-unknown-amdgcnspirv", None),
+            ("hip-amdgcn-amd-amdhsa--gfx942", None),
+            ("hip-spirv64-amd-amdhsa--amdgcnspirv", None),
+            ("hipv4-amdgcn-amd-amdhsa-llvm-gfx942", Some(Triple)),
+            ("hip-amdgcn-amd-amdhsa-unknown-gfx942", Some(Triple)),
+            ("hipv4-amdgcn-amd-amdhsa-gfx942", Some(Triple)),
+            ("hipv4-amdgcn--amdhsa--gfx942", Some(Triple)),
+            ("hipv4-amdgcn-unknown-amdhsa--gfx942", Some(Triple)),
+            ("hipv4-amdgcn-amd-amdpal--gfx942", Some(Triple)),
+            ("hipv4-amdgpu9.42-amd-amdhsa--gfx942", Some(Triple)),
+            ("hipv4-amdgpu-amd-amdhsa--gfx942", Some(Triple)),
+            ("hipv4", None),
+            // Other runtimes look for these.
+            ("openmp-amdgcn-amd-amdhsa-llvm-gfx942", None),
+            ("openmp-amdgcn-amd-amdhsa-gfx942", None),
+            ("hcc-amdgcn-amd-amdhsa--gfx906", None),
+            ("host-x86_64-unknown-linux-gnu-", None),
+        ] {
+            assert_eq!(unfound_id(id.as_bytes()), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn entries_after_the_first_4096_bytes_are_lost_in_plain_bundles_alone() {
+        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+        elf.resize(64, 0);
+        elf[18] = 224;
+        let elf = Input::from_bytes("elf", elf);
+        let ids: Vec<String> = (0..99).map(|index| format!("hipv4-amdgcn-amd-amdhsa--gfx90{index}")).collect();
+        let members: Vec<_> = ids.iter().map(|id| Member { id: id.clone(), content: elf.as_slice() }).collect();
+        // 32 bytes before 10 descriptions of 24 and 31 bytes, and 62 of 24 and 32 bytes, which end at 4054.
+        let first = 72;
+        assert_eq!(first_lost(ids.iter().map(String::as_bytes)), Some(first));
+        assert_eq!(first_lost(ids[..first].iter().map(String::as_bytes)), None);
+        let images = OffloadBinary { version: Version::V2, ..OffloadBinary::default() };
+        for (plan, kept) in [(Binary::default().plan(&members), first), (images.plan(&members), ids.len())] {
+            let mut data = Vec::new();
+            write_to(&plan.unwrap(), &mut data).unwrap();
+            let mut bundles = 0;
+            let visitor = &mut |finding: Finding<'_>| {
+                let Finding::Bundle(found) = finding else { panic!("{finding:?}") };
+                assert_eq!(first_lost_of(&found).unwrap_or(found.bundle.entries.len()), kept);
+                bundles += 1;
+                Ok(())
+            };
+            Scan::default().run(&Input::from_bytes("bundle", data), visitor).unwrap();
+            assert_eq!(bundles, 1);
+        }
+    }
+}

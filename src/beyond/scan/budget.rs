@@ -1,0 +1,138 @@
+//! Limits on the cost of a search. A file of a few kilobytes can name the same bytes repeatedly, or inflate to
+//! gigabytes when nested.
+
+use super::place::{Origin, Place};
+use crate::base::bytes::{len_u64, to_u64, total};
+use crate::beyond::container::Bundle;
+use crate::llvm::container::Limits;
+use crate::llvm::container::content_kind::ContentKind;
+use crate::llvm::container::limits::{Allowance, FOUND_MAX, FOUND_NAMES_MAX, INFLATED_MIN, SEARCHED_MAX};
+use crate::llvm::container::magic::Magic;
+
+/// The budget that is left.
+pub(crate) struct Budget {
+    limits: Limits,
+    /// In bytes that are read or inflated.
+    bytes: Allowance,
+    found: Allowance,
+    /// In bytes of names.
+    names: Allowance,
+    pub(super) is_spent: bool,
+}
+
+/// An exceeded limit: its unit and its value.
+pub(crate) type Spent = (&'static str, u64);
+
+impl Budget {
+    /// The budget for a file of `len` bytes.
+    pub(crate) fn new(limits: Limits, len: u64) -> Self {
+        let bytes = limits.nested.max(len.saturating_mul(SEARCHED_MAX));
+        let [bytes, found, names] = [bytes, FOUND_MAX, FOUND_NAMES_MAX.saturating_add(len)].map(Allowance::new);
+        Self { limits, bytes, found, names, is_spent: false }
+    }
+
+    /// Adds another file of `len` bytes to the search.
+    pub(super) fn add_file(&mut self, len: u64) {
+        self.bytes.add(len.saturating_mul(SEARCHED_MAX));
+        self.names.add(len);
+    }
+
+    /// Charges `bytes` to read.
+    pub(crate) fn take(&mut self, bytes: u64) -> Result<(), Spent> {
+        self.bytes.take(bytes).ok_or(("bytes to read", self.bytes.most()))
+    }
+
+    /// The number of bytes that may still be read.
+    pub(super) fn left(&self) -> u64 {
+        self.bytes.left()
+    }
+
+    /// Charges `count` bundles, code objects and faults.
+    pub(super) fn take_found(&mut self, count: u64) -> Result<(), Spent> {
+        self.found.take(count).ok_or(("bundles, code objects and faults", self.found.most()))
+    }
+
+    /// Charges `bytes` of names.
+    pub(super) fn take_names(&mut self, bytes: u64) -> Result<(), Spent> {
+        self.names.take(bytes).ok_or(("bytes of names", self.names.most()))
+    }
+
+    /// Charges a bundle in the file itself: its entries, their IDs, and what they inflate to one by one.
+    pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), Spent> {
+        self.take(ids_len(bundle, usize::MAX).saturating_add(bundle.packed_len()))?;
+        self.take_found(found_in(bundle))
+    }
+
+    /// The limits for a compressed container at a place. In the file itself, only the claimed size counts.
+    pub(super) fn limits_at(&self, place: &Place) -> Limits {
+        match place.origin() {
+            Origin::File(_) => self.limits,
+            Origin::Inflated => self.limits_inside(),
+        }
+    }
+
+    /// The limits for a compressed container inside another one.
+    fn limits_inside(&self) -> Limits {
+        Limits { inflated: self.limits.inflated.min(self.bytes.left()), ..self.limits }
+    }
+
+    /// The cost of inflating a compressed container to `bytes`.
+    pub(super) fn inflating(place: &Place, bytes: u64) -> u64 {
+        match place.origin() {
+            Origin::File(_) => 0,
+            Origin::Inflated => bytes.max(INFLATED_MIN),
+        }
+    }
+}
+
+/// The length of all IDs of a bundle, in bytes, each cut to `most`.
+pub(super) fn ids_len(bundle: &Bundle<'_>, most: usize) -> u64 {
+    total(bundle.entries.iter().map(|entry| len_u64(entry.id().get(..most).unwrap_or(entry.id()))))
+}
+
+/// The bytes that finding the targets of its code objects may read, beyond their headers: an ELF file for an Intel GPU
+/// names it in a section.
+pub(super) fn targets_len(bundle: &Bundle<'_>) -> u64 {
+    let head = |index| bundle.head(index, ContentKind::HEAD_LEN);
+    let is_intel = |index| head(index).is_some_and(|head| Magic::identify(head) == Magic::IntelGpu);
+    total(bundle.entries.iter().enumerate().filter(|(index, _)| is_intel(*index)).map(|(_, entry)| entry.size()))
+}
+
+/// The number of findings in a bundle: itself and its code objects.
+pub(super) fn found_in(bundle: &Bundle<'_>) -> u64 {
+    to_u64(bundle.entries.len()).saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::place::Step;
+    use super::*;
+
+    #[test]
+    fn a_budget_is_that_of_the_file_or_of_the_limits() {
+        let limits = Limits { inflated: 1000, nested: 100, streamed: None };
+        let mut budget = Budget::new(limits, 0);
+        assert_eq!((budget.take(100), budget.take(1)), (Ok(()), Err(("bytes to read", 100))));
+        budget.add_file(2);
+        assert_eq!(
+            (budget.take(2 * SEARCHED_MAX), budget.take(1)),
+            (Ok(()), Err(("bytes to read", 100 + 2 * SEARCHED_MAX)))
+        );
+        assert_eq!(Budget::new(limits, 2).take(2 * SEARCHED_MAX), Ok(()));
+        assert_eq!(budget.take_found(FOUND_MAX), Ok(()));
+        assert_eq!(budget.take_found(1), Err(("bundles, code objects and faults", FOUND_MAX)));
+        assert_eq!(budget.take_names(FOUND_NAMES_MAX + 2), Ok(()));
+        assert_eq!(budget.take_names(1), Err(("bytes of names", FOUND_NAMES_MAX + 2)));
+    }
+
+    #[test]
+    fn only_what_was_inflated_already_is_held_to_what_is_left() {
+        let budget = Budget::new(Limits { inflated: 1000, nested: 100, streamed: None }, 0);
+        let file = Place::of_file(Path::new("x"));
+        let inside = file.join(Step::Embedded(0)).inflated();
+        assert_eq!((budget.limits_at(&file).inflated, budget.limits_at(&inside).inflated), (1000, 100));
+        assert_eq!((Budget::inflating(&file, 9), Budget::inflating(&inside, 9)), (0, INFLATED_MIN));
+    }
+}

@@ -1,0 +1,508 @@
+//! Code objects: what a search knows of one, and the view of one while it is searched.
+
+use std::borrow::Cow;
+use std::io;
+use std::ops::{AddAssign, Range};
+use std::sync::Arc;
+
+use super::Unread;
+use super::found::{Format, Found};
+use super::place::{Origin, Place, Step};
+use crate::base::bytes::{self, add, len_of, total};
+use crate::base::codec::{self, Codec};
+use crate::base::display::{printable, short_name, shown};
+use crate::base::error::{Malformed, Result};
+use crate::base::id::{EntryId, OffloadKind};
+use crate::base::io::input::Slice;
+use crate::beyond::code::target;
+use crate::beyond::container::fatbin::{self, CudaKind};
+use crate::beyond::container::kpack;
+use crate::beyond::container::sycl;
+use crate::beyond::container::{Packed, SearchEntry};
+use crate::llvm::container::content_kind::ContentKind;
+use crate::llvm::container::magic::Magic;
+use crate::llvm::container::offload_binary::ImageInfo;
+use crate::llvm::container::stream::Recorded;
+use crate::llvm::uri::Uri;
+
+/// The longest bundle entry ID that a search parses and shows in full, in bytes, and the maximum number of features of
+/// an ID. Compilers write some dozens of bytes and two features.
+pub(super) const ID_MAX: usize = 4096;
+const FEATURES_MAX: usize = 32;
+
+/// What a search knows of a bundle, which its code objects share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BundleInfo {
+    /// Its place.
+    pub place: Place,
+    /// Its format.
+    pub format: Format,
+    /// Its index among the bundles at the place, counted from 0.
+    pub index: usize,
+    /// Its range, counted from the [origin](Place::origin) of the place.
+    pub range: Range<u64>,
+    /// Its header, if it is compressed.
+    pub compressed: Option<Recorded>,
+    /// The inflated size of all its code objects in bytes.
+    pub size: u64,
+}
+
+impl BundleInfo {
+    pub(super) fn new(found: &Found<'_>) -> Result<Self> {
+        let Found { place, format, index, bundle, .. } = *found;
+        let (range, compressed) = (bundle.range()?, bundle.compressed);
+        let size = total(bundle.entries.iter().map(SearchEntry::size));
+        Ok(Self { place: place.clone(), format, index, range, compressed, size })
+    }
+
+    /// Its stored size in bytes, with its header.
+    pub fn stored(&self) -> u64 {
+        len_of(&self.range)
+    }
+}
+
+/// The number of some code objects, and their sizes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Sizes {
+    /// The number of code objects.
+    pub code_objects: usize,
+    /// The inflated size.
+    pub size: u64,
+    /// The stored size. A code object in a compressed bundle has a share of that by its inflated size.
+    #[cfg_attr(feature = "serde", serde(rename = "stored_size"))]
+    pub stored: u64,
+}
+
+impl AddAssign for Sizes {
+    fn add_assign(&mut self, more: Self) {
+        self.code_objects = self.code_objects.saturating_add(more.code_objects);
+        add(&mut self.size, more.size);
+        add(&mut self.stored, more.stored);
+    }
+}
+
+/// The address of a code object in a file, unique in a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Locator<'c> {
+    /// The place of its bundle.
+    pub(super) place: &'c Place,
+    /// The index of the bundle among those at the place.
+    pub(super) bundle: usize,
+    /// The index of the code object in the bundle.
+    pub(super) entry: usize,
+}
+
+/// What a search knows of a code object, kept after the search. [`Scan::read`](super::Scan::read) reads its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CodeObject {
+    /// Its bundle.
+    pub bundle: Arc<BundleInfo>,
+    /// Its index in the bundle.
+    pub entry: usize,
+    /// The bundle entry ID as recorded, as [`CodeObjectRef::id`]. An ID that is too long to be parsed is cut.
+    pub id: Box<[u8]>,
+    /// The inflated size in bytes, as it is recorded.
+    pub size: u64,
+    /// The kind of its content, as [`CodeObjectRef::kind`].
+    pub kind: Option<ContentKind>,
+    /// Its range, as [`CodeObjectRef::range`].
+    pub range: Option<Range<u64>>,
+    /// The compressed form, as [`CodeObjectRef::packed`].
+    pub packed: Option<Box<Packed>>,
+    /// The target ID that it records itself, as [`CodeObjectRef::recorded_target`].
+    pub recorded_target: Option<Box<str>>,
+    /// The name of the source file, safe to print on a terminal, if the container records it.
+    pub source: Option<Box<str>>,
+    /// Whether it is a container itself in which the search has found code objects, which are listed too. It counts in
+    /// no sum of sizes. Set by jobs that search whole files.
+    pub has_parts: bool,
+    /// The number of its bytes that code objects before it in the bundle have too, as in no sound bundle: inflated ones
+    /// in a compressed bundle, otherwise stored ones.
+    pub(crate) shared: u64,
+    pub(super) number: u64,
+}
+
+impl CodeObject {
+    /// The address in the file.
+    pub(crate) fn locator(&self) -> Locator<'_> {
+        Locator { place: &self.bundle.place, bundle: self.bundle.index, entry: self.entry }
+    }
+
+    /// The bundle entry ID, as [`CodeObjectRef::entry_id`].
+    pub fn entry_id(&self) -> Option<EntryId> {
+        parse_id(&self.id, self.bundle.format).ok()
+    }
+
+    /// The ID, parsed once for all uses.
+    pub(crate) fn known_id(&self) -> KnownId {
+        KnownId::of(&self.id, self.bundle.format)
+    }
+
+    /// The ID, safe to print on a terminal, as [`CodeObjectRef::shown_id`].
+    pub fn shown_id(&self) -> String {
+        short_name(&self.id, ID_MAX)
+    }
+
+    /// The target of the code object in one word, safe to print on a terminal: the [target](EntryId::target), or else
+    /// `host`, the triple or the whole ID.
+    pub fn target(&self) -> String {
+        let Some(id) = self.entry_id() else { return self.shown_id() };
+        if id.kind() == OffloadKind::Host && self.bundle.format != Format::CodeObject {
+            return "host".to_owned();
+        }
+        let target_id = id.target().to_string();
+        printable(if target_id.is_empty() { id.triple().as_str().trim_end_matches('-') } else { &target_id })
+    }
+
+    /// The stored size in bytes; in a bundle that is compressed as a whole, its share of that by its inflated size.
+    pub fn stored(&self) -> u64 {
+        match (self.bundle.compressed, &self.packed) {
+            (Some(_), _) => {
+                let part = u128::from(self.bundle.stored()).saturating_mul(self.size.into());
+                part.checked_div(self.bundle.size.into()).and_then(|part| u64::try_from(part).ok()).unwrap_or(0)
+            }
+            (None, Some(packed)) => packed.stored_len(),
+            (None, None) => self.size,
+        }
+    }
+
+    /// Its sizes in sums, as those of one code object: nothing if its [parts](Self::has_parts) count. Bytes that it
+    /// shares with code objects before it in the bundle count once, so that no sum is larger than the bytes that are
+    /// there: those of the file, or of what was inflated.
+    pub fn sizes(&self) -> Sizes {
+        if self.has_parts {
+            return Sizes::default();
+        }
+        let Sizes { code_objects, size, stored } = self.own_sizes();
+        // Of an image that is compressed by itself, the stored bytes are shared.
+        let whole = if self.bundle.compressed.is_some() { size } else { stored };
+        let counted = |of: u64| {
+            let part = u128::from(of).saturating_mul(whole.saturating_sub(self.shared).into());
+            part.checked_div(whole.into()).and_then(|part| u64::try_from(part).ok()).unwrap_or(of)
+        };
+        Sizes { code_objects, size: counted(size), stored: counted(stored) }
+    }
+
+    /// Its sizes, whatever counts in sums.
+    pub fn own_sizes(&self) -> Sizes {
+        Sizes { code_objects: 1, size: self.size, stored: self.stored() }
+    }
+
+    /// The URI of the code object, as [`CodeObjectRef::uri`].
+    ///
+    /// # Errors
+    /// Those of [`Place::uri`].
+    pub fn uri(&self) -> Result<Option<Uri>> {
+        let BundleInfo { place, compressed, range, .. } = &*self.bundle;
+        match &self.packed {
+            Some(packed) => packed_uri(place, packed, &self.id, self.number),
+            None => uri(place, compressed.map(|_| range.clone()), self.range.clone()),
+        }
+    }
+}
+
+/// The entry ID of a code object, parsed once for all uses.
+#[derive(Debug)]
+pub(crate) struct KnownId {
+    /// The ID, safe to print on a terminal, as [`CodeObjectRef::shown_id`].
+    pub(crate) shown: String,
+    /// None if the recorded ID is not valid.
+    pub(crate) parsed: Option<EntryId>,
+}
+
+impl KnownId {
+    /// The ID recorded in a container of this format.
+    pub(crate) fn of(recorded: &[u8], format: Format) -> Self {
+        Self { shown: short_name(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
+    }
+
+    /// The name by which a selection of target IDs would select it: the target ID, or else the whole ID; none for host
+    /// code.
+    pub(crate) fn target(&self) -> Option<String> {
+        let target = self.parsed.as_ref().map(|id| id.target().to_string()).filter(|target| !target.is_empty());
+        (!self.is_host()).then(|| target.unwrap_or_else(|| self.shown.clone()))
+    }
+
+    /// The target of an ID of another vendor's compiler, of an unknown kind or triple.
+    pub(crate) fn foreign_target(&self) -> Option<&str> {
+        self.shown.rsplit_once("--").map(|(_, target)| target).filter(|_| self.parsed.is_none())
+    }
+
+    /// Returns whether it is the ID of code for HIP's runtime.
+    pub(crate) fn is_of_hip(&self) -> bool {
+        self.parsed.as_ref().is_some_and(|id| matches!(id.kind(), OffloadKind::Hip | OffloadKind::HipV4))
+    }
+
+    /// Returns whether it is the ID of host code.
+    pub(crate) fn is_host(&self) -> bool {
+        self.parsed.as_ref().is_some_and(|id| id.kind() == OffloadKind::Host)
+    }
+}
+
+/// Parses the ID recorded in a container of this format, or returns why it is not valid. Overlong IDs are not parsed,
+/// because a bundle may consist of them.
+fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
+    if id.len() > ID_MAX {
+        return Err(format!("it is longer than {ID_MAX} bytes"));
+    }
+    if memchr::memchr_iter(b':', id).count() > FEATURES_MAX {
+        return Err(format!("it has more than {FEATURES_MAX} target features"));
+    }
+    let text = bytes::text(id).ok_or("it is not valid UTF-8")?;
+    let parsed = match format {
+        // The kind is not recorded; only the fields after it are used.
+        Format::CodeObject if text.starts_with(sycl::INTEL) => EntryId::parse_any(&["sycl-", &text].concat()),
+        Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()),
+        _ => EntryId::parse_any(&text),
+    };
+    parsed.map_err(|error| error.to_string())
+}
+
+/// The URI of a range at a place, or in the compressed bundle at that place.
+fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>) -> Result<Option<Uri>> {
+    let Some(range) = range.filter(|_| !place.file().as_os_str().is_empty()) else { return Ok(None) };
+    match compressed {
+        Some(bundle) => place.uri(bundle, Some(range)),
+        None => place.uri(range, None),
+    }
+}
+
+/// The URI of a code object that is compressed on its own, or with others, at a place: its entry is a step to it.
+fn packed_uri(place: &Place, packed: &Packed, id: &[u8], number: u64) -> Result<Option<Uri>> {
+    if place.file().as_os_str().is_empty() || !packed.is_exact() || packed.codec == Codec::Unknown {
+        return Ok(None);
+    }
+    place.join_numbered(Step::Entry(step_name(id).to_vec()), number).inflated().uri(packed.range.clone(), None)
+}
+
+/// An ID, which may be long, as the name of a step.
+pub(super) fn step_name(id: &[u8]) -> &[u8] {
+    id.get(..ID_MAX).unwrap_or(id)
+}
+
+/// A code object in a bundle.
+#[derive(Clone, Copy, Debug)]
+pub struct CodeObjectRef<'f> {
+    /// Its bundle.
+    pub(crate) found: Found<'f>,
+    pub(super) entry: &'f SearchEntry,
+    pub(super) index: usize,
+}
+
+impl<'f> CodeObjectRef<'f> {
+    /// What is known of it, to be kept after the search; `bundle` is what is known of its [bundle](Found::info).
+    pub fn known(&self, bundle: &Arc<BundleInfo>) -> CodeObject {
+        let id = self.id();
+        CodeObject {
+            bundle: Arc::clone(bundle),
+            entry: self.index,
+            id: id.get(..=ID_MAX).unwrap_or(id).into(),
+            size: self.size(),
+            kind: self.kind(),
+            range: self.range(),
+            packed: self.packed().cloned().map(Box::new),
+            recorded_target: self.recorded_target().map(Into::into),
+            source: self.shown_source().map(Into::into),
+            has_parts: false,
+            shared: self.found.facts.shared.get(self.index).copied().unwrap_or_default(),
+            number: self.number(),
+        }
+    }
+
+    /// The bundle entry ID as recorded, which may be any bytes. For a code object without a bundle, which has no ID, it
+    /// is the target triple and target ID.
+    pub fn id(&self) -> &'f [u8] {
+        self.entry.id()
+    }
+
+    /// The bundle entry ID, if the recorded ID is valid.
+    pub fn entry_id(&self) -> Option<EntryId> {
+        self.parse_id().ok()
+    }
+
+    /// The bundle entry ID, for callers that use it more than once.
+    pub(crate) fn known_id(&self) -> KnownId {
+        KnownId::of(self.entry.id(), self.found.format)
+    }
+
+    /// The bundle entry ID, or why the recorded ID is not valid.
+    pub(crate) fn parse_id(&self) -> Result<EntryId, String> {
+        parse_id(self.entry.id(), self.found.format)
+    }
+
+    /// Its number among the entries at its place with its ID; 0 if it is not known.
+    fn number(&self) -> u64 {
+        self.found.facts.numbers.get(self.index).copied().unwrap_or_default()
+    }
+
+    /// The index in the bundle.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The decompressed size in bytes.
+    pub fn size(&self) -> u64 {
+        self.entry.size()
+    }
+
+    /// The name of the source file, safe to print on a terminal, if the container records it. A name of more than 200
+    /// characters is cut and ends in `...`.
+    pub(crate) fn shown_source(&self) -> Option<String> {
+        self.cuda()
+            .map(|image| image.source.as_slice())
+            .filter(|source| !source.is_empty())
+            .map(|source| shown(source).to_string())
+    }
+
+    /// The compressed form, if the code object is compressed in its bundle.
+    pub fn packed(&self) -> Option<&'f Packed> {
+        self.entry.packed.as_ref()
+    }
+
+    /// The range of its bytes, counted from the [origin](Place::origin) of its place or, in a compressed bundle, from
+    /// the start of the inflated bundle. None if the bytes are not contiguous. If the code object is [in the
+    /// file](Self::is_in_file) and not compressed, its range can be taken from the searched bytes after the search.
+    pub fn range(&self) -> Option<Range<u64>> {
+        let range = self.entry.range()?;
+        let base = if self.found.bundle.compressed.is_some() { 0 } else { self.found.bundle.offset };
+        Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
+    }
+
+    /// Returns whether its bytes are bytes of the searched file.
+    pub fn is_in_file(&self) -> bool {
+        matches!(self.found.place.origin(), Origin::File(_))
+    }
+
+    /// The reason why it cannot be extracted, if it cannot: the host of a fat object may not be restorable.
+    pub(crate) fn unreadable(&self) -> Option<&'f Malformed> {
+        self.entry.unreadable()
+    }
+
+    /// What it is, if its container is read and its content cannot be: it is obfuscated, or compressed by a method that is
+    /// not known, or that this build lacks.
+    pub fn unread(&self) -> Option<Unread> {
+        let codec = self.packed()?.codec;
+        let name = match codec {
+            Codec::Unknown if self.cuda().is_some_and(fatbin::Image::is_obfuscated) => "obfuscated code object",
+            Codec::Unknown => "code object of an unknown compression",
+            Codec::Zlib | Codec::Lz4 | Codec::Zstd if codec::has(codec.name()) => return None,
+            Codec::Zlib => "code object compressed with zlib, which this build lacks",
+            Codec::Lz4 => "code object compressed with LZ4, which this build lacks",
+            Codec::Zstd => "code object compressed with zstd, which this build lacks",
+        };
+        Some(Unread::device_code(name))
+    }
+
+    /// The kind of its content; none if finding it out needs more inflating than the search was asked to do.
+    pub fn kind(&self) -> Option<ContentKind> {
+        if self.size() == 0 {
+            return Some(ContentKind::Empty);
+        }
+        let head = || self.head().map(|head| ContentKind::of(&head));
+        self.recorded_kind().filter(|_| self.cuda().is_some() || self.packed().is_some()).or_else(head)
+    }
+
+    /// Its first bytes, up to [`ContentKind::HEAD_LEN`]; none if finding them out needs more inflating than the search
+    /// was asked to do. Of a compressed device image, they are inflated.
+    pub(super) fn head(&self) -> Option<Cow<'f, [u8]>> {
+        match self.packed().filter(|_| self.found.format == Format::DeviceImages) {
+            Some(packed) => packed.head(self.found.bundle.whole()?, ContentKind::HEAD_LEN).map(Cow::Owned),
+            None => self.found.bundle.head(self.index, ContentKind::HEAD_LEN).map(Cow::Borrowed),
+        }
+    }
+
+    /// The kind of content that its container records: a fatbin for each code object; in a kpack archive, all are ELF
+    /// files or, for the target ID of SPIR-V, SPIR-V.
+    pub(crate) fn recorded_kind(&self) -> Option<ContentKind> {
+        match self.cuda().map(|image| image.kind) {
+            Some(CudaKind::Ptx) => Some(ContentKind::Ptx),
+            Some(CudaKind::Cubin) => Some(ContentKind::Cubin),
+            Some(CudaKind::LtoIr) => Some(ContentKind::LtoIr),
+            Some(CudaKind::TileIr | CudaKind::Other(_)) => self.packed().map(|_| ContentKind::Unknown),
+            None if self.found.format != Format::Kpack => None,
+            None if kpack::target_of(self.entry) == kpack::SPIR_V => Some(ContentKind::SpirV),
+            None => Some(ContentKind::Elf),
+        }
+    }
+
+    /// Additional data, if its container is an offload binary.
+    pub(crate) fn image(&self) -> Option<&'f ImageInfo> {
+        self.entry.entry.image.as_deref()
+    }
+
+    /// Additional data, if its container is a CUDA fatbin.
+    pub fn cuda(&self) -> Option<&'f fatbin::Image> {
+        self.entry.cuda.as_deref()
+    }
+
+    /// The target ID that the code object itself records, as every ELF for an AMD GPU does.
+    pub fn recorded_target(&self) -> Option<String> {
+        let head = self.found.bundle.head(self.index, ContentKind::HEAD_LEN)?;
+        let is_whole_needed = match Magic::identify(head) {
+            Magic::IntelGpu => true,
+            // Elsewhere, the entry ID has the suffix of the architecture.
+            Magic::Cubin => self.found.format == Format::CodeObject,
+            _ => false,
+        };
+        match self.in_place().filter(|_| is_whole_needed) {
+            Some(whole) => self.found.facts.target(whole),
+            None => target::target_id(head),
+        }
+    }
+
+    /// The bytes: borrowed from the file if they are contiguous in it, otherwise restored, or inflated and checked.
+    ///
+    /// # Errors
+    /// Those of [`write_to`](Self::write_to).
+    pub fn bytes(&self) -> Result<Cow<'f, [u8]>> {
+        self.found.bundle.bytes(self.index)
+    }
+
+    /// Writes the bytes to `out`, without holding all of them in memory. The output is valid only if this succeeds.
+    ///
+    /// # Errors
+    /// Those of [`Bundle::write_to`](crate::llvm::container::sequence::Bundle::write_to).
+    pub fn write_to(&self, out: &mut dyn io::Write) -> Result<()> {
+        self.found.bundle.write_to(self.index, out)
+    }
+
+    /// The code object as it is stored: its bytes, or its compressed form if it is compressed on its own. None if its
+    /// bundle is compressed, or it has to be restored.
+    pub(crate) fn stored_bytes(&self) -> Option<Slice<'f>> {
+        let packed = || {
+            self.found.bundle.whole().filter(|_| self.found.bundle.compressed.is_none())?.range(&self.packed()?.stored)
+        };
+        self.in_place().or_else(packed)
+    }
+
+    /// The code object as a slice of the file; none if it is compressed or has to be restored.
+    pub fn in_place(&self) -> Option<Slice<'f>> {
+        self.found.bundle.in_place(self.index)
+    }
+
+    /// The URI, as [`Place::uri`]; none if the bytes are not contiguous, if the searched bytes are not from a file, or
+    /// if the code object is compressed with others and was not inflated.
+    ///
+    /// # Errors
+    /// Those of [`Place::uri`].
+    pub fn uri(&self) -> Result<Option<Uri>> {
+        match self.packed() {
+            Some(packed) => packed_uri(self.found.place, packed, self.id(), self.number()),
+            None => uri(
+                self.found.place,
+                self.found.bundle.compressed.map(|_| self.found.bundle.range()).transpose()?,
+                self.range(),
+            ),
+        }
+    }
+
+    /// The ID, safe to print on a terminal. An ID of more than 4096 bytes is cut and ends in `...`.
+    pub fn shown_id(&self) -> String {
+        short_name(self.entry.id(), ID_MAX)
+    }
+}

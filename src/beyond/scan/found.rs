@@ -1,0 +1,231 @@
+//! The findings of a search: bundles, their places, and the code objects in them.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Unread;
+use super::code_object::{BundleInfo, CodeObjectRef, Locator};
+use super::place::Place;
+use crate::base::error::{Error, Result};
+use crate::base::io::input::Slice;
+use crate::beyond::code::target;
+use crate::beyond::container::Bundle;
+use crate::beyond::container::kpack::{KpackArchive, Reference};
+
+/// The container of code objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Format {
+    /// A bundle, plain or compressed.
+    Bundle,
+    /// A text bundle: code objects between comment lines.
+    TextBundle,
+    /// A host object with a section for each code object.
+    FatObject,
+    /// An offload binary.
+    OffloadBinary,
+    /// A CUDA fatbin.
+    Fatbin,
+    /// A kpack archive: a bundle has the code objects that one wrapper of a library loads.
+    Kpack,
+    /// A section with device images that Intel's DPC++ linked.
+    DeviceImages,
+    /// A SYCLBIN file.
+    SyclBin,
+    /// No container: the file itself is a code object.
+    CodeObject,
+}
+
+impl Format {
+    /// The name of the format.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bundle => "bundle",
+            Self::TextBundle => "text bundle",
+            Self::FatObject => "fat object",
+            Self::OffloadBinary => "offload binary",
+            Self::Fatbin => "fatbin",
+            Self::Kpack => "kpack archive",
+            Self::DeviceImages => "device images",
+            Self::SyclBin => "SYCLBIN file",
+            Self::CodeObject => "code object",
+        }
+    }
+
+    /// Whether a bundle of this format need not serve every GPU of a program: others beside it may serve the rest.
+    pub(crate) fn is_for_some_gpus(self) -> bool {
+        matches!(self, Self::CodeObject | Self::DeviceImages | Self::SyclBin | Self::Kpack)
+    }
+}
+
+/// A finding.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Finding<'f> {
+    /// A bundle.
+    Bundle(Found<'f>),
+    /// A place that begins like device code, or like a container of it, but cannot be read.
+    Broken {
+        /// The place.
+        place: &'f Place,
+        /// The reason, with the file name.
+        error: Error,
+    },
+    /// Trailing bytes after the bundles of a place that are not a bundle, or after a package.
+    Trailing {
+        /// The place.
+        place: &'f Place,
+        /// The offset of the first trailing byte; none after a package that had to be inflated itself.
+        offset: Option<u64>,
+        /// The format of the package.
+        after: Option<&'static str>,
+    },
+    /// A format that holds or may hold device code, and is recognised but not read.
+    Unread {
+        /// The place.
+        place: &'f Place,
+        /// The offset of its start, counted from the [origin](Place::origin) of the place.
+        offset: u64,
+        /// The format.
+        what: Unread,
+    },
+    /// A kpack archive, after the code objects in it.
+    Kpack {
+        /// The place.
+        place: &'f Place,
+        /// The table of contents.
+        archive: &'f KpackArchive,
+    },
+    /// A library whose device code is in kpack archives, after the code objects in those that were followed.
+    Split {
+        /// The place of the reference.
+        place: &'f Place,
+        /// The reference.
+        split: Split<'f>,
+    },
+    /// A part of a file that may hold device code but cannot be searched, because its names or tables are broken. The
+    /// search continues with the rest of the file.
+    Hidden {
+        /// The place.
+        place: &'f Place,
+        /// The fault, with the file name.
+        error: Error,
+    },
+}
+
+/// A split library: its reference, and the archives that it leads to.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Split<'f> {
+    /// The reference.
+    pub reference: &'f Reference,
+    /// The indices in the wrappers of the library, in the order of their section.
+    pub indices: &'f [u32],
+    /// The archives that exist; none if the reference was not followed.
+    pub archives: Option<&'f [Followed]>,
+}
+
+impl Split<'_> {
+    /// The number of code objects in the archives that the library loads.
+    pub fn code_objects(&self) -> usize {
+        let counts = self.archives.unwrap_or_default().iter().map(|followed| followed.code_objects);
+        counts.sum()
+    }
+}
+
+/// An archive that a reference leads to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Followed {
+    /// Its canonical path.
+    pub path: PathBuf,
+    /// Its table of contents; none if it cannot be read.
+    pub archive: Option<KpackArchive>,
+    /// The number of code objects in it that the library loads.
+    pub code_objects: usize,
+}
+
+/// What a walk passes on.
+pub(super) enum Visit<'f> {
+    Found(Finding<'f>),
+    /// A file or inflated data ends, after all that was found in it: its place and its bytes, which nothing has later.
+    End(&'f Place, Slice<'f>),
+}
+
+/// What is known of a bundle and its entries beyond what it records.
+#[derive(Debug, Default)]
+pub(crate) struct EntryFacts {
+    /// Of each entry, its number among those at the place with its ID, counted from 1; empty if they are not numbered.
+    pub(super) numbers: Vec<u64>,
+    /// Of each entry, the number of its bytes that entries before it have too; empty if they are not counted.
+    pub(super) shared: Vec<u64>,
+    /// Whether a file, or a member of a package, begins with the bundle.
+    pub(super) begins_file: bool,
+    /// Whether the code is kept in a linked file so that the driver can link it again, for GPUs without linked code.
+    pub(super) is_relinked: bool,
+    /// The targets of ELF files that are read as a whole, by their ranges: many entries may share one.
+    pub(super) targets: RefCell<HashMap<Range<u64>, Option<String>>>,
+}
+
+impl EntryFacts {
+    /// The target of the ELF file in some bytes of the bundle.
+    pub(super) fn target(&self, code: Slice<'_>) -> Option<String> {
+        let range = code.offset()..code.end();
+        self.targets.borrow_mut().entry(range).or_insert_with(|| target::target_id(code.bytes())).clone()
+    }
+}
+
+/// A bundle at a place.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'f> {
+    /// The place of the bundle.
+    pub place: &'f Place,
+    /// The format of the bundle.
+    pub format: Format,
+    /// The index of the bundle among those at the same place, counted from 0.
+    pub index: usize,
+    /// The bundle itself.
+    pub bundle: &'f Bundle<'f>,
+    pub(crate) facts: &'f EntryFacts,
+    /// The end of the section, member or file that holds only such bundles and padding; 0 if it is not known.
+    pub(crate) space_end: u64,
+}
+
+impl<'f> Found<'f> {
+    /// The code objects in file order.
+    pub fn code_objects(&self) -> impl Iterator<Item = CodeObjectRef<'f>> + use<'f> {
+        let (found, entries) = (*self, self.bundle.entries.iter().enumerate());
+        entries.map(move |(index, entry)| CodeObjectRef { found, entry, index })
+    }
+
+    /// What is known of the bundle, to be kept after the search with [its code objects](CodeObjectRef::known).
+    ///
+    /// # Errors
+    /// Those of [`Bundle::stored_len`].
+    pub fn info(&self) -> Result<Arc<BundleInfo>> {
+        BundleInfo::new(self).map(Arc::new)
+    }
+
+    /// Whether it is the first of a file, or of a member of a zip file, a tar or cpio archive, which begins with it.
+    pub(crate) fn is_file(&self) -> bool {
+        self.facts.begins_file
+    }
+
+    /// Whether it need not serve every GPU of a program: others beside it may serve the rest.
+    pub(crate) fn is_for_some_gpus(&self) -> bool {
+        self.format.is_for_some_gpus() || self.is_relinked()
+    }
+
+    /// Whether it has relocatable code of a linked file, which its driver links again on GPUs without linked code.
+    pub(crate) fn is_relinked(&self) -> bool {
+        self.facts.is_relinked
+    }
+
+    /// The address of an entry.
+    pub(crate) fn locator(&self, entry: usize) -> Locator<'f> {
+        Locator { place: self.place, bundle: self.index, entry }
+    }
+}

@@ -1,0 +1,369 @@
+//! Searches kpack archives, and finds those of a split library as ROCm's loader does.
+//!
+//! The loader has the target ID of a device, and tries it with all subsets of its features in place of `@GFXARCH@`. A
+//! search has no device, so it takes all archives whose names have a target ID there. Paths are relative to the
+//! directory of the library, after symbolic links. Source: ROCm's loader of August 2026.
+//!
+//! Not searched: directories with more than 100,000 entries, and archives after the first 256 of a reference.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::found::{Finding, Followed, Format, Split};
+use super::place::{Place, Step};
+use super::walk::{Spot, Walk};
+use crate::base::bytes::len_u64;
+use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
+use crate::base::io::input::Slice;
+use crate::base::io::sys::{self, Stat};
+use crate::beyond::container::SearchEntry;
+use crate::beyond::container::host::wrapper;
+use crate::beyond::container::kpack::{KpackArchive, PLACEHOLDER, Reference, SPIR_V, WrappedBinary, target_of};
+
+/// The maximum number of entries of a directory that are compared with a reference.
+const ENTRIES_MAX: usize = 100_000;
+
+/// The maximum number of archives to which one reference may lead.
+const ARCHIVES_MAX: usize = 256;
+
+/// How the kpack archives of split libraries are found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Follow {
+    /// Archives that take the place of all that references name.
+    pub instead: Vec<PathBuf>,
+    /// Archives that are searched before those that references name.
+    pub before: Vec<PathBuf>,
+    /// Files that the caller searches too: the code in archives among them is not reported as that of a library.
+    pub own: Vec<PathBuf>,
+    /// The canonical paths of these files, once they are needed.
+    own_canonical: OnceLock<HashSet<PathBuf>>,
+    /// Whether only the tables of contents of archives are read, and no code in them is reported.
+    is_tables_only: bool,
+}
+
+impl Follow {
+    /// The archives that ROCm's loader would find in this process: `ROCM_KPACK_PATH` has those that replace the
+    /// references, `ROCM_KPACK_PATH_PREFIX` those that are searched before, both separated by colons, on
+    /// Windows by semicolons.
+    pub fn from_environment() -> Self {
+        let paths = |name| {
+            let value = env::var_os(name).unwrap_or_default();
+            let parts =
+                value.as_encoded_bytes().split(|&byte| byte == sys::PATH_SEPARATOR).filter(|part| !part.is_empty());
+            parts.map(|part| sys::os_str(part).into_owned().into()).collect()
+        };
+        let (instead, before) = (paths("ROCM_KPACK_PATH"), paths("ROCM_KPACK_PATH_PREFIX"));
+        Self { instead, before, ..Self::default() }
+    }
+
+    /// The same, but only the tables of contents of archives are read, and no code in them is reported.
+    pub(crate) fn tables_only(&self) -> Self {
+        Self { is_tables_only: true, ..self.clone() }
+    }
+
+    /// Whether the caller searches the file with this canonical path too.
+    fn is_own(&self, path: &Path) -> bool {
+        let canonical = || self.own.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        self.own_canonical.get_or_init(canonical).contains(path)
+    }
+
+    /// Whether ROCm's loader would load nothing from archives in this process, because `ROCM_KPACK_DISABLE` is set.
+    pub fn is_disabled() -> bool {
+        let value = env::var_os("ROCM_KPACK_DISABLE").unwrap_or_default();
+        !matches!(value.as_encoded_bytes().first(), None | Some(b'0'))
+    }
+
+    /// The archives for a library, each once, in the order of the search, and the errors of the places that cannot be
+    /// searched: directories that cannot be read or are too large.
+    pub(super) fn archives(&self, library: &Path, reference: &Reference) -> (Vec<PathBuf>, Vec<Error>) {
+        let mut found = Archives::default();
+        if !self.instead.is_empty() {
+            self.instead.iter().for_each(|path| found.add(path));
+            return (found.paths, found.errors);
+        }
+        self.before.iter().for_each(|path| found.add(path));
+        match library.canonicalize() {
+            Ok(library) => found.add_all(&library, reference),
+            Err(error) => found.errors.push(Error::io(library, error)),
+        }
+        if found.paths.len() > ARCHIVES_MAX {
+            let reason = format!("its reference leads to more than {ARCHIVES_MAX} kpack archives");
+            found.errors.push(Error::refused(ErrorKind::Limit, library, None, reason));
+            found.paths.truncate(ARCHIVES_MAX);
+        }
+        (found.paths, found.errors)
+    }
+}
+
+/// The archives that were found.
+#[derive(Default)]
+struct Archives {
+    /// Their canonical paths, each file once.
+    paths: Vec<PathBuf>,
+    /// Device and inode of each.
+    seen: HashSet<(u64, u64)>,
+    errors: Vec<Error>,
+}
+
+impl Archives {
+    /// Adds the archives that the reference of a library names.
+    fn add_all(&mut self, library: &Path, reference: &Reference) {
+        for path in &reference.search_paths {
+            let path = sys::join(&library.with_file_name(""), path);
+            match around(&path) {
+                None => self.add(&path),
+                Some((before, after)) => match fitting(before, after) {
+                    Ok(paths) => paths.iter().for_each(|path| self.add(path)),
+                    Err(error) => self.errors.push(error),
+                },
+            }
+        }
+    }
+
+    /// Adds a path if it leads to a regular file.
+    fn add(&mut self, path: &Path) {
+        match path.canonicalize().and_then(|path| Ok((Stat::at(&path)?, path))) {
+            Ok((found, path)) => {
+                if found.is_file() && self.seen.insert(found.identity()) {
+                    self.paths.push(path);
+                }
+            }
+            Err(error) if is_missing(&error) => {}
+            Err(error) => self.errors.push(Error::io(path, error)),
+        }
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The existing paths that have a target ID between `before` and `after`. Those of a processor follow one another, with
+/// more features first.
+fn fitting(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
+    let (directory, prefix) = before.split_at(memchr::memrchr(b'/', before).map_or(0, |slash| slash.saturating_add(1)));
+    let (suffix, below) = after.split_at(memchr::memchr(b'/', after).unwrap_or(after.len()));
+    let directory = sys::os_str(directory);
+    let directory = Path::new(&*directory);
+    let entries = match sys::names_in(directory) {
+        Ok(entries) => entries,
+        Err(error) if is_missing(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io(directory, error)),
+    };
+    let mut paths = Vec::new();
+    for (index, entry) in entries.enumerate() {
+        if index >= ENTRIES_MAX {
+            let reason = format!("has more than {ENTRIES_MAX} files, among which kpack archives are not searched");
+            return Err(Error::refused(ErrorKind::Limit, directory, None, reason));
+        }
+        let name = entry.map_err(|error| Error::io(directory, error))?;
+        if let Some(target) = target_between(&name, prefix, suffix) {
+            let mut parts = target.split(|&byte| byte == b':').map(<[u8]>::to_vec);
+            let (processor, features) = (parts.next(), parts.collect::<Vec<_>>());
+            let path = directory.join(sys::os_string([&name, below].concat()));
+            paths.push((processor, Reverse(features.len()), features, path));
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths.into_iter().map(|(.., path)| path).collect())
+}
+
+/// The parts of a pattern before and after its first placeholder, if it has one.
+fn around(pattern: &Path) -> Option<(&[u8], &[u8])> {
+    let pattern = pattern.as_os_str().as_encoded_bytes();
+    let (before, after) = pattern.split_at_checked(memchr::memmem::find(pattern, PLACEHOLDER)?)?;
+    Some((before, after.strip_prefix(PLACEHOLDER)?))
+}
+
+fn target_between<'n>(name: &'n [u8], before: &[u8], after: &[u8]) -> Option<&'n [u8]> {
+    name.strip_prefix(before)?.strip_suffix(after).filter(|target| is_target_id(target))
+}
+
+/// The target ID that a path has where `pattern` has the placeholder.
+pub(crate) fn target_in<'p>(path: &'p Path, pattern: &Path) -> Option<&'p [u8]> {
+    let (before, after) = around(pattern)?;
+    target_between(path.as_os_str().as_encoded_bytes(), before, after)
+}
+
+/// Whether a part of a file name looks like a target ID.
+fn is_target_id(text: &[u8]) -> bool {
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-+:".contains(byte);
+    text == SPIR_V || (text.starts_with(b"gfx") && text.iter().all(is_of_name))
+}
+
+impl Walk<'_, '_, '_> {
+    /// Searches a kpack archive.
+    pub(super) fn kpack(&mut self, at: Spot<'_>) -> Result<()> {
+        let archive = match KpackArchive::read(at.data) {
+            Ok(archive) => archive,
+            Err(error) => return self.broken_container(at, error),
+        };
+        for WrappedBinary { key, entries } in &archive.binaries {
+            let Some(place) = self.step(at.place, Step::Member(key.clone())) else { continue };
+            self.entries(at.to(&place, at.data), Format::Kpack, 0, entries.clone())?;
+        }
+        self.faults(at, archive.faults.iter().cloned())?;
+        self.tell(1, at, Finding::Kpack { place: at.place, archive: &archive })
+    }
+
+    /// Reports a library whose device code is in kpack archives, and the code in those that exist. `at` is the section
+    /// with the reference.
+    pub(super) fn split(&mut self, library: &Place, at: Spot<'_>, wrappers: Option<Slice<'_>>) -> Result<()> {
+        let section = at.data;
+        let wrappers = wrappers.map_or(&[][..], |wrappers| wrappers.bytes());
+        if !self.spend(at, len_u64(wrappers))? {
+            return Ok(());
+        }
+        let Some(reference) =
+            self.sound(at, Reference::read(section.bytes(), section.offset()).with_path(section.path()))?
+        else {
+            return Ok(());
+        };
+        let indices = wrapper::kpack_indices(wrappers);
+        // The paths count from the directory of a file that a loader could load.
+        let is_file = || library.file().metadata().map_or_else(|error| !is_missing(&error), |found| found.is_file());
+        let is_loadable = section.input().is_some() && library.steps().is_empty() && is_file();
+        let follow = self.scan.follow.as_deref().filter(|_| is_loadable);
+        if follow.is_some() && std::mem::replace(&mut self.has_followed, true) {
+            let offset = section.offset();
+            let (what, problem) = ("another reference to kpack archives", ": only the first one is followed");
+            return self.broken(at, at.error(Malformed::fault(what, offset, problem)));
+        }
+        let archives = match follow.map(|follow| follow.archives(library.file(), &reference)) {
+            None => None,
+            Some((paths, errors)) => {
+                errors.into_iter().try_for_each(|error| self.broken(at, error.of_referred()))?;
+                let asked: HashSet<u32> = indices.iter().copied().collect();
+                let mut seen = HashSet::new();
+                let mut wanted = |key: &[u8], target: &[u8]| {
+                    let index = reference.index_of(key).filter(|index| asked.is_empty() || asked.contains(index));
+                    index.is_some_and(|index| seen.insert((index, target.to_vec())))
+                };
+                let followed = paths.into_iter().map(|path| self.followed(at, path, &mut wanted));
+                Some(followed.collect::<Result<Vec<_>>>()?)
+            }
+        };
+        let split = Split { reference: &reference, indices: &indices, archives: archives.as_deref() };
+        self.tell(1, at, Finding::Split { place: at.place, split })
+    }
+
+    /// Searches a kpack archive that a library refers to for code with a `wanted` key and target ID.
+    fn followed(
+        &mut self,
+        at: Spot<'_>,
+        path: PathBuf,
+        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<Followed> {
+        let is_own = self.scan.follow.as_deref().is_some_and(|follow| follow.is_own(&path));
+        let place = at.place.clone().in_file(&path);
+        let opened = self.sources.referred(&path).and_then(|input| {
+            let archive = KpackArchive::read(&input);
+            Ok((input.vouch_for(archive)?, input))
+        });
+        // The place names the library.
+        let opened = opened.map_err(|error| match error.fault() {
+            Some(fault) => Error::refused(error.kind(), error.path(), error.offset(), fault),
+            None => error.of_referred(),
+        });
+        let (archive, input) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                if !is_own || error.kind() == ErrorKind::Referred {
+                    self.broken(at.to(&place, at.data), error)?;
+                }
+                return Ok(Followed { path, archive: None, code_objects: 0 });
+            }
+        };
+        let is_told = !is_own && self.scan.follow.as_deref().is_some_and(|follow| !follow.is_tables_only);
+        if is_told {
+            self.budget.add_file(input.len());
+        }
+        let mut code_objects = 0_usize;
+        for binary in &archive.binaries {
+            // The loader asks an archive only for what it claims.
+            let mut is_asked =
+                |entry: &&SearchEntry| archive.claims(target_of(entry)) && wanted(&binary.key, target_of(entry));
+            let entries: Vec<SearchEntry> = binary.entries.iter().filter(|entry| is_asked(entry)).cloned().collect();
+            code_objects = code_objects.saturating_add(entries.len());
+            if is_told && !entries.is_empty() && !self.budget.is_spent {
+                let Some(place) = self.step(&place, Step::Member(binary.key.clone())) else { continue };
+                let searched = self.entries(at.to(&place, input.as_slice()), Format::Kpack, 0, entries);
+                input.vouch_for(searched)?;
+            }
+        }
+        if is_told {
+            let at = at.to(&place, input.as_slice());
+            self.faults(at, archive.faults.iter().cloned())?;
+            self.end(at)?;
+        }
+        Ok(Followed { path, archive: Some(archive), code_objects })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::base::testing::say;
+
+    fn reference(paths: &[&str]) -> Reference {
+        let search_paths = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+        Reference { kernel_name: b"lib/x".to_vec(), search_paths }
+    }
+
+    #[test]
+    fn archives_are_found_as_by_the_loader() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        for directory in ["lib", "link", "kpack/gfx90a", "kpack/x_gfx908.kpack"] {
+            fs::create_dir_all(at(directory)).unwrap();
+        }
+        let [plain, minus, both, other] =
+            ["", ":xnack-", ":sramecc+:xnack-", ":sramecc+"].map(|features| format!("kpack/x_gfx90a{features}.kpack"));
+        let mixed = "kpack/gfx90a/y.kpack";
+        for file in ["lib/x", &plain, &minus, &both, &other, "kpack/x_1.kpack", "kpack/x_gfx942.kpack.bak", mixed] {
+            fs::write(at(file), b"").unwrap();
+        }
+        // Wine says that it makes links, and does not.
+        if sys::symlink("../lib/x".as_ref(), &at("link/x")).is_err() || !at("link/x").exists() {
+            return say("SKIPPED: links cannot be made here");
+        }
+        let found = |follow: &Follow, paths: &[&str]| {
+            let (found, errors) = follow.archives(&at("link/x"), &reference(paths));
+            assert!(errors.is_empty(), "{errors:?}");
+            found
+        };
+        let pattern = "../kpack/x_@GFXARCH@.kpack";
+        let follow = Follow::default();
+        let in_order = [&both, &other, &minus, &plain].map(|name| at(name));
+        assert_eq!(found(&follow, &[pattern]), in_order);
+        assert_eq!(found(&follow, &["../kpack/@GFXARCH@/y.kpack", "../kpack/none"]), [at(mixed)]);
+        // Each archive is taken once.
+        let absolute = at(&minus);
+        let twice = found(&follow, &[absolute.to_str().unwrap(), pattern, pattern]);
+        assert_eq!(twice, [&minus, &both, &other, &plain].map(|name| at(name)));
+        let before = Follow { before: vec![at(mixed)], ..Follow::default() };
+        assert_eq!(found(&before, &[pattern])[0], at(mixed));
+        let instead = Follow { instead: vec![at(mixed), at("none")], ..before };
+        assert_eq!(found(&instead, &[pattern]), [at(mixed)]);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_read_hides_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().canonicalize().unwrap().join(name);
+        for file in ["x", "x_gfx906.kpack"] {
+            fs::write(at(file), b"").unwrap();
+        }
+        let long = "n/".repeat(5000) + "@GFXARCH@";
+        let (found, errors) = Follow::default().archives(&at("x"), &reference(&[&long, "x_@GFXARCH@.kpack"]));
+        assert_eq!((found, errors.len()), (vec![at("x_gfx906.kpack")], 1));
+    }
+}

@@ -1,0 +1,309 @@
+//! Finds device code in any file, by content.
+//!
+//! | a file, or a part of one, that begins like | is searched as |
+//! |---|---|
+//! | `__CLANG_OFFLOAD_BUNDLE__`, `CCOB` | bundles, plain and compressed, many in a row |
+//! | a comment line with a start marker | a text bundle |
+//! | an offload binary | offload binaries, many in a row |
+//! | a CUDA fatbin | fatbins, many in a row |
+//! | ELF, COFF or PE of a host | the sections that hold any of the above, fat objects, and the device images of DPC++ |
+//! | ELF of a GPU, SPIR-V with kernels, PTX | a code object by itself |
+//! | bitcode | the offload binaries that it embeds; for a GPU, a code object by itself |
+//! | `ar`, tar or cpio archive, zip file (Python wheels), RPM package | each member as any of these |
+//! | gzip, xz, bzip2, zstd | what is compressed, as any of these |
+//! | a kpack archive | the code objects of one or more libraries |
+//!
+//! Formats that are recognised but not read (disk images and others) are reported by name.
+//!
+//! Bundles in other sections are found through the wrappers that register them. A [deep](Scan::deep) search finds
+//! device code at any offset of any file.
+//!
+//! A code object that is itself a bundle, an offload binary or a fatbin is searched too. Only headers are read: the
+//! beginning of a compressed bundle is inflated, and the whole of a compressed member if it begins like one of the
+//! above. Broken parts are reported as findings, and the search continues with the rest, up to a cost limit that
+//! depends on the size of the file.
+//!
+//! # Which GPUs does a file carry code for?
+//!
+//! ```
+//! use offload_bundle::scan::{Finding, Scan};
+//!
+//! let data = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/offload/llvm22-embedded.o"))?;
+//! let mut found = Vec::new();
+//! Scan::default().run(&data, &mut |finding| {
+//!     if let Finding::Bundle(bundle) = finding {
+//!         for code_object in bundle.code_objects() {
+//!             found.push((code_object.shown_id(), bundle.place.section(), code_object.kind()));
+//!         }
+//!     }
+//!     Ok(())
+//! })?;
+//! assert_eq!(found[0].1.as_deref(), Some(".llvm.offloading"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+mod ahead;
+mod budget;
+mod code_object;
+mod found;
+mod kpack;
+mod outside;
+mod overlap;
+mod packages;
+mod parts;
+mod pattern;
+mod place;
+mod read;
+mod resolve;
+pub(crate) mod sections;
+mod stream;
+mod sycl;
+mod walk;
+mod wide;
+
+pub use crate::llvm::uri::Uri;
+pub(crate) use budget::Budget;
+pub(crate) use code_object::KnownId;
+pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Sizes};
+pub(crate) use found::EntryFacts;
+pub use found::{Finding, Followed, Format, Found, Split};
+pub use kpack::Follow;
+pub(crate) use kpack::target_in;
+pub(crate) use outside::sources;
+pub(crate) use overlap::{bundle_sections, movable_sections};
+pub(crate) use packages::exceeded;
+pub(crate) use parts::Holders;
+pub(crate) use pattern::Selector;
+pub use pattern::{Comparison, Pattern, PatternError, Selection};
+pub(crate) use place::member_of;
+pub use place::{Origin, Place, Step};
+pub use read::ReadResults;
+pub(crate) use read::{ReadList, Reading, Shared, Together, contents, top_member, weight_of};
+pub use resolve::Resolved;
+pub(crate) use stream::HEAD;
+pub(crate) use walk::is_zip;
+pub(crate) use wide::{BundleReader, Wide};
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use found::Visit;
+
+use crate::base::error::Result;
+use crate::base::io::input::Slice;
+use crate::llvm::container::Limits;
+pub use crate::llvm::container::content_kind::ContentKind;
+pub use crate::llvm::container::magic::Unread;
+use crate::llvm::container::sequence::Inflate;
+
+/// The settings of a search for device code.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Scan {
+    /// How much of each compressed bundle is inflated.
+    pub inflate: Inflate,
+    /// Which stored members of zip files are read completely and compared with their checksums. Compressed members that
+    /// have to be inflated are always checked.
+    pub checksums: Checksums,
+    /// Whether all bytes are searched: those of other sections, between sections, and of files of other formats. What
+    /// begins like a container of code objects or an ELF file for a GPU is reported if it can be read.
+    pub deep: bool,
+    /// The limits on the inflated size of compressed containers and members of zip files. Nested containers are limited
+    /// to [`nested`](Limits::nested) bytes or 1040 times the size of the file, whichever is more, and to 250,000
+    /// bundles, code objects and faults.
+    pub limits: Limits,
+    /// How the kpack archives of a split library are found, which are searched too; none if they are not. The library
+    /// has to be an [`Input`](crate::base::io::Input) of a file.
+    pub follow: Option<Arc<Follow>>,
+}
+
+impl Default for Scan {
+    /// Reads headers only.
+    fn default() -> Self {
+        let (inflate, checksums, limits) = (Inflate::Headers, Checksums::None, Limits::default());
+        Self { inflate, checksums, deep: false, limits, follow: None }
+    }
+}
+
+/// Which members of a zip file are compared with their checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksums {
+    /// None: no member is read for its checksum.
+    None,
+    /// Members in which device code is found, after it was passed to the visitor.
+    OfFound,
+    /// All members.
+    OfAll,
+}
+
+/// The callback that receives findings. What it breaks off ends without an error.
+pub type Visitor<'v> = dyn FnMut(Finding<'_>) -> Result<ControlFlow<()>> + 'v;
+
+impl Scan {
+    /// Passes all findings in some bytes, or in an [`Input`](crate::base::io::Input), to `visitor`, in file order. The
+    /// members of a thin archive are read only if the data is an input.
+    ///
+    /// # Errors
+    /// Those of the visitor, which end the search. Faults in the file are reported as [`Finding::Broken`].
+    pub fn run<'a>(
+        &self,
+        data: impl Into<Slice<'a>>,
+        visitor: &mut dyn FnMut(Finding<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.run_until(data, &mut |finding| visitor(finding).map(ControlFlow::Continue))
+    }
+
+    /// As [`run`](Self::run), until the visitor breaks off.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn run_until<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
+        self.run_in_members(data.into(), &|_| true, visitor)
+    }
+
+    /// Returns whether the search finds a bundle or code object in some bytes.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn finds_code<'a>(&self, data: impl Into<Slice<'a>>) -> Result<bool> {
+        let mut is_found = false;
+        self.run_until(data, &mut |finding| {
+            is_found = matches!(finding, Finding::Bundle(_));
+            Ok(if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(is_found)
+    }
+
+    /// As [`run_until`](Self::run_until). Of a zip file, only the members are searched whose names `members` accepts.
+    pub(crate) fn run_in_members(
+        &self,
+        data: Slice<'_>,
+        members: &walk::Accepts<'_>,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<()> {
+        self.walk(data, members, &mut |visit| match visit {
+            Visit::Found(finding) => visitor(finding),
+            Visit::End(..) => Ok(ControlFlow::Continue(())),
+        })
+    }
+
+    /// As [`run_in_members`](Self::run_in_members). The visitor also sees where data ends.
+    fn walk(&self, data: Slice<'_>, members: &walk::Accepts<'_>, visitor: &mut walk::Visitor<'_>) -> Result<()> {
+        let mut walk = walk::Walk::new(self, data, visitor);
+        walk.members = Some(members);
+        walk.file(data).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::base::bytes;
+    use crate::base::error::ErrorKind;
+    use crate::beyond::container::Bundles;
+    use crate::beyond::container::entry::Searched;
+    use crate::llvm::container::binary::Binary;
+    use crate::llvm::container::magic::{MAGICS, Magic};
+
+    /// A plain bundle, a compressed bundle, and others.
+    const MIXED: &[u8] = include_bytes!("../../../fixtures/sequence/mixed.bundle");
+
+    #[test]
+    #[cfg_attr(miri, ignore = "inflates")]
+    fn bytes_of_the_program_are_read_without_a_file() {
+        let binary = Searched(Binary::default());
+        let mut bundles = Bundles::new(MIXED, &binary, Inflate::AsNeeded).map(Result::unwrap);
+        let of_first = bundles.next().unwrap().bytes(0).unwrap();
+        drop(bundles);
+        let mut seen = Vec::new();
+        let mut visit = |finding: Finding<'_>| {
+            if let Finding::Bundle(found) = finding {
+                for code_object in found.code_objects() {
+                    let bytes = code_object.bytes()?;
+                    let mut written = Vec::new();
+                    code_object.write_to(&mut written)?;
+                    assert!(written == *bytes && code_object.size() == bytes::len_u64(&bytes));
+                    assert_eq!(matches!(bytes, Cow::Borrowed(_)), found.bundle.compressed.is_none());
+                    let is_named = code_object.uri()?.is_some();
+                    seen.push((bytes.into_owned(), found.bundle.compressed.is_some(), is_named));
+                }
+            }
+            Ok(())
+        };
+        Scan::default().run(MIXED, &mut visit).unwrap();
+        assert!(seen[0].0 == *of_first && seen.iter().all(|(_, _, is_named)| !is_named));
+        assert!(seen.iter().any(|(_, is_compressed, _)| *is_compressed));
+    }
+
+    /// What a search of some bytes finds, in one word each.
+    fn found(data: &[u8], deep: bool) -> Vec<&'static str> {
+        let mut words = Vec::new();
+        let mut visit = |finding: Finding<'_>| {
+            words.push(match finding {
+                Finding::Bundle(_) => "bundle",
+                Finding::Broken { error, .. } => {
+                    assert_ne!(error.kind(), ErrorKind::Internal, "{error}: {}", data.escape_ascii());
+                    "broken"
+                }
+                Finding::Unread { .. } => "unread",
+                _ => "other",
+            });
+            Ok(())
+        };
+        let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, deep, ..Scan::default() };
+        scan.run(data, &mut visit).unwrap();
+        words
+    }
+
+    /// A file of a magic alone, or of one with zeros after it, is broken, or a format that is not read; one that lacks
+    /// a byte of the magic has no device code, as has a text that begins with the magic.
+    #[test]
+    #[cfg_attr(miri, ignore = "decompresses")]
+    fn a_magic_alone_is_a_fault_and_a_text_is_not() {
+        for (offset, magic, kind) in MAGICS {
+            let file = [&vec![0; usize::try_from(offset).unwrap()], magic].concat();
+            let with = |rest: &[u8]| [&file, rest].concat();
+            let text = with(b" is the magic of a format.\n");
+            let expected = |of_others: &'static [&'static str]| match kind {
+                Magic::Script | Magic::Sqlite => &[][..],
+                Magic::Unread(_) | Magic::Wasm | Magic::SpirV => &["unread"],
+                _ => of_others,
+            };
+            let is_empty_archive = matches!(magic, b"!<arch>\n" | b"!<thin>\n");
+            let of_zeros: &[&str] = match magic {
+                b"PK\x05\x06" => &[],
+                b"__CLANG_OFFLOAD_BUNDLE__" => &["bundle"],
+                _ => &["broken"],
+            };
+            let of_text = if Magic::identify(&text) == Magic::Unknown { &[][..] } else { expected(&["broken"]) };
+            for deep in [false, true] {
+                let name = magic.escape_ascii();
+                let alone = if is_empty_archive { &[] } else { expected(&["broken"]) };
+                assert_eq!(found(&file, deep), alone, "{name}");
+                assert_eq!(found(&file[..file.len() - 1], deep), [""; 0], "{name}, cut");
+                assert_eq!(found(&with(&[0; 600]), deep), expected(of_zeros), "{name} and zeros");
+                assert_eq!(found(&text, deep), of_text, "{name} and text");
+            }
+        }
+    }
+
+    #[test]
+    fn errors_of_bytes_of_the_program_name_no_file() {
+        let mut texts = Vec::new();
+        for data in [&b"CCOB"[..], b"!<thin>\nx.o/            0           0     0     644     5         `\n"] {
+            let mut visit = |finding: Finding<'_>| {
+                if let Finding::Broken { error, .. } = finding {
+                    texts.push(error.to_string());
+                }
+                Ok(())
+            };
+            Scan::default().run(data, &mut visit).unwrap();
+        }
+        let [broken, beside] = texts.as_slice() else { panic!("{texts:?}") };
+        assert!(broken.starts_with("the version of the compressed bundle needs 2 bytes"), "{broken}");
+        assert!(beside.contains("x.o") && beside.ends_with("files beside it are not opened"), "{beside}");
+    }
+}

@@ -1,0 +1,92 @@
+//! Which bytes count in sums of sizes: those of a code object once, wherever it is listed.
+//!
+//! A code object that is a container itself is listed, and so are the code objects that the search finds in it: only
+//! these count. Bytes that several entries of a bundle share count once.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+
+use super::code_object::{CodeObject, CodeObjectRef, step_name};
+use super::found::Format;
+use super::place::{Place, Step};
+use crate::beyond::container::Bundle;
+use crate::beyond::container::SearchEntry;
+
+/// The code objects of a search in which others were found, by the steps to them.
+#[derive(Debug, Default)]
+pub(crate) struct Holders {
+    state: RandomState,
+    holders: HashSet<u64>,
+}
+
+impl Holders {
+    /// Notes the code objects on the way to a bundle.
+    pub(crate) fn note(&mut self, place: &Place) {
+        for (index, step) in place.steps().iter().enumerate() {
+            if matches!(step, Step::Entry(_)) {
+                let key = self.state.hash_one(place.way_to(index));
+                self.holders.insert(key);
+            }
+        }
+    }
+
+    /// Sets whether a code object has [parts](CodeObject::has_parts), once all of its file is searched.
+    pub(crate) fn mark(&self, code_object: &mut CodeObject) {
+        if !self.holders.is_empty() {
+            let place = code_object.place_inside();
+            let last = place.steps().len().saturating_sub(1);
+            code_object.has_parts = self.holders.contains(&self.state.hash_one(place.way_to(last)));
+        }
+    }
+}
+
+impl Place {
+    /// The steps up to the one with this index, with their numbers.
+    fn way_to(&self, index: usize) -> Vec<(&Step, u64)> {
+        self.steps().iter().zip(self.step_numbers().iter().copied()).take(index.saturating_add(1)).collect()
+    }
+}
+
+impl CodeObject {
+    /// The place of what is inside of the code object, if it is a container.
+    fn place_inside(&self) -> Place {
+        self.bundle.place.join_numbered(Step::Entry(step_name(&self.id).to_vec()), self.number)
+    }
+}
+
+impl CodeObjectRef<'_> {
+    /// The range that it takes in its bundle, if no other entry of a sound bundle takes bytes of it, counted as
+    /// [`range`](Self::range).
+    pub(crate) fn taken(&self) -> Option<Range<u64>> {
+        taken(self.found.bundle, self.found.format, self.entry)
+    }
+}
+
+fn taken(bundle: &Bundle<'_>, format: Format, entry: &SearchEntry) -> Option<Range<u64>> {
+    let range = match &entry.packed {
+        None => entry.range()?,
+        // In other formats, code objects may be compressed together.
+        Some(packed) if format == Format::DeviceImages => &packed.stored,
+        Some(_) => return None,
+    };
+    let base = if bundle.compressed.is_some() { 0 } else { bundle.offset };
+    Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
+}
+
+/// The number of bytes of each entry of a bundle that entries before it in the bundle have too.
+pub(super) fn shared_bytes(bundle: &Bundle<'_>, format: Format) -> Vec<u64> {
+    let mut shared = vec![0; bundle.entries.len()];
+    let taken =
+        bundle.entries.iter().enumerate().filter_map(|(index, entry)| Some((taken(bundle, format, entry)?, index)));
+    let mut taken: Vec<(Range<u64>, usize)> = taken.collect();
+    taken.sort_by_key(|(range, index)| (range.start, *index));
+    let mut end = 0_u64;
+    for (range, index) in taken {
+        if let Some(shared) = shared.get_mut(index) {
+            *shared = end.min(range.end).saturating_sub(range.start);
+        }
+        end = end.max(range.end);
+    }
+    shared
+}

@@ -1,0 +1,341 @@
+//! Selects code objects by patterns over bundle entry IDs and target IDs.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::code_object::{CodeObjectRef, KnownId};
+use crate::base::id::target_id::TargetId;
+use crate::base::id::{Compatibility, EntryId, OffloadKind, Rules, processors};
+use crate::beyond::globs::{Globs, WILDCARDS};
+
+/// A selection of code objects.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Selection {
+    /// The targets: a code object matches if any pattern matches it, or if the list is empty.
+    pub targets: Vec<Pattern>,
+    /// The offload kinds: a code object matches if it has one of them, or if the list is empty.
+    pub kinds: Vec<OffloadKind>,
+    /// How targets are compared.
+    pub comparison: Comparison,
+}
+
+/// The beginning of the name of a virtual architecture, for which PTX is compiled.
+const COMPUTE: &str = "compute_";
+
+/// How the target of a code object is compared with a pattern.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Comparison {
+    /// A code object matches if it can run on the pattern's target. A pattern without features matches every code
+    /// object of its processor.
+    #[default]
+    Compatible,
+    /// The target and the pattern are the same.
+    Exact,
+}
+
+/// A pattern for targets.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    form: PatternForm,
+}
+
+#[derive(Clone, Debug)]
+enum PatternForm {
+    Entry(Box<EntryId>),
+    Target,
+    /// PTX of any version.
+    Ptx,
+    Glob(glob::Pattern),
+}
+
+/// The error for a text that is not a valid pattern, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is not a valid pattern: {reason}")]
+pub struct PatternError {
+    text: String,
+    reason: String,
+}
+
+impl PatternError {
+    /// The reason why the text is not a pattern.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+impl Pattern {
+    /// Parses a bundle entry ID, a target ID, or either with the wildcards `*`, `?` and `[...]`. `ptx` matches PTX of any
+    /// version.
+    ///
+    /// # Errors
+    /// [`PatternError`] for an empty text, wildcards that do not parse, and target features without a sign.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        let error = |reason: String| PatternError { text: text.to_owned(), reason };
+        let form = if text.is_empty() {
+            return Err(error("it is empty".to_owned()));
+        } else if text.contains(WILDCARDS) {
+            PatternForm::Glob(glob::Pattern::new(text).map_err(|glob| error(glob.msg.to_owned()))?)
+        } else if processors::is_any_ptx(text) {
+            PatternForm::Ptx
+        } else if let Ok(id) = EntryId::parse_any(text) {
+            PatternForm::Entry(Box::new(id))
+        } else {
+            text.parse::<TargetId>().map_err(|reason| error(reason.to_string()))?;
+            PatternForm::Target
+        };
+        Ok(Self { text: text.to_owned(), form })
+    }
+
+    /// The pattern as it was typed.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    fn matches(&self, known: &KnownId, comparison: Comparison) -> bool {
+        let KnownId { shown, parsed } = known;
+        if *shown == self.text {
+            return true;
+        }
+        let (id, foreign) = (parsed.as_ref(), known.foreign_target());
+        match &self.form {
+            PatternForm::Glob(glob) => {
+                let written = |id: &EntryId| glob.matches(&id.target().to_string()) || glob.matches(&id.to_string());
+                glob.matches(shown) || id.is_some_and(written) || foreign.is_some_and(|target| glob.matches(target))
+            }
+            PatternForm::Entry(pattern) => id.is_some_and(|id| match id.compatibility(pattern, Rules::default()) {
+                Compatibility::Exact => comparison == Comparison::Compatible || *id == **pattern,
+                Compatibility::Compatible => comparison == Comparison::Compatible,
+                Compatibility::KindOrTriple | Compatibility::Processor => false,
+                _ => comparison == Comparison::Compatible && pattern.target_id().features().next().is_none(),
+            }),
+            PatternForm::Ptx => id.is_some_and(|id| id.target_id().processor().starts_with(COMPUTE)),
+            PatternForm::Target if foreign == Some(&self.text) => true,
+            PatternForm::Target => id.is_some_and(|id| {
+                let Ok(pattern) = TargetId::parse(&self.text, id.triple().arch()) else { return false };
+                let (own, any) = (id.target(), pattern.features().next().is_none());
+                match comparison {
+                    Comparison::Exact => *own == pattern,
+                    Comparison::Compatible if any => {
+                        own.processor() == pattern.processor() || id.processor_of_bitcode() == Some(pattern.processor())
+                    }
+                    Comparison::Compatible => own.compatibility(&pattern).is_compatible(),
+                }
+            }),
+        }
+    }
+}
+
+impl Selection {
+    /// Returns whether a code object is selected. Without targets and kinds, all but host code objects are.
+    pub fn takes(&self, code_object: &CodeObjectRef<'_>) -> bool {
+        let id = code_object.known_id();
+        self.takes_if(&id, || self.targets.iter().any(|pattern| self.target_takes(pattern, &id)))
+    }
+
+    /// Returns whether a code object with this ID is selected, whose ID matches a target pattern or not.
+    fn takes_if(&self, id: &KnownId, has_target: impl FnOnce() -> bool) -> bool {
+        if self.targets.is_empty() && self.kinds.is_empty() {
+            return !id.is_host();
+        }
+        (self.kinds.is_empty() || self.kinds.iter().any(|&kind| Self::kind_takes(kind, id)))
+            && (self.targets.is_empty() || has_target())
+    }
+
+    /// Returns whether a code object with this ID matches a target pattern, whatever its kind.
+    pub(crate) fn target_takes(&self, pattern: &Pattern, id: &KnownId) -> bool {
+        pattern.matches(id, self.comparison)
+    }
+
+    /// Returns whether a code object with this ID has an offload kind.
+    pub(crate) fn kind_takes(kind: OffloadKind, id: &KnownId) -> bool {
+        id.parsed.as_ref().is_some_and(|id| id.kind().is_compatible_with(kind, Rules::default()))
+    }
+}
+
+/// A selection, prepared for many code objects: each is compared only with the patterns that may match it.
+#[derive(Debug)]
+pub(crate) struct Selector<'s> {
+    selection: &'s Selection,
+    names_entries: bool,
+    /// Of each target pattern, the position of the first one with the same text.
+    first: Vec<usize>,
+    /// The positions of target patterns, by their text.
+    by_text: HashMap<&'s str, usize>,
+    /// The positions of those without wildcards, by the processors that they may name.
+    by_processor: HashMap<&'s str, Vec<usize>>,
+    /// That for PTX of any version.
+    ptx: Option<usize>,
+    /// Those with wildcards.
+    globs: Globs,
+}
+
+impl<'s> Selector<'s> {
+    pub(crate) fn new(selection: &'s Selection) -> Self {
+        let has_entry = selection.targets.iter().any(|pattern| matches!(pattern.form, PatternForm::Entry(_)));
+        let names_entries = has_entry || !selection.kinds.is_empty();
+        let (by_text, by_processor, globs) = (HashMap::new(), HashMap::new(), Globs::default());
+        let (first, ptx) = (Vec::new(), None);
+        let mut selector = Self { selection, names_entries, first, by_text, by_processor, ptx, globs };
+        for (position, pattern) in selection.targets.iter().enumerate() {
+            let first = *selector.by_text.entry(pattern.text.as_str()).or_insert(position);
+            selector.first.push(first);
+            if first == position {
+                selector.add(position, pattern);
+            }
+        }
+        selector
+    }
+
+    fn add(&mut self, position: usize, pattern: &'s Pattern) {
+        let processor = match &pattern.form {
+            PatternForm::Glob(glob) => return self.globs.add(position, glob.clone()),
+            PatternForm::Ptx => return self.ptx = Some(position),
+            PatternForm::Entry(id) => id.target_id().processor(),
+            PatternForm::Target => pattern.text.split(':').next().unwrap_or_default(),
+        };
+        self.by_processor.entry(processor).or_default().push(position);
+        // A processor may have several names.
+        if let Some(known) = processors::find(processor).filter(|known| known.name != processor) {
+            self.by_processor.entry(known.name).or_default().push(position);
+        }
+    }
+
+    pub(crate) fn selection(&self) -> &'s Selection {
+        self.selection
+    }
+
+    /// Returns whether there are neither targets nor kinds.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.selection.targets.is_empty() && self.selection.kinds.is_empty()
+    }
+
+    /// Whether it names offload kinds or whole entry IDs, and not only target IDs.
+    pub(crate) fn names_entries(&self) -> bool {
+        self.names_entries
+    }
+
+    /// The position of the first target pattern with the same text as that at a position; beyond the patterns, the
+    /// position itself.
+    pub(crate) fn first_of(&self, position: usize) -> usize {
+        self.first.get(position).copied().unwrap_or(position)
+    }
+
+    /// The positions of the target patterns that match an ID, of several with one text the first.
+    pub(crate) fn targets_of(&self, id: &KnownId) -> Vec<usize> {
+        if self.selection.targets.is_empty() {
+            return Vec::new();
+        }
+        let named = [Some(id.shown.as_str()), id.foreign_target()];
+        let mut positions: Vec<usize> =
+            named.into_iter().flatten().filter_map(|text| self.by_text.get(text)).copied().collect();
+        let mut texts: Vec<Cow<'_, str>> = named.into_iter().flatten().map(Cow::Borrowed).collect();
+        if let Some(id) = &id.parsed {
+            // Entry IDs are compared with the target ID, target IDs with that of the GPU, which the triple may name.
+            let target = id.target();
+            let processors = [Some(id.target_id().processor()), Some(target.processor()), id.processor_of_bitcode()];
+            for processor in processors.into_iter().flatten() {
+                positions.extend(self.by_processor.get(processor).into_iter().flatten());
+            }
+            positions.extend(self.ptx);
+            texts.extend([target.to_string().into(), id.to_string().into()]);
+        }
+        texts.sort_unstable();
+        texts.dedup();
+        texts.iter().for_each(|text| positions.extend(self.globs.matching(text)));
+        positions.sort_unstable();
+        positions.dedup();
+        let matches = |pattern: &Pattern| pattern.matches(id, self.selection.comparison);
+        positions.retain(|position| self.selection.targets.get(*position).is_some_and(matches));
+        positions
+    }
+
+    /// Returns whether a code object with this ID is selected.
+    pub(crate) fn takes(&self, id: &KnownId) -> bool {
+        self.takes_by(id, &self.targets_of(id))
+    }
+
+    /// Returns whether a code object is selected, whose ID these target patterns match.
+    pub(crate) fn takes_by(&self, id: &KnownId, targets: &[usize]) -> bool {
+        self.selection.takes_if(id, || !targets.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::beyond::scan::Format;
+
+    /// A prepared selection matches what its patterns match one by one.
+    #[test]
+    fn a_selector_matches_what_its_patterns_match() {
+        let mut ids = Vec::new();
+        for kind in ["hip", "hipv4", "openmp", "sycl", "host", "hcc", "cuda", "unknown"] {
+            for triple in
+                ["amdgcn-amd-amdhsa-", "amdgcn-amd-amdhsa-unknown", "nvptx64-nvidia-cuda-", "x86_64-unknown-linux-gnu"]
+            {
+                for target in [
+                    "",
+                    "gfx90a",
+                    "gfx90a:xnack+",
+                    "gfx803",
+                    "fiji",
+                    "gfx942:sramecc-:xnack+",
+                    "sm_90a",
+                    "compute_90",
+                    "gfx906-bc",
+                ] {
+                    ids.push(format!("{kind}-{triple}-{target}"));
+                }
+            }
+        }
+        ids.extend(
+            [
+                "gfx90a",
+                "hip-spirv64-amd-amdhsa--amdgcnspirv",
+                "hip-amdgpu9.0a-amd-amdhsa--",
+                "openmp-amdgpu9.4-amd-amdhsa--",
+                "hip-amdgpu9.42-amd-amdhsa--gfx942",
+                "",
+                "fiji",
+                "\u{e9}*",
+                "a--b:c",
+            ]
+            .map(str::to_owned),
+        );
+        let mut patterns = ids.clone();
+        patterns.extend(
+            [
+                "*",
+                "gfx9*",
+                "*:xnack+",
+                "hip*gfx803",
+                "*--b:c",
+                "?",
+                "[g]fx90a",
+                "gfx90a",
+                "gfx90a",
+                "gfx9-4-generic",
+                "gfx9-4*",
+                "ptx",
+            ]
+            .map(str::to_owned),
+        );
+        for comparison in [Comparison::Compatible, Comparison::Exact] {
+            let targets: Vec<Pattern> = patterns.iter().filter_map(|text| Pattern::parse(text).ok()).collect();
+            let selection = Selection { targets, comparison, ..Selection::default() };
+            let selector = Selector::new(&selection);
+            for id in &ids {
+                for format in [Format::Bundle, Format::CodeObject] {
+                    let id = KnownId::of(id.as_bytes(), format);
+                    let one_by_one = selection.targets.iter().enumerate().filter(|(position, pattern)| {
+                        selector.first_of(*position) == *position && selection.target_takes(pattern, &id)
+                    });
+                    let one_by_one: Vec<usize> = one_by_one.map(|(position, _)| position).collect();
+                    assert_eq!(selector.targets_of(&id), one_by_one, "{id:?}");
+                }
+            }
+        }
+    }
+}

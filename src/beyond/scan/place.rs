@@ -1,0 +1,353 @@
+//! Records where device code is in a file: the path through members and sections.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::base::bytes::{add, len_u64, total};
+use crate::base::display::{printable, printable_name};
+use crate::base::error::{Error, Result, WithPath};
+use crate::llvm::uri::{Level, Uri};
+
+/// The maximum number of steps that a search numbers. Each takes some 20 bytes of memory.
+const NUMBERED_MAX: usize = 1 << 18;
+
+/// A step into a file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// The member of an archive or of a zip file with this name, which may be any bytes.
+    Member(Vec<u8>),
+    /// The section with this name.
+    Section(Vec<u8>),
+    /// An object that bitcode embeds, counted from 0.
+    Embedded(usize),
+    /// The code object with this bundle entry ID, which is itself a bundle.
+    Entry(Vec<u8>),
+}
+
+/// The base of the offsets of a place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// This file: the searched file, or a member of a thin archive, which is a separate file.
+    File(PathBuf),
+    /// The bytes of the innermost inflated step, which are not in any file.
+    Inflated,
+}
+
+/// The location of device code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    file: PathBuf,
+    steps: Vec<Step>,
+    /// For each step, its number among those with the same name from the same place, counted from 1; 0 if it is not
+    /// known.
+    numbers: Vec<u64>,
+    /// The file that holds the bytes, perhaps compressed, if it is not the searched one.
+    beside: Option<PathBuf>,
+    /// The steps from the file that holds the bytes to the innermost inflated data.
+    way: Range<usize>,
+    origin: Origin,
+}
+
+impl Place {
+    pub(crate) fn of_file(file: &Path) -> Self {
+        let (file, origin) = (file.to_owned(), Origin::File(file.to_owned()));
+        Self { file, steps: Vec::new(), numbers: Vec::new(), beside: None, way: 0..0, origin }
+    }
+
+    /// The same place one step further in.
+    pub(crate) fn join(&self, step: Step) -> Self {
+        self.join_numbered(step, 1)
+    }
+
+    /// The same place one step further in, which may have the name of other steps from here.
+    pub(super) fn join_numbered(&self, step: Step, number: u64) -> Self {
+        let mut place = self.clone();
+        place.steps.push(step);
+        place.numbers.push(number);
+        place
+    }
+
+    /// The same place, with its bytes inflated rather than in the file.
+    pub(super) fn inflated(self) -> Self {
+        Self { way: self.way.start..self.steps.len(), origin: Origin::Inflated, ..self }
+    }
+
+    /// The same place, with its bytes in another file.
+    pub(super) fn in_file(self, file: &Path) -> Self {
+        let (base, origin) = (self.steps.len(), Origin::File(file.to_owned()));
+        Self { way: base..base, beside: Some(file.to_owned()), origin, ..self }
+    }
+
+    /// The file that was searched, as the caller named it.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The memory that its names take, in bytes.
+    pub(crate) fn weight(&self) -> u64 {
+        let name = |step: &Step| match step {
+            Step::Member(name) | Step::Section(name) | Step::Entry(name) => len_u64(name),
+            Step::Embedded(_) => 0,
+        };
+        total(self.steps.iter().map(name))
+    }
+
+    /// The steps from the file to the place; empty if the file itself is the place.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The place without its last step, and the name of this step, if it is a member.
+    pub(crate) fn parent(&self) -> Option<(Self, &[u8])> {
+        let (last, steps) = self.steps.split_last()?;
+        let parent = steps.iter().zip(&self.numbers);
+        let parent =
+            parent.fold(Self::of_file(&self.file), |place, (step, number)| place.join_numbered(step.clone(), *number));
+        let Step::Member(name) = last else { return None };
+        Some((parent, name))
+    }
+
+    /// The number of each step among those with the same name from the same place; 0 if it is not known.
+    pub(super) fn step_numbers(&self) -> &[u64] {
+        &self.numbers
+    }
+
+    /// The base of the offsets of bundles at this place.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The name of the innermost member on the path.
+    pub(crate) fn innermost_member(&self) -> Option<&[u8]> {
+        self.member_names().next_back()
+    }
+
+    fn member_names(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        member_names(&self.steps)
+    }
+
+    /// The names of the members on the path, joined by slashes; none without members.
+    pub fn member(&self) -> Option<String> {
+        member_of(&self.steps)
+    }
+
+    /// The innermost member that is not in a static library (`.a`, `.lib`); without one, the file.
+    pub(crate) fn library(&self) -> Self {
+        let is_static = |name: &[u8]| name.ends_with(b".a") || name.ends_with(b".lib");
+        let mut len = 0_usize;
+        if !is_static(self.file.as_os_str().as_encoded_bytes()) {
+            for (steps, step) in (1..).zip(&self.steps) {
+                let Step::Member(name) = step else { continue };
+                len = steps;
+                if is_static(name) {
+                    break;
+                }
+            }
+        }
+        let steps = self.steps.iter().zip(&self.numbers).take(len);
+        steps.fold(Self::of_file(&self.file), |place, (step, number)| place.join_numbered(step.clone(), *number))
+    }
+
+    /// Whether its bytes were inflated from a compressed bundle, or from a code object that is compressed by itself.
+    pub(crate) fn is_in_packed_entry(&self) -> bool {
+        let innermost = self.way.end.checked_sub(1).and_then(|last| self.steps.get(last));
+        self.origin == Origin::Inflated && matches!(innermost, Some(Step::Entry(_)))
+    }
+
+    /// Whether it is the whole of the data that its offsets count from.
+    pub(super) fn is_data(&self) -> bool {
+        self.way.end == self.steps.len()
+    }
+
+    /// The place of the data that its offsets count from: a file, or what was inflated.
+    pub(crate) fn data(&self) -> Self {
+        let mut data = self.clone();
+        data.steps.truncate(self.way.end);
+        data.numbers.truncate(self.way.end);
+        data
+    }
+
+    /// The file with its bytes, if that is not the file that was searched, as of a thin archive or a split library.
+    pub fn other_file(&self) -> Option<&Path> {
+        match &self.origin {
+            Origin::File(file) if *file != self.file => Some(file),
+            _ => None,
+        }
+    }
+
+    /// The name of the last section on the path.
+    pub fn section(&self) -> Option<String> {
+        self.steps.iter().rev().find_map(|step| match step {
+            Step::Section(name) => Some(printable_name(name)),
+            _ => None,
+        })
+    }
+
+    /// The steps to the innermost inflated data.
+    fn way(&self) -> impl Iterator<Item = (Cow<'_, [u8]>, u64)> {
+        let steps = self.steps.iter().zip(&self.numbers).take(self.way.end).skip(self.way.start);
+        steps.map(|(step, number)| (step.name(), *number))
+    }
+
+    /// Whether the inflated data to which `way` leads begins here.
+    pub(super) fn is_end_of(&self, way: &[Level]) -> bool {
+        let levels = way.iter().map(|level| (Cow::Borrowed(level.name.as_slice()), level.number));
+        self.origin == Origin::Inflated && self.way.start == 0 && self.is_data() && self.way().eq(levels)
+    }
+
+    /// Whether the last step is one of `way`. The steps before it are.
+    pub(super) fn is_on(&self, way: &[Level]) -> bool {
+        let level = self.steps.len().checked_sub(1).and_then(|last| way.get(last));
+        let (name, number) = (self.steps.last().map(Step::name), self.numbers.last().copied());
+        level.is_some_and(|level| name.as_deref() == Some(&level.name) && number == Some(level.number))
+    }
+
+    /// The [URI](Uri) of a range of bytes at this place or, with `inflated`, of a range in the compressed bundle at
+    /// `range`. None if the search did not number the steps to the place, because there are too many, or if the
+    /// searched bytes are those of a URI themselves, in which these have no URI.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`](crate::base::error::ErrorKind::Io) if the file has a relative path, and the system does not report the
+    /// current directory.
+    pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<Option<Uri>> {
+        let way: Vec<Level> = self.way().map(|(name, number)| Level { name: name.into_owned(), number }).collect();
+        if way.iter().any(|level| level.number == 0) {
+            return Ok(None);
+        }
+        let file = self.beside.as_deref().unwrap_or(&self.file);
+        match Uri::of_path(file) {
+            Some(outer) => Ok(Uri::new(PathBuf::new(), way, range, inflated).inside(outer?)),
+            None => Ok(Some(Uri::new(std::path::absolute(file).with_path(file)?, way, range, inflated))),
+        }
+    }
+}
+
+fn member_names(steps: &[Step]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    steps.iter().filter_map(|step| match step {
+        Step::Member(name) => Some(name.as_slice()),
+        _ => None,
+    })
+}
+
+/// The names of the members on a path, joined by slashes; none without members.
+pub(crate) fn member_of(steps: &[Step]) -> Option<String> {
+    let names: Vec<String> = member_names(steps).map(printable_name).collect();
+    (!names.is_empty()).then(|| names.join("/"))
+}
+
+impl Error {
+    /// The same error, with the place added unless the file alone identifies it.
+    pub fn at(self, place: &Place) -> Self {
+        if place.steps().is_empty() {
+            return self;
+        }
+        self.inside(&place.file, place.to_string())
+    }
+}
+
+impl Step {
+    /// The name in a [URI](Uri).
+    pub(super) fn name(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Member(name) | Self::Section(name) | Self::Entry(name) => Cow::Borrowed(name),
+            Self::Embedded(_) => Cow::Owned(self.to_string().into_bytes()),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Member(name) | Self::Section(name) | Self::Entry(name) => f.write_str(&printable_name(name)),
+            Self::Embedded(index) => write!(f, "embedded object {index}"),
+        }
+    }
+}
+
+/// The file, then each step in parentheses, as linkers name members. All of it is safe to print on a terminal.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&printable(&self.file.to_string_lossy()))?;
+        self.steps.iter().try_for_each(|step| write!(f, "({step})"))
+    }
+}
+
+/// The numbers of steps with the same name from the same place.
+#[derive(Default)]
+pub(super) struct StepNumbers {
+    state: RandomState,
+    counts: HashMap<u64, u64>,
+}
+
+impl StepNumbers {
+    /// The key of a place from which steps lead.
+    pub(super) fn key(&self, place: &Place) -> u64 {
+        self.state.hash_one(place)
+    }
+
+    /// The number of a step from the place with this key, counted from 1; 0 if there are too many steps to number them.
+    pub(super) fn next(&mut self, place: u64, name: &[u8]) -> u64 {
+        let key = self.state.hash_one((place, name));
+        if self.counts.len() >= NUMBERED_MAX && !self.counts.contains_key(&key) {
+            return 0;
+        }
+        let count = self.counts.entry(key).or_default();
+        add(count, 1);
+        *count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_named_step_by_step() {
+        let file = Place::of_file(Path::new("dir/lib.a"));
+        let section = file.join(Step::Member(b"x.o".to_vec())).join(Step::Section(b".hip_fatbin".to_vec()));
+        assert_eq!(section.to_string(), "dir/lib.a(x.o)(.hip_fatbin)");
+        assert_eq!((section.member().as_deref(), section.section().as_deref()), (Some("x.o"), Some(".hip_fatbin")));
+        assert_eq!((file.member(), file.section()), (None, None));
+        assert_eq!(Place::of_file(Path::new("a\x1b[2J\u{202e}é")).to_string(), "a\\u{1b}[2J\\u{202e}é");
+        let hostile = file.join(Step::Member(b"a\x1b[2J\xff".to_vec()));
+        assert_eq!(hostile.to_string(), "dir/lib.a(a\\x1b[2J\\xff)");
+    }
+
+    #[test]
+    fn uris_name_what_a_reader_needs_to_find_the_bytes() {
+        let place = Place::of_file(Path::new("/a b/lib#1.so"));
+        let uri = |place: &Place, inflated| place.uri(8..24, inflated).unwrap().map(|uri| uri.to_string());
+        let file = "file:///a%20b/lib%231.so";
+        assert_eq!(uri(&place, None), Some(format!("{file}#offset=8&size=16")));
+        let within = Some(format!("{file}#offset=8&size=16&inflated-offset=100&inflated-size=200"));
+        assert_eq!(uri(&place, Some(100..300)), within);
+        let member = |name: &[u8]| Step::Member(name.to_vec());
+        let inside = place.join(member(b"a;b.tgz")).join_numbered(member(b"x/y.so"), 2).inflated();
+        let steps = "member=a%3Bb.tgz&member=x/y.so;2";
+        assert_eq!(uri(&inside, None), Some(format!("{file}#{steps}&offset=8&size=16")));
+        // The section lies in the inflated member, from which the offset counts.
+        assert_eq!(uri(&inside.join(Step::Section(b".hip_fatbin".to_vec())), None), uri(&inside, None));
+        assert_eq!(uri(&place.join_numbered(member(b"x"), 0).inflated(), None), None);
+        let beside = inside.join(member(b"z.o")).in_file(Path::new("/z.o"));
+        assert_eq!(uri(&beside, None).as_deref(), Some("file:///z.o#offset=8&size=16"));
+    }
+
+    #[test]
+    fn uris_in_the_bytes_of_a_uri_are_those_of_its_file() {
+        let uri = |outer: &str, inflated: Option<Range<u64>>| {
+            let uri = Place::of_file(Path::new(outer)).uri(8..24, inflated).unwrap();
+            uri.map(|uri| uri.to_string())
+        };
+        let is = |outer: &str, inflated, expected: &str| assert_eq!(uri(outer, inflated).as_deref(), Some(expected));
+        is("file:///x", None, "file:///x#offset=8&size=16");
+        is("file:///x#offset=100&size=50", None, "file:///x#offset=108&size=16");
+        is("file:///x#member=m", Some(1..2), "file:///x#member=m&offset=8&size=16&inflated-offset=1&inflated-size=1");
+        let bundle = "file:///x#offset=100&size=50&inflated-offset=";
+        is(&format!("{bundle}30&inflated-size=30"), None, &format!("{bundle}38&inflated-size=16"));
+        assert_eq!(uri(&format!("{bundle}30&inflated-size=30"), Some(1..2)), None);
+    }
+}

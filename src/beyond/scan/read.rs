@@ -1,0 +1,378 @@
+//! Reads the contents of code objects that a search has found, on all processors.
+
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
+use std::mem;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
+use super::found::{Finding, Found, Visit};
+use super::place::{Origin, Place, Step};
+use super::wide::BundleReader;
+use super::{Checksums, Scan};
+use crate::base::error::{Error, ErrorKind, Malformed, Result};
+use crate::base::io::input::{Input, Slice};
+use crate::base::parallel;
+use crate::beyond::container::packed::LastInflated;
+use crate::beyond::container::{Bundle, Bundles};
+use crate::beyond::container::{SearchEntry, Stored};
+use crate::llvm::container::Contents;
+use crate::llvm::container::limits::{Allowance, SEARCHED_MAX};
+use crate::llvm::container::magic::Magic;
+use crate::llvm::container::sequence::Inflate;
+
+/// How often the bytes of a bundle may be read as code objects, which may share them. Hosts of fat objects share bytes
+/// with their bundle.
+const SHARED_MAX: u64 = 4;
+
+/// What was read of a code object, by its index among those that were asked for; or an error, with its place.
+pub type ReadResults<T> = Vec<(usize, Result<T>)>;
+
+/// How much of a bundle is left to be read as code objects.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    left: Allowance,
+    offset: u64,
+}
+
+impl Shared {
+    pub(crate) fn new(bundle: &Bundle<'_>) -> Result<Self> {
+        Ok(Self { left: Allowance::new(bundle.full_len()?.saturating_mul(SHARED_MAX)), offset: bundle.offset })
+    }
+
+    /// Takes a code object of the bundle, which is one of `input`.
+    ///
+    /// # Errors
+    /// That the code objects overlap too much.
+    pub(crate) fn take(&mut self, code_object: &CodeObjectRef<'_>, input: &Input) -> Result<()> {
+        if self.has_room_for(code_object) {
+            return Ok(());
+        }
+        let offset = self.offset;
+        let text = format!("code objects of the bundle at offset {offset} overlap too much; not all were read");
+        Err(Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, offset, text)))
+    }
+
+    /// Takes a code object of the bundle, if the code objects do not overlap too much.
+    pub(crate) fn has_room_for(&mut self, code_object: &CodeObjectRef<'_>) -> bool {
+        self.left.take(code_object.size()).is_some()
+    }
+}
+
+impl CodeObject {
+    /// The code object as it is stored in `input`, the file that was searched: its bytes, or its compressed form if it
+    /// is compressed on its own. None if its bundle is compressed, or not in the file, or if it has to be restored.
+    pub(crate) fn stored_in<'i>(&self, input: &'i Input) -> Option<Slice<'i>> {
+        let rest = self.bundle.rest_of(input.as_slice()).filter(|_| self.bundle.is_in(input))?;
+        match self.part()? {
+            Stored::Packed(packed) => rest.range(&packed.stored),
+            Stored::Range(range) => rest.range(&range),
+            Stored::Unreadable(_) => None,
+        }
+    }
+
+    /// Where it is in its bundle; none if that is compressed, or if the code object has to be restored.
+    fn part(&self) -> Option<Stored> {
+        match (self.bundle.compressed, &self.packed, &self.range) {
+            (None, Some(packed), _) => Some(Stored::Packed((**packed).clone())),
+            (None, None, Some(range)) => {
+                let [start, end] = [range.start, range.end].map(|at| at.checked_sub(self.bundle.range.start));
+                Some(Stored::Range(start?..end?))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl BundleInfo {
+    /// Whether its bytes are in the searched file, which is `input`.
+    fn is_in(&self, input: &Input) -> bool {
+        matches!(self.place.origin(), Origin::File(file) if file == input.path())
+    }
+
+    /// The data of its place, from its start on.
+    fn rest_of<'d>(&self, data: Slice<'d>) -> Option<Slice<'d>> {
+        data.tail(self.range.start.checked_sub(data.offset())?)
+    }
+}
+
+/// Code objects that are wanted of a search. Each is read while its bytes are there.
+pub(crate) struct ReadList<K, C> {
+    /// Those that only the bundle that is being visited has.
+    now: Vec<(usize, (K, C))>,
+    /// The others, by the place of the data that has them.
+    later: HashMap<Place, Vec<(K, C)>>,
+}
+
+impl<K, C: Borrow<CodeObject>> ReadList<K, C> {
+    /// Adds a code object: of the bundle that is being visited, or one that was visited before in data that has not
+    /// ended.
+    pub(crate) fn add(&mut self, visited: Option<&Found<'_>>, wanted: (K, C)) {
+        let code_object = code_object_of(&wanted);
+        let index = code_object.entry;
+        let is_visited = |found: &&Found<'_>| found.locator(index) == code_object.locator();
+        match visited.filter(is_visited).is_some_and(|found| found.bundle.is_needed_for(index)) {
+            true => self.now.push((index, wanted)),
+            false => self.later.entry(code_object.bundle.place.data()).or_default().push(wanted),
+        }
+    }
+}
+
+/// What happens in a search whose code objects are read.
+pub(crate) enum Reading<'f, K, C, R> {
+    /// Something was found. What is wanted of it is added.
+    Found(Finding<'f>, &'f mut ReadList<K, C>),
+    /// The data at a place ends. What else is wanted of it is added.
+    End(&'f Place, &'f mut ReadList<K, C>),
+    /// Some wanted code objects were read together.
+    Read(R),
+}
+
+/// What is done with what happens, and whether the search goes on.
+pub(crate) type EachReading<'e, K, C, R> = dyn FnMut(Reading<'_, K, C, R>) -> Result<ControlFlow<()>> + 'e;
+
+/// What a part of a search is about: the bundle of some wanted code objects with their indices in it, or why it cannot
+/// be read.
+pub(crate) type Together<'b, K, C> = (Result<&'b Bundle<'b>>, Vec<(usize, (K, C))>);
+
+impl Scan {
+    /// Searches a file, and reads the code objects that are wanted of it, all with `read`: those of inflated bundles
+    /// during the visit, all others at the end of the data that has them, on all processors. `weight` is that of
+    /// [`read`](Self::read).
+    ///
+    /// # Errors
+    /// Those of the search, and of `each`.
+    pub(crate) fn run_and_read<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
+        &self,
+        input: &Input,
+        read: &(impl Fn(Together<'_, K, C>) -> R + Sync),
+        weight: &(impl Fn(&R) -> usize + Sync),
+        each: &mut EachReading<'_, K, C, R>,
+    ) -> Result<()> {
+        let mut wanted = ReadList { now: Vec::new(), later: HashMap::new() };
+        self.walk(input.as_slice(), &|_| true, &mut |visit| match visit {
+            Visit::Found(finding) => {
+                let visited = if let Finding::Bundle(found) = &finding { Some(found.bundle) } else { None };
+                let flow = each(Reading::Found(finding, &mut wanted))?;
+                match visited.filter(|_| !wanted.now.is_empty()) {
+                    Some(bundle) => each(Reading::Read(read((Ok(bundle), mem::take(&mut wanted.now))))),
+                    None => Ok(flow),
+                }
+            }
+            Visit::End(place, data) => {
+                let flow = each(Reading::End(place, &mut wanted))?;
+                match wanted.later.remove(place) {
+                    Some(wanted) => self.read_in(data, wanted, read, weight, &mut |read| each(Reading::Read(read))),
+                    None => Ok(flow),
+                }
+            }
+        })
+    }
+
+    /// Reads code objects that are in some data, in order.
+    fn read_in<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
+        &self,
+        data: Slice<'_>,
+        wanted: Vec<(K, C)>,
+        read: &(impl Fn(Together<'_, K, C>) -> R + Sync),
+        weight: &(impl Fn(&R) -> usize + Sync),
+        take: &mut dyn FnMut(R) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        let work = |task| self.read_together(data, task, read);
+        parallel::in_order(tasks(wanted), work, weight, |results| {
+            for result in results {
+                if take(result)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// Reads code objects of a bundle.
+    fn read_together<K, C: Borrow<CodeObject>, R>(
+        &self,
+        data: Slice<'_>,
+        wanted: Vec<(K, C)>,
+        read: impl Fn(Together<'_, K, C>) -> R,
+    ) -> R {
+        let bundle = wanted.first().map(|first| Arc::clone(&code_object_of(first).bundle));
+        let rest = bundle.as_ref().and_then(|bundle| bundle.rest_of(data)).unwrap_or(Slice::from(&[][..]));
+        let entry = |wanted: &(K, C)| {
+            let part = code_object_of(wanted).part()?;
+            Some(SearchEntry::new(Vec::new(), part))
+        };
+        let done = match wanted.iter().map(entry).collect() {
+            Some(entries) => {
+                let bundle = Bundle::plain(rest, Contents::new(entries, rest.len()), self.limits);
+                read((Ok(&bundle), wanted.into_iter().enumerate().collect()))
+            }
+            None => match self.reopen(rest, bundle.as_deref()) {
+                Ok(bundle) => read((Ok(&bundle), indexed(wanted))),
+                Err(error) => read((Err(error), indexed(wanted))),
+            },
+        };
+        rest.looked_at();
+        done
+    }
+
+    /// Reads a bundle again, which is at the start of some data.
+    fn reopen<'d>(&self, rest: Slice<'d>, bundle: Option<&BundleInfo>) -> Result<Bundle<'d>> {
+        let container = BundleReader::of(Magic::identify(rest.bytes())).container;
+        let data = bundle.and_then(|bundle| rest.slice(0, bundle.stored())).unwrap_or(rest);
+        let bundle = Bundles::new(data, container, Inflate::Headers).with_limits(self.limits).next();
+        let gone = || Malformed::fault("the bundle", data.offset(), " is no longer there");
+        bundle.unwrap_or_else(|| Err(Error::malformed(data.path(), gone())))
+    }
+
+    /// Reads the contents of code objects that a search of `input` with the same settings has found. `work` makes
+    /// something of each. What is compressed together is inflated once, and all processors are used; what is not in the
+    /// file itself, but in members of zip files and packages, takes another search of these. `weight` estimates the
+    /// memory that a result takes, in units of a few hundred bytes: while results of more than 100,000 wait, nothing
+    /// else is read. `take` gets the results of what was read together, first those of the file, in order; what it
+    /// breaks off is not read. If a bundle cannot be inflated, that is an error of the first of its code objects.
+    ///
+    /// # Errors
+    /// Those of another search.
+    pub fn read<T: Send>(
+        &self,
+        input: &Input,
+        wanted: &[&CodeObject],
+        work: impl Fn(&CodeObject, Slice<'_>) -> Result<T> + Sync,
+        weight: impl Fn(&T) -> usize + Sync,
+        take: &mut dyn FnMut(ReadResults<T>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let all = wanted.iter().copied().enumerate();
+        let (here, elsewhere): (Vec<_>, Vec<_>) = all.partition(|(_, code_object)| code_object.bundle.is_in(input));
+        let read = |together: Together<'_, usize, &CodeObject>| {
+            let contents = contents(together, |code_object, code| work(code_object, code));
+            contents.into_iter().map(|((index, _), content)| (index, content)).collect::<ReadResults<T>>()
+        };
+        let weigh = |read: &ReadResults<T>| weight_of(read, &weight);
+        let take = &mut |read| Ok(take(read));
+        if self.read_in(input.as_slice(), here, &read, &weigh, take)?.is_break() || elsewhere.is_empty() {
+            return Ok(());
+        }
+        self.read_elsewhere(input, elsewhere, &read, &weigh, take)
+    }
+
+    /// Reads code objects by another search. One that it does not find is an error.
+    fn read_elsewhere<T: Send>(
+        &self,
+        input: &Input,
+        wanted: Vec<(usize, &CodeObject)>,
+        read: &(impl Fn(Together<'_, usize, &CodeObject>) -> ReadResults<T> + Sync),
+        weight: &(impl Fn(&ReadResults<T>) -> usize + Sync),
+        take: &mut dyn FnMut(ReadResults<T>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut room = Allowance::new(self.limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)));
+        let mut by_data: HashMap<Place, Vec<(usize, &CodeObject)>> = HashMap::new();
+        let members: HashSet<_> = wanted.iter().map(|(_, code_object)| top_member(&code_object.bundle.place)).collect();
+        for wanted in wanted {
+            by_data.entry(wanted.1.bundle.place.data()).or_default().push(wanted);
+        }
+        let scan = Self { checksums: Checksums::None, ..self.clone() };
+        let mut flow = ControlFlow::Continue(());
+        scan.walk(input.as_slice(), &|name| members.contains(&Some(name)), &mut |visit| {
+            if let Visit::End(place, data) = visit
+                && flow.is_continue()
+                && let Some(wanted) = by_data.remove(place)
+            {
+                flow = match charge(&mut room, &wanted) {
+                    Ok(()) => self.read_in(data, wanted, read, weight, take)?,
+                    Err(error) => take(read((Err(Error::malformed(input.path(), error)), indexed(wanted))))?,
+                };
+            }
+            Ok(if by_data.is_empty() { ControlFlow::Break(()) } else { flow })
+        })?;
+        let mut missing: Vec<_> = by_data.into_values().flatten().filter(|_| flow.is_continue()).collect();
+        missing.sort_unstable_by_key(|(index, _)| *index);
+        for wanted in missing {
+            let text = format!("the code object '{}' is not found again", wanted.1.shown_id());
+            let error = Error::malformed(input.path(), Malformed::other(ErrorKind::NotFound, None, text));
+            if take(read((Err(error), vec![(0, wanted)])))?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn code_object_of<K, C: Borrow<CodeObject>>((_, code_object): &(K, C)) -> &CodeObject {
+    code_object.borrow()
+}
+
+/// Charges the bundles of some code objects, which may share bytes, for being read again.
+fn charge(room: &mut Allowance, wanted: &[(usize, &CodeObject)]) -> Result<(), Malformed> {
+    for bundle in wanted.chunk_by(|(_, a), (_, b)| Arc::ptr_eq(&a.bundle, &b.bundle)) {
+        let Some(bundle) = bundle.first().map(|(_, code_object)| &code_object.bundle) else { continue };
+        let spent = room.take(bundle.size.max(bundle.stored()));
+        spent.ok_or_else(|| Malformed::search("bytes to read", room.most(), bundle.range.start))?;
+    }
+    Ok(())
+}
+
+fn indexed<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<(usize, (K, C))> {
+    wanted.into_iter().map(|wanted| (code_object_of(&wanted).entry, wanted)).collect()
+}
+
+/// What is read together of some data: for each bundle, what is compressed together, and what has to be inflated or
+/// restored.
+fn tasks<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, C)>> {
+    let (mut tasks, mut together) = (Vec::<Vec<(K, C)>>::new(), HashMap::new());
+    for wanted in wanted {
+        let code_object = code_object_of(&wanted);
+        let stored = match code_object.part() {
+            Some(Stored::Packed(packed)) => Some(Some(packed.stored)),
+            Some(_) => None,
+            None => Some(None),
+        };
+        let next = tasks.len();
+        let bundle = Arc::as_ptr(&code_object.bundle);
+        let at = stored.map_or(next, |stored| *together.entry((bundle, stored)).or_insert(next));
+        match tasks.get_mut(at) {
+            Some(task) => task.push(wanted),
+            None => tasks.push(vec![wanted]),
+        }
+    }
+    tasks
+}
+
+/// Reads code objects of a bundle one after another. If it cannot be inflated, that is an error of the first.
+pub(crate) fn contents<K, C: Borrow<CodeObject>, T>(
+    (bundle, wanted): Together<'_, K, C>,
+    read: impl Fn(&CodeObject, Slice<'_>) -> Result<T>,
+) -> Vec<((K, C), Result<T>)> {
+    let mut inflated = bundle.and_then(|bundle| Ok((bundle, bundle.inflate_whole()?))).map_err(Some);
+    let mut last = LastInflated::default();
+    let content = |(index, wanted): (usize, (K, C))| {
+        let code_object = code_object_of(&wanted);
+        let content = match &mut inflated {
+            Err(error) => Err(error.take()?),
+            Ok((bundle, Some(whole))) => bundle
+                .range_of(index)
+                .and_then(|range| whole.as_slice().claimed(&range))
+                .and_then(|code| read(code_object, code)),
+            Ok((bundle, None)) => {
+                bundle.content_after(index, &mut last).and_then(|content| read(code_object, content.as_slice()))
+            }
+        };
+        let content = content.map_err(|error| error.at(&code_object.bundle.place));
+        Some((wanted, content))
+    };
+    wanted.into_iter().map_while(content).collect()
+}
+
+/// The weight of what was read together, if `weight` is that of each content.
+pub(crate) fn weight_of<K, T>(read: &[(K, Result<T>)], weight: impl Fn(&T) -> usize) -> usize {
+    read.iter().map(|(_, read)| read.as_ref().map_or(1, &weight)).fold(1, usize::saturating_add)
+}
+
+/// The member of a zip file that holds a place.
+pub(crate) fn top_member(place: &Place) -> Option<&[u8]> {
+    match place.steps().first() {
+        Some(Step::Member(name)) => Some(name),
+        _ => None,
+    }
+}

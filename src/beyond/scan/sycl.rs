@@ -1,0 +1,284 @@
+//! Finds the device images of programs that Intel's DPC++ has linked, and names each.
+//!
+//! An image has no ID of its own. Its offload kind and triple are those in the name of its section, or else SYCL and
+//! the triple of its content, which [`sycl::triple`] tells:
+//!
+//! | content | triple |
+//! |---|---|
+//! | SPIR-V | `spir64`, `spir` |
+//! | ELF file for Intel GPUs, `ar` archive | `spir64_gen` |
+//! | ELF file for x86-64 (OpenCL on CPUs) | `spir64_x86_64` |
+//! | fatbin, cubin, PTX | `nvptx64-nvidia-cuda` |
+//! | bundle, ELF file for AMD GPUs | `amdgcn-amd-amdhsa` |
+//! | bitcode | its own |
+//!
+//! An ELF file for one Intel GPU adds its name as the target ID: `sycl-spir64_gen-unknown-unknown--pvc`. The members of
+//! an archive are searched like those of any archive.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::Unread;
+use super::found::Format;
+use super::place::{Place, Step};
+use super::sections::{self, ListedSections};
+use super::walk::{Spot, Walk};
+use crate::base::bytes::{len_of, span, text};
+use crate::base::error::{Malformed, Result, WithPath};
+use crate::base::id::EntryId;
+use crate::base::io::input::Slice;
+use crate::beyond::code::target;
+use crate::beyond::container::sycl::{self, Image};
+use crate::beyond::container::{SearchEntry, Stored};
+use crate::llvm::container::MAGIC;
+use crate::llvm::container::content_kind::ContentKind;
+use crate::llvm::container::magic::Magic;
+
+/// What a table has as an image that is not one: images for the host are tables of its own functions.
+const UNKNOWN: Unread = Unread::device_code("device image of an unknown format");
+
+/// The number of bytes that finding out the beginning of a compressed image costs, at most: one block of zstd.
+const HEAD_COST: u64 = 128 << 10;
+
+/// The largest compressed image that is inflated to find out its GPU, in bytes.
+const INTEL_MAX: u64 = 64 << 20;
+
+/// The tables of device images of an object, and the sections that hold such images.
+#[derive(Default)]
+pub(super) struct ImageTables {
+    /// The ranges of the tables in the object.
+    tables: Vec<Range<u64>>,
+    /// The ranges of the sections, in order; those that share bytes are one.
+    sections: Vec<Range<u64>>,
+    /// What the tables have, once they were read.
+    read: OnceCell<ReadTables>,
+}
+
+/// The content of all tables of an object.
+#[derive(Default)]
+struct ReadTables {
+    /// In the order of the file.
+    images: Vec<Image>,
+    /// Each with the number of its table.
+    faults: Vec<(usize, Malformed)>,
+}
+
+impl ImageTables {
+    pub(super) fn new(tables: impl Iterator<Item = Range<u64>>, sections: impl Iterator<Item = Range<u64>>) -> Self {
+        let mut sections: Vec<Range<u64>> = sections.collect();
+        sections.sort_unstable_by_key(|range| (range.start, range.end));
+        sections.dedup_by(|next, range| {
+            let is_shared = next.start < range.end;
+            range.end = if is_shared { range.end.max(next.end) } else { range.end };
+            is_shared
+        });
+        Self { tables: tables.collect(), sections, read: OnceCell::new() }
+    }
+
+    /// The ranges of the images that tables have in other sections, in order, once these were read.
+    pub(super) fn elsewhere(&self) -> Vec<Range<u64>> {
+        let images = self.read.get().into_iter().flat_map(|read| &read.images);
+        let elsewhere = images.filter(|image| !self.is_in_section(image.offset));
+        elsewhere.map(|image| span(image.offset, image.size)).collect()
+    }
+
+    /// Whether an offset in the object is in a section with device images.
+    fn is_in_section(&self, offset: u64) -> bool {
+        let before = self.sections.partition_point(|range| range.start <= offset).checked_sub(1);
+        before.and_then(|index| self.sections.get(index)).is_some_and(|range| offset < range.end)
+    }
+}
+
+impl Walk<'_, '_, '_> {
+    /// What the tables of an object have. Each is read once, and takes the relocations of the whole file.
+    fn read_tables<'t>(&mut self, object: Spot<'_>, tables: &'t ImageTables) -> Result<&'t ReadTables> {
+        if let Some(read) = tables.read.get() {
+            return Ok(read);
+        }
+        let (data, mut read) = (object.data, ReadTables::default());
+        for (number, table) in tables.tables.iter().enumerate() {
+            if !self.spend(object, data.len())? {
+                break;
+            }
+            let (images, faults) = sycl::images(data.bytes(), data.offset(), table);
+            read.images.extend(images);
+            read.faults.extend(faults.into_iter().map(|fault| (number, fault)));
+        }
+        read.images.sort_unstable();
+        read.images.dedup();
+        Ok(tables.read.get_or_init(|| read))
+    }
+
+    /// Reports the device images in a section of an object: those of its tables, and what is between them.
+    pub(super) fn device_images(&mut self, object: Slice<'_>, section: Spot<'_>, tables: &ImageTables) -> Result<()> {
+        let data = section.data;
+        let Range { start, end } = span(data.start_in(object), data.len());
+        let all = &self.read_tables(section.with(object), tables)?.images;
+        let from = all.partition_point(|image| image.offset < start);
+        let inside = all.iter().skip(from).take_while(|image| image.offset < end);
+        let images: Vec<Image> = inside.map(|image| relative(image, start)).collect();
+        self.images(section, sycl::parts(data.bytes(), data.offset(), &images))
+    }
+
+    /// Reports the faults of a table of device images and, with the first table, the images of all that are not in the
+    /// usual sections.
+    pub(super) fn image_table(&mut self, object: Spot<'_>, table: Spot<'_>, tables: &ImageTables) -> Result<()> {
+        let data = object.data;
+        let read = self.read_tables(table.with(data), tables)?;
+        let start = table.data.start_in(data);
+        let Some(own) = tables.tables.iter().position(|range| range.start == start) else { return Ok(()) };
+        let faults = read.faults.iter().filter(|(number, _)| *number == own).map(|(_, fault)| fault.clone());
+        self.faults(table, faults)?;
+        let elsewhere = read.images.iter().filter(|image| !tables.is_in_section(image.offset));
+        let elsewhere: Vec<&Image> = elsewhere.filter(|_| own == 0).collect();
+        if elsewhere.is_empty() {
+            return Ok(());
+        }
+        let mut all = sections::read(data.bytes(), data.offset(), ListedSections::All).with_path(data.path())?;
+        all.others.append(&mut all.chosen);
+        all.others.sort_by_key(|section| section.range.start);
+        let mut by_section: BTreeMap<usize, Vec<&Image>> = BTreeMap::new();
+        for image in elsewhere {
+            let before = all.others.partition_point(|section| section.range.start <= image.offset);
+            if let Some(number) = before.checked_sub(1) {
+                by_section.entry(number).or_default().push(image);
+            }
+        }
+        for (number, images) in by_section {
+            let Some(section) = all.others.get(number) else { continue };
+            let Some(place) = self.step(object.place, Step::Section(section.name.clone())) else { continue };
+            let Some(data) = data.range(&section.range) else { continue };
+            let images: Vec<Image> = images.into_iter().map(|image| relative(image, section.range.start)).collect();
+            let stored = sycl::listed(data.bytes(), data.offset(), &images);
+            self.images(object.to(&place, data), stored.into_iter().map(|stored| stored.part).collect())?;
+        }
+        Ok(())
+    }
+
+    /// Reports images in a section as one bundle.
+    fn images(&mut self, at: Spot<'_>, parts: Vec<Stored>) -> Result<()> {
+        let recorded = recorded(at.place);
+        let mut entries = Vec::with_capacity(parts.len());
+        for part in parts {
+            let content = self.content(at, &part)?;
+            match (id(recorded.as_deref(), content.as_deref().unwrap_or_default()), part) {
+                (Some(id), part) => entries.push(SearchEntry::new(id.into_bytes(), part)),
+                (None, Stored::Unreadable(malformed)) => self.faults(at, [malformed])?,
+                (None, part) => {
+                    let start = stored(&part).start;
+                    self.unread(at.with(at.data.tail(start).unwrap_or(at.data)), UNKNOWN)?;
+                }
+            }
+            if self.budget.is_spent {
+                return Ok(());
+            }
+        }
+        if entries.is_empty() { Ok(()) } else { self.entries(at, Format::DeviceImages, 0, entries) }
+    }
+
+    /// The bytes of an image that tell what it is: of a compressed one, the first, unless it is for Intel GPUs.
+    fn content<'s>(&mut self, section: Spot<'s>, part: &Stored) -> Result<Option<Cow<'s, [u8]>>> {
+        let packed = match part {
+            Stored::Range(range) => {
+                // Its tables are read, and images may overlap.
+                let is_left = self.spend(section, len_of(range))?;
+                let image = section.data.range(range).filter(|_| is_left);
+                return Ok(image.map(|image| Cow::Borrowed(image.bytes())));
+            }
+            Stored::Packed(packed) => packed,
+            Stored::Unreadable(_) => return Ok(None),
+        };
+        if !self.spend(section, HEAD_COST.min(packed.inflated))? {
+            return Ok(None);
+        }
+        let head = packed.head(section.data, ContentKind::HEAD_LEN);
+        let is_intel = head.as_ref().is_some_and(|head| Magic::identify(head) == Magic::IntelGpu);
+        let is_read = is_intel
+            && packed.inflated <= INTEL_MAX.min(self.scan.limits.inflated)
+            && self.spend(section, packed.inflated)?;
+        let whole = if is_read { packed.head(section.data, packed.inflated) } else { None };
+        Ok(whole.or(head).map(Cow::Owned))
+    }
+}
+
+/// An image, with its offset counted from `start`.
+fn relative(image: &Image, start: u64) -> Image {
+    Image { offset: image.offset.saturating_sub(start), ..*image }
+}
+
+/// The bytes that an image takes in its section.
+fn stored(part: &Stored) -> Range<u64> {
+    match part {
+        Stored::Range(range) => range.clone(),
+        Stored::Packed(packed) => packed.stored.clone(),
+        Stored::Unreadable(_) => 0..0,
+    }
+}
+
+/// The offload kind and triple in the name of the section at a place: after the magic string, or just a triple.
+fn recorded(place: &Place) -> Option<String> {
+    let Some(Step::Section(name)) = place.steps().last() else { return None };
+    match name.strip_prefix(MAGIC.as_bytes()) {
+        Some(id) => text(id).filter(|id| !id.is_empty()),
+        None => text(name).map(|name| ["sycl-", &name].concat()).filter(|id| EntryId::parse_any(id).is_ok()),
+    }
+}
+
+/// The ID of an image with this content: `recorded`, or that of the content; none if neither is known.
+fn id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
+    let id = match recorded {
+        Some(recorded) => recorded.to_owned(),
+        None => ["sycl-", &sycl::triple(content)?].concat(),
+    };
+    let gpu = target::target_id(content).filter(|_| Magic::identify(content) == Magic::IntelGpu);
+    Some(gpu.and_then(|gpu| with_target(&id, &gpu)).unwrap_or(id))
+}
+
+/// An ID for Intel GPUs with a target ID.
+fn with_target(id: &str, target_id: &str) -> Option<String> {
+    let (kind, triple) = id.split_once('-')?;
+    let mut fields = triple.split('-');
+    let arch = fields.next().filter(|arch| *arch == sycl::INTEL)?;
+    let (vendor, os) = (fields.next().unwrap_or("unknown"), fields.next().unwrap_or("unknown"));
+    Some(format!("{kind}-{arch}-{vendor}-{os}--{target_id}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_named_by_section_or_content() {
+        let spirv = [0x0723_0203_u32, 0x1_0000, 0, 1, 0, 0x2_0011, 6, 0x3_000e, 1, 2].map(u32::to_le_bytes).concat();
+        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+        elf.resize(64, 0);
+        elf[18] = 62;
+        for (recorded, content, expected) in [
+            (Some("sycl-spir64"), &spirv[..], Some("sycl-spir64")),
+            (Some("openmp-spir64_gen"), b"", Some("openmp-spir64_gen")),
+            (None, &spirv, Some("sycl-spir")),
+            (None, &elf, Some("sycl-spir64_x86_64")),
+            (None, b"!<arch>\n", Some("sycl-spir64_gen")),
+            (None, b"//\n.version 8.0\n.target sm_80\n", Some("sycl-nvptx64-nvidia-cuda")),
+            (None, b"", None),
+        ] {
+            assert_eq!(id(recorded, content).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn ids_with_a_gpu_can_be_parsed() {
+        for (id, expected) in [
+            ("sycl-spir64_gen", Some("sycl-spir64_gen-unknown-unknown--dg2-g10")),
+            ("openmp-spir64_gen-intel", Some("openmp-spir64_gen-intel-unknown--dg2-g10")),
+            ("sycl-spir64", None),
+        ] {
+            let with_target = with_target(id, "dg2-g10");
+            assert_eq!(with_target.as_deref(), expected);
+            let parsed = with_target.map(|id| EntryId::parse_any(&id).unwrap());
+            assert!(parsed.is_none_or(|id| id.target_id().processor() == "dg2-g10"));
+        }
+    }
+}

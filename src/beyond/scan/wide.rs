@@ -1,0 +1,91 @@
+//! Chooses the reader of bundles by their first bytes. The form, which `-type` selects in the bundler, is detected by
+//! content here.
+
+use super::found::Format;
+use crate::base::bytes::{Bounds, len_u64};
+use crate::base::error::Malformed;
+use crate::beyond::container::entry::{Bundle, SearchEntry, Searched, file_end_len, searched};
+use crate::beyond::container::fatbin::Fatbin;
+use crate::beyond::container::syclbin::SyclBin;
+use crate::llvm::container::binary::Binary;
+use crate::llvm::container::magic::Magic;
+use crate::llvm::container::object::FatObject;
+use crate::llvm::container::text::Text;
+use crate::llvm::container::{Container, Contents, object};
+
+/// How a search reads bundles in a row.
+#[derive(Clone, Copy)]
+pub(crate) struct BundleReader {
+    pub(crate) container: &'static dyn Container<Entry = SearchEntry>,
+    /// The format of a bundle that was read. The error says why it is not known.
+    pub(super) format_of: fn(&Bundle<'_>) -> Result<Format, Malformed>,
+}
+
+impl BundleReader {
+    /// Of fat objects, whatever they begin with.
+    pub(super) const FAT_OBJECT: Self = Self { container: &Searched(FatObject), format_of: |_| Ok(Format::FatObject) };
+
+    /// The reader of what begins with some magic bytes.
+    pub(crate) fn of(magic: Magic) -> Self {
+        match magic {
+            Magic::FatBinary => Self { container: &Fatbin, format_of: |_| Ok(Format::Fatbin) },
+            Magic::OffloadBinary | Magic::SyclBin => {
+                Self { container: &Searched(SyclBin), format_of: SyclBin::form_of }
+            }
+            _ => Self { container: &Wide, format_of: Wide::form_of },
+        }
+    }
+}
+
+impl SyclBin {
+    fn form_of(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
+        let is_syclbin = Self::is_form_of(bundle.entries.iter().map(|entry| &entry.entry), bundle.beginning());
+        Ok(if is_syclbin { Format::SyclBin } else { Format::OffloadBinary })
+    }
+}
+
+/// The container for bundles of any form, detected by the first bytes.
+pub(crate) struct Wide;
+
+impl Wide {
+    /// The form of a bundle that was read as [`Wide`].
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is compressed, and the inflated content has none.
+    pub(crate) fn form_of(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
+        let what = bundle.compressed.map_or("bundle", |recorded| recorded.what);
+        Self::format_of(bundle.beginning())
+            .ok_or_else(|| Malformed::compressed(what, bundle.offset, "the inflated data is not a bundle"))
+    }
+
+    /// The form of a bundle that begins with `head`.
+    pub(crate) fn format_of(head: &[u8]) -> Option<Format> {
+        match Magic::identify(head) {
+            Magic::Bundle => Some(Format::Bundle),
+            Magic::TextBundle => Some(Format::TextBundle),
+            _ => object::HostFormat::of(head).map(|_| Format::FatObject),
+        }
+    }
+}
+
+impl Container for Wide {
+    type Entry = SearchEntry;
+
+    fn filler_len(&self, data: &[u8]) -> u64 {
+        file_end_len(data)
+    }
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
+        let contents = match Self::format_of(data) {
+            Some(Format::Bundle) => Binary::default().read(data, total, base),
+            Some(Format::TextBundle) => {
+                let whole = Text::of(data).filter(|_| len_u64(data) == total);
+                let truncated = || Bounds::of(data, base).truncated(0, total, "the text bundle");
+                whole.ok_or_else(truncated)?.read(data, total, base)
+            }
+            Some(_) => FatObject.read(data, total, base),
+            None => Ok(None),
+        }?;
+        Ok(contents.map(searched))
+    }
+}

@@ -1,0 +1,244 @@
+//! Code objects, and the arguments of their kernels.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+#[cfg(test)]
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+
+use super::{Inside, serialized_as, shown};
+use crate::base::display::{printable, short_name};
+use crate::beyond::code::kernels::Argument;
+use crate::beyond::container::fatbin;
+use crate::beyond::scan::{CodeObject, Format, Origin};
+use crate::llvm::container::content_kind::ContentKind;
+
+#[cfg(test)]
+use super::tests;
+
+/// The longest name of an argument that is shown in full.
+const NAME_MAX: usize = 16 << 10;
+
+serialized_as!(CodeObject => Fields, Argument => ArgumentFields);
+
+/// A code object.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema), schemars(rename = "CodeObject"))]
+struct Fields<'c> {
+    /// The path of the file, as named on the command line or found in a directory. Bytes that are not UTF-8 are
+    /// replaced by U+FFFD, so such a path cannot be opened; `uri` has every byte.
+    path: Cow<'c, str>,
+    #[serde(flatten)]
+    bundle: BundleFields<'c>,
+    /// The offset of the bundle from the start of the file, or from the start of the innermost inflated data, such as a
+    /// deflated member of a zip file.
+    bundle_offset: u64,
+    /// The size of the bundle, as it is stored: compressed, if it is. For code objects in a kpack archive, the size of
+    /// the archive.
+    bundle_size: u64,
+    /// The offset of the code object from the start of the file, which is `origin` if that is not null. Null if its
+    /// bytes are not in the file as they are: in a compressed bundle, in a deflated member, in bitcode, in several
+    /// pieces, or if the code object is compressed in a fatbin or kpack archive.
+    offset: Option<u64>,
+    /// The inflated size of the code object.
+    size: u64,
+    /// The size of the code object, as it is stored in its bundle. Code objects of a fatbin that are compressed
+    /// together each have a share by their size. Null if the bundle is compressed as a whole.
+    stored_size: Option<u64>,
+    /// Whether it is a container itself whose code objects are listed too, such as an archive of device binaries. Sums
+    /// of sizes leave it out.
+    has_parts: bool,
+    /// The compression of the bundle or, in a fatbin or kpack archive, of the code object. Null if it is not
+    /// compressed.
+    compressed: Option<Compressed>,
+    /// The offset of the code object from the start of the inflated bundle or, in a fatbin, of the data that is
+    /// compressed together. Null if it is not compressed, or in several pieces.
+    inflated_offset: Option<u64>,
+    /// The bundle entry ID as recorded; for a code object without a bundle, triple and target ID. Control characters,
+    /// and all bytes of an ID that is not UTF-8, are escaped as in C.
+    entry_id: String,
+    /// The offload kind in the entry ID. Null if the ID is not valid, and for a code object without a bundle.
+    #[cfg_attr(test, schemars(schema_with = "tests::kinds"))]
+    kind: Option<&'static str>,
+    /// The target triple in the entry ID, without dashes at its end. Null if the ID is not valid.
+    triple: Option<String>,
+    /// The target ID in the entry ID: processor and features, such as `gfx90a:xnack+`; if it has none, the processor that
+    /// its triple names, such as `gfx942` for `amdgpu9.42-amd-amdhsa`. Null if neither is there.
+    target_id: Option<String>,
+    /// The target ID that the code object records, as ELF files for GPUs do. Null if it records none, or if too little
+    /// of a compressed bundle was inflated (`--inflate` inflates all of it).
+    recorded_target_id: Option<&'c str>,
+    /// The kind of the content, by its first bytes. Null if too little of a compressed bundle was inflated (`--inflate`
+    /// inflates all of it).
+    #[cfg_attr(test, schemars(schema_with = "tests::content_kinds"))]
+    image_kind: Option<&'static str>,
+    /// The name of the source file, if a fatbin records it, otherwise null. A name of more than 200 characters is cut
+    /// and ends in `...`.
+    source: Option<&'c str>,
+    /// `file://<absolute path>#offset=<n>&size=<n>`, as ROCm's debuggers and profilers name code objects. In a
+    /// compressed bundle, offset and size are those of the bundle, and `&inflated-offset=<n>&inflated-size=<n>` follow.
+    /// If data on the way had to be inflated, a field `member=<name>&` for each step to it (a member, a section or a
+    /// bundle entry; `member=<name>;<n>` for the n-th of that name) is before `offset`, which counts from the start of
+    /// the inflated data. For a code object that is compressed on its own, as in a fatbin, its entry is the last step.
+    /// Null if the code object is in several pieces, if its compression is not known, or if its end is found only by
+    /// inflating (`inspect --inflate`).
+    uri: UriOf<'c>,
+}
+
+impl<'c> Fields<'c> {
+    fn of(code_object: &'c CodeObject) -> Self {
+        let (bundle, packed) = (&code_object.bundle, code_object.packed.as_ref());
+        let in_file = matches!(bundle.place.origin(), Origin::File(_));
+        let is_compressed = bundle.compressed.is_some();
+        let start = code_object.range.as_ref().map(|range| range.start);
+        let id = code_object.entry_id();
+        let target_id = id.as_ref().map(|id| id.target().to_string()).filter(|target_id| !target_id.is_empty());
+        // A code object without a bundle has no kind.
+        let kind = id.as_ref().filter(|_| bundle.format != Format::CodeObject).map(|id| id.kind().name());
+        Self {
+            path: shown(bundle.place.file()),
+            bundle: BundleFields::of(code_object),
+            bundle_offset: bundle.range.start,
+            bundle_size: bundle.stored(),
+            offset: start.filter(|_| in_file && !is_compressed),
+            size: code_object.size,
+            stored_size: (!is_compressed).then(|| code_object.stored()),
+            has_parts: code_object.has_parts,
+            compressed: Compressed::of(code_object),
+            inflated_offset: packed.map(|packed| packed.range.start).or(start.filter(|_| is_compressed)),
+            entry_id: code_object.shown_id(),
+            kind,
+            triple: id.as_ref().map(|id| printable(id.triple().as_str().trim_end_matches('-'))),
+            target_id: target_id.as_deref().map(printable),
+            recorded_target_id: code_object.recorded_target.as_deref(),
+            image_kind: code_object.kind.map(ContentKind::name),
+            source: code_object.source.as_deref(),
+            uri: UriOf(code_object),
+        }
+    }
+}
+
+/// The bundle of a code object.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+struct BundleFields<'c> {
+    /// The file with the bytes, if that is another one: a member of a thin archive, or a kpack archive to which a
+    /// library refers. Otherwise null.
+    origin: Option<Cow<'c, str>>,
+    #[serde(flatten)]
+    inside: Inside,
+    /// The format that contains the code object. `bundle` is a binary bundle, plain or compressed; `code object` is a
+    /// GPU ELF file without a bundle.
+    #[cfg_attr(test, schemars(schema_with = "tests::formats"))]
+    container: &'static str,
+    /// The number of the bundle among those at the same place (path, origin, member, section), counted from 0.
+    bundle: usize,
+}
+
+impl<'c> BundleFields<'c> {
+    fn of(code_object: &'c CodeObject) -> Self {
+        let bundle = &code_object.bundle;
+        Self {
+            origin: bundle.place.other_file().map(shown),
+            inside: Inside::of(&bundle.place),
+            container: bundle.format.name(),
+            bundle: bundle.index,
+        }
+    }
+}
+
+/// Which code object of its file it is.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(super) struct Location<'c> {
+    #[serde(flatten)]
+    bundle: BundleFields<'c>,
+    /// The bundle entry ID as recorded; for a code object without a bundle, triple and target ID. Control characters,
+    /// and all bytes of an ID that is not UTF-8, are escaped as in C.
+    entry_id: String,
+}
+
+impl<'c> Location<'c> {
+    pub(super) fn of(code_object: &'c CodeObject) -> Self {
+        Self { bundle: BundleFields::of(code_object), entry_id: code_object.shown_id() }
+    }
+}
+
+/// The URI of a code object. Serializing it fails if the current directory is not known, which a relative path needs.
+pub(super) struct UriOf<'c>(pub(super) &'c CodeObject);
+
+impl Serialize for UriOf<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.uri().map_err(S::Error::custom)?.map(|uri| uri.to_string()).serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+impl JsonSchema for UriOf<'_> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Uri".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        tests::uri(generator)
+    }
+}
+
+/// The compression of a bundle or of a code object.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+struct Compressed {
+    /// The method.
+    #[cfg_attr(test, schemars(schema_with = "tests::methods"))]
+    method: &'static str,
+    /// The version of the header: 1, 2 or 3 of a compressed bundle, 3 of an offload binary, 1 of a fatbin.
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    format_version: u32,
+    /// The inflated size that the header records: of the bundle or, in a fatbin, of the data that is compressed
+    /// together.
+    inflated_size: u64,
+}
+
+impl Compressed {
+    fn of(code_object: &CodeObject) -> Option<Self> {
+        let (method, format_version, inflated_size) = match (code_object.bundle.compressed, &code_object.packed) {
+            (Some(recorded), _) => (recorded.method.name(), recorded.version, recorded.inflated),
+            (None, Some(packed)) => (packed.codec.name(), fatbin::VERSION, packed.inflated),
+            (None, None) => return None,
+        };
+        Some(Self { method, format_version, inflated_size })
+    }
+}
+
+/// An argument of a kernel.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema), schemars(rename = "Argument"))]
+struct ArgumentFields {
+    /// The offset among the arguments.
+    offset: Option<u32>,
+    /// The size.
+    size: Option<u32>,
+    /// The kind, as AMD's metadata names it: `by_value`, `global_buffer`, or a name that begins with `hidden_` for
+    /// arguments that the runtime adds, such as `hidden_hostcall_buffer`. Null for NVIDIA GPUs.
+    kind: Option<String>,
+    /// The name in the source, which clang records for OpenCL C with `-cl-kernel-arg-info`. Null if it is not recorded.
+    name: Option<String>,
+}
+
+impl ArgumentFields {
+    fn of(Argument { offset, size, kind, name }: &Argument) -> Self {
+        let text = |text: &Option<Arc<[u8]>>| text.as_ref().map(|text| short_name(text, NAME_MAX));
+        Self { offset: *offset, size: *size, kind: text(kind), name: text(name) }
+    }
+}
+
+/// The arguments of a kernel.
+pub(crate) fn arguments<S: Serializer>(list: &Option<Arc<[Argument]>>, serializer: S) -> Result<S::Ok, S::Error> {
+    list.as_deref().serialize(serializer)
+}

@@ -1,0 +1,120 @@
+//! The schemas in `docs`, which are generated from the types of this module.
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use super::{DiffReport, Document, ExtractReport, InspectReport, KernelsReport, Report, VerifyReport};
+use crate::base::codec::Codec;
+use crate::base::id::OffloadKind;
+use crate::beyond::job::{Change, Rule};
+use crate::beyond::scan::Format;
+use crate::llvm::container::content_kind::ContentKind;
+
+fn names(names: &[&str]) -> Schema {
+    json_schema!({ "type": "string", "enum": names })
+}
+
+fn names_or_null(names: &[&str]) -> Schema {
+    let names: Vec<Option<&str>> = names.iter().copied().map(Some).chain([None]).collect();
+    json_schema!({ "type": ["string", "null"], "enum": names })
+}
+
+pub(super) fn formats(_: &mut SchemaGenerator) -> Schema {
+    use Format::*;
+    let all = [Bundle, TextBundle, FatObject, OffloadBinary, Fatbin, Kpack, DeviceImages, SyclBin, Format::CodeObject];
+    names(&all.map(Format::name))
+}
+
+pub(super) fn kinds(_: &mut SchemaGenerator) -> Schema {
+    names_or_null(&OffloadKind::all().map(OffloadKind::name).collect::<Vec<_>>())
+}
+
+pub(super) fn content_kinds(_: &mut SchemaGenerator) -> Schema {
+    use ContentKind::*;
+    let all = [Empty, Elf, Bitcode, SpirV, Ptx, Cubin, LtoIr, FatBinary, Bundle, Archive, Coff, Text, Unknown];
+    names_or_null(&all.map(ContentKind::name))
+}
+
+pub(super) fn methods(_: &mut SchemaGenerator) -> Schema {
+    names(&[Codec::Zlib, Codec::Zstd, Codec::Lz4, Codec::Unknown].map(Codec::name))
+}
+
+pub(super) fn changes(_: &mut SchemaGenerator) -> Schema {
+    names(&[Change::Changed, Change::Added, Change::Removed].map(Change::name))
+}
+
+pub(super) fn presences(_: &mut SchemaGenerator) -> Schema {
+    names(&["lost", "gained", "replaced", "in both"])
+}
+
+pub(crate) fn rules(_: &mut SchemaGenerator) -> Schema {
+    use Rule::*;
+    let of_bundles = [Readable, Trailing, EntryId, Feature, Duplicate, Conflict, Overlap, Target];
+    let others = [Rule::CodeObject, Loadable, Kpack, Expected, Unexpected, Compressed];
+    names(&of_bundles.into_iter().chain(others).map(Rule::name).collect::<Vec<_>>())
+}
+
+pub(super) fn uri(_: &mut SchemaGenerator) -> Schema {
+    let inflated = "(&inflated-offset=[0-9]+&inflated-size=[0-9]+)?";
+    let pattern = format!("^file://[^#]*#(member=[^&]*&)*offset=[0-9]+&size=[0-9]+{inflated}$");
+    json_schema!({ "type": ["string", "null"], "pattern": pattern })
+}
+
+/// Makes schemas those of this project: paragraphs are single lines, links are their texts, and objects may have more
+/// fields.
+#[derive(Clone)]
+struct Ours;
+
+impl Transform for Ours {
+    fn transform(&mut self, schema: &mut Schema) {
+        let description = schema.get("description").and_then(|text| text.as_str()).map(described);
+        description.into_iter().for_each(|text| drop(schema.insert("description".to_owned(), text.into())));
+        schema.remove("format");
+        if schema.get("properties").is_some() {
+            schema.insert("additionalProperties".to_owned(), true.into());
+        }
+        transform_subschemas(self, schema);
+    }
+}
+
+fn described(comment: &str) -> String {
+    let link = regex_lite::Regex::new(r"\[`?([^]`]*)`?\]\([^)]*\)").unwrap();
+    let text = comment.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join(" ");
+    link.replace_all(&text, "$1").into_owned()
+}
+
+fn generated<R: Report + JsonSchema>(subcommand: &str) -> String {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut generator = settings.into_generator();
+    let about = |schema: &Schema| described(schema.get("description").unwrap().as_str().unwrap());
+    let report = about(&R::json_schema(&mut generator));
+    let mut schema = generator.into_root_schema_for::<Document<R, Vec<String>>>();
+    // The first sentence is about the type.
+    let of_all = about(&schema);
+    let of_all = of_all.split_once(". ").unwrap().1.to_owned();
+    schema.insert("title".to_owned(), format!("The report of `offload-bundle {subcommand} --json`").into());
+    schema.insert("description".to_owned(), format!("{report} {of_all}").into());
+    Ours.transform(&mut schema);
+    let version = &mut schema.as_object_mut().unwrap()["properties"]["version"];
+    *version = serde_json::json!({ "description": version["description"], "const": R::VERSION });
+    serde_json::to_string_pretty(&schema).unwrap() + "\n"
+}
+
+#[test]
+fn the_schemas_in_docs_are_those_of_the_types() {
+    let bless = std::env::var_os("BLESS").is_some_and(|value| value == "1");
+    for (subcommand, schema) in [
+        ("inspect", generated::<InspectReport<(), ()>>("inspect")),
+        ("extract", generated::<ExtractReport<'_>>("extract")),
+        ("kernels", generated::<KernelsReport<(), (), ()>>("kernels")),
+        ("diff", generated::<DiffReport<'_, (), (), ()>>("diff")),
+        ("verify", generated::<VerifyReport<(), (), ()>>("verify")),
+    ] {
+        let path = format!("{}/docs/{subcommand}.schema.json", env!("CARGO_MANIFEST_DIR"));
+        if bless {
+            std::fs::write(&path, &schema).unwrap();
+        }
+        assert!(std::fs::read_to_string(&path).unwrap() == schema, "{path} is out of date; BLESS=1 writes it again");
+    }
+}

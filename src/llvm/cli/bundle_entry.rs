@@ -1,0 +1,96 @@
+//! LLVM 23's `llvm-extract-bundle-entry`, which copies the code objects that URIs name.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::base::io::Accept;
+use crate::base::io::sys;
+use crate::llvm::uri::Uri;
+use crate::llvm::work::ExtractUris;
+use anyhow::ensure;
+use clap::{ArgAction, Parser, ValueHint};
+
+use super::options::{GENERIC, OWN, Tool, ToolOptions};
+use super::{Call, texts};
+use crate::llvm::cli::print::console::Console;
+use crate::llvm::cli::values::limits;
+use crate::llvm::work::open;
+
+pub(crate) const TOOL: &Tool = &Tool {
+    names: &["extract-bundle-entry"],
+    subcommand: Some("extract-bundle-entry"),
+    ..Tool::of::<BundleEntryOptions>()
+};
+
+/// The description of the tool.
+#[cfg(not(feature = "cli"))]
+const OVERVIEW: &str = "llvm-extract-bundle-entry tool
+
+Copies the code object that each URI names to a file beside the file of the URI:
+  <file>-offset<offset>-size<size>.co
+Without a URI, reads URIs from standard input, one per line.
+
+URI: file://<file>#offset=<number>&size=<number>, with ? or #, and numbers in
+decimal, hexadecimal (0x10) or octal (010).";
+
+/// The description of the tool, with the URIs that our own subcommands print.
+#[cfg(feature = "cli")]
+const OVERVIEW: &str = "llvm-extract-bundle-entry tool
+
+Copies the code object that each URI names to a file beside the file of the URI:
+  <file>-offset<offset>-size<size>.co
+Without a URI, reads URIs from standard input, one per line.
+
+URI: file://<file>#offset=<number>&size=<number>, with ? or #, and numbers in
+decimal, hexadecimal (0x10) or octal (010). 'inspect --json' prints longer URIs for
+code objects in compressed bundles and members: their fields member=<name>,
+inflated-offset=<number> and inflated-size=<number> are read too.";
+
+// The command line of the tool; see `llvm::options` for the order of the fields and the meaning of the attributes.
+// Fields that begin with `_` are options whose effect is in the grammar.
+#[derive(Debug, Default, Parser)]
+#[command(
+    name = "llvm-extract-bundle-entry",
+    about = "Copy the code objects that URIs name",
+    long_about = OVERVIEW,
+    version = concat!(texts::version!("llvm-extract-bundle-entry\nLLVM", "23.1.4"), "  Optimized build.\n")
+)]
+#[rustfmt::skip]
+pub(crate) struct BundleEntryOptions {
+    #[arg(value_name = "URI", value_hint = ValueHint::FilePath, help = "URI...")]
+    uris: Vec<OsString>,
+    #[arg(long, action = ArgAction::HelpLong, help_heading = GENERIC, help = "Display available options")]
+    _help: (),
+    #[arg(short = 'o', value_name = "file", value_hint = ValueHint::FilePath, help = "Write output to <file>, for a single URI; - is standard output")]
+    output: Option<OsString>,
+    #[arg(long, action = ArgAction::Version, help_heading = GENERIC, help = texts::VERSION)]
+    _version: (),
+    #[arg(short = 'V', action = ArgAction::Version, hide = true, help = "Alias for --version")]
+    _short_version: (),
+    #[arg(short = 'h', action = ArgAction::HelpLong, hide = true, help = "Alias for --help")]
+    _short_help: (),
+    #[arg(long, value_name = "bytes", help_heading = OWN, help = texts::MAX_SIZE)]
+    max_size: Option<u64>,
+}
+
+impl ToolOptions for BundleEntryOptions {
+    fn run(&self, call: &Call<'_>, _: &mut Console) -> anyhow::Result<ExitCode> {
+        let limits = limits(self.max_size);
+        let mut uris = self.uris.iter().map(|uri| Uri::parse(uri)).collect::<Result<Vec<_>, _>>()?;
+        if uris.is_empty() {
+            ensure!(!io::stdin().is_terminal(), "no URI is given; --help describes them");
+            let input = open(Path::new("-"), Accept::Finite, limits.streamed)?;
+            let lines = input.bytes().split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+            let named = lines.filter(|line| !line.is_empty()).map(|line| Uri::parse(&sys::os_str(line)));
+            uris = named.collect::<Result<_, _>>()?;
+            ensure!(!uris.is_empty(), "standard input has no URI");
+        }
+        let mut extract = ExtractUris::new(uris, call.additions.read_uri);
+        extract.output = self.output.as_ref().map(PathBuf::from);
+        extract.limits = limits;
+        extract.run()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

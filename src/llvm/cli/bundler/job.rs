@@ -1,0 +1,336 @@
+//! Turns the typed options into a job.
+//!
+//! The checks run in the order of LLVM 22.1.8, because only the first failure is reported.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use crate::base::error::Error;
+use crate::base::id::{EntryId, IdError, OffloadKind, Rules};
+use crate::base::io::Accept;
+use crate::llvm::container::sequence::Inflate;
+use crate::llvm::container::stream::{Compression, Method};
+use crate::llvm::container::{Limits, compressed};
+use crate::llvm::event::Event;
+use crate::llvm::work::{BundleFiles, FileType, List, Unbundle, UnbundleArchive};
+use anyhow::{Result, bail, ensure};
+
+use super::BundlerOptions;
+use crate::llvm::cli::environment::EnvironmentSettings;
+use crate::llvm::cli::print::console::Console;
+use crate::llvm::cli::values::{self, limits};
+use crate::llvm::work::open;
+
+/// A job with its parameters.
+#[derive(Debug)]
+pub(super) enum Job {
+    List(List),
+    Bundle(BundleFiles),
+    Unbundle(Unbundle),
+    UnbundleArchive(UnbundleArchive),
+}
+
+/// What all jobs take from a command line.
+struct Common<'o> {
+    options: &'o BundlerOptions,
+    inputs: Vec<PathBuf>,
+    outputs: Vec<PathBuf>,
+    targets: &'o [OsString],
+    /// The type, which LLVM checks only after opening the inputs.
+    file_type: crate::base::error::Result<FileType>,
+    inflate: Inflate,
+    limits: Limits,
+}
+
+/// Plans the job for a command line.
+pub(super) fn plan(options: &BundlerOptions, environment: &EnvironmentSettings, console: &Console) -> Result<Job> {
+    let is_verbose = options.verbose.unwrap_or(environment.verbose);
+    let common = Common {
+        options,
+        inputs: merge("input", &options.input, &options.inputs, console)?,
+        outputs: merge("output", &options.output, &options.outputs, console)?,
+        targets: &options.targets,
+        // No file type has a name that is not UTF-8, so the lossy name is unknown too.
+        file_type: FileType::from_name(&options.file_type.to_string_lossy()),
+        inflate: if is_verbose { Inflate::Whole } else { Inflate::AsNeeded },
+        limits: limits(options.max_size),
+    };
+    let unbundle = options.unbundle.unwrap_or_default();
+    if options.list.unwrap_or_default() {
+        ensure!(!unbundle, "-unbundle and -list cannot be used together");
+        return plan_list(common, console);
+    }
+    if options.check_input_archive.unwrap_or_default() {
+        ensure!(unbundle, "-check-input-archive cannot be used while bundling");
+        ensure!(
+            matches!(common.file_type, Ok(FileType::Archive)),
+            "-check-input-archive can only be used for unbundling archives (-type=a)"
+        );
+    }
+    ensure!(!common.outputs.is_empty(), "no output file specified!");
+    ensure!(!options.targets.is_empty(), "for the --targets option: must be specified at least once!");
+    if unbundle { plan_unbundle(common, console) } else { plan_bundle(common, environment) }
+}
+
+fn plan_list(common: Common<'_>, console: &Console) -> Result<Job> {
+    let Common { inputs, outputs, targets, file_type, inflate, limits, .. } = common;
+    let input = only(inputs, "only one input file supported for -list")?;
+    ensure!(outputs.is_empty(), "-outputs option is invalid for -list");
+    ensure!(targets.is_empty(), "-targets option is invalid for -list");
+    let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
+    let mut list = List::new(input, file_type);
+    (list.inflate, list.limits) = (inflate, limits);
+    Ok(Job::List(list))
+}
+
+fn plan_unbundle(common: Common<'_>, console: &Console) -> Result<Job> {
+    let Common { options, inputs, outputs, targets, file_type, inflate, limits } = common;
+    let input = only(inputs, "only one input file supported in unbundling mode")?;
+    ensure!(outputs.len() == targets.len(), "number of output files and targets should match in unbundling mode");
+    let requests = parse_requests(targets, file_type.is_ok())?.into_iter().zip(outputs).collect();
+    let mut rules = Rules::default();
+    rules.hip_serves_openmp = options.hip_openmp_compatible.unwrap_or_default();
+    let explain = options.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
+    let allow_missing = options.allow_missing_bundles.unwrap_or_default();
+    let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
+    if file_type == FileType::Archive {
+        let mut job = UnbundleArchive::new(input, requests);
+        (job.rules, job.allow_missing, job.explain) = (rules, allow_missing, explain);
+        (job.check, job.limits) = (options.check_input_archive.unwrap_or_default(), limits);
+        return Ok(Job::UnbundleArchive(job));
+    }
+    let mut job = Unbundle::new(input, file_type, requests);
+    (job.rules, job.allow_missing, job.explain) = (rules, allow_missing, explain);
+    (job.inflate, job.limits) = (inflate, limits);
+    Ok(Job::Unbundle(job))
+}
+
+fn plan_bundle(common: Common<'_>, environment: &EnvironmentSettings) -> Result<Job> {
+    let Common { options, inputs, outputs, targets: typed, file_type, .. } = common;
+    ensure!(
+        !file_type.as_ref().is_ok_and(|file_type| *file_type == FileType::Archive),
+        "Archive files are only supported for unbundling"
+    );
+    let output = only(outputs, "only one output file supported in bundling mode")?;
+    ensure!(inputs.len() == typed.len(), "number of input files and targets should match in bundling mode");
+    let targets = parse_targets(typed, EntryId::parse)?;
+    for (target, typed) in targets.iter().zip(typed) {
+        let id = typed.to_string_lossy().into_owned();
+        target.target_id().check_features().map_err(|reason| IdError::TargetId { id, reason })?;
+    }
+    check_conflicts(&targets)?;
+    let hip_only = targets.iter().all(|target| target.kind().is_hip());
+    check_hosts(&targets, |hosts| hosts == 1 || hip_only)?;
+    let mut compression = Compression::of(Method::Zstd);
+    let level = options.compression_level.or(environment.compression_level);
+    compression.level = level.unwrap_or(compression.level);
+    if let Some(log) = options.compression_window {
+        compression.window_log_max = values::window("--compression-window", log)?;
+    }
+    if file_type.is_err() {
+        inputs.iter().try_for_each(|input| open(input, Accept::Any, None).map(drop))?;
+    }
+    let mut job = BundleFiles::new(targets.into_iter().zip(inputs).collect(), output, file_type?);
+    job.alignment = NonZeroU32::new(options.bundle_align.unwrap_or(1));
+    let compress = options.compress.unwrap_or(environment.compress);
+    job.compression = compress.then_some(compression);
+    job.compressed_version = environment.format_version;
+    Ok(Job::Bundle(job))
+}
+
+/// Rejects an unknown type after opening the input as LLVM does, which may fail or print a message.
+fn refuse(unknown: Error, input: &Path, limits: Limits, console: &Console) -> crate::base::error::Result<FileType> {
+    let input = open(input, Accept::Any, limits.streamed)?;
+    if input.len() >= 8 && !input.bytes().starts_with(compressed::MAGIC) {
+        console.event(Event::NotCompressed);
+    }
+    Err(unknown)
+}
+
+/// The values of the option `name` or of its deprecated list form; giving both is an error.
+fn merge(name: &str, values: &[OsString], deprecated: &[OsString], console: &Console) -> Result<Vec<PathBuf>> {
+    ensure!(
+        values.is_empty() || deprecated.is_empty(),
+        "-{name}s and -{name} cannot be used together, use only -{name} instead"
+    );
+    if !deprecated.is_empty() {
+        console.warning(&format!("-{name}s is deprecated, use -{name} instead"));
+    }
+    Ok(values.iter().chain(deprecated).map(PathBuf::from).collect())
+}
+
+fn only(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
+    match <[PathBuf; 1]>::try_from(paths) {
+        Ok([path]) => Ok(path),
+        Err(_) => bail!(otherwise),
+    }
+}
+
+/// The requested entries. LLVM refuses an ID that it does not know before all else, but the file may hold an entry of
+/// this name, if its type is known.
+fn parse_requests(typed: &[OsString], may_hold: bool) -> Result<Vec<EntryId>> {
+    let mut unknown = None;
+    let parsed = parse_targets(typed, |text| {
+        EntryId::parse(text).or_else(|error| {
+            unknown.get_or_insert(error);
+            Ok(EntryId::by_name(text))
+        })
+    });
+    let checked = parsed.and_then(|targets| {
+        check_conflicts(&targets)?;
+        check_hosts(&targets, |hosts| hosts <= 1)?;
+        Ok(targets)
+    });
+    match (checked, unknown) {
+        (Err(_), Some(unknown)) => Err(unknown.into()),
+        (Ok(_), Some(unknown)) if !may_hold => Err(unknown.into()),
+        (checked, _) => checked,
+    }
+}
+
+fn parse_targets(typed: &[OsString], mut parse: impl FnMut(&str) -> Result<EntryId, IdError>) -> Result<Vec<EntryId>> {
+    let (mut texts, mut written) = (HashSet::new(), HashSet::new());
+    let mut targets = Vec::with_capacity(typed.len());
+    for text in typed {
+        let Some(valid) = text.to_str() else { bail!("the target '{}' is not UTF-8", text.to_string_lossy()) };
+        let target = parse(valid)?;
+        // Two spellings of one ID would make two indistinguishable entries. Two hosts are rejected later.
+        let is_new = texts.insert(text) && (target.kind() == OffloadKind::Host || written.insert(target.to_string()));
+        ensure!(is_new, "Duplicate targets are not allowed");
+        targets.push(target);
+    }
+    Ok(targets)
+}
+
+fn check_conflicts(targets: &[EntryId]) -> Result<()> {
+    // LLVM checks the groups, and the target IDs in a group, in the order of their texts. It shows the triple as typed.
+    let mut groups: BTreeMap<String, BTreeMap<String, &EntryId>> = BTreeMap::new();
+    for target in targets {
+        let target_id = target.target_id().to_string();
+        let group = target.to_string().strip_suffix(&target_id).unwrap_or_default().to_owned();
+        groups.entry(group).or_default().insert(target_id, target);
+    }
+    let shown =
+        |target: &EntryId| format!("{}-{}-{}", target.kind().name(), target.triple().as_str(), target.target_id());
+    for targets in groups.values() {
+        // A target ID that agrees with the first one of its processor agrees with all earlier ones.
+        let mut firsts: HashMap<&str, &EntryId> = HashMap::new();
+        for target in targets.values() {
+            let first = *firsts.entry(target.target_id().processor()).or_insert(target);
+            ensure!(
+                !target.target_id().conflicts_with(first.target_id()),
+                "Cannot bundle inputs with conflicting targets: '{}' and '{}'",
+                shown(first),
+                shown(target)
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_hosts(targets: &[EntryId], fine: impl Fn(usize) -> bool) -> Result<()> {
+    let hosts = targets.iter().filter(|target| target.kind() == OffloadKind::Host).count();
+    ensure!(fine(hosts), "expecting exactly one host target but got {hosts}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llvm::cli::Additions;
+    use crate::llvm::cli::options::filled;
+    use crate::llvm::cli::parse::{Parsed, parse};
+
+    fn planned(words: &[&str], environment: &EnvironmentSettings) -> Result<Job> {
+        let argv = [&["foo"], words].concat().into_iter().map(OsString::from).collect();
+        match parse(super::super::TOOL, argv, &Additions::NONE) {
+            Parsed::Run { matches, .. } => plan(&filled(matches).unwrap(), environment, &Console::new("foo".as_ref())),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn bundle(words: &[&str], environment: &EnvironmentSettings) -> BundleFiles {
+        let files = ["-type=o", "-targets=host-x86_64-unknown-linux-gnu", "-input=a", "-output=b"];
+        match planned(&[&files, words].concat(), environment) {
+            Ok(Job::Bundle(bundle)) => bundle,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn names(files: &[(EntryId, PathBuf)]) -> Vec<String> {
+        files.iter().map(|(id, path)| format!("{id} {}", path.display())).collect()
+    }
+
+    const UNBUNDLING: [&str; 10] = [
+        "-type",
+        "ll",
+        "-unbundle",
+        "-input=in",
+        "-output=a,b",
+        "-output",
+        "",
+        "-targets=host-x86_64-unknown-linux-gnu,hip-amdgcn-amd-amdhsa--gfx900",
+        "-max-size=3K",
+        "-debug-only=one,CodeObjectCompatibility",
+    ];
+
+    #[test]
+    fn options_of_unbundling_arrive() {
+        let environment = EnvironmentSettings::default();
+        let more = ["-hip-openmp-compatible", "-allow-missing-bundles=1", "-verbose"];
+        let job = planned(&[&UNBUNDLING[..], &more].concat(), &environment);
+        let Ok(Job::Unbundle(job)) = job else { panic!("{job:?}") };
+        assert_eq!((job.input, job.file_type, job.inflate), ("in".into(), FileType::Text(";"), Inflate::Whole));
+        let requests = ["host-x86_64-unknown-linux-gnu- a,b", "hip-amdgcn-amd-amdhsa--gfx900 "];
+        assert_eq!(names(&job.requests), requests);
+        assert!(job.rules.hip_serves_openmp && job.allow_missing && job.explain);
+        assert_eq!(job.limits.streamed, Some(3 << 10));
+
+        let job = planned(&[&UNBUNDLING[..], &["-type=a", "-check-input-archive"]].concat(), &environment);
+        let Ok(Job::UnbundleArchive(job)) = job else { panic!("{job:?}") };
+        assert!(job.check && job.explain && !job.allow_missing && !job.rules.hip_serves_openmp);
+        assert_eq!((job.input, job.limits.streamed, job.requests.len()), ("in".into(), Some(3 << 10), 2));
+    }
+
+    #[test]
+    fn options_of_bundling_arrive_and_come_before_the_environment() {
+        let mut environment = EnvironmentSettings::default();
+        let plain = bundle(&[], &environment);
+        assert_eq!((plain.alignment, plain.compression, plain.file_type), (NonZeroU32::new(1), None, FileType::Object));
+        assert_eq!(
+            (names(&plain.members), plain.output),
+            (vec!["host-x86_64-unknown-linux-gnu- a".to_owned()], "b".into())
+        );
+
+        (environment.compress, environment.compression_level) = (true, Some(5));
+        assert_eq!(bundle(&[], &environment).compression.map(|compression| compression.level), Some(5));
+        assert_eq!(bundle(&["-compress=0"], &environment).compression, None);
+        let words = ["-compression-level=-0x3", "-compression-window=27", "-bundle-align=8", "-bundle-align=0x1000"];
+        let job = bundle(&words, &environment);
+        let compression = job.compression.map(|compression| (compression.level, compression.window_log_max));
+        assert_eq!((compression, job.alignment), (Some((-3, 27)), NonZeroU32::new(4096)));
+    }
+
+    #[test]
+    fn options_of_listing_arrive() {
+        let environment = EnvironmentSettings { verbose: true, ..EnvironmentSettings::default() };
+        let words = ["-list", "-list=0", "-list=true", "-type=bc", "-inputs=in", "-max-size=1"];
+        let Ok(Job::List(job)) = planned(&words, &environment) else { panic!() };
+        assert_eq!((job.input, job.file_type), ("in".into(), FileType::Binary));
+        assert_eq!((job.inflate, job.limits.streamed), (Inflate::Whole, Some(1)));
+        let Ok(Job::List(job)) = planned(&[&words[..], &["-verbose=0"]].concat(), &environment) else { panic!() };
+        assert_eq!(job.inflate, Inflate::AsNeeded);
+    }
+
+    #[test]
+    fn an_empty_value_is_a_value() {
+        let refused = |words: &[&str]| planned(words, &EnvironmentSettings::default()).unwrap_err().to_string();
+        let given = ["-type=", "-output=", "-unbundle", "-input=a"];
+        assert_eq!(refused(&given), "for the --targets option: must be specified at least once!");
+        let error = refused(&[&given[..], &["-targets="]].concat());
+        assert!(error.starts_with("Targets need to follow the format"), "{error}");
+        assert_eq!(refused(&["-type=o", "-targets="]), "no output file specified!");
+    }
+}

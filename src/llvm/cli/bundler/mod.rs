@@ -1,0 +1,60 @@
+//! The bundler: LLVM 22.1.8's `clang-offload-bundler`.
+
+mod job;
+mod options;
+
+use std::process::ExitCode;
+
+use crate::llvm::event::Event;
+use crate::llvm::work::Listed;
+
+use super::environment::EnvironmentSettings;
+use super::options::{Tool, ToolOptions};
+use super::{Call, help, objcopy};
+use crate::llvm::cli::print::console::Console;
+use crate::llvm::cli::print::stdout::to_stdout;
+use job::Job;
+pub(crate) use options::BundlerOptions;
+
+pub(crate) const TOOL: &Tool = &Tool { goes_on_without_options: true, ..Tool::of::<BundlerOptions>() };
+
+impl ToolOptions for BundlerOptions {
+    fn run(&self, call: &Call<'_>, console: &mut Console) -> anyhow::Result<ExitCode> {
+        console.set_color(self.color);
+        if self.short_help.unwrap_or_default() {
+            return Ok(help::print_short(TOOL, call));
+        }
+        let environment = EnvironmentSettings::read(|name| std::env::var_os(name), &mut |text| console.line(text));
+        console.verbose = self.verbose.unwrap_or(environment.verbose);
+        let print_commands = self.print_commands.unwrap_or_default();
+        let job = job::plan(self, &environment, console)?;
+        let mut observer = |event: Event<'_>| console.event(event);
+        match job {
+            Job::List(list) => {
+                let mut listed = Listed::default();
+                to_stdout(|out| {
+                    listed = list.run(out, &mut observer)?;
+                    Ok(())
+                })?;
+                // LLVM prints nothing, which programs may rely on.
+                if console.is_on_terminal()
+                    && listed.bundles == 0
+                    && let Some(format) = listed.format
+                    && let Some(hint) = (call.additions.list_hint)(&call.program, list.input.as_os_str(), format)
+                {
+                    console.hint(&hint);
+                }
+            }
+            Job::Bundle(bundle) if print_commands => {
+                bundle.run_or_command(&mut observer)?.as_deref().into_iter().for_each(objcopy::print);
+            }
+            Job::Unbundle(unbundle) if print_commands => {
+                unbundle.run_or_command(&mut observer)?.as_deref().into_iter().for_each(objcopy::print);
+            }
+            Job::Bundle(bundle) => bundle.run(&mut observer)?,
+            Job::Unbundle(unbundle) => unbundle.run(&mut observer)?,
+            Job::UnbundleArchive(unbundle) => unbundle.run(&mut observer)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,130 @@
+//! Reads the environment variables that replace options, as LLVM 22.1.8 does.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `OFFLOAD_BUNDLER_COMPRESS` | `-compress`, if `1` |
+//! | `OFFLOAD_BUNDLER_VERBOSE` | `-verbose`, if `1` |
+//! | `OFFLOAD_BUNDLER_COMPRESSION_LEVEL` | `-compression-level` |
+//! | `COMPRESSED_BUNDLE_FORMAT_VERSION` | the version of compressed bundles: 2 or 3 |
+//! | `OFFLOAD_BUNDLER_IGNORE_ENV_VAR` | all of the above are ignored, if `1` |
+//! | `OFFLOAD_BINARY_HIP_KIND` | the number that represents HIP in offload binaries: 3 or 4; not an LLVM variable |
+
+use std::ffi::OsString;
+
+use crate::llvm::container::compressed::HeaderVersion;
+use crate::llvm::container::offload_binary::HipNumber;
+
+/// The settings from the environment.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct EnvironmentSettings {
+    pub(crate) compress: bool,
+    pub(crate) verbose: bool,
+    pub(crate) compression_level: Option<i32>,
+    pub(crate) format_version: Option<HeaderVersion>,
+}
+
+impl EnvironmentSettings {
+    /// Reads the variables through `get`; `warn` gets a line for each invalid value.
+    pub(crate) fn read(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> Self {
+        let is_one = |name: &str| get(name).is_some_and(|value| value == "1");
+        if is_one("OFFLOAD_BUNDLER_IGNORE_ENV_VAR") {
+            return Self::default();
+        }
+        let level = |value: &str| decimal(value).ok_or("Ignoring it.");
+        let version = |value: &str| match decimal::<u16>(value) {
+            Some(2) => Ok(HeaderVersion::V2),
+            Some(3) => Ok(HeaderVersion::V3),
+            Some(_) => Err("Valid values are 2 or 3. Using default version 2."),
+            None => Err("Using default version 2."),
+        };
+        Self {
+            compress: is_one("OFFLOAD_BUNDLER_COMPRESS"),
+            verbose: is_one("OFFLOAD_BUNDLER_VERBOSE"),
+            compression_level: parsed("OFFLOAD_BUNDLER_COMPRESSION_LEVEL", &get, level, warn),
+            format_version: parsed("COMPRESSED_BUNDLE_FORMAT_VERSION", &get, version, warn),
+        }
+    }
+}
+
+/// The number that represents HIP in offload binaries; `warn` as in [`EnvironmentSettings::read`].
+pub(crate) fn hip_number(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> HipNumber {
+    let number = |value: &str| match value {
+        "3" => Ok(HipNumber::Old),
+        "4" => Ok(HipNumber::Current),
+        _ => Err("Valid values are 3 or 4. Using default 4."),
+    };
+    parsed("OFFLOAD_BINARY_HIP_KIND", &get, number, warn).unwrap_or(HipNumber::Current)
+}
+
+/// A variable as `parse` reads it, or else warns of it: with the reason that `parse` gives.
+fn parsed<T>(
+    name: &str,
+    get: &dyn Fn(&str) -> Option<OsString>,
+    parse: impl Fn(&str) -> Result<T, &'static str>,
+    warn: &mut dyn FnMut(&str),
+) -> Option<T> {
+    let value = get(name)?.to_string_lossy().into_owned();
+    let invalid = |reason| warn(&format!("Warning: Invalid value for {name}: {value}. {reason}"));
+    parse(&value).map_err(invalid).ok()
+}
+
+/// A decimal number. Rejects a plus sign, as LLVM does and Rust does not.
+fn decimal<T: std::str::FromStr>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> (EnvironmentSettings, Vec<String>) {
+        let mut warnings = Vec::new();
+        let get = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value));
+        let environment = EnvironmentSettings::read(get, &mut |text| warnings.push(text.to_owned()));
+        (environment, warnings)
+    }
+
+    #[test]
+    fn one_means_yes_and_anything_else_no() {
+        for (value, expected) in [("1", true), ("0", false), ("true", false), ("", false)] {
+            assert_eq!(read(&[("OFFLOAD_BUNDLER_COMPRESS", value)]).0.compress, expected);
+            assert_eq!(read(&[("OFFLOAD_BUNDLER_VERBOSE", value)]).0.verbose, expected);
+        }
+        let all = [("OFFLOAD_BUNDLER_COMPRESS", "1"), ("OFFLOAD_BUNDLER_IGNORE_ENV_VAR", "1")];
+        assert_eq!(read(&all), (EnvironmentSettings::default(), vec![]));
+    }
+
+    #[test]
+    fn hip_has_two_numbers() {
+        for (value, expected, warned) in [
+            (Some("3"), HipNumber::Old, false),
+            (Some("4"), HipNumber::Current, false),
+            (None, HipNumber::Current, false),
+        ]
+        .into_iter()
+        .chain(["", "5", "03"].map(|value| (Some(value), HipNumber::Current, true)))
+        {
+            let mut warnings = 0;
+            let number = hip_number(|_| value.map(OsString::from), &mut |_| warnings += 1);
+            assert_eq!((number, warnings == 1), (expected, warned), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_plain_decimals() {
+        for (value, level) in [("5", Some(5)), ("-3", Some(-3)), ("010", Some(10)), ("+5", None), ("x", None)] {
+            let (environment, warnings) = read(&[("OFFLOAD_BUNDLER_COMPRESSION_LEVEL", value)]);
+            assert_eq!(environment.compression_level, level);
+            assert_eq!(warnings.len(), usize::from(level.is_none()));
+        }
+        for (value, version) in
+            [("2", Some(HeaderVersion::V2)), ("03", Some(HeaderVersion::V3)), ("4", None), ("", None)]
+        {
+            assert_eq!(read(&[("COMPRESSED_BUNDLE_FORMAT_VERSION", value)]).0.format_version, version);
+        }
+        let (_, warnings) = read(&[("COMPRESSED_BUNDLE_FORMAT_VERSION", "4")]);
+        let text = "Warning: Invalid value for COMPRESSED_BUNDLE_FORMAT_VERSION: 4. \
+                    Valid values are 2 or 3. Using default version 2.";
+        assert_eq!(warnings, [text]);
+    }
+}

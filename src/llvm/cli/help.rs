@@ -1,0 +1,191 @@
+//! Help texts and the version line.
+//!
+//! They equal those of LLVM 22.1.8's tools byte for byte, except that the version line also names this program, and
+//! that our own options and the subcommands follow at the end.
+
+use std::process::ExitCode;
+
+use clap::{Arg, Command};
+
+use super::options::{GENERIC, HelpStyle, OWN, Tool, in_help_order, is_own, requires_value, spelled, value_name};
+use super::{Additions, Call};
+use crate::llvm::cli::print::stdout::print;
+
+/// The separator between an option and its description.
+const SEPARATOR: &str = " - ";
+
+/// The output of `--version`.
+pub(crate) fn version(command: &Command) -> Vec<u8> {
+    command.get_version().unwrap_or_default().as_bytes().to_vec()
+}
+
+/// Prints the help for a command line with nothing to do. Returns the exit status.
+pub(crate) fn print_short(tool: &Tool, call: &Call<'_>) -> ExitCode {
+    let subcommands = subcommands(tool, call.additions);
+    print(&text(&tool.command(), &subcommands, call.program.name, HelpStyle::SHORT), b"", 0)
+}
+
+/// The subcommands that the help of a tool lists, each with its description in one line.
+pub(crate) fn subcommands(tool: &Tool, additions: &Additions) -> Vec<(&'static str, String)> {
+    if tool.serves_every_name() { (additions.subcommands)() } else { Vec::new() }
+}
+
+/// A help text for a program called `name`, which lists these subcommands.
+pub(crate) fn text(
+    command: &Command,
+    subcommands: &[(&'static str, String)],
+    name: &[u8],
+    style: HelpStyle,
+) -> Vec<u8> {
+    let listed: Vec<&Arg> = in_help_order(command).into_iter().filter(|arg| style.lists(arg)).collect();
+    // The width depends on LLVM's options only, so a longer option of ours does not change their layout.
+    let reference = listed.iter().filter(|arg| !is_own(arg));
+    let width = reference.map(|arg| label(arg).len()).max().unwrap_or_default();
+
+    let overview = command.get_long_about().map(ToString::to_string).unwrap_or_default();
+    let positional = command.get_positionals().next().map_or(String::new(), |word| format!(" {}", help(word)));
+    let mut text = [b"OVERVIEW: ", overview.as_bytes(), b"\n\nUSAGE: ", name, b" [options]"].concat();
+    text.extend(format!("{positional}\n\nOPTIONS:\n").into_bytes());
+    if style.by_category {
+        let of_tool = format!("{} options", command.get_name());
+        for (category, heading) in [(Some(GENERIC), GENERIC), (None, &of_tool), (Some(OWN), OWN)] {
+            let mut members = listed.iter().filter(|arg| arg.get_help_heading() == category).peekable();
+            if members.peek().is_some() {
+                text.extend(format!("\n{heading}:\n\n").into_bytes());
+            }
+            members.for_each(|arg| describe(arg, width, &mut text));
+        }
+    } else {
+        listed.iter().for_each(|arg| describe(arg, width, &mut text));
+    }
+    if !subcommands.is_empty() {
+        text.extend(b"\nSubcommands that LLVM's tool does not have:\n\n");
+        for (subcommand, about) in subcommands {
+            text.extend(format!("{:width$}{SEPARATOR}{about}\n", format!("  {subcommand}")).into_bytes());
+        }
+        text.extend([b"\nHelp of a subcommand: ", name, b" help SUBCOMMAND\n"].concat());
+    }
+    text
+}
+
+/// The description of an option or a word.
+fn help(arg: &Arg) -> String {
+    arg.get_help().map(ToString::to_string).unwrap_or_default()
+}
+
+/// The option as typed, indented.
+fn label(arg: &Arg) -> String {
+    let option = spelled(arg);
+    let value = match value_name(arg) {
+        None => String::new(),
+        Some(value) if !requires_value(arg) => format!("[=<{value}>]"),
+        Some(value) if arg.get_long().is_none() => format!(" <{value}>"),
+        Some(value) => format!("=<{value}>"),
+    };
+    format!("  {option}{value}")
+}
+
+/// Adds an option and its description, whose further lines are aligned with the first.
+fn describe(arg: &Arg, width: usize, text: &mut Vec<u8>) {
+    let mut lead = format!("{:width$}{SEPARATOR}", label(arg));
+    for line in help(arg).lines() {
+        text.extend(format!("{lead}{line}\n").into_bytes());
+        lead = " ".repeat(width + SEPARATOR.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llvm::cli::{bundler, packager};
+
+    const LISTED: Additions = Additions {
+        subcommands: || ["inspect", "verify"].map(|name| (name, format!("Do {name}"))).to_vec(),
+        ..Additions::NONE
+    };
+
+    fn help_of(tool: &Tool, by_category: bool, hidden: bool) -> String {
+        let style = HelpStyle { by_category, hidden };
+        String::from_utf8(text(&tool.command(), &subcommands(tool, &LISTED), b"foo", style)).unwrap()
+    }
+
+    fn help(by_category: bool, hidden: bool) -> String {
+        help_of(bundler::TOOL, by_category, hidden)
+    }
+
+    #[test]
+    fn the_usage_line_has_the_name_of_the_program() {
+        assert!(help(true, false).contains("\n\nUSAGE: foo [options]\n\nOPTIONS:\n\nGeneric Options:\n\n  --help  "));
+        assert!(help(false, false).contains("\n\nUSAGE: foo [options]\n\nOPTIONS:\n  --### "));
+    }
+
+    #[test]
+    fn descriptions_line_up() {
+        let text = help(false, false);
+        assert!(text.contains("\n  --compression-level=<n> - Specify the"));
+        assert!(text.contains("\n  --list                  - List bundle IDs"));
+        assert!(text.contains("unbundled.\n                            Current supported types are:\n"));
+        assert!(text.contains("\n                              i    - cpp-output\n"));
+    }
+
+    #[test]
+    fn hidden_options_are_in_the_long_texts_only() {
+        for by_category in [true, false] {
+            assert!(!help(by_category, false).contains("--print-options "));
+            assert!(help(by_category, true).contains("--print-options "));
+            assert!(!help(by_category, true).contains("--debug-only"));
+            assert!(!help(by_category, true).contains("  -h "));
+            assert!(!help(by_category, true).contains("  --h "));
+        }
+    }
+
+    #[test]
+    fn the_short_list_does_not_mention_itself() {
+        assert!(help(true, false).contains("--help-list "));
+        assert!(!help(false, false).contains("--help-list "));
+        assert!(help(false, true).contains("--help-list "));
+    }
+
+    #[test]
+    fn the_version_line_names_both_versions() {
+        let line = |tool: &Tool| String::from_utf8(version(&tool.command())).unwrap();
+        assert!(line(bundler::TOOL).starts_with("clang-offload-bundler version 22.1.8 (offload-bundle "));
+        assert!(line(bundler::TOOL).ends_with(")\n"));
+        assert!(line(packager::TOOL).starts_with("LLVM version 22.1.8 (offload-bundle "));
+        assert!(line(packager::TOOL).ends_with(")\n  Optimized build.\n"));
+    }
+
+    #[test]
+    fn options_are_written_as_they_are_typed() {
+        let text = help_of(packager::TOOL, true, false);
+        assert!(text.contains("\n\nUSAGE: foo [options] Extract from <file>.\n\nOPTIONS:\n"));
+        assert!(text.contains("\n  --image=<<key>=<value>,...> - List of"));
+        assert!(text.contains("\n  -o <file>                   - Write output"));
+        assert!(text.contains("\n  --compress[=<zstd|zlib>]    - Compress"));
+    }
+
+    #[test]
+    fn the_bundler_explains_the_subcommands_last_and_the_packager_does_not() {
+        for (by_category, hidden) in [(true, false), (true, true), (false, false), (false, true)] {
+            let text = help(by_category, hidden);
+            let (_, block) = text.split_once("\nSubcommands that LLVM's tool does not have:\n\n").unwrap();
+            let lines: Vec<&str> = block.lines().collect();
+            assert!(lines[0].starts_with("  inspect ") && lines[0].ends_with(" - Do inspect"), "{block}");
+            assert_eq!(lines[0].find(" - "), lines[1].find(" - "), "{block}");
+            assert_eq!(lines[2..], ["", "Help of a subcommand: foo help SUBCOMMAND"]);
+            assert!(!help_of(packager::TOOL, by_category, hidden).contains("Subcommands"));
+        }
+    }
+
+    #[test]
+    fn our_own_options_follow_and_do_not_move_the_others() {
+        for tool in [bundler::TOOL, packager::TOOL] {
+            let title = "\nOptions that LLVM's tool does not have:\n";
+            assert!(help_of(tool, true, true).split_once(title).is_some_and(|(_, own)| own.contains("-window=<log>")));
+        }
+        assert!(help(true, true).contains("\n  --compression-level=<n> - Specify the"));
+        assert!(!help(true, false).contains("--compression-window"));
+        let text = help_of(packager::TOOL, false, false);
+        assert!(text.find("--version ").unwrap() < text.find("--compress[").unwrap());
+    }
+}

@@ -1,0 +1,206 @@
+//! The command lines of LLVM's tools, which share LLVM's grammar. The options of a [`Tool`](options::Tool) are one
+//! struct, derived with `clap`. [`parse`] expands response files ([`response`]), reads the words as LLVM 22.1.8 does
+//! ([`grammar`]), and has `clap` fill the struct. The tool's own module turns the struct into a job of the library.
+
+pub(crate) mod bundle_entry;
+pub(crate) mod bundler;
+pub(crate) mod environment;
+pub(crate) mod grammar;
+pub(crate) mod help;
+pub(crate) mod objcopy;
+pub(crate) mod options;
+pub(crate) mod packager;
+pub(crate) mod parse;
+pub(crate) mod print;
+pub(crate) mod program;
+pub(crate) mod response;
+pub(crate) mod suggest;
+pub(crate) mod texts;
+pub(crate) mod values;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use options::Tool;
+use parse::{Parsed, parse};
+use print::console::{Console, Noted};
+use print::problem::Problem;
+use print::stdout::{print, reader_is_gone};
+use program::Program;
+
+use crate::base::error::Error;
+use crate::llvm::work::ReadUri;
+
+/// LLVM's tools. The first one serves every name that does not select another tool.
+pub(crate) const TOOLS: [&Tool; 3] = [bundler::TOOL, packager::TOOL, bundle_entry::TOOL];
+
+/// The name of the executable that is LLVM's.
+pub(crate) const PROGRAM: &str = "clang-offload-bundler";
+
+/// The additions of another part of the program to the command lines of LLVM's tools.
+#[derive(Debug)]
+pub(crate) struct Additions {
+    /// Runs a command line that is not for one of LLVM's tools.
+    pub(crate) run: fn(&[OsString]) -> Option<ExitCode>,
+    /// Lists the subcommands, each with its description in one line, for the help of the bundler.
+    pub(crate) subcommands: fn() -> Vec<(&'static str, String)>,
+    /// Returns a hint for a command line that the bundler refuses. Takes the name that was typed, and the words.
+    pub(crate) hint: fn(&OsStr, &[OsString]) -> Option<String>,
+    /// Returns a hint for a file in which `-list` finds no bundle. Takes the file and its format.
+    pub(crate) list_hint: fn(&Program<'_>, &OsStr, &str) -> Option<String>,
+    /// Reads the bytes that a URI names.
+    pub(crate) read_uri: ReadUri,
+}
+
+impl Additions {
+    /// LLVM's tools alone.
+    #[cfg(any(test, not(feature = "cli")))]
+    pub(crate) const NONE: Self = Self {
+        run: |_| None,
+        subcommands: Vec::new,
+        hint: |_, _| None,
+        list_hint: |_, _, _| None,
+        read_uri: crate::llvm::work::extract_uris::read_stored,
+    };
+}
+
+/// A call of one of LLVM's tools.
+pub(crate) struct Call<'c> {
+    pub(crate) program: Program<'c>,
+    pub(crate) additions: &'static Additions,
+}
+
+/// Runs the tool for a command line, including `argv[0]`.
+pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCode {
+    crate::base::io::hand_over();
+    let (tool, mut argv) = choose(argv);
+    if tool.serves_every_name() {
+        if let Some(status) = (additions.run)(&argv) {
+            return status;
+        }
+        // All subcommands accept `-V`, but LLVM's tools only the long name.
+        if let Some(word) = argv.get_mut(1)
+            && word == "-V"
+        {
+            *word = "--version".into();
+        }
+    }
+    let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
+    print::progress::start("");
+    let (matches, called) = match parse(tool, argv, additions) {
+        Parsed::Exit { stdout, stderr, hint, status } => {
+            let status = print(&stdout, &stderr, status);
+            if let Some(hint) = hint {
+                console.hint(&hint);
+            }
+            return status;
+        }
+        Parsed::Run { matches, called, complaint } => {
+            // If standard error fails, the failure cannot be reported.
+            let _ = io::stderr().write_all(&complaint);
+            (matches, called)
+        }
+    };
+    let call = Call { program: Program::new(&called), additions };
+    let executed = (tool.execute)(matches, &call, &mut console);
+    // LLVM's tools give no hints.
+    finish(&console, executed, |_| None)
+}
+
+/// Reports an error with its hint. Returns the exit status.
+pub(crate) fn finish(
+    console: &Console,
+    executed: anyhow::Result<ExitCode>,
+    hint: fn(&Error) -> Option<String>,
+) -> ExitCode {
+    print::progress::end();
+    let status = match executed {
+        Ok(status) => status,
+        Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            console.problems(&[error.downcast_ref::<Error>().map_or_else(|| error.to_string().into(), Problem::from)]);
+            if let Some(Noted { note, .. }) = error.downcast_ref() {
+                console.note(note);
+            }
+            if let Some(hint) = error.downcast_ref().and_then(hint) {
+                console.hint(&hint);
+            }
+            ExitCode::FAILURE
+        }
+    };
+    console.last_hints.iter().for_each(|hint| console.hint(hint));
+    status
+}
+
+/// The tool for a command line, and the command line without the word that selects the tool.
+fn choose(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
+    let [bundler, ..] = TOOLS;
+    let called = Program::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
+    let is_name = |name: &&str| memchr::memmem::find(called.name, name.as_bytes()).is_some();
+    if let Some(tool) = TOOLS.into_iter().find(|tool| tool.names.iter().any(is_name)) {
+        return (tool, argv);
+    }
+    let word = argv.get(1).and_then(|word| word.to_str());
+    let named =
+        TOOLS.into_iter().find_map(|tool| tool.subcommand.filter(|&name| word == Some(name)).map(|name| (tool, name)));
+    let Some((tool, name)) = named else { return (bundler, argv) };
+    (tool, without_subcommand(argv, name))
+}
+
+/// Removes the word that names a subcommand, and appends it to the program's name as shown in messages and help.
+pub(crate) fn without_subcommand(mut argv: Vec<OsString>, word: &str) -> Vec<OsString> {
+    if argv.len() > 1 {
+        argv.remove(1);
+    }
+    if let Some(name) = argv.first_mut() {
+        name.push(" ");
+        name.push(word);
+    }
+    argv
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(argv: &[&str]) -> (&'static str, Vec<String>) {
+        let (tool, argv) = choose(argv.iter().map(OsString::from).collect());
+        (
+            tool.command().get_name().to_owned().leak(),
+            argv.into_iter().map(|word| word.into_string().unwrap()).collect(),
+        )
+    }
+
+    #[test]
+    fn the_name_chooses_the_tool() {
+        for name in [
+            "llvm-offload-binary",
+            "/a/b/clang-offload-packager",
+            "x86_64-linux-gnu-llvm-offload-binary-22",
+            "clang-offload-packager.exe",
+        ] {
+            assert_eq!(
+                chosen(&[name, "package"]),
+                ("llvm-offload-binary", vec![name.to_owned(), "package".to_owned()])
+            );
+        }
+        for name in ["clang-offload-bundler", "clang-offload-bundler-22", "foo", "", "llvm-offload-binary/foo"] {
+            assert_eq!(chosen(&[name, "-list"]).0, "clang-offload-bundler", "{name}");
+        }
+        for name in ["llvm-extract-bundle-entry", "/a/llvm-extract-bundle-entry-23"] {
+            assert_eq!(chosen(&[name, "-h"]).0, "llvm-extract-bundle-entry", "{name}");
+        }
+        assert_eq!(chosen(&[]), ("clang-offload-bundler", vec![]));
+    }
+
+    #[test]
+    fn the_first_word_chooses_the_tool_and_goes_into_the_name() {
+        let argv = ["a/b package", "-o=x"].map(str::to_owned).to_vec();
+        assert_eq!(chosen(&["a/b", "package", "-o=x"]), ("llvm-offload-binary", argv));
+        for word in ["-package", "Package", "packag", "", "package=1"] {
+            assert_eq!(chosen(&["b", word]), ("clang-offload-bundler", vec!["b".to_owned(), word.to_owned()]));
+        }
+        assert_eq!(chosen(&["b", "-list", "package"]).0, "clang-offload-bundler");
+    }
+}

@@ -1,0 +1,377 @@
+//! The definitions of LLVM's tools: each is a struct that `clap` derives a [`Command`] from, with a field for each
+//! option. The grammar, the help texts, the spelling suggestions, the completions and the manual pages all read that
+//! command.
+//!
+//! | in the definition | meaning |
+//! |---|---|
+//! | order of the fields | LLVM's order of spelling suggestions: of equally near names, the first wins; ours are last |
+//! | type of the field | the kind of the value, see [`ValueKind`]; all values of a `Vec` count, otherwise the last |
+//! | `num_args = 0..=1` | the value may be left out, as that of a boolean always may |
+//! | `value_parser = [...]` | the words that are allowed as the value |
+//! | `action` | the option takes effect where it appears, see [`Action`] |
+//! | `help_heading` | [`GENERIC`] for options of every LLVM tool, [`OWN`] for those that LLVM's tool does not have |
+//! | `hide_short_help` | only help texts by category list the option |
+//! | `hide_long_help` with it | only help texts that show hidden options list it |
+//! | `hide` | no help text lists it, and it is never suggested |
+//!
+//! Names, value names, help texts and the order of the suggestions are those of LLVM 22.1.8's tools.
+
+use std::any::TypeId;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Parser};
+
+use super::Call;
+use crate::llvm::cli::print::console::Console;
+use crate::llvm::cli::values::{boolean, signed, size, unsigned};
+
+/// The options of a tool.
+pub(crate) trait ToolOptions: Parser + Default {
+    /// Runs the tool for a valid command line.
+    fn run(&self, call: &Call<'_>, console: &mut Console) -> anyhow::Result<ExitCode>;
+}
+
+/// A tool: its definition, its implementation and how it is selected.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    /// The parts of the executable's name that select it.
+    pub(crate) names: &'static [&'static str],
+    /// The first word that selects it.
+    pub(crate) subcommand: Option<&'static str>,
+    /// Whether LLVM's tool goes on without any option if a response file cannot be read.
+    pub(crate) goes_on_without_options: bool,
+    /// Its options as `clap` derives them.
+    pub(crate) definition: fn() -> Command,
+    /// Runs the tool for what `clap` has parsed; for nothing, without any option.
+    pub(crate) execute: fn(Option<ArgMatches>, &Call<'_>, &mut Console) -> anyhow::Result<ExitCode>,
+}
+
+impl Tool {
+    /// The tool with these options, which serves every name of the executable.
+    pub(crate) const fn of<O: ToolOptions>() -> Self {
+        Self {
+            names: &[],
+            subcommand: None,
+            goes_on_without_options: false,
+            definition: <O as CommandFactory>::command,
+            execute: execute::<O>,
+        }
+    }
+
+    /// Whether it serves every name that does not select another tool, and its first word may name a subcommand.
+    pub(crate) fn serves_every_name(&self) -> bool {
+        self.subcommand.is_none()
+    }
+
+    /// The definition, whose words are those that the grammar writes: all that follows the program's name, without
+    /// options of `clap`'s own.
+    pub(crate) fn command(&self) -> Command {
+        let command = (self.definition)().no_binary_name(true).args_override_self(true);
+        command.disable_help_flag(true).disable_version_flag(true)
+    }
+}
+
+/// Runs a tool for the options that `clap` has parsed.
+fn execute<O: ToolOptions>(
+    matches: Option<ArgMatches>,
+    call: &Call<'_>,
+    console: &mut Console,
+) -> anyhow::Result<ExitCode> {
+    filled::<O>(matches)?.run(call, console)
+}
+
+/// The options that `clap` has parsed; for nothing, those of a command line without any.
+pub(crate) fn filled<O: ToolOptions>(matches: Option<ArgMatches>) -> clap::error::Result<O> {
+    match matches {
+        Some(mut matches) => O::from_arg_matches_mut(&mut matches),
+        None => Ok(O::default()),
+    }
+}
+
+/// An effect that an option has at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Help(HelpStyle),
+    Version,
+}
+
+impl Action {
+    /// The action of an option: `HelpLong` is help by category, `HelpShort` help as one list. A help option that only
+    /// hidden help lists shows the hidden options.
+    fn of(arg: &Arg) -> Option<Self> {
+        let hidden = arg.is_hide_long_help_set();
+        match arg.get_action() {
+            ArgAction::HelpLong => Some(Self::Help(HelpStyle { by_category: true, hidden })),
+            ArgAction::HelpShort => Some(Self::Help(HelpStyle { by_category: false, hidden })),
+            ArgAction::Version => Some(Self::Version),
+            _ => None,
+        }
+    }
+}
+
+/// The form of the help text: by category or as one list, with or without hidden options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HelpStyle {
+    pub(crate) by_category: bool,
+    pub(crate) hidden: bool,
+}
+
+impl HelpStyle {
+    /// The form printed for `--help`.
+    pub(crate) const FULL: Self = Self { by_category: true, hidden: false };
+    /// The form printed for `-h`.
+    pub(crate) const SHORT: Self = Self { by_category: false, hidden: false };
+
+    /// Whether a help text of this form lists an option.
+    pub(crate) fn lists(self, arg: &Arg) -> bool {
+        if arg.is_hide_set() {
+            false
+        } else if arg.is_hide_long_help_set() {
+            self.hidden
+        } else if arg.is_hide_short_help_set() {
+            self.by_category || self.hidden
+        } else {
+            true
+        }
+    }
+}
+
+/// The kind of an option's value, which is that of its field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ValueKind {
+    /// No value; takes effect at once.
+    Act(Action),
+    /// A boolean (`bool`), whose value may be left out.
+    Flag,
+    /// An unsigned 32-bit number (`u32`).
+    Uint,
+    /// A signed 32-bit number (`i32`).
+    Int,
+    /// A number of bytes (`u64`), with a unit.
+    Size,
+    /// A string or one of several words.
+    Text,
+}
+
+impl ValueKind {
+    pub(crate) fn of(arg: &Arg) -> Self {
+        if let Some(action) = Action::of(arg) {
+            return Self::Act(action);
+        }
+        let of_field = arg.get_value_parser().type_id();
+        if of_field == TypeId::of::<bool>() {
+            Self::Flag
+        } else if of_field == TypeId::of::<u32>() {
+            Self::Uint
+        } else if of_field == TypeId::of::<i32>() {
+            Self::Int
+        } else if of_field == TypeId::of::<u64>() {
+            Self::Size
+        } else {
+            Self::Text
+        }
+    }
+}
+
+/// The heading of the options of every LLVM tool.
+pub(crate) const GENERIC: &str = "Generic Options";
+
+/// The heading of the options that LLVM's tool does not have.
+pub(crate) const OWN: &str = "Options that LLVM's tool does not have";
+
+/// Whether LLVM's tool lacks an option.
+pub(crate) fn is_own(arg: &Arg) -> bool {
+    arg.get_help_heading() == Some(OWN)
+}
+
+/// The name of an option, without dashes.
+pub(crate) fn name(arg: &Arg) -> String {
+    match arg.get_long() {
+        Some(long) => long.to_owned(),
+        None => arg.get_short().map(String::from).unwrap_or_default(),
+    }
+}
+
+/// The name of an option with its dashes: one for a single letter, two for others.
+pub(crate) fn spelled(arg: &Arg) -> String {
+    let name = name(arg);
+    let dashes = if name.len() == 1 { "-" } else { "--" };
+    [dashes, &name].concat()
+}
+
+/// The option of this name, without dashes.
+pub(crate) fn find<'c>(command: &'c Command, name: &[u8]) -> Option<&'c Arg> {
+    let mut letter = [0; 4];
+    command.get_arguments().find(|arg| match (arg.get_long(), arg.get_short()) {
+        (Some(long), _) => long.as_bytes() == name,
+        (None, Some(short)) => short.encode_utf8(&mut letter).as_bytes() == name,
+        (None, None) => false,
+    })
+}
+
+/// The options in the order of the help texts: by name, those that LLVM's tool lacks last.
+pub(crate) fn in_help_order(command: &Command) -> Vec<&Arg> {
+    let mut options: Vec<&Arg> = command.get_opts().collect();
+    options.sort_by_cached_key(|arg| (is_own(arg), name(arg)));
+    options
+}
+
+/// The name of an option's value in help texts; none for an option that is shown without one.
+pub(crate) fn value_name(arg: &Arg) -> Option<&str> {
+    match ValueKind::of(arg) {
+        ValueKind::Act(_) | ValueKind::Flag => None,
+        _ => arg.get_value_names()?.first().map(AsRef::as_ref),
+    }
+}
+
+/// Whether an option may have a value.
+pub(crate) fn takes_value(arg: &Arg) -> bool {
+    !matches!(ValueKind::of(arg), ValueKind::Act(_))
+}
+
+/// Whether an option must have a value.
+pub(crate) fn requires_value(arg: &Arg) -> bool {
+    match ValueKind::of(arg) {
+        ValueKind::Act(_) | ValueKind::Flag => false,
+        _ => arg.get_num_args().is_none_or(|count| count.min_values() > 0),
+    }
+}
+
+/// A value in the form that `clap` parses. The error is the reason why it is not valid: LLVM's text after the value and
+/// its closing quotation mark.
+pub(crate) fn value(arg: &Arg, typed: &[u8]) -> Result<Vec<u8>, String> {
+    let (parsed, refusal) = match ValueKind::of(arg) {
+        ValueKind::Flag => {
+            (boolean(typed).map(|value| value.to_string()), "is invalid value for boolean argument! Try 0 or 1")
+        }
+        ValueKind::Uint => (unsigned(typed).map(|value| value.to_string()), "value invalid for uint argument!"),
+        ValueKind::Int => (signed(typed).map(|value| value.to_string()), "value invalid for integer argument!"),
+        ValueKind::Size => (
+            size(typed).map(|value| value.to_string()),
+            "value invalid for size argument! Try a number of bytes, optionally with suffix K, M or G",
+        ),
+        ValueKind::Act(_) | ValueKind::Text => {
+            let words = arg.get_possible_values();
+            let words: Vec<&str> = words.iter().map(|word| word.get_name()).collect();
+            if !words.is_empty() && words.iter().all(|word| word.as_bytes() != typed) {
+                return Err(format!("is invalid value! Try {}", alternatives(&words)));
+            }
+            return Ok(typed.to_vec());
+        }
+    };
+    parsed.map(String::into_bytes).ok_or_else(|| refusal.to_owned())
+}
+
+/// Joins words as `a, b or c`.
+fn alternatives(words: &[&str]) -> String {
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// The options and words of a tool as completions and manual pages show them, in the order of the help texts: all that
+/// any help text lists. An option that is shown without a value is a switch. As in LLVM's usage line, none is required.
+pub(crate) fn documented(command: &Command) -> Vec<Arg> {
+    let mut documented = Vec::new();
+    for arg in in_help_order(command) {
+        if !arg.is_hide_set() {
+            let shown = switch(arg).required(false).hide_short_help(false).hide_long_help(false);
+            documented.push(shown.display_order(documented.len()));
+        }
+    }
+    documented.extend(command.get_positionals().cloned());
+    documented
+}
+
+/// The option; a switch of the same name if it is shown without a value.
+fn switch(arg: &Arg) -> Arg {
+    if value_name(arg).is_some() {
+        return arg.clone();
+    }
+    let help = arg.get_help().cloned().unwrap_or_default();
+    let mut switch = Arg::new(arg.get_id().clone()).action(ArgAction::SetTrue).short(arg.get_short()).help(help);
+    if let Some(long) = arg.get_long() {
+        switch = switch.long(long.to_owned());
+    }
+    if let Some(heading) = arg.get_help_heading() {
+        switch = switch.help_heading(heading.to_owned());
+    }
+    switch
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::llvm::cli::TOOLS;
+
+    fn commands() -> impl Iterator<Item = Command> {
+        TOOLS.into_iter().map(Tool::command)
+    }
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        commands().for_each(Command::debug_assert);
+    }
+
+    #[test]
+    fn our_own_options_are_the_last_to_be_suggested() {
+        for command in commands() {
+            let suggested: Vec<&Arg> = command.get_opts().filter(|arg| !arg.is_hide_set()).collect();
+            assert!(suggested.is_sorted_by_key(|arg| is_own(arg)), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn each_option_has_one_name_and_help() {
+        for command in commands() {
+            for arg in command.get_opts() {
+                let is_letter = name(arg).len() == 1;
+                assert_eq!((arg.get_short().is_some(), arg.get_long().is_some()), (is_letter, !is_letter), "{arg}");
+                assert!(arg.get_help().is_some() && arg.get_long_help().is_none(), "{arg}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_field_is_of_a_type_that_the_grammar_knows() {
+        let known = [
+            TypeId::of::<bool>(),
+            TypeId::of::<u32>(),
+            TypeId::of::<i32>(),
+            TypeId::of::<u64>(),
+            TypeId::of::<OsString>(),
+            TypeId::of::<String>(),
+        ];
+        for command in commands() {
+            for arg in command.get_arguments().filter(|arg| takes_value(arg)) {
+                assert!(known.iter().any(|known| arg.get_value_parser().type_id() == *known), "{arg}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_type_is_required() {
+        let names = |command: Command| command.get_arguments().filter(|arg| arg.is_required_set()).map(name).collect();
+        let required: Vec<Vec<String>> = commands().map(names).collect();
+        assert_eq!(required, [vec!["type".to_owned()], vec![], vec![]]);
+    }
+
+    #[test]
+    fn values_have_the_form_that_clap_parses() {
+        let command = super::super::bundler::TOOL.command();
+        for (option, typed, expected) in [
+            ("list", "", "true"),
+            ("list", "FALSE", "false"),
+            ("bundle-align", "0x1000", "4096"),
+            ("compression-level", "-010", "-8"),
+            ("max-size", "3k", "3072"),
+            ("input", "-x", "-x"),
+        ] {
+            let arg = find(&command, option.as_bytes()).unwrap();
+            assert_eq!(value(arg, typed.as_bytes()), Ok(expected.as_bytes().to_vec()), "{option}");
+        }
+    }
+}

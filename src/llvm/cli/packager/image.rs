@@ -1,0 +1,147 @@
+//! Parses the value of `--image`: keys and values, `key=value,key=value,...`.
+//!
+//! As in LLVM 22.1.8, a value ends at a comma and a key at its first `=`. The values of a repeated key are joined with
+//! commas. `file` and `kind` have a meaning; all other keys become part of the image's strings.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use crate::base::id::OffloadKind;
+use crate::base::io::sys;
+use crate::llvm::work::{Filter, ImageFiles, ImageRequest};
+
+use super::dense_map;
+
+/// Keys and their values, in the order of the first occurrence of each key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Arguments<'t> {
+    typed: &'t OsStr,
+    pairs: Vec<(&'t [u8], Value)>,
+}
+
+/// A value; none for a key without `=`.
+type Value = Option<Vec<u8>>;
+
+impl<'t> Arguments<'t> {
+    /// Parses the value of one `--image`.
+    pub(super) fn parse(typed: &'t OsStr) -> Self {
+        let mut pairs: Vec<(&[u8], Value)> = Vec::new();
+        for argument in typed.as_encoded_bytes().split(|&byte| byte == b',') {
+            let mut halves = argument.splitn(2, |&byte| byte == b'=');
+            let (key, value) = (halves.next().unwrap_or_default(), halves.next());
+            match pairs.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, values)) => {
+                    let values = values.get_or_insert_default();
+                    values.push(b',');
+                    values.extend_from_slice(value.unwrap_or_default());
+                }
+                None => pairs.push((key, value.map(<[u8]>::to_vec))),
+            }
+        }
+        Self { typed, pairs }
+    }
+
+    /// The images to pack: one for each file.
+    pub(super) fn into_image(self) -> ImageFiles {
+        let keys: Vec<&[u8]> = self.pairs.iter().map(|(key, _)| *key).collect();
+        let order = dense_map::iteration_order(&keys);
+        let mut image = ImageFiles::default();
+        for (key, value) in order.into_iter().filter_map(|index| self.pairs.get(index)) {
+            match (*key, value) {
+                // LLVM's tool silently packs nothing if no value follows; here, the file is missing.
+                (b"file", value) => {
+                    let names = value.iter().flat_map(|names| names.split(|&byte| byte == b','));
+                    image.files = names.map(path).collect();
+                }
+                (b"kind", value) => image.offload_kind = kind(value),
+                (key, value) => image.strings.push((key.to_vec(), value.clone().unwrap_or_default())),
+            }
+        }
+        image
+    }
+
+    /// The request for an image to extract.
+    pub(super) fn into_request(self) -> ImageRequest {
+        let mut request = ImageRequest::default();
+        request.arguments = self.typed.to_string_lossy().into_owned();
+        for (key, value) in self.pairs {
+            match key {
+                b"file" => request.file = Some(path(&value.unwrap_or_default())),
+                b"kind" => request.filters.push(Filter::Kind(kind(&value))),
+                _ => request.filters.push(Filter::String { key: key.to_vec(), value: value.unwrap_or_default() }),
+            }
+        }
+        request
+    }
+}
+
+fn path(name: &[u8]) -> PathBuf {
+    sys::os_string(name.to_vec()).into()
+}
+
+/// The offload kind, if LLVM's tool knows the name; any other name means no kind.
+fn kind(name: &Value) -> Option<OffloadKind> {
+    match name.as_deref()? {
+        b"openmp" => Some(OffloadKind::OpenMp),
+        b"cuda" => Some(OffloadKind::Cuda),
+        b"hip" => Some(OffloadKind::Hip),
+        b"sycl" => Some(OffloadKind::Sycl),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(typed: &str) -> ImageFiles {
+        Arguments::parse(typed.as_ref()).into_image()
+    }
+
+    fn request(typed: &str) -> ImageRequest {
+        Arguments::parse(typed.as_ref()).into_request()
+    }
+
+    fn strings(strings: &[(&str, &str)]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        strings.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn files_and_kind_are_not_among_the_strings() {
+        let image = image("file=a.o,triple=nvptx64,arch=sm_70,kind=openmp");
+        assert_eq!(image.files, [PathBuf::from("a.o")]);
+        assert_eq!(image.offload_kind, Some(OffloadKind::OpenMp));
+        assert_eq!(image.strings, strings(&[("arch", "sm_70"), ("triple", "nvptx64")]));
+    }
+
+    #[test]
+    fn repeated_keys_are_joined_and_only_the_first_sign_separates() {
+        let image = image("file=a,x=1=2,file=b,x,kind=hip,x=3,kind=hip");
+        assert_eq!(image.files, ["a", "b"].map(PathBuf::from));
+        assert_eq!(image.offload_kind, None);
+        assert_eq!(image.strings, strings(&[("x", "1=2,,3")]));
+    }
+
+    #[test]
+    fn an_empty_key_is_a_key() {
+        assert_eq!(image("").strings, strings(&[("", "")]));
+        assert_eq!(image("=x,").strings, strings(&[("", "x,")]));
+    }
+
+    #[test]
+    fn a_file_without_value_is_no_file_and_an_empty_value_is_one() {
+        assert!(image("file").files.is_empty());
+        assert!(image("triple=x").files.is_empty());
+        assert_eq!(image("file=").files, [PathBuf::new()]);
+        assert_eq!(image("file,file").files, [PathBuf::new(), PathBuf::new()]);
+    }
+
+    #[test]
+    fn requests_keep_what_was_typed() {
+        let request = request("arch=a,kind=host,file=x,file=y,arch=b,k");
+        assert_eq!(request.arguments, "arch=a,kind=host,file=x,file=y,arch=b,k");
+        assert_eq!(request.file, Some("x,y".into()));
+        let string = |key: &str, value: &str| Filter::String { key: key.into(), value: value.into() };
+        assert_eq!(request.filters, [string("arch", "a,b"), Filter::Kind(None), string("k", "")]);
+    }
+}

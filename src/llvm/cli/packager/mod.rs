@@ -1,0 +1,77 @@
+//! The packager: LLVM 22.1.8's `llvm-offload-binary`, formerly called `clang-offload-packager`.
+
+mod dense_map;
+mod image;
+mod job;
+mod options;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::base::error::OsText;
+use crate::base::error::{Error, ErrorKind, Malformed};
+
+use super::environment::hip_number;
+use super::options::{Tool, ToolOptions};
+use super::{Call, help};
+use crate::llvm::cli::print::console::{Console, Noted};
+use crate::llvm::cli::print::stdout::to_stdout;
+use job::Job;
+pub(crate) use options::PackagerOptions;
+
+pub(crate) const TOOL: &Tool = &Tool {
+    names: &["offload-packager", "offload-binary"],
+    subcommand: Some("package"),
+    ..Tool::of::<PackagerOptions>()
+};
+
+/// The deprecated name.
+const OLD_NAME: &str = "clang-offload-packager";
+
+/// The name that replaces it.
+const NEW_NAME: &str = "llvm-offload-binary";
+
+impl ToolOptions for PackagerOptions {
+    fn run(&self, call: &Call<'_>, console: &mut Console) -> anyhow::Result<ExitCode> {
+        console.set_color(self.color);
+        if call.program.stem_ends_with(OLD_NAME) {
+            console.unnamed_warning(&format!("'{OLD_NAME}' is deprecated. Use '{NEW_NAME}' instead."));
+        }
+        if self.short_help.unwrap_or_default() {
+            return Ok(help::print_short(TOOL, call));
+        }
+        let hip_number = || hip_number(|name| std::env::var_os(name), &mut |text| console.line(text));
+        match job::plan(self, hip_number)? {
+            Job::Nothing => return Ok(help::print_short(TOOL, call)),
+            Job::Package(package) => {
+                for option in job::options_without_effect(self) {
+                    console.warning(&format!("--{option} has no effect without --compress"));
+                }
+                package.run(&mut |event| console.event(event)).map_err(|error| noted(error, None))?;
+            }
+            Job::Unpackage(unpackage) => {
+                let noted = |error| noted(error, Some(&unpackage.input));
+                to_stdout(|out| unpackage.run(out, &mut |event| console.event(event)).map_err(noted))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The error with LLVM's text, which names only the file `input` and omits the details of the fault.
+fn noted(error: Error, input: Option<&Path>) -> anyhow::Error {
+    let text = match (error.io_error(), error.fault()) {
+        (Some(reason), _) if error.kind() == ErrorKind::Io => {
+            // A file whose name is empty is named by neither LLVM nor `Error::file`.
+            if error.file().is_some_and(|file| Some(file) == input || file.as_os_str() == "-") {
+                return error.into();
+            }
+            OsText(reason).to_string()
+        }
+        (_, Some(Malformed::Truncated { .. })) => "The end of the file was unexpectedly encountered".to_owned(),
+        (_, Some(Malformed::Bitcode { .. })) => "Failed to create module".to_owned(),
+        (_, None | Some(Malformed::Claim { .. })) => return error.into(),
+        (_, Some(_)) => "Invalid data was encountered while parsing the file".to_owned(),
+    };
+    Noted { text, note: error.to_string() }.into()
+}

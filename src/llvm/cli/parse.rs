@@ -1,0 +1,131 @@
+//! Parses `argv`: expands response files, applies LLVM's grammar, and lets `clap` parse the words that it gives.
+
+use std::ffi::OsString;
+
+use clap::ArgMatches;
+
+use super::Additions;
+use super::grammar::{self, Verdict};
+use super::help;
+use super::options::{Action, Tool};
+use super::response;
+use crate::llvm::cli::program::Program;
+
+/// The result of parsing a command line.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    /// Run the tool.
+    Run {
+        /// The options; none to go on without any.
+        matches: Option<ArgMatches>,
+        /// The program's name as typed.
+        called: OsString,
+        /// Printed first: what is wrong, though LLVM goes on.
+        complaint: Vec<u8>,
+    },
+    /// Only print these texts and exit with this status.
+    Exit {
+        stdout: Vec<u8>,
+        /// Printed first.
+        stderr: Vec<u8>,
+        /// A way to fix the command line, printed last.
+        hint: Option<String>,
+        status: u8,
+    },
+}
+
+/// Parses a command line, including `argv[0]`.
+pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> Parsed {
+    let typed = argv.first().cloned().unwrap_or_default();
+    let words = argv.get(1..).unwrap_or_default();
+    let hint = if tool.serves_every_name() { (additions.hint)(&typed, words) } else { None };
+    let argv = match response::expand(argv) {
+        Ok(argv) => argv,
+        Err(message) => {
+            let complaint = [message, b"\n".to_vec()].concat();
+            return if tool.goes_on_without_options {
+                Parsed::Run { matches: None, called: typed, complaint }
+            } else {
+                refused(complaint, None)
+            };
+        }
+    };
+    let called = argv.first().cloned().unwrap_or_default();
+    let program = Program::new(&called);
+    // To free all parts of the command would take longer than to parse most command lines, and the process ends soon.
+    let command = Box::leak(Box::new(tool.command()));
+    match grammar::read(command, &program, argv.get(1..).unwrap_or_default()) {
+        Verdict::Words(words) => match command.try_get_matches_from_mut(words) {
+            Ok(matches) => Parsed::Run { matches: Some(matches), called, complaint: Vec::new() },
+            // The grammar gives only words that the definition allows.
+            Err(error) => refused(error.to_string().into_bytes(), None),
+        },
+        Verdict::Act(action, stderr) => {
+            let stdout = match action {
+                Action::Help(style) => help::text(command, &help::subcommands(tool, additions), program.name, style),
+                Action::Version => help::version(command),
+            };
+            Parsed::Exit { stdout, stderr, hint: None, status: 0 }
+        }
+        Verdict::Refused(stderr) => refused(stderr, hint),
+    }
+}
+
+fn refused(stderr: Vec<u8>, hint: Option<String>) -> Parsed {
+    Parsed::Exit { stdout: Vec::new(), stderr, hint, status: 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llvm::cli::bundler::TOOL;
+    use crate::llvm::cli::packager;
+
+    const HINTING: Additions = Additions { hint: |_, _| Some("what may be meant".to_owned()), ..Additions::NONE };
+
+    fn parsed(words: &[&str]) -> Parsed {
+        parse(TOOL, [&["foo"], words].concat().into_iter().map(OsString::from).collect(), &Additions::NONE)
+    }
+
+    fn exit(words: &[&str]) -> (String, String, u8) {
+        match parsed(words) {
+            Parsed::Exit { stdout, stderr, status, .. } => {
+                (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap(), status)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn short_help_waits_for_the_end() {
+        let Parsed::Run { matches, .. } = parsed(&["-h", "-type=o", "-list"]) else { panic!() };
+        let is_set = |id: &str| matches.as_ref().unwrap().get_one::<bool>(id) == Some(&true);
+        assert!(is_set("short_help") && is_set("list"));
+        let (stdout, stderr, status) = exit(&["-h"]);
+        assert_eq!(stdout, "");
+        assert_eq!(
+            (stderr.lines().next(), status),
+            (Some("foo: for the --type option: must be specified at least once!"), 1)
+        );
+    }
+
+    #[test]
+    fn an_unreadable_response_file_leaves_no_option() {
+        let Parsed::Run { matches: None, complaint, .. } = parsed(&["--help", "@/"]) else { panic!() };
+        assert_eq!(String::from_utf8(complaint).unwrap(), "cannot not open file '/': Is a directory\n");
+        let Parsed::Exit { stderr, status, .. } =
+            parse(packager::TOOL, ["foo", "@/"].map(OsString::from).to_vec(), &Additions::NONE)
+        else {
+            panic!()
+        };
+        assert_eq!((stderr.as_slice(), status), (&b"cannot not open file '/': Is a directory\n"[..], 1));
+    }
+
+    #[test]
+    fn no_words_at_all_are_refused_too() {
+        let Parsed::Exit { stderr, hint, status, .. } = parse(TOOL, Vec::new(), &HINTING) else { panic!() };
+        assert!(stderr.starts_with(b": for the --type option: must be specified at least once!\n"));
+        assert_eq!(hint.as_deref(), Some("what may be meant"));
+        assert_eq!(status, 1);
+    }
+}

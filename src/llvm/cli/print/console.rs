@@ -1,0 +1,308 @@
+//! Messages on standard error, in LLVM's form: `NAME: error: TEXT`.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use crate::base::display::printable_start;
+use crate::base::id::Compatibility;
+use crate::base::io::sys;
+use crate::llvm::container::compressed::Deflation;
+use crate::llvm::container::stream::Inflation;
+use crate::llvm::event::Event;
+
+use super::problem::{Facts, Problem};
+use super::progress;
+use super::units::{Kinds, first, grouped};
+use crate::llvm::cli::program::Program;
+
+const WARNING: MessageKind = MessageKind { name: "warning", color: "\x1b[0;1;35m" };
+
+/// The kind of a message.
+#[derive(Clone, Copy)]
+struct MessageKind {
+    name: &'static str,
+    color: &'static str,
+}
+
+/// A message for programs.
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub(crate) struct Message<'m> {
+    level: &'static str,
+    message: &'m str,
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    facts: Option<&'m Facts>,
+}
+
+/// An error with LLVM's text, and a note with the details that LLVM omits.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct Noted {
+    pub(crate) text: String,
+    pub(crate) note: String,
+}
+
+/// Standard error, under the name of the program.
+pub(crate) struct Console {
+    /// `argv[0]` as typed.
+    name: Vec<u8>,
+    /// Whether standard error is a terminal.
+    terminal: bool,
+    color: bool,
+    /// Whether compression statistics are printed.
+    pub(crate) verbose: bool,
+    /// Writes messages as lines of JSON; `None` for sentences.
+    pub(crate) as_json: Option<fn(&Message<'_>) -> String>,
+    /// Hints that follow all other messages.
+    pub(crate) last_hints: Vec<String>,
+}
+
+impl Console {
+    pub(crate) fn new(name: &OsStr) -> Self {
+        let (name, terminal) = (name.as_encoded_bytes().to_vec(), progress::is_terminal());
+        Self { name, terminal, color: terminal, verbose: false, as_json: None, last_hints: Vec::new() }
+    }
+
+    /// Whether standard error is a terminal, whose user may read hints.
+    pub(crate) fn is_on_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// The name of the program, as typed, without its directory.
+    pub(crate) fn program(&self) -> String {
+        String::from_utf8_lossy(Program::new(&sys::os_str(&self.name)).name).into_owned()
+    }
+
+    /// Sets whether messages are coloured; `None` colours them on a terminal.
+    pub(crate) fn set_color(&mut self, color: Option<bool>) {
+        self.color = color.unwrap_or(self.terminal);
+    }
+
+    pub(crate) fn error(&self, text: &str) {
+        self.problem(text, None);
+    }
+
+    fn problem(&self, text: &str, facts: Option<&Facts>) {
+        self.tagged(&self.name, MessageKind { name: "error", color: "\x1b[0;1;31m" }, text, facts);
+    }
+
+    /// Prints what could not be done, with hints. Returns the exit status.
+    pub(crate) fn problems(&self, problems: &[Problem]) -> ExitCode {
+        for Problem { text, facts, hint } in problems {
+            self.problem(text, facts.as_ref());
+            hint.iter().for_each(|hint| self.hint(hint));
+        }
+        if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    pub(crate) fn warning(&self, text: &str) {
+        self.tagged(&self.name, WARNING, text, None);
+    }
+
+    /// Prints details of an error.
+    pub(crate) fn note(&self, text: &str) {
+        self.tagged(&self.name, MessageKind { name: "note", color: "\x1b[0;1;30m" }, text, None);
+    }
+
+    /// Prints a way to fix an error.
+    pub(crate) fn hint(&self, text: &str) {
+        self.tagged(b"", MessageKind { name: "hint", color: "\x1b[0;1;36m" }, text, None);
+    }
+
+    /// Prints a warning that LLVM prints without the program's name.
+    pub(crate) fn unnamed_warning(&self, text: &str) {
+        self.tagged(b"", WARNING, text, None);
+    }
+
+    /// Prints a line without name and tag.
+    pub(crate) fn line(&self, text: &str) {
+        match self.as_json {
+            None => write(&[text.as_bytes(), b"\n"]),
+            Some(as_json) => write_message(as_json, "info", text, None),
+        }
+    }
+
+    pub(crate) fn event(&self, event: Event<'_>) {
+        match event {
+            Event::Progress { done, total } => progress::set(done, total),
+            Event::Deflated(deflation) if self.verbose => self.line(&deflation_figures(&deflation)),
+            Event::Inflated(inflation) if self.verbose => self.line(&inflation_figures(&inflation)),
+            Event::NotCompressed if self.verbose => self.line("Uncompressed bundle."),
+            Event::DuplicateEntry(id) => {
+                self.warning(&format!("the bundle holds several entries '{id}', the first is used"));
+            }
+            Event::NoProcessor { entry, request } => {
+                self.warning(&format!("'{request}' gets the entry '{entry}', which names no processor"));
+            }
+            Event::OtherHost { entry, request } => {
+                let (entry, request) = (visible(&entry.to_string()), visible(&request.to_string()));
+                self.warning(&format!("'{request}' gets no code: the bundle has code for another host, '{entry}'"));
+            }
+            Event::Compared { entry, request, outcome } => {
+                let (entry, request) = (visible(&entry.to_string()), visible(&request.to_string()));
+                self.line(&format!("{} \t[CodeObject: {entry}]\t:\t[Target: {request}]", comparison(outcome)));
+            }
+            Event::SeveralMatches { file } => {
+                self.warning(&format!("Multiple inputs match to a single file, '{}'", file.display()));
+            }
+            Event::NoMatch { input, request, present } => {
+                self.warning(&no_match(&input.to_string_lossy(), request.as_deref(), &present));
+            }
+            Event::NotReadable { file, code_objects } => {
+                let what = Kinds(code_objects);
+                self.note(&format!("'{}': left out, because it cannot be read: {what}", file.display()));
+            }
+            Event::NoArchiveFile => {
+                self.warning("--archive needs an --image with a 'file'; every image goes to a file of its own");
+            }
+            Event::NotLoadable { first, lost, entries } => self.warning(&format!(
+                "HIP runtimes cannot load this bundle: they look for entries in its first 4096 bytes, and those from \
+                 '{first}' on ({lost} of {entries}) are not there; -compress avoids that"
+            )),
+            // LLVM prints this warning without the program's name.
+            Event::NotIndexed { name, reason } => self.line(&format!("warning: '{}': {reason}", visible(&name))),
+            _ => {}
+        }
+    }
+
+    fn tagged(&self, name: &[u8], level: MessageKind, text: &str, facts: Option<&Facts>) {
+        if let Some(as_json) = self.as_json {
+            return write_message(as_json, level.name, text, facts);
+        }
+        let MessageKind { name: tag, color } = level;
+        let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
+        let colon = if name.is_empty() { "" } else { ": " };
+        let text = [colon, color, tag, ": ", reset, &visible(text), "\n"].concat();
+        write(&[name, text.as_bytes()]);
+    }
+}
+
+fn write_message(as_json: fn(&Message<'_>) -> String, level: &'static str, message: &str, facts: Option<&Facts>) {
+    write(&[as_json(&Message { level, message, facts }).as_bytes(), b"\n"]);
+}
+
+/// Escapes a text, which may quote names from a file, for terminals.
+fn visible(text: &str) -> String {
+    printable_start(text, 64 << 10)
+}
+
+/// Ignores failures: if standard error fails, they cannot be reported.
+fn write(parts: &[&[u8]]) {
+    let _held = progress::hold();
+    drop(io::stderr().write_all(&parts.concat()));
+}
+
+/// The warning that nothing matched, with the beginning of the list of available images.
+fn no_match(input: &str, request: Option<&str>, present: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let (shown, more) = first(present, SHOWN);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let shown = shown.join("; ") + &more;
+    match (shown.as_str(), request) {
+        ("", None) => format!("'{input}' holds no image"),
+        ("", Some(request)) => format!("no image in '{input}' matches '{request}': it holds none"),
+        (shown, None) => format!("no image in '{input}' was extracted: it holds {shown}"),
+        (shown, Some(request)) => format!("no image in '{input}' matches '{request}': it holds {shown}"),
+    }
+}
+
+/// The result of a comparison, in the words of LLVM's debug builds.
+fn comparison(outcome: Compatibility) -> &'static str {
+    match outcome {
+        Compatibility::Exact => "Compatible: Exact match:",
+        Compatibility::Compatible => "Compatible: Target IDs are compatible",
+        Compatibility::KindOrTriple => "Incompatible: Kind/Triple mismatch",
+        Compatibility::Processor => "Incompatible: Processor mismatch",
+        Compatibility::MoreFeatures => "Incompatible: CodeObject has more features than target",
+        Compatibility::FeatureUnset => {
+            "Incompatible: Value of CodeObject's non-ANY feature is not matching with Target feature's ANY value"
+        }
+        Compatibility::FeatureDiffers => {
+            "Incompatible: Value of CodeObject's non-ANY feature is not matching with Target feature's non-ANY value"
+        }
+    }
+}
+
+fn deflation_figures(figures: &Deflation) -> String {
+    let Deflation { recorded, stream_len, level, elapsed, .. } = figures;
+    [
+        format!("Compressed bundle format version: {}", recorded.version),
+        format!("Total file size (including headers): {} bytes", grouped(recorded.total.unwrap_or_default())),
+        format!("Compression method used: {}", recorded.method.name()),
+        format!("Compression level: {level}"),
+        format!("Binary size before compression: {} bytes", grouped(recorded.inflated)),
+        format!("Binary size after compression: {} bytes", grouped(*stream_len)),
+        rates(recorded.inflated, *stream_len),
+        format!("Compression speed: {}", speed(recorded.inflated, elapsed.as_secs_f64())),
+        format!("Truncated MD5 hash: {}", hash(recorded.hash.unwrap_or_default())),
+    ]
+    .join("\n")
+}
+
+fn inflation_figures(figures: &Inflation) -> String {
+    let Inflation { recorded, stream_len, elapsed, .. } = figures;
+    let total = recorded.total.map(|total| format!("Total file size (from header): {} bytes\n", grouped(total)));
+    let hash = hash(recorded.hash.unwrap_or_default());
+    [
+        format!("Compressed bundle format version: {}", recorded.version),
+        format!("{}Decompression method: {}", total.unwrap_or_default(), recorded.method.name()),
+        format!("Size before decompression: {} bytes", grouped(*stream_len)),
+        format!("Size after decompression: {} bytes", grouped(recorded.inflated)),
+        rates(recorded.inflated, *stream_len),
+        format!("Decompression speed: {}", speed(recorded.inflated, elapsed.as_secs_f64())),
+        format!("Stored hash: {hash}"),
+        // A hash that differs is an error before these statistics are printed.
+        format!("Recalculated hash: {hash}"),
+        "Hashes match: Yes".to_owned(),
+    ]
+    .join("\n")
+}
+
+fn rates(inflated: u64, deflated: u64) -> String {
+    let rate = float(inflated) / float(deflated);
+    format!("Compression rate: {rate:.2}\nCompression ratio: {:.2}%", 100.0 / rate)
+}
+
+fn speed(bytes: u64, seconds: f64) -> String {
+    format!("{:.2} MB/s", float(bytes) / (1024.0 * 1024.0) / seconds)
+}
+
+fn hash(hash: u64) -> String {
+    format!("{hash:#016x}")
+}
+
+#[allow(clippy::as_conversions, reason = "figures for people; the nearest number is the right one")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_shown_and_not_sent() {
+        assert_eq!(visible("a\x1b[31mb\r\n\tc \u{e9}"), "a\\u{1b}[31mb\\r\\n\\tc \u{e9}");
+        assert_eq!(visible("a\u{202e}b\u{9b}"), "a\\u{202e}b\\u{9b}");
+        assert_eq!(visible(&"x".repeat(100_000)).len(), 65_539);
+    }
+
+    #[test]
+    fn a_request_without_image_is_told_what_there_is() {
+        let present = ["openmp, sm_70".to_owned(), "hip, gfx90a".to_owned()];
+        assert_eq!(no_match("in", None, &[]), "'in' holds no image");
+        assert_eq!(no_match("in", Some("a=b"), &[]), "no image in 'in' matches 'a=b': it holds none");
+        assert_eq!(
+            no_match("in", Some("a=b"), &present),
+            "no image in 'in' matches 'a=b': it holds openmp, sm_70; hip, gfx90a"
+        );
+        let many = vec!["hip".to_owned(); 23];
+        assert!(no_match("in", Some("a=b"), &many).ends_with("hip; hip; and 3 more"));
+    }
+
+    #[test]
+    fn figures_have_the_form_of_the_reference() {
+        assert_eq!(hash(0x1f), "0x0000000000001f");
+        assert_eq!(rates(208, 141), "Compression rate: 1.48\nCompression ratio: 67.79%");
+    }
+}

@@ -1,0 +1,53 @@
+//! What could not be done: a sentence for people, and for programs what the library knows of it.
+
+use crate::base::error::{Error, ErrorKind};
+
+/// What could not be done, in words. In a report it is these words alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) text: String,
+    pub(crate) facts: Option<Facts>,
+    /// A way to fix it.
+    pub(crate) hint: Option<String>,
+}
+
+impl Problem {
+    /// The same with a way to fix it.
+    pub(crate) fn with_hint(self, hint: String) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+}
+
+/// What is known of an error beside its text.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub(crate) struct Facts {
+    kind: ErrorKind,
+    path: Option<String>,
+    place: Option<String>,
+    offset: Option<u64>,
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        let facts = Facts {
+            kind: error.kind(),
+            path: error.file().map(|path| path.to_string_lossy().into_owned()),
+            place: error.place().map(str::to_owned),
+            offset: error.offset(),
+        };
+        Self { text: error.to_string(), facts: Some(facts), hint: None }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self { text, facts: None, hint: None }
+    }
+}

@@ -1,0 +1,117 @@
+//! The program's name in messages, a path rule that response files use too, and where other programs are.
+//!
+//! Follows the path rules of LLVM 22.1.8, where `//name` is a network root.
+
+use std::env;
+use std::env::consts::EXE_SUFFIX;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf, is_separator};
+
+use crate::base::io::sys::Stat;
+
+/// The program's name.
+pub(crate) struct Program<'a> {
+    /// `argv[0]` as typed.
+    pub(crate) typed: &'a [u8],
+    /// Its last component.
+    pub(crate) name: &'a [u8],
+}
+
+impl<'a> Program<'a> {
+    /// Whether the name, up to its last dot, ends with `end`.
+    pub(crate) fn stem_ends_with(&self, end: &str) -> bool {
+        let end_of_stem = self.name.iter().rposition(|&byte| byte == b'.').unwrap_or(self.name.len());
+        self.name.split_at_checked(end_of_stem).is_some_and(|(stem, _)| stem.ends_with(end.as_bytes()))
+    }
+
+    /// Whether this is the name, with the ending that programs have on this system or without it.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.name.strip_suffix(EXE_SUFFIX.as_bytes()).unwrap_or(self.name) == name.as_bytes()
+    }
+
+    /// Derives the names from `argv[0]`.
+    pub(crate) fn new(typed: &'a OsStr) -> Program<'a> {
+        let typed = typed.as_encoded_bytes();
+        Program { typed, name: file_name(typed) }
+    }
+}
+
+/// Whether `path` is `//name`: a root name without a directory.
+pub(crate) fn is_network_root(path: &[u8]) -> bool {
+    path.strip_prefix(b"//").is_some_and(|name| !name.is_empty() && !name.contains(&b'/'))
+}
+
+/// The last component: `.` after a closing slash, `/` for a root directory.
+fn file_name(path: &[u8]) -> &[u8] {
+    if is_network_root(path) {
+        return path;
+    }
+    let mut trimmed = path;
+    let is_separator = |&byte: &u8| is_separator(byte.into());
+    while let Some((_, shorter)) = trimmed.split_last().filter(|(last, _)| is_separator(last)) {
+        trimmed = shorter;
+    }
+    if trimmed.len() == path.len() {
+        return path.rsplit(is_separator).next().unwrap_or(path);
+    }
+    if trimmed.is_empty() || is_network_root(trimmed) { b"/" } else { b"." }
+}
+
+/// The program `name` in a directory, if it can be run.
+pub(crate) fn executable_in(directory: &Path, name: &str) -> Option<PathBuf> {
+    let path = directory.join([name, EXE_SUFFIX].concat());
+    Some(path).filter(|path| Stat::at(path).is_ok_and(|found| found.is_executable()))
+}
+
+/// The programs `name` in the directories of the `PATH`, in their order. As in LLVM, an empty entry is not the current
+/// directory.
+pub(crate) fn in_path(name: &str) -> impl Iterator<Item = PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<PathBuf> = env::split_paths(&path).filter(|path| !path.as_os_str().is_empty()).collect();
+    directories.into_iter().filter_map(move |directory| executable_in(&directory, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stem_ends_at_the_last_dot() {
+        let cases = [("foo", true), ("a/x-foo", true), ("foo.exe", true), ("foo.a.b", false), (".foo", false)];
+        for (typed, expected) in [cases.as_slice(), &[("foo-22", false), ("foo/", false), ("", false)]].concat() {
+            assert_eq!(Program::new(OsStr::new(typed)).stem_ends_with("foo"), expected, "{typed}");
+        }
+    }
+
+    #[test]
+    fn last_components_are_those_of_the_reference() {
+        let cases = [
+            ("", ""),
+            ("foo", "foo"),
+            ("a/foo", "foo"),
+            ("/a/foo", "foo"),
+            ("//a", "//a"),
+            ("//a/", "/"),
+            ("//a/b", "b"),
+            ("a/b/", "."),
+            ("a/b//", "."),
+            ("a/.", "."),
+            ("/", "/"),
+            ("//", "/"),
+            ("///", "/"),
+        ];
+        for (path, name) in cases {
+            assert_eq!(file_name(path.as_bytes()), name.as_bytes(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_program_is_found_with_the_ending_that_programs_have() {
+        let own = env::current_exe().unwrap();
+        let [empty, full] = [(), ()].map(|()| tempfile::tempdir().unwrap());
+        let program = full.path().join(format!("foo{EXE_SUFFIX}"));
+        std::fs::copy(own, &program).unwrap();
+        assert_eq!(executable_in(full.path(), "foo"), Some(program));
+        assert_eq!(executable_in(empty.path(), "foo"), None);
+    }
+}

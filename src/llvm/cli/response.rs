@@ -1,0 +1,311 @@
+//! Expands response files: an argument `@file` is replaced with the arguments in that file.
+//!
+//! Follows LLVM 22.1.8: GNU quoting, on Windows that of Windows, nested files (relative names always start from the
+//! current directory), byte order marks, and a missing file left as an ordinary argument.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::{MAIN_SEPARATOR_STR, Path};
+use std::vec;
+
+use crate::base::error::OsText;
+use crate::base::io::sys::{self, Stat};
+
+use crate::llvm::cli::program::is_network_root;
+
+/// The maximum total size of nested response files, in bytes. Without a limit, ten files that each name the next one
+/// ten times would expand to more arguments than fit into memory.
+const NESTED_MAX: u64 = 4 << 20;
+
+/// The minimum that each nested file counts for, in bytes, because opening it has a cost too.
+const NESTED_COST: u64 = 1 << 10;
+
+/// The maximum size of a response file that is not a regular file, in bytes: a device may be endless.
+const STREAM_MAX: u64 = 64 << 20;
+
+/// A response file being read.
+struct OpenFile {
+    path: Vec<u8>,
+    identity: (u64, u64),
+    words: vec::IntoIter<OsString>,
+}
+
+/// Replaces every `@file`, including one in `argv[0]`. The error is the line to print, without its newline.
+pub(crate) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
+    if !argv.iter().any(|word| word.as_encoded_bytes().starts_with(b"@")) {
+        return Ok(argv);
+    }
+    let mut expanded = Vec::new();
+    let mut typed = argv.into_iter();
+    let mut open: Vec<OpenFile> = Vec::new();
+    let mut left = NESTED_MAX;
+    loop {
+        let Some(word) = open.last_mut().map_or_else(|| typed.next(), |file| file.words.next()) else {
+            if open.pop().is_none() {
+                return Ok(expanded);
+            }
+            continue;
+        };
+        let opened = match word.as_encoded_bytes().strip_prefix(b"@") {
+            Some(name) => open_file(name, &open, &mut left)?,
+            None => None,
+        };
+        match opened {
+            Some(file) => open.push(file),
+            None => expanded.push(word),
+        }
+    }
+}
+
+/// Reads the response file `name`; none if the file does not exist. `left` is the remaining size for nested files.
+fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<OpenFile>, Vec<u8>> {
+    let path = absolute(name)?;
+    let found = match Stat::at(Path::new(&*sys::os_str(&path))) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(cannot_open(&path, &error)),
+    };
+    let identity = found.identity();
+    if let Some(outer) = open.iter().find(|file| file.identity == identity) {
+        return Err([b"recursive expansion of: '", outer.path.as_slice(), b"'"].concat());
+    }
+    let content = read(&path, &found).map_err(|error| cannot_open(&path, &error))?;
+    if !open.is_empty() {
+        let len = u64::try_from(content.len()).unwrap_or(u64::MAX).max(NESTED_COST);
+        let reason = format!("': files named in response files may hold no more than {NESTED_MAX} bytes together");
+        *left = left.checked_sub(len).ok_or_else(|| [b"cannot expand '", &*path, reason.as_bytes()].concat())?;
+    }
+    let tokenize = if sys::HAS_WINDOWS_QUOTING { tokenize_on_windows } else { tokenize };
+    let words = tokenize(&decode(content)?).into_iter();
+    Ok(Some(OpenFile { path, identity, words }))
+}
+
+/// Reads the content of a file. A regular file is read up to its recorded size, which is 0 under `/proc`.
+fn read(path: &[u8], found: &Stat) -> io::Result<Vec<u8>> {
+    let limit = if found.is_file() { found.len() } else { STREAM_MAX + 1 };
+    let mut content = Vec::new();
+    sys::open(Path::new(&*sys::os_str(path)))?.take(limit).read_to_end(&mut content)?;
+    let is_too_long = !found.is_file() && u64::try_from(content.len()).is_ok_and(|len| len > STREAM_MAX);
+    if is_too_long { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(content) }
+}
+
+/// LLVM's message, including its mistake.
+fn cannot_open(path: &[u8], error: &io::Error) -> Vec<u8> {
+    [b"cannot not open file '", path, b"': ", OsText(error).to_string().as_bytes()].concat()
+}
+
+/// The absolute path of the file, as messages show it.
+fn absolute(name: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
+    if Path::new(&*sys::os_str(name)).is_absolute() && !is_network_root(name) {
+        return Ok(name.to_vec());
+    }
+    let refused = |_| [b"cannot get absolute path for: ", name].concat();
+    let mut path = current_directory().map_err(refused)?.into_encoded_bytes();
+    if !name.is_empty() && !name.starts_with(b"/") && !path.ends_with(b"/") {
+        path.extend_from_slice(MAIN_SEPARATOR_STR.as_bytes());
+    }
+    path.extend_from_slice(name);
+    Ok(path)
+}
+
+/// The directory as the shell names it if that name is still valid, otherwise as the system does.
+fn current_directory() -> io::Result<OsString> {
+    let claimed = std::env::var_os("PWD").filter(|path| Path::new(path).is_absolute());
+    if let Some(path) = claimed
+        && let (Ok(there), Ok(here)) = (Stat::at(Path::new(&path)), Stat::at(Path::new(".")))
+        && there.identity() == here.identity()
+    {
+        return Ok(path);
+    }
+    std::env::current_dir().map(OsString::from)
+}
+
+/// Removes a UTF-8 byte order mark, and converts UTF-16 with a byte order mark to UTF-8.
+fn decode(mut content: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
+    let read_unit: fn([u8; 2]) -> u16 = match content.as_slice() {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        [0xef, 0xbb, 0xbf, ..] => {
+            content.drain(..3);
+            return Ok(content);
+        }
+        _ => return Ok(content),
+    };
+    let (pairs, odd) = content.as_chunks::<2>();
+    let units: Vec<u16> = pairs.iter().skip(1).map(|&pair| read_unit(pair)).collect();
+    match String::from_utf16(&units) {
+        Ok(text) if odd.is_empty() => Ok(text.into_bytes()),
+        _ => Err(b"Could not convert UTF16 to UTF8".to_vec()),
+    }
+}
+
+/// Splits at white space. Quotes preserve white space; a backslash preserves the next byte, even between quotes.
+fn tokenize(content: &[u8]) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word = Vec::new();
+    let mut quote = None;
+    let mut bytes = content.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            // At the end of the file, a backslash has nothing to escape.
+            b'\\' if bytes.peek().is_some() => word.extend(bytes.next()),
+            _ if quote == Some(byte) => quote = None,
+            b'"' | b'\'' if quote.is_none() => quote = Some(byte),
+            b' ' | b'\t' | b'\r' | b'\n' if quote.is_none() => finish(&mut word, &mut words),
+            _ => word.push(byte),
+        }
+    }
+    finish(&mut word, &mut words);
+    words
+}
+
+/// Splits at white space, by the rules of Windows: double quotes preserve white space, two of them between quotes are
+/// one, and backslashes only count before a double quote, where two are one and the last of an odd number keeps the
+/// quote.
+fn tokenize_on_windows(content: &[u8]) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut is_quoted = false;
+    let mut rest = content;
+    loop {
+        let backslashes = rest.iter().take_while(|&&byte| byte == b'\\').count();
+        let (run, after) = rest.split_at_checked(backslashes).unwrap_or_default();
+        let is_before_quote = after.starts_with(b"\"");
+        let kept = if is_before_quote { backslashes / 2 } else { backslashes };
+        if backslashes > 0 {
+            word.get_or_insert_default().extend(run.iter().take(kept));
+        }
+        let Some((&byte, behind)) = after.split_first() else { break };
+        rest = behind;
+        match byte {
+            b'"' if backslashes % 2 == 1 => word.get_or_insert_default().push(byte),
+            b'"' if is_quoted && behind.starts_with(b"\"") => {
+                word.get_or_insert_default().push(byte);
+                rest = behind.get(1..).unwrap_or_default();
+            }
+            b'"' => {
+                is_quoted = !is_quoted;
+                word.get_or_insert_default();
+            }
+            b' ' | b'\t' | b'\r' | b'\n' | 0 if !is_quoted => words.extend(word.take().map(sys::os_string)),
+            _ => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word.take().map(sys::os_string));
+    words
+}
+
+/// Ends a word. An empty word is dropped; a word with a zero byte ends there, like a C string.
+fn finish(word: &mut Vec<u8>, words: &mut Vec<OsString>) {
+    if !word.is_empty() {
+        let mut word = std::mem::take(word);
+        if let Some(end) = word.iter().position(|&byte| byte == 0) {
+            word.truncate(end);
+        }
+        words.push(sys::os_string(word));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn words(content: &[u8]) -> Vec<String> {
+        let words = tokenize(content).into_iter();
+        words.map(|word| word.into_string().unwrap()).collect()
+    }
+
+    fn expanded(argv: &[&str]) -> Result<Vec<String>, String> {
+        match expand(argv.iter().map(OsString::from).collect()) {
+            Ok(words) => Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect()),
+            Err(message) => Err(String::from_utf8(message).unwrap()),
+        }
+    }
+
+    #[test]
+    fn white_space_separates() {
+        assert_eq!(words(b" a\tb\r\nc\n\n d "), ["a", "b", "c", "d"]);
+        assert_eq!(words(b"a\x0bb\x0cc"), ["a\x0bb\x0cc"]);
+        assert!(words(b" \n").is_empty());
+    }
+
+    #[test]
+    fn quotes_and_backslashes_keep_bytes() {
+        assert_eq!(words(br#"a\ b "c d" 'e"f' "g\"h" 'i\'j' k"l"m"#), ["a b", "c d", "e\"f", "g\"h", "i'j", "klm"]);
+        assert_eq!(words(b"a\\\nb"), ["a\nb"]);
+        assert_eq!(words(b"\"unterminated x"), ["unterminated x"]);
+        assert_eq!(words(b"i\\"), ["i\\"]);
+    }
+
+    #[test]
+    fn on_windows_backslashes_only_count_before_quotes() {
+        let words = |content: &[u8]| -> Vec<String> {
+            tokenize_on_windows(content).into_iter().map(|word| word.into_string().unwrap()).collect()
+        };
+        assert_eq!(words(br#"-input=C:\a\b.o  "C:\a b" x"#), [r"-input=C:\a\b.o", r"C:\a b", "x"]);
+        assert_eq!(words(b"a\\\\b c\\\"d \\\\\"e f\" 'g h'"), ["a\\\\b", "c\"d", "\\e f", "'g", "h'"]);
+        assert_eq!(words(b"\"\" a\"b\"\"c\" \"d"), ["", "ab\"c", "d"]);
+        assert_eq!(words(b" \r\n\t"), [""; 0]);
+        assert_eq!(words(b"a\\"), ["a\\"]);
+    }
+
+    #[test]
+    fn empty_words_are_lost_and_zero_bytes_end_words() {
+        assert_eq!(words(b"a \"\" '' b"), ["a", "b"]);
+        assert_eq!(words(b"a\0b c \0d"), ["a", "c", ""]);
+    }
+
+    #[test]
+    fn byte_order_marks_are_understood() {
+        let decoded = |content: &[u8]| decode(content.to_vec());
+        assert_eq!(decoded(b"\xef\xbb\xbfa b"), Ok(b"a b".to_vec()));
+        assert_eq!(decoded(b"\xff\xfea\0b\0"), Ok(b"ab".to_vec()));
+        assert_eq!(decoded(b"\xfe\xff\0a\0b"), Ok(b"ab".to_vec()));
+        assert_eq!(decoded(b"\xff\xfe\x3d\xd8\x00\xde"), Ok("\u{1f600}".as_bytes().to_vec()));
+        assert_eq!(decoded(b"\xff\xfe"), Ok(Vec::new()));
+        assert_eq!(decoded(b"\xff a"), Ok(b"\xff a".to_vec()));
+        for broken in [&b"\xff\xfea"[..], b"\xff\xfe\x3d\xd8", b"\xff\xfe\0\xd8a\0"] {
+            assert_eq!(decoded(broken), Err(b"Could not convert UTF16 to UTF8".to_vec()));
+        }
+    }
+
+    #[test]
+    fn files_within_files_are_expanded_in_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| format!("@{}", folder.path().join(name).display());
+        fs::write(folder.path().join("inner"), "b c").unwrap();
+        fs::write(folder.path().join("outer"), format!("a {0} {0} d", at("inner"))).unwrap();
+        fs::write(folder.path().join("empty"), "").unwrap();
+        let argv = ["p", &at("empty"), "-x", &at("outer"), "y"];
+        assert_eq!(expanded(&argv).unwrap(), ["p", "-x", "a", "b", "c", "b", "c", "d", "y"]);
+    }
+
+    #[test]
+    fn files_that_name_others_many_times_come_to_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |level: u32| folder.path().join(level.to_string());
+        for level in 0..12 {
+            fs::write(at(level), format!("@{} ", at(level + 1).display()).repeat(10)).unwrap();
+        }
+        fs::write(at(12), "x").unwrap();
+        let message = expanded(&["p", &format!("@{}", at(0).display())]).unwrap_err();
+        assert!(message.ends_with("may hold no more than 4194304 bytes together"), "{message}");
+        let message = expanded(&["p", "@/dev/zero"]).unwrap_err();
+        assert_eq!(message, "cannot not open file '/dev/zero': file too large");
+    }
+
+    #[test]
+    fn missing_files_stay_and_others_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().display().to_string();
+        let missing = format!("@{path}/missing");
+        assert_eq!(expanded(&["p", &missing]).unwrap(), ["p", &missing]);
+        let message = expanded(&["p", &format!("@{path}")]).unwrap_err();
+        assert_eq!(message, format!("cannot not open file '{path}': Is a directory"));
+        fs::write(folder.path().join("loop"), format!("a @{path}/loop")).unwrap();
+        let message = expanded(&["p", &format!("@{path}/loop")]).unwrap_err();
+        assert_eq!(message, format!("recursive expansion of: '{path}/loop'"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Opens the files that thin archives name, with care: an archive may name itself, or any file of the machine.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::io::input::{Input, Slice};
+use crate::base::io::sys::{self, Stat};
+use crate::llvm::container::limits::{Allowance, FILES_MAX, NESTED_FILES_MAX};
+
+/// The identity of a file, whatever its name: device and inode.
+type FileIdentity = (u64, u64);
+
+/// The files that a job reads: its input, and the files that thin archives name.
+#[derive(Debug)]
+pub(crate) struct Sources<'a> {
+    /// The input, which may have separate member files; none for bytes of the program.
+    input: Option<&'a Input>,
+    all: HashSet<FileIdentity>,
+    /// The archives around the current data, outermost first.
+    around: Vec<Option<FileIdentity>>,
+    files: Allowance,
+    /// The same for thin archives that are members of others.
+    nested_files: Allowance,
+}
+
+impl<'a> Sources<'a> {
+    /// The sources of a job that reads `data`.
+    pub(crate) fn new(data: Slice<'a>) -> Self {
+        let input = data.input();
+        let identity = input.and_then(|input| identity_of_input(input.path()));
+        let all = identity.into_iter().collect();
+        let [files, nested_files] = [FILES_MAX, NESTED_FILES_MAX].map(Allowance::new);
+        Self { input, all, around: vec![identity], files, nested_files }
+    }
+
+    /// Opens a member of a thin archive.
+    pub(crate) fn open(&mut self, path: &Path) -> Result<Input> {
+        self.open_known(path, identity_of(path))
+    }
+
+    /// Opens a file that the input refers to, and that is not a member.
+    pub(crate) fn referred(&self, path: &Path) -> Result<Input> {
+        self.around(path)?.open_beside(path)
+    }
+
+    /// Opens a member of a thin archive that may be an archive itself. It stays open until [`leave`](Self::leave).
+    pub(crate) fn enter(&mut self, path: &Path) -> Result<Input> {
+        let identity = identity_of(path);
+        if identity.is_some() && self.around.contains(&identity) {
+            return Err(Error::refused(ErrorKind::Malformed, path, None, "this thin archive contains itself"));
+        }
+        let input = self.open_known(path, identity)?;
+        self.around.push(identity);
+        Ok(input)
+    }
+
+    /// The input, which refers to a file at `path`.
+    fn around(&self, path: &Path) -> Result<&'a Input> {
+        self.input.ok_or_else(|| {
+            let reason = io::Error::other("the input is not read from a file, so files beside it are not opened");
+            Error::io(path, reason).of_referred()
+        })
+    }
+
+    /// Leaves the member that was entered last.
+    pub(crate) fn leave(&mut self) {
+        self.around.pop();
+    }
+
+    fn open_known(&mut self, path: &Path, identity: Option<FileIdentity>) -> Result<Input> {
+        let around = self.around(path)?;
+        let files = if self.around.len() > 1 { &mut self.nested_files } else { &mut self.files };
+        files.take(1).ok_or_else(|| {
+            let reason = format!("thin archives refer to more than {} files", files.most());
+            Error::refused(ErrorKind::Limit, path, None, reason)
+        })?;
+        self.all.extend(identity);
+        around.open_beside(path).map_err(Error::of_referred)
+    }
+
+    /// Whether a path leads to one of these files.
+    pub(crate) fn contain(&self, path: &Path) -> bool {
+        identity_of(path).is_some_and(|identity| self.all.contains(&identity))
+    }
+}
+
+/// The identity of the file that a path leads to.
+fn identity_of(path: &Path) -> Option<FileIdentity> {
+    Stat::at(path).ok().map(|found| found.identity())
+}
+
+/// The identity of an input; `-` is the standard input.
+fn identity_of_input(path: &Path) -> Option<FileIdentity> {
+    if path.as_os_str() != "-" {
+        return identity_of(path);
+    }
+    let found = sys::standard_input().and_then(|file| Stat::of(&file));
+    found.ok().map(|found| found.identity())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::testing::map;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "maps files")]
+    fn an_archive_is_around_its_members_until_it_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let [outer, inner] = ["outer.a", "inner.a"].map(|name| dir.path().join(name));
+        std::fs::write(&outer, "outer").unwrap();
+        std::fs::write(&inner, "inner").unwrap();
+        let input = map(&outer).unwrap();
+        let mut sources = Sources::new(input.as_slice());
+        let left =
+            |sources: &Sources<'_>| (FILES_MAX - sources.files.left(), NESTED_FILES_MAX - sources.nested_files.left());
+        assert!(sources.enter(&outer).unwrap_err().to_string().contains("this thin archive contains itself"));
+        assert_eq!(left(&sources), (0, 0));
+        for round in 1..3 {
+            assert_eq!(sources.enter(&inner).unwrap().as_slice().bytes(), b"inner");
+            // Only what is named by an archive in another one is nested.
+            assert_eq!(left(&sources), (round, round - 1));
+            assert!(sources.enter(&inner).unwrap_err().to_string().contains("this thin archive contains itself"));
+            sources.open(&inner).unwrap();
+            assert_eq!(left(&sources), (round, round));
+            sources.leave();
+        }
+        assert!(sources.contain(&inner) && sources.contain(&outer) && !sources.contain(dir.path()));
+    }
+}

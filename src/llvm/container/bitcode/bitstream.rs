@@ -1,0 +1,590 @@
+//! Reads the bitstream, the container of LLVM bitcode, down to its records.
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 32 | magic `BC` C0 DE |
+//! | | at any level, an abbreviation ID of the block's width (2 at the top): |
+//! | 0 | end of the block, then zeros to 32 bits |
+//! | 1 | a block: number VBR8, its own ID width VBR4, zeros to 32 bits, length in words 32, content |
+//! | 2 | an abbreviation: operand count VBR5, the operands |
+//! | 3 | a record: code VBR6, operand count VBR6, operands VBR6 |
+//! | 4.. | a record in the form of an abbreviation of the block |
+//!
+//! Bits are read from the lowest of each byte up. VBR*n* is a number in groups of *n* bits, lowest first; the highest
+//! bit of a group is set if another group follows. Block 0 (BLOCKINFO) defines abbreviations that every later block of
+//! a kind begins with: records with code 1 name the kind. Layout: LLVM Bitcode File Format, as of LLVM 22.1.8.
+//!
+//! A record is only decoded when its values are requested. So unused records cost no memory and, if their parts have
+//! fixed widths, no time.
+//!
+//! Rejected: anything beyond the end, an abbreviation that the block does not define, more abbreviations than any
+//! writer needs.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::{NotBitcode, Result};
+use crate::base::bytes::{self, add};
+use crate::llvm::container::limits::{ABBREVIATIONS_MAX, OPERANDS_MAX};
+
+/// The bits of a file or a block, from some position on.
+#[derive(Clone, Debug)]
+pub(super) struct Bits<'a> {
+    data: &'a [u8],
+    /// The position in bits.
+    position: u64,
+}
+
+const PAST_END: NotBitcode = NotBitcode("the bitstream ends too early");
+
+impl<'a> Bits<'a> {
+    pub(super) fn new(data: &'a [u8]) -> Self {
+        Self { data, position: 0 }
+    }
+
+    fn remaining(&self) -> u64 {
+        bytes::len_u64(self.data).saturating_mul(8).saturating_sub(self.position)
+    }
+
+    /// Reads the next `width` bits, at most 64.
+    pub(super) fn read(&mut self, width: u64) -> Result<u64> {
+        if width > self.remaining() || width > 64 {
+            return Err(PAST_END);
+        }
+        let tail = bytes::tail(self.data, self.position / 8).ok_or(PAST_END)?;
+        // Any 64 bits are within this many bytes.
+        let window = tail.first_chunk().copied().unwrap_or_else(|| {
+            let mut window = [0; 16];
+            window.iter_mut().zip(tail).for_each(|(to, from)| *to = *from);
+            window
+        });
+        let bits = u128::from_le_bytes(window) >> (self.position % 8);
+        self.skip(width)?;
+        Ok(u64::try_from(bits & !(u128::MAX << width)).unwrap_or_default())
+    }
+
+    fn skip(&mut self, width: u64) -> Result<()> {
+        if width > self.remaining() {
+            return Err(PAST_END);
+        }
+        add(&mut self.position, width);
+        Ok(())
+    }
+
+    /// Reads a number in groups of `width` bits.
+    pub(super) fn vbr(&mut self, width: u64) -> Result<u64> {
+        let mut value = 0_u64;
+        let mut shift = 0_u32;
+        let more = 1_u64 << width.clamp(1, 32).saturating_sub(1);
+        loop {
+            let group = self.read(width)?;
+            value |= (group & more.saturating_sub(1)).checked_shl(shift).unwrap_or(0);
+            if group & more == 0 {
+                return Ok(value);
+            }
+            shift = shift.saturating_add(u32::try_from(width).unwrap_or(32).saturating_sub(1));
+            if shift > 63 {
+                return Err(NotBitcode("a number in the bitstream is too large"));
+            }
+        }
+    }
+
+    fn align32(&mut self) -> Result<()> {
+        let padding = self.position.checked_next_multiple_of(32).unwrap_or(u64::MAX).saturating_sub(self.position);
+        self.read(padding).map(drop)
+    }
+
+    /// Appends `len` bytes from any bit position.
+    fn copy(&mut self, len: u64, to: &mut Vec<u8>) -> Result<()> {
+        let start = self.position / 8;
+        let used = self.position % 8;
+        self.skip(len.checked_mul(8).ok_or(PAST_END)?)?;
+        let low = bytes::slice(self.data, start, len).ok_or(PAST_END)?;
+        if used == 0 {
+            to.extend_from_slice(low);
+            return Ok(());
+        }
+        let high = bytes::tail(self.data, start).and_then(|tail| tail.get(1..)).ok_or(PAST_END)?;
+        to.extend(low.iter().zip(high).map(|(&low, &high)| {
+            let [byte, _] = (u16::from_le_bytes([low, high]) >> used).to_le_bytes();
+            byte
+        }));
+        Ok(())
+    }
+
+    /// Reads `len` bytes from a byte boundary.
+    fn bytes(&mut self, len: u64) -> Result<&'a [u8]> {
+        let data = bytes::slice(self.data, self.position / 8, len).ok_or(PAST_END)?;
+        self.skip(len.checked_mul(8).ok_or(PAST_END)?)?;
+        Ok(data)
+    }
+
+    /// Reads the block whose abbreviation ID was just read.
+    fn block(&mut self, info: &BlockInfo) -> Result<Block<'a>> {
+        let number = self.vbr(8)?;
+        let width = self.vbr(4)?;
+        self.align32()?;
+        let words = self.read(32)?;
+        let content = self.bytes(words.saturating_mul(4))?;
+        if !(2..=32).contains(&width) {
+            return Err(NotBitcode("a block has an impossible width of abbreviation IDs"));
+        }
+        let inherited = info.get(&number).cloned().unwrap_or_default();
+        Ok(Block { number, width, bits: Bits::new(content), inherited, own: Vec::new(), info: Rc::clone(info) })
+    }
+
+    /// The next block at the top level, `None` at the end. Up to 8 bytes after the last block are ignored.
+    pub(super) fn next_block(&mut self) -> Result<Option<Block<'a>>> {
+        const TOP_WIDTH: u64 = 2;
+        if self.remaining() <= 64 {
+            return Ok(None);
+        }
+        match self.read(TOP_WIDTH)? {
+            ENTER_BLOCK => self.block(&BlockInfo::default()).map(Some),
+            _ => Err(NotBitcode("expected the start of a block")),
+        }
+    }
+}
+
+const END_BLOCK: u64 = 0;
+const ENTER_BLOCK: u64 = 1;
+const DEFINE_ABBREVIATION: u64 = 2;
+const UNABBREVIATED: u64 = 3;
+
+const BLOCKINFO: u64 = 0;
+
+/// The parts of a record.
+#[derive(Clone, Debug, Default)]
+struct Abbreviation {
+    parts: Rc<[Part]>,
+    /// For each part, the index of the first part from there on that takes bits. Records of literals only must not cost
+    /// more time than their size in the file justifies.
+    stored: Rc<[usize]>,
+}
+
+impl From<&[Part]> for Abbreviation {
+    fn from(parts: &[Part]) -> Self {
+        let mut next = parts.len();
+        let mut stored: Vec<usize> = parts
+            .iter()
+            .enumerate()
+            .rev()
+            .map(|(index, part)| {
+                next = if matches!(part, Part::Literal(_)) { next } else { index };
+                next
+            })
+            .collect();
+        stored.reverse();
+        Self { parts: parts.into(), stored: stored.into() }
+    }
+}
+
+/// The initial abbreviations of each kind of block.
+type BlockInfo = Rc<BTreeMap<u64, Rc<Vec<Abbreviation>>>>;
+
+/// An open block.
+#[derive(Clone, Debug)]
+pub(super) struct Block<'a> {
+    /// The kind of the block.
+    pub(super) number: u64,
+    width: u64,
+    bits: Bits<'a>,
+    inherited: Rc<Vec<Abbreviation>>,
+    own: Vec<Abbreviation>,
+    info: BlockInfo,
+}
+
+/// An item of a block.
+#[derive(Clone, Debug)]
+pub(super) enum Item<'a> {
+    Block(Block<'a>),
+    Record(Record<'a>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Record<'a> {
+    /// The record code.
+    pub(super) code: u64,
+    values: Values<'a>,
+    /// The trailing bytes, if any.
+    pub(super) blob: &'a [u8],
+}
+
+/// The encoding of a part of a record in an abbreviation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Literal(u64),
+    Fixed(u64),
+    Vbr(u64),
+    Array,
+    Char6,
+    Blob,
+}
+
+/// The meaning of an abbreviation ID.
+enum AbbreviationEntry<'a> {
+    End,
+    Block(Block<'a>),
+    Definition(Abbreviation),
+    Record(Record<'a>),
+}
+
+impl<'a> Block<'a> {
+    /// The next record or block in this block.
+    pub(super) fn next_item(&mut self) -> Result<Option<Item<'a>>> {
+        loop {
+            match self.next_entry()? {
+                AbbreviationEntry::End => return Ok(None),
+                // A second one replaces the first, as in LLVM.
+                AbbreviationEntry::Block(block) if block.number == BLOCKINFO => self.info = block.read_info()?,
+                AbbreviationEntry::Block(block) => return Ok(Some(Item::Block(block))),
+                AbbreviationEntry::Definition(abbreviation) => {
+                    if self.own.len() >= ABBREVIATIONS_MAX {
+                        return Err(NotBitcode("a block has too many abbreviations"));
+                    }
+                    self.own.push(abbreviation);
+                }
+                AbbreviationEntry::Record(record) => return Ok(Some(Item::Record(record))),
+            }
+        }
+    }
+
+    /// The next record; blocks inside this one are skipped.
+    pub(super) fn next_record(&mut self) -> Result<Option<Record<'a>>> {
+        loop {
+            match self.next_item()? {
+                Some(Item::Block(_)) => {}
+                Some(Item::Record(record)) => return Ok(Some(record)),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn next_entry(&mut self) -> Result<AbbreviationEntry<'a>> {
+        match self.bits.read(self.width)? {
+            END_BLOCK => Ok(AbbreviationEntry::End),
+            ENTER_BLOCK => self.bits.block(&self.info).map(AbbreviationEntry::Block),
+            DEFINE_ABBREVIATION => self.abbreviation().map(AbbreviationEntry::Definition),
+            UNABBREVIATED => {
+                let code = self.bits.vbr(6)?;
+                let left = self.bits.vbr(6)?;
+                let (bits, abbreviation, part) = (self.bits.clone(), Abbreviation::default(), Part::Vbr(6));
+                self.record(Some(code), Values { bits, abbreviation, next: 0, part, left })
+            }
+            id => {
+                let abbreviation = id.checked_sub(4).and_then(|index| self.defined(index));
+                let abbreviation =
+                    abbreviation.ok_or(NotBitcode("a record uses an abbreviation that is not defined"))?;
+                let (bits, part) = (self.bits.clone(), Part::Literal(0));
+                self.record(None, Values { bits, abbreviation, next: 0, part, left: 0 })
+            }
+        }
+    }
+
+    fn defined(&self, index: u64) -> Option<Abbreviation> {
+        let index = usize::try_from(index).ok()?;
+        let inherited = self.inherited.len();
+        let found =
+            if index < inherited { self.inherited.get(index) } else { self.own.get(index.checked_sub(inherited)?) };
+        found.cloned()
+    }
+
+    /// The record with these values, the first of which is the code unless `code` is given. Moves this block past the
+    /// record.
+    fn record(&mut self, code: Option<u64>, mut values: Values<'a>) -> Result<AbbreviationEntry<'a>> {
+        let code = code.map_or_else(|| values.step(), |code| Ok(Some(code)))?;
+        let code = code.ok_or(NotBitcode("a record has no code"))?;
+        let mut end = values.clone();
+        let blob = end.skip_all()?;
+        self.bits = end.bits;
+        Ok(AbbreviationEntry::Record(Record { code, values, blob }))
+    }
+
+    fn abbreviation(&mut self) -> Result<Abbreviation> {
+        let count = self.bits.vbr(5)?;
+        if count > OPERANDS_MAX {
+            return Err(NotBitcode("an abbreviation has too many operands"));
+        }
+        let parts = (0..count).map(|_| self.part()).collect::<Result<Vec<_>>>()?;
+        Ok(parts.as_slice().into())
+    }
+
+    fn part(&mut self) -> Result<Part> {
+        const MAX_FIXED: u64 = 64;
+        const MAX_VBR: u64 = 32;
+        if self.bits.read(1)? == 1 {
+            return self.bits.vbr(8).map(Part::Literal);
+        }
+        match self.bits.read(3)? {
+            encoding @ (1 | 2) => match (encoding, self.bits.vbr(5)?) {
+                (_, 0) => Ok(Part::Literal(0)),
+                (1, width @ ..=MAX_FIXED) => Ok(Part::Fixed(width)),
+                (2, width @ ..=MAX_VBR) => Ok(Part::Vbr(width)),
+                _ => Err(NotBitcode("an operand is too wide")),
+            },
+            3 => Ok(Part::Array),
+            4 => Ok(Part::Char6),
+            5 => Ok(Part::Blob),
+            _ => Err(NotBitcode("an abbreviation has an unknown encoding")),
+        }
+    }
+
+    /// The abbreviations that this block defines for others.
+    fn read_info(mut self) -> Result<BlockInfo> {
+        const SET_KIND: u64 = 1;
+        let mut info = BTreeMap::<_, Vec<_>>::new();
+        let mut kind = None;
+        let mut count = 0..ABBREVIATIONS_MAX;
+        loop {
+            match self.next_entry()? {
+                AbbreviationEntry::End => break,
+                AbbreviationEntry::Block(_) => {}
+                AbbreviationEntry::Definition(abbreviation) => {
+                    count.next().ok_or(NotBitcode("a file has too many abbreviations"))?;
+                    let kind = kind.ok_or(NotBitcode("an abbreviation is for no kind of block"))?;
+                    info.entry(kind).or_default().push(abbreviation);
+                }
+                AbbreviationEntry::Record(record) if record.code == SET_KIND => kind = record.values().next(),
+                AbbreviationEntry::Record(_) => {}
+            }
+        }
+        Ok(Rc::new(info.into_iter().map(|(kind, abbreviations)| (kind, Rc::new(abbreviations))).collect()))
+    }
+}
+
+impl<'a> Record<'a> {
+    /// The values after the code.
+    pub(super) fn values(&self) -> Values<'a> {
+        self.values.clone()
+    }
+
+    /// The value at an index, zero if missing.
+    pub(super) fn value(&self, index: usize) -> u64 {
+        self.values().nth(index).unwrap_or_default()
+    }
+
+    /// The lowest byte of every value, with capacity for `room` more.
+    pub(super) fn bytes(&self, room: usize) -> Result<Vec<u8>> {
+        let mut values = self.values();
+        let mut content = Vec::new();
+        loop {
+            // The count is real: the values were skipped once.
+            let left = usize::try_from(values.left).unwrap_or(usize::MAX).saturating_add(room);
+            content.try_reserve_exact(left).map_err(|_| NotBitcode("an array does not fit into memory"))?;
+            if values.part == Part::Fixed(8) {
+                values.bits.copy(values.left, &mut content)?;
+            } else {
+                for _ in 0..values.left {
+                    let [byte, ..] = values.bits.scalar(values.part)?.to_le_bytes();
+                    content.push(byte);
+                }
+            }
+            if !values.next_part()? {
+                return Ok(content);
+            }
+        }
+    }
+}
+
+/// The values of a record, decoded one by one.
+#[derive(Clone, Debug)]
+pub(super) struct Values<'a> {
+    bits: Bits<'a>,
+    abbreviation: Abbreviation,
+    /// The index of the part that comes next.
+    next: usize,
+    /// The encoding of the values at the position, and their remaining number.
+    part: Part,
+    left: u64,
+}
+
+impl<'a> Values<'a> {
+    fn step(&mut self) -> Result<Option<u64>> {
+        while self.left == 0 {
+            if !self.next_part()? {
+                return Ok(None);
+            }
+        }
+        self.left = self.left.saturating_sub(1);
+        self.bits.scalar(self.part).map(Some)
+    }
+
+    /// Moves to the next part that has values.
+    fn next_part(&mut self) -> Result<bool> {
+        self.left = 0;
+        let Some(part) = self.take_part() else { return Ok(false) };
+        match part {
+            Part::Array => {
+                let element = self.take_part().ok_or(NotBitcode("an array has no element type"))?;
+                // An element that takes no bits could be repeated without end.
+                if !matches!(element, Part::Fixed(_) | Part::Vbr(_) | Part::Char6) {
+                    return Err(NotBitcode("an array has elements without content"));
+                }
+                if self.next < self.abbreviation.parts.len() {
+                    return Err(NotBitcode("an array is not the last part of a record"));
+                }
+                self.part = element;
+                self.left = self.bits.vbr(6)?;
+            }
+            Part::Blob => drop(self.blob()?),
+            scalar => {
+                self.part = scalar;
+                self.left = 1;
+            }
+        }
+        Ok(true)
+    }
+
+    fn take_part(&mut self) -> Option<Part> {
+        let part = self.abbreviation.parts.get(self.next).copied()?;
+        self.next = self.next.saturating_add(1);
+        Some(part)
+    }
+
+    fn blob(&mut self) -> Result<&'a [u8]> {
+        let len = self.bits.vbr(6)?;
+        self.bits.align32()?;
+        let blob = self.bits.bytes(len)?;
+        self.bits.align32()?;
+        Ok(blob)
+    }
+
+    /// Moves past the record and returns its blob.
+    fn skip_all(&mut self) -> Result<&'a [u8]> {
+        let mut blob = &[][..];
+        loop {
+            match self.part {
+                Part::Vbr(width) => (0..self.left).try_for_each(|_| self.bits.vbr(width).map(drop))?,
+                part => self.bits.skip(self.left.checked_mul(part.width()).ok_or(PAST_END)?)?,
+            }
+            self.left = 0;
+            self.next = self.abbreviation.stored.get(self.next).copied().unwrap_or(self.next);
+            if self.abbreviation.parts.get(self.next) == Some(&Part::Blob) {
+                self.next = self.next.saturating_add(1);
+                blob = self.blob()?;
+            } else if !self.next_part()? {
+                return Ok(blob);
+            }
+        }
+    }
+}
+
+impl Iterator for Values<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.step().ok().flatten()
+    }
+}
+
+impl Part {
+    /// The width of one value in bits, if it is fixed.
+    fn width(self) -> u64 {
+        match self {
+            Self::Fixed(width) => width,
+            Self::Char6 => 6,
+            Self::Literal(_) | Self::Vbr(_) | Self::Array | Self::Blob => 0,
+        }
+    }
+}
+
+impl Bits<'_> {
+    /// Reads a value with the encoding of a part.
+    fn scalar(&mut self, part: Part) -> Result<u64> {
+        const CHAR6: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
+        match part {
+            Part::Literal(value) => Ok(value),
+            Part::Fixed(width) => self.read(width),
+            Part::Vbr(width) => self.vbr(width),
+            Part::Char6 => {
+                let index = usize::try_from(self.read(6)?).ok();
+                Ok(index.and_then(|index| CHAR6.get(index)).copied().unwrap_or_default().into())
+            }
+            Part::Array | Part::Blob => Err(NotBitcode("an array has elements without a size")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Converts bits as text, lowest first, ignoring spaces.
+    fn bits(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).map(|digit| digit - b'0').collect();
+        digits.chunks(8).map(|chunk| chunk.iter().rev().fold(0, |byte, bit| byte * 2 + bit)).collect()
+    }
+
+    #[test]
+    fn numbers_are_read_from_the_lowest_bit_up() {
+        let data = bits("101 11 0001 1000 0000");
+        let mut stream = Bits::new(&data);
+        assert_eq!((stream.read(3), stream.read(2)), (Ok(5), Ok(3)));
+        assert_eq!(stream.vbr(4), Ok(8));
+        assert!(stream.read(64).is_err());
+    }
+
+    #[test]
+    fn variable_width_numbers_have_a_largest_one() {
+        assert_eq!(Bits::new(&bits("1001 1100 00000000")).vbr(4), Ok(1 + (3 << 3)));
+        assert!(Bits::new(&[0xff; 64]).vbr(6).is_err());
+    }
+
+    fn block<'a>(data: &'a [u8], abbreviation: &[Part]) -> Block<'a> {
+        let inherited = Rc::new(vec![abbreviation.into()]);
+        Block { number: 0, width: 3, bits: Bits::new(data), inherited, own: Vec::new(), info: BlockInfo::default() }
+    }
+
+    #[test]
+    fn literals_are_skipped_at_once_and_have_their_values() {
+        let parts = [Part::Literal(7), Part::Fixed(2), Part::Literal(8), Part::Literal(9), Part::Fixed(1)];
+        let abbreviation = Abbreviation::from(&parts[..]);
+        assert_eq!(*abbreviation.stored, [1, 1, 4, 4, 4]);
+        assert_eq!(*Abbreviation::from(&[Part::Literal(1); 2][..]).stored, [2, 2]);
+        let data = bits("001 10 1 001 01 0 000");
+        let mut block = block(&data, &parts);
+        for expected in [[1, 8, 9, 1], [2, 8, 9, 0]] {
+            let record = block.next_record().unwrap().unwrap();
+            assert_eq!((record.code, record.values().collect::<Vec<_>>()), (7, expected.to_vec()));
+        }
+        assert!(block.next_record().unwrap().is_none());
+    }
+
+    #[test]
+    fn arrays_that_take_no_room_are_refused() {
+        for element in [Part::Literal(7), Part::Array, Part::Blob] {
+            let data = bits("001 010000 0000000");
+            assert!(block(&data, &[Part::Literal(1), Part::Array, element]).next_record().is_err());
+        }
+        assert!(block(&bits("101 00000"), &[Part::Literal(1)]).next_record().is_err());
+    }
+
+    #[test]
+    fn a_claimed_length_is_held_against_what_is_there() {
+        let data = bits("001 111111 111111 111111 111100 00000000");
+        for element in [Part::Fixed(64), Part::Fixed(1), Part::Vbr(6), Part::Char6] {
+            assert!(block(&data, &[Part::Literal(1), Part::Array, element]).next_record().is_err());
+        }
+    }
+
+    #[test]
+    fn every_form_of_array_gives_its_bytes() {
+        let read = |text: &str, element: Part| {
+            let data = bits(text);
+            let mut block = block(&data, &[Part::Literal(9), Part::Fixed(2), Part::Array, element]);
+            let record = block.next_record().unwrap().unwrap();
+            assert_eq!((record.code, record.blob), (9, &[][..]));
+            let values: Vec<u64> = record.values().collect();
+            let bytes: Vec<u64> = record.bytes(0).unwrap().into_iter().map(u64::from).collect();
+            assert!(values.iter().map(|value| value & 0xff).eq(bytes));
+            assert!(block.next_record().unwrap().is_none());
+            values
+        };
+        assert_eq!(read("001 11 010000 10000000 00000001 000 00", Part::Fixed(8)), [3, 1, 128]);
+        assert_eq!(read("001 10 010000 1000000 1000001 000", Part::Fixed(7)), [1, 1, 65]);
+        assert_eq!(read("001 10 010000 100000000 000000001 000", Part::Fixed(9)), [1, 1, 256]);
+        assert_eq!(read("001 00 110000 000000 011111 111111 000", Part::Char6), [0, 97, 46, 95]);
+        assert_eq!(read("001 00 010000 0100 0011 1000 000", Part::Vbr(4)), [0, 2, 12]);
+        assert_eq!(read("001 01 000000 000", Part::Fixed(8)), [2]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Reads LLVM bitcode (compiled modules in LLVM's own form): symbols and embedded device code.
+//!
+//! After its magic, bitcode is a list of blocks ([`bitstream`]). The reader uses these, and some inside modules
+//! ([`embedded`]):
+//!
+//! | block | content |
+//! |---|---|
+//! | 8 | a module |
+//! | 23 | the string table, one blob |
+//! | 25 | the symbol table, one blob ([`mod@symbols`]); its strings lie in the string table that follows it |
+//!
+//! The bitcode may be inside a wrapper:
+//!
+//! | offset | width | meaning |
+//! |---|---|---|
+//! | 0 | 4 | magic 0x0B17C0DE |
+//! | 4 | 4 | version |
+//! | 8 | 8 | the bitcode: offset, size |
+//! | 16 | 4 | CPU |
+//!
+//! Integers are little-endian. Layout: LLVM 22.1.8.
+//!
+//! Rejected: a size that is not a multiple of four, data beyond the end.
+
+mod bitstream;
+mod embedded;
+mod symbols;
+#[cfg(test)]
+mod testing;
+
+pub(crate) use embedded::Embedded;
+pub(crate) use symbols::symbols;
+
+use crate::base::bytes::{self, number};
+use crate::base::error::Malformed;
+use bitstream::Bits;
+
+/// The first bytes of bitcode.
+pub(super) const MAGIC: [u8; 4] = *b"BC\xc0\xde";
+
+/// The first bytes of a wrapper.
+pub(super) const WRAPPER_MAGIC: [u8; 4] = 0x0B17_C0DE_u32.to_le_bytes();
+
+const MODULE_BLOCK: u64 = 8;
+const STRTAB_BLOCK: u64 = 23;
+const SYMTAB_BLOCK: u64 = 25;
+
+/// The codes of the module records that are read.
+const VERSION: u64 = 1;
+const TRIPLE: u64 = 2;
+const VARIABLE: u64 = 7;
+const FUNCTION: u64 = 8;
+const ALIAS: u64 = 14;
+const INDIRECT: u64 = 18;
+
+/// The error for bytes that are not bitcode, with the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotBitcode(pub(crate) &'static str);
+
+type Result<T, E = NotBitcode> = std::result::Result<T, E>;
+
+/// The offload objects that the modules of a file embed. Offsets in errors count from `base`.
+pub(crate) fn embedded_objects(data: &[u8], base: u64) -> Result<Embedded, Malformed> {
+    embedded::read(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: base, reason })
+}
+
+/// Checks the blocks of a file: the top-level blocks and the items of each module must be inside the file, and a module
+/// whose names are in a string table must be followed by one.
+pub(crate) fn check_blocks(data: &[u8]) -> Result<(), Malformed> {
+    blocks(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: 0, reason })
+}
+
+/// The longest triple that is read, in bytes.
+const TRIPLE_MAX: usize = 200;
+
+/// The target triple of the first module of a file.
+pub(crate) fn triple(data: &[u8]) -> Option<String> {
+    let mut stream = open(data).ok()?;
+    while let Some(mut block) = stream.next_block().ok()? {
+        while let Some(record) = block.next_record().ok().flatten().filter(|_| block.number == MODULE_BLOCK) {
+            if record.code == TRIPLE {
+                return bytes::text(&record.bytes(0).ok()?).filter(|triple| triple.len() <= TRIPLE_MAX);
+            }
+        }
+    }
+    None
+}
+
+/// The first module version with names in a string table.
+const NAMES_APART: u64 = 2;
+
+fn blocks(data: &[u8]) -> Result<()> {
+    let mut stream = open(data)?;
+    let (mut is_module, mut misses_names) = (false, false);
+    while let Some(mut block) = stream.next_block()? {
+        match block.number {
+            MODULE_BLOCK => {
+                is_module = true;
+                while let Some(record) = block.next_record()? {
+                    misses_names |= record.code == VERSION && record.value(0) >= NAMES_APART;
+                }
+            }
+            STRTAB_BLOCK => misses_names = false,
+            _ => {}
+        }
+    }
+    match (is_module, misses_names) {
+        (false, _) => Err(NotBitcode("no module found")),
+        (true, true) => Err(NotBitcode("the string table with the names of its module is missing")),
+        (true, false) => Ok(()),
+    }
+}
+
+/// Opens a file at its first block.
+fn open(data: &[u8]) -> Result<Bits<'_>> {
+    if !data.len().is_multiple_of(4) {
+        return Err(NotBitcode("Invalid bitcode signature"));
+    }
+    let mut stream = Bits::new(unwrap(data)?);
+    if stream.read(32)? != u64::from(u32::from_le_bytes(MAGIC)) {
+        return Err(NotBitcode("the bitcode has no magic"));
+    }
+    Ok(stream)
+}
+
+fn unwrap(data: &[u8]) -> Result<&[u8]> {
+    if !data.starts_with(&WRAPPER_MAGIC) {
+        return Ok(data);
+    }
+    let range = number::<4>(data, 8).zip(number::<4>(data, 12));
+    let content = range.and_then(|(offset, size)| bytes::slice(data, offset, size));
+    content.ok_or(NotBitcode("the range in the wrapper extends past the end of the data"))
+}

@@ -1,0 +1,163 @@
+//! The entries of a bundle, as all formats have them.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::limits::Limits;
+use super::offload_binary::ImageInfo;
+use crate::base::bytes;
+use crate::base::error::{Error, Malformed, Result};
+use crate::base::id::EntryId;
+use crate::base::io::input::{Input, Slice};
+use crate::base::io::piece::Sink;
+
+/// One code object in a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The bundle entry ID as recorded, which may be any bytes.
+    pub id: Vec<u8>,
+    /// The code object: one range of the bundle, unless the format stores it in another form.
+    pub parts: Vec<Part>,
+    /// Additional data of an image in an offload binary; none in other formats.
+    pub image: Option<Box<ImageInfo>>,
+}
+
+/// A part of a code object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A range of the bundle, counted from the start of the (inflated) bundle.
+    Range(Range<u64>),
+    /// Bytes that the reader restores.
+    Bytes(Vec<u8>),
+    /// Bytes that the reader cannot restore, and why. The entry can be listed; extracting its code object is an error.
+    Unreadable(Malformed),
+}
+
+impl Entry {
+    /// An entry whose code object is a range of the bundle.
+    pub fn at(id: &[u8], range: Range<u64>) -> Self {
+        Self { id: id.to_vec(), parts: vec![Part::Range(range)], image: None }
+    }
+
+    /// The bundle entry ID, if the recorded one is valid.
+    pub(crate) fn entry_id(&self) -> Option<EntryId> {
+        EntryId::parse_any(&bytes::text(&self.id)?).ok()
+    }
+
+    /// The size of the code object in bytes.
+    pub fn size(&self) -> u64 {
+        bytes::total(self.parts.iter().map(Part::len))
+    }
+
+    /// The code object, if `bundle` holds it and it can be restored.
+    pub fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
+        let mut content = Vec::new();
+        for part in &self.parts {
+            match part {
+                Part::Range(range) => content.extend(bytes::slice(bundle, range.start, part.len())?),
+                Part::Bytes(data) => content.extend(data),
+                Part::Unreadable(_) => return None,
+            }
+        }
+        Some(content)
+    }
+}
+
+impl Entry {
+    /// Copies the code object from `data`, its bundle.
+    fn copy_parts(&self, data: Slice<'_>, sink: &mut dyn Sink) -> Result<()> {
+        for part in &self.parts {
+            match part {
+                Part::Bytes(bytes) => sink.write(bytes)?,
+                Part::Unreadable(malformed) => return Err(Error::malformed(data.path(), malformed.clone())),
+                Part::Range(range) => sink.copy(data.claimed(range)?)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    /// The length in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Range(range) => bytes::len_of(range),
+            Self::Bytes(data) => bytes::len_u64(data),
+            Self::Unreadable(_) => 0,
+        }
+    }
+
+    /// Whether the part is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// An entry of a bundle: that of LLVM, or one that wraps it.
+pub trait BundleEntry: From<Entry> {
+    /// What is kept from one entry to the next while entries of a bundle are read.
+    type Kept: Default;
+
+    /// The entry as LLVM knows it.
+    fn entry(&self) -> &Entry;
+
+    /// The size of the code object in bytes.
+    fn size(&self) -> u64 {
+        self.entry().size()
+    }
+
+    /// Sets the limits for reading its code object.
+    fn limit(&mut self, _limits: Limits) {}
+
+    /// Copies the code object from `data`, its bundle.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if it cannot be read, and those of the sink.
+    fn copy(&self, data: Slice<'_>, _kept: &mut Self::Kept, sink: &mut dyn Sink) -> Result<()> {
+        self.entry().copy_parts(data, sink)
+    }
+
+    /// The code object, if it is neither a range of its bundle nor restored: a range of inflated bytes.
+    ///
+    /// # Errors
+    /// Those of inflating it.
+    fn inflated(&self, _data: Slice<'_>, _kept: &mut Self::Kept) -> Result<Option<(Rc<Input>, Range<u64>)>> {
+        Ok(None)
+    }
+}
+
+impl BundleEntry for Entry {
+    type Kept = ();
+
+    fn entry(&self) -> &Entry {
+        self
+    }
+}
+
+/// The entries at the start of some bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contents<E = Entry> {
+    /// The entries in file order.
+    pub entries: Vec<E>,
+    /// The length of the bundle in bytes, as claimed by its header and entries.
+    pub len: u64,
+    /// The faults of a bundle whose length is known all the same, so that other entries and the next bundle can be
+    /// read.
+    pub faults: Vec<Malformed>,
+}
+
+impl<E> Contents<E> {
+    /// The entries of a bundle of `len` bytes without faults.
+    pub fn new(entries: Vec<E>, len: u64) -> Self {
+        Self { entries, len, faults: Vec::new() }
+    }
+}
+
+/// A code object to write, with its bundle entry ID.
+#[derive(Clone, Debug)]
+pub struct Member<'a> {
+    /// The bundle entry ID in its written form.
+    pub id: String,
+    /// The code object.
+    pub content: Slice<'a>,
+}

@@ -1,0 +1,346 @@
+//! The view of ELF files that all readers share, and the records that writers change: of either class and byte order.
+//!
+//! Numbers that do not fit the file header are in the first section header: its size is the number of sections from
+//! 0xff00 on, its link the number of the names' section, its info the number of program headers. Layout: System V ABI,
+//! generic part.
+//!
+//! Rejected by [`File::read`]: what the crate `object` rejects, with its words. [`len`] also rejects tables, segments
+//! and sections outside the bytes, and a file without any of them.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use object::elf::{
+    EM_CUDA, ET_REL, FileHeader32, FileHeader64, FileType, Machine, PT_NULL, ProgramType, SHT_NOBITS, SHT_NULL,
+    SectionType, SymbolType,
+};
+use object::read::elf::FileHeader;
+use object::{Endianness, pod};
+
+use crate::base::bytes::{len_u64, slice};
+use crate::base::error::{Malformed, wrong};
+use crate::llvm::container::records::record;
+pub(crate) use crate::llvm::container::records::{Encoding, Record, Table};
+
+/// The machine of ELF files for Intel GPUs.
+pub(crate) const EM_INTELGT: Machine = Machine(205);
+
+/// The types of sections of cubins that take no bytes of the file, such as `.nv.global`, `.nv.local` and `.nv.shared`:
+/// those of which `cuobjdump` of CUDA 13.5 reads none.
+const CUDA_NO_BITS: [SectionType; 4] =
+    [SectionType(0x7000_0007), SectionType(0x7000_0009), SectionType(0x7000_000a), SectionType(0x7000_0015)];
+
+record! {
+    /// The file header.
+    Header(word) {
+        /// The magic, the class and the byte order.
+        ident: 8,
+        abi: 8,
+        kind: 2,
+        machine: 2,
+        version: 4,
+        entry: word,
+        /// The offset of the program headers.
+        segments_at: word,
+        /// The offset of the section headers.
+        sections_at: word,
+        flags: 4,
+        len: 2,
+        segment_len: 2,
+        segment_count: 2,
+        section_len: 2,
+        section_count: 2,
+        /// The number of the section with the names of all sections.
+        names: 2,
+    }
+}
+
+impl Header {
+    /// The header of the file that begins with `data`, if there is all of it.
+    pub(crate) fn read(data: &[u8]) -> Option<Self> {
+        let [0x7f, b'E', b'L', b'F', 1 | 2, 1 | 2, 1, ..] = data else { return None };
+        let encoding = Encoding::of(data);
+        Some(encoding.decode(slice(data, 0, encoding.len_of::<Self>())?))
+    }
+
+    pub(crate) fn kind(&self) -> FileType {
+        FileType(u16::try_from(self.kind).unwrap_or_default())
+    }
+
+    /// Whether it is that of an object, not of a linked file.
+    pub(crate) fn is_relocatable(&self) -> bool {
+        self.kind() == ET_REL
+    }
+
+    pub(crate) fn machine(&self) -> Machine {
+        Machine(u16::try_from(self.machine).unwrap_or_default())
+    }
+
+    /// The end of the tables of headers, of which one comes last in the output of most tools, cubins among them.
+    pub(crate) fn tables_end(&self) -> Option<u64> {
+        let end = |start: u64, len: u64, count: u64| start.checked_add(len.checked_mul(count)?);
+        let segments = end(self.segments_at, self.segment_len, self.segment_count)?;
+        Some(segments.max(end(self.sections_at, self.section_len, self.section_count)?))
+    }
+}
+
+record! {
+    /// A program header.
+    Segment(word) {
+        kind: 4,
+        flags: 4,
+        offset: word,
+        address: word,
+        physical: word,
+        /// The size in the file, and that in memory.
+        size: word,
+        memory: word,
+        alignment: word,
+    }
+    or word == 4 => [kind, offset, address, physical, size, memory, flags, alignment]
+}
+
+impl Segment {
+    pub(crate) fn is(&self, kind: ProgramType) -> bool {
+        self.kind == u64::from(kind.0)
+    }
+}
+
+record! {
+    /// A section header.
+    Section(word) {
+        /// The offset of its name among those of all sections.
+        name: 4,
+        kind: 4,
+        flags: word,
+        address: word,
+        offset: word,
+        size: word,
+        link: 4,
+        info: 4,
+        alignment: word,
+        entry_len: word,
+    }
+}
+
+impl Section {
+    pub(crate) fn is(&self, kind: SectionType) -> bool {
+        self.kind == u64::from(kind.0)
+    }
+
+    pub(crate) fn is_any(&self, kinds: &[SectionType]) -> bool {
+        kinds.iter().any(|kind| self.is(*kind))
+    }
+
+    /// The number of bytes that it takes in the file, unless that is a cubin.
+    pub(crate) fn stored(&self) -> u64 {
+        if self.is_any(&[SHT_NOBITS, SHT_NULL]) { 0 } else { self.size }
+    }
+}
+
+record! {
+    /// A symbol.
+    Symbol(word) {
+        /// The offset of its name in the string table.
+        name: 4,
+        /// The binding and, in the lower 4 bits, the type.
+        info: 1,
+        other: 1,
+        section: 2,
+        value: word,
+        size: word,
+    }
+    or word == 4 => [name, value, size, info, other, section]
+}
+
+impl Symbol {
+    pub(crate) fn is(&self, kind: SymbolType) -> bool {
+        self.info & 0xf == u64::from(kind.0)
+    }
+}
+
+record! {
+    /// A relocation with an addend.
+    Relocation(word) {
+        offset: word,
+        /// Its symbol and its type.
+        info: word,
+        addend: word,
+    }
+}
+
+impl Relocation {
+    /// The number of its symbol, except on MIPS.
+    pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
+        symbol_of(self.info, encoding)
+    }
+
+    /// Its type, except on MIPS.
+    pub(crate) fn kind(&self, encoding: Encoding) -> u64 {
+        self.info & if encoding.word == 8 { 0xffff_ffff } else { 0xff }
+    }
+}
+
+record! {
+    /// A relocation whose addend is in the bytes that it changes.
+    ShortRelocation(word) {
+        offset: word,
+        info: word,
+    }
+}
+
+impl ShortRelocation {
+    /// The number of its symbol, except on MIPS.
+    pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
+        symbol_of(self.info, encoding)
+    }
+}
+
+/// The symbol in a number that has the type too.
+pub(crate) fn symbol_of(info: u64, encoding: Encoding) -> u64 {
+    info >> if encoding.word == 8 { 32 } else { 8 }
+}
+
+/// A file, whose tables of headers are inside of it.
+pub(crate) struct File<'d> {
+    pub(crate) data: &'d [u8],
+    pub(crate) encoding: Encoding,
+    pub(crate) header: Header,
+    pub(crate) segments: Table<'d, Segment>,
+    pub(crate) sections: Table<'d, Section>,
+    /// The number of the section with the names of all sections.
+    pub(crate) names: object::read::Result<u32>,
+}
+
+impl<'d> File<'d> {
+    /// Reads the headers. Offsets in errors count from the start of the file.
+    pub(crate) fn read(data: &'d [u8]) -> Result<Self, Malformed> {
+        let file = match data.get(4) {
+            Some(1) => Self::of_class::<FileHeader32<Endianness>>(data),
+            Some(2) => Self::of_class::<FileHeader64<Endianness>>(data),
+            _ => return wrong("invalid ELF class", 4),
+        };
+        file.map_err(|error| Malformed::at(error.to_string(), 0))
+    }
+
+    fn of_class<Elf: FileHeader<Endian = Endianness>>(data: &'d [u8]) -> object::read::Result<Self> {
+        let header = Elf::parse(data)?;
+        let order = header.endian()?;
+        let encoding = Encoding::of(data);
+        let segments = pod::bytes_of_slice(header.program_headers(order, data)?);
+        let sections = pod::bytes_of_slice(header.section_headers(order, data)?);
+        Ok(Self {
+            data,
+            encoding,
+            header: encoding.decode(pod::bytes_of(header)),
+            segments: Table::new(encoding, segments),
+            sections: Table::new(encoding, sections),
+            names: header.shstrndx(order, data),
+        })
+    }
+
+    /// The number of bytes that a section takes in the file.
+    pub(crate) fn stored(&self, section: &Section) -> u64 {
+        let is_without = self.header.machine() == EM_CUDA && section.is_any(&CUDA_NO_BITS);
+        if is_without { 0 } else { section.stored() }
+    }
+
+    /// The content of the first section with a name.
+    pub(crate) fn section_named(&self, name: &[u8]) -> Option<&'d [u8]> {
+        let content = |section: Section| slice(self.data, section.offset, section.stored());
+        let names = content(self.sections.get(usize::try_from(self.names.ok()?).ok()?)?)?;
+        content(self.sections.iter().find(|section| name_of(names, section.name) == name)?)
+    }
+}
+
+/// The name that starts at this offset of a string table.
+pub(crate) fn name_of(names: &[u8], start: u64) -> &[u8] {
+    let rest = usize::try_from(start).ok().and_then(|start| names.get(start..)).unwrap_or_default();
+    memchr::memchr(0, rest).and_then(|end| rest.get(..end)).unwrap_or(rest)
+}
+
+/// The length of the file that begins with `data`, which may go on after it.
+pub(crate) fn len(data: &[u8]) -> Option<u64> {
+    let file = File::read(data).ok()?;
+    if file.segments.is_empty() && file.sections.is_empty() {
+        return None;
+    }
+    // Counts that do not fit the header are in the first section.
+    let many = len_u64(file.sections.bytes).checked_add(file.header.sections_at)?;
+    let segments = file.segments.iter().filter(|segment| !segment.is(PT_NULL));
+    let segments = segments.map(|segment| (segment.offset, segment.size));
+    let mut ranges = segments.chain(file.sections.iter().map(|section| (section.offset, file.stored(&section))));
+    let end = ranges.try_fold(file.header.tables_end()?.max(many), |end, range| match range {
+        (_, 0) => Some(end),
+        (start, len) => Some(end.max(start.checked_add(len)?)),
+    })?;
+    (end <= len_u64(data)).then_some(end)
+}
+
+/// The offset of the section table of an ELF file, if it is not all in the file.
+pub(crate) fn missing_section_table(data: &[u8]) -> Option<u64> {
+    let Header { sections_at, section_len, section_count, .. } = Header::read(data)?;
+    let end = sections_at.saturating_add(section_count.saturating_mul(section_len));
+    (end > len_u64(data)).then_some(sections_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A 64-bit file with one section of `size` bytes at `start`, and its headers at `headers`.
+    fn elf(headers: u64, start: u64, size: u64) -> Vec<u8> {
+        let mut data = b"\x7fELF\x02\x01\x01".to_vec();
+        data.resize(64, 0);
+        data[18] = 224;
+        data[40..48].copy_from_slice(&headers.to_le_bytes());
+        data[58] = 64;
+        data[60] = 2;
+        data.resize(usize::try_from(headers).unwrap() + 64, 0);
+        let mut section = [0; 64];
+        section[4] = 1;
+        section[24..32].copy_from_slice(&start.to_le_bytes());
+        section[32..40].copy_from_slice(&size.to_le_bytes());
+        data.extend(section);
+        data
+    }
+
+    #[test]
+    fn files_end_with_their_last_table_or_content() {
+        for (headers, start, size, expected) in
+            [(64, 64, 0, Some(192)), (80, 64, 16, Some(208)), (64, 192, 30, Some(222)), (64, 192, 101, None)]
+        {
+            let mut data = elf(headers, start, size);
+            data.resize(usize::try_from(headers).unwrap() + 128 + 100 - usize::from(start < 100), 0xff);
+            assert_eq!(len(&data), expected, "{headers}, {start}, {size}");
+            assert_eq!(Header::read(&data).and_then(|header| header.tables_end()), Some(headers + 128));
+        }
+        // A section that takes no bytes: beyond the end, of a cubin and of another file.
+        let mut shared = elf(64, 1 << 20, 100);
+        shared[64 + 64 + 4..][..4].copy_from_slice(&0x7000_000a_u32.to_le_bytes());
+        assert_eq!(len(&shared), None);
+        shared[18] = 190;
+        assert_eq!(len(&shared), Some(192));
+        let whole = elf(64, 64, 0);
+        assert_eq!(len(&whole), Some(192));
+        assert!((0..192).all(|end| len(&whole[..end]).is_none()));
+        let mut bare = whole;
+        bare[40..48].fill(0);
+        assert_eq!(len(&bare), None);
+    }
+
+    #[test]
+    fn a_section_table_is_missing_if_the_file_ends_before_it_does() {
+        let mut elf_32 = b"\x7fELF\x01\x01\x01".to_vec();
+        elf_32.resize(52 + 80, 0);
+        (elf_32[32], elf_32[46], elf_32[48]) = (52, 40, 2);
+        let mut other = elf(64, 64, 0);
+        other[4] = 3;
+        for (whole, header_len, start) in [(elf(64, 64, 0), 64, 64), (elf(80, 64, 16), 64, 80), (elf_32, 52, 52)] {
+            assert_eq!(missing_section_table(&whole), None);
+            assert!(
+                (header_len..whole.len()).all(|len| missing_section_table(&whole[..len]) == Some(start)),
+                "{start}"
+            );
+        }
+        assert_eq!(missing_section_table(&other[..100]), None);
+    }
+}

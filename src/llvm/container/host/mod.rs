@@ -1,0 +1,173 @@
+//! Reads and checks the sections of host objects, libraries and programs: ELF, COFF, PE.
+//!
+//! The caller selects the sections by name; the checks are the same for all callers.
+//!
+//! Rejected: objects whose section table cannot be read, sections that extend beyond the file, sections whose total
+//! length is more than twice that of the file, names whose total length is more than four times that of the file.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+pub(crate) mod coff;
+pub(crate) mod elf;
+pub(crate) mod moves;
+
+use std::ops::Range;
+
+use object::elf::{SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS, SectionType};
+use object::pe::{
+    IMAGE_SCN_CNT_INITIALIZED_DATA, IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_DISCARDABLE, IMAGE_SCN_MEM_EXECUTE,
+    ImageFileHeader, ImageSectionHeader,
+};
+use object::read::coff::CoffFile;
+use object::{File, LittleEndian, Object, ObjectKind, ObjectSection, SectionFlags};
+
+use crate::base::bytes::{Bounds, add, is_zero, len_u64, number, slice, total};
+use crate::base::display::shown;
+use crate::base::error::Malformed;
+use crate::llvm::container::limits::{Allowance, NAMES_SHARED_MAX};
+use crate::llvm::container::magic::is_coff_object;
+
+const NAMES_TOO_LONG: &str = "the names of its sections are together longer than four times the file";
+
+/// Whether a file that begins like a COFF object certainly is one, so that it is broken if it cannot be read. COFF has
+/// no magic, so the header must be that of an object, and the name of the first section must be a valid name.
+pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
+    let is_name = |name: &[u8]| {
+        let (text, padding) = name.split_at(name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
+        !text.is_empty() && text.iter().all(u8::is_ascii_graphic) && is_zero(padding)
+    };
+    slice(data, 2, 2).is_some_and(|sections| sections != [0, 0])
+        && slice(data, 16, 2) == Some(&[0, 0])
+        && slice(data, 20, 8).is_some_and(is_name)
+}
+
+/// The object file in `data`, for all machines for which LLVM 22.1.8 reads COFF. Offsets in errors count from `base`.
+pub(crate) fn parse(data: &[u8], base: u64) -> Result<File<'_>, Malformed> {
+    let broken = |what: &str| Malformed::at(what, base);
+    if !is_coff_object(data) || data.starts_with(&[0, 0, 0xff, 0xff]) {
+        return File::parse(data).map_err(|error| broken(&error.to_string()));
+    }
+    check_coff(data, base)?;
+    let file = CoffFile::parse(data).map_err(|error| broken(&error.to_string()))?;
+    let header: &ImageFileHeader = file.coff_header();
+    match header.pointer_to_symbol_table.get(LittleEndian) == 0 && header.number_of_symbols.get(LittleEndian) != 0 {
+        true => Err(broken("the symbol table is missing")),
+        false => Ok(File::Coff(file)),
+    }
+}
+
+/// Checks that the file holds the headers of a plain COFF object.
+pub(crate) fn check_coff(data: &[u8], base: u64) -> Result<(), Malformed> {
+    const HEADER_LEN: u64 = 20;
+    const SECTION_LEN: u64 = 40;
+    let number = |offset| number::<2>(data, offset).unwrap_or(0);
+    let needed = total([HEADER_LEN, number(16), number(2).saturating_mul(SECTION_LEN)]);
+    Bounds::of(data, base).claim(0, needed, "the COFF headers").map(drop)
+}
+
+/// A section, as described by its header.
+pub(crate) struct Section<'d> {
+    pub(crate) name: object::read::Result<&'d [u8]>,
+    /// The type in ELF files; none in COFF and PE, which have no types.
+    pub(crate) section_type: Option<SectionType>,
+    /// Whether the program loads it, and does not run it.
+    pub(crate) is_data: bool,
+    /// The kind of the file: linked, or not yet.
+    pub(crate) object: ObjectKind,
+    /// The offset and size of its content in the file; none without content.
+    pub(crate) range: Option<(u64, u64)>,
+}
+
+/// A selected section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChosenSection<H> {
+    /// The value that the selection returned for it.
+    pub(crate) holds: H,
+    pub(crate) name: Vec<u8>,
+    /// The range of its content in the object.
+    pub(crate) range: Range<u64>,
+}
+
+/// The sections for which `holds` returns a value, in file order. Offsets in errors count from `base`.
+///
+/// # Errors
+/// [`Malformed`] for a broken object or its names, for a section beyond its end, and for sections that share its bytes
+/// too often.
+pub(crate) fn sections<H>(
+    data: &[u8],
+    base: u64,
+    mut holds: impl FnMut(&Section<'_>) -> object::read::Result<Option<H>>,
+) -> Result<Vec<ChosenSection<H>>, Malformed> {
+    let (mut chosen, mut size) = (Vec::new(), 0_u64);
+    let mut names = Allowance::times(NAMES_SHARED_MAX, data);
+    let file = parse(data, base)?;
+    for section in file.sections() {
+        let flags = section.flags();
+        let section = Section {
+            name: section.name_bytes(),
+            section_type: match flags {
+                SectionFlags::Elf { sh_type, .. } => Some(sh_type),
+                _ => None,
+            },
+            is_data: is_data(flags),
+            object: file.kind(),
+            range: file_range(&file, &section),
+        };
+        let name = section.name.unwrap_or_default();
+        names.take(len_u64(name)).ok_or_else(|| Malformed::at(NAMES_TOO_LONG, base))?;
+        let holds = holds(&section).map_err(|error| Malformed::at(error.to_string(), base))?;
+        if let (Some(holds), Some((start, len))) = (holds, section.range) {
+            let range = Bounds::of(data, base).claim(start, len, format_args!("the section '{}'", shown(name)))?;
+            add(&mut size, len);
+            chosen.push(ChosenSection { holds, name: name.to_vec(), range });
+        }
+    }
+    // A section header is short, and many headers can name the same bytes. Two sections that share bytes are accepted.
+    if size > len_u64(data).saturating_mul(2) {
+        let what = "size of the sections with device code";
+        return Err(Malformed::value(what, size, base, "together no more than twice the object's"));
+    }
+    Ok(chosen)
+}
+
+fn is_data(flags: SectionFlags) -> bool {
+    match flags {
+        SectionFlags::Elf { sh_type, sh_flags } => {
+            sh_type == SHT_PROGBITS && sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC
+        }
+        SectionFlags::Coff { characteristics } => {
+            let others = IMAGE_SCN_MEM_EXECUTE | IMAGE_SCN_MEM_DISCARDABLE | IMAGE_SCN_LNK_REMOVE;
+            characteristics & (IMAGE_SCN_CNT_INITIALIZED_DATA | others) == IMAGE_SCN_CNT_INITIALIZED_DATA
+        }
+        _ => false,
+    }
+}
+
+/// The offset and size of the content of a section in the file; none without content.
+pub(crate) fn file_range(file: &File<'_>, section: &object::Section<'_, '_>) -> Option<(u64, u64)> {
+    let (table, is_linked) = match file {
+        File::Pe32(file) => (file.section_table(), true),
+        File::Pe64(file) => (file.section_table(), true),
+        File::Coff(file) => (file.coff_section_table(), false),
+        File::CoffBig(file) => (file.coff_section_table(), false),
+        _ => return section.file_range(),
+    };
+    let Ok(header) = table.section(section.index()) else { return section.file_range() };
+    if is_linked { pe_range(header) } else { coff_range(header) }
+}
+
+/// The range of a PE section. Linkers round the size in the file up; llvm-objcopy does not set the size in memory.
+fn pe_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
+    let (stored, loaded) = (section.size_of_raw_data.get(LittleEndian), section.virtual_size.get(LittleEndian));
+    let size = if loaded == 0 { stored } else { stored.min(loaded) };
+    Some((section.pointer_to_raw_data.get(LittleEndian).into(), size.into()))
+}
+
+/// The range of a section of a COFF object, which has content if it has an offset: llvm-objcopy flags added sections as
+/// uninitialised data unless it is told otherwise, and LLVM reads them.
+fn coff_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
+    let start = section.pointer_to_raw_data.get(LittleEndian);
+    if start == 0 {
+        return None;
+    }
+    Some((start.into(), section.size_of_raw_data.get(LittleEndian).into()))
+}

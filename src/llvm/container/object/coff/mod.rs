@@ -1,0 +1,289 @@
+//! Reads the sections of COFF objects, with 16-bit or 32-bit section numbers (`/bigobj`).
+//!
+//! Section headers follow the headers above, strings follow the symbols: their total length in four bytes, this number
+//! included, then each with a final zero. Integers are little-endian. Layout: Microsoft PE and COFF specification, with
+//! the limits of LLVM 22.1.8. The name of a section is `/` and its decimal offset among the strings, or `//` and that
+//! in base 64, if it is longer than 8 bytes.
+//!
+//! Rejected: tables and contents outside the file, long names outside the strings, the unterminated name of a bundle's
+//! section.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+mod append;
+mod remove;
+mod symbols;
+
+use std::ops::Range;
+
+use object::Endianness;
+use object::pe::{IMAGE_SCN_CNT_UNINITIALIZED_DATA, IMAGE_SCN_LNK_NRELOC_OVFL};
+
+use self::symbols::CoffSymbol;
+use super::view::{FoundSection, View, bundle_name};
+use crate::base::bytes;
+use crate::base::display::shown;
+use crate::base::error::Malformed;
+use crate::llvm::container::MAGIC;
+use crate::llvm::container::host::coff::CoffSection;
+use crate::llvm::container::limits::EntryRoom;
+use crate::llvm::container::records::{Encoding, Table, record};
+
+/// The width of section numbers in big objects, and in plain ones.
+const BIG: usize = 4;
+const PLAIN: usize = 2;
+
+/// The width of a field that only big objects have, or only plain ones.
+const fn in_big(word: usize, width: usize) -> usize {
+    if word == BIG { width } else { 0 }
+}
+
+const fn in_plain(word: usize, width: usize) -> usize {
+    if word == PLAIN { width } else { 0 }
+}
+
+record! {
+    /// The file header. The section headers follow it, or the optional header in plain objects that have one.
+    CoffHeader(word) {
+        machine: in_plain(word, 2),
+        signature: in_big(word, 8),
+        time_and_class: in_big(word, 8),
+        class: in_big(word, 8),
+        class_and_len: in_big(word, 8),
+        flags_and_more: in_big(word, 8),
+        more: in_big(word, 4),
+        section_count: word,
+        time: in_plain(word, 4),
+        /// The offset of the symbol table.
+        symbols: 4,
+        symbol_count: 4,
+        optional_len: in_plain(word, 2),
+        flags: in_plain(word, 2),
+    }
+}
+
+/// The length of a section header.
+const SECTION_LEN: u64 = 40;
+
+/// The lengths of a relocation and of a line number.
+const RELOCATION_LEN: usize = 10;
+const LINE_LEN: u64 = 6;
+
+#[derive(Debug)]
+pub(super) struct Coff<'a> {
+    view: View<'a>,
+    /// A word is a section number.
+    encoding: Encoding,
+    header: CoffHeader,
+    optional: Vec<u8>,
+    sections: Vec<CoffSection>,
+    /// The symbol table; if missing, an empty range at the end of the file.
+    symbols: Range<u64>,
+    /// The strings, including their length; empty if missing.
+    strings: Range<u64>,
+}
+
+impl<'a> Coff<'a> {
+    /// Reads the headers, and finds symbols and strings.
+    pub(super) fn parse(view: View<'a>) -> Result<Self, Malformed> {
+        let mut coff = Self::read_headers(view)?;
+        (coff.symbols, coff.strings) = coff.find_symbols()?;
+        Ok(coff)
+    }
+
+    /// Whether sections have names among the strings; false if the headers cannot be read.
+    pub(super) fn has_long_names(view: View<'a>) -> bool {
+        let is_long = |section: &CoffSection| section.name.to_le_bytes().starts_with(b"/");
+        Self::read_headers(view).is_ok_and(|coff| coff.sections.iter().any(is_long))
+    }
+
+    fn read_headers(view: View<'a>) -> Result<Self, Malformed> {
+        let signature = view.read(0, 4, "the COFF header")?;
+        let word = if *signature == [0, 0, 0xff, 0xff] { BIG } else { PLAIN };
+        let encoding = Encoding { word, order: Endianness::Little };
+        let fixed = encoding.len_of::<CoffHeader>();
+        let header: CoffHeader = encoding.decode(&view.read(0, fixed, "the COFF header")?);
+        let (count, table_at) = (header.section_count, fixed.saturating_add(header.optional_len));
+        let optional = view.read(0, table_at, "the COFF optional header")?;
+        let optional = bytes::tail(&optional, fixed).unwrap_or_default().to_vec();
+        let table_len = count.saturating_mul(SECTION_LEN);
+        let table = view.read(table_at, table_len, format_args!("the table of {count} section headers"))?;
+        let sections = Table::new(encoding, &table).iter().collect();
+        Ok(Self { view, encoding, header, optional, sections, symbols: 0..0, strings: 0..0 })
+    }
+
+    /// The headers with other sections and another offset of the symbol table.
+    fn headers(&self, symbols: u64, sections: &[CoffSection]) -> Vec<u8> {
+        let header = CoffHeader { section_count: bytes::to_u64(sections.len()), symbols, ..self.header };
+        [self.encoding.encode(&[header]), self.optional.clone(), self.encoding.encode(sections)].concat()
+    }
+
+    fn find_symbols(&self) -> Result<(Range<u64>, Range<u64>), Malformed> {
+        let CoffHeader { symbols: start, symbol_count: count, .. } = self.header;
+        let file_end = self.view.len();
+        if start == 0 {
+            return Ok((file_end..file_end, file_end..file_end));
+        }
+        if start < self.headers_end() {
+            return Err(self.view.broken("the symbol table lies inside the headers,", start));
+        }
+        let len = count.saturating_mul(self.encoding.len_of::<CoffSymbol>());
+        self.view.read(start, len, format_args!("the table of {count} symbols"))?;
+        let end = bytes::span(start, len).end;
+        // Strings may be missing at the end of the file, and a length of less than its own field means none.
+        let Some(recorded) = self.view.get(end, 4) else { return Ok((start..end, end..end)) };
+        let strings_len = self.encoding.read(&recorded).max(4);
+        self.view.read(end, strings_len, "the string table")?;
+        Ok((start..end, bytes::span(end, strings_len)))
+    }
+
+    /// The offset of the section headers.
+    fn table(&self) -> u64 {
+        bytes::total([self.encoding.len_of::<CoffHeader>(), bytes::len_u64(&self.optional)])
+    }
+
+    /// The end of the section headers.
+    fn headers_end(&self) -> u64 {
+        self.table().saturating_add(self.count().saturating_mul(SECTION_LEN))
+    }
+
+    fn count(&self) -> u64 {
+        bytes::to_u64(self.sections.len())
+    }
+
+    /// The sections that hold a bundle's entries, in section order.
+    pub(super) fn found(&self) -> Result<Vec<FoundSection>, Malformed> {
+        let (mut found, mut room) = (Vec::new(), EntryRoom::new());
+        for (index, section) in self.sections.iter().enumerate() {
+            if let Some(name) = self.bundle_name(index, section)? {
+                room.take(&name, self.view.absolute(self.strings.start))?;
+                let content = section.content();
+                let len = bytes::len_of(&content);
+                self.view.read(content.start, len, format_args!("section {index} ('{}')", shown(&name)))?;
+                found.push(FoundSection { index, name, content });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The name of a section if it is a bundle's, which is always a long one.
+    fn bundle_name(&self, index: usize, section: &CoffSection) -> Result<Option<Vec<u8>>, Malformed> {
+        let field = section.name.to_le_bytes();
+        let short = field.split(|&byte| byte == 0).next().unwrap_or_default();
+        let Some(long) = short.strip_prefix(b"/") else { return Ok(None) };
+        let offset = long_name_offset(long).filter(|&offset| offset >= 4).unwrap_or(u64::MAX);
+        let strings_len = bytes::len_of(&self.strings);
+        let rest = strings_len.checked_sub(offset).filter(|&len| len > 0);
+        let Some(rest) = rest.and_then(|len| self.view.get(self.strings.start.saturating_add(offset), len)) else {
+            let name = bytes::escaped(short);
+            let what = format!("the name '{name}' of section {index} is outside the string table; the table is");
+            return Err(self.view.broken(what, self.strings.start));
+        };
+        // With strings after it, the name would be a different one.
+        if rest.starts_with(MAGIC.as_bytes()) && memchr::memchr(0, &rest).is_none() {
+            let what = format!("the name of section {index} is not terminated; the string table is");
+            return Err(self.view.broken(what, self.strings.start));
+        }
+        Ok(bundle_name(&rest))
+    }
+}
+
+impl CoffSection {
+    /// The fields that are file offsets.
+    fn offsets(&mut self) -> [&mut u64; 3] {
+        [&mut self.offset, &mut self.relocations, &mut self.lines]
+    }
+
+    /// Changes the file offsets.
+    fn moved(mut self, new_offset: impl Fn(u64) -> u64) -> Self {
+        self.offsets().into_iter().for_each(|offset| *offset = new_offset(*offset));
+        self
+    }
+
+    /// The range of the content in the file.
+    fn content(&self) -> Range<u64> {
+        let in_file = self.offset != 0 && self.flags & u64::from(IMAGE_SCN_CNT_UNINITIALIZED_DATA.0) == 0;
+        bytes::span(self.offset, if in_file { self.size } else { 0 })
+    }
+
+    /// The ranges in the file: content, relocations and line numbers.
+    fn extents(&self, view: &View<'_>) -> [Range<u64>; 3] {
+        let mut count = self.relocation_count;
+        // A count that does not fit is stored in the first relocation, which is not a real one.
+        if count == 0xffff && self.flags & u64::from(IMAGE_SCN_LNK_NRELOC_OVFL.0) != 0 {
+            count = view.get(self.relocations, 4).map_or(count, |data| Encoding::LITTLE_64.read(&data));
+        }
+        let table = |start, count: u64, len| bytes::span(start, count.saturating_mul(len));
+        let relocations = table(self.relocations, count, bytes::to_u64(RELOCATION_LEN));
+        [self.content(), relocations, table(self.lines, self.line_count, LINE_LEN)]
+    }
+}
+
+/// The offset in the short form of a long name, after its first `/`.
+fn long_name_offset(text: &[u8]) -> Option<u64> {
+    if let Some(digits) = text.strip_prefix(b"/") {
+        let digit =
+            |byte: &u8| BASE64.iter().position(|known| known == byte).and_then(|digit| u64::try_from(digit).ok());
+        return digits
+            .iter()
+            .try_fold(0_u64, |number, byte| Some(number << 6 | digit(byte)?))
+            .filter(|_| digits.len() == 6);
+    }
+    bytes::text(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+}
+
+/// The name field of a section for a name at an offset among the strings.
+fn long_name(offset: u64) -> u64 {
+    let mut field = [0; 8];
+    let text = if offset <= 9_999_999 {
+        format!("/{offset}").into_bytes()
+    } else {
+        let digits = (0..6_u32).rev().map(|place| {
+            let digit = offset >> place.saturating_mul(6) & 63;
+            usize::try_from(digit).ok().and_then(|digit| BASE64.get(digit).copied()).unwrap_or(b'A')
+        });
+        b"//".iter().copied().chain(digits).collect()
+    };
+    field.iter_mut().zip(text).for_each(|(field, byte)| *field = byte);
+    u64::from_le_bytes(field)
+}
+
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_decimal_while_they_fit_and_base_64_beyond() {
+        assert_eq!(&long_name(4).to_le_bytes(), b"/4\0\0\0\0\0\0");
+        assert_eq!(&long_name(9_999_999).to_le_bytes(), b"/9999999");
+        assert_eq!(&long_name(10_000_000).to_le_bytes(), b"//AAmJaA");
+        for offset in [4, 9_999_999, 10_000_000, u64::from(u32::MAX)] {
+            let field = long_name(offset).to_le_bytes();
+            let end = field.iter().position(|&byte| byte == 0).unwrap_or(8);
+            assert_eq!(long_name_offset(&field[1..end]), Some(offset));
+        }
+        assert_eq!(long_name_offset(b""), None);
+        assert_eq!(long_name_offset(b"+4"), None);
+        assert_eq!(long_name_offset(b"/AAA"), None);
+    }
+
+    #[test]
+    fn a_count_of_relocations_that_does_not_fit_is_in_the_first() {
+        const OVERFLOW: u64 = 0x0100_0000;
+        let view = [&[0; 8][..], &70_000_u32.to_le_bytes(), &[0; 6]].concat();
+        let view = View::whole(&view, 0);
+        for (count, flags, expected) in [
+            (0xffff, OVERFLOW, 70_000),
+            (0xffff, 0x20, 0xffff),
+            (0xffff, 0, 0xffff),
+            (0xfffe, OVERFLOW, 0xfffe),
+            (0, OVERFLOW, 0),
+        ] {
+            let (relocations, relocation_count, lines, line_count) = (8, count, 4, 2);
+            let section =
+                CoffSection { relocations, relocation_count, flags, lines, line_count, ..CoffSection::default() };
+            assert_eq!(section.extents(&view), [0..0, 8..8 + expected * 10, 4..4 + 12], "{count} {flags}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Rewrites the file offsets and section numbers in the symbols of a COFF object.
+//!
+//! A symbol in a section of the bundle is removed with it: it becomes a local absolute symbol, so that all others keep
+//! their numbers.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::collections::HashSet;
+
+use object::pe::{IMAGE_SYM_ABSOLUTE, IMAGE_SYM_CLASS_EXTERNAL, IMAGE_SYM_CLASS_STATIC};
+
+use super::{Coff, in_big};
+use crate::base::bytes::{add, len_of};
+use crate::base::error::Malformed;
+use crate::llvm::container::records::record;
+
+record! {
+    /// A symbol.
+    CoffSymbol(word) {
+        name: 8,
+        value: 4,
+        /// The number of its section.
+        section: word,
+        kind: 2,
+        class: 1,
+        /// The number of the auxiliary records that follow.
+        more: 1,
+    }
+}
+
+record! {
+    /// The first auxiliary record of a symbol.
+    AuxiliaryRecord(word) {
+        start: 8,
+        /// Of a function: the offset of its line numbers in the file, 0 if it has none.
+        lines: 4,
+        /// Of a section: the number of the section that it is associated with, and its upper half in a big object.
+        associated: 2,
+        selection: 2,
+        associated_high: in_big(word, 2),
+        end: 2,
+    }
+}
+
+/// The symbol type of a function, in the second hexadecimal digit.
+const FUNCTION: u64 = 2;
+
+/// New offsets and section numbers. A section without a new number is removed.
+pub(super) struct SymbolMoves<'f> {
+    pub(super) offset: &'f dyn Fn(u64) -> u64,
+    /// None if all sections keep their numbers.
+    pub(super) number: Option<&'f dyn Fn(u64) -> Option<u64>>,
+}
+
+/// A rewritten symbol table.
+pub(super) struct MovedSymbols {
+    pub(super) table: Vec<u8>,
+    /// The symbols of removed sections.
+    pub(super) emptied: HashSet<u64>,
+}
+
+impl Coff<'_> {
+    /// The symbol table with its offsets and numbers adjusted; none if nothing in it depends on them.
+    pub(super) fn moved_symbols(&self, moves: &SymbolMoves<'_>) -> Result<Option<MovedSymbols>, Malformed> {
+        let has_lines = self.sections.iter().any(|section| section.line_count > 0);
+        if !has_lines && moves.number.is_none() {
+            return Ok(None);
+        }
+        let (symbols, mut emptied, mut index) = (&self.symbols, HashSet::new(), 0_u64);
+        let mut table = self.view.read(symbols.start, len_of(symbols), "the symbol table")?.into_owned();
+        let record_len = usize::try_from(self.encoding.len_of::<CoffSymbol>()).unwrap_or(usize::MAX);
+        let mut records = table.chunks_exact_mut(record_len);
+        while let Some(record) = records.next() {
+            let mut symbol: CoffSymbol = self.encoding.decode(record);
+            let more = usize::try_from(symbol.more).unwrap_or(0);
+            let first = if more > 0 { records.next() } else { None };
+            if more > 1 {
+                records.nth(more.saturating_sub(2));
+            }
+            // Only these may belong to a section.
+            let is_of_section =
+                [IMAGE_SYM_CLASS_EXTERNAL.0, IMAGE_SYM_CLASS_STATIC.0].map(u64::from).contains(&symbol.class);
+            let mut first = first.filter(|_| is_of_section);
+            let mut auxiliary = first.as_deref().map(|record| self.encoding.decode(record));
+            let is_removed = moves.change(&mut symbol, &mut auxiliary, has_lines).ok_or_else(|| {
+                let what = format!("symbol {index} refers to a section of the bundle; the symbol table is");
+                self.view.broken(what, symbols.start)
+            })?;
+            emptied.extend(is_removed.then_some(index));
+            record.copy_from_slice(&self.encoding.encode(&[symbol]));
+            if let Some((record, auxiliary)) = first.as_mut().zip(auxiliary) {
+                record.copy_from_slice(&self.encoding.encode(&[auxiliary]));
+            }
+            add(&mut index, symbol.more.saturating_add(1));
+        }
+        Ok(Some(MovedSymbols { table, emptied }))
+    }
+}
+
+impl SymbolMoves<'_> {
+    /// Changes a symbol and its first auxiliary record. Returns whether it is removed with its section; none if the
+    /// section that it is associated with is removed.
+    fn change(
+        &self,
+        symbol: &mut CoffSymbol,
+        auxiliary: &mut Option<AuxiliaryRecord>,
+        has_lines: bool,
+    ) -> Option<bool> {
+        let is_function = symbol.kind >> 4 & 3 == FUNCTION;
+        if let Some(AuxiliaryRecord { lines: lines @ 1.., .. }) =
+            auxiliary.as_mut().filter(|_| has_lines && is_function)
+        {
+            *lines = (self.offset)(*lines);
+        }
+        let Some(number) = self.number else { return Some(false) };
+        let old = symbol.section;
+        let Some(new) = number(old) else {
+            // The numbers that mean no section are negative, and as wide as the field.
+            let section = u64::from_ne_bytes(i64::from(IMAGE_SYM_ABSOLUTE.0).to_ne_bytes());
+            let class = u64::from(IMAGE_SYM_CLASS_STATIC.0);
+            *symbol = CoffSymbol { value: 0, section, kind: 0, class, ..*symbol };
+            *auxiliary = auxiliary.map(|_| AuxiliaryRecord::default());
+            return Some(true);
+        };
+        symbol.section = new;
+        let is_section = symbol.class == u64::from(IMAGE_SYM_CLASS_STATIC.0) && old != 0 && !is_function;
+        if let Some(record) = auxiliary.as_mut().filter(|_| is_section) {
+            let number = number(record.associated_high << 16 | record.associated)?;
+            (record.associated, record.associated_high) = (number, number >> 16);
+        }
+        Some(false)
+    }
+}

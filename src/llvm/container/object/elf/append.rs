@@ -1,0 +1,100 @@
+//! Makes a fat object out of an ELF object.
+//!
+//! The host's bytes stay in place, except for the fields of the file header that locate the section headers. After them
+//! come a copy of the table of section names with the new names at its end, the contents, a [`Record`], and a new copy
+//! of all section headers. Section numbers stay the same, so nothing else changes.
+//!
+//! Names, type, flags, alignment and order of the sections are those of LLVM 22.1.8. An object without section names
+//! gets a section for them, `.shstrtab`, as in LLVM.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRTAB};
+
+use super::super::record::{self, Record};
+use super::super::view::{Added, too_many};
+use super::{Elf, SECTION_NUMBERS, align, content_of, name_len};
+use crate::base::bytes::{add, len_of, len_u64, to_u64, total};
+use crate::base::error::Malformed;
+use crate::base::io::piece::Piece;
+use crate::llvm::container::host::elf::Section;
+
+/// The maximum alignment of the table of section names: a page.
+const MAX_ALIGNMENT: u64 = 4096;
+
+impl<'a> Elf<'a> {
+    /// The fat object: this object with more sections.
+    pub(in crate::llvm::container::object) fn append(&self, added: &[Added<'a>]) -> Result<Vec<Piece<'a>>, Malformed> {
+        let mut sections = self.sections.clone();
+        if sections.is_empty() {
+            sections.push(Section::default());
+        }
+        let mut new_names = Vec::new();
+        let names_index = self.names_section(&mut sections, &mut new_names)?;
+        let names = sections.get(names_index).copied().unwrap_or_default();
+        let old_names = content_of(&names);
+        // Names need no alignment; the recorded one is kept unless it is absurd.
+        let names_at = align(self.view.len(), names.alignment.min(MAX_ALIGNMENT));
+        let mut name_at = len_of(&old_names).saturating_add(len_u64(&new_names));
+        let added_len = total(added.iter().map(|section| name_len(&section.name)));
+        let mut position = total([names_at, name_at, added_len]);
+        for section in added {
+            new_names.extend(&section.name);
+            new_names.push(0);
+            sections.push(Section {
+                name: name_at,
+                kind: u64::from(SHT_PROGBITS.0),
+                flags: SHF_EXCLUDE.0,
+                offset: position,
+                size: section.content.len(),
+                alignment: 1,
+                ..Section::default()
+            });
+            add(&mut name_at, name_len(&section.name));
+            add(&mut position, section.content.len());
+        }
+        if name_at > u64::from(u32::MAX) {
+            let most = u64::from(u32::MAX);
+            return Err(too_many("bytes of section names", name_at, most));
+        }
+        if let Some(names) = sections.get_mut(names_index) {
+            (names.offset, names.size) = (names_at, name_at);
+        }
+        let table = align(position, self.word()).saturating_add(record::LEN);
+        let (header, headers) = self.encode_headers(sections, table, names_index);
+        self.check_len(table.saturating_add(len_u64(&headers)))?;
+        let mut pieces = vec![Piece::Bytes(header)];
+        pieces.extend(self.view.pieces(&(self.header_len()..self.view.len())));
+        pieces.push(Piece::Zeros(names_at.saturating_sub(self.view.len())));
+        pieces.extend(self.view.pieces(&old_names));
+        pieces.push(Piece::Bytes(new_names));
+        pieces.extend(added.iter().map(|section| section.content.clone()));
+        pieces.push(Piece::Zeros(table.saturating_sub(record::LEN).saturating_sub(position)));
+        pieces.push(Piece::Bytes(self.own_record(added).to_bytes()));
+        pieces.push(Piece::Bytes(headers));
+        Ok(pieces)
+    }
+
+    /// The number of the section with the section names, which is added if there is none: `new` gets its own name.
+    fn names_section(&self, sections: &mut Vec<Section>, new: &mut Vec<u8>) -> Result<usize, Malformed> {
+        const OWN_NAME: &[u8] = b"\0.shstrtab\0";
+        let Some(section) = self.sections.get(self.names_index).filter(|_| self.names_index > 0) else {
+            new.extend(OWN_NAME);
+            let kind = u64::from(SHT_STRTAB.0);
+            sections.push(Section { name: 1, kind, alignment: 1, ..Section::default() });
+            return Ok(sections.len().saturating_sub(1));
+        };
+        let fixed = SHF_ALLOC.0 | SHF_COMPRESSED.0;
+        if section.flags & fixed != 0 {
+            let what = "the table of section names is compressed or part of the program and cannot grow; it starts";
+            return Err(self.view.broken(what, section.offset));
+        }
+        Ok(self.names_index)
+    }
+
+    fn own_record(&self, added: &[Added<'_>]) -> Record {
+        let header = self.encoding.encode(&[self.header]);
+        let numbers = header.last_chunk::<SECTION_NUMBERS>().map_or(0, |numbers| self.encoding.read(numbers));
+        let (host_len, added) = (self.view.len(), to_u64(added.len()));
+        Record { host_len, added, saved: [self.header.sections_at, numbers] }
+    }
+}

@@ -1,0 +1,203 @@
+//! Restores the host of a fat ELF object that was made or changed by another tool.
+//!
+//! The part of the file that program headers describe is not moved. The contents of the remaining sections follow in
+//! the order of their offsets, at least as aligned as they were, then the section headers. Relocations of a removed
+//! section are removed too, and so is a group that holds nothing else. If remaining sections get other numbers,
+//! everything that refers to them by number is adjusted: links, symbols and their table of large section numbers,
+//! groups.
+//!
+//! Rejected: a section that links to a removed one, a relocation or group that needs a symbol in a removed one,
+//! sections that share bytes.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use object::elf::{PN_XNUM, SHF_INFO_LINK, SHT_GROUP, SHT_REL, SHT_RELA};
+
+use super::super::view::{FoundSection, SectionNumbers, join};
+use super::{Elf, align, content_of};
+use crate::base::bytes::{len_of, len_u64, span, to_u64, total};
+use crate::base::error::Malformed;
+use crate::llvm::container::Part;
+use crate::llvm::container::host::elf::{Header, Section, Segment};
+
+/// The width in bytes of a group's words: its flags and the numbers of its sections.
+const GROUP_WORD: usize = 4;
+
+/// A remaining section, and its content if that changes.
+struct KeptSection {
+    section: Section,
+    content: Option<Vec<u8>>,
+}
+
+impl Elf<'_> {
+    /// The parts of this file that form the object without the sections `found`.
+    pub(in crate::llvm::container::object) fn remove(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
+        let total = total(self.sections.iter().map(Section::stored));
+        if total > self.view.len() {
+            let what = format!("the sections have {total} bytes, more than the file; the section headers are");
+            return Err(self.view.broken(what, self.header.sections_at));
+        }
+        let gone = self.gone(found)?;
+        let numbers = SectionNumbers::new(gone.iter().copied());
+        let names_index = numbers.get(to_u64(self.names_index));
+        let names_index = names_index.and_then(|index| usize::try_from(index).ok()).unwrap_or(0);
+        let mut changed = self.renumbered_symbols(&gone, &numbers)?;
+        let mut kept = Vec::new();
+        for (index, section) in self.sections.iter().enumerate().filter(|(index, _)| gone.get(*index) != Some(&true)) {
+            let mut section = self.relink(index, section, &numbers)?;
+            let content = if section.is(SHT_GROUP) {
+                self.renumbered_group(index, &section, &numbers)?
+            } else {
+                changed.remove(&index)
+            };
+            if let Some(content) = &content {
+                section.size = len_u64(content);
+            }
+            kept.push(KeptSection { section, content });
+        }
+        let (mut parts, end) = self.place(&mut kept)?;
+        let table = align(end, self.word());
+        let sections = kept.into_iter().map(|kept| kept.section).collect();
+        let (header, headers) = self.encode_headers(sections, table, names_index);
+        parts.insert(0, Part::Bytes(header));
+        parts.push(Part::Bytes(vec![0; usize::try_from(table.saturating_sub(end)).unwrap_or(0)]));
+        parts.push(Part::Bytes(headers));
+        Ok(join(parts))
+    }
+
+    /// Marks the sections to remove: those of the bundle, their relocations, and groups that become empty.
+    fn gone(&self, found: &[FoundSection]) -> Result<Vec<bool>, Malformed> {
+        let mut gone = vec![false; self.sections.len()];
+        for section in found {
+            if let Some(gone) = gone.get_mut(section.index) {
+                *gone = true;
+            }
+        }
+        let targets = gone.clone();
+        for (gone, section) in gone.iter_mut().zip(&self.sections) {
+            let target = usize::try_from(section.info).ok().and_then(|index| targets.get(index));
+            *gone |= (section.is(SHT_REL) || section.is(SHT_RELA)) && target == Some(&true);
+        }
+        for (index, group) in self.sections.iter().enumerate().filter(|(_, section)| section.is(SHT_GROUP)) {
+            let content = self.content(group, format_args!("section group {index}"))?;
+            let members = content.chunks(GROUP_WORD).skip(1).map(|word| usize::try_from(self.encoding.read(word)));
+            let mut lost = members.map(|member| member.ok().and_then(|member| gone.get(member).copied()));
+            let is_empty = content.len() <= GROUP_WORD;
+            if !is_empty
+                && lost.all(|lost| lost == Some(true))
+                && let Some(gone) = gone.get_mut(index)
+            {
+                *gone = true;
+            }
+        }
+        Ok(gone)
+    }
+
+    fn relink(&self, index: usize, section: &Section, numbers: &SectionNumbers) -> Result<Section, Malformed> {
+        let lost = |field| {
+            let what = format!("section {index} names a section of the bundle as its {field}; its content is");
+            self.view.broken(what, section.offset)
+        };
+        let mut section = *section;
+        if index == 0 {
+            return Ok(section);
+        }
+        section.link = numbers.get(section.link).ok_or_else(|| lost("link"))?;
+        let is_relocation = section.is(SHT_REL) || section.is(SHT_RELA);
+        if is_relocation || section.flags & SHF_INFO_LINK.0 != 0 {
+            section.info = numbers.get(section.info).ok_or_else(|| lost("info"))?;
+        }
+        Ok(section)
+    }
+
+    /// The flags of a group, then the numbers of its sections; none if nothing changes.
+    fn renumbered_group(
+        &self,
+        index: usize,
+        group: &Section,
+        numbers: &SectionNumbers,
+    ) -> Result<Option<Vec<u8>>, Malformed> {
+        let content = self.content(group, format_args!("section group {index}"))?;
+        let mut renumbered = Vec::with_capacity(content.len());
+        for (place, word) in content.chunks(GROUP_WORD).enumerate() {
+            let old = self.encoding.read(word);
+            let new = if place == 0 { Some(old) } else { numbers.get(old) };
+            if let Some(new) = new {
+                let mut word = word.to_vec();
+                self.encoding.write(new, &mut word);
+                renumbered.extend(word);
+            }
+        }
+        Ok((renumbered != *content).then_some(renumbered))
+    }
+
+    /// Assigns every section its new offset. Returns the parts after the file header, and their end.
+    fn place(&self, kept: &mut [KeptSection]) -> Result<(Vec<Part>, u64), Malformed> {
+        let mut in_order: Vec<&mut KeptSection> = kept.iter_mut().skip(1).collect();
+        in_order.sort_by_key(|kept| kept.section.offset);
+        let mut fixed_end = self.fixed_end()?;
+        let mut moving = Vec::with_capacity(in_order.len());
+        for kept in in_order {
+            let content = content_of(&kept.section);
+            if len_of(&content) == 0 && content.start <= fixed_end {
+                continue;
+            }
+            if content.start >= fixed_end {
+                moving.push(kept);
+            } else if kept.content.is_some() {
+                let what = "a section that would have to change is part of a segment; its content is";
+                return Err(self.view.broken(what, content.start));
+            } else {
+                fixed_end = fixed_end.max(content.end);
+            }
+        }
+        self.view.read(0, fixed_end, "the part of the file that segments describe")?;
+        let mut parts = vec![Part::Range(self.header_len()..fixed_end)];
+        let mut position = fixed_end;
+        for kept in moving {
+            self.place_next(kept, &mut position, &mut parts)?;
+        }
+        Ok((parts, position))
+    }
+
+    /// Places a section at `position` or the next offset that its alignment allows.
+    fn place_next(&self, kept: &mut KeptSection, position: &mut u64, parts: &mut Vec<Part>) -> Result<(), Malformed> {
+        let section = &mut kept.section;
+        let source = content_of(section);
+        // If the old offset is not aligned, the file needs no alignment. If it is, the offset bounds the alignment.
+        let is_aligned = section.offset.checked_rem(section.alignment.max(1)) == Some(0);
+        let start = if is_aligned { align(*position, section.alignment) } else { *position };
+        let is_empty = len_of(&source) == 0;
+        // A section without content is placed like the others, unless its offset is impossible for the file.
+        if is_empty && (start > section.offset || section.offset > self.view.len()) {
+            section.offset = *position;
+            return Ok(());
+        }
+        self.view.read(source.start, len_of(&source), "the content of a section")?;
+        if start > section.offset {
+            return Err(self.view.broken("a section shares bytes with another; its content is", source.start));
+        }
+        section.offset = start;
+        parts.push(Part::Bytes(vec![0; usize::try_from(start.saturating_sub(*position)).unwrap_or(0)]));
+        *position = start.saturating_add(len_of(&source));
+        if !is_empty {
+            parts.push(kept.content.take().map_or(Part::Range(source), Part::Bytes));
+        }
+        Ok(())
+    }
+
+    /// The end of the part of the file that program headers fix.
+    fn fixed_end(&self) -> Result<u64, Malformed> {
+        let Header { segments_at, segment_len, segment_count, .. } = self.header;
+        let is_extended = segment_count == u64::from(PN_XNUM);
+        let count = if is_extended { self.sections.first().map_or(0, |first| first.info) } else { segment_count };
+        if segments_at == 0 || count == 0 || segment_len == 0 {
+            return Ok(self.header_len());
+        }
+        let len = count.saturating_mul(segment_len);
+        let headers = self.view.read(segments_at, len, format_args!("the table of {count} program headers"))?;
+        let headers = headers.chunks(usize::try_from(segment_len).unwrap_or(usize::MAX));
+        let segments = headers.map(|header| self.encoding.decode::<Segment>(header));
+        let ends = segments.map(|segment| span(segment.offset, segment.size).end);
+        Ok(ends.fold(self.header_len().max(span(segments_at, len).end), u64::max))
+    }
+}

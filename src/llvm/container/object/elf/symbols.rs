@@ -1,0 +1,148 @@
+//! Rewrites the symbols of an ELF object whose sections get other numbers. A number that does not fit a symbol is in a
+//! table of large numbers.
+//!
+//! A symbol in a section of the bundle is removed with it, but keeps its place, so that all others keep their numbers:
+//! a local symbol is emptied, such as the section symbols written by linkers that combine objects; any other becomes a
+//! weak reference, which needs no definition.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use object::elf::{
+    EM_MIPS, SHN_LORESERVE, SHN_XINDEX, SHT_CREL, SHT_DYNSYM, SHT_GROUP, SHT_REL, SHT_RELA, SHT_SYMTAB,
+    SHT_SYMTAB_SHNDX, STB_WEAK, SectionType,
+};
+
+use super::super::view::SectionNumbers;
+use super::Elf;
+use crate::base::bytes::to_u64;
+use crate::base::error::Malformed;
+use crate::llvm::container::host::elf::{Encoding, Relocation, Section, ShortRelocation, Symbol, Table, symbol_of};
+
+const LARGE_LEN: usize = 4;
+
+/// A rewritten symbol table.
+struct Renumbered {
+    table: Vec<u8>,
+    /// The table of large section numbers.
+    large: Vec<u8>,
+    /// The symbols that were emptied.
+    emptied: HashSet<u64>,
+}
+
+impl Elf<'_> {
+    /// The changed contents, by section: symbol tables and tables of large section numbers.
+    pub(super) fn renumbered_symbols(
+        &self,
+        gone: &[bool],
+        numbers: &SectionNumbers,
+    ) -> Result<HashMap<usize, Vec<u8>>, Malformed> {
+        let mut changed = HashMap::new();
+        let large_tables: HashMap<u64, usize> =
+            self.of_kind(SHT_SYMTAB_SHNDX).map(|(index, section)| (section.link, index)).collect();
+        for (index, section) in self.sections.iter().enumerate() {
+            let is_table = section.is(SHT_SYMTAB) || section.is(SHT_DYNSYM);
+            if !is_table || gone.get(index) == Some(&true) {
+                continue;
+            }
+            let table = self.content(section, format_args!("symbol table {index}"))?;
+            let large_index = u64::try_from(index).ok().and_then(|index| large_tables.get(&index).copied());
+            let large = match large_index.and_then(|index| self.sections.get(index)) {
+                Some(section) => self.content(section, "the table of large section numbers")?,
+                None => Cow::Borrowed(&[][..]),
+            };
+            let Renumbered { table, large, emptied } = self.renumber(&table, &large, numbers);
+            self.check_unused(index, &emptied, gone)?;
+            if numbers.moved || !emptied.is_empty() {
+                changed.insert(index, table);
+                if let Some(index) = large_index {
+                    changed.insert(index, large);
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    fn of_kind(&self, kind: SectionType) -> impl Iterator<Item = (usize, &Section)> {
+        self.sections.iter().enumerate().filter(move |(_, section)| section.is(kind))
+    }
+
+    fn renumber(&self, table: &[u8], large: &[u8], numbers: &SectionNumbers) -> Renumbered {
+        let mut symbols: Vec<Symbol> = Table::new(self.encoding, table).iter().collect();
+        let mut large = large.to_vec();
+        let mut emptied = HashSet::new();
+        let mut large_words = large.chunks_exact_mut(LARGE_LEN);
+        for (number, symbol) in (0_u64..).zip(&mut symbols) {
+            let large_word = large_words.next();
+            let is_large = symbol.section == u64::from(SHN_XINDEX.0);
+            let old = match &large_word {
+                Some(word) if is_large => self.encoding.read(word),
+                _ => symbol.section,
+            };
+            let reserved = !is_large && old >= u64::from(SHN_LORESERVE);
+            if old == 0 || reserved {
+                continue;
+            }
+            match (numbers.get(old), large_word) {
+                (Some(new), Some(word)) if is_large => self.encoding.write(new, word),
+                (Some(new), _) => symbol.section = new,
+                (None, word) => {
+                    *symbol = emptied_symbol(*symbol);
+                    word.into_iter().filter(|_| is_large).for_each(|word| word.fill(0));
+                    emptied.insert(number);
+                }
+            }
+        }
+        // Bytes that are less than a symbol stay.
+        let mut renumbered = self.encoding.encode(&symbols);
+        renumbered.extend(table.get(renumbered.len()..).unwrap_or_default());
+        Renumbered { table: renumbered, large, emptied }
+    }
+
+    /// Checks that no remaining relocation or group refers to the emptied symbols of a table.
+    fn check_unused(&self, table: usize, emptied: &HashSet<u64>, gone: &[bool]) -> Result<(), Malformed> {
+        if emptied.is_empty() {
+            return Ok(());
+        }
+        let table = to_u64(table);
+        let users = [SHT_REL, SHT_RELA, SHT_CREL, SHT_GROUP].into_iter().flat_map(|kind| self.of_kind(kind));
+        let stays = |index: usize| gone.get(index) != Some(&true);
+        for (index, section) in users.filter(|(index, section)| section.link == table && stays(*index)) {
+            if section.is(SHT_GROUP) {
+                if emptied.contains(&section.info) {
+                    let what = format!("section group {index} is named after a symbol of the bundle; it starts");
+                    return Err(self.view.broken(what, section.offset));
+                }
+                continue;
+            }
+            let content = self.content(section, format_args!("relocation section {index}"))?;
+            if section.is(SHT_CREL) || self.relocates_one_of(emptied, section, &content) {
+                let what = format!("relocation section {index} may refer to a section of the bundle; it starts");
+                return Err(self.view.broken(what, section.offset));
+            }
+        }
+        Ok(())
+    }
+
+    fn relocates_one_of(&self, symbols: &HashSet<u64>, section: &Section, content: &[u8]) -> bool {
+        let encoding = self.encoding;
+        // MIPS puts the symbol first in either byte order.
+        let is_first = self.header.machine() == EM_MIPS && encoding == Encoding::LITTLE_64;
+        let symbol = |info| if is_first { info & u64::from(u32::MAX) } else { symbol_of(info, encoding) };
+        let is_one = |info| symbols.contains(&symbol(info));
+        match section.is(SHT_RELA) {
+            true => Table::new(encoding, content).iter().any(|entry: Relocation| is_one(entry.info)),
+            false => Table::new(encoding, content).iter().any(|entry: ShortRelocation| is_one(entry.info)),
+        }
+    }
+}
+
+/// What is left of a symbol that is removed.
+fn emptied_symbol(symbol: Symbol) -> Symbol {
+    // Binding and type are one number: the binding of a local symbol is 0.
+    match symbol.info >> 4 {
+        0 => Symbol::default(),
+        _ => Symbol { name: symbol.name, info: u64::from(STB_WEAK.0) << 4, ..Symbol::default() },
+    }
+}

@@ -1,0 +1,169 @@
+//! Reads ranges of an object file, which may exist only as [`Part`]s of another file. Every range is checked against
+//! the file before use.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::ops::Range;
+
+use crate::base::bytes::{Bounds, add, is_zero, len_u64, slice, span, total};
+use crate::base::error::{ErrorKind, Malformed};
+use crate::base::io::input::Slice;
+use crate::base::io::piece::{Piece, emit};
+use crate::llvm::container::limits::NAME_MAX;
+use crate::llvm::container::{MAGIC, Part};
+
+/// An object file: some bytes, or parts of them in another order.
+#[derive(Clone, Debug)]
+pub(super) struct View<'a> {
+    data: Slice<'a>,
+    base: u64,
+    parts: Vec<Part>,
+}
+
+impl<'a> View<'a> {
+    /// All of `data`, whose first byte has the offset `base` in errors.
+    pub(super) fn whole(data: impl Into<Slice<'a>>, base: u64) -> Self {
+        let data = data.into();
+        Self { data, base, parts: vec![Part::Range(0..data.len())] }
+    }
+
+    /// The file that the parts form.
+    pub(super) fn of_parts(data: &'a [u8], parts: Vec<Part>) -> Self {
+        Self { data: data.into(), base: 0, parts }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        total(self.parts.iter().map(Part::len))
+    }
+
+    /// The offset to report in errors.
+    pub(super) fn absolute(&self, offset: u64) -> u64 {
+        self.base.saturating_add(offset)
+    }
+
+    /// A fault at an offset.
+    pub(super) fn broken(&self, what: impl Into<String>, offset: u64) -> Malformed {
+        Malformed::at(what, self.absolute(offset))
+    }
+
+    /// A range of the file as pieces of another one. There are fewer bytes if not all are known.
+    pub(super) fn pieces(&self, range: &Range<u64>) -> Vec<Piece<'a>> {
+        let (mut pieces, mut start) = (Vec::new(), 0_u64);
+        for part in &self.parts {
+            let (from, to) = (range.start.max(start), range.end.min(span(start, part.len()).end));
+            if let (Some(at), Some(len @ 1..)) = (from.checked_sub(start), to.checked_sub(from)) {
+                pieces.extend(match part {
+                    Part::Range(own) => self.data.slice(span(own.start, at).end, len).map(Piece::Input),
+                    Part::Bytes(data) => slice(data, at, len).map(|bytes| Piece::Bytes(bytes.to_vec())),
+                    Part::Unreadable(_) => None,
+                });
+            }
+            add(&mut start, part.len());
+        }
+        pieces
+    }
+
+    /// `len` bytes from `offset`, borrowed if they lie in one range of the data.
+    pub(super) fn get(&self, offset: u64, len: u64) -> Option<Cow<'a, [u8]>> {
+        let range = offset..offset.checked_add(len).filter(|&end| end <= self.len())?;
+        let bytes = match &self.pieces(&range)[..] {
+            [Piece::Input(slice)] => Cow::Borrowed(slice.bytes()),
+            pieces => {
+                let mut all = Vec::new();
+                emit(pieces, &mut all).ok()?;
+                Cow::Owned(all)
+            }
+        };
+        (len_u64(&bytes) == len).then_some(bytes)
+    }
+
+    /// `len` bytes from `offset`. `what` names them in the error.
+    pub(super) fn read(&self, offset: u64, len: u64, what: impl Display) -> Result<Cow<'a, [u8]>, Malformed> {
+        let bounds = Bounds { base: self.base, len: self.len() };
+        self.get(offset, len).ok_or_else(|| bounds.truncated(offset, len, what))
+    }
+}
+
+/// A section to be added, which linkers leave out of their output.
+#[derive(Clone, Debug)]
+pub(super) struct Added<'a> {
+    pub(super) name: Vec<u8>,
+    pub(super) content: Piece<'a>,
+}
+
+/// A section that holds an entry of a bundle.
+#[derive(Clone, Debug)]
+pub(super) struct FoundSection {
+    /// The index in the section table, from 0.
+    pub(super) index: usize,
+    pub(super) name: Vec<u8>,
+    pub(super) content: Range<u64>,
+}
+
+/// The new numbers of sections.
+pub(super) struct SectionNumbers {
+    new: Vec<Option<u64>>,
+    /// Whether any remaining section gets another number.
+    pub(super) moved: bool,
+}
+
+impl SectionNumbers {
+    /// The numbers of sections of which some are gone.
+    pub(super) fn new(gone: impl Iterator<Item = bool>) -> Self {
+        let (mut new, mut next, mut moved) = (Vec::new(), 0_u64, false);
+        for (old, gone) in (0_u64..).zip(gone) {
+            new.push((!gone).then_some(next));
+            moved |= !gone && next != old;
+            add(&mut next, u64::from(!gone));
+        }
+        Self { new, moved }
+    }
+
+    /// The new number of a section; none if it is removed. A value that is not a section number is returned unchanged.
+    pub(super) fn get(&self, old: u64) -> Option<u64> {
+        usize::try_from(old).ok().and_then(|index| self.new.get(index).copied()).unwrap_or(Some(old))
+    }
+}
+
+/// The name of a bundle's section at the start of some bytes; none if it is another section's or not terminated.
+pub(super) fn bundle_name(data: &[u8]) -> Option<Vec<u8>> {
+    let near = data.get(..NAME_MAX).unwrap_or(data);
+    let name = near.get(..memchr::memchr(0, near)?)?;
+    name.starts_with(MAGIC.as_bytes()).then(|| name.to_vec())
+}
+
+/// Whether `fat` begins with these pieces.
+pub(super) fn begins_with(fat: &[u8], pieces: &[Piece<'_>]) -> bool {
+    let mut position = 0_u64;
+    pieces.iter().all(|piece| {
+        let found = slice(fat, position, piece.len());
+        add(&mut position, piece.len());
+        found.is_some_and(|found| match piece {
+            Piece::Bytes(data) => found == data.as_slice(),
+            Piece::Zeros(_) => is_zero(found),
+            // Bytes that are the same need not be read.
+            Piece::Input(slice) => std::ptr::eq(found, slice.bytes()) || found == slice.bytes(),
+        })
+    })
+}
+
+/// The fault of a fat object that would need more than its object format allows.
+pub(super) fn too_many(what: &str, needed: u64, most: u64) -> Malformed {
+    let text = format!("the fat object would have {needed} {what}, more than the {most} that its object format allows");
+    Malformed::other(ErrorKind::Limit, None, text)
+}
+
+/// Merges adjacent parts and drops empty ones.
+pub(super) fn join(parts: Vec<Part>) -> Vec<Part> {
+    let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match (joined.last_mut(), part) {
+            (_, part) if part.is_empty() => {}
+            (Some(Part::Range(last)), Part::Range(next)) if last.end == next.start => last.end = next.end,
+            (Some(Part::Bytes(last)), Part::Bytes(next)) => last.extend(next),
+            (_, part) => joined.push(part),
+        }
+    }
+    joined
+}

@@ -1,0 +1,193 @@
+//! Reads offload binaries. The [parent module](super) documents the layout and what is rejected.
+
+use std::fmt::Arguments;
+use std::sync::{Arc, OnceLock};
+
+use memchr::memchr;
+
+use super::{ENTRY_LEN, Header, ImageInfo, ImageKind, MAGIC, Strings, Version};
+use crate::base::bytes::{self, Bounds, Cursor, len_u64, span};
+use crate::base::error::{Malformed, Result, WithPath};
+use crate::base::io::input::Slice;
+use crate::llvm::container::limits::{
+    Allowance, Limits, STRINGS_MAX, STRINGS_MIN, STRINGS_SHARED_MAX, check_entry_count,
+};
+use crate::llvm::container::stream::{Compressed, Method, PREFIX_LEN, Recorded};
+use crate::llvm::container::{Contents, Entry, Part};
+
+/// The offset of the number of entries.
+const ENTRIES_AT: u64 = 24;
+
+/// The name of a compressed offload binary in messages.
+const WHAT_COMPRESSED: &str = "compressed offload binary";
+
+/// Reads the header at the start of `data`; `None` without the magic.
+pub(super) fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
+    let Some(mut cursor) = Cursor::after(&MAGIC, data, base) else { return Ok(None) };
+    let number = cursor.u32("the version of the offload binary")?;
+    let version = Version::from_number(number);
+    let version = version.ok_or_else(|| cursor.invalid("offload binary version", number, "1, 2 or 3"))?;
+    let size = cursor.u64("the size of the offload binary")?;
+    if size < version.header_len() {
+        return Err(cursor.invalid("size of the offload binary", size, "at least the length of the header"));
+    }
+    let entries_offset = cursor.u64("the entry offset of the offload binary")?;
+    let entries = cursor.u64("the entry size or count of the offload binary")?;
+    let is_v3 = version == Version::V3;
+    let inflated = if is_v3 { cursor.u64("the inflated size of the offload binary")? } else { 0 };
+    Ok(Some(Header { version, size, entries_offset, entries, inflated }))
+}
+
+/// Reads the offload binary at the start of `data`, as [`Container::read`](crate::llvm::container::Container::read).
+pub(super) fn read(data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+    read_with_limit(data, total, base, STRINGS_MAX)
+}
+
+/// Reads an offload binary whose keys and values take at most `strings_max` bytes.
+pub(super) fn read_with_limit(
+    data: &[u8],
+    total: u64,
+    base: u64,
+    strings_max: u64,
+) -> Result<Option<Contents>, Malformed> {
+    let Some(header) = header(data, base)? else { return Ok(None) };
+    Bounds { base, len: total }.claim(0, header.size, "the offload binary")?;
+    let bounds = Bounds { base, len: header.size };
+    bounds.claim(header.entries_offset, header.entries_len(), "the table of entries")?;
+    let body = Partial { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, bounds };
+    check_entry_count(header.count(), bounds.absolute(ENTRIES_AT))?;
+    let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
+    let [images, string_entries, strings] = [header.size, header.size, strings].map(Allowance::new);
+    let mut budget = ImageBudget { images, string_entries, strings };
+    let entries = (0..header.count()).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
+    Ok(Some(Contents::new(entries, header.size)))
+}
+
+/// The remaining budget for images and strings, in bytes, so that entries which share them cannot expand without bound.
+struct ImageBudget {
+    images: Allowance,
+    string_entries: Allowance,
+    /// The budget for keys and values.
+    strings: Allowance,
+}
+
+struct Partial<'a> {
+    /// The bytes of the offload binary that are known so far.
+    data: &'a [u8],
+    header: Header,
+    /// Those of the whole offload binary, whose other bytes may not be known yet.
+    bounds: Bounds,
+}
+
+impl<'a> Partial<'a> {
+    fn cursor(&self, offset: u64) -> Cursor<'a> {
+        Cursor::new(bytes::tail(self.data, offset).unwrap_or_default(), self.bounds.absolute(offset))
+    }
+
+    fn entry(&self, number: u64, budget: &mut ImageBudget) -> Result<Entry, Malformed> {
+        let mut cursor = self.cursor(span(self.header.entries_offset, number.saturating_mul(ENTRY_LEN)).end);
+        let image_kind = ImageKind::from_number(cursor.u16(format_args!("the image kind of image {number}"))?);
+        let kind_number = cursor.u16(format_args!("the offload kind of image {number}"))?;
+        let flags = cursor.u32(format_args!("the flags of image {number}"))?;
+        let strings_offset = cursor.u64(format_args!("the string offset of image {number}"))?;
+        let strings_count = cursor.u64(format_args!("the number of strings of image {number}"))?;
+        let start = cursor.u64(format_args!("the offset of image {number}"))?;
+        let size = cursor.u64(format_args!("the size of image {number}"))?;
+        let range = self.bounds.claim(start, size, format_args!("image {number}"))?;
+        let at = self.bounds.absolute(start);
+        let expected = "together with the other images no more than the offload binary holds";
+        budget.images.claim("size of an image", size, at, expected)?;
+        let strings = self.strings(number, strings_offset, strings_count, budget)?;
+        let info = ImageInfo { image_kind, kind_number, flags, strings };
+        let parts = vec![Part::Range(range)];
+        Ok(Entry { id: info.entry_id(), parts, image: Some(Box::new(info)) })
+    }
+
+    fn strings(&self, number: u64, offset: u64, count: u64, budget: &mut ImageBudget) -> Result<Strings, Malformed> {
+        let len = count.saturating_mul(self.header.version.string_entry_len());
+        self.bounds.claim(offset, len, format_args!("the table of strings of image {number}"))?;
+        let at = self.bounds.absolute(offset);
+        let expected = "together with those of the other images no more than the offload binary holds";
+        budget.string_entries.claim("size of a table of strings", len, at, expected)?;
+        let mut cursor = self.cursor(offset);
+        let mut strings = Vec::new();
+        for index in 0..count {
+            let key = cursor.u64(format_args!("the key offset of string {index} of image {number}"))?;
+            let value = cursor.u64(format_args!("the value offset of string {index} of image {number}"))?;
+            let value_len = match self.header.version {
+                Version::V1 => None,
+                _ => Some(cursor.u64(format_args!("the value length of string {index} of image {number}"))?),
+            };
+            let key = self.string(key, None, budget, format_args!("the key of string {index} of image {number}"))?;
+            let value =
+                self.string(value, value_len, budget, format_args!("the value of string {index} of image {number}"))?;
+            strings.push((key.to_vec(), value.to_vec()));
+        }
+        Ok(strings)
+    }
+
+    /// A string, with a known length or up to the next NUL.
+    fn string(
+        &self,
+        offset: u64,
+        len: Option<u64>,
+        budget: &mut ImageBudget,
+        what: Arguments<'_>,
+    ) -> Result<&'a [u8], Malformed> {
+        let len = match len {
+            Some(len) => len,
+            None => {
+                self.bounds.claim(offset, 1, what)?;
+                let rest = bytes::tail(self.data, offset).unwrap_or_default();
+                match memchr(0, rest) {
+                    Some(end) => bytes::to_u64(end),
+                    // Without a NUL in the known bytes, at least one byte more is needed.
+                    None => len_u64(rest).saturating_add(1),
+                }
+            }
+        };
+        self.bounds.claim(offset, len, what)?;
+        let at = self.bounds.absolute(offset);
+        let expected = "no more than 16 MiB for all strings together, and 16 times the size of the offload binary";
+        budget.strings.claim("length of a string", len, at, expected)?;
+        self.cursor(offset).take(len, what)
+    }
+}
+
+/// Reads the compressed offload binary at the start of `data`; `None` if the data does not begin like one.
+pub(super) fn compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>> {
+    parse_compressed(data, limits).with_path(data.path())
+}
+
+fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malformed> {
+    let offset = data.offset();
+    let Some(header) = header(data.bytes(), offset)? else { return Ok(None) };
+    if header.inflated == 0 {
+        return Ok(None);
+    }
+    limits.check(WHAT_COMPRESSED, offset, header.inflated)?;
+    let Header { version, size, entries_offset, inflated, .. } = header;
+    let header_len = version.header_len();
+    if entries_offset != header_len {
+        let expected = "40, the length of the header, as the offload binary is compressed";
+        return Err(Malformed::value("entry offset", entries_offset, data.absolute(16), expected));
+    }
+    if inflated < header_len {
+        let expected = "at least the length of the header";
+        return Err(Malformed::value("inflated size", inflated, data.absolute(32), expected));
+    }
+    let whole = data.claim(0, size, format_args!("the {WHAT_COMPRESSED}"))?;
+    let body = whole.claim(header_len, size.saturating_sub(header_len), WHAT_COMPRESSED)?;
+    let method = method_of(body.bytes());
+    // The inflated form records the inflated size as its size, and no other.
+    let prefix = Header { size: inflated, inflated: 0, ..header }.to_bytes().first_chunk::<PREFIX_LEN>().copied();
+    let (what, version, total, hash) = (WHAT_COMPRESSED, version.number(), Some(size), None);
+    let recorded = Recorded { what, version, method, total, inflated, hash };
+    let (form, stream_len) = (method.form(), Arc::new(OnceLock::from(body.len())));
+    Ok(Some(Compressed { recorded, form, offset, header_len, prefix, body, stream_len }))
+}
+
+/// The method of a stream, by its first bytes.
+fn method_of(stream: &[u8]) -> Method {
+    if stream.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) { Method::Zstd } else { Method::Zlib }
+}

@@ -1,0 +1,205 @@
+//! Writes offload binaries, version 1 byte for byte as LLVM 22.1.8 does. The [parent module](super) documents the
+//! layout.
+
+use std::collections::HashMap;
+use std::io::{Seek, SeekFrom, Write};
+
+use super::{ALIGNMENT, ENTRY_LEN, Header, ImageInfo, Version, read};
+use crate::base::bytes::len_u64;
+use crate::base::codec::{Compression, deflate};
+use crate::base::error::{Error, Malformed, Result, WithPath};
+use crate::base::io::input::Slice;
+use crate::base::io::meter::Meter;
+use crate::base::io::piece::{Piece, Writer, emit, sum, too_long, total_len};
+use crate::llvm::container::{Entry, Part};
+
+/// An image to write.
+#[derive(Clone, Debug)]
+pub struct NewImage<'a> {
+    /// The recorded data; the strings are written in this order.
+    pub info: ImageInfo,
+    /// The image itself.
+    pub content: Slice<'a>,
+}
+
+/// The pieces of offload binaries with these images: one offload binary for each image in version 1, otherwise one for
+/// all of them. Without images the list is empty.
+///
+/// # Errors
+/// Only if the images together have 2^64 bytes or more.
+pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'a>>> {
+    let binaries = match version {
+        Version::V1 => images.chunks(1).map(|image| plan_one(version, image, 0)).collect::<Result<Vec<_>>>()?,
+        Version::V2 | Version::V3 if images.is_empty() => Vec::new(),
+        Version::V2 | Version::V3 => vec![plan_one(version, images, 0)?],
+    };
+    Ok(binaries.concat())
+}
+
+/// The pieces of a plain offload binary with another content of one image. It has at least `least` bytes.
+///
+/// # Errors
+/// [`ErrorKind::Malformed`](crate::base::error::ErrorKind::Malformed) if `data` does not begin with an offload binary.
+pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, least: u64) -> Result<Vec<Piece<'a>>> {
+    let header = read::header(data.bytes(), data.offset()).with_path(data.path())?;
+    let contents = read::read(data.bytes(), data.len(), data.offset()).with_path(data.path())?;
+    let none = || Error::malformed(data.path(), Malformed::at("no offload binary", data.offset()));
+    let (header, contents) = header.zip(contents).ok_or_else(none)?;
+    let image = |(at, entry): (usize, Entry)| {
+        let content = match entry.parts.as_slice() {
+            _ if at == index => content,
+            [Part::Range(range)] => data.claimed(range)?,
+            _ => return Err(Error::internal("an image of an offload binary has no range")),
+        };
+        Ok(NewImage { info: entry.image.map(|info| *info).unwrap_or_default(), content })
+    };
+    let images = contents.entries.into_iter().enumerate().map(image).collect::<Result<Vec<_>>>()?;
+    plan_one(header.version, &images, least)
+}
+
+/// The pieces of an offload binary, which is padded to a size of at least `least` bytes.
+fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result<Vec<Piece<'a>>> {
+    let (images_count, entries_len) = table(images.len(), ENTRY_LEN)?;
+    let table_of = |image: &NewImage<'_>| table(image.info.strings.len(), version.string_entry_len());
+    let string_tables = images.iter().map(table_of).collect::<Result<Vec<_>>>()?;
+    let string_entries_len = sum(string_tables.iter().map(|&(_, len)| len))?;
+    let mut string_offset = sum([version.header_len(), entries_len])?;
+    let strings_offset = sum([string_offset, string_entries_len])?;
+    let strings = StringTable::of(images)?;
+    let images_offset = aligned(sum([strings_offset, len_u64(&strings.bytes)])?)?;
+    let images_len = sum(images.iter().map(|image| image.content.len()))?;
+    let images_end = sum([images_offset, images_len])?;
+    let size = aligned(images_end)?.max(least);
+
+    let (entries_offset, inflated) = (version.header_len(), 0);
+    let entries = if version == Version::V1 { ENTRY_LEN } else { images_count };
+    let mut header = Header { version, size, entries_offset, entries, inflated }.to_bytes();
+    let mut image_offset = images_offset;
+    let mut string_entries = Vec::new();
+    for (image, (strings_count, string_entries_len)) in images.iter().zip(string_tables) {
+        header.extend(image.info.image_kind.number().to_le_bytes());
+        header.extend(image.info.kind_number.to_le_bytes());
+        header.extend(image.info.flags.to_le_bytes());
+        for field in [string_offset, strings_count, image_offset, image.content.len()] {
+            header.extend(field.to_le_bytes());
+        }
+        for (key, value) in &image.info.strings {
+            for text in [key, value] {
+                string_entries.extend(sum([strings_offset, strings.offset(text)?])?.to_le_bytes());
+            }
+            if version != Version::V1 {
+                string_entries.extend(len_u64(value).to_le_bytes());
+            }
+        }
+        string_offset = sum([string_offset, string_entries_len])?;
+        image_offset = sum([image_offset, image.content.len()])?;
+    }
+    header.extend(string_entries);
+    header.extend(strings.bytes);
+    header.resize(usize::try_from(images_offset).map_err(|_| too_long())?, 0);
+    let mut pieces = vec![Piece::Bytes(header)];
+    pieces.extend(images.iter().map(|image| Piece::Input(image.content)));
+    pieces.push(Piece::Zeros(size.saturating_sub(images_end)));
+    Ok(pieces)
+}
+
+/// The number of rows of a table, and its length in bytes.
+fn table(rows: usize, row_len: u64) -> Result<(u64, u64)> {
+    let rows = u64::try_from(rows).map_err(|_| too_long())?;
+    Ok((rows, rows.checked_mul(row_len).ok_or_else(too_long)?))
+}
+
+fn aligned(offset: u64) -> Result<u64> {
+    offset.checked_next_multiple_of(ALIGNMENT).ok_or_else(too_long)
+}
+
+/// The strings of an offload binary, each once; a string that is the end of another one shares its bytes.
+///
+/// The order is that of LLVM's string tables: compared from the last byte backwards, the higher byte first, and the
+/// longer string before its own suffix.
+struct StringTable<'s> {
+    bytes: Vec<u8>,
+    offsets: HashMap<&'s [u8], u64>,
+}
+
+impl<'s> StringTable<'s> {
+    fn of(images: &'s [NewImage<'_>]) -> Result<Self> {
+        let strings = images.iter().flat_map(|image| &image.info.strings);
+        let mut sorted: Vec<&[u8]> = strings.flat_map(|(key, value)| [key.as_slice(), value]).collect();
+        sorted.sort_unstable_by(|a, b| b.iter().rev().cmp(a.iter().rev()));
+        sorted.dedup();
+        // The empty string is the first NUL, not the end of another string.
+        let mut table = Self { bytes: vec![0], offsets: HashMap::from([(&b""[..], 0)]) };
+        let mut last: &[u8] = b"";
+        for string in sorted.into_iter().filter(|string| !string.is_empty()) {
+            if !last.ends_with(string) {
+                table.bytes.extend(string);
+                table.bytes.push(0);
+                last = string;
+            }
+            let len_with_nul = sum([len_u64(string), 1])?;
+            let offset = len_u64(&table.bytes).checked_sub(len_with_nul).ok_or_else(no_string)?;
+            table.offsets.insert(string, offset);
+        }
+        Ok(table)
+    }
+
+    fn offset(&self, string: &[u8]) -> Result<u64> {
+        self.offsets.get(string).copied().ok_or_else(no_string)
+    }
+}
+
+fn no_string() -> Error {
+    Error::internal("a string is not in its table")
+}
+
+/// Compresses images to `out`, from its current position, as one offload binary of version 3. Without images nothing is
+/// written.
+///
+/// # Errors
+/// [`ErrorKind::Io`](crate::base::error::ErrorKind::Io) if an input cannot be read, and on the path `-` if `out` fails.
+///
+/// # Example
+/// ```
+/// use std::io::Cursor;
+///
+/// use offload_bundle::container::offload_binary::{self, ImageInfo, NewImage};
+/// use offload_bundle::container::stream::{Compression, Method};
+///
+/// let code = vec![0; 100_000];
+/// let info = ImageInfo { strings: vec![(b"arch".to_vec(), b"gfx90a".to_vec())], ..ImageInfo::default() };
+/// let image = NewImage { info, content: (&code).into() };
+/// let mut out = Cursor::new(Vec::new());
+/// offload_binary::write_compressed(&[image], &Compression::of(Method::Zstd), &mut out)?;
+/// assert!(out.get_ref().starts_with(&offload_binary::MAGIC) && out.position() < 1000);
+/// # Ok::<(), offload_bundle::Error>(())
+/// ```
+pub fn write_compressed<W: Write + Seek>(
+    images: &[NewImage<'_>],
+    compression: &Compression,
+    out: &mut W,
+) -> Result<()> {
+    write_metered(images, compression, &mut Writer::new(out), &mut Meter::silent())
+}
+
+/// Like [`write_compressed`], with progress reports.
+pub(crate) fn write_metered<W: Write + Seek>(
+    images: &[NewImage<'_>],
+    compression: &Compression,
+    to: &mut Writer<'_, W>,
+    meter: &mut Meter<'_>,
+) -> Result<()> {
+    let mut pieces = plan(Version::V3, images)?;
+    let inflated = total_len(&pieces)?;
+    let header_len = Version::V3.header_len();
+    let Some(Piece::Bytes(head)) = pieces.first_mut() else { return Ok(()) };
+    // The stream does not include the header of the inflated form.
+    *head = head.split_off(usize::try_from(header_len).map_err(|_| too_long())?);
+    let start = to.seek(SeekFrom::Current(0))?;
+    let stream_len = deflate(&pieces, compression, sum([start, header_len])?, to, meter)?;
+    let size = sum([header_len, stream_len])?;
+    let padding = aligned(size)?.saturating_sub(size);
+    emit(&[Piece::Zeros(padding)], to)?;
+    let (version, entries) = (Version::V3, u64::try_from(images.len()).map_err(|_| too_long())?);
+    to.fill_in(start, &Header { version, size, entries_offset: header_len, entries, inflated }.to_bytes())
+}

@@ -1,0 +1,168 @@
+//! Records of numbers, which are declared once: reading and writing both follow from the names and widths of their
+//! fields.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use std::marker::PhantomData;
+
+use object::Endianness;
+
+use crate::base::bytes::to_u64;
+
+/// A record, all of whose bytes are fields.
+pub(crate) trait Record: Copy + Default {
+    /// The fields in their order, each with its width in bytes, in a file with words of `word` bytes.
+    fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)>;
+}
+
+/// Declares a record: its fields in order, with their widths in bytes, which may depend on the word. `or` gives another
+/// order for some words.
+macro_rules! record {
+    (
+        $(#[$about:meta])* $name:ident($word:ident) { $($(#[$note:meta])* $field:ident: $width:expr,)+ }
+        $(or $condition:expr => [$($other:ident),+])?
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub(crate) struct $name {
+            $($(#[$note])* pub(crate) $field: u64,)+
+        }
+
+        impl $crate::llvm::container::records::Record for $name {
+            #[inline]
+            fn fields(&mut self, $word: usize) -> impl IntoIterator<Item = (&mut u64, usize)> {
+                let (_, Self { $($field),+ }) = ($word, self);
+                $(let $field = ($field, $width);)+
+                $(if $condition {
+                    return [$($other),+];
+                })?
+                [$($field),+]
+            }
+        }
+    };
+}
+pub(crate) use record;
+
+/// How a file stores its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Encoding {
+    /// The width of addresses, offsets and sizes in bytes, 4 or 8.
+    pub(crate) word: usize,
+    pub(crate) order: Endianness,
+}
+
+impl Encoding {
+    pub(crate) const LITTLE_64: Self = Self { word: 8, order: Endianness::Little };
+
+    /// The encoding of a file that begins with `head`.
+    pub(crate) fn of(head: &[u8]) -> Self {
+        let word = if head.get(4) == Some(&2) { 8 } else { 4 };
+        Self { word, order: if head.get(5) == Some(&2) { Endianness::Big } else { Endianness::Little } }
+    }
+
+    /// The number in up to eight bytes.
+    #[inline]
+    pub(crate) fn read(self, bytes: &[u8]) -> u64 {
+        let push = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
+        match (self.order, bytes) {
+            (Endianness::Big, _) => bytes.iter().fold(0, push),
+            // Most numbers have these widths, and most files this byte order.
+            (_, &[a, b]) => u16::from_le_bytes([a, b]).into(),
+            (_, &[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]).into(),
+            (_, &[a, b, c, d, e, f, g, h]) => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            _ => bytes.iter().rev().fold(0, push),
+        }
+    }
+
+    /// Fills `out` with a number, truncated to its length.
+    pub(crate) fn write(self, number: u64, out: &mut [u8]) {
+        let bytes = number.to_le_bytes();
+        match self.order {
+            Endianness::Little => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte),
+            Endianness::Big => out.iter_mut().rev().zip(bytes).for_each(|(out, byte)| *out = byte),
+        }
+    }
+
+    /// A sum of addresses, which wraps around.
+    pub(crate) fn truncated(self, sum: u64) -> u64 {
+        if self.word == 8 { sum } else { sum & u64::from(u32::MAX) }
+    }
+
+    /// The length of a record in bytes.
+    pub(crate) fn len_of<R: Record>(self) -> u64 {
+        to_u64(R::default().fields(self.word).into_iter().map(|(_, width)| width).sum())
+    }
+
+    /// The record at the start of some bytes. Fields for which there are too few bytes are zero.
+    pub(crate) fn decode<R: Record>(self, bytes: &[u8]) -> R {
+        // With a known encoding, the compiler knows where each field is: symbols are read by the million.
+        if self == Self::LITTLE_64 { Self::LITTLE_64.decode_each(bytes) } else { self.decode_each(bytes) }
+    }
+
+    #[inline(always)]
+    fn decode_each<R: Record>(self, mut bytes: &[u8]) -> R {
+        let mut record = R::default();
+        for (field, width) in record.fields(self.word) {
+            let (number, rest) = bytes.split_at_checked(width).unwrap_or_default();
+            (*field, bytes) = (self.read(number), rest);
+        }
+        record
+    }
+
+    /// The bytes of some records; none if a number does not fit its field.
+    pub(crate) fn try_encode<R: Record + PartialEq>(self, records: &[R]) -> Option<Vec<u8>> {
+        let bytes = self.encode(records);
+        Table::<R>::new(self, &bytes).iter().eq(records.iter().copied()).then_some(bytes)
+    }
+
+    /// The bytes of some records. Numbers are truncated to their fields.
+    pub(crate) fn encode<R: Record>(self, records: &[R]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for mut record in records.iter().copied() {
+            for (field, width) in record.fields(self.word) {
+                let mut number = [0; 8];
+                let number = number.get_mut(..width).unwrap_or_default();
+                self.write(*field, number);
+                bytes.extend_from_slice(number);
+            }
+        }
+        bytes
+    }
+}
+
+/// A table of records, which are decoded when they are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Table<'d, R> {
+    pub(crate) bytes: &'d [u8],
+    encoding: Encoding,
+    /// The length of a record in bytes.
+    record_len: usize,
+    records: PhantomData<R>,
+}
+
+impl<'d, R: Record> Table<'d, R> {
+    pub(crate) fn new(encoding: Encoding, bytes: &'d [u8]) -> Self {
+        let record_len = usize::try_from(encoding.len_of::<R>()).unwrap_or(usize::MAX);
+        Self { bytes, encoding, record_len, records: PhantomData }
+    }
+
+    fn chunks(&self) -> std::slice::ChunksExact<'d, u8> {
+        self.bytes.chunks_exact(self.record_len)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.chunks().len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<R> {
+        self.chunks().nth(index).map(|record| self.encoding.decode(record))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = R> + use<'d, R> {
+        let encoding = self.encoding;
+        self.chunks().map(move |record| encoding.decode(record))
+    }
+}

@@ -1,0 +1,699 @@
+//! Walks several bundles in one file.
+//!
+//! A linked HIP program has one bundle for each translation unit in its `.hip_fatbin` section, one after another,
+//! padded with zeros; compressed and plain bundles may mix. The walk uses the recorded sizes and never searches for a
+//! magic string, which payloads may contain. Data after the last bundle is ignored, as in LLVM 22.1.8.
+//!
+//! Rejected: everything that the formats reject, in any bundle up to the last one that a job needs.
+
+use std::borrow::Cow;
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::entry::{BundleEntry, Contents, Entry, Part};
+use super::format::Container;
+use super::limits::Limits;
+use super::stream::{Compressed, Inflation, Recorded};
+use crate::base::bytes::{add, len_of, len_u64, part, slice, span, total};
+use crate::base::error::{Error, Malformed, Result, WithPath};
+use crate::base::io::input::{Input, Slice};
+use crate::base::io::meter::{Meter, Metered};
+use crate::base::io::output::Output;
+use crate::base::io::piece::{Sink, Writer};
+
+/// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used. Of larger ones
+/// only the header is read at first; they are checked when code objects are extracted. Unit tests need less to be over
+/// it.
+const WHOLE_MAX: u64 = if cfg!(test) { 1 << 20 } else { crate::base::io::input::MEMORY_MAX };
+
+/// The amount of padding, in bytes, that is read before the file is queried for a hole again.
+const PADDING_BLOCK: u64 = 64 << 10;
+
+/// The number of bytes of a large compressed bundle that are inflated first to find its entries.
+const PREFIX: usize = 64 << 10;
+
+/// The maximum number of its bytes that are inflated into memory. If the entries are not found in them, the whole
+/// bundle is inflated into a file.
+const PREFIX_MAX: usize = 16 << 20;
+
+/// The contents of a compressed container without a bundle. LLVM 22.1.8 treats it as a bundle without entries.
+const fn nothing<E>() -> Contents<E> {
+    Contents { entries: Vec::new(), len: 0, faults: Vec::new() }
+}
+
+/// How much of a compressed bundle to inflate to find its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inflate {
+    /// No more than needed.
+    AsNeeded,
+    /// Only the headers, however small the bundle is; to the end if the stored length is not recorded. Hash and sizes
+    /// are checked when code objects are extracted.
+    Headers,
+    /// All, so that hash and sizes are checked before the bundle is used, however large it is.
+    Whole,
+}
+
+/// One bundle of a file.
+#[derive(Debug)]
+pub struct Bundle<'a, E = Entry> {
+    /// The offset of its start in the file.
+    pub offset: u64,
+    /// The inflated length in bytes, as claimed by its header and entries. Data after them in the same compressed
+    /// container belongs to no bundle.
+    pub(crate) inflated_len: u64,
+    /// The entries in file order.
+    pub entries: Vec<E>,
+    /// The faults of a bundle whose end is known all the same. It has only the entries that could be read.
+    pub faults: Vec<Malformed>,
+    /// The header of the compressed bundle, if it is compressed.
+    pub compressed: Option<Recorded>,
+    /// Statistics of the inflation, if the bundle was inflated as a whole.
+    pub inflation: Option<Inflation>,
+    body: Body<'a>,
+}
+
+#[derive(Debug)]
+enum Body<'a> {
+    Plain {
+        /// Data from the start of the bundle, perhaps beyond its end.
+        data: Slice<'a>,
+        stored_len: u64,
+    },
+    Inflated {
+        input: Input,
+        stored_len: u64,
+    },
+    Stream {
+        compressed: Compressed<'a>,
+        /// The first inflated bytes.
+        prefix: Vec<u8>,
+    },
+}
+
+/// The code object of an entry.
+#[derive(Debug)]
+pub(crate) enum Content<'a> {
+    /// Borrowed from its bundle.
+    InPlace(Slice<'a>),
+    /// Assembled from parts.
+    Restored(Input),
+    /// A range of inflated bytes.
+    Inflated(Rc<Input>, Range<u64>),
+}
+
+impl Content<'_> {
+    /// The whole code object.
+    pub(crate) fn as_slice(&self) -> Slice<'_> {
+        match self {
+            Self::InPlace(slice) => *slice,
+            Self::Restored(input) => input.as_slice(),
+            Self::Inflated(input, range) => input.slice(range.start, len_of(range)).unwrap_or_else(|| input.as_slice()),
+        }
+    }
+}
+
+impl<'a, E: BundleEntry> Bundle<'a, E> {
+    /// A bundle at the start of `data` that is not compressed as a whole.
+    pub(crate) fn plain(data: Slice<'a>, contents: Contents<E>, limits: Limits) -> Self {
+        let Contents { mut entries, len, faults } = contents;
+        for entry in &mut entries {
+            entry.limit(limits);
+        }
+        let (offset, stored_len) = (data.offset(), len.min(data.len()));
+        let (inflated_len, body) = (stored_len, Body::Plain { data, stored_len });
+        Self { offset, inflated_len, entries, faults, compressed: None, inflation: None, body }
+    }
+
+    /// The stored length in bytes; that of a plain bundle is claimed by its header and entries. A zlib stream under a
+    /// header of version 1 is inflated to find its length, unless it was inflated before.
+    ///
+    /// # Errors
+    /// Those of inflating the stream.
+    pub fn stored_len(&self) -> Result<u64> {
+        match &self.body {
+            Body::Plain { stored_len, .. } | Body::Inflated { stored_len, .. } => Ok(*stored_len),
+            Body::Stream { compressed, .. } => compressed.stored_len(),
+        }
+    }
+
+    /// The range in the file.
+    ///
+    /// # Errors
+    /// Those of [`stored_len`](Self::stored_len).
+    pub fn range(&self) -> Result<Range<u64>> {
+        Ok(span(self.offset, self.stored_len()?))
+    }
+
+    /// Copies the code objects of some entries (given by their index) to sinks. A compressed bundle is always inflated
+    /// to its end and checked.
+    pub(crate) fn extract<S: Sink>(&self, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
+        match &self.body {
+            Body::Plain { data, .. } => self.copy(*data, wanted, meter),
+            Body::Inflated { input, .. } => self.copy(input.as_slice(), wanted, meter),
+            Body::Stream { compressed, .. } => self.stream(compressed, wanted, meter),
+        }
+    }
+
+    /// Writes the code object of an entry (given by its index) to `out`. A compressed bundle is inflated to its end,
+    /// because its hash covers all of it: the output is valid only if this succeeds.
+    ///
+    /// # Errors
+    /// [`Usage`](crate::base::error::ErrorKind::Usage) if the entry does not exist, [`Malformed`](crate::base::error::ErrorKind::Malformed) if
+    /// the bundle is broken, [`Io`](crate::base::error::ErrorKind::Io) on the path `-` if `out` fails.
+    pub fn write_to(&self, index: usize, out: &mut dyn io::Write) -> Result<()> {
+        if index >= self.entries.len() {
+            return Err(Error::usage("the bundle has no such entry"));
+        }
+        self.extract(&mut [(index, &mut Writer::new(out))], &mut Meter::silent())
+    }
+
+    /// The code object of an entry (given by its index): borrowed from the file if it is contiguous there, otherwise
+    /// restored, or inflated and checked as in [`write_to`](Self::write_to).
+    ///
+    /// # Errors
+    /// Those of [`write_to`](Self::write_to).
+    pub fn bytes(&self, index: usize) -> Result<Cow<'a, [u8]>> {
+        if let Some(slice) = self.in_place(index) {
+            return Ok(Cow::Borrowed(slice.bytes()));
+        }
+        let mut bytes = Vec::new();
+        self.write_to(index, &mut bytes)?;
+        Ok(Cow::Owned(bytes))
+    }
+
+    /// The code object of an entry (given by its index) as a slice of the file; none if it is compressed or has to be
+    /// restored.
+    pub fn in_place(&self, index: usize) -> Option<Slice<'a>> {
+        let Body::Plain { data, .. } = &self.body else { return None };
+        match self.entries.get(index)?.entry().parts.as_slice() {
+            [part @ Part::Range(range)] => data.slice(range.start, part.len()),
+            _ => None,
+        }
+    }
+
+    /// The whole bundle, inflated; none if it was not inflated as a whole.
+    pub(crate) fn whole(&self) -> Option<Slice<'_>> {
+        match &self.body {
+            Body::Plain { data, stored_len } => data.slice(0, *stored_len),
+            Body::Inflated { input, .. } => Some(input.as_slice()),
+            Body::Stream { .. } => None,
+        }
+    }
+
+    /// Inflates and checks all bytes of a compressed bundle; none if they are available without.
+    ///
+    /// # Errors
+    /// Those of inflating the stream.
+    pub(crate) fn inflate_whole(&self) -> Result<Option<Input>> {
+        match &self.body {
+            Body::Stream { compressed, .. } => compressed.inflate_whole().map(|(input, _)| Some(input)),
+            Body::Plain { .. } | Body::Inflated { .. } => Ok(None),
+        }
+    }
+
+    /// Up to `len` bytes from the start of the code object of an entry (given by its index); none if they are not
+    /// available without inflating more.
+    pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {
+        if let Body::Plain { data, .. } = &self.body {
+            data.looked_at();
+        }
+        match self.entries.get(index)?.entry().parts.first() {
+            Some(part @ Part::Range(range)) => slice(self.beginning(), range.start, part.len().min(len)),
+            Some(Part::Bytes(data)) => slice(data, 0, len_u64(data).min(len)),
+            Some(Part::Unreadable(_)) | None => None,
+        }
+    }
+
+    /// The available bytes from the start of the (inflated) bundle.
+    pub(crate) fn beginning(&self) -> &[u8] {
+        match &self.body {
+            Body::Plain { data, .. } => data.bytes(),
+            Body::Inflated { input, .. } => input.bytes(),
+            Body::Stream { prefix, .. } => prefix,
+        }
+    }
+
+    fn copy<S: Sink>(&self, data: Slice<'_>, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
+        let sizes = wanted.iter().filter_map(|(index, _)| self.entries.get(*index)).map(E::size);
+        meter.expect(total(sizes));
+        let mut kept = E::Kept::default();
+        for (index, output) in wanted {
+            self.entry(*index)?.copy(data, &mut kept, &mut Metered { sink: *output, meter })?;
+        }
+        Ok(())
+    }
+
+    /// The code object of an entry (given by its index): borrowed if it is one range.
+    ///
+    /// The bundle must be plain or have been inflated as a whole.
+    pub(crate) fn content(&self, index: usize) -> Result<Content<'_>> {
+        self.content_after(index, &mut E::Kept::default())
+    }
+
+    /// As [`content`](Self::content), for code objects that are read one after another: those that are compressed
+    /// together are inflated once.
+    pub(crate) fn content_after(&self, index: usize, kept: &mut E::Kept) -> Result<Content<'_>> {
+        let data = match &self.body {
+            Body::Plain { data, .. } => *data,
+            Body::Inflated { input, .. } => input.as_slice(),
+            Body::Stream { .. } => return Err(Error::internal("the bundle is not inflated")),
+        };
+        let entry = self.entry(index)?;
+        if let Some((inflated, range)) = entry.inflated(data, kept)? {
+            return Ok(Content::Inflated(inflated, range));
+        }
+        if let [Part::Range(range)] = entry.entry().parts.as_slice() {
+            return data.claimed(range).map(Content::InPlace);
+        }
+        Ok(Content::Restored(set_aside(data, entry, kept)?))
+    }
+
+    fn entry(&self, index: usize) -> Result<&E> {
+        self.entries.get(index).ok_or_else(|| Error::internal("no such entry"))
+    }
+
+    /// The data from the start of a plain bundle, perhaps beyond its end.
+    pub(crate) fn plain_data(&self) -> Option<Slice<'a>> {
+        match &self.body {
+            Body::Plain { data, .. } => Some(*data),
+            Body::Inflated { .. } | Body::Stream { .. } => None,
+        }
+    }
+
+    /// Whether it was compressed, and is inflated as a whole.
+    pub(crate) fn is_inflated(&self) -> bool {
+        matches!(self.body, Body::Inflated { .. })
+    }
+
+    /// The range of the code object of an entry (given by its index) of a compressed bundle, whose format has it in
+    /// one.
+    ///
+    /// # Errors
+    /// There is no such entry.
+    pub(crate) fn range_of(&self, index: usize) -> Result<Range<u64>> {
+        match self.entry(index)?.entry().parts.as_slice() {
+            [Part::Range(range)] => Ok(range.clone()),
+            _ => Err(Error::internal("the code object is not one range")),
+        }
+    }
+
+    /// Inflates in one pass and copies each block to every entry that it belongs to. The pass continues to the end even
+    /// if all entries are complete, because their bytes can only be verified there.
+    fn stream<S: Sink>(
+        &self,
+        compressed: &Compressed<'_>,
+        wanted: &mut [(usize, &mut S)],
+        meter: &mut Meter<'_>,
+    ) -> Result<()> {
+        let ranges = wanted.iter().map(|(index, _)| self.range_of(*index)).collect::<Result<Vec<_>>>()?;
+        let mut inflater = compressed.inflate(true)?;
+        meter.expect(compressed.recorded().inflated);
+        let mut block = Vec::new();
+        let (mut position, mut is_end) = (0_u64, false);
+        while !is_end {
+            block.clear();
+            is_end = inflater.fill(&mut block, 1 << 17)?;
+            let block_end = position.saturating_add(len_u64(&block));
+            for ((_, output), range) in wanted.iter_mut().zip(&ranges) {
+                let (from, to) = (range.start.max(position), range.end.min(block_end));
+                if from <= to
+                    && let Some(data) = part(&block, from.saturating_sub(position)..to.saturating_sub(position))
+                {
+                    output.write(data)?;
+                }
+            }
+            meter.advance(block_end.saturating_sub(position));
+            position = block_end;
+        }
+        Ok(())
+    }
+}
+
+/// Copies the code object of an entry; not into memory unless it is small.
+fn set_aside<E: BundleEntry>(data: Slice<'_>, entry: &E, kept: &mut E::Kept) -> Result<Input> {
+    if entry.size() <= WHOLE_MAX {
+        let mut bytes = Vec::new();
+        entry.copy(data, kept, &mut bytes)?;
+        return Input::set_aside(data.path(), &bytes).with_path(data.path());
+    }
+    let mut output = Output::aside()?;
+    entry.copy(data, kept, &mut output)?;
+    let mut input = output.into_input(data.path())?;
+    input.close();
+    Ok(input)
+}
+
+/// An iterator over the bundles of a file, in file order. An error ends the walk, unless it is inside a compressed
+/// bundle that records its size: the next bundle begins after that.
+pub struct Bundles<'a, E = Entry> {
+    data: Slice<'a>,
+    container: &'a dyn Container<Entry = E>,
+    inflate: Inflate,
+    limits: Limits,
+    next: NextBundle<'a>,
+    /// The inflated size in the last header, if that was of a compressed bundle.
+    claimed: Option<u64>,
+    /// The offset of data that is not a bundle.
+    stopped_at: Option<u64>,
+    /// What was inflated before its turn, with the offset of its bundle.
+    ready: Option<(u64, Inflated)>,
+}
+
+/// An inflated bundle.
+pub(crate) type Inflated = Result<(Input, Inflation)>;
+
+/// The number of bundles in a row that are looked at.
+const AHEAD_MAX: usize = 4096;
+
+/// The compressed bundles in a row that are inflated as a whole. What is broken is found in its turn.
+pub(crate) fn to_inflate<'a, E: BundleEntry>(
+    data: Slice<'a>,
+    container: &'a dyn Container<Entry = E>,
+    inflate: Inflate,
+    limits: Limits,
+) -> Vec<Compressed<'a>> {
+    let row = Bundles::new(data, container, inflate);
+    let (mut whole, mut position) = (Vec::new(), Some(0));
+    // Only headers are read here: whatever inflates has to be charged for.
+    for _ in 0..AHEAD_MAX {
+        let Some((at, rest)) = position.and_then(|at| Some((at, row.rest(at)?))) else { break };
+        let Ok(Some(compressed)) = container.compressed(rest, limits) else { break };
+        if compressed.recorded().has_no_end() {
+            break;
+        }
+        position = compressed.stored_len().ok().and_then(|len| row.skip_padding(at.saturating_add(len)));
+        if !row.reads_prefix(&compressed) {
+            whole.push(compressed);
+        }
+    }
+    whole
+}
+
+/// The position at which to look for the next bundle.
+enum NextBundle<'a> {
+    Nowhere,
+    At(u64),
+    /// After the compressed bundle at a position, which may have to be inflated to find its end.
+    After(u64, Compressed<'a>),
+}
+
+impl<'a, E: BundleEntry> Bundles<'a, E> {
+    /// Walks `data`, whose bundles are of one format, compressed or not. They borrow from the data, and outlive the
+    /// walk.
+    pub fn new(data: impl Into<Slice<'a>>, container: &'a dyn Container<Entry = E>, inflate: Inflate) -> Self {
+        let (data, limits, next) = (data.into(), Limits::default(), NextBundle::At(0));
+        Self { data, container, inflate, limits, next, claimed: None, stopped_at: None, ready: None }
+    }
+
+    /// Takes in the next of what was inflated before its turn, unless there is still something from before.
+    pub(crate) fn take_inflated(&mut self, ahead: &mut dyn Iterator<Item = (u64, Inflated)>) {
+        self.ready = self.ready.take().or_else(|| ahead.next());
+    }
+
+    /// Sets limits for compressed bundles. Without limits a bundle may inflate to its recorded size.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The next bundle, read with other limits.
+    pub(crate) fn next_within(&mut self, limits: Limits) -> Result<Option<Bundle<'a, E>>> {
+        self.limits = limits;
+        self.next().transpose()
+    }
+
+    /// The claimed inflated size of the last bundle, if it is compressed and within the limits. The bundle may be
+    /// broken.
+    pub(crate) fn claimed(&self) -> Option<u64> {
+        self.claimed
+    }
+
+    /// The offset in the input at which the walk found data that is not a bundle.
+    pub(crate) fn stopped_at(&self) -> Option<u64> {
+        self.stopped_at
+    }
+
+    /// The bundle at `position`. After it, or after a broken bundle that records its size, there may be another.
+    fn read_at(&mut self, position: u64) -> Result<Option<Bundle<'a, E>>> {
+        let Some(data) = self.rest(position) else { return Ok(None) };
+        if let Some(compressed) = self.container.compressed(data, self.limits)? {
+            self.claimed = Some(compressed.recorded().inflated);
+            let bundle = self.read_compressed(&compressed);
+            if bundle.is_ok() || compressed.recorded().total.is_some() {
+                self.next = NextBundle::After(position, compressed);
+            }
+            return bundle.map(Some);
+        }
+        if position > 0 && !self.container.repeats() {
+            return Ok(None);
+        }
+        let offset = data.offset();
+        let contents = self.container.read(data.bytes(), data.len(), offset).with_path(data.path())?;
+        let Some(mut contents) = contents else { return Ok(None) };
+        if let Some(misplaced) = self.container.misplaced(position, offset) {
+            contents.faults.insert(0, misplaced);
+        }
+        if let Some(end) = position.checked_add(contents.len).filter(|_| contents.len > 0) {
+            self.next = NextBundle::At(end);
+        }
+        Ok(Some(Bundle::plain(data, contents, self.limits)))
+    }
+
+    fn read_compressed(&mut self, compressed: &Compressed<'a>) -> Result<Bundle<'a, E>> {
+        if self.inflate == Inflate::Headers {
+            // Callers that want headers only also need the end of the bundle.
+            compressed.stored_len()?;
+        }
+        let offset = compressed.offset();
+        let recorded = Some(*compressed.recorded());
+        let in_ranges = |entry: &E| matches!(entry.entry().parts.as_slice(), [Part::Range(_)]);
+        if self.reads_prefix(compressed)
+            && let Some((Contents { entries, len: inflated_len, faults }, prefix)) =
+                self.contents_of_prefix(compressed)?
+            && entries.iter().all(in_ranges)
+        {
+            let body = Body::Stream { compressed: compressed.clone(), prefix };
+            return Ok(Bundle { offset, inflated_len, entries, faults, compressed: recorded, inflation: None, body });
+        }
+        let ready = self.ready.take_if(|(of, _)| *of == offset);
+        let (input, inflation) = ready.map_or_else(|| compressed.inflate_whole(), |(_, inflated)| inflated)?;
+        let contents = self.container.read(input.bytes(), input.len(), 0);
+        let contents = contents.map_err(|inner| compressed.inside(inner)).with_path(self.data.path())?;
+        let Contents { entries, len: inflated_len, faults } = contents.unwrap_or(nothing());
+        let stored_len = compressed.stored_len()?;
+        let (inflation, body) = (Some(inflation), Body::Inflated { input, stored_len });
+        Ok(Bundle { offset, inflated_len, entries, faults, compressed: recorded, inflation, body })
+    }
+
+    /// Whether only the beginning of a compressed bundle is inflated.
+    fn reads_prefix(&self, compressed: &Compressed<'_>) -> bool {
+        self.container.repeats()
+            && match self.inflate {
+                Inflate::Whole => false,
+                Inflate::AsNeeded => compressed.recorded().inflated > WHOLE_MAX,
+                Inflate::Headers => true,
+            }
+    }
+
+    /// Inflates until the header is complete, doubling the length at each attempt. None if even the longest prefix does
+    /// not hold the header.
+    fn contents_of_prefix(&self, compressed: &Compressed<'_>) -> Result<Option<(Contents<E>, Vec<u8>)>> {
+        let total = compressed.recorded().inflated;
+        let mut inflater = compressed.inflate(false)?;
+        let mut prefix = Vec::new();
+        let mut want = PREFIX;
+        loop {
+            let complete = inflater.fill(&mut prefix, want)?;
+            match self.container.read(&prefix, total, 0) {
+                Err(Malformed::Truncated { .. }) if !complete && want >= PREFIX_MAX => return Ok(None),
+                Err(Malformed::Truncated { .. }) if !complete => want = want.saturating_mul(2),
+                Err(inner) => return Err(compressed.inside(inner)).with_path(self.data.path()),
+                Ok(contents) => return Ok(Some((contents.unwrap_or(nothing()), prefix))),
+            }
+        }
+    }
+
+    fn rest(&self, position: u64) -> Option<Slice<'a>> {
+        self.data.slice(position, self.data.len().checked_sub(position)?)
+    }
+
+    /// The first position from `position` that is not padding.
+    fn skip_padding(&self, position: u64) -> Option<u64> {
+        let mut position = position;
+        loop {
+            // Holes are skipped without being read, which would load them into memory.
+            let hole = self.rest(position)?.hole_len();
+            add(&mut position, hole);
+            let rest = self.rest(position)?;
+            let block = rest.slice(0, rest.len().min(PADDING_BLOCK)).filter(|block| !block.is_empty())?;
+            let Some(zeros) = block.bytes().iter().position(|&byte| byte != 0) else {
+                add(&mut position, block.len());
+                continue;
+            };
+            position = position.checked_add(u64::try_from(zeros).ok()?)?;
+            match self.container.filler_len(self.rest(position)?.bytes()) {
+                0 => return Some(position),
+                len => add(&mut position, len),
+            }
+        }
+    }
+}
+
+impl<'a, E: BundleEntry> Iterator for Bundles<'a, E> {
+    type Item = Result<Bundle<'a, E>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.claimed = None;
+        let position = match std::mem::replace(&mut self.next, NextBundle::Nowhere) {
+            NextBundle::Nowhere => return None,
+            // Padding lies between bundles; a file does not begin with it.
+            NextBundle::At(0) => 0,
+            NextBundle::At(position) => self.skip_padding(position)?,
+            NextBundle::After(position, compressed) => match compressed.stored_len() {
+                Ok(len) => self.skip_padding(position.checked_add(len)?)?,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        let bundle = self.read_at(position);
+        if let Ok(None) = bundle {
+            self.stopped_at = self.data.offset().checked_add(position).filter(|_| position < self.data.len());
+        }
+        bundle.transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::codec::{Compression, Method};
+    use crate::base::io::output::{self, Output};
+    use crate::base::io::piece::{Piece, emit};
+    use crate::llvm::container::Member;
+    use crate::llvm::container::binary::Binary;
+    use crate::llvm::container::compressed;
+
+    fn bundle(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let inputs: Vec<_> = members.iter().map(|(id, data)| (id, Input::from_bytes(*id, data.to_vec()))).collect();
+        let members: Vec<_> =
+            inputs.iter().map(|(id, input)| Member { id: id.to_string(), content: input.as_slice() }).collect();
+        let mut out = Vec::new();
+        emit(&Binary::default().plan(&members).unwrap(), &mut out).unwrap();
+        out
+    }
+
+    fn compress(data: &[u8]) -> Vec<u8> {
+        compress_with(Method::Zstd, data)
+    }
+
+    fn compress_with(method: Method, data: &[u8]) -> Vec<u8> {
+        let mut out = std::io::Cursor::new(Vec::new());
+        let pieces = [Piece::Bytes(data.to_vec())];
+        compressed::write(&pieces, &Compression::of(method), None, &mut out).unwrap();
+        out.into_inner()
+    }
+
+    fn ids(data: &[u8]) -> Vec<String> {
+        let input = Input::from_bytes("in", data.to_vec());
+        let binary = Binary::default();
+        let bundles = Bundles::new(input.as_slice(), &binary, Inflate::AsNeeded);
+        let entries = bundles.flat_map(|bundle| bundle.unwrap().entries);
+        entries.map(|entry| String::from_utf8(entry.id).unwrap()).collect()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
+    fn plain_and_compressed_bundles_mix() {
+        let magic = super::super::MAGIC.as_bytes();
+        let (a, b, c) = (bundle(&[("a", magic)]), bundle(&[("b", b"CCOB")]), bundle(&[("c", b"")]));
+        let padding = [0; 4096];
+        let mixed = [&a[..], &padding, &compress(&b), &compress(&c), &padding[..1], &c, &padding].concat();
+        assert_eq!(ids(&mixed), ["a", "b", "c", "c"]);
+        let binary = Binary::default();
+        let mut bundles = Bundles::new(&mixed, &binary, Inflate::AsNeeded);
+        let claims: Vec<_> = std::iter::from_fn(|| bundles.next().map(|_| bundles.claimed())).collect();
+        let [b_len, c_len] = [&b, &c].map(|bundle| Some(len_u64(bundle)));
+        assert_eq!(claims, [None, b_len, c_len, None]);
+        assert_eq!(ids(&[&a[..], b"something else", &b].concat()), ["a"]);
+        assert_eq!(ids(&[&padding[..], &a].concat()), [""; 0]);
+        assert_eq!(ids(b""), [""; 0]);
+    }
+
+    #[test]
+    fn few_bytes_and_many_are_set_aside_alike() {
+        let data = vec![7; usize::try_from(WHOLE_MAX).unwrap() + 9];
+        let input = Input::from_bytes("in", data.clone());
+        let set_aside = |data, parts: &[Part]| {
+            super::set_aside(data, &Entry { parts: parts.to_vec(), ..Entry::at(b"", 0..0) }, &mut ())
+        };
+        let parts = |ranges: &[(u64, u64)]| -> Vec<Part> { ranges.iter().map(|&(a, b)| Part::Range(a..b)).collect() };
+        let few = [parts(&[(1, 3)]), vec![Part::Bytes(b"xyz".to_vec())], parts(&[(9, 9), (5, 6)])].concat();
+        assert_eq!(set_aside(input.as_slice(), &few).unwrap().bytes(), b"\x07\x07xyz\x07");
+        let many = [few, parts(&[(0, WHOLE_MAX)])].concat();
+        assert!(set_aside(input.as_slice(), &many).unwrap().bytes() == [b"\x07\x07xyz\x07", &data[9..]].concat());
+        let broken = Part::Unreadable(Malformed::at("x", 0));
+        assert!(set_aside(input.as_slice(), &[many, vec![broken]].concat()).is_err());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
+    fn a_large_compressed_bundle_is_listed_by_its_beginning_and_checked_to_its_end() {
+        let large = vec![7; usize::try_from(WHOLE_MAX).unwrap()];
+        let names: Vec<String> = (0..3000).map(|n| format!("an entry with a long name, number {n}")).collect();
+        let mut members: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b"small"[..])).collect();
+        members.push(("first", b"one"));
+        members.push(("last", &large));
+        let mut file = compress(&bundle(&members));
+        let extract = |file: &[u8], name: &str| {
+            let input = Input::from_bytes("in", file.to_vec());
+            let binary = Binary::default();
+            let mut bundles = Bundles::new(input.as_slice(), &binary, Inflate::AsNeeded);
+            let bundle = bundles.next().unwrap()?;
+            assert!(matches!(bundle.body, Body::Stream { .. }));
+            let index = bundle.entries.iter().position(|entry| entry.id == name.as_bytes()).unwrap();
+            let out = tempfile::NamedTempFile::new().unwrap();
+            let mut output = Output::stage(out.path())?;
+            bundle.extract(&mut [(index, &mut output)], &mut Meter::silent())?;
+            output::commit(vec![output])?;
+            Ok::<_, Error>(std::fs::read(out.path()).unwrap())
+        };
+        assert_eq!(extract(&file, "first").unwrap(), b"one");
+        assert!(extract(&file, "last").unwrap() == large);
+        // The hash covers all bytes: if it is wrong, none of them can be trusted.
+        file[16] ^= 1;
+        for name in ["first", "last"] {
+            assert!(extract(&file, name).unwrap_err().to_string().contains("the recorded hash is"), "{name}");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "compresses")]
+    fn the_end_of_a_version_1_zlib_stream_is_found_by_the_first_who_needs_it() {
+        let large = bundle(&[("large", &vec![7; usize::try_from(WHOLE_MAX).unwrap()])]);
+        let v2 = compress_with(Method::Zlib, &large);
+        let v1 = [&v2[..4], &[1, 0], &v2[6..8], &v2[12..]].concat();
+        let file = [&v1[..], &[0; 9], &bundle(&[("next", b"")])].concat();
+        let end = len_u64(&v1);
+        let binary = Binary::default();
+        for inflate in [Inflate::AsNeeded, Inflate::Headers, Inflate::Whole] {
+            let mut bundles = Bundles::new(&file, &binary, inflate);
+            let first = bundles.next().unwrap().unwrap();
+            let NextBundle::After(_, compressed) = &bundles.next else { panic!("another bundle may follow") };
+            assert_eq!(compressed.stream_len.get().map(|len| len + 20), (inflate != Inflate::AsNeeded).then_some(end));
+            assert_eq!(first.bytes(0).unwrap().len(), usize::try_from(WHOLE_MAX).unwrap());
+            assert_eq!(compressed.stream_len.get().map(|len| len + 20), Some(end));
+            assert_eq!(first.range().unwrap(), 0..end);
+            assert!(first.compressed.is_some_and(|recorded| recorded.has_no_end()));
+            assert_eq!(bundles.next().unwrap().unwrap().entries[0].id, b"next");
+            assert!(bundles.next().is_none() && bundles.stopped_at().is_none());
+        }
+        let with_end = Bundles::new(&v2, &binary, Inflate::Headers).next().unwrap().unwrap();
+        assert!(with_end.compressed.is_some_and(|recorded| !recorded.has_no_end()));
+        // Bundles after a broken one of unknown length cannot be found.
+        let cut = &file[..v1.len() - 1];
+        for inflate in [Inflate::AsNeeded, Inflate::Headers, Inflate::Whole] {
+            assert_eq!(Bundles::new(cut, &binary, inflate).filter(Result::is_err).count(), 1, "{inflate:?}");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Inflates containers that consist of a header and one zlib or zstd stream.
+//!
+//! [`super::compressed`] (CCOB) and [`super::offload_binary`] (version 3) read and write the headers, and `packed.rs`
+//! has streams without a header; this module has the common part of reading. An inflated container is the input of a
+//! reader of the plain format: the inflated bytes of the stream, after those of the header if the format keeps it
+//! outside the stream.
+//!
+//! Rejected: a stream that its decoder refuses, that inflates to more or fewer bytes than recorded, or that is followed
+//! by other bytes; a hash that does not match; a method that was left out when the library was built.
+
+use std::fmt::Display;
+use std::io::{self, Read};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::base::bytes::{add, len_u64, slice, to_u64};
+use crate::base::codec::hash::Hasher;
+pub use crate::base::codec::{Compression, Method, WINDOW_LOGS};
+use crate::base::codec::{Decoder, StreamForm};
+use crate::base::error::{Error, Malformed, Result, WithPath};
+use crate::base::io::input::{Input, Slice};
+
+/// The ratio of compression up to which memory is reserved for inflated bytes.
+const RATIO_EXPECTED: u64 = 64;
+
+/// The length of the bytes before the stream's in an inflated container: the header of an offload binary of version 3,
+/// the only format with such a prefix.
+pub(crate) const PREFIX_LEN: usize = 40;
+
+/// The recorded fields of a compressed container's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recorded {
+    /// The name of the container in messages.
+    pub what: &'static str,
+    /// The version of its format.
+    pub version: u32,
+    /// The method of the stream.
+    pub method: Method,
+    /// The size of header and stream in bytes, if recorded.
+    pub total: Option<u64>,
+    /// The size of the inflated container in bytes.
+    pub inflated: u64,
+    /// The first 8 bytes of the MD5 of the inflated container, as a little-endian number, if there is a hash.
+    pub hash: Option<u64>,
+}
+
+impl Recorded {
+    /// Whether the end of the stream is found only by inflating all of it: a frame of zstd records its blocks, a stream
+    /// of zlib does not.
+    pub(crate) fn has_no_end(&self) -> bool {
+        self.total.is_none() && self.method == Method::Zlib
+    }
+}
+
+/// A compressed container in an input.
+#[derive(Clone, Debug)]
+pub struct Compressed<'a> {
+    pub(crate) recorded: Recorded,
+    pub(crate) form: StreamForm,
+    /// The offset of the container in its input.
+    pub(crate) offset: u64,
+    pub(crate) header_len: u64,
+    /// The bytes before the stream's in the inflated container.
+    pub(crate) prefix: Option<[u8; PREFIX_LEN]>,
+    /// The stream; if its length is not recorded, all data after the header.
+    pub(crate) body: Slice<'a>,
+    /// The length of the stream in bytes. If it is not recorded, the first inflation to the end of the stream sets it.
+    pub(crate) stream_len: Arc<OnceLock<u64>>,
+}
+
+impl<'a> Compressed<'a> {
+    /// The recorded header.
+    pub fn recorded(&self) -> &Recorded {
+        &self.recorded
+    }
+
+    /// The offset of the header in its input.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The size of header and stream in bytes. A zlib stream under a header of version 1 is inflated to find its
+    /// length, unless it was inflated before.
+    ///
+    /// # Errors
+    /// Those of inflating the stream.
+    pub fn stored_len(&self) -> Result<u64> {
+        Ok(self.header_len.saturating_add(self.stream_len()?))
+    }
+
+    fn stream_len(&self) -> Result<u64> {
+        if let Some(known) = self.stream_len.get() {
+            return Ok(*known);
+        }
+        let mut inflater = self.inflate(false)?;
+        // Its errors are in `failure`.
+        drop(io::copy(&mut inflater, &mut io::sink()));
+        // A stream shorter than recorded has an end all the same.
+        match (self.stream_len.get(), inflater.failure) {
+            (Some(found), _) => Ok(*found),
+            (None, Some(error)) => Err(error),
+            (None, None) => {
+                Err(self.malformed(Malformed::compressed(self.recorded.what, self.offset, "its stream has no end")))
+            }
+        }
+    }
+
+    /// A reader of the inflated bytes. Reading to the end checks the recorded sizes and, with `hash`, the recorded
+    /// hash.
+    pub(crate) fn inflate(&self, hash: bool) -> Result<Inflater<'a>> {
+        let Recorded { what, inflated, hash: recorded, .. } = self.recorded;
+        let decoder = self.form.open(self.body, inflated, what, self.offset)?;
+        let hash = (hash && recorded.is_some()).then(|| Hasher::new(inflated));
+        let (block, block_at) = (Vec::new(), 0);
+        Ok(Inflater { source: self.clone(), decoder, block, block_at, produced: 0, hash, failure: None })
+    }
+
+    /// Inflates all bytes, checks sizes and hash, and returns them with statistics.
+    pub(crate) fn inflate_whole(&self) -> Result<(Input, Inflation)> {
+        self.inflate_up_to(u64::MAX)
+    }
+
+    /// As the one above, reading at most `most` bytes.
+    pub(crate) fn inflate_up_to(&self, most: u64) -> Result<(Input, Inflation)> {
+        let started = Instant::now();
+        let mut inflater = self.inflate(true)?;
+        // The recorded size is only a claim.
+        let expected = self.recorded.inflated.min(self.body.len().saturating_mul(RATIO_EXPECTED));
+        let read = Input::spool_of(self.body.path(), inflater.by_ref().take(most), expected);
+        if let Some(error) = inflater.failure.take() {
+            return Err(error);
+        }
+        let input = read.with_path(self.body.path())?;
+        let (recorded, stream_len) = (self.recorded, self.stream_len()?);
+        Ok((input, Inflation { recorded, stream_len, elapsed: started.elapsed() }))
+    }
+
+    /// Wraps an error in the inflated bytes with the location of the container.
+    pub(crate) fn inside(&self, inner: Malformed) -> Malformed {
+        Malformed::Inflated { what: self.recorded.what, offset: self.offset, inner: Box::new(inner) }
+    }
+
+    fn malformed(&self, malformed: Malformed) -> Error {
+        Error::malformed(self.body.path(), malformed)
+    }
+}
+
+/// Statistics of an inflation.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Inflation {
+    /// The header of the compressed container.
+    pub recorded: Recorded,
+    /// The size of the stream without the header, in bytes.
+    pub stream_len: u64,
+    /// The time taken by inflating and hashing.
+    pub elapsed: Duration,
+}
+
+/// The number of bytes that are inflated at a time.
+const BLOCK: usize = 8 << 10;
+
+/// A reader that inflates a compressed container and checks it against its header.
+pub(crate) struct Inflater<'a> {
+    source: Compressed<'a>,
+    decoder: Decoder<'a>,
+    /// Inflated bytes for a reader with a small buffer, and the number of them that it has read.
+    block: Vec<u8>,
+    block_at: usize,
+    produced: u64,
+    hash: Option<Hasher>,
+    /// The cause of the last failed `read`, which could only return an [`io::Error`].
+    failure: Option<Error>,
+}
+
+impl Inflater<'_> {
+    /// Reads the next inflated bytes; returns 0 at the end, after the checks.
+    pub(crate) fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let count = match self.rest_of_prefix() {
+            Some(prefix) => {
+                let count = prefix.len().min(buffer.len());
+                buffer.iter_mut().zip(prefix).for_each(|(to, from)| *to = *from);
+                count
+            }
+            None => {
+                let read = self.read_block(buffer);
+                read.map_err(|error| self.stream_error(error))?
+            }
+        };
+        if count == 0 && !buffer.is_empty() {
+            self.check_end()?;
+            return Ok(0);
+        }
+        add(&mut self.produced, to_u64(count));
+        if self.produced > self.source.recorded.inflated {
+            return Err(self.size_error(format!("at least {}", self.produced)));
+        }
+        if let (Some(hash), Some(data)) = (&mut self.hash, buffer.get(..count)) {
+            hash.update(data);
+        }
+        Ok(count)
+    }
+
+    /// Reads from the stream. Whatever the size of the buffer, the decoder gets one for a block, so that all readers
+    /// find a broken part after the same number of bytes.
+    fn read_block(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.block_at >= self.block.len() {
+            if let Some(buffer) = buffer.get_mut(..BLOCK) {
+                return self.decoder.read(buffer);
+            }
+            let mut block = std::mem::take(&mut self.block);
+            block.resize(BLOCK, 0);
+            let count = self.decoder.read(&mut block)?;
+            block.truncate(count);
+            (self.block, self.block_at) = (block, 0);
+        }
+        let mut rest = self.block.get(self.block_at..).unwrap_or_default();
+        let count = rest.read(buffer)?;
+        self.block_at = self.block_at.saturating_add(count);
+        Ok(count)
+    }
+
+    /// The unread part of the prefix.
+    fn rest_of_prefix(&self) -> Option<&[u8]> {
+        let prefix = self.source.prefix.as_ref()?;
+        let left = len_u64(prefix).checked_sub(self.produced).filter(|&left| left > 0)?;
+        slice(prefix, self.produced, left)
+    }
+
+    /// Extends `buffer` to `want` bytes, or to the end of the data. Returns whether the data ends there.
+    pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>, want: usize) -> Result<bool> {
+        let mut filled = buffer.len();
+        buffer.resize(want.max(filled), 0);
+        let mut ended = false;
+        while let Some(space) = buffer.get_mut(filled..).filter(|space| !space.is_empty() && !ended) {
+            let count = self.next(space)?;
+            ended = count == 0;
+            filled = filled.saturating_add(count);
+        }
+        buffer.truncate(filled);
+        Ok(ended)
+    }
+
+    fn check_end(&mut self) -> Result<()> {
+        let Recorded { inflated, hash: recorded, total, .. } = self.source.recorded;
+        let actual_len = self.decoder.used();
+        let recorded_len = *self.source.stream_len.get_or_init(|| actual_len);
+        if self.produced != inflated {
+            return Err(self.size_error(self.produced.to_string()));
+        }
+        if recorded_len != actual_len && total.is_none() {
+            return Err(self.broken("other bytes follow its end"));
+        }
+        if recorded_len != actual_len {
+            let [recorded, actual] = [recorded_len, actual_len].map(|len| len.saturating_add(self.source.header_len));
+            return Err(self.wrong(format!("the total size is recorded as {recorded} bytes, but is {actual}")));
+        }
+        match (self.hash.take().map(Hasher::finish).transpose()?, recorded) {
+            (Some(actual), Some(recorded)) if actual != recorded => {
+                Err(self.wrong(format!("the recorded hash is {recorded:#018x}, but the data gives {actual:#018x}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn size_error(&self, actual: String) -> Error {
+        let recorded = self.source.recorded.inflated;
+        self.wrong(format!("the inflated size is recorded as {recorded} bytes, but is {actual}"))
+    }
+
+    fn stream_error(&self, error: io::Error) -> Error {
+        if error.raw_os_error().is_some() {
+            return Error::io(self.source.body.path(), error);
+        }
+        self.broken(error)
+    }
+
+    fn broken(&self, reason: impl Display) -> Error {
+        let method = self.source.recorded.method.name();
+        self.wrong(format!("the {method} stream is broken after {} inflated bytes: {reason}", self.produced))
+    }
+
+    fn wrong(&self, reason: String) -> Error {
+        self.source.malformed(Malformed::compressed(self.source.recorded.what, self.source.offset, reason))
+    }
+}
+
+impl Read for Inflater<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.next(buffer).map_err(|error| {
+            let text = error.to_string();
+            self.failure = Some(error);
+            io::Error::other(text)
+        })
+    }
+}

@@ -1,0 +1,509 @@
+//! Reads and writes text bundles: code objects between comment lines.
+//!
+//! ```text
+//! \n<comment> __CLANG_OFFLOAD_BUNDLE____START__ <entry ID>\n
+//! <content>
+//! \n<comment> __CLANG_OFFLOAD_BUNDLE____END__ <entry ID>\n
+//! ```
+//!
+//! The comment is `//`, `#` or `;` by file type. Both newlines of a marker line belong to it, but one newline may end
+//! an end line and begin the next line, and the first line of a file needs none before it. Newlines may be `\r\n`, as
+//! version control may write them. Lines between entries are ignored. Layout: Clang Offload Bundler documentation;
+//! writer: byte for byte that of LLVM 22.1.8.
+//!
+//! An entry ends at the end line with its own ID, so that an entry that is itself a bundle is read whole. Without such
+//! a line it ends at the next marker line if that is an end line, as in LLVM. Rejected: a start line without either,
+//! and an entry that holds end lines of other entries, because both would swallow the entries that follow. Content that
+//! would not come back as it was is not written.
+#![allow(clippy::arithmetic_side_effects, reason = "positions in bytes that are in memory")]
+
+use std::collections::HashMap;
+
+use memchr::{memchr, memmem};
+
+use super::limits::{EntryRoom, MARKERS_MAX};
+use super::{Container, Contents, Entry, MAGIC, Member};
+use crate::base::bytes::{len_u64, to_u64, total};
+use crate::base::display::shown;
+use crate::base::error::{Error, ErrorKind, Malformed, Result};
+use crate::base::io::piece::Piece;
+
+/// The text bundle format, with the comment syntax of one language.
+#[derive(Clone, Copy, Debug)]
+pub struct Text {
+    /// The start of a comment line.
+    pub comment: &'static str,
+}
+
+/// The comment prefixes of marker lines.
+const COMMENTS: [&str; 3] = ["//", "#", ";"];
+
+impl Text {
+    /// The format of the text bundle that begins with `head`: its first line that is not empty is a start marker.
+    pub(crate) fn of(head: &[u8]) -> Option<Self> {
+        let head = head.trim_ascii_start();
+        COMMENTS.into_iter().map(|comment| Self { comment }).find(|text| {
+            let rest = head.strip_prefix(text.comment.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
+            rest.is_some_and(|rest| rest.starts_with(MAGIC.as_bytes()))
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MarkerSide {
+    Start,
+    End,
+}
+
+impl MarkerSide {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Start => "__START__ ",
+            Self::End => "__END__ ",
+        }
+    }
+}
+
+/// A marker line in the data.
+#[derive(Clone, Copy, Debug)]
+struct Marker<'a> {
+    side: MarkerSide,
+    /// The offset of its leading newline, or 0 at the start of the data.
+    begin: usize,
+    /// The offset of its comment.
+    line: usize,
+    /// The offset after its trailing newline, or the end of the data.
+    end: usize,
+    id: &'a [u8],
+}
+
+impl Text {
+    /// The pieces of a new text bundle of `members`.
+    ///
+    /// # Errors
+    /// An error of the kind [`Conflict`](ErrorKind::Conflict) for content with marker lines that would end or begin an
+    /// entry.
+    pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
+        self.check_content(members)?;
+        let pieces = members
+            .iter()
+            .flat_map(|member| {
+                [
+                    Piece::Bytes(self.marker_line(MarkerSide::Start, &member.id)),
+                    Piece::Input(member.content),
+                    Piece::Bytes(self.marker_line(MarkerSide::End, &member.id)),
+                ]
+            })
+            .collect();
+        Ok(pieces)
+    }
+
+    fn marker_line(&self, side: MarkerSide, id: &str) -> Vec<u8> {
+        format!("\n{} {MAGIC}{}{id}\n", self.comment, side.word()).into_bytes()
+    }
+
+    /// Refuses content that would be read back differently because of marker lines in it.
+    fn check_content(&self, members: &[Member<'_>]) -> Result<()> {
+        let lines = self.planned(members);
+        let count = lines.iter().filter(|(_, found)| found.is_some()).count();
+        // What is read if the contents have only the first `count` of their marker lines.
+        let read = |count: usize| {
+            let mut left = count;
+            let mut is_kept = |is_own| is_own || left.checked_sub(1).map(|less| left = less).is_some();
+            let kept = lines.iter().filter(|(_, found)| is_kept(found.is_none()));
+            entries_of(&kept.map(|(marker, _)| *marker).collect::<Vec<_>>(), 0)
+        };
+        let expected = read(0);
+        if count == 0 || read(count) == expected {
+            return Ok(());
+        }
+        let (mut good, mut bad) = (0, count);
+        while bad - good > 1 {
+            let middle = good.midpoint(bad);
+            *(if read(middle) == expected { &mut good } else { &mut bad }) = middle;
+        }
+        let Some((member, at)) = lines.iter().filter_map(|(_, found)| *found).nth(good) else { return Ok(()) };
+        let offset = member.content.offset() + to_u64(at);
+        let reason = match lines.len() - count + bad > MARKERS_MAX {
+            true => format!("with the marker line at offset {offset}, the bundle has more than {MARKERS_MAX} of them"),
+            false => format!("the marker line at offset {offset} would end or begin an entry of the bundle"),
+        };
+        Err(Error::refused(ErrorKind::Conflict, member.content.path(), Some(offset), reason))
+    }
+
+    /// The marker lines of the bundle of `members`; for those in a content, the member and the offset in it. Of these,
+    /// there is at most one more than the maximum.
+    fn planned<'m>(&self, members: &'m [Member<'_>]) -> Vec<(Marker<'m>, Option<(&'m Member<'m>, usize)>)> {
+        let (mut lines, mut at, mut left) = (Vec::new(), 0_usize, MARKERS_MAX + 1);
+        for member in members {
+            let (content, id) = (member.content.bytes(), member.id.as_bytes());
+            let own = |side, begin: usize| {
+                let end = begin + self.marker_line(side, &member.id).len();
+                Marker { side, begin, line: begin + 1, end, id }
+            };
+            let start = own(MarkerSide::Start, at);
+            let within = self.markers(content).take(left).map(|marker| {
+                // The newlines around a content are those of the lines of its entry.
+                let line = start.end + marker.line;
+                let begin = if marker.line == 0 { line - 1 } else { start.end + marker.begin };
+                let has_newline = content.get(..marker.end).is_some_and(|text| text.ends_with(b"\n"));
+                let end = start.end + marker.end + usize::from(!has_newline);
+                (Marker { begin, line, end, ..marker }, Some((member, marker.line)))
+            });
+            lines.push((start, None));
+            let before = lines.len();
+            lines.extend(within);
+            left -= lines.len() - before;
+            let end = own(MarkerSide::End, start.end + content.len());
+            lines.push((end, None));
+            at = end.end;
+        }
+        lines
+    }
+
+    /// The length in bytes of a bundle with exactly these entries.
+    pub(crate) fn len_of<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> u64 {
+        let line = |side, entry: &Entry| len_u64(&self.marker_line(side, "")) + len_u64(&entry.id);
+        total(entries.flat_map(|entry| [line(MarkerSide::Start, entry), entry.size(), line(MarkerSide::End, entry)]))
+    }
+
+    /// All marker lines in file order.
+    fn markers<'a>(&self, data: &'a [u8]) -> impl Iterator<Item = Marker<'a>> + use<'a> {
+        let opening = format!("\n{} {MAGIC}", self.comment);
+        let len = opening.len();
+        let first = opening.strip_prefix('\n').filter(|line| data.starts_with(line.as_bytes()));
+        let first = first.and_then(|line| marker(data, 0, 0, line.len()));
+        let finder = memmem::Finder::new(opening.as_bytes()).into_owned();
+        let mut from = 0_usize;
+        let others = std::iter::from_fn(move || {
+            let begin = from.checked_add(finder.find(data.get(from..)?)?)?;
+            from = begin.checked_add(len)?;
+            Some(begin)
+        });
+        let others =
+            others.filter_map(move |begin| marker(data, begin, begin.checked_add(1)?, begin.checked_add(len)?));
+        first.into_iter().chain(others)
+    }
+}
+
+/// The marker line at `line` that begins at `begin`, and whose side begins at `word_at`.
+fn marker(data: &[u8], mut begin: usize, line: usize, word_at: usize) -> Option<Marker<'_>> {
+    let rest = data.get(word_at..)?;
+    let side =
+        [MarkerSide::Start, MarkerSide::End].into_iter().find(|side| rest.starts_with(side.word().as_bytes()))?;
+    let rest = rest.get(side.word().len()..)?;
+    let id_len = memchr(b'\n', rest);
+    let mut id = rest.get(..id_len.unwrap_or(rest.len()))?;
+    let id_end = word_at.checked_add(side.word().len())?.checked_add(id.len())?;
+    let end = id_end.checked_add(usize::from(id_len.is_some()))?;
+    if let Some(text) = id.strip_suffix(b"\r") {
+        id = text;
+        begin = data.get(..begin)?.strip_suffix(b"\r").map_or(begin, <[u8]>::len);
+    }
+    Some(Marker { side, begin, line, end, id })
+}
+
+impl Container for Text {
+    type Entry = Entry;
+
+    fn repeats(&self) -> bool {
+        false
+    }
+
+    fn read(&self, data: &[u8], _total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        let markers: Vec<_> = self.markers(data).take(MARKERS_MAX + 1).collect();
+        let entries = entries_of(&markers, base)?;
+        Ok((!entries.is_empty()).then(|| Contents::new(entries, len_u64(data))))
+    }
+}
+
+/// The entries between marker lines, the data of which begins at offset `base`.
+fn entries_of(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed> {
+    if let Some(marker) = markers.get(MARKERS_MAX) {
+        let offset = base + to_u64(marker.begin);
+        let count = to_u64(markers.len());
+        return Err(Malformed::value("number of marker lines", count, offset, "no more than 1048576"));
+    }
+    let end_lines = EndLines::new(markers);
+    let (mut entries, mut room) = (Vec::new(), EntryRoom::new());
+    let mut next = 0_usize;
+    while let Some(start) = markers.get(next) {
+        if start.side == MarkerSide::End {
+            next += 1;
+            continue;
+        }
+        let offset = base + to_u64(start.begin);
+        let end_line = end_lines.of(markers, next, start).and_then(|index| Some((index, markers.get(index)?)));
+        let Some((index, end)) = end_line else {
+            let what = format!("the entry '{}' that starts", shown(start.id));
+            return Err(Malformed::fault(what, offset, " has no end line"));
+        };
+        if let Some(other) = markers.get(next + 1..index).and_then(crossing) {
+            let offset = base + to_u64(other.begin);
+            let (id, other) = (shown(start.id), shown(other.id));
+            return Err(Malformed::at(format!("the entry '{id}' holds the end line of '{other}'"), offset));
+        }
+        room.take(start.id, offset)?;
+        entries.push(Entry::at(start.id, to_u64(start.end)..to_u64(end.begin)));
+        next = index + 1;
+    }
+    Ok(entries)
+}
+
+/// The first end line among the marker lines of an entry that ends none of the entries in it.
+fn crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
+    let mut open: Vec<&Marker<'_>> = Vec::new();
+    inner.iter().find(|marker| match marker.side {
+        MarkerSide::Start => {
+            open.push(marker);
+            false
+        }
+        MarkerSide::End => match open.iter().rposition(|start| start.id == marker.id) {
+            Some(start) => {
+                open.truncate(start);
+                false
+            }
+            None => true,
+        },
+    })
+}
+
+/// The end lines, so that finding the end of an entry does not scan the file again.
+struct EndLines<'a> {
+    by_id: HashMap<&'a [u8], Vec<usize>>,
+    /// For each start line the end line that closes it, if each closes the last open start line of its ID.
+    partners: HashMap<usize, usize>,
+}
+
+impl<'a> EndLines<'a> {
+    fn new(markers: &[Marker<'a>]) -> Self {
+        let mut lines = Self { by_id: HashMap::new(), partners: HashMap::new() };
+        let mut open: HashMap<&[u8], Vec<(usize, usize)>> = HashMap::new();
+        for (index, marker) in markers.iter().enumerate() {
+            let open = open.entry(marker.id).or_default();
+            match marker.side {
+                MarkerSide::Start => open.push((index, marker.end)),
+                MarkerSide::End => {
+                    lines.by_id.entry(marker.id).or_default().push(index);
+                    open.pop_if(|(_, end)| marker.begin < *end);
+                    lines.partners.extend(open.pop().map(|(start, _)| (start, index)));
+                }
+            }
+        }
+        lines
+    }
+
+    /// The index of the end line of the entry that `start` begins, marker `index`.
+    fn of(&self, markers: &[Marker<'_>], index: usize, start: &Marker<'_>) -> Option<usize> {
+        let is_after = |line: &usize| markers.get(*line).is_some_and(|line| line.begin >= start.end);
+        let first = || {
+            let lines = self.by_id.get(start.id)?;
+            lines.get(lines.partition_point(|line| !is_after(line))).copied()
+        };
+        let next = || {
+            let next = index.checked_add(1).filter(is_after)?;
+            markers.get(next).filter(|line| line.side == MarkerSide::End).map(|_| next)
+        };
+        self.partners.get(&index).copied().or_else(first).or_else(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::io::input::Input;
+    use crate::base::io::piece::write_to;
+
+    const SEMICOLON: Text = Text { comment: ";" };
+
+    fn read(data: &[u8]) -> Result<Vec<(String, String)>, Malformed> {
+        let contents = SEMICOLON.read(data, len_u64(data), 0)?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        Ok(contents.map_or(Vec::new(), |contents| {
+            let content = |e: &Entry| text(&e.content(data).unwrap());
+            contents.entries.iter().map(|e| (text(&e.id), content(e))).collect()
+        }))
+    }
+
+    fn unclosed(id: &str, offset: u64) -> Malformed {
+        Malformed::fault(format!("the entry '{id}' that starts"), offset, " has no end line")
+    }
+
+    fn bundle(entries: &[(&str, &str)]) -> String {
+        let line = |side, id| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap();
+        entries.iter().map(|(id, text)| line(MarkerSide::Start, id) + text + &line(MarkerSide::End, id)).collect()
+    }
+
+    fn pairs(entries: &[(&str, &str)]) -> Vec<(String, String)> {
+        entries.iter().map(|(id, text)| (id.to_string(), text.to_string())).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let entries = [("host-a", "one\ntwo"), ("hip-b", ""), ("hip-c", "\n"), ("host-a", "again\n")];
+        assert_eq!(read(bundle(&entries).as_bytes()), Ok(pairs(&entries)));
+        assert!(bundle(&entries[..1]).starts_with("\n; __CLANG_OFFLOAD_BUNDLE____START__ host-a\none"));
+    }
+
+    #[test]
+    fn an_entry_that_is_a_bundle_comes_back_whole() {
+        let inner = bundle(&[("x", "1"), ("y", "2")]);
+        let entries = [("a", inner.as_str()), ("b", "3")];
+        assert_eq!(read(bundle(&entries).as_bytes()), Ok(pairs(&entries)));
+    }
+
+    #[test]
+    fn an_end_line_of_another_id_ends_an_entry_that_has_none() {
+        let data = bundle(&[("a", "1"), ("b", "2")]).replace("END__ a", "END__ z");
+        assert_eq!(read(data.as_bytes()), Ok(pairs(&[("a", "1"), ("b", "2")])));
+    }
+
+    #[test]
+    fn an_entry_that_holds_its_own_id_comes_back_whole() {
+        let inner = bundle(&[("a", "1"), ("b", "2")]);
+        let entries = [("a", inner.as_str()), ("b", "3")];
+        assert_eq!(read(bundle(&entries).as_bytes()), Ok(pairs(&entries)));
+        // A start line alone begins no entry in an entry.
+        let line = String::from_utf8(SEMICOLON.marker_line(MarkerSide::Start, "a")).unwrap();
+        let entries = [("a", line.as_str()), ("b", "3"), ("a", "4")];
+        assert_eq!(read(bundle(&entries).as_bytes()), Ok(pairs(&entries)));
+    }
+
+    #[test]
+    fn a_start_line_without_end_is_an_error() {
+        let data = bundle(&[("a", "1"), ("b", "2")]);
+        let cut = data.rfind("\n; __CLANG").unwrap();
+        let start = u64::try_from(data.find("\n; __CLANG_OFFLOAD_BUNDLE____START__ b").unwrap()).unwrap();
+        assert_eq!(read(&data.as_bytes()[..cut]), Err(unclosed("b", start)));
+        assert!(read(b"\n; __CLANG_OFFLOAD_BUNDLE____START__ a").is_err());
+        // The end line of the entry after it is not its own.
+        let lost = data.replace("\n; __CLANG_OFFLOAD_BUNDLE____END__ a\n", "");
+        assert_eq!(read(lost.as_bytes()), Err(unclosed("a", 0)));
+    }
+
+    #[test]
+    fn lines_between_entries_and_other_comments_are_ignored() {
+        let data = format!("first line\n{}\n; a comment\n{}", bundle(&[("a", "1")]), bundle(&[("b", "2")]));
+        assert_eq!(read(data.as_bytes()), Ok(pairs(&[("a", "1"), ("b", "2")])));
+        assert_eq!(read(b"\n# __CLANG_OFFLOAD_BUNDLE____START__ other comment\n"), Ok(vec![]));
+        assert_eq!(read(b""), Ok(vec![]));
+    }
+
+    #[test]
+    fn the_first_line_needs_no_newline_before_it() {
+        let data = bundle(&[("a", "1"), ("b", "2")]);
+        assert_eq!(read(data.trim_start().as_bytes()), Ok(pairs(&[("a", "1"), ("b", "2")])));
+        assert!(read(b"; __CLANG_OFFLOAD_BUNDLE____START__ a\n").is_err());
+    }
+
+    #[test]
+    fn lines_may_end_with_a_carriage_return() {
+        let entries = [("a", "one\ntwo"), ("b", ""), ("c", "3\n")];
+        let data = bundle(&entries).replace('\n', "\r\n");
+        assert_eq!(read(data.as_bytes()), Ok(pairs(&[("a", "one\r\ntwo"), ("b", ""), ("c", "3\r\n")])));
+        // One at the end of a content is the content's where the marker line has none.
+        assert_eq!(read(bundle(&[("a", "1\r")]).as_bytes()), Ok(pairs(&[("a", "1\r")])));
+    }
+
+    #[test]
+    fn an_entry_with_the_end_line_of_another_is_an_error() {
+        let line = |side, id| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap();
+        let crossed =
+            [(MarkerSide::Start, "a"), (MarkerSide::End, "b"), (MarkerSide::Start, "b"), (MarkerSide::End, "a")];
+        let data: String = crossed.iter().map(|(side, id)| line(*side, id)).collect();
+        let offset = u64::try_from(line(MarkerSide::Start, "a").len()).unwrap();
+        assert_eq!(read(data.as_bytes()).unwrap_err().offset(), Some(offset));
+        let misspelled = bundle(&[("a", "1"), ("b", "2"), ("a", "3")]).replacen("END__ a", "END__ z", 1);
+        assert!(read(misspelled.as_bytes()).unwrap_err().to_string().contains("holds the end line of 'z'"));
+    }
+
+    const IDS: [&str; 2] = ["a", "b"];
+
+    /// An input for each content, with the name of its ID.
+    fn inputs_of(contents: &[String]) -> Vec<Input> {
+        IDS.iter().zip(contents).map(|(id, content)| Input::from_bytes(id, content.as_bytes().to_vec())).collect()
+    }
+
+    fn members_of(inputs: &[Input]) -> Vec<Member<'_>> {
+        let member = |(id, input): (&&str, _)| Member { id: id.to_string(), content: Input::as_slice(input) };
+        IDS.iter().zip(inputs).map(member).collect()
+    }
+
+    /// Without the lines after the one at the offset of the error the contents are refused, and without it they are
+    /// not.
+    fn assert_is_to_blame(error: &Error, contents: &[String]) {
+        let index = IDS.iter().position(|id| error.file() == Some(id.as_ref())).unwrap();
+        let at = usize::try_from(error.offset().unwrap()).unwrap();
+        let line = contents[index].split_at(at);
+        assert!(line.1.starts_with("; __CLANG") && (at == 0 || line.0.ends_with('\n')), "{error} {contents:?}");
+        let is_refused = |kept: usize| {
+            let (before, after) = contents[index].split_at(kept);
+            let mut contents = contents.to_vec();
+            contents[index] = before.to_owned() + &after.replace("; __CLANG", "; x_CLANG");
+            contents[index + 1..].iter_mut().for_each(|content| *content = content.replace("; __CLANG", "; x_CLANG"));
+            SEMICOLON.plan(&members_of(&inputs_of(&contents))).is_err()
+        };
+        assert!(is_refused(at + 1) && !is_refused(at), "{error} {contents:?}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "slow")]
+    fn one_marker_line_too_many_is_named() {
+        let lines = bundle(&[("x", "")]).repeat(MARKERS_MAX / 2 - 2);
+        let inputs = inputs_of(&[lines.clone(), bundle(&[("y", "1")])]);
+        let error = SEMICOLON.plan(&members_of(&inputs)).unwrap_err();
+        assert_eq!((error.file(), error.offset()), (Some("b".as_ref()), Some(1)), "{error}");
+        assert!(error.to_string().contains("more than 4096"), "{error}");
+        assert!(SEMICOLON.plan(&members_of(&inputs_of(&[lines, String::new()]))).is_ok());
+    }
+
+    /// Whatever lines the contents have, a bundle that is written comes back as it was.
+    #[test]
+    #[cfg_attr(miri, ignore = "slow")]
+    fn what_would_not_come_back_is_not_written() {
+        let lines: Vec<String> = IDS
+            .iter()
+            .flat_map(|id| [MarkerSide::Start, MarkerSide::End].map(|side| (side, id)))
+            .map(|(side, id)| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap())
+            .flat_map(|line| {
+                [line.trim_start().to_owned(), line.trim_end().to_owned(), line.replace('\n', "\r\n"), line]
+            })
+            .chain(["text".to_owned(), "\n".to_owned(), "\r".to_owned(), String::new()])
+            .collect();
+        let (mut written, mut refused) = (0, 0);
+        for first in &lines {
+            for second in &lines {
+                for third in &lines {
+                    let contents = [[first.as_str(), second, third].concat(), [third.as_str(), first].concat()];
+                    let inputs = inputs_of(&contents);
+                    let members = members_of(&inputs);
+                    match SEMICOLON.plan(&members) {
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                            assert_is_to_blame(&error, &contents);
+                            refused += 1;
+                        }
+                        Ok(pieces) => {
+                            let mut data = Vec::new();
+                            write_to(&pieces, &mut data).unwrap();
+                            let expected: Vec<(&str, &str)> =
+                                IDS.iter().copied().zip(contents.iter().map(String::as_str)).collect();
+                            assert_eq!(read(&data), Ok(pairs(&expected)), "{contents:?}");
+                            written += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(written > 500 && refused > 1000, "{written} {refused}");
+    }
+
+    #[test]
+    fn an_end_line_and_the_next_start_line_may_share_a_newline() {
+        let (a, b) = (bundle(&[("a", "1")]), bundle(&[("b", "2")]));
+        assert_eq!(read((a.clone() + b.trim_start()).as_bytes()), Ok(pairs(&[("a", "1"), ("b", "2")])));
+        let shared = "\n; __CLANG_OFFLOAD_BUNDLE____START__ a\n; __CLANG_OFFLOAD_BUNDLE____END__ a\n";
+        assert!(read(shared.as_bytes()).is_err());
+        assert!(read((shared.to_owned() + &b).as_bytes()).is_err());
+    }
+}

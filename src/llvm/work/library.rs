@@ -1,0 +1,145 @@
+//! Reads a library of bundles, which is an archive with bundles in its members, and writes such archives.
+
+use std::path::Path;
+
+use super::{FileType, observe_inflated, observe_plain};
+use crate::base::bytes::{self, add, len_u64};
+use crate::base::error::{Error, Malformed, Result};
+use crate::base::io::input::{Input, Slice, vouch_for};
+use crate::base::io::output::{Manner, Output};
+use crate::base::io::piece::emit;
+use crate::llvm::container::Limits;
+use crate::llvm::container::archive::{self, Archive, ArchiveMember, MemberLocation, NewMember, Sources, locate};
+use crate::llvm::container::sequence::{Bundle, Bundles, Inflate};
+use crate::llvm::container::{Container, Entry};
+use crate::llvm::event::{Event, Observer};
+
+/// An archive whose members are open.
+pub(super) struct OpenArchive {
+    archive: Input,
+    /// The members of a thin archive, in archive order.
+    beside: Vec<Input>,
+    container: Box<dyn Container<Entry = Entry>>,
+    limits: Limits,
+}
+
+/// A member of a library.
+pub(super) struct LibraryMember<'a> {
+    /// The name in the archive, which may contain any bytes.
+    pub(super) name: &'a [u8],
+    content: Slice<'a>,
+    library: &'a OpenArchive,
+}
+
+impl OpenArchive {
+    /// Opens an archive. The members of a thin archive are separate files, which are opened too.
+    pub(super) fn open(archive: Input, limits: Limits) -> Result<Self> {
+        let beside = archive.vouch_for(open_all_beside(&archive))?;
+        Ok(Self { archive, beside, container: FileType::Archive.container(), limits })
+    }
+
+    /// The length of the archive in bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.archive.len()
+    }
+
+    /// Returns `made`, or an error if one of the files of the library has changed.
+    pub(super) fn vouch_for<T>(&self, made: Result<T>) -> Result<T> {
+        vouch_for([&self.archive].into_iter().chain(&self.beside), made)
+    }
+
+    /// The members in archive order.
+    pub(super) fn members(&self) -> Result<Vec<LibraryMember<'_>>> {
+        let mut beside = self.beside.iter();
+        Archive::read(self.archive.as_slice())?
+            .members_before_padding()
+            .map(|member| {
+                let ArchiveMember { name, location, .. } = member?;
+                let content = match location {
+                    MemberLocation::Inside(slice) => slice,
+                    MemberLocation::Beside(_) => beside.next().ok_or_else(Error::no_archive)?.as_slice(),
+                };
+                Ok(LibraryMember { name, content, library: self })
+            })
+            .collect()
+    }
+}
+
+impl<'a> LibraryMember<'a> {
+    /// Its size in bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.content.len()
+    }
+
+    /// The bundles in the member; none if it is a plain file. `each` receives them one by one, so only one is inflated
+    /// at a time.
+    pub(super) fn bundles(
+        &self,
+        inflate: Inflate,
+        observer: &mut Observer<'_>,
+        each: &mut dyn FnMut(Bundle<'a>, &mut Observer<'_>) -> Result<()>,
+    ) -> Result<()> {
+        observe_plain(self.content, observer);
+        let OpenArchive { container, limits, .. } = self.library;
+        for bundle in Bundles::new(self.content, &**container, inflate).with_limits(*limits) {
+            let bundle = bundle.map_err(|error| locate(error, self.library.archive.path(), self.name))?;
+            observe_inflated(&bundle, observer);
+            each(bundle, observer)?;
+        }
+        self.content.looked_through();
+        Ok(())
+    }
+}
+
+/// Opens the files named by a thin archive.
+fn open_all_beside(archive: &Input) -> Result<Vec<Input>> {
+    let mut beside = Vec::new();
+    let mut sources = Sources::new(archive.as_slice());
+    for member in Archive::read(archive.as_slice())?.members_before_padding() {
+        if let MemberLocation::Beside(path) = member?.location {
+            let mut input = sources.open(&path)?;
+            input.close();
+            beside.push(input);
+        }
+    }
+    Ok(beside)
+}
+
+/// The maximum total length of the names of new members in bytes, in addition to the length of the input. Members of an
+/// archive can share a long name.
+const NAMES_ROOM: u64 = 16 << 20;
+
+/// The names of members to be written, with a limit on their total length.
+pub(super) struct MemberNames<'i> {
+    input: &'i Path,
+    len: u64,
+    len_max: u64,
+}
+
+impl<'i> MemberNames<'i> {
+    /// No names yet. The input has a length of `len` bytes.
+    pub(super) fn new(input: &'i Path, len: u64) -> Self {
+        Self { input, len: 0, len_max: len.saturating_add(NAMES_ROOM) }
+    }
+
+    /// Returns the name if the total length is within the limit.
+    pub(super) fn take(&mut self, name: Vec<u8>) -> Result<Vec<u8>> {
+        add(&mut self.len, len_u64(&name));
+        if self.len > self.len_max {
+            let what = "length of all names of new members";
+            let expected = "no more than 16 MiB beyond the archive's own";
+            return Err(Error::malformed(self.input, Malformed::value(what, self.len, 0, expected)));
+        }
+        Ok(name)
+    }
+}
+
+/// Stages an archive of these members.
+pub(super) fn write_archive(path: &Path, members: &[NewMember<'_>], observer: &mut Observer<'_>) -> Result<Output> {
+    let mut output = Output::stage_as(path, Manner::Replace)?;
+    let plan = archive::plan(members, &mut |member, reason| {
+        observer(Event::NotIndexed { name: bytes::text_lossy(&member.name), reason: reason.to_owned() });
+    })?;
+    emit(&plan, &mut output)?;
+    Ok(output)
+}

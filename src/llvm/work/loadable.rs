@@ -1,0 +1,67 @@
+//! The plain bundles that HIP's runtime can load.
+//!
+//! The length of a plain bundle is not recorded, so the runtime gives comgr the first 4096 bytes. Comgr looks for
+//! entries there, and fails at the first one that is not described completely.
+//!
+//! Sources, as of ROCm 7: `PopulateCodeObjectMap` in CLR, `lookUpCodeObject` in comgr.
+
+use crate::base::id::OffloadKind;
+use crate::llvm::container::binary;
+use crate::llvm::container::content_kind::ContentKind;
+
+/// The length of the part of a plain bundle in which the runtime looks for entries, in bytes.
+const HEADER_MAX: u64 = 4096;
+
+/// Returns whether a bundle is one for the runtime: it holds code objects for HIP and no host code. Bundles with host
+/// code, and bundles of bitcode, are inputs of compilers and linkers. Content whose kind is not known counts as code,
+/// unless other entries are text.
+pub(crate) fn is_for_runtime(entries: impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)>) -> bool {
+    let (mut has_code, mut has_unknown, mut has_text) = (false, false, false);
+    for entry in entries {
+        match entry {
+            (Some(OffloadKind::Host), Some(ContentKind::Empty)) => {}
+            (Some(OffloadKind::Host), _) => return false,
+            (Some(kind), Some(ContentKind::Elf | ContentKind::SpirV)) => has_code |= kind.is_hip(),
+            (Some(kind), None) => has_unknown |= kind.is_hip(),
+            // As in bundles of assembly.
+            (Some(kind), Some(ContentKind::Text)) => has_text |= kind.is_hip(),
+            _ => {}
+        }
+    }
+    has_code || (has_unknown && !has_text)
+}
+
+/// The index of the first entry that the runtime does not find in a plain bundle of entries with these IDs. Entries
+/// after it are not found either.
+pub(crate) fn first_lost<'i>(ids: impl Iterator<Item = &'i [u8]>) -> Option<usize> {
+    binary::header_ends(ids).position(|end| end > HEADER_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_of_compilers_are_not_for_the_runtime() {
+        use ContentKind::{Bitcode, Coff, Elf, Empty, SpirV, Text, Unknown};
+        use OffloadKind::{Hip, HipV4, Host, OpenMp};
+        let is_for_runtime = |entries: &[(OffloadKind, ContentKind)]| {
+            is_for_runtime(entries.iter().map(|&(kind, content)| (Some(kind), Some(content))))
+        };
+        assert!(is_for_runtime(&[(Host, Empty), (HipV4, Elf)]));
+        assert!(is_for_runtime(&[(Hip, SpirV), (Hip, Bitcode)]));
+        assert!(is_for_runtime(&[(OpenMp, Elf), (Hip, Elf)]));
+        for entries in [
+            &[(Host, Elf), (HipV4, Elf)][..],
+            &[(HipV4, Elf), (Host, Coff)],
+            &[(Host, Bitcode), (Hip, Bitcode)],
+            &[(Hip, Bitcode), (HipV4, Empty), (Hip, Unknown)],
+            &[(Host, Empty), (OpenMp, Elf)],
+            &[(HipV4, Text), (HipV4, Text)],
+            &[(Host, Empty)],
+            &[],
+        ] {
+            assert!(!is_for_runtime(entries), "{entries:?}");
+        }
+    }
+}

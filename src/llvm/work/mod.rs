@@ -1,0 +1,96 @@
+//! The jobs of LLVM's tools: bundle, unbundle, unbundle an archive, list, package, unpackage, and copy what URIs name.
+//! Each is a struct with a `run` method.
+//!
+//! A job accesses only the files that it names, prints nothing, and writes either all of its outputs or none.
+//! Information beyond the result is passed to the observer as [`Event`](crate::Event)s.
+//!
+//! Jobs map their inputs with [`Input::map`](crate::io::Input::map): do not run a job on a file that another process or
+//! thread may change meanwhile. A change that the job notices is an error, and no output is put in place.
+
+mod aside;
+mod bundle;
+pub(crate) mod extract_uris;
+mod file_name;
+mod library;
+mod list;
+pub(crate) mod loadable;
+mod objcopy;
+mod open;
+mod package;
+pub(crate) mod present;
+mod requests;
+mod unbundle;
+mod unbundle_archive;
+mod unpackage;
+mod walk;
+
+pub use bundle::BundleFiles;
+pub use extract_uris::ExtractUris;
+pub(crate) use extract_uris::ReadUri;
+pub use list::{List, Listed};
+pub(crate) use open::open;
+pub use package::{ImageFiles, Package};
+pub use unbundle::Unbundle;
+pub use unbundle_archive::UnbundleArchive;
+pub use unpackage::{Filter, ImageRequest, Unpackage};
+
+use crate::base::error::{Error, Result};
+use crate::base::io::input::Slice;
+use crate::llvm::container::binary::Binary;
+use crate::llvm::container::object::Objects;
+use crate::llvm::container::sequence::Bundle;
+use crate::llvm::container::text::Text;
+use crate::llvm::container::{Container, Entry};
+use crate::llvm::event::{Event, Observer};
+
+/// The file types of bundles, as in `-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileType {
+    /// A text format, given by the string that begins its comment lines.
+    Text(&'static str),
+    /// A binary format: bitcode, precompiled header, clang AST.
+    Binary,
+    /// An object file: with a section for each entry if the host's file is an object, otherwise a binary bundle.
+    Object,
+    /// An archive of bundles. Bundles are read from archives, but not written to them.
+    Archive,
+}
+
+impl FileType {
+    /// The type with this name.
+    ///
+    /// # Errors
+    /// An [`Error`] of the kind [`Usage`](crate::base::error::ErrorKind::Usage) for an unknown name.
+    pub fn from_name(name: &str) -> Result<Self> {
+        match name {
+            "i" | "ii" | "cui" | "hipi" => Ok(Self::Text("//")),
+            "d" | "s" => Ok(Self::Text("#")),
+            "ll" => Ok(Self::Text(";")),
+            "bc" | "gch" | "ast" => Ok(Self::Binary),
+            "o" => Ok(Self::Object),
+            "a" => Ok(Self::Archive),
+            _ => Err(Error::usage(&format!("'{name}': invalid file type specified"))),
+        }
+    }
+
+    /// The container that a file of this type holds.
+    fn container(self) -> Box<dyn Container<Entry = Entry>> {
+        match self {
+            Self::Text(comment) => Box::new(Text { comment }),
+            Self::Object | Self::Archive => Box::new(Objects::default()),
+            Self::Binary => Box::new(Binary::default()),
+        }
+    }
+}
+
+/// Reports that a file is not compressed, as LLVM 22.1.8 does for all but the shortest files.
+fn observe_plain(data: Slice<'_>, observer: &mut Observer<'_>) {
+    if data.len() >= 8 && !data.bytes().starts_with(crate::llvm::container::compressed::MAGIC) {
+        observer(Event::NotCompressed);
+    }
+}
+
+/// Reports the inflation of a bundle that was compressed.
+fn observe_inflated(bundle: &Bundle<'_>, observer: &mut Observer<'_>) {
+    bundle.inflation.into_iter().for_each(|inflation| observer(Event::Inflated(inflation)));
+}

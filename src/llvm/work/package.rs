@@ -1,0 +1,146 @@
+//! Packages device images into offload binaries.
+
+use std::path::{Path, PathBuf};
+
+use super::file_name::FileName;
+use crate::base::bytes::to_u64;
+use crate::base::codec::Compression;
+use crate::base::error::{Error, Result};
+use crate::base::id::OffloadKind;
+use crate::base::io::input::{self, Accept, Input};
+use crate::base::io::meter::{Meter, emit};
+use crate::base::io::output::{self, Manner, Output};
+use crate::llvm::container::magic::Magic;
+use crate::llvm::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, Strings, Version};
+use crate::llvm::event::{Event, Observer};
+use crate::llvm::work::open;
+
+/// Packages images.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Package {
+    /// The images in their order.
+    pub images: Vec<ImageFiles>,
+    /// The file to write.
+    pub output: PathBuf,
+    /// The version of the format. Compressed images are always written as version 3.
+    pub version: Version,
+    /// The number that represents HIP.
+    pub hip_number: HipNumber,
+    /// The compression, or `None` for none.
+    pub compression: Option<Compression>,
+}
+
+/// One or more images that differ only in their files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImageFiles {
+    /// One file for each image.
+    pub files: Vec<PathBuf>,
+    /// The offload kind.
+    pub offload_kind: Option<OffloadKind>,
+    /// Keys and values, in the order in which they are written.
+    pub strings: Strings,
+}
+
+impl Package {
+    /// Packages images without compression, in the version that every release reads.
+    pub fn new(images: Vec<ImageFiles>, output: impl Into<PathBuf>) -> Self {
+        let (version, hip_number) = (Version::default(), HipNumber::default());
+        Self { images, output: output.into(), version, hip_number, compression: None }
+    }
+
+    /// Writes the offload binaries; without images, an empty file.
+    ///
+    /// # Errors
+    /// Any [`Error`]. The output is then unchanged.
+    pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
+        if self.compression.is_some() && self.version != Version::V3 {
+            return Err(Error::usage("only version 3 can hold compressed images"));
+        }
+        let mut inputs = Vec::new();
+        for image in &self.images {
+            if image.files.is_empty() {
+                return Err(Error::usage("'file' is a required image arguments"));
+            }
+            for file in &image.files {
+                inputs.push((image, open(file, Accept::Any, None)?));
+            }
+        }
+        let staged = self.stage(&inputs, observer);
+        output::commit(vec![input::vouch_for(inputs.iter().map(|(_, input)| input), staged)?])
+    }
+
+    /// Writes the offload binaries, but does not put them in place.
+    fn stage(&self, inputs: &[(&ImageFiles, Input)], observer: &mut Observer<'_>) -> Result<Output> {
+        let images: Vec<offload_binary::NewImage<'_>> = inputs
+            .iter()
+            .map(|(image, input)| offload_binary::NewImage { info: self.info(image, input), content: input.as_slice() })
+            .collect();
+        let mut output = Output::stage_as(&self.output, Manner::of_len(to_u64(images.len())))?;
+        let mut tell = |done, total| observer(Event::Progress { done, total });
+        let meter = &mut Meter::new(&mut tell);
+        match &self.compression {
+            Some(compression) => offload_binary::write_metered(&images, compression, &mut output.writer()?, meter)?,
+            None => emit(&offload_binary::plan(self.version, &images)?, &mut output, meter)?,
+        }
+        Ok(output)
+    }
+
+    fn info(&self, image: &ImageFiles, input: &Input) -> ImageInfo {
+        let image_kind = match image_kind(input.path(), input.bytes()) {
+            // Releases that write version 1 do not know the extension.
+            ImageKind::SpirV if self.version == Version::V1 => ImageKind::None,
+            kind => kind,
+        };
+        let kind_number = self.hip_number.kind_number(image.offload_kind);
+        ImageInfo { image_kind, kind_number, flags: 0, strings: image.strings.clone() }
+    }
+}
+
+/// The kind of an image: bitcode is recognised by content, because clang names it `.o` too, other kinds by file name.
+fn image_kind(path: &Path, content: &[u8]) -> ImageKind {
+    if Magic::identify(content) == Magic::Bitcode {
+        return ImageKind::Bitcode;
+    }
+    let extension = FileName::of(path.as_os_str().as_encoded_bytes()).extension;
+    ImageKind::from_extension(extension.strip_prefix(b".").unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_version_3_holds_compressed_images() {
+        for version in [Version::V1, Version::V2, Version::V3] {
+            let dir = tempfile::tempdir().unwrap();
+            let package = Package {
+                images: Vec::new(),
+                output: dir.path().join("out"),
+                version,
+                hip_number: HipNumber::Current,
+                compression: Some(Compression::of(crate::base::codec::Method::Zstd)),
+            };
+            assert_eq!(package.run(&mut |_| {}).is_ok(), version == Version::V3);
+            assert_eq!(package.output.exists(), version == Version::V3);
+        }
+    }
+
+    #[test]
+    fn the_kind_of_an_image_is_told_by_content_then_by_name() {
+        for (path, content, kind) in [
+            ("a.o", "BC\u{c0}\u{de}", ImageKind::Object),
+            ("a.o", "", ImageKind::Object),
+            ("dir.o/a", "", ImageKind::None),
+            (".o", "", ImageKind::Object),
+            ("a.tar.cubin", "", ImageKind::Cubin),
+            ("a.", "", ImageKind::None),
+            ("a.O", "", ImageKind::None),
+            ("-", "", ImageKind::None),
+        ] {
+            assert_eq!(image_kind(Path::new(path), content.as_bytes()), kind, "{path}");
+        }
+        assert_eq!(image_kind(Path::new("a.o"), b"BC\xc0\xde"), ImageKind::Bitcode);
+    }
+}

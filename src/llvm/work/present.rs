@@ -1,0 +1,29 @@
+//! Collects the GPUs, entry IDs or kinds of images that files hold, for the error that nothing matches.
+
+use std::collections::HashSet;
+
+/// The collected names, as a selection would name them, without duplicates, in file order.
+#[derive(Debug, Default)]
+pub(crate) struct Present {
+    shown: Vec<String>,
+    known: HashSet<String>,
+}
+
+impl Present {
+    pub(crate) fn note(&mut self, shown: &str) {
+        if !self.known.contains(shown) {
+            self.known.insert(shown.to_owned());
+            self.shown.push(shown.to_owned());
+        }
+    }
+
+    /// The names.
+    pub(crate) fn shown(&self) -> &[String] {
+        &self.shown
+    }
+
+    /// Adds those of other files.
+    pub(crate) fn add(&mut self, more: Self) {
+        more.shown.iter().for_each(|shown| self.note(shown));
+    }
+}

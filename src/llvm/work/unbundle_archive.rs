@@ -1,0 +1,265 @@
+//! Unbundles an archive: from a library of bundles to one library for each target.
+//!
+//! Follows LLVM 22.1.8, with the entries of a bundle in file order. For every member, every entry and every request
+//! that the entry is compatible with, the request's archive gets a member `<stem of the member>-<entry ID><stem of the
+//! member><extension>`, in which `_` replaces `:`. Several entries may serve one request, and one entry may serve
+//! several requests.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::aside::{Aside, KeptAside};
+use super::file_name::FileName;
+use super::library::{LibraryMember, MemberNames, OpenArchive, write_archive};
+use super::requests::{Requests, first_unknown, unknown_or};
+use crate::base::bytes::{self, add};
+use crate::base::display::{Slashes, harmless, printable_name};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{EntryId, OffloadKind, Rules};
+use crate::base::io::input::{Accept, Input};
+use crate::base::io::output::{self, Output};
+use crate::llvm::container::Limits;
+use crate::llvm::container::archive::{NewMember, place_of};
+use crate::llvm::container::sequence::{Bundle, Inflate};
+use crate::llvm::event::{Event, Observer};
+use crate::llvm::work::open;
+
+/// Unbundles an archive.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct UnbundleArchive {
+    /// The archive to read.
+    pub input: PathBuf,
+    /// The requested entries, and the output archive for each.
+    pub requests: Vec<(EntryId, PathBuf)>,
+    /// The rules of compatibility.
+    pub rules: Rules,
+    /// Whether entries may be missing: a request that no entry serves then gets an empty archive.
+    pub allow_missing: bool,
+    /// Whether to check first that no member holds entries that must not be in one bundle.
+    pub check: bool,
+    /// Whether to report each comparison of an entry with a request as [`Event::Compared`].
+    pub explain: bool,
+    /// Limits on the inflated size of each compressed bundle in a member.
+    pub limits: Limits,
+}
+
+/// An entry chosen for the archive of a request.
+struct ChosenEntry<'l> {
+    /// The name of its member.
+    member: &'l [u8],
+    /// The bundle entry ID as recorded.
+    id: Rc<[u8]>,
+    /// The extension of its new name; `None` for that of the member.
+    extension: Option<&'static [u8]>,
+    content: KeptAside<'l>,
+}
+
+/// The contents of the archives to write.
+struct NewArchives<'j, 'l> {
+    requests: Requests<'j>,
+    /// The chosen entries of each request, in the order of the input archive.
+    of_requests: Vec<Vec<ChosenEntry<'l>>>,
+    /// The distinct bundle entry IDs found so far.
+    ids: HashSet<Rc<[u8]>>,
+    /// The first entry of a host that serves no request.
+    other_host: Option<EntryId>,
+    aside: Aside,
+}
+
+impl UnbundleArchive {
+    /// Unbundles by the rules of target IDs. Every request must be served; members are not checked.
+    pub fn new(input: impl Into<PathBuf>, requests: Vec<(EntryId, PathBuf)>) -> Self {
+        Self { input: input.into(), requests, ..Self::default() }
+    }
+
+    /// Writes the archives.
+    ///
+    /// # Errors
+    /// Any [`Error`]; all outputs are then unchanged. The kind is [`NotFound`](ErrorKind::NotFound) if no entry of the
+    /// archive can serve a request.
+    pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
+        let input = open(&self.input, Accept::Any, self.limits.streamed);
+        let library = input.and_then(|input| OpenArchive::open(input, self.limits));
+        let library = library.map_err(|error| unknown_or(&self.requests, error))?;
+        let staged = self.stage(&library, observer);
+        output::commit(library.vouch_for(staged)?)
+    }
+
+    /// Writes the archives, but does not put them in place.
+    fn stage(&self, library: &OpenArchive, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
+        if self.check {
+            self.check(library)?;
+        }
+        let mut choice = NewArchives {
+            requests: Requests::new(&self.requests, self.rules),
+            of_requests: self.requests.iter().map(|_| Vec::new()).collect(),
+            ids: HashSet::new(),
+            other_host: None,
+            aside: Aside::new(&self.input),
+        };
+        let members = library.members()?;
+        // Progress counts the bytes of the members read and of the archives written.
+        let mut total = bytes::total(members.iter().map(LibraryMember::size));
+        let mut done = 0_u64;
+        for member in members {
+            member.bundles(Inflate::Whole, observer, &mut |bundle, observer| {
+                self.choose(&member, &bundle, &mut choice, observer)
+            })?;
+            add(&mut done, member.size());
+            observer(Event::Progress { done, total });
+        }
+        let NewArchives { of_requests, other_host, aside, .. } = choice;
+        let is_served = |request: usize| of_requests.get(request).is_some_and(|chosen| !chosen.is_empty());
+        if let Some(unknown) = first_unknown(&self.requests, is_served) {
+            return Err(unknown);
+        }
+        let aside = aside.into_input()?;
+        let mut outputs = Vec::with_capacity(self.requests.len());
+        let size_of = |chosen: &[ChosenEntry<'_>]| bytes::total(chosen.iter().map(|chosen| chosen.content.len()));
+        add(&mut total, bytes::total(of_requests.iter().map(|chosen| size_of(chosen))));
+        for ((target, path), chosen) in self.requests.iter().zip(&of_requests) {
+            if chosen.is_empty() && !self.allow_missing {
+                let archive = self.input.display();
+                let text = format!(
+                    "no compatible code object found for the target '{target}' in heterogeneous archive library: {archive}"
+                );
+                return Err(Error::new(ErrorKind::NotFound, text).of_file(&self.input));
+            }
+            let is_lost = chosen.is_empty() && target.kind() == OffloadKind::Host;
+            if let Some(entry) = other_host.as_ref().filter(|_| is_lost) {
+                observer(Event::OtherHost { entry, request: target });
+            }
+            let members = self.new_members(chosen, &aside, library.len())?;
+            outputs.push(write_archive(path, &members, observer)?);
+            add(&mut done, size_of(chosen));
+            observer(Event::Progress { done, total });
+        }
+        Ok(outputs)
+    }
+
+    /// Adds the entries of a bundle to the choice of each request.
+    fn choose<'l>(
+        &self,
+        member: &LibraryMember<'l>,
+        bundle: &Bundle<'l>,
+        choice: &mut NewArchives<'_, 'l>,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        let NewArchives { requests, of_requests, ids, other_host, aside } = choice;
+        let candidates = requests.candidates(&bundle.entries, observer);
+        if self.explain {
+            requests.explain_all(&candidates, observer);
+        }
+        for (candidate, served) in requests.served_by(&candidates) {
+            let has_code = bundle.entries.get(candidate.index).is_some_and(|entry| entry.size() > 0);
+            if served.is_empty() && other_host.is_none() && candidate.id.kind() == OffloadKind::Host && has_code {
+                *other_host = Some(candidate.id.clone());
+            }
+            let mut kept: Option<KeptAside<'l>> = None;
+            for request in served {
+                let (Some(chosen), Some((wanted, _))) = (of_requests.get_mut(request), self.requests.get(request))
+                else {
+                    continue;
+                };
+                candidate.report_guess(wanted, observer);
+                let content = match &kept {
+                    Some(kept) => KeptAside::clone(kept),
+                    None => kept.insert(aside.keep(bundle, candidate.index)?).clone(),
+                };
+                let id: Rc<[u8]> = ids.get(candidate.text).cloned().unwrap_or_else(|| candidate.text.into());
+                ids.insert(Rc::clone(&id));
+                chosen.push(ChosenEntry { member: member.name, id, extension: extension(&candidate.id), content });
+            }
+        }
+        Ok(())
+    }
+
+    /// The members of an archive to write.
+    fn new_members<'l>(&self, chosen: &[ChosenEntry<'l>], aside: &'l Input, len: u64) -> Result<Vec<NewMember<'l>>> {
+        let mut names = MemberNames::new(&self.input, len);
+        let member = |ChosenEntry { member, id, extension, content }: &ChosenEntry<'l>| {
+            let name = names.take(member_name(member, id, *extension))?;
+            Ok(NewMember { name, content: content.as_slice(aside)? })
+        };
+        chosen.iter().map(member).collect()
+    }
+
+    /// Checks that all entries of a bundle with the same processor set the same features. As in LLVM, each entry is
+    /// compared with the first one of its processor in the order of their texts. That entry may set features that the
+    /// other leaves open.
+    fn check(&self, library: &OpenArchive) -> Result<()> {
+        for member in library.members()? {
+            let mut entries: Vec<(String, EntryId)> = Vec::new();
+            member.bundles(Inflate::AsNeeded, &mut |_| {}, &mut |bundle, _| {
+                let parsed = bundle.entries.iter().filter_map(|entry| Some((entry, entry.entry_id()?)));
+                entries.extend(parsed.map(|(entry, id)| (bytes::text_lossy(&entry.id), id)));
+                Ok(())
+            })?;
+            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            let mut firsts = HashMap::new();
+            for (second, id) in &entries {
+                let processor = (id.kind().name(), id.triple().as_str(), id.target_id().processor());
+                let (first, first_id): &(&String, &EntryId) = firsts.entry(processor).or_insert((second, id));
+                if sets_more(id, first_id) {
+                    let (archive, name) = (self.input.display(), printable_name(member.name));
+                    let text = format!("conflicting TargetIDs [{first}, {second}] found in {name} of {archive}");
+                    let place = place_of(&self.input, member.name);
+                    return Err(Error::new(ErrorKind::Conflict, text).of_place(&self.input, place));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether `id` sets a feature that `other` leaves open.
+fn sets_more(id: &EntryId, other: &EntryId) -> bool {
+    id.target_id().features().any(|(name, _)| other.target_id().features().all(|(other, _)| other != name))
+}
+
+/// The extension of code objects for a target.
+fn extension(id: &EntryId) -> Option<&'static [u8]> {
+    match id.target_id().to_string() {
+        target if target.contains("gfx") => Some(b".bc"),
+        target if target.contains("sm_") => Some(b".cubin"),
+        _ => None,
+    }
+}
+
+/// The name of a code object in its output archive. It is never a path.
+fn member_name(member: &[u8], entry: &[u8], target_extension: Option<&[u8]>) -> Vec<u8> {
+    let FileName { stem, extension } = FileName::of(member);
+    let extension = target_extension.unwrap_or(extension);
+    let mut name = [stem, b"-", entry, stem, extension].concat();
+    // Not every file system allows a colon.
+    name.iter_mut().filter(|byte| **byte == b':').for_each(|byte| *byte = b'_');
+    harmless(&name, Slashes::Replace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_named_after_member_and_entry() {
+        let name = |member: &str, entry: &str| {
+            let id = EntryId::parse(entry).unwrap();
+            String::from_utf8(member_name(member.as_bytes(), entry.as_bytes(), extension(&id))).unwrap()
+        };
+        let gfx = "hip-amdgcn-amd-amdhsa--gfx90a:xnack+";
+        assert_eq!(name("a.o", gfx), "a-hip-amdgcn-amd-amdhsa--gfx90a_xnack+a.bc");
+        assert_eq!(name("dir/a.b.o", gfx), "a.b-hip-amdgcn-amd-amdhsa--gfx90a_xnack+a.b.bc");
+        let nvptx = "openmp-nvptx64-nvidia-cuda--sm_70";
+        assert_eq!(name("a", nvptx), "a-openmp-nvptx64-nvidia-cuda--sm_70a.cubin");
+        let host = "host-x86_64-unknown-linux-gnu-";
+        assert_eq!(name("a b.o", host), "a b-host-x86_64-unknown-linux-gnu-a b.o");
+        assert_eq!(name("..", host), "..-host-x86_64-unknown-linux-gnu-..");
+        assert_eq!(name(".o", host), "-host-x86_64-unknown-linux-gnu-.o");
+        assert_eq!(name("sub//", gfx), ".-hip-amdgcn-amd-amdhsa--gfx90a_xnack+..bc");
+        assert_eq!(name("/", gfx), "_-hip-amdgcn-amd-amdhsa--gfx90a_xnack+_.bc");
+        assert_eq!(name("a\x1b[1m\r.o", host), "a_[1m_-host-x86_64-unknown-linux-gnu-a_[1m_.o");
+        assert_eq!(name("a\n.o", "hip-amdgcn-amd-amdhsa--x/../y"), "a_-hip-amdgcn-amd-amdhsa--x_.._ya_.o");
+    }
+}

@@ -1,0 +1,570 @@
+//! Unpackages selected images from offload binaries, wherever a file holds them.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::aside::{Aside, put_aside};
+use super::file_name::FileName;
+use super::library::{MemberNames, write_archive};
+use super::walk::{FoundBinary, Walk, trailing_data};
+use crate::base::bytes;
+use crate::base::display::{Slashes, harmless};
+use crate::base::error::{Error, Malformed, Result};
+use crate::base::id::OffloadKind;
+use crate::base::io::input::{Accept, Input, Slice};
+use crate::base::io::meter::Meter;
+use crate::base::io::output::{self, Manner, Output};
+use crate::base::io::sys::{self, Stat};
+use crate::llvm::container::archive::{NewMember, Sources};
+use crate::llvm::container::limits::{Allowance, INFLATED_MIN};
+use crate::llvm::container::magic::Magic;
+use crate::llvm::container::offload_binary::{HipNumber, ImageInfo, OffloadBinary};
+use crate::llvm::container::sequence::{Bundle, Bundles, Inflate};
+use crate::llvm::container::{Entry, Limits};
+use crate::llvm::event::{Event, Observer};
+use crate::llvm::work::open;
+use crate::llvm::work::present::Present;
+
+/// The maximum number of kinds of images that are listed.
+const PRESENT_MAX: usize = 1000;
+
+/// The maximum depth of offload binaries inside offload binaries.
+const NESTED_MAX: u32 = 8;
+
+/// Unpackages images.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Unpackage {
+    /// The file to read: offload binaries; an object, library or program with a section of them; bitcode that embeds
+    /// them; or an archive of any of these.
+    pub input: PathBuf,
+    /// The requests. If there are none, all images are written to files with generated names.
+    pub requests: Vec<ImageRequest>,
+    /// Whether the file of a request becomes an archive of all images that match it.
+    pub archive: bool,
+    /// Limits on the inflated size of compressed offload binaries, and on the total inflated size of those inside
+    /// images.
+    pub limits: Limits,
+}
+
+/// A request for images.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImageRequest {
+    /// The request as typed, for messages.
+    pub arguments: String,
+    /// The file that gets the last matching image. Without it, each image is written to a file in the current directory
+    /// named `<stem of the input>-<triple>[-<architecture>].<number>.<extension>`.
+    pub file: Option<PathBuf>,
+    /// The conditions, all of which an image must meet.
+    pub filters: Vec<Filter>,
+}
+
+/// A condition for an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// The offload kind; `None` matches images without one.
+    Kind(Option<OffloadKind>),
+    /// The value of a key; images without the key have an empty value. The key `member` also matches the name of the
+    /// archive member that the image is from.
+    String {
+        /// The key.
+        key: Vec<u8>,
+        /// The value.
+        value: Vec<u8>,
+    },
+}
+
+impl Filter {
+    fn accepts(&self, image: &ImageInfo, member: Option<&[u8]>) -> bool {
+        match self {
+            Self::Kind(kind) => HipNumber::ALL.iter().any(|hip| hip.kind_number(*kind) == image.kind_number),
+            Self::String { key, value } => {
+                // The directory of a member of a thin archive may be omitted.
+                let is_name = |name: &[u8]| name == value || name.rsplit(|&byte| byte == b'/').next() == Some(value);
+                image.string(key).unwrap_or_default() == value || (key == b"member" && member.is_some_and(is_name))
+            }
+        }
+    }
+}
+
+impl Unpackage {
+    /// Writes the images of each request to its file, or all images to files with generated names if there are no
+    /// requests.
+    pub fn new(input: impl Into<PathBuf>, requests: Vec<ImageRequest>) -> Self {
+        Self { input: input.into(), requests, archive: false, limits: Limits::default() }
+    }
+
+    /// Writes the images. If there are no requests, `out` gets a line for each file. A request without a match is not
+    /// an error, but is reported to the observer.
+    ///
+    /// # Errors
+    /// Any [`Error`]; all files are then unchanged. If `out` fails, the file is `-`.
+    pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
+        let input = open(&self.input, Accept::Any, self.limits.streamed)?;
+        let everything = [ImageRequest::default()];
+        let requests = if self.requests.is_empty() { &everything } else { self.requests.as_slice() };
+        if self.archive && self.requests.is_empty() {
+            observer(Event::NoArchiveFile);
+        }
+        // An image that is written to a separate file may be an offload binary itself, so it must be examined.
+        let in_part = !self.archive && requests.iter().all(|request| request.file.is_some());
+        let inflate = if in_part { Inflate::AsNeeded } else { Inflate::Whole };
+        let mut run = Unpacking::new(self, input.len(), requests, observer);
+        let mut visitor = |found: FoundBinary<'_>| run.binary(&found);
+        let walk = Walk::new(input.as_slice(), inflate, self.limits, &mut visitor);
+        let sources = input.vouch_for(walk.run())?;
+        let names = run.finish(&input, &sources)?;
+        if self.requests.is_empty() {
+            let mut lines = names.iter().map(|name| [b"Extracted: ", name.as_encoded_bytes(), b"\n"].concat());
+            lines.try_for_each(|line| out.write_all(&line)).map_err(|error| Error::io("-", error))?;
+        }
+        Ok(())
+    }
+
+    /// Whether every request must name a file, which `--archive` requires.
+    fn needs_files(&self) -> bool {
+        self.archive && !self.requests.is_empty()
+    }
+}
+
+/// The images found and staged so far.
+struct Unpacking<'j, 'o> {
+    job: &'j Unpackage,
+    requests: &'j [ImageRequest],
+    observer: &'j mut Observer<'o>,
+    served: Vec<RequestResults>,
+    /// The outputs with generated names, in order.
+    by_name: Vec<(OsString, Output)>,
+    /// The generated names, each with the number of its image.
+    taken: HashMap<OsString, usize>,
+    /// The number of images seen so far, which identifies the current one.
+    seen: usize,
+    /// The kinds of images in the file, without duplicates, up to [`PRESENT_MAX`].
+    present: Present,
+    /// Whether `present` distinguishes the members of an archive.
+    by_member: bool,
+    /// The remaining limit on the inflated size of offload binaries in images. All levels share it, because each can
+    /// inflate one byte to a thousand.
+    nested: NestedLimit,
+    /// The images for archives.
+    aside: Aside,
+    member_names: MemberNames<'j>,
+}
+
+/// The remaining limit on the inflated size of the offload binaries inside images.
+struct NestedLimit {
+    limits: Limits,
+    bytes: Allowance,
+}
+
+impl NestedLimit {
+    fn new(limits: Limits) -> Self {
+        Self { limits, bytes: Allowance::new(limits.nested) }
+    }
+
+    /// Returns the next offload binary, and charges what it inflates to.
+    ///
+    /// # Errors
+    /// Those of the walk. A claim that exceeds the rest of this limit, and no other limit, says so.
+    fn next_binary<'a>(&mut self, binaries: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>> {
+        let inflated = self.limits.inflated.min(self.bytes.left());
+        let next = binaries.next_within(Limits { inflated, ..self.limits });
+        let binary = next.map_err(|error| match error.fault() {
+            Some(&Malformed::Claim { what, offset, claimed, .. }) if claimed <= self.limits.inflated => {
+                let limit = format!("what is left of the limit of {} for nested containers", self.bytes.most());
+                Error::malformed(error.path(), Malformed::Claim { what, offset, claimed, limit })
+            }
+            _ => error,
+        })?;
+        if let Some(recorded) = binary.as_ref().and_then(|binary| binary.compressed) {
+            // The claim is within the limit, but the minimum cost may exceed it.
+            self.bytes.take_up_to(recorded.inflated.max(INFLATED_MIN));
+        }
+        Ok(binary)
+    }
+}
+
+/// The results of a request.
+#[derive(Default)]
+struct RequestResults {
+    matches: usize,
+    /// The number of generated names.
+    named: usize,
+    last: Option<Output>,
+    /// Why a file cannot be opened: an error when the turn of the request comes, as in LLVM.
+    failed: Option<Error>,
+    /// The members of its archive: names and ranges in `aside`.
+    members: Vec<(Vec<u8>, Range<u64>)>,
+}
+
+impl<'j, 'o> Unpacking<'j, 'o> {
+    fn new(job: &'j Unpackage, len: u64, requests: &'j [ImageRequest], observer: &'j mut Observer<'o>) -> Self {
+        let served = requests.iter().map(|_| RequestResults::default()).collect();
+        let is_member = |filter: &Filter| matches!(filter, Filter::String { key, .. } if key == b"member");
+        Self {
+            job,
+            requests,
+            observer,
+            served,
+            by_name: Vec::new(),
+            taken: HashMap::new(),
+            seen: 0,
+            present: Present::default(),
+            by_member: requests.iter().flat_map(|request| &request.filters).any(is_member),
+            nested: NestedLimit::new(job.limits),
+            aside: Aside::new(&job.input),
+            member_names: MemberNames::new(&job.input, len),
+        }
+    }
+
+    fn binary(&mut self, found: &FoundBinary<'_>) -> Result<()> {
+        let FoundBinary { binary, member } = *found;
+        let mut last: Vec<Option<usize>> = vec![None; self.requests.len()];
+        for (index, entry) in binary.entries.iter().enumerate() {
+            if let Some(image) = entry.image.as_deref() {
+                if self.present.shown().len() < PRESENT_MAX {
+                    self.present.note(&describe(image, member.filter(|_| self.by_member)));
+                }
+                self.take(binary, index, image, member, &mut last)?;
+            }
+        }
+        self.extract(binary, &last)
+    }
+
+    /// Assigns an image to the requests that it matches. For those with a file, `last` records the index of the last
+    /// match.
+    fn take(
+        &mut self,
+        binary: &Bundle<'_>,
+        index: usize,
+        image: &ImageInfo,
+        member: Option<&[u8]>,
+        last: &mut [Option<usize>],
+    ) -> Result<()> {
+        let mut by_name = Vec::new();
+        let mut kept: Option<Range<u64>> = None;
+        for (number, ((request, served), last)) in self.requests.iter().zip(&mut self.served).zip(last).enumerate() {
+            if !request.filters.iter().all(|filter| filter.accepts(image, member)) {
+                continue;
+            }
+            served.matches += 1;
+            match &request.file {
+                Some(_) if self.job.archive => {
+                    let range = match &kept {
+                        Some(range) => range.clone(),
+                        None => kept.insert(self.aside.put(binary, index)?).clone(),
+                    };
+                    let name = self.job.member_name(member);
+                    let name = if member.is_some() { self.member_names.take(name)? } else { name };
+                    served.members.push((name, range));
+                }
+                Some(_) => *last = Some(index),
+                // `finish` reports the missing file name.
+                None if self.job.needs_files() => {}
+                None => by_name.push(number),
+            }
+        }
+        self.seen += 1;
+        if by_name.is_empty() {
+            return Ok(());
+        }
+        self.leaves(image, binary.content(index)?.as_slice(), NESTED_MAX, &by_name)
+    }
+
+    /// Stages an image for the requests with these indices. If it consists of offload binaries, their images are staged
+    /// instead.
+    fn leaves(&mut self, image: &ImageInfo, content: Slice<'_>, depth: u32, by_name: &[usize]) -> Result<()> {
+        if Magic::identify(content.bytes()) != Magic::OffloadBinary {
+            self.seen += 1;
+            for &number in by_name {
+                let staged = self.stage_by_name(number, image, content);
+                if let (Err(error), Some(served)) = (staged, self.served.get_mut(number)) {
+                    served.failed.get_or_insert(error);
+                }
+            }
+            return Ok(());
+        }
+        let Some(depth) = depth.checked_sub(1) else {
+            let (what, offset) = ("offload binaries", content.offset());
+            return Err(Error::malformed(content.path(), Malformed::nested(what, NESTED_MAX, offset)));
+        };
+        let container = OffloadBinary::default();
+        let mut binaries = Bundles::new(content, &container, Inflate::Whole);
+        while let Some(binary) = self.nested.next_binary(&mut binaries)? {
+            for (index, Entry { image, .. }) in binary.entries.iter().enumerate() {
+                if let Some(image) = image.as_deref() {
+                    self.leaves(image, binary.content(index)?.as_slice(), depth, by_name)?;
+                }
+            }
+        }
+        match binaries.stopped_at() {
+            Some(offset) => Err(trailing_data(content.path(), offset)),
+            None => Ok(()),
+        }
+    }
+
+    /// Stages the last image of each request that has a file, in one pass over the offload binary.
+    fn extract(&mut self, binary: &Bundle<'_>, last: &[Option<usize>]) -> Result<()> {
+        let mut wanted = Vec::new();
+        for ((request, served), last) in self.requests.iter().zip(&mut self.served).zip(last) {
+            if let (Some(path), Some(index)) = (&request.file, *last) {
+                let size = binary.entries.get(index).map_or(0, Entry::size);
+                match Output::stage_as(path, Manner::of_len(size)) {
+                    Ok(output) => wanted.push((index, served.last.insert(output))),
+                    Err(error) => served.failed = Some(error),
+                }
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let mut tell = |done, total| (self.observer)(Event::Progress { done, total });
+        binary.extract(&mut wanted, &mut Meter::new(&mut tell))
+    }
+
+    /// Stages an image under a generated name. As in LLVM, numbers count within a request; a name that another request
+    /// has given to another image is skipped.
+    fn stage_by_name(&mut self, request: usize, image: &ImageInfo, content: Slice<'_>) -> Result<()> {
+        let Some(served) = self.served.get_mut(request) else { return Err(Error::internal("no such request")) };
+        let name = loop {
+            let name = generated_name(self.job.input.as_os_str().as_encoded_bytes(), image, served.named);
+            served.named += 1;
+            match self.taken.get(&name) {
+                None => break name,
+                Some(&owner) if owner == self.seen => return Ok(()),
+                Some(_) => {}
+            }
+        };
+        let mut output = Output::stage_as(name.as_ref(), Manner::Generated)?;
+        // There may be thousands of outputs, so none may keep a buffer in memory.
+        content.copy_to_file(output.writer()?.out, name.as_ref())?;
+        self.taken.insert(name.clone(), self.seen);
+        self.by_name.push((name, output));
+        Ok(())
+    }
+
+    /// Puts all outputs in place and returns the generated names.
+    fn finish(self, input: &Input, sources: &Sources<'_>) -> Result<Vec<OsString>> {
+        let Self { job, requests, observer, mut served, by_name, present, aside, .. } = self;
+        let (present, aside) = (present.shown(), aside.into_input()?);
+        let mut by_path: Vec<(&Path, Output)> = Vec::new();
+        for (request, served) in requests.iter().zip(&mut served).filter(|(_, served)| served.matches > 0) {
+            let Some(path) = request.file.as_deref() else {
+                if job.needs_files() {
+                    return Err(Error::usage("Image must have a 'file' argument."));
+                }
+                if let Some(error) = served.failed.take() {
+                    return Err(error);
+                }
+                continue;
+            };
+            let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced(path));
+            if replaced.is_some() || (served.matches > 1 && !job.archive) {
+                observer(Event::SeveralMatches { file: path.to_owned() });
+            }
+            if let Some(error) = served.failed.take() {
+                return Err(error);
+            }
+            let output = match served.last.take() {
+                Some(output) => output,
+                None => {
+                    let member = |(name, range)| Ok(NewMember { name, content: put_aside(&aside, &range)? });
+                    let members = served.members.drain(..).map(member).collect::<Result<Vec<_>>>()?;
+                    write_archive(path, &members, observer)?
+                }
+            };
+            replaced.map(|index| by_path.remove(index));
+            by_path.push((path, output));
+        }
+        // LLVM says nothing of these: they come after what it says of the others, and not after a failure.
+        if present.is_empty() {
+            observer(Event::NoMatch { input: job.input.clone(), request: None, present: Vec::new() });
+        } else {
+            for (request, _) in requests.iter().zip(&served).filter(|(_, served)| served.matches == 0) {
+                let (input, arguments) = (job.input.clone(), Some(request.arguments.clone()));
+                observer(Event::NoMatch { input, request: arguments, present: present.to_vec() });
+            }
+        }
+        if let Some((name, _)) = by_name.iter().find(|(name, _)| sources.contain(name.as_ref())) {
+            return Err(Error::overwrites_input(Path::new(name)));
+        }
+        let (names, named): (Vec<_>, Vec<_>) = by_name.into_iter().unzip();
+        // The members of new archives were stored aside until now.
+        input.ensure_unchanged()?;
+        output::commit(named.into_iter().chain(by_path.into_iter().map(|(_, output)| output)).collect())?;
+        Ok(names)
+    }
+}
+
+/// Whether writing to a path replaces an earlier output at that path, rather than appending to it.
+fn is_replaced(path: &Path) -> bool {
+    path.as_os_str() != "-" && !sys::is_null(path) && Stat::at(path).map_or(true, |found| found.is_file())
+}
+
+impl Unpackage {
+    /// The name of an image in an archive. As in LLVM, it is the name of the member or file that the image is from. It
+    /// cannot lead out of a directory, and contains no character that would end it early.
+    fn member_name(&self, member: Option<&[u8]>) -> Vec<u8> {
+        let Some(member) = member else {
+            let path = self.input.as_os_str().as_encoded_bytes();
+            return if path == b"-" { b"<stdin>".to_vec() } else { path.to_vec() };
+        };
+        let mut components = member.split(|&byte| byte == b'/');
+        let leads_out = member.starts_with(b"/") || components.clone().any(|component| component == b"..");
+        let name = if leads_out { components.next_back().unwrap_or_default() } else { member };
+        // Readers treat a member without a name as the index.
+        harmless(if name.is_empty() { b"_" } else { name }, Slashes::Keep)
+    }
+}
+
+/// The file name for an image. It is never a path, whatever the image contains.
+fn generated_name(input: &[u8], image: &ImageInfo, number: usize) -> OsString {
+    let FileName { stem, .. } = FileName::of(input);
+    let mut name = [stem, b"-", image.triple()].concat();
+    if !image.arch().is_empty() {
+        name.extend([b"-", image.arch()].concat());
+    }
+    name.extend(format!(".{number}.{}", image.image_kind.extension()).into_bytes());
+    sys::new_name(harmless(&name, Slashes::Replace))
+}
+
+/// Describes an image as a request would.
+fn describe(image: &ImageInfo, member: Option<&[u8]>) -> String {
+    let kind = match (image.offload_kind(), image.kind_number) {
+        (Some(kind), _) => kind.name().to_owned(),
+        (None, 0) => "none".to_owned(),
+        (None, number) => number.to_string(),
+    };
+    const SHOWN: usize = 200;
+    let text = |text| -> String { bytes::text_lossy(text).chars().take(SHOWN).collect() };
+    let member = member.map_or(String::new(), |member| format!(",member={}", text(member)));
+    format!("kind={kind},triple={},arch={}{member}", text(image.triple()), text(image.arch()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llvm::container::offload_binary::{ImageKind, NewImage, Version, plan};
+
+    fn image(strings: &[(&str, &[u8])]) -> ImageInfo {
+        let strings = strings.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.to_vec())).collect();
+        ImageInfo { image_kind: ImageKind::Object, kind_number: 4, flags: 0, strings }
+    }
+
+    fn target(triple: &[u8], arch: &[u8]) -> ImageInfo {
+        image(&[("triple", triple), ("arch", arch)])
+    }
+
+    #[test]
+    fn generated_names_are_never_paths_and_have_no_control_characters() {
+        for (input, triple, arch, expected) in [
+            ("dir/in.bin", &b"amdgcn-amd-amdhsa"[..], &b"gfx90a:xnack+"[..], "in-amdgcn-amd-amdhsa-gfx90a:xnack+.7.o"),
+            ("in", b"nvptx64", b"", "in-nvptx64.7.o"),
+            ("-", b"t", b"a", "--t-a.7.o"),
+            ("in", b"../../tmp/x", b"/etc", "in-.._.._tmp_x-_etc.7.o"),
+            ("in", b"a\nb\x1b[31m", "\u{9b}m".as_bytes(), "in-a_b_[31m-_m.7.o"),
+        ] {
+            assert_eq!(generated_name(input.as_bytes(), &target(triple, arch), 7), sys::new_name(expected.into()));
+        }
+        let bytes = generated_name(b"in", &target(b"\xff/\n\x9b", b""), 0);
+        assert_eq!(bytes, sys::new_name(b"in-\xff___.0.o".to_vec()));
+    }
+
+    #[test]
+    fn members_of_new_archives_have_names_that_stay_inside() {
+        let job =
+            |input: &str| Unpackage { input: input.into(), requests: vec![], archive: true, limits: Limits::default() };
+        assert_eq!(job("../in").member_name(None), b"../in");
+        assert_eq!(job("-").member_name(None), b"<stdin>");
+        for (member, expected) in [
+            ("a.o", "a.o"),
+            ("dir/a.o", "dir/a.o"),
+            ("../../x", "x"),
+            ("/etc/x", "x"),
+            ("a/../b\nc", "b_c"),
+            ("d/\x1b[2J", "d/_[2J"),
+            ("", "_"),
+            ("//", "_"),
+        ] {
+            assert_eq!(job("in").member_name(Some(member.as_bytes())), expected.as_bytes());
+        }
+    }
+
+    #[test]
+    fn filters_hold_for_kinds_strings_and_members() {
+        let string = |key: &str, value: &str| Filter::String { key: key.into(), value: value.into() };
+        let hip = image(&[("arch", b"gfx90a"), ("member", b"x")]);
+        let old = ImageInfo { kind_number: 3, ..hip.clone() };
+        let unknown = ImageInfo { kind_number: 16, ..hip.clone() };
+        for kind in [OffloadKind::Hip, OffloadKind::HipV4] {
+            assert!([&hip, &old].iter().all(|image| Filter::Kind(Some(kind)).accepts(image, None)));
+            assert!(!Filter::Kind(Some(kind)).accepts(&unknown, None));
+        }
+        assert!(![&hip, &old, &unknown].iter().any(|image| Filter::Kind(None).accepts(image, None)));
+        assert!(Filter::Kind(None).accepts(&ImageInfo::default(), None));
+        assert!(string("arch", "gfx90a").accepts(&hip, None) && !string("arch", "gfx90").accepts(&hip, None));
+        assert!(string("triple", "").accepts(&hip, None) && string("", "").accepts(&hip, None));
+        assert!(string("member", "x").accepts(&hip, Some(b"y")) && !string("member", "z").accepts(&hip, Some(b"y")));
+        assert!(string("member", "y").accepts(&hip, Some(b"y")) && string("member", "y").accepts(&hip, Some(b"d/y")));
+    }
+
+    /// Writes offload binaries to a file in the directory.
+    fn write(dir: &Path, version: Version, images: &[(ImageInfo, &[u8])]) -> PathBuf {
+        let path = dir.join("in");
+        let inputs: Vec<_> = images.iter().map(|(info, data)| (info, Input::from_bytes("x", data.to_vec()))).collect();
+        let images: Vec<_> =
+            inputs.iter().map(|(info, input)| NewImage { info: (*info).clone(), content: input.as_slice() }).collect();
+        let mut bytes = Vec::new();
+        crate::base::io::piece::emit(&plan(version, &images).unwrap(), &mut bytes).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    #[test]
+    fn of_several_matches_the_last_one_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let images = [(target(b"t", b"a"), &b"one"[..]), (target(b"t", b"b"), b"two"), (target(b"t", b"a"), b"three")];
+        let input = write(dir.path(), Version::V2, &images);
+        let request = |file: &str, arch: &str| ImageRequest {
+            arguments: arch.to_owned(),
+            file: Some(dir.path().join(file)),
+            filters: vec![Filter::String { key: b"arch".to_vec(), value: arch.into() }],
+        };
+        let requests = vec![request("x", "a"), request("y", "b"), request("x", "b"), request("z", "c")];
+        let job = Unpackage { input, requests, archive: false, limits: Limits::default() };
+        let mut told = Vec::new();
+        let mut observer = |event: Event<'_>| match event {
+            Event::SeveralMatches { file } => told.push(file.file_name().unwrap().to_owned()),
+            Event::NoMatch { request, present, .. } => told.extend([request.unwrap().into(), present.concat().into()]),
+            _ => {}
+        };
+        job.run(&mut Vec::new(), &mut observer).unwrap();
+        let read = |file: &str| std::fs::read_to_string(dir.path().join(file)).unwrap_or_default();
+        assert_eq!([read("x"), read("y"), read("z")], ["two", "two", ""]);
+        assert_eq!(told, ["x", "x", "c", "kind=hip,triple=t,arch=akind=hip,triple=t,arch=b"]);
+    }
+
+    #[test]
+    fn what_a_file_holds_is_told_once_and_not_at_any_length() {
+        let dir = tempfile::tempdir().unwrap();
+        let archs: Vec<String> = (0..2 * PRESENT_MAX + 2).map(|number| (number / 2).to_string()).collect();
+        let images: Vec<_> = archs.iter().map(|arch| (target(&b"t".repeat(1000), arch.as_bytes()), &b""[..])).collect();
+        let filters = vec![Filter::String { key: b"arch".to_vec(), value: b"none".to_vec() }];
+        let request = ImageRequest { file: Some(dir.path().join("x")), filters, ..ImageRequest::default() };
+        let input = write(dir.path(), Version::V1, &images);
+        let job = Unpackage { input, requests: vec![request], archive: false, limits: Limits::default() };
+        let mut shown = Vec::new();
+        job.run(&mut Vec::new(), &mut |event| {
+            if let Event::NoMatch { present, .. } = event {
+                shown = present;
+            }
+        })
+        .unwrap();
+        assert_eq!(shown.len(), PRESENT_MAX);
+        assert_eq!(shown[1], format!("kind=hip,triple={},arch=1", "t".repeat(200)));
+    }
+}
