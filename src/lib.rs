@@ -206,7 +206,12 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::indexing_slicing))]
 #![cfg_attr(
     not(feature = "search"),
-    allow(dead_code, unused_imports, reason = "the search uses more of what all parts share, and of the formats")
+    allow(
+        dead_code,
+        unreachable_pub,
+        unused_imports,
+        reason = "the search uses more of what all parts share, and of the formats"
+    )
 )]
 
 mod base;

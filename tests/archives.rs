@@ -11,11 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::lists::{sample, share_of};
-use crate::machine::{llvm, llvm_directory, memory_directory, skip};
+use crate::machine::{executable, llvm, llvm_directory, memory_directory, skip};
 use crate::properties::make::{self, archive_header};
 use crate::reference::formats;
 
-const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
@@ -92,7 +91,7 @@ impl Lab {
     }
 
     fn ours(&self, arguments: &[&str]) -> Output {
-        self.command(Path::new(OURS), arguments)
+        self.command(&executable(), arguments)
     }
 
     fn reference(&self, arguments: &[&str]) -> Output {

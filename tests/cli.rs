@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::lists::{sample, share_out};
-use crate::machine::{llvm, loud, memory_directory, write_program};
+use crate::machine::{executable, llvm, loud, memory_directory, write_program};
 use crate::search_path::PathWithout;
 
 /// The directory of the cases.
@@ -65,6 +65,8 @@ struct Case {
     unix: Option<String>,
     /// What in the case only Windows has.
     windows: Option<String>,
+    /// What in the case the clone of LLVM's tools alone does not have.
+    beyond: Option<String>,
 }
 
 impl Case {
@@ -109,6 +111,9 @@ fn transcripts_are_golden() {
     let mut cases = cases().unwrap();
     assert!(!cases.is_empty(), "no case in {CASES}");
     let all = cases.len();
+    if is_clone() {
+        cases.retain(|case| case.beyond.is_none());
+    }
     cases.retain(|case| if is_for_windows() { case.is_for_windows() } else { case.windows.is_none() });
     if std::env::var_os("OFFLOAD_EMULATOR").is_some() {
         cases = sample(cases, SAMPLE);
@@ -162,7 +167,7 @@ fn the_reference_agrees_except_where_a_case_says_so() {
         }
     };
     let mut cases = cases().unwrap();
-    cases.retain(|case| case.fault.is_none() && case.windows.is_none());
+    cases.retain(|case| case.fault.is_none() && case.windows.is_none() && (case.beyond.is_none() || !is_clone()));
     let listed = cases.len();
     let cases = sample(cases, SAMPLE);
     loud(&format!("tests/cli: {} of {listed} cases with LLVM's tools", cases.len()));
@@ -170,10 +175,9 @@ fn the_reference_agrees_except_where_a_case_says_so() {
     assert!(failures.is_empty(), "\n{failures}");
 }
 
-/// The executable under test: `OFFLOAD_EXECUTABLE`, or the one that was built with the tests.
-fn executable() -> PathBuf {
-    std::env::var_os("OFFLOAD_EXECUTABLE")
-        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler")), PathBuf::from)
+/// Whether the executable under test is the clone of LLVM's tools alone, without subcommands: `OFFLOAD_CLONE=1`.
+fn is_clone() -> bool {
+    std::env::var_os("OFFLOAD_CLONE").is_some_and(|value| value == "1")
 }
 
 /// Whether the executable is one of Windows, which runs in wine.
@@ -413,8 +417,17 @@ fn parse(path: &Path) -> Result<Case> {
         None => (text.trim_end(), None),
     };
     let (path, steps) = (path.to_owned(), Vec::new());
-    let mut case =
-        Case { path, source: source.to_owned(), golden, steps, differs: None, fault: None, unix: None, windows: None };
+    let mut case = Case {
+        path,
+        source: source.to_owned(),
+        golden,
+        steps,
+        differs: None,
+        fault: None,
+        unix: None,
+        windows: None,
+        beyond: None,
+    };
     let mut lines = source.lines();
     let described = source.starts_with("# ") && directive(source.lines().next().unwrap_or_default()).is_none();
     ensure!(described, "the first line must say what the case shows");
@@ -441,13 +454,14 @@ fn parse(path: &Path) -> Result<Case> {
             "FAIL" => Step::Run { command: value, status: 1 },
             "SHOW" => Step::Show(value),
             "FILES" => Step::Files,
-            "DIFFERS" | "FAULT" | "UNIX" | "WINDOWS" => {
+            "DIFFERS" | "FAULT" | "UNIX" | "WINDOWS" | "BEYOND" => {
                 ensure!(!value.is_empty(), "{keyword} needs a reason");
                 let reason = match keyword {
                     "DIFFERS" => &mut case.differs,
                     "FAULT" => &mut case.fault,
                     "UNIX" => &mut case.unix,
-                    _ => &mut case.windows,
+                    "WINDOWS" => &mut case.windows,
+                    _ => &mut case.beyond,
                 };
                 *reason = Some(value);
                 continue;

@@ -8,9 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::machine::{loud, memory_directory};
+use crate::machine::{executable, loud, memory_directory};
 
-const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 
@@ -41,7 +40,7 @@ impl Bench {
         let mut command = Command::new("timeout");
         // A limit on file sizes keeps a failing test from filling the disk.
         let script = format!("ulimit -f 400000; {before}\nexec \"$@\"");
-        command.args([PATIENCE, "sh", "-c", &script, "sh", OURS]).args(words);
+        command.args([PATIENCE, "sh", "-c", &script, "sh"]).arg(executable()).args(words);
         command.current_dir(self.work.path()).env("TMPDIR", self.temporary.path()).stdin(Stdio::null());
         command
     }

@@ -20,6 +20,12 @@ pub fn llvm(test: &str, needed: &[&str]) -> Option<PathBuf> {
     None
 }
 
+/// The executable under test: `OFFLOAD_EXECUTABLE`, or the one that was built with the tests.
+pub fn executable() -> PathBuf {
+    let built = || PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler"));
+    std::env::var_os("OFFLOAD_EXECUTABLE").map_or_else(built, PathBuf::from)
+}
+
 /// Prints that a test was skipped. This is a failure if `OFFLOAD_REQUIRE_LLVM=1` requires all tests.
 pub fn skip(test: &str, why: &str) {
     skip_unless("OFFLOAD_REQUIRE_LLVM", test, why);

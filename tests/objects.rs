@@ -12,7 +12,7 @@ use offload_bundle::container::Container;
 use offload_bundle::container::object::FatObject;
 
 use crate::lists::{is_complete, share_of};
-use crate::machine::{llvm, memory_directory, skip};
+use crate::machine::{executable, llvm, memory_directory, skip};
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const DEVICES: [(&str, &[u8]); 3] = [
@@ -86,10 +86,7 @@ impl Bench {
 
     /// Our tool and LLVM's.
     fn bundlers(&self) -> [(&'static str, PathBuf); 2] {
-        [
-            ("ours", PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler"))),
-            ("theirs", self.llvm.join("clang-offload-bundler")),
-        ]
+        [("ours", executable()), ("theirs", self.llvm.join("clang-offload-bundler"))]
     }
 
     fn ours(&self, arguments: &[&str]) -> Output {

@@ -4,14 +4,13 @@
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::lists::share_of;
-use crate::machine::{llvm, loud, memory_directory};
+use crate::machine::{executable, llvm, loud, memory_directory};
 use crate::properties::make::pe;
 
-const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 const TARGETS: &str = "-targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx906";
 const DEVICE: &str = "-targets=hip-amdgcn-amd-amdhsa--gfx906";
 const OLD: &str = "old";
@@ -148,7 +147,7 @@ fn run(tool: Tool, llvm: Option<&Path>, directory: &Path, words: &[&str]) -> boo
     let (executable, words) = match (tool, words.split_first()) {
         (Tool::Theirs, Some((&"package", rest))) => (llvm.unwrap().join("llvm-offload-binary"), rest),
         (Tool::Theirs, _) => (llvm.unwrap().join("clang-offload-bundler"), words),
-        (Tool::Ours, _) => (PathBuf::from(OURS), words),
+        (Tool::Ours, _) => (executable(), words),
     };
     let mut command = Command::new("sh");
     command.args(["-c", "umask 022; exec \"$@\"", "sh"]);
@@ -300,7 +299,7 @@ fn archives_go_to_the_standard_output_as_everything_else_does() {
         &["-type=a", "-unbundle", DEVICE, "-input=fat.a", "-output=-"][..],
         &["package", "images", "--archive", "--image=file=-,arch=gfx906"],
     ] {
-        let run = Command::new(OURS).args(words).current_dir(inputs.path()).output().unwrap();
+        let run = Command::new(executable()).args(words).current_dir(inputs.path()).output().unwrap();
         assert!(run.status.success(), "{words:?}");
         assert!(run.stdout.starts_with(b"!<arch>\n") && run.stdout.ends_with(b"device"), "{words:?}");
         assert!(!inputs.path().join("-").exists(), "{words:?}");
@@ -314,7 +313,7 @@ fn a_failure_names_the_output() {
         let directory = copy(&inputs);
         let output = output(&inputs, words);
         fs::create_dir(directory.path().join(&output)).unwrap();
-        let run = Command::new(OURS).args(*words).current_dir(directory.path()).output().unwrap();
+        let run = Command::new(executable()).args(*words).current_dir(directory.path()).output().unwrap();
         let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
         let expected = format!("{}': Is a directory\n", output.display());
         assert!(run.status.code() == Some(1) && stderr.ends_with(&expected), "{name}: {stderr}");

@@ -7,7 +7,7 @@
 use std::fmt::Display;
 use std::ops::Range;
 
-use crate::base::error::Malformed;
+use crate::base::malformed::Malformed;
 
 /// A reading position in bytes that start at a known offset. Errors name the field that they are about: the text is
 /// only made for an error, so `format_args!` costs nothing.

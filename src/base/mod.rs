@@ -7,6 +7,7 @@ pub mod display;
 pub mod error;
 pub mod id;
 pub mod io;
+pub(crate) mod malformed;
 pub(crate) mod parallel;
 #[cfg(test)]
 pub(crate) mod testing;

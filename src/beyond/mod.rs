@@ -2,6 +2,12 @@
 //! our own subcommands.
 
 #[cfg(feature = "cli")]
+#[allow(
+    clippy::disallowed_methods,
+    clippy::field_reassign_with_default,
+    clippy::indexing_slicing,
+    reason = "command lines read no mapped bytes, and the public structs of options may get more fields"
+)]
 pub(crate) mod cli;
 pub(crate) mod code;
 pub(crate) mod container;

@@ -9,6 +9,12 @@
 //! It builds and works alone; nothing here uses [`beyond`](crate) it.
 
 #[cfg(feature = "llvm")]
+#[allow(
+    clippy::disallowed_methods,
+    clippy::field_reassign_with_default,
+    clippy::indexing_slicing,
+    reason = "command lines read no mapped bytes, and the public structs of options may get more fields"
+)]
 pub(crate) mod cli;
 pub mod container;
 pub(crate) mod event;

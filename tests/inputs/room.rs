@@ -15,7 +15,7 @@ fn run_with_room(megabytes: u32, bench: &Bench, pipe: Option<&str>, words: &[&st
     let script = format!(
         "mount -t tmpfs -o size={megabytes}m none \"$TMPDIR\" && {input}; status=$?; ls -A \"$TMPDIR\"; exit $status"
     );
-    command.args([PATIENCE, "unshare", "-Urm", "sh", "-c", &script, "sh", OURS]).args(words);
+    command.args([PATIENCE, "unshare", "-Urm", "sh", "-c", &script, "sh"]).arg(executable()).args(words);
     command.current_dir(bench.work.path()).env("TMPDIR", bench.temporary.path()).stdin(Stdio::null());
     command.output().unwrap()
 }

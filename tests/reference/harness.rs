@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::view::view;
 use super::{fork_server, llvm23 as rules_of_23, rules};
 use crate::lists::{evenly_spread, is_complete, sample, share_out};
-use crate::machine::{llvm, llvm_directory, loud, memory_directory, skip_unless};
+use crate::machine::{executable, llvm, llvm_directory, loud, memory_directory, skip_unless};
 use crate::measured;
 
 /// The name under which both tools are called, unless a case specifies another.
@@ -70,7 +70,7 @@ impl Tools {
 
     /// Our bundler in both places.
     pub fn ours_alone() -> Self {
-        let ours = PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler"));
+        let ours = executable();
         Self { theirs: ours.clone(), ours, release: Release::default() }
     }
 

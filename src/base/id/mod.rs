@@ -48,6 +48,7 @@ macro_rules! compared_by_key {
 
 mod amdgpu;
 mod arm;
+mod compatibility;
 mod kind;
 mod normalize;
 pub mod processors;
@@ -63,6 +64,7 @@ use std::str::FromStr;
 use crate::base::id::target_id::TargetId;
 use crate::base::id::triple::{Form, Triple};
 
+pub use compatibility::Compatibility;
 pub use kind::OffloadKind;
 pub(crate) use kind::{other_form, vendor_of_processor};
 
@@ -369,32 +371,6 @@ fn written(triple: &Triple) -> Triple {
     } else {
         triple::normalize(triple.as_str(), Form::Four)
     })
-}
-
-/// The result of comparing a code object with a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compatibility {
-    /// The same kind, triple and target ID.
-    Exact,
-    /// Compatible by the rules of target IDs.
-    Compatible,
-    /// Kinds or triples are incompatible.
-    KindOrTriple,
-    /// The processors differ, or one of them is missing.
-    Processor,
-    /// The code object sets more features than the request.
-    MoreFeatures,
-    /// The code object sets a feature that the request does not set.
-    FeatureUnset,
-    /// Both set a feature, to different values.
-    FeatureDiffers,
-}
-
-impl Compatibility {
-    /// Whether the code object may serve the request.
-    pub fn is_compatible(self) -> bool {
-        matches!(self, Self::Exact | Self::Compatible)
-    }
 }
 
 /// The error for an unknown kind or architecture. LLVM looks for them in exactly the first four fields.

@@ -11,8 +11,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::base::id::compatibility::Compatibility;
 use crate::base::id::processors::{self, Processor, ProcessorKind};
-use crate::base::id::{Compatibility, amdgpu, triple_tables};
+use crate::base::id::{amdgpu, triple_tables};
 
 /// A target ID in canonical form, which `Display`, equality, hash and order use.
 ///

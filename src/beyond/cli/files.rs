@@ -222,6 +222,7 @@ fn directory(path: &Path, depth: usize, files: &mut Vec<Result<WorkFile, Error>>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::io::sys;
 
     #[test]
     fn directories_are_followed_in_order_and_links_in_them_are_not() {
@@ -231,7 +232,7 @@ mod tests {
         for name in ["z", "a", "sub/m"] {
             std::fs::write(at(name), b"").unwrap();
         }
-        std::os::unix::fs::symlink(dir.path(), at("loop")).unwrap();
+        sys::symlink_directory(dir.path(), &at("loop")).unwrap();
         let found = |depth| {
             let mut files = Vec::new();
             directory(dir.path(), depth, &mut files);

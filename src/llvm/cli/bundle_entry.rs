@@ -12,8 +12,9 @@ use crate::llvm::work::ExtractUris;
 use anyhow::ensure;
 use clap::{ArgAction, Parser, ValueHint};
 
+use super::additions::Call;
 use super::options::{GENERIC, OWN, Tool, ToolOptions};
-use super::{Call, texts};
+use super::texts;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::values::limits;
 use crate::llvm::work::open;

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use clap::{Arg, Command};
 
+use super::additions::{Additions, Call};
 use super::options::{GENERIC, HelpStyle, OWN, Tool, in_help_order, is_own, requires_value, spelled, value_name};
-use super::{Additions, Call};
 use crate::llvm::cli::print::stdout::print;
 
 /// The separator between an option and its description.

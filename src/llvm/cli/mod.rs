@@ -2,6 +2,7 @@
 //! struct, derived with `clap`. [`parse`] expands response files ([`response`]), reads the words as LLVM 22.1.8 does
 //! ([`grammar`]), and has `clap` fill the struct. The tool's own module turns the struct into a job of the library.
 
+mod additions;
 pub(crate) mod bundle_entry;
 pub(crate) mod bundler;
 pub(crate) mod environment;
@@ -18,10 +19,11 @@ pub(crate) mod suggest;
 pub(crate) mod texts;
 pub(crate) mod values;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use additions::Call;
 use options::Tool;
 use parse::{Parsed, parse};
 use print::console::{Console, Noted};
@@ -30,46 +32,14 @@ use print::stdout::{print, reader_is_gone};
 use program::Program;
 
 use crate::base::error::Error;
-use crate::llvm::work::ReadUri;
+
+pub(crate) use additions::Additions;
 
 /// LLVM's tools. The first one serves every name that does not select another tool.
 pub(crate) const TOOLS: [&Tool; 3] = [bundler::TOOL, packager::TOOL, bundle_entry::TOOL];
 
 /// The name of the executable that is LLVM's.
 pub(crate) const PROGRAM: &str = "clang-offload-bundler";
-
-/// The additions of another part of the program to the command lines of LLVM's tools.
-#[derive(Debug)]
-pub(crate) struct Additions {
-    /// Runs a command line that is not for one of LLVM's tools.
-    pub(crate) run: fn(&[OsString]) -> Option<ExitCode>,
-    /// Lists the subcommands, each with its description in one line, for the help of the bundler.
-    pub(crate) subcommands: fn() -> Vec<(&'static str, String)>,
-    /// Returns a hint for a command line that the bundler refuses. Takes the name that was typed, and the words.
-    pub(crate) hint: fn(&OsStr, &[OsString]) -> Option<String>,
-    /// Returns a hint for a file in which `-list` finds no bundle. Takes the file and its format.
-    pub(crate) list_hint: fn(&Program<'_>, &OsStr, &str) -> Option<String>,
-    /// Reads the bytes that a URI names.
-    pub(crate) read_uri: ReadUri,
-}
-
-impl Additions {
-    /// LLVM's tools alone.
-    #[cfg(any(test, not(feature = "cli")))]
-    pub(crate) const NONE: Self = Self {
-        run: |_| None,
-        subcommands: Vec::new,
-        hint: |_, _| None,
-        list_hint: |_, _, _| None,
-        read_uri: crate::llvm::work::extract_uris::read_stored,
-    };
-}
-
-/// A call of one of LLVM's tools.
-pub(crate) struct Call<'c> {
-    pub(crate) program: Program<'c>,
-    pub(crate) additions: &'static Additions,
-}
 
 /// Runs the tool for a command line, including `argv[0]`.
 pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCode {

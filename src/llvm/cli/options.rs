@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Parser};
 
-use super::Call;
+use super::additions::Call;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::values::{boolean, signed, size, unsigned};
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::ArgMatches;
 
-use super::Additions;
+use super::additions::Additions;
 use super::grammar::{self, Verdict};
 use super::help;
 use super::options::{Action, Tool};

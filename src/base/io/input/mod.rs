@@ -25,7 +25,7 @@ use progress::FileProgress;
 pub(crate) use progress::note_read;
 pub use progress::{bytes_done, bytes_read};
 pub use slice::Slice;
-use storage::{Access, Change, SMALL, Stamp, Storage};
+use storage::{Access, Change, SMALL, Stamp, Storage, changed};
 pub(crate) use storage::{MEMORY_MAX, Spool};
 
 /// The maximum size to read from a file that does not record it and that the user did not name, in bytes: the size of
@@ -300,10 +300,6 @@ pub(crate) fn vouch_for<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made
 
 fn shrunk() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read")
-}
-
-fn changed() -> io::Error {
-    io::Error::other("the file changed while it was read")
 }
 
 #[cfg(test)]

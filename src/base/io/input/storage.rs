@@ -3,13 +3,17 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
-use super::changed;
 use super::progress::CountedReader;
 use crate::base::bytes::{is_zero, len_u64};
 use crate::base::error::Error;
 use crate::base::io::mapping::{Mapping, Watch};
 use crate::base::io::process;
 use crate::base::io::sys::{self, Stat, Status};
+
+/// The error of a file that has changed.
+pub(super) fn changed() -> io::Error {
+    io::Error::other("the file changed while it was read")
+}
 
 /// The maximum size of a pipe, a device or an inflated bundle that is kept in memory, in bytes.
 pub(crate) const MEMORY_MAX: u64 = 16 << 20;

@@ -45,6 +45,12 @@ const CALLED_AS: &str = "OFFLOAD_BUNDLE_CALLED_AS";
 /// The error for reading a link of what is not a link.
 const NOT_A_REPARSE_POINT: i32 = 4390;
 
+/// Makes a symbolic link to a directory.
+#[cfg(test)]
+pub(crate) fn symlink_directory(target: &Path, link: &Path) -> io::Result<()> {
+    std::os::windows::fs::symlink_dir(target, link)
+}
+
 /// The words of the command line, the first of which is the name by which the program was called.
 pub fn arguments() -> Vec<OsString> {
     let typed = env::args_os();

@@ -8,9 +8,10 @@ use std::process::ExitCode;
 use crate::llvm::event::Event;
 use crate::llvm::work::Listed;
 
+use super::additions::Call;
 use super::environment::EnvironmentSettings;
 use super::options::{Tool, ToolOptions};
-use super::{Call, help, objcopy};
+use super::{help, objcopy};
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::stdout::to_stdout;
 use job::Job;

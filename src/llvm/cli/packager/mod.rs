@@ -11,9 +11,10 @@ use std::process::ExitCode;
 use crate::base::error::OsText;
 use crate::base::error::{Error, ErrorKind, Malformed};
 
+use super::additions::Call;
 use super::environment::hip_number;
+use super::help;
 use super::options::{Tool, ToolOptions};
-use super::{Call, help};
 use crate::llvm::cli::print::console::{Console, Noted};
 use crate::llvm::cli::print::stdout::to_stdout;
 use job::Job;

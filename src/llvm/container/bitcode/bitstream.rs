@@ -23,7 +23,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{NotBitcode, Result};
+use super::not_bitcode::{NotBitcode, Result};
 use crate::base::bytes::{self, add};
 use crate::llvm::container::limits::{ABBREVIATIONS_MAX, OPERANDS_MAX};
 

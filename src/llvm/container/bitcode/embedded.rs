@@ -32,7 +32,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bitstream::{Bits, Block, Item, Record};
-use super::{ALIAS, FUNCTION, INDIRECT, MODULE_BLOCK, NotBitcode, Result, VARIABLE, VERSION, open};
+use super::not_bitcode::{NotBitcode, Result};
+use super::{ALIAS, FUNCTION, INDIRECT, MODULE_BLOCK, VARIABLE, VERSION, open};
 use crate::base::bytes;
 use crate::llvm::container::limits::{Allowance, OBJECTS_MAX, OBJECTS_SHARED_MAX};
 

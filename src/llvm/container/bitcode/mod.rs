@@ -24,11 +24,14 @@
 
 mod bitstream;
 mod embedded;
+mod not_bitcode;
 mod symbols;
 #[cfg(test)]
 mod testing;
 
 pub(crate) use embedded::Embedded;
+pub(crate) use not_bitcode::NotBitcode;
+use not_bitcode::Result;
 pub(crate) use symbols::symbols;
 
 use crate::base::bytes::{self, number};
@@ -52,12 +55,6 @@ const VARIABLE: u64 = 7;
 const FUNCTION: u64 = 8;
 const ALIAS: u64 = 14;
 const INDIRECT: u64 = 18;
-
-/// The error for bytes that are not bitcode, with the reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NotBitcode(pub(crate) &'static str);
-
-type Result<T, E = NotBitcode> = std::result::Result<T, E>;
 
 /// The offload objects that the modules of a file embed. Offsets in errors count from `base`.
 pub(crate) fn embedded_objects(data: &[u8], base: u64) -> Result<Embedded, Malformed> {

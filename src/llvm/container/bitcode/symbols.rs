@@ -17,9 +17,8 @@
 //! Rejected: data beyond the end, names outside the string table, modules older than LLVM 5.
 
 use super::bitstream::{Block, Record};
-use super::{
-    ALIAS, FUNCTION, INDIRECT, MODULE_BLOCK, NotBitcode, Result, STRTAB_BLOCK, SYMTAB_BLOCK, VARIABLE, VERSION, open,
-};
+use super::not_bitcode::{NotBitcode, Result};
+use super::{ALIAS, FUNCTION, INDIRECT, MODULE_BLOCK, STRTAB_BLOCK, SYMTAB_BLOCK, VARIABLE, VERSION, open};
 use crate::base::bytes::{add, number, slice, to_u64};
 use crate::llvm::container::limits::{NAMES_TOO_LONG, SymbolNames};
 

@@ -294,6 +294,12 @@ pub fn standard_output() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
+/// Makes a symbolic link to a directory.
+#[cfg(test)]
+pub(crate) fn symlink_directory(target: &Path, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, link)
+}
+
 /// The width of the terminal at standard output.
 #[cfg(feature = "llvm")]
 pub fn columns() -> Option<usize> {

@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod append;
+mod records;
 mod remove;
 mod symbols;
 
@@ -18,7 +19,7 @@ use std::ops::Range;
 use object::Endianness;
 use object::pe::{IMAGE_SCN_CNT_UNINITIALIZED_DATA, IMAGE_SCN_LNK_NRELOC_OVFL};
 
-use self::symbols::CoffSymbol;
+use self::records::{BIG, CoffHeader, CoffSymbol, PLAIN};
 use super::view::{FoundSection, View, bundle_name};
 use crate::base::bytes;
 use crate::base::display::shown;
@@ -26,40 +27,7 @@ use crate::base::error::Malformed;
 use crate::llvm::container::MAGIC;
 use crate::llvm::container::host::coff::CoffSection;
 use crate::llvm::container::limits::EntryRoom;
-use crate::llvm::container::records::{Encoding, Table, record};
-
-/// The width of section numbers in big objects, and in plain ones.
-const BIG: usize = 4;
-const PLAIN: usize = 2;
-
-/// The width of a field that only big objects have, or only plain ones.
-const fn in_big(word: usize, width: usize) -> usize {
-    if word == BIG { width } else { 0 }
-}
-
-const fn in_plain(word: usize, width: usize) -> usize {
-    if word == PLAIN { width } else { 0 }
-}
-
-record! {
-    /// The file header. The section headers follow it, or the optional header in plain objects that have one.
-    CoffHeader(word) {
-        machine: in_plain(word, 2),
-        signature: in_big(word, 8),
-        time_and_class: in_big(word, 8),
-        class: in_big(word, 8),
-        class_and_len: in_big(word, 8),
-        flags_and_more: in_big(word, 8),
-        more: in_big(word, 4),
-        section_count: word,
-        time: in_plain(word, 4),
-        /// The offset of the symbol table.
-        symbols: 4,
-        symbol_count: 4,
-        optional_len: in_plain(word, 2),
-        flags: in_plain(word, 2),
-    }
-}
+use crate::llvm::container::records::{Encoding, Table};
 
 /// The length of a section header.
 const SECTION_LEN: u64 = 40;

@@ -8,38 +8,10 @@ use std::collections::HashSet;
 
 use object::pe::{IMAGE_SYM_ABSOLUTE, IMAGE_SYM_CLASS_EXTERNAL, IMAGE_SYM_CLASS_STATIC};
 
-use super::{Coff, in_big};
+use super::Coff;
+use super::records::{AuxiliaryRecord, CoffSymbol};
 use crate::base::bytes::{add, len_of};
 use crate::base::error::Malformed;
-use crate::llvm::container::records::record;
-
-record! {
-    /// A symbol.
-    CoffSymbol(word) {
-        name: 8,
-        value: 4,
-        /// The number of its section.
-        section: word,
-        kind: 2,
-        class: 1,
-        /// The number of the auxiliary records that follow.
-        more: 1,
-    }
-}
-
-record! {
-    /// The first auxiliary record of a symbol.
-    AuxiliaryRecord(word) {
-        start: 8,
-        /// Of a function: the offset of its line numbers in the file, 0 if it has none.
-        lines: 4,
-        /// Of a section: the number of the section that it is associated with, and its upper half in a big object.
-        associated: 2,
-        selection: 2,
-        associated_high: in_big(word, 2),
-        end: 2,
-    }
-}
 
 /// The symbol type of a function, in the second hexadecimal digit.
 const FUNCTION: u64 = 2;

@@ -1,0 +1,27 @@
+//! The outcome of comparing a code object with a request.
+
+/// The result of comparing a code object with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compatibility {
+    /// The same kind, triple and target ID.
+    Exact,
+    /// Compatible by the rules of target IDs.
+    Compatible,
+    /// Kinds or triples are incompatible.
+    KindOrTriple,
+    /// The processors differ, or one of them is missing.
+    Processor,
+    /// The code object sets more features than the request.
+    MoreFeatures,
+    /// The code object sets a feature that the request does not set.
+    FeatureUnset,
+    /// Both set a feature, to different values.
+    FeatureDiffers,
+}
+
+impl Compatibility {
+    /// Whether the code object may serve the request.
+    pub fn is_compatible(self) -> bool {
+        matches!(self, Self::Exact | Self::Compatible)
+    }
+}

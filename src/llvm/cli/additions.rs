@@ -1,0 +1,40 @@
+//! The place where another part of the program adds to the command lines of LLVM's tools.
+
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+
+use super::program::Program;
+use crate::llvm::work::ReadUri;
+
+/// The additions of another part of the program to the command lines of LLVM's tools.
+#[derive(Debug)]
+pub(crate) struct Additions {
+    /// Runs a command line that is not for one of LLVM's tools.
+    pub(crate) run: fn(&[OsString]) -> Option<ExitCode>,
+    /// Lists the subcommands, each with its description in one line, for the help of the bundler.
+    pub(crate) subcommands: fn() -> Vec<(&'static str, String)>,
+    /// Returns a hint for a command line that the bundler refuses. Takes the name that was typed, and the words.
+    pub(crate) hint: fn(&OsStr, &[OsString]) -> Option<String>,
+    /// Returns a hint for a file in which `-list` finds no bundle. Takes the file and its format.
+    pub(crate) list_hint: fn(&Program<'_>, &OsStr, &str) -> Option<String>,
+    /// Reads the bytes that a URI names.
+    pub(crate) read_uri: ReadUri,
+}
+
+impl Additions {
+    /// LLVM's tools alone.
+    #[cfg(any(test, not(feature = "cli")))]
+    pub(crate) const NONE: Self = Self {
+        run: |_| None,
+        subcommands: Vec::new,
+        hint: |_, _| None,
+        list_hint: |_, _, _| None,
+        read_uri: crate::llvm::work::extract_uris::read_stored,
+    };
+}
+
+/// A call of one of LLVM's tools.
+pub(crate) struct Call<'c> {
+    pub(crate) program: Program<'c>,
+    pub(crate) additions: &'static Additions,
+}
