@@ -34,6 +34,7 @@ mod objects;
 mod outputs;
 mod packager;
 mod packages;
+mod parts;
 mod properties;
 mod reference;
 mod sycl;

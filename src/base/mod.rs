@@ -8,6 +8,5 @@ pub mod error;
 pub mod id;
 pub mod io;
 pub(crate) mod malformed;
-pub(crate) mod parallel;
 #[cfg(test)]
 pub(crate) mod testing;

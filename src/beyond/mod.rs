@@ -14,6 +14,9 @@ pub(crate) mod container;
 pub(crate) mod globs;
 pub mod job;
 pub(crate) mod messagepack;
+pub(crate) mod once;
+pub(crate) mod parallel;
+pub(crate) mod products;
 pub mod runtime;
 pub mod scan;
 #[cfg(feature = "serde")]

@@ -52,7 +52,6 @@ mod compatibility;
 mod kind;
 mod normalize;
 pub mod processors;
-pub mod products;
 pub mod target_id;
 pub mod triple;
 mod triple_tables;

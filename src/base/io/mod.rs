@@ -16,7 +16,6 @@
 pub(crate) mod input;
 pub(crate) mod mapping;
 pub(crate) mod meter;
-pub(crate) mod once;
 pub(crate) mod output;
 pub(crate) mod piece;
 pub(crate) mod process;

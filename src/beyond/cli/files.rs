@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::base::error::Error;
 use crate::base::io::{Accept, Input};
-use crate::base::parallel;
+use crate::beyond::parallel;
 use crate::beyond::scan::{Follow, Scan};
 use crate::llvm::container::Limits;
 use crate::llvm::uri::Uri;

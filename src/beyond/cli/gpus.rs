@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::io;
 
+use crate::base::id::processors;
 use crate::base::id::triple::Triple;
-use crate::base::id::{processors, products};
+use crate::beyond::products;
 use crate::beyond::runtime::Device;
 use anyhow::bail;
 

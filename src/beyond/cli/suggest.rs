@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use crate::base::display::printable;
 use crate::base::error::Error;
 use crate::base::id::processors::{self, ProcessorKind};
-use crate::base::id::products;
+use crate::beyond::products;
 use crate::beyond::runtime::{Device, DeviceError};
 
 use super::CATALOGUE;

@@ -9,7 +9,7 @@ use std::{env, iter};
 use crate::base::error::Result;
 use crate::base::io::input::MEMORY_MAX;
 use crate::base::io::sys;
-use crate::base::parallel::{self, THREADS_MAX, WEIGHT_MAX};
+use crate::beyond::parallel::{self, THREADS_MAX, WEIGHT_MAX};
 use crate::llvm::container::limits::Allowance;
 
 /// The size from which on it pays to inflate something on another thread, in bytes.

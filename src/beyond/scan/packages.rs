@@ -17,9 +17,9 @@ use crate::base::bytes::{len_of, len_u64, total};
 use crate::base::codec::Coding;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Input, Slice};
-use crate::base::io::once::{self, head};
 use crate::base::io::sys;
 use crate::beyond::container::package::{aks2, cpio, rpm, tar};
+use crate::beyond::once::{self, head};
 use crate::llvm::container::Limits;
 use crate::llvm::container::magic::Magic;
 

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use crate::base::bytes::to_u64;
 use crate::base::error::{Error, ErrorKind, Malformed};
 use crate::base::io::input::Slice;
-use crate::base::io::once;
+use crate::beyond::once;
 
 /// The number of bytes that identify what is read.
 pub(crate) const HEAD: u64 = 4096;

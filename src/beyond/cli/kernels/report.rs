@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::base::display::{printable_name, printable_start};
 use crate::base::error::Error;
-use crate::base::parallel;
 use crate::beyond::code::kernels::Kernel;
 use crate::beyond::job::{CodeObjectKernels, KernelList, KernelNames, Matches};
+use crate::beyond::parallel;
 use crate::beyond::scan::CodeObject;
 use crate::beyond::serialized::KernelRow;
 use anyhow::bail;

@@ -20,7 +20,7 @@
 use std::io::{self, Read};
 
 use crate::base::bytes::{digits, slice, to_u64};
-use crate::base::io::once::{broken, skip};
+use crate::beyond::once::{broken, skip};
 use crate::llvm::container::limits::NAME_MAX;
 pub(crate) use crate::llvm::container::magic::CPIO as MAGICS;
 

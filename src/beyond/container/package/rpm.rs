@@ -19,7 +19,7 @@
 
 use std::io::{self, Read};
 
-use crate::base::io::once::{broken, skip};
+use crate::beyond::once::{broken, skip};
 
 const LEAD: u64 = 96;
 

@@ -35,7 +35,7 @@
 use std::io::{self, Read};
 
 use crate::base::bytes::{add, digits, is_zero, len_u64, slice, to_u64};
-use crate::base::io::once::{self, broken, skip};
+use crate::beyond::once::{self, broken, skip};
 pub(crate) use crate::llvm::container::magic::tar::BLOCK;
 use crate::llvm::container::magic::tar::{number, size_of, sum_is_right, until_nul};
 

@@ -22,7 +22,7 @@ use crate::base::bytes::{len_u64, number, span, tail, to_u64, total};
 use crate::base::codec::{Crc, StreamForm, checksum};
 use crate::base::error::{Error, Malformed, Result};
 use crate::base::io::input::Slice;
-use crate::base::io::once;
+use crate::beyond::once;
 use crate::llvm::container::limits::Allowance;
 
 /// The maximum ratio of inflated to deflated size.

@@ -13,8 +13,8 @@ use super::side::{Side, SideObject, StoredBytes, digest_of};
 use super::{Change, CodeObjectDiff, Diff, FileDiff, KernelDiff, Loss};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
-use crate::base::parallel;
 use crate::beyond::code::kernels::{self, Kernel};
+use crate::beyond::parallel;
 use crate::beyond::runtime::{Coverage, Device, Served};
 use crate::beyond::scan::{CodeObject, Format, Place, Step, top_member};
 

@@ -22,7 +22,7 @@
 /// assert_eq!(products::processor("AMD A10"), None);
 /// assert_eq!(products::processor("sm_90"), None);
 /// ```
-pub fn processor(product: &str) -> Option<&'static str> {
+pub(crate) fn processor(product: &str) -> Option<&'static str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | '+' | '(' | ')');
     let typed = plain(product);
     if typed.is_empty() || !product.chars().all(is_name) {
@@ -39,7 +39,7 @@ pub fn processor(product: &str) -> Option<&'static str> {
 }
 
 /// Words that tell the vendor of a product, and which it is.
-pub const BRANDS: [(&str, &str); 7] = [
+pub(crate) const BRANDS: [(&str, &str); 7] = [
     ("amd", "amd"),
     ("geforce", "nvidia"),
     ("instinct", "amd"),
@@ -50,22 +50,22 @@ pub const BRANDS: [(&str, &str); 7] = [
 ];
 
 /// The vendor that a word tells, in any case; none if it is not one of the [`BRANDS`].
-pub fn vendor_named(word: &str) -> Option<&'static str> {
+pub(crate) fn vendor_named(word: &str) -> Option<&'static str> {
     BRANDS.iter().find(|(brand, _)| word.eq_ignore_ascii_case(brand)).map(|(_, vendor)| *vendor)
 }
 
 /// Processors with their products, the older generations of each vendor first.
-pub fn all() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     PRODUCTS.iter().copied()
 }
 
 /// The products with a processor.
-pub fn of(processor: &str) -> &'static [&'static str] {
+pub(crate) fn of(processor: &str) -> &'static [&'static str] {
     PRODUCTS.iter().find(|(name, _)| *name == processor).map_or(&[], |(_, products)| products)
 }
 
 /// What counts of a name, in small letters.
-pub fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     // As in "with Max-Q Design"; Max alone is the name of some products.
     let name = name.to_ascii_lowercase().replace("max-q", "");
     let words = name.split(|c: char| !c.is_ascii_alphanumeric());
