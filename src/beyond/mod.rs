@@ -16,6 +16,7 @@ pub mod job;
 pub(crate) mod messagepack;
 pub(crate) mod once;
 pub(crate) mod parallel;
+#[cfg(feature = "cli")]
 pub(crate) mod products;
 pub mod runtime;
 pub mod scan;

@@ -13,15 +13,6 @@
 /// vendor, the kind of device (NVIDIA, GeForce, Radeon, GPU), its form or its memory (SXM4, 80GB) do not count, so that
 /// names are known as `nvidia-smi`, `rocminfo` and `amd-smi` print them. None if the name is not known, or has words of
 /// another vendor.
-///
-/// ```
-/// use offload_bundle::id::products;
-///
-/// assert_eq!(products::processor("NVIDIA H100 80GB HBM3"), Some("sm_90"));
-/// assert_eq!(products::processor("rx7900xtx"), products::processor("Radeon RX 7900 XTX"));
-/// assert_eq!(products::processor("AMD A10"), None);
-/// assert_eq!(products::processor("sm_90"), None);
-/// ```
 pub(crate) fn processor(product: &str) -> Option<&'static str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | '+' | '(' | ')');
     let typed = plain(product);
@@ -159,6 +150,14 @@ mod tests {
 
     use super::*;
     use crate::base::id::processors;
+
+    #[test]
+    fn a_product_stands_for_its_processor_in_any_spelling() {
+        assert_eq!(processor("NVIDIA H100 80GB HBM3"), Some("sm_90"));
+        assert_eq!(processor("rx7900xtx"), processor("Radeon RX 7900 XTX"));
+        assert_eq!(processor("AMD A10"), None);
+        assert_eq!(processor("sm_90"), None);
+    }
 
     #[test]
     fn each_name_is_that_of_one_processor_and_of_no_other_in_any_spelling() {

@@ -134,7 +134,6 @@ impl Uri {
         self.inflated.as_ref()
     }
 
-    #[cfg(any(test, not(feature = "cli")))]
     /// Whether the file stores the bytes as they are, without members or compressed bundles on the way.
     pub(crate) fn is_stored(&self) -> bool {
         self.way.is_empty() && self.inflated.is_none()

@@ -61,7 +61,7 @@ use std::path::Path;
 
 #[cfg(feature = "zlib")]
 pub(crate) use flate2::Crc;
-#[cfg(not(feature = "zlib"))]
+#[cfg(all(feature = "search", not(feature = "zlib")))]
 pub(crate) use rawzip::Crc32 as Crc;
 
 use crate::base::bytes::len_u64;
@@ -209,6 +209,7 @@ pub(crate) fn frame_size(frame: &[u8]) -> io::Result<Option<u64>> {
 }
 
 /// The checksum of the bytes of a member of a zip file.
+#[cfg(any(feature = "search", feature = "zlib"))]
 pub(crate) fn checksum(crc: &Crc) -> u32 {
     #[cfg(feature = "zlib")]
     return crc.sum();

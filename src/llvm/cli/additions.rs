@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use super::program::Program;
-use crate::llvm::work::ReadUri;
+use crate::llvm::work::extract_uris::ReadUri;
 
 /// The additions of another part of the program to the command lines of LLVM's tools.
 #[derive(Debug)]

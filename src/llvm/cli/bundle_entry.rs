@@ -88,7 +88,7 @@ impl ToolOptions for BundleEntryOptions {
             uris = named.collect::<Result<_, _>>()?;
             ensure!(!uris.is_empty(), "standard input has no URI");
         }
-        let mut extract = ExtractUris::new(uris, call.additions.read_uri);
+        let mut extract = ExtractUris::new(uris).with_reader(call.additions.read_uri);
         extract.output = self.output.as_ref().map(PathBuf::from);
         extract.limits = limits;
         extract.run()?;

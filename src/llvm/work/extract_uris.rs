@@ -37,7 +37,6 @@ pub struct ExtractUris {
 /// Reads the bytes that a URI names in its file, and passes them on.
 pub(crate) type ReadUri = fn(&Uri, &Input, Limits, &mut dyn FnMut(Slice<'_>) -> Result<Output>) -> Result<Output>;
 
-#[cfg(any(test, not(feature = "cli")))]
 /// Reads the bytes of a URI that the file stores as they are: those that LLVM's URIs name.
 pub(crate) fn read_stored(
     uri: &Uri,
@@ -54,8 +53,16 @@ pub(crate) fn read_stored(
 
 impl ExtractUris {
     /// Copies the bytes of each URI to a file beside its own.
-    pub(crate) fn new(uris: Vec<Uri>, read: ReadUri) -> Self {
-        Self { uris, output: None, limits: Limits::default(), read }
+    pub fn new(uris: Vec<Uri>) -> Self {
+        Self { uris, output: None, limits: Limits::default(), read: read_stored }
+    }
+
+    /// Sets how the bytes that a URI names are read.
+    #[cfg(feature = "llvm")]
+    #[must_use]
+    pub(crate) fn with_reader(mut self, read: ReadUri) -> Self {
+        self.read = read;
+        self
     }
 
     /// Writes the files.

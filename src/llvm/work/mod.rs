@@ -26,7 +26,6 @@ mod walk;
 
 pub use bundle::BundleFiles;
 pub use extract_uris::ExtractUris;
-pub(crate) use extract_uris::ReadUri;
 pub use list::{List, Listed};
 pub(crate) use open::open;
 pub use package::{ImageFiles, Package};

@@ -46,7 +46,7 @@ const CALLED_AS: &str = "OFFLOAD_BUNDLE_CALLED_AS";
 const NOT_A_REPARSE_POINT: i32 = 4390;
 
 /// Makes a symbolic link to a directory.
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 pub(crate) fn symlink_directory(target: &Path, link: &Path) -> io::Result<()> {
     std::os::windows::fs::symlink_dir(target, link)
 }

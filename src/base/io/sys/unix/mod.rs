@@ -295,7 +295,7 @@ pub fn standard_output() -> io::Result<File> {
 }
 
 /// Makes a symbolic link to a directory.
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 pub(crate) fn symlink_directory(target: &Path, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, link)
 }
