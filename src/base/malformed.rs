@@ -7,12 +7,12 @@ use std::fmt;
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The operating system refused to open, read, write or replace a file. [`Error::io_error`] has its reason.
+    /// The operating system refused to open, read, write or replace a file. [`Error::io_error`](crate::Error::io_error) has its reason.
     Io,
     /// A file to which an input refers, as thin archives and split libraries do, cannot be opened or read.
-    /// [`Error::io_error`] has the reason.
+    /// [`Error::io_error`](crate::Error::io_error) has the reason.
     Referred,
-    /// A temporary file could not be created or written. [`Error::io_error`] has the reason.
+    /// A temporary file could not be created or written. [`Error::io_error`](crate::Error::io_error) has the reason.
     Temporary,
     /// The contents of a file contradict its headers or its format.
     Malformed,
