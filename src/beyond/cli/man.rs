@@ -11,8 +11,7 @@ use clap::builder::StyledStr;
 use clap::{Arg, Command, Parser};
 use clap_mangen::Man;
 
-use super::CATALOGUE;
-use super::subcommand::{Catalogue, Options, SHORT, Subcommand};
+use super::subcommand::{Catalogue, OptionsAboutAll, SHORT, Subcommand};
 use crate::llvm::cli::options::{Tool, documented};
 use crate::llvm::cli::print::console::Console;
 
@@ -24,12 +23,12 @@ pub(super) struct ManOptions {
     output: PathBuf,
 }
 
-impl Options for ManOptions {
-    fn run(&self, _: &mut Console) -> anyhow::Result<ExitCode> {
+impl OptionsAboutAll for ManOptions {
+    fn run(&self, all: &Catalogue, _: &mut Console) -> anyhow::Result<ExitCode> {
         create_directory(&self.output)?;
-        let Catalogue { tools, subcommands } = CATALOGUE;
+        let Catalogue { tools, subcommands } = all;
         let own = subcommands.iter().copied().map(page_of_subcommand);
-        let pages = std::iter::once(page_of_all()).chain(own).chain(tools.iter().copied().map(page_of_tool));
+        let pages = std::iter::once(page_of_all(all)).chain(own).chain(tools.iter().copied().map(page_of_tool));
         let pages: Vec<ManPage> = pages.collect();
         let names: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
         for page in &pages {
@@ -42,8 +41,8 @@ impl Options for ManOptions {
 }
 
 /// The page of the short name, which lists the subcommands.
-fn page_of_all() -> ManPage {
-    let all = CATALOGUE.command();
+fn page_of_all(all: &Catalogue) -> ManPage {
+    let all = all.command();
     let about = |command: &Command| command.get_about().map(ToString::to_string).unwrap_or_default();
     let line = |command: &Command| format!("  {}  {}\n", command.get_name(), about(command));
     let list: String = all.get_subcommands().map(line).collect();

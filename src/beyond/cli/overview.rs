@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Command, Parser};
 
-use super::CATALOGUE;
+use super::catalogue::CATALOGUE;
 use super::subcommand::{self, Options, SHORT};
 use crate::llvm::cli::PROGRAM;
 use crate::llvm::cli::help;

@@ -13,7 +13,6 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
 use memchr::memmem;
 
-use super::CATALOGUE;
 use super::print::json;
 use super::suggest;
 use crate::llvm::cli::PROGRAM;
@@ -31,6 +30,12 @@ pub(super) trait Options: Parser {
     /// Runs the subcommand. An error ends with status 1. [`ExitCode::FAILURE`] means that the reason has been printed
     /// already.
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode>;
+}
+
+/// The options of a subcommand that describes all of them.
+pub(super) trait OptionsAboutAll: Parser {
+    /// Runs the subcommand, as [`Options::run`] does.
+    fn run(&self, all: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode>;
 }
 
 /// The form of messages.
@@ -62,7 +67,7 @@ pub(super) struct Subcommand {
     /// The long description and, from the examples on, what follows the options in the help.
     texts: &'static str,
     command: fn() -> Command,
-    run: fn(&ArgMatches, &mut Console) -> anyhow::Result<ExitCode>,
+    run: fn(&ArgMatches, &Catalogue, &mut Console) -> anyhow::Result<ExitCode>,
 }
 
 /// All tools and subcommands of the executable.
@@ -106,11 +111,41 @@ impl Catalogue {
             .disable_help_subcommand(true)
             .subcommands(self.subcommands.into_iter().map(Subcommand::command))
     }
+
+    /// The hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a word that
+    /// is neither a subcommand nor an option. Compilers never pass such command lines. `program` is the name that was
+    /// typed.
+    pub(super) fn hint(&self, program: &OsStr, words: &[OsString]) -> Option<String> {
+        let nearest = match words {
+            [] => None,
+            [word] if ["-h", "--h"].map(OsStr::new).contains(&word.as_os_str()) => None,
+            [word, ..] if word.as_encoded_bytes().first().is_some_and(|first| !b"-@".contains(first)) => {
+                suggest::subcommand(word, self.names())
+            }
+            _ => return None,
+        };
+        let meant = nearest.map_or(String::new(), |name| format!("did you mean '{name}'? "));
+        let program = match Program::new(program).name {
+            b"" => PROGRAM.into(),
+            name => String::from_utf8_lossy(name),
+        };
+        let names = self.names().collect::<Vec<_>>().join(", ");
+        Some(format!("{meant}'{program} help' explains the subcommands: {names}"))
+    }
 }
 
 impl Subcommand {
     pub(super) const fn of<O: Options>(name: &'static str, texts: &'static str) -> Self {
-        let run = |matches: &ArgMatches, console: &mut Console| O::from_arg_matches(matches)?.run(console);
+        let run =
+            |matches: &ArgMatches, _: &Catalogue, console: &mut Console| O::from_arg_matches(matches)?.run(console);
+        Self { name, texts, command: O::command, run }
+    }
+
+    /// A subcommand that describes all of them.
+    pub(super) const fn about_all<O: OptionsAboutAll>(name: &'static str, texts: &'static str) -> Self {
+        let run = |matches: &ArgMatches, all: &Catalogue, console: &mut Console| {
+            O::from_arg_matches(matches)?.run(all, console)
+        };
         Self { name, texts, command: O::command, run }
     }
 
@@ -130,9 +165,14 @@ impl Subcommand {
         command.after_help(examples.unwrap_or_default())
     }
 
-    /// Parses the command line, without the name of the subcommand, and runs the subcommand. Returns a hint, too, if
-    /// files are missing whose names are those of GPUs.
-    pub(super) fn run(self, argv: &[OsString], console: &mut Console) -> (anyhow::Result<ExitCode>, Option<String>) {
+    /// Parses the command line, without the name of the subcommand, and runs the subcommand, one of `all`. Returns a
+    /// hint, too, if files are missing whose names are those of GPUs.
+    pub(super) fn run(
+        self,
+        all: &Catalogue,
+        argv: &[OsString],
+        console: &mut Console,
+    ) -> (anyhow::Result<ExitCode>, Option<String>) {
         let mut command = self.named(&program(console));
         let argv = with_two_dashes(&command, argv);
         match command.try_get_matches_from_mut(&argv) {
@@ -144,7 +184,7 @@ impl Subcommand {
                     if options.quiet {
                         progress::end();
                     }
-                    (self.run)(&matches, console)
+                    (self.run)(&matches, all, console)
                 });
                 (run, missing_gpu(&command, &matches))
             }
@@ -167,26 +207,6 @@ fn unwrapped(text: &str) -> String {
 pub(super) fn program(console: &Console) -> String {
     let typed = console.program();
     typed.rsplit_once(' ').map_or(typed.clone(), |(program, _)| program.to_owned())
-}
-
-/// The hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a word that is
-/// neither a subcommand nor an option. Compilers never pass such command lines. `program` is the name that was typed.
-pub(super) fn hint(program: &OsStr, words: &[OsString]) -> Option<String> {
-    let nearest = match words {
-        [] => None,
-        [word] if ["-h", "--h"].map(OsStr::new).contains(&word.as_os_str()) => None,
-        [word, ..] if word.as_encoded_bytes().first().is_some_and(|first| !b"-@".contains(first)) => {
-            suggest::subcommand(word)
-        }
-        _ => return None,
-    };
-    let meant = nearest.map_or(String::new(), |name| format!("did you mean '{name}'? "));
-    let program = match Program::new(program).name {
-        b"" => PROGRAM.into(),
-        name => String::from_utf8_lossy(name),
-    };
-    let names = CATALOGUE.names().collect::<Vec<_>>().join(", ");
-    Some(format!("{meant}'{program} help' explains the subcommands: {names}"))
 }
 
 /// The words of a command line, in which long options have two dashes.
@@ -277,6 +297,7 @@ pub(super) const USAGE: u8 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::beyond::cli::catalogue::CATALOGUE;
 
     #[test]
     fn every_long_option_may_have_one_dash_up_to_two_dashes_alone() {

@@ -12,19 +12,18 @@ use crate::base::id::processors::{self, ProcessorKind};
 use crate::beyond::products;
 use crate::beyond::runtime::{Device, DeviceError};
 
-use super::CATALOGUE;
 use super::gpus::target_of;
 use crate::llvm::cli::suggest::distance;
 
-/// The subcommand that a misspelled word may mean: one that it abbreviates or that other tools call so, otherwise the
+/// The subcommand among `names` that a misspelled word may mean: one that it abbreviates or that other tools call so, otherwise the
 /// nearest one if at most half of the word is wrong. A word with a dot or a slash is a file.
-pub(super) fn subcommand(word: &OsStr) -> Option<&'static str> {
+pub(super) fn subcommand(word: &OsStr, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let word = word.to_str().filter(|word| !word.is_empty() && !word.contains(['.', '/']))?;
     if let Some((_, name)) = ELSEWHERE.iter().find(|(names, _)| names.contains(&word)) {
         return Some(name);
     }
     let errors = |name: &&str| if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) };
-    CATALOGUE.names().min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
+    names.min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
 }
 
 /// What other tools call something that a subcommand does.
@@ -206,6 +205,8 @@ fn gpu<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::beyond::cli::catalogue::CATALOGUE;
+
     #[test]
     fn a_word_with_one_letter_wrong_is_recognised_and_others_are_not() {
         for name in CATALOGUE.names() {
@@ -213,12 +214,12 @@ mod tests {
                 let (before, rest) = name.split_at(at);
                 for with in ["", "k", "kk"] {
                     let word = [before, with, &rest[usize::from(with.len() < 2)..]].concat();
-                    assert_eq!(super::subcommand(OsStr::new(&word)), Some(name), "{word}");
+                    assert_eq!(super::subcommand(OsStr::new(&word), CATALOGUE.names()), Some(name), "{word}");
                 }
             }
         }
         for word in ["", "libkernels.so", "a", "bundle", "\u{fffd}"] {
-            assert_eq!(super::subcommand(OsStr::new(word)), None, "{word}");
+            assert_eq!(super::subcommand(OsStr::new(word), CATALOGUE.names()), None, "{word}");
         }
     }
 

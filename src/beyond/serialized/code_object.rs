@@ -8,7 +8,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
-use super::{Inside, serialized_as, shown};
+use super::fields::{serialized_as, shown};
+use super::place::Inside;
 use crate::base::display::{printable, short_name};
 use crate::beyond::code::kernels::Argument;
 use crate::beyond::container::fatbin;
@@ -236,9 +237,4 @@ impl ArgumentFields {
         let text = |text: &Option<Arc<[u8]>>| text.as_ref().map(|text| short_name(text, NAME_MAX));
         Self { offset: *offset, size: *size, kind: text(kind), name: text(name) }
     }
-}
-
-/// The arguments of a kernel.
-pub(crate) fn arguments<S: Serializer>(list: &Option<Arc<[Argument]>>, serializer: S) -> Result<S::Ok, S::Error> {
-    list.as_deref().serialize(serializer)
 }

@@ -7,11 +7,12 @@ use std::path::Path;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
+use super::Report;
 use super::code_object::{Location, UriOf};
+use super::fields::{serialized_as, shown};
 #[cfg(test)]
 use super::kernels::Failure;
 use super::kernels::KernelName;
-use super::{Report, serialized_as, shown};
 use crate::beyond::code::kernels::Kernel;
 use crate::beyond::job::{Change, CodeObjectDiff, GpuDiff, KernelDiff, Loss};
 use crate::beyond::runtime::Served;

@@ -7,10 +7,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Report;
 use super::code_object::Location;
+use super::fields::shown;
 #[cfg(test)]
 use super::tests;
-use super::{Report, shown};
 use crate::beyond::code::kernels::Kernel;
 use crate::beyond::scan::CodeObject;
 

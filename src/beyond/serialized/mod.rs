@@ -5,68 +5,29 @@
 
 mod code_object;
 mod diff;
+pub(crate) mod fields;
 mod kernels;
+mod place;
 #[cfg(test)]
 pub(crate) mod tests;
 mod verify;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::path::Path;
 
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
-use crate::beyond::job::{Extracted, Inspected, KpackReference, NotRead, Rule};
+use crate::beyond::job::{Extracted, Inspected, KpackReference, NotRead};
 use crate::beyond::runtime::{Device, Served, ServedDirectory};
-use crate::beyond::scan::{CodeObject, Place};
-pub(crate) use code_object::arguments;
+use crate::beyond::scan::CodeObject;
+use fields::{serialized_as, shown};
+
 pub(crate) use diff::{ComparedFile, Counts, DiffReport, DiffTotals, GpuTotal, KernelChange, LostGpu, Summary};
 pub(crate) use kernels::{Failure, KernelRow, KernelsReport, OtherCode};
 pub(crate) use verify::{FaultOfTree, VerifyReport, VerifyTotal};
 
-/// Serializes a type as the struct that its `of` makes of it.
-macro_rules! serialized_as {
-    ($($type:ty => $fields:ident),*) => {$(
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                $fields::of(self).serialize(serializer)
-            }
-        }
-
-        #[cfg(test)]
-        impl JsonSchema for $type {
-            fn schema_name() -> Cow<'static, str> {
-                $fields::schema_name()
-            }
-
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                $fields::json_schema(generator)
-            }
-        }
-    )*};
-}
-use serialized_as;
-
-serialized_as!(Inspected => File, KpackReference => Reference, Place => Inside);
-
-fn shown(path: &Path) -> Cow<'_, str> {
-    path.to_string_lossy()
-}
-
-pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    shown(path).serialize(serializer)
-}
-
-pub(crate) fn rule<S: Serializer>(rule: &Rule, serializer: S) -> Result<S::Ok, S::Error> {
-    rule.name().serialize(serializer)
-}
-
-/// The sum of some numbers.
-pub(crate) fn sum<S: Serializer>(of: &BTreeMap<&str, usize>, serializer: S) -> Result<S::Ok, S::Error> {
-    of.values().sum::<usize>().serialize(serializer)
-}
+serialized_as!(Inspected => File, KpackReference => Reference);
 
 /// A report, with what all have.
 ///
@@ -171,23 +132,6 @@ struct Written<'r> {
     sha256: Option<String>,
     #[serde(flatten)]
     code_object: &'r CodeObject,
-}
-
-/// The way to something inside a file.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-struct Inside {
-    /// The member of an archive, zip file or package; names of nested members are joined by slashes. For code in a
-    /// kpack archive, its binary key (`lib/librocrand.so.1#0`). Null outside archives.
-    member: Option<String>,
-    /// The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections.
-    section: Option<String>,
-}
-
-impl Inside {
-    fn of(place: &Place) -> Self {
-        Self { member: place.member(), section: place.section() }
-    }
 }
 
 /// A file.

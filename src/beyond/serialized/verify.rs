@@ -2,10 +2,17 @@
 
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::{Report, shown};
-use crate::beyond::job::{Fault, Verified};
+use super::Report;
+use super::fields::shown;
+use crate::beyond::job::{Fault, Rule, Verified};
+
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.name().serialize(serializer)
+    }
+}
 
 /// Whether the device code in files is sound.
 #[derive(Serialize)]

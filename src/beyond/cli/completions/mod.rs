@@ -8,8 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, Parser, ValueHint};
 use clap_complete::Shell;
 
-use super::CATALOGUE;
-use super::subcommand::{self, Options, SHORT};
+use super::subcommand::{self, Catalogue, OptionsAboutAll, SHORT};
 use crate::llvm::cli::PROGRAM;
 use crate::llvm::cli::options::{Tool, documented};
 use crate::llvm::cli::print::console::Console;
@@ -22,11 +21,11 @@ pub(super) struct CompletionsOptions {
     shell: Shell,
 }
 
-impl Options for CompletionsOptions {
-    fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+impl OptionsAboutAll for CompletionsOptions {
+    fn run(&self, all: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
         // A link of another name shares the script of LLVM's name.
         let program = if subcommand::program(console) == SHORT { SHORT } else { PROGRAM };
-        text_to_stdout(script(self.shell, everything(program)).as_bytes())?;
+        text_to_stdout(script(self.shell, everything(all, program)).as_bytes())?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -62,9 +61,9 @@ fn fish_words(everything: &Command) -> String {
 }
 
 /// All tools and subcommands as one command. The short name has none of the bundler's options.
-fn everything(program: &'static str) -> Command {
-    let subcommands = CATALOGUE.command().name(program).propagate_version(true);
-    let all = CATALOGUE.tools.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
+fn everything(catalogue: &Catalogue, program: &'static str) -> Command {
+    let subcommands = catalogue.command().name(program).propagate_version(true);
+    let all = catalogue.tools.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
         Some(name) => all.subcommand(as_subcommand(name, tool)),
         None if program == SHORT => all,
         None => all.args(offered(&tool.command())),
@@ -113,10 +112,11 @@ fn types(help: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::beyond::cli::catalogue::CATALOGUE;
 
     #[test]
     fn everything_is_consistent_and_has_the_types() {
-        let everything = everything(PROGRAM);
+        let everything = everything(CATALOGUE, PROGRAM);
         everything.clone().debug_assert();
         let file_type = everything.get_arguments().find(|arg| arg.get_long() == Some("type")).unwrap();
         let types: Vec<String> =

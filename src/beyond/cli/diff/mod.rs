@@ -1,5 +1,6 @@
 //! `diff`: compares the device code of two files, directories or wheels.
 
+pub(super) mod compared;
 mod fail;
 mod kernel;
 pub(super) mod sets;
@@ -10,16 +11,13 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::base::error::Result;
 use crate::base::io::write_file;
-use crate::beyond::job::{Diff, FileDiff, Matches};
-use crate::beyond::serialized::{ComparedFile, DiffReport, KernelChange};
+use crate::beyond::job::{Diff, Matches};
+use crate::beyond::serialized::DiffReport;
 use clap::Parser;
-use serde::{Serialize, Serializer};
 
-use super::files::{self, FollowOptions, Problems, WorkFile};
+use super::files::{self, FollowOptions, Problems};
 use super::judged::{Judged, Judgement};
-use super::kernels::report::mangled;
 use super::patterns::{self, ExactOption, TypedPattern};
 use super::picture::{changes, ensure_apart};
 use super::print::json::{self, Each, Late};
@@ -27,9 +25,9 @@ use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
 use super::subcommand::Options;
 use crate::llvm::cli::print::console::Console;
+use compared::Compared;
 use fail::DiffCondition;
-use kernel::KernelRows;
-use sets::{FilePair, FileSets};
+use sets::FileSets;
 use total::DiffTotal;
 
 /// Compare the GPU code objects of two files, directories or wheels
@@ -77,43 +75,6 @@ pub(super) struct DiffOptions {
 
 /// The number of kernels in a table.
 const TOP: usize = 20;
-
-/// A pair of files, and their differences.
-pub(super) struct Compared {
-    pair: FilePair,
-    pub(super) diff: FileDiff,
-    rows: KernelRows,
-}
-
-impl Compared {
-    /// Compares a pair. Keeps at most `top` kernels.
-    pub(super) fn new(job: &Diff, pair: FilePair, top: usize) -> Result<Self> {
-        let open = |file: &Option<WorkFile>| file.as_ref().map(|file| file.open(job.scan.limits)).transpose();
-        let (old, new) = (open(&pair.old)?, open(&pair.new)?);
-        let mut diff = job.run(old.as_ref(), new.as_ref())?;
-        let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top);
-        Ok(Self { pair, diff, rows })
-    }
-
-    /// The number of its findings.
-    pub(super) fn weight(&self) -> usize {
-        self.rows.kept.len() + self.diff.code_objects.len() + 1
-    }
-
-    /// The kernels that differ.
-    pub(super) fn kernels(&self) -> impl Iterator<Item = KernelChange<'_>> {
-        self.rows.kept.iter().map(|(kernel, name)| KernelChange::new(kernel, (name, mangled(&kernel.name))))
-    }
-}
-
-/// As in `docs/diff.schema.json`.
-impl Serialize for Compared {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { pair, diff, .. } = self;
-        let files = [&pair.old, &pair.new].map(|file| file.as_ref().map(|file| file.path.as_path()));
-        ComparedFile::new(&pair.path, files, &diff.code_objects, self.kernels().collect()).serialize(serializer)
-    }
-}
 
 impl Options for DiffOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {

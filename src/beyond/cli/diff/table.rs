@@ -11,10 +11,11 @@ use crate::base::display::printable;
 use crate::beyond::job::{GpuDiff, KernelDiff};
 use crate::beyond::serialized::Counts;
 
+use super::compared::Compared;
 use super::fail::lost_in;
 use super::kernel::KernelRows;
+use super::sets::FilePair;
 use super::total::{DiffTotal, Presence, sum};
-use super::{Compared, FilePair};
 use crate::beyond::cli::kernels;
 use crate::beyond::cli::kernels::table::{Listed, Where, either};
 use crate::beyond::cli::print::table::{Cell, Column, Fit, Table};

@@ -8,7 +8,7 @@ use crate::beyond::runtime::{Coverage, Device};
 use crate::beyond::serialized::{Counts, DiffTotals, GpuTotal, LostGpu, Summary};
 use serde::{Serialize, Serializer};
 
-use super::Compared;
+use super::compared::Compared;
 use super::kernel::{Spills, add_spills};
 
 /// The differences of all files.

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 
 use crate::beyond::code::kernels::Kernel;
 
-use super::report::Row;
+use super::row::Row;
 
 /// A column with what is recorded of kernels.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ use crate::beyond::scan::{CodeObject, Scan};
 use crate::llvm::container::content_kind::ContentKind;
 use anyhow::{Context as _, anyhow, bail, ensure};
 
-use super::report::Row;
+use super::row::Row;
 use crate::llvm::cli::program;
 
 /// The number of code objects of a file that are disassembled. More are an error: nobody reads them.

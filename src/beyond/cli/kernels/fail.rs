@@ -7,7 +7,7 @@ use crate::beyond::code::kernels::Kernel;
 use crate::beyond::serialized::Failure;
 
 use super::column::{KernelColumn, NUMBERS, SCRATCH, spills};
-use super::report::Row;
+use super::row::Row;
 use crate::beyond::cli::judged::Judged;
 use crate::beyond::cli::print::units::count;
 

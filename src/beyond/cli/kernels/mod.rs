@@ -5,6 +5,7 @@ pub(super) mod demangle;
 mod disassemble;
 mod fail;
 pub(super) mod report;
+mod row;
 pub(super) mod table;
 
 use std::cell::RefCell;
@@ -27,7 +28,8 @@ use super::subcommand::Options;
 use crate::llvm::cli::print::console::Console;
 use column::SortKey;
 use fail::KernelCondition;
-use report::{FileKernels, KernelOrder, KernelSums, Row, WantedKernels, with_uris};
+use report::{FileKernels, KernelOrder, KernelSums, WantedKernels, with_uris};
+use row::Row;
 
 /// List the kernels in files, with their registers and memory
 #[derive(Clone, Debug, Parser)]

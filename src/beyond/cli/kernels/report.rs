@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::base::display::{printable_name, printable_start};
 use crate::base::error::Error;
-use crate::beyond::code::kernels::Kernel;
 use crate::beyond::job::{CodeObjectKernels, KernelList, KernelNames, Matches};
 use crate::beyond::parallel;
 use crate::beyond::scan::CodeObject;
@@ -19,6 +18,7 @@ use super::column::SortKey;
 use super::demangle::Demangler;
 use super::disassemble::Contents;
 use super::fail::{Failing, KernelCondition};
+use super::row::Row;
 use crate::beyond::cli::patterns;
 use crate::beyond::cli::print::units::{Kinds, first};
 
@@ -27,17 +27,6 @@ const SHOWN_MAX: usize = 16 << 10;
 
 /// The number of names that a thread demangles at a time.
 const NAMES_AT_A_TIME: usize = 256;
-
-/// A kernel of a code object.
-#[derive(Debug)]
-pub(crate) struct Row {
-    pub(super) code_object: Arc<CodeObject>,
-    /// The target ID, or else the triple or the ID of the entry; safe to print on a terminal.
-    pub(super) gpu: Arc<str>,
-    /// The demangled name, safe to print on a terminal.
-    pub(super) name: Arc<str>,
-    pub(super) kernel: Kernel,
-}
 
 /// A kernel with the URI of its code object, or why that cannot be told.
 pub(crate) struct RowWithUri {

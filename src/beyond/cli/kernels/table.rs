@@ -10,7 +10,8 @@ use crate::beyond::job::Change;
 use crate::beyond::scan::{CodeObject, Place};
 
 use super::column::{FLAGS, KernelColumn, NUMBERS, SortKey};
-use super::report::{KernelSums, Row};
+use super::report::KernelSums;
+use super::row::Row;
 use crate::beyond::cli::print::table::{Cell, Column, Fit, Table, common_start};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{count, shown_uri};

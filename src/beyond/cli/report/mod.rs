@@ -13,7 +13,7 @@ use crate::beyond::job::{Diff, Inspected, ListKernels};
 use anyhow::ensure;
 use clap::Parser;
 
-use super::diff::Compared;
+use super::diff::compared::Compared;
 use super::diff::sets::FileSets;
 use super::diff::total::DiffTotal;
 use super::files::{self, FollowOptions, Problems, WorkFile};

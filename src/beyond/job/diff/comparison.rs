@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::super::digest::{Digester, are_equal};
 use super::super::kernels::{ListRoom, of_kernels};
-use super::names::{LibraryName, Renamed, members_of, unversioned};
+use super::names::{NameKey, Renamed, library_name, unversioned};
 use super::pairs::{IndexPair, Left};
 use super::side::{Side, SideObject, StoredBytes, digest_of};
 use super::{Change, CodeObjectDiff, Diff, FileDiff, KernelDiff, Loss};
@@ -16,23 +16,12 @@ use crate::base::io::input::Slice;
 use crate::beyond::code::kernels::{self, Kernel};
 use crate::beyond::parallel;
 use crate::beyond::runtime::{Coverage, Device, Served};
-use crate::beyond::scan::{CodeObject, Format, Place, Step, top_member};
+use crate::beyond::scan::{CodeObject, Place, Step, top_member};
 
 /// The numbers that stand for the names of code objects of both files.
 #[derive(Default)]
 struct NameNumbers {
     known: HashMap<Vec<u8>, usize>,
-}
-
-/// The names of a code object, as numbers.
-#[derive(Clone, Debug, Default)]
-pub(super) struct NameKey {
-    pub(super) gpu: Arc<str>,
-    /// The place, in which versions of libraries do not count.
-    pub(super) place: usize,
-    /// The library: the members of the place.
-    library: usize,
-    pub(super) id: usize,
 }
 
 impl NameNumbers {
@@ -74,16 +63,6 @@ fn place_name(place: &Place, renamed: &Renamed) -> Vec<u8> {
         Step::Entry(id) => [b"\0entry ", &id[..]].concat(),
     };
     place.steps().iter().flat_map(step).collect()
-}
-
-/// A name for the library, or other file, that holds a bundle: the members on the way to it.
-pub(super) fn library_name(place: &Place, format: Format) -> LibraryName {
-    let mut members = members_of(place);
-    if format == Format::Kpack {
-        // In a kpack archive, the innermost name is that of the bundle.
-        members.pop();
-    }
-    members
 }
 
 /// The kernels of code objects that differ, by the index of the code object.

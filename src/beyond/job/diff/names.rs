@@ -2,8 +2,9 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use crate::beyond::scan::{Place, Step};
+use crate::beyond::scan::{Format, Place, Step};
 
 /// A path without the version that follows `.so`, in which two builds of a library may differ.
 pub fn unversioned(path: &[u8]) -> &[u8] {
@@ -89,6 +90,27 @@ fn by_stem<'n>(names: &'n HashSet<Vec<u8>>, others: &'n HashSet<Vec<u8>>) -> Has
         by_stem.entry(without_hash(name)).and_modify(|known| *known = None).or_insert(Some(name));
     }
     by_stem
+}
+
+/// The names of a code object, as numbers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NameKey {
+    pub(super) gpu: Arc<str>,
+    /// The place, in which versions of libraries do not count.
+    pub(super) place: usize,
+    /// The library: the members of the place.
+    pub(super) library: usize,
+    pub(super) id: usize,
+}
+
+/// A name for the library, or other file, that holds a bundle: the members on the way to it.
+pub(super) fn library_name(place: &Place, format: Format) -> LibraryName {
+    let mut members = members_of(place);
+    if format == Format::Kpack {
+        // In a kpack archive, the innermost name is that of the bundle.
+        members.pop();
+    }
+    members
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
-use super::{Recompress, Recompressed};
-use crate::base::bytes::add;
+use super::{Missed, Recompress, Recompressed, Removed};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::Input;
 use crate::beyond::container::Bundle;
@@ -20,28 +19,6 @@ use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::sequence::Content;
 
 pub(super) const NOTHING_LEFT: &str = "no device code would be left";
-
-/// Code that a GPU would have used, in bundles from which it was removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Missed {
-    /// The GPU.
-    pub device: Device,
-    /// The number of bundles.
-    pub bundles: usize,
-    /// The targets of the code, in the order of their names.
-    pub targets: BTreeSet<String>,
-}
-
-/// Code objects that were removed, or should have been.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Removed {
-    /// The number of code objects.
-    pub code_objects: usize,
-    /// Their size in bytes, not compressed.
-    pub size: u64,
-}
 
 /// The code objects of a bundle that are kept.
 pub(super) struct Chosen {
@@ -315,13 +292,6 @@ fn each_code_object(
         }
         Ok(())
     })
-}
-
-impl Removed {
-    fn add(&mut self, size: u64) {
-        self.code_objects += 1;
-        add(&mut self.size, size);
-    }
 }
 
 impl Considered {

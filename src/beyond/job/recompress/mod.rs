@@ -14,24 +14,18 @@ mod span;
 mod unsupported;
 mod wheel;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::kernel_names::KernelNames;
+use crate::base::bytes::add;
 use crate::base::codec::{Codec, Compression};
-use crate::base::error::Result;
-use crate::base::io::input::{Accept, Slice};
-use crate::base::io::output::{self, Output};
+use crate::base::io::input::Slice;
+pub use crate::beyond::container::host::gaps::HoleReason;
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::Selection;
 use crate::llvm::container::Limits;
-use crate::llvm::container::magic::Magic;
-use crate::llvm::event::Observer;
-use crate::llvm::work::open;
-use run::{Recompression, is_program};
-
-pub use crate::beyond::container::host::gaps::HoleReason;
-pub use choice::{Missed, Removed};
+pub(super) use run::rewrite_with;
 
 /// Compresses the bundles of a file again, and removes code objects.
 ///
@@ -160,6 +154,35 @@ pub struct Recompressed {
     pub unlaunched: usize,
 }
 
+/// Code that a GPU would have used, in bundles from which it was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Missed {
+    /// The GPU.
+    pub device: Device,
+    /// The number of bundles.
+    pub bundles: usize,
+    /// The targets of the code, in the order of their names.
+    pub targets: BTreeSet<String>,
+}
+
+/// Code objects that were removed, or should have been.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Removed {
+    /// The number of code objects.
+    pub code_objects: usize,
+    /// Their size in bytes, not compressed.
+    pub size: u64,
+}
+
+impl Removed {
+    pub(super) fn add(&mut self, size: u64) {
+        self.code_objects += 1;
+        add(&mut self.size, size);
+    }
+}
+
 /// A hole that stays in a file, or would.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -205,37 +228,6 @@ impl Recompress {
         }
     }
 
-    /// Writes the file.
-    ///
-    /// # Errors
-    /// Any [`Error`](crate::base::error::Error); the output is then unchanged. Its kind is [`NotFound`](crate::base::error::ErrorKind::NotFound)
-    /// if a pattern of `keep` or all of `drop` match nothing, or if no code object for a device is left, and
-    /// [`Limit`](crate::base::error::ErrorKind::Limit) if a bundle does not fit at its offset. It is
-    /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) if the file holds nothing to compress, if sections overlap, if it
-    /// is signed, if the end of a bundle would be lost, or if a bundle loses code objects and has an ID that cannot be
-    /// written or is a text bundle that holds other data too.
-    pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
-        let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
-        let (mut run, output) = (Recompression::new(self, input.len()), Output::stage(&self.output)?);
-        input.vouch_for(run.choice.settle_names(&input))?;
-        let magic = Magic::identify(input.bytes());
-        let written = run.rewrite_file(input.as_slice(), output, observer);
-        let finished = written.and_then(|mut output| {
-            let mut result = run.finish(&input)?;
-            if self.keep.is_some() || !self.keep_for.is_empty() || self.drop.is_some() {
-                result.left = choice::left(self, &output.read_again(&self.input)?)?;
-            }
-            Ok((output, result))
-        });
-        let (mut output, result) = input.vouch_for(finished)?;
-        // As linkers do with programs and libraries.
-        if is_program(magic) && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
-            output.make_executable()?;
-        }
-        output::commit(vec![output])?;
-        Ok(result)
-    }
-
     /// Whether it may remove code objects.
     fn removes(&self) -> bool {
         self.keep.is_some() || !self.keep_for.is_empty() || self.keep_kernels.is_some() || self.drop.is_some()
@@ -254,20 +246,6 @@ pub(super) struct Replacing<'n> {
     pub(super) content: Slice<'n>,
     /// Whether a plain bundle is compressed now; none if it was not written yet.
     pub(super) done: Option<bool>,
-}
-
-/// Writes a file with another content of one code object. Returns it, and whether a plain bundle is compressed now.
-/// None if its bundle is not one that [`Recompress`] rewrites.
-pub(super) fn rewrite_with<'j>(
-    job: &'j Recompress,
-    replacing: Replacing<'j>,
-    data: Slice<'_>,
-    output: Output,
-    observer: &mut Observer<'_>,
-) -> Result<Option<(Output, bool)>> {
-    let mut run = Recompression { replacing: Some(replacing), ..Recompression::new(job, data.len()) };
-    let output = run.rewrite_file(data, output, observer)?;
-    Ok(run.replacing.and_then(|replacing| replacing.done).map(|is_now_compressed| (output, is_now_compressed)))
 }
 
 impl Recompressed {

@@ -1,16 +1,18 @@
-//! The state of a recompression, and what each kind of file gives back.
+//! Runs a recompression: its state, and what each kind of file gives back.
 
-use super::choice::Choice;
+use super::choice::{self, Choice};
 use super::refusals::Refusals;
 use super::span::Span;
 use super::{Recompress, Recompressed, Replacing};
 use crate::base::codec::Codec;
 use crate::base::error::{Error, Malformed, Result};
-use crate::base::io::input::Slice;
-use crate::base::io::output::Output;
+use crate::base::io::input::{Accept, Slice};
+use crate::base::io::output::{self, Output};
 use crate::beyond::container::Bundle;
 use crate::beyond::scan::Budget;
 use crate::llvm::container::magic::Magic;
+use crate::llvm::event::Observer;
+use crate::llvm::work::open;
 
 /// The state of a recompression: what all files have in common that it rewrites.
 pub(super) struct Recompression<'j> {
@@ -53,6 +55,53 @@ impl<'j> Recompression<'j> {
         let spent = |(what, limit)| Error::malformed(data.path(), Malformed::search(what, limit, bundle.offset));
         self.budget.take_bundle(bundle).map_err(spent)
     }
+}
+
+impl Recompress {
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// Any [`Error`](crate::base::error::Error); the output is then unchanged. Its kind is [`NotFound`](crate::base::error::ErrorKind::NotFound)
+    /// if a pattern of `keep` or all of `drop` match nothing, or if no code object for a device is left, and
+    /// [`Limit`](crate::base::error::ErrorKind::Limit) if a bundle does not fit at its offset. It is
+    /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) if the file holds nothing to compress, if sections overlap, if it
+    /// is signed, if the end of a bundle would be lost, or if a bundle loses code objects and has an ID that cannot be
+    /// written or is a text bundle that holds other data too.
+    pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
+        let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
+        let (mut run, output) = (Recompression::new(self, input.len()), Output::stage(&self.output)?);
+        input.vouch_for(run.choice.settle_names(&input))?;
+        let magic = Magic::identify(input.bytes());
+        let written = run.rewrite_file(input.as_slice(), output, observer);
+        let finished = written.and_then(|mut output| {
+            let mut result = run.finish(&input)?;
+            if self.keep.is_some() || !self.keep_for.is_empty() || self.drop.is_some() {
+                result.left = choice::left(self, &output.read_again(&self.input)?)?;
+            }
+            Ok((output, result))
+        });
+        let (mut output, result) = input.vouch_for(finished)?;
+        // As linkers do with programs and libraries.
+        if is_program(magic) && input.mode().is_some_and(|mode| mode & 0o111 != 0) {
+            output.make_executable()?;
+        }
+        output::commit(vec![output])?;
+        Ok(result)
+    }
+}
+
+/// Writes a file with another content of one code object. Returns it, and whether a plain bundle is compressed now.
+/// None if its bundle is not one that [`Recompress`] rewrites.
+pub(crate) fn rewrite_with<'j>(
+    job: &'j Recompress,
+    replacing: Replacing<'j>,
+    data: Slice<'_>,
+    output: Output,
+    observer: &mut Observer<'_>,
+) -> Result<Option<(Output, bool)>> {
+    let mut run = Recompression { replacing: Some(replacing), ..Recompression::new(job, data.len()) };
+    let output = run.rewrite_file(data, output, observer)?;
+    Ok(run.replacing.and_then(|replacing| replacing.done).map(|is_now_compressed| (output, is_now_compressed)))
 }
 
 /// Whether a file has sections, in which bundles stay at their offsets.

@@ -1,0 +1,136 @@
+//! The tools and subcommands of the executable.
+
+use super::completions::CompletionsOptions;
+use super::diff::DiffOptions;
+use super::extract::ExtractOptions;
+use super::inspect::InspectOptions;
+use super::kernels::KernelsOptions;
+use super::man::ManOptions;
+use super::overview::HelpOptions;
+use super::recompress::RecompressOptions;
+use super::replace::ReplaceOptions;
+use super::report::ReportOptions;
+use super::subcommand::{Catalogue, Subcommand};
+use super::verify::VerifyOptions;
+use crate::llvm::cli::TOOLS;
+
+/// All tools and subcommands.
+pub(super) const CATALOGUE: &Catalogue = &Catalogue {
+    tools: TOOLS,
+    subcommands: [
+        Subcommand::of::<InspectOptions>("inspect", include_str!("help/inspect.txt")),
+        Subcommand::of::<ExtractOptions>("extract", include_str!("help/extract.txt")),
+        Subcommand::of::<KernelsOptions>("kernels", include_str!("help/kernels.txt")),
+        Subcommand::of::<DiffOptions>("diff", include_str!("help/diff.txt")),
+        Subcommand::of::<VerifyOptions>("verify", include_str!("help/verify.txt")),
+        Subcommand::of::<RecompressOptions>("recompress", include_str!("help/recompress.txt")),
+        Subcommand::of::<ReplaceOptions>("replace", include_str!("help/replace.txt")),
+        Subcommand::of::<ReportOptions>("report", include_str!("help/report.txt")),
+        Subcommand::about_all::<CompletionsOptions>("completions", include_str!("help/completions.txt")),
+        Subcommand::about_all::<ManOptions>("man", include_str!("help/man.txt")),
+        Subcommand::of::<HelpOptions>("help", include_str!("help/help.txt")),
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llvm::cli::PROGRAM;
+
+    #[test]
+    fn the_subcommands_are_consistent_and_named_as_they_are_found() {
+        CATALOGUE.command().debug_assert();
+        for subcommand in CATALOGUE.subcommands {
+            assert_eq!(CATALOGUE.find(subcommand.name.as_ref()).map(|found| found.name), Some(subcommand.name));
+        }
+    }
+
+    /// What judges fails if there is nothing to judge ([`judged`](crate::beyond::cli::judged)): an option allows that.
+    #[test]
+    fn every_subcommand_that_judges_may_be_allowed_to_judge_nothing() {
+        let judges = |name: &str| name == "fail-on" || name.starts_with("expect");
+        let mut gates = Vec::new();
+        for subcommand in CATALOGUE.subcommands {
+            let command = subcommand.command();
+            let options: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+            if options.iter().any(|name| judges(name)) {
+                gates.push(subcommand.name);
+                assert!(options.contains(&"allow-none"), "{}", subcommand.name);
+            }
+        }
+        // A new one needs rows in `tests/look/gates.rs`.
+        assert_eq!(gates, ["kernels", "diff", "verify"]);
+    }
+
+    /// The words in backticks of a line.
+    fn quoted(line: &str) -> Vec<&str> {
+        line.split('`').skip(1).step_by(2).collect()
+    }
+
+    #[test]
+    fn the_documents_name_every_subcommand() {
+        let page = |name: &str| {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+            std::fs::read_to_string(path).unwrap()
+        };
+        let differences = page("docs/differences.md");
+        let rows = differences.lines().filter_map(|line| line.strip_prefix("| `clang-offload-bundler "));
+        let inputs: Vec<&str> = rows.filter_map(|row| row.split(" | ").next()).collect();
+        let own: Vec<&str> = CATALOGUE.subcommands.iter().map(|subcommand| subcommand.name).collect();
+        let row = inputs.iter().find(|input| input.starts_with("inspect")).unwrap();
+        let named: Vec<&str> = row.split(", ").map(|word| word.trim_matches('`').trim_end_matches(" …")).collect();
+        assert_eq!(named, own);
+        for tool in CATALOGUE.tools.iter().filter_map(|tool| tool.subcommand) {
+            assert!(inputs.iter().any(|input| input.trim_end_matches('`') == format!("{tool} …")), "{tool}");
+        }
+        let readme = page("README.md");
+        let rows: Vec<&str> = readme.lines().filter(|line| line.starts_with("| `")).collect();
+        let is_help = |name: &&&str| !["completions", "man", "help"].contains(*name);
+        for name in own.iter().filter(is_help) {
+            assert!(rows.iter().any(|row| quoted(row).first() == Some(name)), "README.md: {name}");
+        }
+        let statuses = page("docs/build-engineers.md");
+        let head = statuses.lines().find(|line| line.starts_with("| exit status |")).unwrap();
+        assert_eq!(quoted(head), own, "docs/build-engineers.md");
+    }
+
+    #[test]
+    fn every_help_ends_with_examples_and_exit_statuses() {
+        for subcommand in CATALOGUE.subcommands {
+            let help = subcommand.command().render_long_help().to_string();
+            assert!(help.contains("\nExamples:\n") && help.contains("\nExit status:\n"), "{}", subcommand.name);
+        }
+    }
+
+    #[test]
+    fn help_fits_80_columns_and_breaks_no_command() {
+        for subcommand in CATALOGUE.subcommands {
+            let command = subcommand.named(PROGRAM).term_width(80);
+            let [about, after] = [command.get_long_about(), command.get_after_help()];
+            let as_written = format!("{}\n{}", about.map_or(String::new(), ToString::to_string), after.unwrap());
+            let help = command.try_get_matches_from(["", "--help"]).unwrap_err().to_string();
+            let lines: Vec<&str> = help.lines().collect();
+            assert!(lines.iter().all(|line| line.chars().count() <= 80), "{help}");
+            // What is indented, such as examples and their tables, keeps its lines.
+            for line in as_written.lines().filter(|line| line.starts_with("  ")) {
+                assert!(lines.contains(&line.trim_end()), "{}: {line}", subcommand.name);
+            }
+        }
+    }
+
+    #[test]
+    fn examples_in_help_texts_can_be_typed() {
+        for subcommand in CATALOGUE.subcommands {
+            let after = subcommand.command().get_after_help().unwrap().to_string();
+            let examples = after.split("\n\n").find_map(|part| part.strip_prefix("Examples:\n")).unwrap();
+            let mut continues = false;
+            for line in examples.lines() {
+                let text = line.trim_start();
+                let (is_more, is_command) = (line.starts_with("      "), line.starts_with("    "));
+                assert_eq!(continues, is_more, "{}: only a \\ or | continues a command: {line}", subcommand.name);
+                continues = is_command && (text.ends_with(" \\") || text.ends_with(" |"));
+            }
+            assert!(!continues, "{}", subcommand.name);
+        }
+    }
+}

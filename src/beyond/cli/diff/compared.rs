@@ -1,0 +1,48 @@
+//! The differences of a pair of files.
+
+use crate::base::error::Result;
+use crate::beyond::job::{Diff, FileDiff};
+use crate::beyond::serialized::{ComparedFile, KernelChange};
+use serde::{Serialize, Serializer};
+
+use super::kernel::KernelRows;
+use super::sets::FilePair;
+use crate::beyond::cli::files::WorkFile;
+use crate::beyond::cli::kernels::report::mangled;
+
+/// A pair of files, and their differences.
+pub(crate) struct Compared {
+    pub(super) pair: FilePair,
+    pub(crate) diff: FileDiff,
+    pub(super) rows: KernelRows,
+}
+
+impl Compared {
+    /// Compares a pair. Keeps at most `top` kernels.
+    pub(crate) fn new(job: &Diff, pair: FilePair, top: usize) -> Result<Self> {
+        let open = |file: &Option<WorkFile>| file.as_ref().map(|file| file.open(job.scan.limits)).transpose();
+        let (old, new) = (open(&pair.old)?, open(&pair.new)?);
+        let mut diff = job.run(old.as_ref(), new.as_ref())?;
+        let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top);
+        Ok(Self { pair, diff, rows })
+    }
+
+    /// The number of its findings.
+    pub(crate) fn weight(&self) -> usize {
+        self.rows.kept.len() + self.diff.code_objects.len() + 1
+    }
+
+    /// The kernels that differ.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = KernelChange<'_>> {
+        self.rows.kept.iter().map(|(kernel, name)| KernelChange::new(kernel, (name, mangled(&kernel.name))))
+    }
+}
+
+/// As in `docs/diff.schema.json`.
+impl Serialize for Compared {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { pair, diff, .. } = self;
+        let files = [&pair.old, &pair.new].map(|file| file.as_ref().map(|file| file.path.as_path()));
+        ComparedFile::new(&pair.path, files, &diff.code_objects, self.kernels().collect()).serialize(serializer)
+    }
+}

@@ -1,0 +1,50 @@
+//! How single fields of reports are serialized. Types that are serialized by `derive` name these functions.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+/// Serializes a type as the struct that its `of` makes of it.
+macro_rules! serialized_as {
+    ($($type:ty => $fields:ident),*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $fields::of(self).serialize(serializer)
+            }
+        }
+
+        #[cfg(test)]
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                $fields::schema_name()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                $fields::json_schema(generator)
+            }
+        }
+    )*};
+}
+pub(super) use serialized_as;
+
+pub(super) fn shown(path: &Path) -> Cow<'_, str> {
+    path.to_string_lossy()
+}
+
+/// A path, with U+FFFD for what is not UTF-8.
+pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    shown(path).serialize(serializer)
+}
+
+/// The sum of some numbers.
+pub(crate) fn sum<S: Serializer>(of: &BTreeMap<&str, usize>, serializer: S) -> Result<S::Ok, S::Error> {
+    of.values().sum::<usize>().serialize(serializer)
+}
+
+/// A list that may be shared; null if there is none.
+pub(crate) fn shared<T: Serialize, S: Serializer>(list: &Option<Arc<[T]>>, serializer: S) -> Result<S::Ok, S::Error> {
+    list.as_deref().serialize(serializer)
+}
