@@ -11,7 +11,7 @@
 //! | [`kernels`] | the kernels of a code object: registers, memory, code size |
 //! | [`job`] | the work of our own subcommands: inspect, extract, list kernels, compare, verify, recompress, replace |
 //! | [`llvm`] | the work of LLVM's tools, from files to files |
-//! | [`container`] | the formats: read a container from bytes, plan a new one (fatbins are only read and recompressed) |
+//! | [`container`] | the formats: read a container from bytes, plan a new one |
 //! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`): parsing, and compatibility with requests |
 //! | [`io`] | files: mapped inputs, plans of outputs |
 //! | [`display`] | make text from files safe to print |
@@ -194,14 +194,17 @@
 //!
 //! # Features
 //!
-//! All are enabled by default, because the executable needs all. A program that uses the library sets
-//! `default-features = false` and names those that it needs; without any, everything but compressed data can be read.
+//! All but `launchers` are enabled by default, because the executable needs them. A program that uses the library sets
+//! `default-features = false` and names those that it needs; without any, the formats of LLVM's tools can be read and
+//! written, but no compressed data.
 //!
 //! | feature | enables |
 //! |---|---|
 //! | `bzip2`, `lz4`, `xz`, `zlib`, `zstd` | data compressed with that method; without the feature, it is an error of the kind [`Unsupported`](ErrorKind::Unsupported) that names the feature |
+//! | `search` | [`scan`], [`runtime`], [`kernels`] and [`job`]: everything beyond LLVM's tools |
 //! | `serde` | code objects, differences of them, and the reports of [`job::Inspect`] and [`job::Verify`] are serialized with the fields of the JSON reports |
-//! | `cli` | the executable, with the packages that only it needs |
+//! | `llvm` | the executable with LLVM's tools alone, with the packages that only it needs |
+//! | `cli` | the executable with our own subcommands too |
 //! | `launchers` | executables under the names of LLVM's tools, for Python wheels |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::indexing_slicing))]
 #![cfg_attr(

@@ -90,6 +90,42 @@ fn every_link_leads_to_a_file_and_a_heading() {
     assert!(count > 30, "{count} links");
 }
 
+/// The words in backticks and brackets in the first column of a table in the documentation of the library.
+fn first_column(heading: &str) -> Vec<String> {
+    let library = fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    let (_, table) = library.split_once(heading).unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with("//! |"));
+    let cells = rows.map(|row| row.split('|').nth(1).unwrap().replace(['`', '[', ']', ' '], ""));
+    let mut names: Vec<String> =
+        cells.flat_map(|cell| cell.split(',').map(str::to_owned).collect::<Vec<_>>()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_library_names_its_features_and_modules() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, features) = manifest.split_once("\n[features]\n").unwrap();
+    let features = features.split("\n[").next().unwrap().lines().filter_map(|line| line.split_once(" = ["));
+    let mut features: Vec<&str> = features.map(|(name, _)| name).filter(|name| *name != "default").collect();
+    features.sort_unstable();
+    assert_eq!(first_column("//! | feature | enables |"), features);
+
+    let library = fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    let is_module = |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let mut modules = Vec::new();
+    for line in library.lines().map(str::trim_end) {
+        if let Some(declared) = line.strip_prefix("pub mod ") {
+            modules.push(declared.trim_end_matches([';', '{', ' ']).to_owned());
+        } else if let Some((_, used)) = line.strip_prefix("pub use ").and_then(|path| path.rsplit_once("::")) {
+            let names = used.trim_matches(['{', '}', ';']).split(", ");
+            modules.extend(names.map(|name| name.trim_matches(['{', '}', ';'])).filter(is_module).map(str::to_owned));
+        }
+    }
+    modules.sort();
+    assert_eq!(first_column("//! | module | purpose |"), modules);
+}
+
 fn shell(script: &str) -> (Option<i32>, String) {
     let dir = memory_directory();
     let bundle = root().join("fixtures/binary");
