@@ -40,7 +40,7 @@ pub(crate) const BRANDS: [(&str, &str); 7] = [
     ("tesla", "nvidia"),
 ];
 
-/// The vendor that a word tells, in any case; none if it is not one of the [`BRANDS`].
+/// Returns the vendor that a word tells, in any case, or `None` if it is not one of the [`BRANDS`].
 pub(crate) fn vendor_named(word: &str) -> Option<&'static str> {
     BRANDS.iter().find(|(brand, _)| word.eq_ignore_ascii_case(brand)).map(|(_, vendor)| *vendor)
 }

@@ -124,7 +124,7 @@ impl Uri {
         self.way.iter().map(|level| (level.name.as_slice(), level.number))
     }
 
-    /// The range of the file or, with [members](Self::members), of the inflated data. None for all of it.
+    /// Returns the range of the file or, with [members](Self::members), of the inflated data, or `None` for all of it.
     pub fn range(&self) -> Option<&Range<u64>> {
         self.range.as_ref()
     }

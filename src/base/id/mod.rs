@@ -151,8 +151,8 @@ impl EntryId {
         Self::parse_kind(id, OffloadKind::from_name, is_of_dpcpp)
     }
 
-    /// Parses an entry ID whose kind is one of `kind_of`. Its triple may be one of DPC++ if `is_of_dpcpp` says so of
-    /// kind and triple.
+    /// Parses an entry ID. `kind_of` gives the kind of a name; `is_of_dpcpp` says whether a triple of a kind follows the
+    /// rules of DPC++.
     fn parse_kind(
         id: &str,
         kind_of: impl Fn(&str) -> Option<OffloadKind>,

@@ -14,7 +14,8 @@ const LOOK_MAX: u64 = 64 << 20;
 /// The number of files of a command line in which it is looked for.
 pub(super) const FILES_MAX: usize = 8;
 
-/// The hint for a file in which `scan` finds no device code; none if a deep search does not find any either.
+/// Returns the hint for a file in which `scan` finds no device code, or `None` if a deep search does not find any
+/// either.
 pub(super) fn hint(input: &Input, scan: &Scan) -> Option<String> {
     if scan.deep {
         return None;

@@ -167,9 +167,9 @@ fn not_a_gpu(name: &str, error: &DeviceError) -> String {
     }
 }
 
-/// The names among `known`, quoted, that a misspelled target may mean: those that differ in case and separators only,
-/// else those with two characters swapped, else those with one character wrong. None for the name of a known GPU, and
-/// if too many are as near.
+/// Returns the names among `known`, quoted, that a misspelled target may mean: those that differ in case and separators
+/// only, else those with two characters swapped, else those with one character wrong, or `None` for the name of a known
+/// GPU, and if too many are as near.
 fn gpu<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
     const MOST: usize = 3;
     let (processor, features) = typed.split_at(typed.find(':').unwrap_or(typed.len()));

@@ -115,7 +115,7 @@ impl<'d> File<'d> {
         Ok(())
     }
 
-    /// The number of the section in which a symbol is defined; none for a symbol without a section.
+    /// Returns the number of the section in which a symbol is defined, or `None` for a symbol without a section.
     pub(super) fn section_of(&self, table: &SymbolTable<'d>, number: usize, symbol: &Symbol) -> Option<usize> {
         if symbol.section != u64::from(SHN_XINDEX.0) {
             let is_section = (1..SHN_LORESERVE.into()).contains(&symbol.section);

@@ -17,7 +17,7 @@ pub(crate) use crate::llvm::container::magic::DXBC as MAGIC;
 /// The length of the header, without the offsets.
 const HEADER: u64 = 32;
 
-/// The length of the container with which data begins; none if it is not one, or if it is cut.
+/// Returns the length of the container with which data begins, or `None` if it is not one, or if it is cut.
 pub(crate) fn len(data: &[u8]) -> Option<u64> {
     let word = |offset| number::<4>(data, offset);
     let (size, parts) = (word(24)?, word(28)?);

@@ -68,7 +68,8 @@ impl SearchEntry {
         }
     }
 
-    /// The range of the bundle that holds the code object as it is; none if it is compressed or has to be restored.
+    /// Returns the range of the bundle that holds the code object as it is, or `None` if it is compressed or has to be
+    /// restored.
     pub(crate) fn range(&self) -> Option<&Range<u64>> {
         match self.entry.parts.as_slice() {
             [Part::Range(range)] => Some(range),

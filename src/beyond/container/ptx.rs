@@ -21,8 +21,8 @@ use crate::llvm::container::magic::ptx::{after, after_blanks};
 /// The most bytes of comments before the first directive that are looked for.
 const COMMENTS_MAX: usize = 512;
 
-/// The start of the PTX whose first directive is at `at`, in data with other bytes before it: after a byte that is not
-/// text, and comments. None if `at` is in the middle of a line.
+/// Returns the start of the PTX whose first directive is at `at`, in data with other bytes before it: after a byte that
+/// is not text, and comments, or `None` if `at` is in the middle of a line.
 pub(crate) fn start(data: &[u8], at: usize) -> Option<usize> {
     let before = data.get(at.saturating_sub(COMMENTS_MAX)..at)?;
     let other = before.iter().rposition(|byte| !is_text_byte(byte));
@@ -38,7 +38,7 @@ pub(crate) fn text_at(data: &[u8]) -> &[u8] {
     data.split(|byte| byte.is_ascii() && !is_text_byte(byte)).next().unwrap_or_default()
 }
 
-/// The PTX with which text begins; none unless it has a function with a body, and is complete.
+/// Returns the PTX with which text begins, or `None` unless it has a function with a body, and is complete.
 pub(crate) fn whole(text: &[u8]) -> Option<&[u8]> {
     let end = foreign(text).and_then(|at| Some(memrchr2(b'}', b';', text.get(..at)?)? + 1));
     text.get(..end.unwrap_or(text.len())).filter(|ptx| is_whole(ptx))

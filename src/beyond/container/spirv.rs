@@ -53,7 +53,7 @@ pub(crate) fn has_kernels(data: &[u8]) -> bool {
     declarations(data).any(|(opcode, operand)| opcode == CAPABILITY && operand == KERNEL)
 }
 
-/// The width of addresses; none if the module has no physical addresses.
+/// Returns the width of addresses, or `None` if the module has no physical addresses.
 pub(crate) fn width(data: &[u8]) -> Option<Width> {
     match declarations(data).find(|(opcode, _)| *opcode == MEMORY_MODEL)?.1 {
         1 => Some(Width::Bits32),

@@ -99,7 +99,7 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
     (images, faults)
 }
 
-/// The image of an entry at an offset in the file; none if it is padding.
+/// Returns the image of an entry at an offset in the file, or `None` if it is padding.
 fn image(data: &[u8], map: &Map<'_>, at: u64) -> Result<Option<Image>, &'static str> {
     let size = at.checked_add(SIZE).and_then(|at| number::<8>(data, at));
     let size = size.ok_or("a table of device images beyond the end of the file")?;

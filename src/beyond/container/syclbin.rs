@@ -205,7 +205,7 @@ impl<'a> SyclBinReader<'a> {
         Ok(Contents { entries, faults, len: contents.len })
     }
 
-    /// The IR module or native image of an entry; none if that holds metadata.
+    /// Returns the IR module or native image of an entry, or `None` if that holds metadata.
     fn part(
         &self,
         info: ImageInfo,

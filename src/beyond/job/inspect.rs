@@ -204,7 +204,7 @@ impl BundleInfo {
         container(self.format, &self.place)
     }
 
-    /// The names of the members that its container is in, joined by slashes; none without members.
+    /// Returns the names of the members that its container is in, joined by slashes, or `None` without members.
     pub fn member(&self) -> Option<String> {
         member_of(self.container())
     }

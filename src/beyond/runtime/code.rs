@@ -97,7 +97,7 @@ impl Code {
         }
     }
 
-    /// The code of an entry for a GPU with this ID; none for what no runtime takes.
+    /// Returns the code of an entry for a GPU with this ID, or `None` for what no runtime takes.
     fn of_entry(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         let target = id.target();
         if content == Some(ContentKind::Empty) {
@@ -116,8 +116,8 @@ impl Code {
         }
     }
 
-    /// The code of an entry, for which LTO-IR counts like PTX: it is compiled for as many GPUs. None
-    /// if the target of the entry does not tell for which GPUs it is.
+    /// Returns the code of an entry, for which LTO-IR counts like PTX: it is compiled for as many GPUs, or `None` if
+    /// the target of the entry does not tell for which GPUs it is.
     pub(crate) fn compiled_for(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         match content {
             Some(ContentKind::Bundle | ContentKind::FatBinary) => None,

@@ -164,7 +164,8 @@ impl Coverage {
         all
     }
 
-    /// The directory of a file that is a code object, a bundle or a fatbin itself; none if there is anything else.
+    /// Returns the directory of a file that is a code object, a bundle or a fatbin itself, or `None` if there is
+    /// anything else.
     pub(crate) fn directory_of_file(&self) -> Option<Place> {
         let is_alone = self.bundles.is_empty() && self.directories.is_empty() && self.units.open.is_empty();
         self.units.file.as_ref().filter(|_| is_alone)?.directory.clone()
@@ -228,8 +229,8 @@ impl Coverage {
         (!is_too_much).then(|| devices.iter().map(|device| served(device, &kinds)).collect())
     }
 
-    /// The GPUs for which any bundle has code, by name, and in how many bundles each is served: in none if the runtime
-    /// does not find the code. None if there are too many to compare.
+    /// Returns the GPUs for which any bundle has code, by name, and in how many bundles each is served: in none if the
+    /// runtime does not find the code, or `None` if there are too many to compare.
     pub fn gpus(&self) -> Option<Vec<(Device, Served)>> {
         let kinds = self.kinds();
         let mut codes: HashSet<&Code> = HashSet::new();

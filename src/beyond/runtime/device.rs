@@ -147,7 +147,7 @@ impl Device {
         Ok(devices)
     }
 
-    /// The GPU that code is for; none if the name of its target is not that of a GPU.
+    /// Returns the GPU that code is for, or `None` if the name of its target is not that of a GPU.
     pub(crate) fn of_code(code: &Code) -> Option<Self> {
         Self::parse(&code.name()).ok()
     }
@@ -258,7 +258,7 @@ impl fmt::Display for Device {
 
 const NOT_SM: &str = "expected a number of two or three digits, and the suffix a, f or none";
 
-/// The settings of an AMD GPU, or of another one that is not NVIDIA's; none if no GPU is called so.
+/// Returns the settings of an AMD GPU, or of another one that is not NVIDIA's, or `None` if no GPU is called so.
 fn settings(target: TargetId) -> Option<Vec<Setting>> {
     let processor = target.processor().to_owned();
     match processors::find(&processor).map(|known| known.kind) {

@@ -80,8 +80,8 @@ pub(crate) fn misread_size(recorded: Recorded) -> Option<u64> {
     recorded.total.filter(|&total| u32::try_from(total).is_err())
 }
 
-/// The index of the first code object of a bundle for the runtime that it does not find because of its position; none
-/// if it finds all.
+/// Returns the index of the first code object of a bundle for the runtime that it does not find because of its
+/// position, or `None` if it finds all.
 pub(crate) fn first_lost_of(found: &Found<'_>) -> Option<usize> {
     first_unread(found).filter(|_| is_for_runtime(kinds_in(found)))
 }

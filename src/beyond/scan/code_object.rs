@@ -221,8 +221,8 @@ impl KnownId {
         Self { shown: short_name(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
     }
 
-    /// The name by which a selection of target IDs would select it: the target ID, or else the whole ID; none for host
-    /// code.
+    /// Returns the name by which a selection of target IDs would select it: the target ID, or else the whole ID, or
+    /// `None` for host code.
     pub(crate) fn target(&self) -> Option<String> {
         let target = self.parsed.as_ref().map(|id| id.target().to_string()).filter(|target| !target.is_empty());
         (!self.is_host()).then(|| target.unwrap_or_else(|| self.shown.clone()))
@@ -364,9 +364,10 @@ impl<'f> CodeObjectRef<'f> {
         self.entry.packed.as_ref()
     }
 
-    /// The range of its bytes, counted from the [origin](Place::origin) of its place or, in a compressed bundle, from
-    /// the start of the inflated bundle. None if the bytes are not contiguous. If the code object is [in the
-    /// file](Self::is_in_file) and not compressed, its range can be taken from the searched bytes after the search.
+    /// Returns the range of its bytes, counted from the [origin](Place::origin) of its place or, in a compressed
+    /// bundle, from the start of the inflated bundle, or `None` if the bytes are not contiguous. If the code object is
+    /// [in the file](Self::is_in_file) and not compressed, its range can be taken from the searched bytes after the
+    /// search.
     pub fn range(&self) -> Option<Range<u64>> {
         let range = self.entry.range()?;
         let base = if self.found.bundle.compressed.is_some() { 0 } else { self.found.bundle.offset };
@@ -398,7 +399,8 @@ impl<'f> CodeObjectRef<'f> {
         Some(Unread::device_code(name))
     }
 
-    /// The kind of its content; none if finding it out needs more inflating than the search was asked to do.
+    /// Returns the kind of its content, or `None` if finding it out needs more inflating than the search was asked to
+    /// do.
     pub fn kind(&self) -> Option<ContentKind> {
         if self.size() == 0 {
             return Some(ContentKind::Empty);
@@ -471,8 +473,8 @@ impl<'f> CodeObjectRef<'f> {
         self.found.bundle.write_to(self.index, out)
     }
 
-    /// The code object as it is stored: its bytes, or its compressed form if it is compressed on its own. None if its
-    /// bundle is compressed, or it has to be restored.
+    /// Returns the code object as it is stored: its bytes, or its compressed form if it is compressed on its own, or
+    /// `None` if its bundle is compressed, or it has to be restored.
     pub(crate) fn stored_bytes(&self) -> Option<Slice<'f>> {
         let packed = || {
             self.found.bundle.whole().filter(|_| self.found.bundle.compressed.is_none())?.range(&self.packed()?.stored)
@@ -480,13 +482,13 @@ impl<'f> CodeObjectRef<'f> {
         self.in_place().or_else(packed)
     }
 
-    /// The code object as a slice of the file; none if it is compressed or has to be restored.
+    /// Returns the code object as a slice of the file, or `None` if it is compressed or has to be restored.
     pub fn in_place(&self) -> Option<Slice<'f>> {
         self.found.bundle.in_place(self.index)
     }
 
-    /// The URI, as [`Place::uri`]; none if the bytes are not contiguous, if the searched bytes are not from a file, or
-    /// if the code object is compressed with others and was not inflated.
+    /// Returns the URI, as [`Place::uri`], or `None` if the bytes are not contiguous, if the searched bytes are not
+    /// from a file, or if the code object is compressed with others and was not inflated.
     ///
     /// # Errors
     /// Those of [`Place::uri`].

@@ -151,7 +151,7 @@ pub struct Followed {
 /// What a walk passes on.
 pub(super) enum Visit<'f> {
     Found(Finding<'f>),
-    /// A file or inflated data ends, after all that was found in it: its place and its bytes, which nothing has later.
+    /// The end of a file, or of inflated data, with its place and its bytes. The bytes are gone afterwards.
     End(&'f Place, Slice<'f>),
 }
 

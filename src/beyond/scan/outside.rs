@@ -381,7 +381,8 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
     }
 }
 
-/// Where something starts of which a magic is at an offset, after `end`; none if it is in the middle of a line of text.
+/// Returns the start of a container or of PTX after `end`, from the offset of its first word (`hit`), or `None` if the word
+/// is in the middle of a line of text. Only PTX may begin before its first word, with comments.
 fn start_of(data: &[u8], end: u64, hit: u64) -> Option<u64> {
     match tail(data, hit)?.starts_with(ptx::VERSION) {
         true => ptx::start(part(data, end..len_u64(data))?, usize::try_from(hit.checked_sub(end)?).ok()?)

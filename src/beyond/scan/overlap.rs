@@ -35,10 +35,11 @@ impl Lying<'_> {
     }
 }
 
-/// What sections begin with in which bundles stay at their offsets.
+/// The first bytes of sections in which bundles stay at their offsets: in linked files.
 const BUNDLES: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary];
 
-/// The same of objects in which they may move. Readers look for offload binaries directly one after another.
+/// The first bytes of sections in which bundles may move: in relocatable objects. Offload binaries are among them,
+/// since readers expect each directly after the one before.
 const MOVABLE: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary, Magic::OffloadBinary];
 
 /// The sections of an ELF or PE file that begin with a bundle or a fatbin, in the order of their offsets, each range

@@ -130,7 +130,7 @@ impl Place {
         member_names(&self.steps)
     }
 
-    /// The names of the members on the path, joined by slashes; none without members.
+    /// Returns the names of the members on the path, joined by slashes, or `None` without members.
     pub fn member(&self) -> Option<String> {
         member_of(&self.steps)
     }
@@ -206,9 +206,9 @@ impl Place {
         level.is_some_and(|level| name.as_deref() == Some(&level.name) && number == Some(level.number))
     }
 
-    /// The [URI](Uri) of a range of bytes at this place or, with `inflated`, of a range in the compressed bundle at
-    /// `range`. None if the search did not number the steps to the place, because there are too many, or if the
-    /// searched bytes are those of a URI themselves, in which these have no URI.
+    /// Returns the [URI](Uri) of a range of bytes at this place or, with `inflated`, of a range in the compressed
+    /// bundle at `range`, or `None` if the search did not number the steps to the place, because there are too many, or
+    /// if the searched bytes are those of a URI themselves, in which these have no URI.
     ///
     /// # Errors
     /// [`ErrorKind::Io`](crate::base::error::ErrorKind::Io) if the file has a relative path, and the system does not report the
@@ -233,7 +233,7 @@ fn member_names(steps: &[Step]) -> impl DoubleEndedIterator<Item = &[u8]> {
     })
 }
 
-/// The names of the members on a path, joined by slashes; none without members.
+/// Returns the names of the members on a path, joined by slashes, or `None` without members.
 pub(crate) fn member_of(steps: &[Step]) -> Option<String> {
     let names: Vec<String> = member_names(steps).map(printable_name).collect();
     (!names.is_empty()).then(|| names.join("/"))

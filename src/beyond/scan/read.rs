@@ -61,8 +61,9 @@ impl Shared {
 }
 
 impl CodeObject {
-    /// The code object as it is stored in `input`, the file that was searched: its bytes, or its compressed form if it
-    /// is compressed on its own. None if its bundle is compressed, or not in the file, or if it has to be restored.
+    /// Returns the code object as it is stored in `input`, the file that was searched: its bytes, or its compressed
+    /// form if it is compressed on its own, or `None` if its bundle is compressed, or not in the file, or if it has to
+    /// be restored.
     pub(crate) fn stored_in<'i>(&self, input: &'i Input) -> Option<Slice<'i>> {
         let rest = self.bundle.rest_of(input.as_slice()).filter(|_| self.bundle.is_in(input))?;
         match self.part()? {

@@ -27,8 +27,8 @@ impl Resolved<'_> {
 }
 
 impl Uri {
-    /// The URI that stands in the place of a path; none for the path of an existing file, and for one that does not
-    /// begin as URIs do.
+    /// Returns the URI that stands in the place of a path, or `None` for the path of an existing file, and for one that
+    /// does not begin as URIs do.
     pub(super) fn of_path(path: &Path) -> Option<Result<Self>> {
         let uri = path.as_os_str();
         let is_uri = [SCHEME, MEMORY].into_iter().any(|scheme| uri.as_encoded_bytes().starts_with(scheme));

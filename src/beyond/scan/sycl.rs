@@ -226,7 +226,7 @@ fn recorded(place: &Place) -> Option<String> {
     }
 }
 
-/// The ID of an image with this content: `recorded`, or that of the content; none if neither is known.
+/// Returns the ID of an image with this content: `recorded`, or that of the content, or `None` if neither is known.
 fn id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
     let id = match recorded {
         Some(recorded) => recorded.to_owned(),

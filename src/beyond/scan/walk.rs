@@ -143,7 +143,7 @@ fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
     zip::start_at_end(data, comment).filter(|&start| start >= least)
 }
 
-/// A member of a zip file, inflated; none unless the search needs all of it.
+/// Returns a member of a zip file, inflated, or `None` unless the search needs all of it.
 fn inflate_for(scan: &Scan, content: &ZipContent<'_>) -> Option<Result<Input>> {
     let magic = Magic::identify(&once::head(&mut content.reader().ok()?, ContentKind::HEAD_LEN).ok()?);
     let is_kept = !magic.is_package() && (scan.deep || magic.may_hold_code() && magic.unread().is_none());
@@ -197,7 +197,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Self { goal: Some(goal), ..self }
     }
 
-    /// The place one step further in; none if the walk has a goal to which it does not lead.
+    /// Returns the place one step further in, or `None` if the walk has a goal to which it does not lead.
     pub(super) fn step(&mut self, place: &Place, step: Step) -> Option<Place> {
         let number = self.numbers.next(self.numbers.key(place), &step.name());
         self.step_to(place, step, number)
@@ -294,7 +294,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
-    /// The same `levels` containers further in; none if it is too deep, which is reported.
+    /// Returns the same `levels` containers further in, or `None` if it is too deep, which is reported.
     pub(super) fn deeper<'s>(&mut self, at: Spot<'s>, levels: u32) -> Result<Option<Spot<'s>>> {
         let deeper = at.depth.checked_sub(levels).map(|depth| Spot { depth, ..at });
         if deeper.is_none() {
@@ -399,7 +399,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         })
     }
 
-    /// The next bundle, or why it cannot be read. None at the end, and once the cost of inflating exceeds the limit.
+    /// Returns the next bundle, or why it cannot be read, or `None` at the end, and once the cost of inflating exceeds
+    /// the limit.
     pub(super) fn next_bundle<'d>(
         &mut self,
         at: Spot<'_>,

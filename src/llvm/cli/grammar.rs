@@ -56,7 +56,7 @@ pub(crate) fn read(command: &Command, program: &Program<'_>, words: &[OsString])
     reader.finish()
 }
 
-/// The word without its one or two dashes; none for a word that is not an option.
+/// Returns the word without its one or two dashes, or `None` for a word that is not an option.
 fn option_name(word: &[u8]) -> Option<&[u8]> {
     let name = word.strip_prefix(b"-").filter(|name| !name.is_empty())?;
     Some(name.strip_prefix(b"-").unwrap_or(name))

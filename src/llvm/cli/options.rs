@@ -216,7 +216,7 @@ pub(crate) fn in_help_order(command: &Command) -> Vec<&Arg> {
     options
 }
 
-/// The name of an option's value in help texts; none for an option that is shown without one.
+/// Returns the name of an option's value in help texts, or `None` for an option that is shown without one.
 pub(crate) fn value_name(arg: &Arg) -> Option<&str> {
     match ValueKind::of(arg) {
         ValueKind::Act(_) | ValueKind::Flag => None,

@@ -108,7 +108,7 @@ impl Encoding {
         record
     }
 
-    /// The bytes of some records; none if a number does not fit its field.
+    /// Returns the bytes of some records, or `None` if a number does not fit its field.
     pub(crate) fn try_encode<R: Record + PartialEq>(self, records: &[R]) -> Option<Vec<u8>> {
         let bytes = self.encode(records);
         Table::<R>::new(self, &bytes).iter().eq(records.iter().copied()).then_some(bytes)

@@ -182,8 +182,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         Ok(Cow::Owned(bytes))
     }
 
-    /// The code object of an entry (given by its index) as a slice of the file; none if it is compressed or has to be
-    /// restored.
+    /// Returns the code object of an entry (given by its index) as a slice of the file, or `None` if it is compressed
+    /// or has to be restored.
     pub fn in_place(&self, index: usize) -> Option<Slice<'a>> {
         let Body::Plain { data, .. } = &self.body else { return None };
         match self.entries.get(index)?.entry().parts.as_slice() {
@@ -192,7 +192,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         }
     }
 
-    /// The whole bundle, inflated; none if it was not inflated as a whole.
+    /// Returns the whole bundle, inflated, or `None` if it was not inflated as a whole.
     pub(crate) fn whole(&self) -> Option<Slice<'_>> {
         match &self.body {
             Body::Plain { data, stored_len } => data.slice(0, *stored_len),
@@ -212,8 +212,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         }
     }
 
-    /// Up to `len` bytes from the start of the code object of an entry (given by its index); none if they are not
-    /// available without inflating more.
+    /// Returns up to `len` bytes from the start of the code object of an entry (given by its index), or `None` if they
+    /// are not available without inflating more.
     pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {
         if let Body::Plain { data, .. } = &self.body {
             data.looked_at();

@@ -401,7 +401,7 @@ mod tests {
         let entries = [("a", "one\ntwo"), ("b", ""), ("c", "3\n")];
         let data = bundle(&entries).replace('\n', "\r\n");
         assert_eq!(read(data.as_bytes()), Ok(pairs(&[("a", "one\r\ntwo"), ("b", ""), ("c", "3\r\n")])));
-        // One at the end of a content is the content's where the marker line has none.
+        // If marker lines end without a carriage return, one before them belongs to the content.
         assert_eq!(read(bundle(&[("a", "1\r")]).as_bytes()), Ok(pairs(&[("a", "1\r")])));
     }
 

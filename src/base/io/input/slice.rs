@@ -62,7 +62,7 @@ impl<'a> Slice<'a> {
         self.data.is_empty()
     }
 
-    /// The input; none if the bytes are the program's own.
+    /// Returns the input, or `None` if the bytes are the program's own.
     pub(crate) fn input(&self) -> Option<&'a Input> {
         self.input
     }

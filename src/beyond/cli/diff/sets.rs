@@ -88,7 +88,7 @@ fn pairs([old, new]: [&PathBuf; 2], [of_old, of_new]: [Files; 2], problems: &mut
     pairs
 }
 
-/// Pairs those of the files that are left which alone have the same name, as `alike` gives it.
+/// Pairs an old and a new file that have no partner yet, if `alike` gives both the same name and no other file has it.
 fn pair_alike(alike: fn(&Path) -> PathBuf, of_old: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [FilePair]) {
     let mut left: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
     of_old.keys().for_each(|path| left.entry(alike(path)).or_default().push(path.clone()));

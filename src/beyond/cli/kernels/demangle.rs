@@ -40,7 +40,8 @@ pub(crate) struct Demangler {
 }
 
 impl Demangler {
-    /// The C++ name of a kernel, by the Itanium ABI; none if the name is not mangled so, or is too long or too deep.
+    /// Returns the C++ name of a kernel, by the Itanium ABI, or `None` if the name is not mangled so, or is too long or
+    /// too deep.
     pub(crate) fn demangled(&self, name: &[u8]) -> Option<String> {
         if !name.starts_with(b"_Z") || name.len() > MANGLED_MAX || new_and_delete(name) > NEW_AND_DELETE_MAX {
             return None;
@@ -108,14 +109,14 @@ fn is_plain_literal(text: &[u8]) -> bool {
     digits.is_some_and(|digits| after(digits, is_hexadecimal).first() == Some(&b'E'))
 }
 
-/// The bytes after an identifier, which begins with its length; none if there is no number.
+/// Returns the bytes after an identifier, which begins with its length, or `None` if there is no number.
 fn after_identifier(text: &[u8]) -> Option<&[u8]> {
     let rest = after(text, |byte| byte.is_ascii_digit());
     let number = text.get(..text.len().checked_sub(rest.len())?)?;
     rest.get(std::str::from_utf8(number).ok()?.parse().ok()?..)
 }
 
-/// The bytes after a substitution such as `S1_`; none if the text begins with something else.
+/// Returns the bytes after a substitution such as `S1_`, or `None` if the text begins with something else.
 fn after_substitution(text: &[u8]) -> Option<&[u8]> {
     after(text.strip_prefix(b"S")?, |byte| byte.is_ascii_digit() || byte.is_ascii_uppercase()).strip_prefix(b"_")
 }

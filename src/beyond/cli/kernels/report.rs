@@ -279,7 +279,7 @@ pub(crate) fn demangled_names<'n>(
     selected.into_iter().map(|(name, (shown, _))| (name, shown)).collect()
 }
 
-/// A name as it is shown, and how it is selected; none if it is not.
+/// Returns a name as it is shown, and how it is selected, or `None` if it is not.
 fn shown(demangler: &Demangler, name: &[u8], filter: Option<&Name>) -> Option<(Arc<str>, Selected)> {
     let demangled = demangler.demangled(name);
     let selected = match filter {

@@ -177,8 +177,7 @@ impl Libraries {
         &self.coverage
     }
 
-    /// The GPUs that bundles have code for, by generation. None if there are too many bundles to
-    /// compare.
+    /// Returns the GPUs that bundles have code for, by generation, or `None` if there are too many bundles to compare.
     pub(crate) fn served(&self) -> Option<Vec<(Device, Served)>> {
         let mut gpus = self.coverage.gpus()?;
         gpus.sort_by_cached_key(|(gpu, _)| generation(gpu.name()));

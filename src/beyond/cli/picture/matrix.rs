@@ -33,7 +33,7 @@ pub(crate) struct Matrix<'p> {
 }
 
 impl<'p> Matrix<'p> {
-    /// None without bundles of which a GPU needs code, and if there are too many to compare.
+    /// Returns the matrix, or `None` if no library has bundles for GPUs, or if there are too many bundles to compare.
     pub(crate) fn new(libraries: &'p Libraries) -> Option<Self> {
         let mut gpus = libraries.served().filter(|gpus| !gpus.is_empty())?;
         let complete = gpus.iter().filter(|(_, served)| served.is_complete()).count();

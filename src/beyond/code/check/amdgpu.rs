@@ -108,7 +108,7 @@ fn descriptor(
     }
 }
 
-/// The address range of the executable sections, of which linkers write one; none without such sections.
+/// Returns the address range of the executable sections, of which linkers write one, or `None` without such sections.
 fn code(file: &File<'_>) -> Option<Range<u64>> {
     let executable = file.sections.iter().filter(|section| section.flags & SHF_EXECINSTR.0 != 0);
     let ranges = executable.map(|section| span(section.address, section.size));

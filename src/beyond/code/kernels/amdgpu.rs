@@ -62,7 +62,7 @@ fn has_hostcall(arguments: Value<'_>) -> bool {
         && arguments.array().is_some_and(|mut arguments| arguments.any(is_hostcall))
 }
 
-/// The arguments of a kernel, of which one that is broken is none. None if they are not an array.
+/// Returns the arguments of a kernel, each `None` if it is broken, or `None` if the arguments are not an array.
 fn arguments(arguments: Option<Value<'_>>) -> Option<impl Iterator<Item = Option<Argument>>> {
     let array = arguments.map(|arguments| arguments.array().ok_or(())).transpose().ok()?;
     Some(array.into_iter().flatten().map(argument))

@@ -47,7 +47,7 @@ impl ArgumentLists {
         self.left.take(Argument::default().weight())
     }
 
-    /// The list that is equal to this one; none if there is no room for it.
+    /// Returns the list that is equal to this one, or `None` if there is no room for it.
     pub(crate) fn shared(&mut self, list: Arc<[Argument]>) -> Option<Arc<[Argument]>> {
         if let Some(known) = self.lists.get(&list) {
             return Some(Arc::clone(known));

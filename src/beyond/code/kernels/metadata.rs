@@ -35,7 +35,7 @@ pub(crate) struct Described<'d> {
     pub(crate) kernel: Kernel,
 }
 
-/// The kernels; none if the metadata is broken, and none for a kernel whose map is.
+/// Returns the kernels, or `None` if the metadata is broken, and none for a kernel whose map is.
 pub(crate) fn kernels(data: &[u8]) -> Option<impl Iterator<Item = Option<Described<'_>>>> {
     let (metadata, rest) = Value::first(data, 0)?;
     let values = metadata.map()?.filter(|(key, _)| key.text() == Some(KERNELS)).map(|(_, kernels)| kernels.array());
@@ -82,7 +82,7 @@ impl<'d> Described<'d> {
 mod tests {
     use super::*;
 
-    /// The symbols of all kernels; none if anything is broken.
+    /// Returns the symbols of all kernels, or `None` if anything is broken.
     fn symbols(data: &[u8]) -> Option<Vec<&[u8]>> {
         kernels(data)?.map(|kernel| kernel?.symbol).collect()
     }

@@ -160,7 +160,7 @@ impl<'a> Record<'a> {
         Ok(Some((cursor.u32(what)?.into(), cursor.u32(what)?.into())))
     }
 
-    /// The records of the code objects that are compressed together; none if it is one code object.
+    /// Returns the records of the code objects that are compressed together, or `None` if it is one code object.
     ///
     /// # Errors
     /// [`Malformed`] if they are not the recorded number of records, do not fill the header, or share bytes.

@@ -94,7 +94,7 @@ pub(crate) fn rewrite<W: Write + Seek>(
     sum([range.start, len])
 }
 
-/// The method of compression and the level; none if code objects are written plain.
+/// Returns the method of compression and the level, or `None` if code objects are written plain.
 fn target(records: &[Record<'_>], packing: Packing<'_>) -> Option<Target> {
     let Packing::Smallest { codec, level } = packing else { return None };
     let uses_zstd = || records.iter().any(|record| record.codec() == Some(Codec::Zstd));

@@ -64,8 +64,8 @@ impl NewContent<'_> {
         }
     }
 
-    /// The new offset of what a relocation leads to that may be meant for up to `bias` bytes after it. None if it leads
-    /// into the middle of a bundle, or if what is meant would be at different distances.
+    /// Returns the new offset of what a relocation leads to that may be meant for up to `bias` bytes after it, or
+    /// `None` if it leads into the middle of a bundle, or if what is meant would be at different distances.
     fn target_at(&self, old: u64, bias: u64) -> Option<u64> {
         let first = self.moved.partition_point(|bundle| bundle.before.start <= old);
         let near = |at: u64| at > old && at <= old.saturating_add(bias);
@@ -125,7 +125,7 @@ pub(crate) struct Relocatable<'d> {
 }
 
 impl<'d> Relocatable<'d> {
-    /// The object in `data`; none if not all that these headers describe can move.
+    /// Returns the object in `data`, or `None` if not all that these headers describe can move.
     pub(crate) fn read(data: &'d [u8]) -> Option<Self> {
         let file = File::read(data).ok()?;
         let is_known = file.header.is_relocatable() && file.segments.is_empty() && file.header.machine() != EM_MIPS;
@@ -331,8 +331,8 @@ fn content_of<'c, 'p>(symbol: &Symbol, by_section: &[Option<&'c NewContent<'p>>]
     *by_section.get(usize::try_from(symbol.section).ok()?)?
 }
 
-/// The sections and their headers in the order of their offsets; none if some of them share bytes, or if there is more
-/// than zeros between and after them.
+/// Returns the sections and their headers in the order of their offsets, or `None` if some of them share bytes, or if
+/// there is more than zeros between and after them.
 fn items(file: &File<'_>, sections: &[Section]) -> Option<Vec<Movable>> {
     let table = file.header.sections_at;
     let table = table..table.checked_add(len_u64(file.sections.bytes))?;
@@ -392,7 +392,7 @@ mod tests {
             (4092, BIAS_MAX, Some(4092)),
             (196, BIAS_MAX, Some(86)),
             (150, BIAS_MAX, None),
-            // The end of one bundle, or the start of the next one, which are at another distance now.
+            // An address that may be the end of one bundle or the start of the next: the distance between them has changed.
             (100, BIAS_MAX, None),
             (96, BIAS_MAX, None),
             // Inside of what has the same bytes.

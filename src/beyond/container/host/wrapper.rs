@@ -135,8 +135,9 @@ pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: Wrapped) -> Vec<
     map.starts().filter_map(target).collect()
 }
 
-/// The source files of bundles in a linked file, by the offsets of the bundles: those before whose symbols the symbol
-/// table names them, if one of the symbols is a wrapper that points at the bundle. `wrappers` is their section.
+/// Returns the source file of each bundle in a linked file, by the offset of the bundle. The symbol table names a source
+/// file before the symbols of that file; if one of these is a wrapper, it leads to the bundle. `wrappers` is the section
+/// of the wrappers.
 pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8>> {
     let (Some(map), Ok(file)) = (Map::read(data, wrappers), File::parse(data)) else { return HashMap::new() };
     let (mut source, mut sources) = (None, HashMap::new());
@@ -241,7 +242,7 @@ impl<'d> Map<'d> {
         self.is_64
     }
 
-    /// The address at an offset in the file, after relocation; none if another object defines it.
+    /// Returns the address at an offset in the file, after relocation, or `None` if another object defines it.
     pub(crate) fn target_at(&self, at: u64) -> Option<Target> {
         let recorded = || number::<8>(self.data, at).map(Target::Address);
         self.relocated.get(&at).copied().unwrap_or_else(recorded)
@@ -289,7 +290,7 @@ impl<'d> Map<'d> {
         wrong(format!("a wrapper that does not point at {}", kind.target()), base.saturating_add(start))
     }
 
-    /// The offset of a target in the file; none if it is in no section with content.
+    /// Returns the offset of a target in the file, or `None` if it is in no section with content.
     pub(crate) fn offset_of(&self, target: Target) -> Option<u64> {
         let address = match target {
             Target::Offset(offset) => return Some(offset),
@@ -309,7 +310,7 @@ fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
     }
 }
 
-/// The offset in the file of the symbol or section of a relocation; none if another object defines it.
+/// Returns the offset in the file of the symbol or section of a relocation, or `None` if another object defines it.
 fn start_of(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
     let (section, offset) = match relocation.target() {
         RelocationTarget::Symbol(index) => {

@@ -52,7 +52,7 @@ impl Reference {
         }
     }
 
-    /// The index of the wrapper that loads the code of a binary key; none for a key of another library.
+    /// Returns the index of the wrapper that loads the code of a binary key, or `None` for a key of another library.
     pub(crate) fn index_of(&self, key: &[u8]) -> Option<u32> {
         let digits = key.strip_prefix(self.kernel_name.as_slice())?.strip_prefix(b"#")?;
         let text = crate::base::bytes::text(digits)?;

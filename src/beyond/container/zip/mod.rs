@@ -86,9 +86,9 @@ pub(crate) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
     (members, error)
 }
 
-/// The start of the zip file with which data ends that begins with something else, such as a program that unpacks it;
-/// none if it does not end with one. Its offsets may count from the start of the data or from its own. A comment after
-/// it has at most `comment` bytes.
+/// Returns the start of the zip file with which data ends that begins with something else, such as a program that
+/// unpacks it, or `None` if it does not end with one. Its offsets may count from the start of the data or from its own.
+/// A comment after it has at most `comment` bytes.
 pub(crate) fn start_at_end(data: Slice<'_>, comment: u64) -> Option<u64> {
     let bytes = data.bytes();
     let start = data.len().saturating_sub(END_LEN.saturating_add(comment));

@@ -330,8 +330,8 @@ impl<'c> FileComparison<'c> {
     }
 }
 
-/// The GPUs that all bundles of the old library serve, but not all of the new one, or that are served no longer. None
-/// if there are too many to compare.
+/// Returns the GPUs that all bundles of the old library serve, but not all of the new one, or that are served no
+/// longer, or `None` if there are too many to compare.
 fn lost(old: &Coverage, new: &Coverage) -> Option<Vec<(Device, Served, Served)>> {
     let (devices, served): (Vec<Device>, Vec<Served>) = old.gpus()?.into_iter().unzip();
     let now = new.of_each(&devices)?;

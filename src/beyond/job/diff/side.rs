@@ -57,8 +57,8 @@ impl SideObject<'_> {
         self.code_object.packed.as_ref().is_none_or(|packed| packed.codec != Codec::Unknown)
     }
 
-    /// The inflated size in bytes; none if it is known only when the code object is inflated. The recorded size may
-    /// include padding.
+    /// Returns the inflated size in bytes, or `None` if it is known only when the code object is inflated. The recorded
+    /// size may include padding.
     pub(super) fn size(&self) -> Option<u64> {
         self.code_object.packed.as_ref().is_none_or(|packed| packed.is_exact()).then_some(self.code_object.size)
     }

@@ -167,7 +167,7 @@ impl Extract {
         work.finish()
     }
 
-    /// The error for inputs none of whose code objects can be read; none if there is another reason.
+    /// Returns the error for inputs none of whose code objects can be read, or `None` if there is another reason.
     fn all_unread(&self, all: &ExtractedPart<'_>) -> Option<Error> {
         let input = self.inputs.first().filter(|_| all.done.is_empty() && self.kernels.is_none())?;
         let kinds = all.unread.iter().map(|(what, number)| format!("{what} ({number})")).collect::<Vec<_>>();

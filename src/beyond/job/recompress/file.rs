@@ -84,8 +84,8 @@ impl Recompression<'_> {
         Ok(self.rewrite_at_offsets(data, output, observer)?.0)
     }
 
-    /// An ELF object in which sections with bundles and offload binaries can move, and these sections; none for all
-    /// other files.
+    /// Returns an ELF object in which sections with bundles and offload binaries can move, and these sections, or
+    /// `None` for all other files.
     ///
     /// # Errors
     /// Images are to be removed, and offload binaries of the object cannot move.

@@ -239,7 +239,7 @@ impl Recompression<'_> {
     }
 }
 
-/// A temporary file with some changes; none if there are none.
+/// Returns a temporary file with some changes, or `None` if there are none.
 pub(super) fn aside(data: Slice<'_>, changes: Option<Vec<Change<'_>>>) -> Result<Option<Input>> {
     let changed = |changes: Vec<_>| changed(data, &changes, Output::aside()?)?.into_input(data.path());
     changes.map(changed).transpose()

@@ -159,8 +159,7 @@ pub struct Recompressed {
     pub missed: Vec<Missed>,
     /// What was removed, by the target ID, or by the bundle entry ID of code without one.
     pub removed: BTreeMap<String, Removed>,
-    /// The code for GPUs that were left out which is in the file all the same, outside of what is rewritten, by its
-    /// place.
+    /// Code that stays although its GPU was left out, because it is outside of the rewritten bundles; by its place.
     pub left: BTreeMap<String, Removed>,
     /// The number of offload binaries that stay without compression.
     pub uncompressed: usize,

@@ -103,7 +103,7 @@ pub(super) fn rewrite_fat(
     Ok((changed(data, &changes, output)?, result))
 }
 
-/// Ensures that a fat object can be written of what is kept of one.
+/// Ensures that the code objects that are kept of a fat object make a fat object again.
 fn ensure_fat(data: Slice<'_>, members: &[Member<'_>]) -> Result<()> {
     let refused = |kind, reason| Error::refused(kind, data.path(), None, reason);
     Err(match FatObject::host_of(members) {

@@ -154,7 +154,8 @@ impl ZipRewrite<'_, '_, '_> {
         let (new, result) = self.run.rewrite_member(&old, &member.place, observer)?;
         let is_same = new.is_none();
         let packed = new.as_ref().map(|new| PackedChange::of(member.content.form, new.as_slice())).transpose()?;
-        // A stored file with a hole in it has its old length, and compresses better with the whole zip file.
+        // A stored member whose bundles became smaller keeps its length: a hole takes their room. It is taken all the same,
+        // because the hole compresses well if the wheel is compressed as a whole.
         let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
         let must_change = self.run.must_change(result.dropped);
         let fits = |packed: &PackedChange| packed.contents.stored <= len_max || must_change;

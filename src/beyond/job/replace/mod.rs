@@ -326,7 +326,7 @@ impl ReplaceTarget {
         self.format() != Format::Kpack && self.bundle().place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
     }
 
-    /// The new code object where the old one is; none if that does not fit.
+    /// Returns the new code object where the old one is, or `None` if that does not fit.
     fn in_place<'p>(&self, file: Slice<'_>, new: Slice<'p>) -> Option<Vec<Change<'p>>> {
         if self.is_file {
             return Some(vec![(self.range.clone(), vec![Piece::Input(new)])]);

@@ -67,8 +67,8 @@ impl Survey {
         Ok(Self { scan, digester, code_objects, wanted, faults })
     }
 
-    /// The reason why `new` is not this file with another content of the code object that was looked for; none if it
-    /// is. The content may be any of `contents`.
+    /// Returns the reason why `new` is not this file with another content of the code object that was looked for, or
+    /// `None` if it is. The content may be any of `contents`.
     pub(super) fn difference<'c>(
         &self,
         new: &Input,

@@ -268,7 +268,7 @@ fn numbers<'i>(indices: impl Iterator<Item = &'i u32>) -> Option<String> {
     some_of(indices.map(|index| format!("#{index}")))
 }
 
-/// The first of some items, and the number of the others; none if there are none.
+/// Returns the first of some items, and the number of the others, or `None` if there are none.
 fn some_of(items: impl Iterator<Item = String>) -> Option<String> {
     Some(listed(items, LISTED_MAX, ", ", " and ")).filter(|text| !text.is_empty())
 }

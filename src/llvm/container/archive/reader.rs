@@ -162,7 +162,8 @@ pub(crate) fn size_in(field: &[u8]) -> Option<u64> {
     bytes::digits(field.get(..=end)?, 10)
 }
 
-/// The end of the index and the names at the start of an archive, according to their headers; none if one is broken.
+/// Returns the end of the index and the names at the start of an archive, according to their headers, or `None` if one
+/// is broken.
 fn special_members_end(data: &[u8]) -> Option<u64> {
     if data.starts_with(&object::archive::AIX_BIG_MAGIC) {
         return Some(MAGIC_LEN);

@@ -142,7 +142,7 @@ fn is_data(flags: SectionFlags) -> bool {
     }
 }
 
-/// The offset and size of the content of a section in the file; none without content.
+/// Returns the offset and size of the content of a section in the file, or `None` without content.
 pub(crate) fn file_range(file: &File<'_>, section: &object::Section<'_, '_>) -> Option<(u64, u64)> {
     let (table, is_linked) = match file {
         File::Pe32(file) => (file.section_table(), true),

@@ -307,7 +307,7 @@ impl Magic {
         !matches!(self, Self::CoffImport | Self::Xcoff | Self::Unknown)
     }
 
-    /// The name of the format; none if it is unknown.
+    /// Returns the name of the format, or `None` if it is unknown.
     pub(crate) fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::Bundle => "bundle",
@@ -343,7 +343,7 @@ impl Magic {
         })
     }
 
-    /// The format that a search reports; none if it is read, or holds no device code.
+    /// Returns the format that a search reports, or `None` if it is read, or holds no device code.
     pub(crate) fn unread(self) -> Option<Unread> {
         match (self, self.name()?) {
             (Self::MachO | Self::Wasm, name) => Some(Unread::anything(name)),

@@ -129,8 +129,9 @@ impl FatObject {
         append(host, &added)
     }
 
-    /// The pieces of a fat object without the sections of some entries, which are given by their indices: all others
-    /// stay as they are, also tables that [`plan`](Self::plan) writes twice. None if it cannot be written so.
+    /// Returns the pieces of a fat object without the sections of some entries, which are given by their indices: all
+    /// others stay as they are, also tables that [`plan`](Self::plan) writes twice, or `None` if it cannot be written
+    /// so.
     pub(crate) fn without<'a>(&self, data: Slice<'a>, dropped: &[usize]) -> Option<Vec<Piece<'a>>> {
         let removed = |object: &Object<'_>, found: &[FoundSection]| {
             let with_id = found.iter().filter(|section| section.name.len() > MAGIC.len());

@@ -120,13 +120,15 @@ impl SectionNumbers {
         Self { new, moved }
     }
 
-    /// The new number of a section; none if it is removed. A value that is not a section number is returned unchanged.
+    /// Returns the new number of a section, or `None` if it is removed. A value that is not a section number is
+    /// returned unchanged.
     pub(super) fn get(&self, old: u64) -> Option<u64> {
         usize::try_from(old).ok().and_then(|index| self.new.get(index).copied()).unwrap_or(Some(old))
     }
 }
 
-/// The name of a bundle's section at the start of some bytes; none if it is another section's or not terminated.
+/// Returns the name of a bundle's section at the start of some bytes, or `None` if it is another section's or not
+/// terminated.
 pub(super) fn bundle_name(data: &[u8]) -> Option<Vec<u8>> {
     let near = data.get(..NAME_MAX).unwrap_or(data);
     let name = near.get(..memchr::memchr(0, near)?)?;

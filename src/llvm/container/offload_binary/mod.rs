@@ -222,7 +222,7 @@ pub struct ImageInfo {
 }
 
 impl ImageInfo {
-    /// The offload kind; none if the number is 0 or undefined.
+    /// Returns the offload kind, or `None` if the number is 0 or undefined.
     pub fn offload_kind(&self) -> Option<OffloadKind> {
         match self.kind_number {
             1 => Some(OffloadKind::OpenMp),

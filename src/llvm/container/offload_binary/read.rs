@@ -75,7 +75,7 @@ struct Partial<'a> {
     /// The bytes of the offload binary that are known so far.
     data: &'a [u8],
     header: Header,
-    /// Those of the whole offload binary, whose other bytes may not be known yet.
+    /// The bounds of the whole offload binary, which may be longer than the known bytes.
     bounds: Bounds,
 }
 

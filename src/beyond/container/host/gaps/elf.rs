@@ -123,7 +123,7 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<Closing, HoleRea
     if saved > added { Ok(Closing { changes, left }) } else { Err(HoleReason::Small) }
 }
 
-/// The changes that give a file the bytes back that [`close`] took out of it; none if it took none.
+/// Returns the changes that give a file the bytes back that [`close`] took out of it, or `None` if it took none.
 pub(crate) fn open(data: &[u8]) -> Result<Option<Vec<Change<'static>>>, Rewritten> {
     match ElfLibrary::read(data) {
         Ok(library) if library.has_parts() => library.opening().map(Some).ok_or(Rewritten),
@@ -169,8 +169,9 @@ struct Cut {
     range: Range<u64>,
     /// The whole gap.
     gap: Range<u64>,
-    /// The indices of what it lies in.
+    /// The index of the segment around it.
     segment: usize,
+    /// The index of the section around it.
     section: usize,
     /// Whether the section holds fatbins.
     is_of_cuda: bool,
@@ -645,7 +646,7 @@ impl<'d> ElfLibrary<'d> {
         Some(changes)
     }
 
-    /// The changes that give the bytes of gaps back; none if they were not taken out so.
+    /// Returns the changes that give the bytes of gaps back, or `None` if they were not taken out so.
     fn opening(&self) -> Option<Vec<Change<'static>>> {
         let (_, first) = self.loaded().next()?;
         let front = first.offset;

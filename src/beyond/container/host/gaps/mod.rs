@@ -69,7 +69,7 @@ pub(crate) struct Closing {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rewritten;
 
-/// The changes in the order of the file; none if two of them share bytes.
+/// Returns the changes in the order of the file, or `None` if two of them share bytes.
 fn in_order(mut changes: Vec<Change<'static>>) -> Option<Vec<Change<'static>>> {
     changes.sort_by_key(|(range, _)| range.start);
     let is_apart = |pair: &[Change<'_>]| matches!(pair, [one, other] if one.0.end <= other.0.start);

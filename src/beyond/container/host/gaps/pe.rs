@@ -79,12 +79,13 @@ pub(crate) fn has_no_names(data: &[u8]) -> bool {
     PeImage::read(data).is_some_and(|image| image.header.symbols == 0)
 }
 
-/// The range of the signature of a PE file, which may lie anywhere; none if it is not signed.
+/// Returns the range of the signature of a PE file, which may lie anywhere, or `None` if it is not signed.
 pub(crate) fn signature(data: &[u8]) -> Option<Range<u64>> {
     PeImage::read(data)?.signature()
 }
 
-/// The changes that remove the signature; none if anything but zeros follows it, or if it shares bytes with anything.
+/// Returns the changes that remove the signature, or `None` if anything but zeros follows it, or if it shares bytes
+/// with anything.
 pub(crate) fn unsigned(data: &[u8]) -> Option<Vec<Change<'static>>> {
     let image = PeImage::read(data)?;
     let range = image.signature()?;
@@ -151,8 +152,8 @@ pub(crate) fn checksum(data: &[u8]) -> Range<u64> {
     PeImage::read(data).map_or(0..0, |image| span(image.at.saturating_add(CHECKSUM), 4))
 }
 
-/// The changes that give a file the bytes back that [`close`] took out of it; none if it took none. Gaps were only
-/// where a section ends now with zeros after bundles: at one of `ends`.
+/// Returns the changes that give a file the bytes back that [`close`] took out of it, or `None` if it took none. Gaps
+/// were only where a section ends now with zeros after bundles: at one of `ends`.
 pub(crate) fn open(data: &[u8], ends: &[u64]) -> Result<Option<Vec<Change<'static>>>, Rewritten> {
     let Some(closed) = PeImage::read(data).filter(|image| image.ensure_movable(data).is_ok()) else { return Ok(None) };
     let joined = closed.joined(ends).ok_or(Rewritten)?;
@@ -371,7 +372,7 @@ impl PeImage {
         Some(start..names.checked_add(number::<4>(data, names).unwrap_or(0))?)
     }
 
-    /// The offset of the list of debug data, and the list; none if it is not in the file, or too long.
+    /// Returns the offset of the list of debug data, and the list, or `None` if it is not in the file, or too long.
     fn debug_list<'d>(&self, data: &'d [u8]) -> Option<(u64, Table<'d, DebugEntry>)> {
         let Some((address, size)) = self.directory(DEBUG) else { return Some((0, Table::new(ENCODING, &[]))) };
         let is_inside = |section: &&CoffSection| {
@@ -567,7 +568,7 @@ impl PeImage {
         Some(joined)
     }
 
-    /// The changes that give the bytes of gaps back; none if they were not taken out so.
+    /// Returns the changes that give the bytes of gaps back, or `None` if they were not taken out so.
     fn opening(&self, data: &[u8], joined: Joined) -> Option<Vec<Change<'static>>> {
         let Joined { mut sections, mut cuts, inserted } = joined;
         let closed_len = self.header.headers_len;

@@ -31,7 +31,7 @@ pub(super) struct MovedSymbols {
 }
 
 impl Coff<'_> {
-    /// The symbol table with its offsets and numbers adjusted; none if nothing in it depends on them.
+    /// Returns the symbol table with its offsets and numbers adjusted, or `None` if nothing in it depends on them.
     pub(super) fn moved_symbols(&self, moves: &SymbolMoves<'_>) -> Result<Option<MovedSymbols>, Malformed> {
         let has_lines = self.sections.iter().any(|section| section.line_count > 0);
         if !has_lines && moves.number.is_none() {

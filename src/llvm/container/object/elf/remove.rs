@@ -109,7 +109,7 @@ impl Elf<'_> {
         Ok(section)
     }
 
-    /// The flags of a group, then the numbers of its sections; none if nothing changes.
+    /// Returns the flags of a group, then the numbers of its sections, or `None` if nothing changes.
     fn renumbered_group(
         &self,
         index: usize,
