@@ -233,7 +233,7 @@ pub use llvm::event::{Event, Observer};
 /// The formats of containers.
 pub mod container {
     #[cfg(feature = "search")]
-    pub use crate::beyond::container::{Packed, fatbin, kpack};
+    pub use crate::beyond::container::{Packed, SearchEntry, fatbin, kpack};
     pub use crate::llvm::container::*;
 }
 

@@ -93,7 +93,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Those of `data`, whose first byte has the absolute offset `base`.
+    /// The bounds of `data`, whose first byte has the absolute offset `base`.
     pub(crate) fn of(data: &[u8], base: u64) -> Self {
         Self { base, len: len_u64(data) }
     }

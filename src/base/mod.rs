@@ -1,4 +1,4 @@
-//! What all parts share: bytes, errors, input and output, compression, and bundle entry IDs. Nothing here knows a
+//! The foundation of all parts: bytes, errors, input and output, compression, and bundle entry IDs. Nothing here knows a
 //! container.
 
 pub(crate) mod bytes;

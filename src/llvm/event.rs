@@ -1,4 +1,4 @@
-//! What a job tells while it runs.
+//! Events of a job while it runs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -32,7 +32,7 @@ use crate::base::io::sys;
 /// The first characters of a URI.
 pub(crate) const SCHEME: &[u8] = b"file://";
 
-/// Those of a URI of memory of a process.
+/// The first characters of a URI that names memory of a process.
 pub(crate) const MEMORY: &[u8] = b"memory://";
 
 /// The bytes that are escaped in a URI.
@@ -43,7 +43,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 pub struct Uri {
     pub(crate) path: PathBuf,
     pub(crate) way: Vec<Level>,
-    /// None for the whole file or member.
+    /// The range in the file or member; `None` for all of it.
     pub(crate) range: Option<Range<u64>>,
     pub(crate) inflated: Option<Range<u64>>,
 }
@@ -65,7 +65,7 @@ impl Uri {
     /// Reads a URI.
     ///
     /// # Errors
-    /// an [`Error`] of the kind [`Usage`](crate::base::error::ErrorKind::Usage) for anything else.
+    /// an [`Error`] of the kind [`Usage`](crate::ErrorKind::Usage) for anything else.
     pub fn parse(uri: &OsStr) -> Result<Self> {
         Self::read(uri.as_encoded_bytes()).map_err(|reason| Error::usage(&format!("'{}': {reason}", uri.display())))
     }

@@ -20,7 +20,7 @@ pub(crate) enum Coding {
 }
 
 impl Coding {
-    /// What a file of this method is called.
+    /// The name of a file that is compressed with this method.
     pub(crate) const fn file_name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip file",

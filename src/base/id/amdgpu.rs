@@ -51,7 +51,7 @@ pub(super) enum SubArch {
     Family(&'static Family),
     /// A member of a family.
     Member(&'static Family, &'static str),
-    /// One that LLVM 23.1.4 does not know.
+    /// A version that LLVM 23.1.4 does not know.
     Unknown,
 }
 

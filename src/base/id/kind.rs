@@ -40,15 +40,15 @@ pub enum OffloadKind {
     Other,
 }
 
-/// What is known of the compiler of a vendor that is not LLVM's.
+/// The facts about the compiler of a vendor whose kind LLVM does not know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vendor {
     kind: OffloadKind,
     /// The architecture in triples.
     pub(super) arch: &'static str,
-    /// What the names of processors begin with, before a number.
+    /// The beginnings of the names of processors, before a number.
     processors: &'static [&'static str],
-    /// What follows the processor if the code object is bitcode for it.
+    /// The suffix of the processor if the code object is bitcode for it.
     pub(super) bitcode: Option<&'static str>,
 }
 

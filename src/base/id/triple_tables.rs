@@ -58,7 +58,7 @@ const ENVIRONMENTS: &[&str] = &[
 
 const FORMATS: &[&str] = &["xcoff", "coff", "elf", "goff", "macho", "spirv", "wasm"];
 
-/// What follows `spirv32` and `spirv64`, and ends words that begin with `spirv`.
+/// The versions after `spirv32` and `spirv64`, which also end words that begin with `spirv`.
 const SPIRV_VERSIONS: &[&str] = &["v1.0", "v1.1", "v1.2", "v1.3", "v1.4", "v1.5", "v1.6"];
 
 /// DXIL by minor version, which equals the minor version of shader model 6.

@@ -4,7 +4,7 @@
 //!
 //! Rust assumes that the bytes of a `&[u8]` are constant. Those of a mapped file change if anyone writes to the file,
 //! which a program cannot prevent, and the behaviour is then undefined. So mapping is `unsafe` here and in
-//! [`Input::map`](crate::base::io::Input::map), and mapping a file of others is always explicit. The jobs and the executable
+//! [`Input::map`](crate::io::Input::map), and mapping a file of others is always explicit. The jobs and the executable
 //! do it in one place each, `job::open` and `cli/files.rs`. They cannot know who writes to their inputs. They rely on
 //! these rules:
 //!
@@ -34,7 +34,7 @@ use crate::base::io::sys::{self, AfterMapping, Watched};
 /// A file that is mapped for reading. The fields go in this order.
 #[derive(Debug)]
 pub(crate) struct Mapping {
-    /// None if no signal handler is installed.
+    /// The entry for the signal handler; `None` if no handler is installed.
     watched: Option<Watched>,
     map: Mmap,
     _after: AfterMapping,

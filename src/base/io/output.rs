@@ -286,7 +286,7 @@ pub fn create_directory(path: &Path) -> Result<()> {
 type OutputIdentity = ((u64, u64), Option<OsString>);
 
 impl Output {
-    /// None for a destination that accepts several outputs in sequence, such as standard output.
+    /// The identity of the destination; `None` for one that accepts several outputs in sequence, such as standard output.
     fn identity(&self) -> io::Result<Option<OutputIdentity>> {
         match &self.place {
             OutputPlace::Name { target, .. } => {
@@ -401,7 +401,7 @@ fn stage(path: &Path, manner: Manner) -> io::Result<OutputPlace> {
     Err(io::Error::other("another program keeps replacing the file"))
 }
 
-/// None if another program replaced or removed the file meanwhile.
+/// Returns the place of an output that is staged, or `None` if another program replaced or removed the file meanwhile.
 fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<OutputPlace>> {
     if path.as_os_str() == "-" {
         let destination = process::open(sys::standard_output)?;

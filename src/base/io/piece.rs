@@ -16,7 +16,7 @@ use crate::base::io::input::Slice;
 pub enum Piece<'a> {
     /// Bytes made by the writer: headers, marker lines.
     Bytes(Vec<u8>),
-    /// This number of zero bytes, for alignment.
+    /// A number of zero bytes, for alignment.
     Zeros(u64),
     /// A range of an input.
     Input(Slice<'a>),
@@ -80,7 +80,7 @@ impl Sink for Vec<u8> {
 /// Writes a plan to `out`. Ranges of inputs are read block by block.
 ///
 /// # Errors
-/// [`ErrorKind::Io`](crate::base::error::ErrorKind::Io) if an input cannot be read, and on the path `-` if `out` fails.
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if an input cannot be read, and on the path `-` if `out` fails.
 pub fn write_to(pieces: &[Piece<'_>], out: &mut dyn io::Write) -> Result<()> {
     emit(pieces, &mut Writer::new(out))
 }

@@ -22,7 +22,7 @@ pub(crate) const MODE: u32 = 0o666;
 #[derive(Debug)]
 pub(crate) struct Staged {
     pub(crate) file: File,
-    /// None while the file has no name.
+    /// The temporary name; `None` while the file has no name.
     name: Option<Temporary>,
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn directory_of(path: &Path) -> &Path {
 /// The metadata that a new file gets from the file it replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Legacy {
-    /// All that a file keeps when it is written in place: owner, permissions, extended attributes.
+    /// The attributes that a file keeps when it is written in place: owner, permissions, extended attributes.
     Everything,
     /// Restrictions on readers: the new file gets no permission that the old file lacks, and its access control list.
     /// The owner is not inherited, because anyone may have put the old file there.

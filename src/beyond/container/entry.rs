@@ -160,7 +160,7 @@ impl Bundle<'_> {
     /// The length in bytes with all code objects inflated, if each byte belonged to one of them.
     ///
     /// # Errors
-    /// Those of [`stored_len`](Self::stored_len).
+    /// The errors of [`stored_len`](Self::stored_len).
     pub(crate) fn full_len(&self) -> Result<u64> {
         let len = self.compressed.map_or_else(|| self.stored_len(), |recorded| Ok(recorded.inflated))?;
         Ok(total(self.packed().map(|packed| packed.inflated).chain([len])))

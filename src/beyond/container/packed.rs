@@ -195,7 +195,7 @@ impl LastInflated {
     /// All inflated bytes of `packed`, in the bundle `data`.
     ///
     /// # Errors
-    /// Those of inflating them.
+    /// The errors of inflating them.
     pub(crate) fn get(&mut self, data: Slice<'_>, packed: &Packed) -> Result<Rc<Input>> {
         match &self.0 {
             Some((last, input)) if last.inflates_like(packed) => Ok(Rc::clone(input)),

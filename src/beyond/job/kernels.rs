@@ -77,7 +77,7 @@ impl ListKernels {
     /// search. Compressed bundles are inflated where kernels need it. Problems are in the list of kernels.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub fn run_with_inspected(&self, input: &Input) -> Result<(Inspected, KernelList)> {
         let mut inspected = Some(Inspected::new(input));
         let list = self.run_beside(input, &mut inspected)?;

@@ -153,7 +153,7 @@ impl Matches {
     /// Fails if a part of the selection has not matched in any of the files, which are `inputs`.
     ///
     /// # Errors
-    /// An error of the kind [`NotFound`](crate::base::error::ErrorKind::NotFound), with the GPUs that the files have code objects
+    /// An error of the kind [`NotFound`](crate::ErrorKind::NotFound), with the GPUs that the files have code objects
     /// for.
     pub fn ensure_all(&self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
         let (unmatched, _) = self.unmatched(Wanted::of(&Selector::new(selection)), None);

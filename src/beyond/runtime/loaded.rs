@@ -36,7 +36,7 @@ pub struct Loaded {
 /// ```
 ///
 /// # Errors
-/// Those of [`Scan::run`]. Broken parts of the file are passed over.
+/// The errors of [`Scan::run`]. Broken parts of the file are passed over.
 pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -> Result<Vec<Loaded>> {
     let (mut loader, mut loaded) = (Loader::new(devices), Vec::new());
     scan.run(data, &mut |finding| {

@@ -196,7 +196,7 @@ impl CodeObject {
     /// The URI of the code object, as [`CodeObjectRef::uri`].
     ///
     /// # Errors
-    /// Those of [`Place::uri`].
+    /// The errors of [`Place::uri`].
     pub fn uri(&self) -> Result<Option<Uri>> {
         let BundleInfo { place, compressed, range, .. } = &*self.bundle;
         match &self.packed {
@@ -460,7 +460,7 @@ impl<'f> CodeObjectRef<'f> {
     /// The bytes: borrowed from the file if they are contiguous in it, otherwise restored, or inflated and checked.
     ///
     /// # Errors
-    /// Those of [`write_to`](Self::write_to).
+    /// The errors of [`write_to`](Self::write_to).
     pub fn bytes(&self) -> Result<Cow<'f, [u8]>> {
         self.found.bundle.bytes(self.index)
     }
@@ -468,7 +468,7 @@ impl<'f> CodeObjectRef<'f> {
     /// Writes the bytes to `out`, without holding all of them in memory. The output is valid only if this succeeds.
     ///
     /// # Errors
-    /// Those of [`Bundle::write_to`](crate::llvm::container::sequence::Bundle::write_to).
+    /// The errors of [`Bundle::write_to`](crate::llvm::container::sequence::Bundle::write_to).
     pub fn write_to(&self, out: &mut dyn io::Write) -> Result<()> {
         self.found.bundle.write_to(self.index, out)
     }
@@ -491,7 +491,7 @@ impl<'f> CodeObjectRef<'f> {
     /// from a file, or if the code object is compressed with others and was not inflated.
     ///
     /// # Errors
-    /// Those of [`Place::uri`].
+    /// The errors of [`Place::uri`].
     pub fn uri(&self) -> Result<Option<Uri>> {
         match self.packed() {
             Some(packed) => packed_uri(self.found.place, packed, self.id(), self.number()),

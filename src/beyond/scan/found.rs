@@ -204,7 +204,7 @@ impl<'f> Found<'f> {
     /// What is known of the bundle, to be kept after the search with [its code objects](CodeObjectRef::known).
     ///
     /// # Errors
-    /// Those of [`Bundle::stored_len`].
+    /// The errors of [`Bundle::stored_len`].
     pub fn info(&self) -> Result<Arc<BundleInfo>> {
         BundleInfo::new(self).map(Arc::new)
     }

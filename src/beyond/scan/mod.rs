@@ -114,7 +114,7 @@ pub struct Scan {
     /// bundles, code objects and faults.
     pub limits: Limits,
     /// How the kpack archives of a split library are found, which are searched too; none if they are not. The library
-    /// has to be an [`Input`](crate::base::io::Input) of a file.
+    /// has to be an [`Input`](crate::io::Input) of a file.
     pub follow: Option<Arc<Follow>>,
 }
 
@@ -141,11 +141,11 @@ pub enum Checksums {
 pub type Visitor<'v> = dyn FnMut(Finding<'_>) -> Result<ControlFlow<()>> + 'v;
 
 impl Scan {
-    /// Passes all findings in some bytes, or in an [`Input`](crate::base::io::Input), to `visitor`, in file order. The
+    /// Passes all findings in some bytes, or in an [`Input`](crate::io::Input), to `visitor`, in file order. The
     /// members of a thin archive are read only if the data is an input.
     ///
     /// # Errors
-    /// Those of the visitor, which end the search. Faults in the file are reported as [`Finding::Broken`].
+    /// The errors of the visitor, which end the search. Faults in the file are reported as [`Finding::Broken`].
     pub fn run<'a>(
         &self,
         data: impl Into<Slice<'a>>,
@@ -157,7 +157,7 @@ impl Scan {
     /// As [`run`](Self::run), until the visitor breaks off.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub fn run_until<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
         self.run_in_members(data.into(), &|_| true, visitor)
     }
@@ -165,7 +165,7 @@ impl Scan {
     /// Returns whether the search finds a bundle or code object in some bytes.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub fn finds_code<'a>(&self, data: impl Into<Slice<'a>>) -> Result<bool> {
         let mut is_found = false;
         self.run_until(data, &mut |finding| {

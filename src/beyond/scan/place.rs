@@ -211,7 +211,7 @@ impl Place {
     /// if the searched bytes are those of a URI themselves, in which these have no URI.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](crate::base::error::ErrorKind::Io) if the file has a relative path, and the system does not report the
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has a relative path, and the system does not report the
     /// current directory.
     pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<Option<Uri>> {
         let way: Vec<Level> = self.way().map(|(name, number)| Level { name: name.into_owned(), number }).collect();

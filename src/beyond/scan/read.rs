@@ -143,7 +143,7 @@ impl Scan {
     /// [`read`](Self::read).
     ///
     /// # Errors
-    /// Those of the search, and of `each`.
+    /// The errors of the search, and of `each`.
     pub(crate) fn run_and_read<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
         &self,
         input: &Input,
@@ -235,7 +235,7 @@ impl Scan {
     /// breaks off is not read. If a bundle cannot be inflated, that is an error of the first of its code objects.
     ///
     /// # Errors
-    /// Those of another search.
+    /// The errors of another search.
     pub fn read<T: Send>(
         &self,
         input: &Input,

@@ -39,7 +39,7 @@ impl Uri {
     /// URI.
     ///
     /// # Errors
-    /// Those of `open`, [`parse`](Self::parse) and [`resolve`](Self::resolve), that the file has changed, and
+    /// The errors of `open`, [`parse`](Self::parse) and [`resolve`](Self::resolve), that the file has changed, and
     /// an [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if a part of the file is not a code object, begins
     /// with no known format, and holds nothing that a deep search finds.
     pub fn open(path: &Path, limits: Limits, open: impl FnOnce(&Path) -> Result<Input>) -> Result<Input> {

@@ -49,7 +49,7 @@ impl Binary {
     /// The pieces of a new bundle of `members`.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`](crate::base::error::ErrorKind::Usage) if the bundle is too long for the format.
+    /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) if the bundle is too long for the format.
     pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let alignment = u64::from(self.alignment.get());
         let lens = members.iter().flat_map(|member| [ENTRY_FIELDS, len_u64(member.id.as_bytes())]);

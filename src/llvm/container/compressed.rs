@@ -413,7 +413,7 @@ mod tests {
         ] {
             let header = Header { version: HeaderVersion::V1, method: Method::Zstd, total: None, inflated: 3000, hash };
             let bundle = [&header.to_bytes(), &parts.into_iter().flatten().copied().collect::<Vec<_>>()[..]].concat();
-            // What follows is not a frame, or is not whole.
+            // The bytes after the frame are no frame, or not a whole one.
             for after in [&b""[..], b"CCOB", &[0; 8], &skippable[..11], &skippable[..4]] {
                 let input = Input::from_bytes("in", [&bundle[..], after].concat());
                 let compressed = read(input.as_slice(), Limits::default()).unwrap().unwrap();

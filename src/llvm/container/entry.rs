@@ -95,7 +95,7 @@ impl Part {
 
 /// An entry of a bundle: that of LLVM, or one that wraps it.
 pub trait BundleEntry: From<Entry> {
-    /// What is kept from one entry to the next while entries of a bundle are read.
+    /// The state that is kept from one entry to the next while entries of a bundle are read.
     type Kept: Default;
 
     /// The entry as LLVM knows it.
@@ -120,7 +120,7 @@ pub trait BundleEntry: From<Entry> {
     /// The code object, if it is neither a range of its bundle nor restored: a range of inflated bytes.
     ///
     /// # Errors
-    /// Those of inflating it.
+    /// The errors of inflating it.
     fn inflated(&self, _data: Slice<'_>, _kept: &mut Self::Kept) -> Result<Option<(Rc<Input>, Range<u64>)>> {
         Ok(None)
     }

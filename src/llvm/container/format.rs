@@ -41,7 +41,7 @@ pub trait Container {
     /// has its own compressed form, this is a compressed bundle.
     ///
     /// # Errors
-    /// [`ErrorKind::Malformed`](crate::base::error::ErrorKind::Malformed) if the bytes begin like a compressed container but are not
+    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if the bytes begin like a compressed container but are not
     /// valid, or claim more than `limits` allow.
     fn compressed<'a>(&self, data: Slice<'a>, limits: Limits) -> Result<Option<Compressed<'a>>> {
         compressed::read(data, limits)

@@ -170,7 +170,7 @@ pub struct Limits {
     /// least 64 KiB.
     pub nested: u64,
     /// The maximum size of an input that cannot be mapped, in bytes: the `max` of
-    /// [`Input::map`](crate::base::io::Input::map).
+    /// [`Input::map`](crate::io::Input::map).
     pub streamed: Option<u64>,
 }
 

@@ -129,7 +129,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
     /// header of version 1 is inflated to find its length, unless it was inflated before.
     ///
     /// # Errors
-    /// Those of inflating the stream.
+    /// The errors of inflating the stream.
     pub fn stored_len(&self) -> Result<u64> {
         match &self.body {
             Body::Plain { stored_len, .. } | Body::Inflated { stored_len, .. } => Ok(*stored_len),
@@ -140,7 +140,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
     /// The range in the file.
     ///
     /// # Errors
-    /// Those of [`stored_len`](Self::stored_len).
+    /// The errors of [`stored_len`](Self::stored_len).
     pub fn range(&self) -> Result<Range<u64>> {
         Ok(span(self.offset, self.stored_len()?))
     }
@@ -159,8 +159,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
     /// because its hash covers all of it: the output is valid only if this succeeds.
     ///
     /// # Errors
-    /// [`Usage`](crate::base::error::ErrorKind::Usage) if the entry does not exist, [`Malformed`](crate::base::error::ErrorKind::Malformed) if
-    /// the bundle is broken, [`Io`](crate::base::error::ErrorKind::Io) on the path `-` if `out` fails.
+    /// [`Usage`](crate::ErrorKind::Usage) if the entry does not exist, [`Malformed`](crate::ErrorKind::Malformed) if
+    /// the bundle is broken, [`Io`](crate::ErrorKind::Io) on the path `-` if `out` fails.
     pub fn write_to(&self, index: usize, out: &mut dyn io::Write) -> Result<()> {
         if index >= self.entries.len() {
             return Err(Error::usage("the bundle has no such entry"));
@@ -172,7 +172,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
     /// restored, or inflated and checked as in [`write_to`](Self::write_to).
     ///
     /// # Errors
-    /// Those of [`write_to`](Self::write_to).
+    /// The errors of [`write_to`](Self::write_to).
     pub fn bytes(&self, index: usize) -> Result<Cow<'a, [u8]>> {
         if let Some(slice) = self.in_place(index) {
             return Ok(Cow::Borrowed(slice.bytes()));
@@ -204,7 +204,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
     /// Inflates and checks all bytes of a compressed bundle; none if they are available without.
     ///
     /// # Errors
-    /// Those of inflating the stream.
+    /// The errors of inflating the stream.
     pub(crate) fn inflate_whole(&self) -> Result<Option<Input>> {
         match &self.body {
             Body::Stream { compressed, .. } => compressed.inflate_whole().map(|(input, _)| Some(input)),
@@ -356,7 +356,7 @@ pub struct Bundles<'a, E = Entry> {
     claimed: Option<u64>,
     /// The offset of data that is not a bundle.
     stopped_at: Option<u64>,
-    /// What was inflated before its turn, with the offset of its bundle.
+    /// A bundle that was inflated before its turn, with its offset.
     ready: Option<(u64, Inflated)>,
 }
 

@@ -84,7 +84,7 @@ impl<'a> Compressed<'a> {
     /// length, unless it was inflated before.
     ///
     /// # Errors
-    /// Those of inflating the stream.
+    /// The errors of inflating the stream.
     pub fn stored_len(&self) -> Result<u64> {
         Ok(self.header_len.saturating_add(self.stream_len()?))
     }

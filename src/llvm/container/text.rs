@@ -106,7 +106,7 @@ impl Text {
     fn check_content(&self, members: &[Member<'_>]) -> Result<()> {
         let lines = self.planned(members);
         let count = lines.iter().filter(|(_, found)| found.is_some()).count();
-        // What is read if the contents have only the first `count` of their marker lines.
+        // Reads the bundle as if the contents had only the first `count` of their marker lines.
         let read = |count: usize| {
             let mut left = count;
             let mut is_kept = |is_own| is_own || left.checked_sub(1).map(|less| left = less).is_some();

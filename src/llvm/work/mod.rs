@@ -59,7 +59,7 @@ impl FileType {
     /// The type with this name.
     ///
     /// # Errors
-    /// An [`Error`] of the kind [`Usage`](crate::base::error::ErrorKind::Usage) for an unknown name.
+    /// An [`Error`] of the kind [`Usage`](crate::ErrorKind::Usage) for an unknown name.
     pub fn from_name(name: &str) -> Result<Self> {
         match name {
             "i" | "ii" | "cui" | "hipi" => Ok(Self::Text("//")),

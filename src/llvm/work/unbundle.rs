@@ -40,7 +40,7 @@ pub struct Unbundle {
     pub limits: Limits,
 }
 
-/// What the bundles of a file hold of the requests.
+/// The entries that the bundles of a file hold for the requests.
 struct FoundRequests {
     /// The output of each request that an entry serves.
     served: Vec<Option<Output>>,
@@ -69,8 +69,8 @@ impl Unbundle {
     /// exact name, otherwise the first compatible one that is not taken.
     ///
     /// # Errors
-    /// Any [`Error`]: of the kind [`NotFound`](crate::base::error::ErrorKind::NotFound) for missing entries, and
-    /// [`Usage`](crate::base::error::ErrorKind::Usage) for one that was requested [by name](EntryId::by_name). All outputs are then
+    /// Any [`Error`]: of the kind [`NotFound`](crate::ErrorKind::NotFound) for missing entries, and
+    /// [`Usage`](crate::ErrorKind::Usage) for one that was requested [by name](EntryId::by_name). All outputs are then
     /// unchanged.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         self.run_on(&self.open()?, observer)

@@ -169,7 +169,7 @@ impl NestedLimit {
     /// Returns the next offload binary, and charges what it inflates to.
     ///
     /// # Errors
-    /// Those of the walk. A claim that exceeds the rest of this limit, and no other limit, says so.
+    /// The errors of the walk. A claim that exceeds the rest of this limit, and no other limit, says so.
     fn next_binary<'a>(&mut self, binaries: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>> {
         let inflated = self.limits.inflated.min(self.bytes.left());
         let next = binaries.next_within(Limits { inflated, ..self.limits });

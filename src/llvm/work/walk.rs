@@ -159,7 +159,7 @@ pub(super) fn trailing_data(path: &Path, offset: u64) -> Error {
 /// The sections with offload binaries, in file order. Offsets in errors count from `base`.
 ///
 /// # Errors
-/// Those of [`host::sections`], and names of COFF and PE that cannot be read.
+/// The errors of [`host::sections`], and names of COFF and PE that cannot be read.
 fn sections(data: &[u8], base: u64) -> Result<Vec<ChosenSection<()>>, Malformed> {
     host::sections(data, base, |section| Ok(has_offload_binaries(section)?.then_some(())))
 }

@@ -93,7 +93,7 @@ impl Input {
     ///
     /// Rust assumes that the bytes of a `&[u8]` are constant. If they change, the behaviour is undefined; the module
     /// `io::mapping` documents which consequences this library rules out. If the file becomes shorter, the system kills
-    /// the program unless it has called [`hand_over`](crate::base::io::hand_over).
+    /// the program unless it has called [`hand_over`](crate::io::hand_over).
     #[allow(unsafe_code, reason = "only the caller knows who may change the file")]
     pub unsafe fn map(path: &Path, accept: Accept, max: Option<u64>) -> Result<Self> {
         Self::open(path, accept, max, Access::Mapped)

@@ -58,9 +58,9 @@ pub(super) struct Stamp {
 pub(super) enum Change {
     /// The file is shorter.
     Shorter,
-    /// It has another length or time of modification, or it is another file.
+    /// The file has another length or time of modification, or it is another file.
     Modified,
-    /// It has neither, but was changed: the time of modification was set.
+    /// The file was changed, and its time of modification was set back.
     Hidden,
 }
 

@@ -1,4 +1,4 @@
-//! What differs between systems: a module for each, with the same functions. Nothing else asks for which system it is
+//! The differences between systems: a module for each, with the same functions. Nothing else asks for which system it is
 //! built.
 //!
 //! On Windows a file cannot be removed or written over while it is mapped, but it can be renamed. So an output that

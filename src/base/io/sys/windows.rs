@@ -1,4 +1,4 @@
-//! What only Windows has, or has in its own way.
+//! The functions of Windows.
 #![allow(unsafe_code, reason = "two functions of the system have no safe form; the arguments are written at the calls")]
 #![allow(
     clippy::disallowed_methods,
@@ -105,7 +105,7 @@ enum Kind {
     Device,
 }
 
-/// What the system knows of a file.
+/// The status of a file.
 #[derive(Clone, Debug)]
 pub struct Stat {
     kind: Kind,

@@ -116,7 +116,7 @@ impl Failing {
     /// Checks kernels.
     ///
     /// # Errors
-    /// Those of the URI of a code object.
+    /// The errors of the URI of a code object.
     pub(super) fn check(&mut self, rows: &[Row]) -> Result<()> {
         for met in &mut self.conditions {
             for row in rows {

@@ -227,7 +227,7 @@ impl FileKernels {
     /// Selects kernels, checks them, and sorts them.
     ///
     /// # Errors
-    /// Those of the URI of a code object, whose kernel meets a condition.
+    /// The errors of the URI of a code object, whose kernel meets a condition.
     pub(crate) fn new(list: KernelList, wanted: WantedKernels<'_>) -> crate::base::error::Result<Self> {
         let WantedKernels { name, hostcall, fail_on, order } = wanted;
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);

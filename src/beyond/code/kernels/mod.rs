@@ -109,7 +109,7 @@ pub fn of(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
 /// The kernels of a code object with their arguments.
 ///
 /// # Errors
-/// Those of [`of`]; also if the arguments are broken, more than 65,536 of one kernel, or too many together.
+/// The errors of [`of`]; also if the arguments are broken, more than 65,536 of one kernel, or too many together.
 pub fn with_arguments(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
     read(code, Some(ArgumentLists::new(ARGUMENT_LISTS_MAX)))
 }

@@ -39,7 +39,7 @@ impl Diff {
     /// Compares an old file with a new one; none of either if the other has no counterpart.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](crate::base::error::ErrorKind::Io) if a file cannot be read, or has changed. What is broken in it is a
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if a file cannot be read, or has changed. What is broken in it is a
     /// problem in the result.
     pub fn run(&self, old: Option<&Input>, new: Option<&Input>) -> Result<FileDiff> {
         input::vouch_for(old.into_iter().chain(new), self.compare(old, new))

@@ -46,7 +46,7 @@ pub struct Extract {
     /// The code objects to extract.
     pub selection: Selection,
     /// GPUs: if there are any, only code objects are extracted that their runtimes load for them, as by
-    /// [`loaded`](crate::beyond::runtime::loaded).
+    /// [`loaded`](crate::runtime::loaded).
     pub devices: Vec<Device>,
     /// Names of kernels: if there are any, only code objects are extracted that define one of them, or a variable of
     /// this name.

@@ -61,10 +61,10 @@ impl Recompress {
     /// Writes the file.
     ///
     /// # Errors
-    /// Any [`Error`](crate::base::error::Error); the output is then unchanged. Its kind is [`NotFound`](crate::base::error::ErrorKind::NotFound)
+    /// Any [`Error`](crate::Error); the output is then unchanged. Its kind is [`NotFound`](crate::ErrorKind::NotFound)
     /// if a pattern of `keep` or all of `drop` match nothing, or if no code object for a device is left, and
-    /// [`Limit`](crate::base::error::ErrorKind::Limit) if a bundle does not fit at its offset. It is
-    /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) if the file holds nothing to compress, if sections overlap, if it
+    /// [`Limit`](crate::ErrorKind::Limit) if a bundle does not fit at its offset. It is
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the file holds nothing to compress, if sections overlap, if it
     /// is signed, if the end of a bundle would be lost, or if a bundle loses code objects and has an ID that cannot be
     /// written or is a text bundle that holds other data too.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {

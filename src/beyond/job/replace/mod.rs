@@ -50,7 +50,7 @@ use unchanged::Survey;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Replace {
-    /// The code object, as [`CodeObject::uri`](crate::beyond::scan::CodeObject::uri) names it.
+    /// The code object, as [`CodeObject::uri`](crate::scan::CodeObject::uri) names it.
     pub uri: Uri,
     /// The file with the new code object.
     pub content: PathBuf,

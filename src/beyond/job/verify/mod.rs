@@ -255,7 +255,7 @@ impl Verify {
     /// Checks a file.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](crate::base::error::ErrorKind::Io) if the file cannot be read. A fault in its contents is a [`Fault`].
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file cannot be read. A fault in its contents is a [`Fault`].
     pub fn run(&self, path: &Path) -> Result<Verified> {
         self.check(&open(path, Accept::Finite, self.scan.limits.streamed)?)
     }

@@ -32,7 +32,7 @@ pub(super) enum Job {
     UnbundleArchive(UnbundleArchive),
 }
 
-/// What all jobs take from a command line.
+/// The settings of a command line that all jobs share.
 struct Common<'o> {
     options: &'o BundlerOptions,
     inputs: Vec<PathBuf>,

@@ -1,8 +1,8 @@
-//! What could not be done: a sentence for people, and for programs what the library knows of it.
+//! Problems: a sentence for people, and facts for programs.
 
 use crate::base::error::{Error, ErrorKind};
 
-/// What could not be done, in words. In a report it is these words alone.
+/// A sentence about work that could not be done. A report has this sentence alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) text: String,
@@ -18,7 +18,7 @@ impl Problem {
     }
 }
 
-/// What is known of an error beside its text.
+/// The facts of an error, beside its text.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(crate) struct Facts {

@@ -30,7 +30,7 @@ static LINE: Mutex<ProgressLine> = Mutex::new(ProgressLine::new(""));
 
 /// The state of the line.
 pub(crate) struct ProgressLine {
-    /// What is being done.
+    /// The name of the work.
     what: &'static str,
     /// The bytes done and the bytes expected, if a job reports them.
     share: Option<(u64, u64)>,

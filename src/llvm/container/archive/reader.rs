@@ -136,7 +136,7 @@ fn locate<'a>(
     Ok(ArchiveMember { name, location: MemberLocation::Inside(content), header })
 }
 
-/// What LLVM refuses in the header of a member, where the crate `object` stops reading at a space.
+/// The faults in the header of a member that LLVM refuses. The crate `object` stops reading a number at a space.
 fn fault_in(header: &Header) -> Option<&'static str> {
     let is_number = |field: &[u8]| matches!(field, [b'0'..=b'9', ..]);
     let name = header.name.split(|&byte| byte == b' ').next().unwrap_or_default();

@@ -23,11 +23,11 @@ use crate::llvm::container::{bitcode, host};
 /// The symbols that a code object adds to the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum IndexedSymbols {
-    /// It is not an object.
+    /// The member is not an object.
     None,
     /// The names of its symbols.
     Names(Vec<Vec<u8>>),
-    /// It is bitcode that could not be read, with the reason.
+    /// The member is bitcode that could not be read, with the reason.
     Unreadable(&'static str),
 }
 

@@ -197,7 +197,7 @@ const HEADER_LEN: u64 = 64;
 /// The length of the part of PTX in which its header is, after comments.
 const PTX_HEAD: u64 = 512;
 
-/// What follows the level in a bzip2 file: a block, or the end of one without content.
+/// The bytes after the level in a bzip2 file: the start of a block, or the end of a file without content.
 const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
 
 impl Magic {

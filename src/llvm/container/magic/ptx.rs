@@ -53,7 +53,7 @@ fn address_size(mut rest: &[u8]) -> Option<String> {
     word(directive(rest, b".address_size")?, is_part).map(|(size, _)| size)
 }
 
-/// What follows a directive with which `data` begins, and blanks.
+/// Returns the bytes after the directive at the start of `data` and after blanks, or `None` if another word is there.
 pub(crate) fn directive<'p>(data: &'p [u8], directive: &[u8]) -> Option<&'p [u8]> {
     let blank = after_blanks(data)?.strip_prefix(directive)?;
     after_blanks(blank).filter(|rest| rest.len() < blank.len())
@@ -69,7 +69,7 @@ fn is_part(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || *byte == b'_'
 }
 
-/// What follows blanks and comments; none if a comment has no end.
+/// Returns the bytes after blanks and comments, or `None` if a comment has no end.
 pub(crate) fn after_blanks(mut data: &[u8]) -> Option<&[u8]> {
     loop {
         data = data.trim_ascii_start();

@@ -87,7 +87,7 @@ impl FatObject {
     ) -> Result<Option<T>, Malformed> {
         let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::of(data) else { return Ok(None) };
         let object = match Object::parse(format, View::whole(data, base)) {
-            // What has no name of such a section holds no bundle; other faults do not matter here.
+            // A file without the name of such a section holds no bundle. Other faults do not matter here.
             Err(_) if !may_name_a_bundle(format, data) => return Ok(None),
             object => object?,
         };
@@ -237,7 +237,7 @@ impl Objects {
     /// The pieces of a new fat object or bundle of `members`.
     ///
     /// # Errors
-    /// Those of [`FatObject::plan`] and [`Binary::plan`].
+    /// The errors of [`FatObject::plan`] and [`Binary::plan`].
     pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         if Self::is_fat(members) { FatObject.plan(members) } else { self.binary.plan(members) }
     }

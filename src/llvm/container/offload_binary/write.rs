@@ -39,7 +39,7 @@ pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'
 /// The pieces of a plain offload binary with another content of one image. It has at least `least` bytes.
 ///
 /// # Errors
-/// [`ErrorKind::Malformed`](crate::base::error::ErrorKind::Malformed) if `data` does not begin with an offload binary.
+/// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if `data` does not begin with an offload binary.
 pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, least: u64) -> Result<Vec<Piece<'a>>> {
     let header = read::header(data.bytes(), data.offset()).with_path(data.path())?;
     let contents = read::read(data.bytes(), data.len(), data.offset()).with_path(data.path())?;
@@ -157,7 +157,7 @@ fn no_string() -> Error {
 /// written.
 ///
 /// # Errors
-/// [`ErrorKind::Io`](crate::base::error::ErrorKind::Io) if an input cannot be read, and on the path `-` if `out` fails.
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if an input cannot be read, and on the path `-` if `out` fails.
 ///
 /// # Example
 /// ```

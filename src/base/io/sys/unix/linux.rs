@@ -1,4 +1,4 @@
-//! What only Linux has: copying in the kernel, holes, files without a name, extended attributes, and functions that run
+//! The functions that only Linux has: copying in the kernel, holes, files without a name, extended attributes, and functions that run
 //! before `main`.
 
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What only Unix has, or has in its own way. Some of it is only on Linux.
+//! The functions of Unix. Some of them exist only on Linux.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -72,7 +72,7 @@ pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
     os_string(bytes)
 }
 
-/// What the system knows of a file.
+/// The status of a file.
 #[derive(Clone, Debug)]
 pub struct Stat(Metadata);
 

@@ -19,7 +19,7 @@ const FUNCTION: u64 = 2;
 /// New offsets and section numbers. A section without a new number is removed.
 pub(super) struct SymbolMoves<'f> {
     pub(super) offset: &'f dyn Fn(u64) -> u64,
-    /// None if all sections keep their numbers.
+    /// Gives the new number of a section; `None` if all sections keep their numbers.
     pub(super) number: Option<&'f dyn Fn(u64) -> Option<u64>>,
 }
 

@@ -138,7 +138,7 @@ impl Elf<'_> {
     }
 }
 
-/// What is left of a symbol that is removed.
+/// The record that replaces a symbol that is removed.
 fn emptied_symbol(symbol: Symbol) -> Symbol {
     // Binding and type are one number: the binding of a local symbol is 0.
     match symbol.info >> 4 {
