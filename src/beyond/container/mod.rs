@@ -40,6 +40,6 @@ pub(crate) mod sycl;
 pub(crate) mod syclbin;
 pub(crate) mod zip;
 
-pub(crate) use entry::SearchEntry;
+pub use entry::SearchEntry;
 pub(crate) use entry::{Bundle, Bundles, Stored};
 pub use packed::Packed;
