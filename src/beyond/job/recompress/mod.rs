@@ -3,15 +3,15 @@
 //! To write another container again takes:
 //!
 //! 1. an arm in `Recompression::rewrite`, and for one in which members move a file like `archive.rs` or `wheel.rs`: for
-//!    each member in the order of the file, `copy_until` its header, write the new header and contents, `skip_until` its
-//!    end; then the tables, with `moved` for each old offset;
-//! 2. a function beside its reader that makes a header or table with other sizes and offsets. It refuses
-//!    what it could not write again;
+//!    each member in the order of the file, `copy_until` its header, write the new header and contents, `skip_until`
+//!    its end; then the tables, with `moved` for each old offset;
+//! 2. a function beside its reader that makes a header or table with other sizes and offsets. It refuses what it could
+//!    not write again;
 //! 3. where addresses stay (as in ELF and PE), an arm in `Recompression::rewrite`, the tables of the format in
-//!    `scan/overlap.rs`, and a file in `container/host/gaps/` whose `close` takes gaps out, and whose `open` undoes what
-//!    `close` would make again;
-//! 4. for `replace`, the way to its members (`Replacing::way`). The check afterwards (`job/replace/unchanged.rs`) searches
-//!    any container;
+//!    `scan/overlap.rs`, and a file in `container/host/gaps/` whose `close` takes gaps out, and whose `open` undoes
+//!    what `close` would make again;
+//! 4. for `replace`, the way to its members (`Replacing::way`). The check afterwards (`job/replace/unchanged.rs`)
+//!    searches any container;
 //! 5. rows in `tests/properties/` (all that is not removed is found again with the same bytes), `tests/outputs.rs` and
 //!    `tests/faults.rs`.
 
