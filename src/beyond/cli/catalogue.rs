@@ -1,4 +1,4 @@
-//! The tools and subcommands of the executable.
+//! The subcommands of the executable.
 
 use super::completions::CompletionsOptions;
 use super::diff::DiffOptions;
@@ -12,11 +12,9 @@ use super::replace::ReplaceOptions;
 use super::report::ReportOptions;
 use super::subcommand::{Catalogue, Subcommand};
 use super::verify::VerifyOptions;
-use crate::llvm::cli::TOOLS;
 
-/// All tools and subcommands.
+/// All subcommands.
 pub(super) const CATALOGUE: &Catalogue = &Catalogue {
-    tools: TOOLS,
     subcommands: [
         Subcommand::of::<InspectOptions>("inspect", include_str!("help/inspect.txt")),
         Subcommand::of::<ExtractOptions>("extract", include_str!("help/extract.txt")),
@@ -35,7 +33,7 @@ pub(super) const CATALOGUE: &Catalogue = &Catalogue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llvm::cli::PROGRAM;
+    use crate::llvm::cli::{PROGRAM, TOOLS};
 
     #[test]
     fn the_subcommands_are_consistent_and_named_as_they_are_found() {
@@ -80,7 +78,7 @@ mod tests {
         let row = inputs.iter().find(|input| input.starts_with("inspect")).unwrap();
         let named: Vec<&str> = row.split(", ").map(|word| word.trim_matches('`').trim_end_matches(" …")).collect();
         assert_eq!(named, own);
-        for tool in CATALOGUE.tools.iter().filter_map(|tool| tool.subcommand) {
+        for tool in TOOLS.iter().filter_map(|tool| tool.subcommand) {
             assert!(inputs.iter().any(|input| input.trim_end_matches('`') == format!("{tool} …")), "{tool}");
         }
         let readme = page("README.md");

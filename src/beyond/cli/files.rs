@@ -11,6 +11,7 @@ use crate::beyond::parallel;
 use crate::beyond::scan::{Follow, Scan};
 use crate::llvm::container::Limits;
 use crate::llvm::uri::Uri;
+use crate::llvm::work::open;
 use clap::Args;
 use walkdir::WalkDir;
 
@@ -41,14 +42,6 @@ impl WorkFile {
         let accept = if self.is_named() { Accept::Finite } else { Accept::Regular };
         Uri::open(&self.path, limits, |path| open(path, accept, limits.streamed))
     }
-}
-
-/// Opens an input.
-#[allow(unsafe_code, reason = "copying inputs of gigabytes would cost more than all else that is done with them")]
-pub(super) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Input, Error> {
-    // SAFETY: this program does not write to its inputs while it reads them. If another program does, no value is made
-    // for which some bytes are invalid (src/base/io/mapping.rs has the list), and the job ends with an error.
-    unsafe { Input::map(path, accept, max) }
 }
 
 /// The paths of files that could be listed.

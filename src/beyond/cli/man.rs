@@ -12,6 +12,7 @@ use clap::{Arg, Command, Parser};
 use clap_mangen::Man;
 
 use super::subcommand::{Catalogue, OptionsAboutAll, SHORT, Subcommand};
+use crate::llvm::cli::TOOLS;
 use crate::llvm::cli::options::{Tool, documented};
 use crate::llvm::cli::print::console::Console;
 
@@ -26,9 +27,8 @@ pub(super) struct ManOptions {
 impl OptionsAboutAll for ManOptions {
     fn run(&self, all: &Catalogue, _: &mut Console) -> anyhow::Result<ExitCode> {
         create_directory(&self.output)?;
-        let Catalogue { tools, subcommands } = all;
-        let own = subcommands.iter().copied().map(page_of_subcommand);
-        let pages = std::iter::once(page_of_all(all)).chain(own).chain(tools.iter().copied().map(page_of_tool));
+        let own = all.subcommands.into_iter().map(page_of_subcommand);
+        let pages = std::iter::once(page_of_all(all)).chain(own).chain(TOOLS.into_iter().map(page_of_tool));
         let pages: Vec<ManPage> = pages.collect();
         let names: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
         for page in &pages {

@@ -1,7 +1,5 @@
-//! The command line: parses arguments, runs the job and prints results.
-//!
-//! One executable acts as several LLVM tools, whose command lines are in [`llvm`]; [`choose`] selects one. Commands
-//! that LLVM does not have are [`Subcommand`]s, parsed by `clap` alone.
+//! The command lines that LLVM's tools do not have: [`Subcommand`]s, parsed by `clap` alone. Each parses arguments, runs
+//! a job and prints results. [`ADDITIONS`] is their place in the command lines of LLVM's tools.
 
 mod catalogue;
 mod completions;

@@ -7,11 +7,11 @@ use clap::{Command, Parser};
 
 use super::catalogue::CATALOGUE;
 use super::subcommand::{self, Options, SHORT};
-use crate::llvm::cli::PROGRAM;
 use crate::llvm::cli::help;
 use crate::llvm::cli::options::{HelpStyle, Tool};
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::stdout::text_to_stdout;
+use crate::llvm::cli::{PROGRAM, TOOLS};
 
 /// List the subcommands, or print the help of one
 #[derive(Clone, Debug, Parser)]
@@ -35,7 +35,7 @@ impl Options for HelpOptions {
 
 /// The help of a subcommand or of an LLVM tool.
 fn explained(name: &str, program: &str) -> Vec<u8> {
-    match CATALOGUE.tools.into_iter().find(|tool| tool.subcommand == Some(name)) {
+    match TOOLS.into_iter().find(|tool| tool.subcommand == Some(name)) {
         Some(tool) => {
             let name = format!("{program} {name}");
             help::text(&tool.command(), &[], name.as_bytes(), HelpStyle::FULL)
@@ -52,7 +52,7 @@ fn explained(name: &str, program: &str) -> Vec<u8> {
 /// The list of subcommands.
 pub(super) fn overview(program: &str) -> Vec<u8> {
     let listed = |tool: &Tool| Some(Command::new(tool.subcommand?).about(tool.command().get_about()?.clone()));
-    let tools = CATALOGUE.tools.into_iter().filter_map(listed);
+    let tools = TOOLS.into_iter().filter_map(listed);
     let subcommands = format!("{program} <SUBCOMMAND> ...");
     let (usage, bundler) = match program {
         SHORT => (subcommands, PROGRAM),

@@ -15,12 +15,11 @@ use memchr::memmem;
 
 use super::print::json;
 use super::suggest;
-use crate::llvm::cli::PROGRAM;
-use crate::llvm::cli::options::Tool;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::progress;
 use crate::llvm::cli::program::Program;
 use crate::llvm::cli::suggest::is_slip;
+use crate::llvm::cli::{PROGRAM, TOOLS};
 
 /// The name of the executable that has subcommands only, and none of LLVM's options.
 pub(super) const SHORT: &str = "offload-bundle";
@@ -70,12 +69,9 @@ pub(super) struct Subcommand {
     run: fn(&ArgMatches, &Catalogue, &mut Console) -> anyhow::Result<ExitCode>,
 }
 
-/// All tools and subcommands of the executable.
+/// Our own subcommands.
 #[derive(Debug)]
 pub(super) struct Catalogue {
-    /// LLVM's tools. The first one serves every name that does not select another tool.
-    pub(super) tools: [&'static Tool; 3],
-    /// Our own subcommands.
     pub(super) subcommands: [Subcommand; 11],
 }
 
@@ -93,14 +89,13 @@ impl Catalogue {
     /// Every first word that selects a subcommand: our own, and those that select LLVM's tools.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         let own = self.subcommands.into_iter().map(|subcommand| subcommand.name);
-        own.chain(self.tools.into_iter().filter_map(|tool| tool.subcommand))
+        own.chain(TOOLS.into_iter().filter_map(|tool| tool.subcommand))
     }
 
     /// All subcommands, each with its description in one line.
     pub(super) fn abouts(&self) -> impl Iterator<Item = (&'static str, String)> {
         let own = self.subcommands.into_iter().map(|own| (own.name, about(&own.command())));
-        let tools = self.tools.into_iter();
-        own.chain(tools.filter_map(|tool| Some((tool.subcommand?, about(&tool.command())))))
+        own.chain(TOOLS.into_iter().filter_map(|tool| Some((tool.subcommand?, about(&tool.command())))))
     }
 
     /// The subcommands as those of one `clap` command, for manual pages and completions.

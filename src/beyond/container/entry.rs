@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::fatbin;
 use super::packed::{LastInflated, Packed};
-use crate::base::bytes::{len_u64, total};
+use crate::base::bytes::total;
 use crate::base::error::{Malformed, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::piece::Sink;
@@ -18,9 +18,6 @@ pub(crate) type Bundle<'a> = sequence::Bundle<'a, SearchEntry>;
 
 /// The bundles of a file that is searched.
 pub(crate) type Bundles<'a> = sequence::Bundles<'a, SearchEntry>;
-
-/// What MetaX's bundler writes at the end of a file. Bundles may follow it, as after padding.
-const FILE_END: &[u8] = b"__FILE_END__";
 
 /// An entry of a bundle that a search finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +40,17 @@ pub(crate) enum Stored {
     Packed(Packed),
     /// So that it cannot be read, and why.
     Unreadable(Malformed),
+}
+
+impl Stored {
+    /// Returns the range of the bundle with the bytes, perhaps compressed, or `None` if they cannot be read.
+    pub(crate) fn range(&self) -> Option<&Range<u64>> {
+        match self {
+            Self::Range(range) => Some(range),
+            Self::Packed(packed) => Some(&packed.stored),
+            Self::Unreadable(_) => None,
+        }
+    }
 }
 
 impl SearchEntry {
@@ -129,11 +137,6 @@ impl BundleEntry for SearchEntry {
 pub(crate) fn searched(contents: Contents) -> Contents<SearchEntry> {
     let Contents { entries, len, faults } = contents;
     Contents { entries: entries.into_iter().map(SearchEntry::from).collect(), len, faults }
-}
-
-/// The length of what MetaX's bundler writes at the end of a file, if `data` begins with it.
-pub(crate) fn file_end_len(data: &[u8]) -> u64 {
-    if data.starts_with(FILE_END) { len_u64(FILE_END) } else { 0 }
 }
 
 /// A format of LLVM, read by a search.

@@ -351,11 +351,7 @@ mod tests {
         let module = [spirv::MAGIC, 0x1_0000, 0, 1, 0, 0x2_0011, 6].map(u32::to_le_bytes).concat();
         let section = [&module[..], &[0; 4], &frame(0x20, &[3], b""), &[0; 3], &module, &[0; 9]].concat();
         let found = |images: &[Image]| {
-            let of = |part: &Stored| match part {
-                Stored::Range(range) => range.clone(),
-                Stored::Packed(packed) => packed.stored.clone(),
-                _ => 0..0,
-            };
+            let of = |part: &Stored| part.range().cloned().unwrap_or(0..0);
             parts(&section, 0, images).iter().map(of).collect::<Vec<_>>()
         };
         let all = [0..28, 32..44, 47..75];

@@ -66,11 +66,7 @@ impl CodeObject {
     /// be restored.
     pub(crate) fn stored_in<'i>(&self, input: &'i Input) -> Option<Slice<'i>> {
         let rest = self.bundle.rest_of(input.as_slice()).filter(|_| self.bundle.is_in(input))?;
-        match self.part()? {
-            Stored::Packed(packed) => rest.range(&packed.stored),
-            Stored::Range(range) => rest.range(&range),
-            Stored::Unreadable(_) => None,
-        }
+        rest.range(self.part()?.range()?)
     }
 
     /// Where it is in its bundle; none if that is compressed, or if the code object has to be restored.

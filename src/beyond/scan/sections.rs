@@ -180,14 +180,15 @@ const WRAPPER_SECTIONS_MAX: usize = 16;
 
 /// The number of wrappers in the first sections of an object that do not point at device code.
 pub(crate) fn lost_wrappers(data: Slice<'_>) -> Result<usize, Error> {
-    let mut sections = read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
-    sections.retain(|section| matches!(section.holds, Holds::Wrappers(_)));
+    let sections = read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
+    let wrappers = sections.iter().filter_map(|section| match section.holds {
+        Holds::Wrappers(kind) => Some((&section.range, kind)),
+        _ => None,
+    });
     let mut lost = 0_usize;
-    for section in sections.iter().take(WRAPPER_SECTIONS_MAX) {
-        if let Holds::Wrappers(kind) = section.holds {
-            let faults = wrapper::faults(data.bytes(), data.offset(), &section.range, kind);
-            lost = lost.saturating_add(faults.len());
-        }
+    for (range, kind) in wrappers.take(WRAPPER_SECTIONS_MAX) {
+        let faults = wrapper::faults(data.bytes(), data.offset(), range, kind);
+        lost = lost.saturating_add(faults.len());
     }
     Ok(lost)
 }

@@ -167,7 +167,7 @@ impl Walk<'_, '_, '_> {
                 (Some(id), part) => entries.push(SearchEntry::new(id.into_bytes(), part)),
                 (None, Stored::Unreadable(malformed)) => self.faults(at, [malformed])?,
                 (None, part) => {
-                    let start = stored(&part).start;
+                    let start = part.range().map_or(0, |range| range.start);
                     self.unread(at.with(at.data.tail(start).unwrap_or(at.data)), UNKNOWN)?;
                 }
             }
@@ -206,15 +206,6 @@ impl Walk<'_, '_, '_> {
 /// An image, with its offset counted from `start`.
 fn relative(image: &Image, start: u64) -> Image {
     Image { offset: image.offset.saturating_sub(start), ..*image }
-}
-
-/// The bytes that an image takes in its section.
-fn stored(part: &Stored) -> Range<u64> {
-    match part {
-        Stored::Range(range) => range.clone(),
-        Stored::Packed(packed) => packed.stored.clone(),
-        Stored::Unreadable(_) => 0..0,
-    }
 }
 
 /// The offload kind and triple in the name of the section at a place: after the magic string, or just a triple.

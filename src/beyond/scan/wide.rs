@@ -4,7 +4,7 @@
 use super::found::Format;
 use crate::base::bytes::{Bounds, len_u64};
 use crate::base::error::Malformed;
-use crate::beyond::container::entry::{Bundle, SearchEntry, Searched, file_end_len, searched};
+use crate::beyond::container::entry::{Bundle, SearchEntry, Searched, searched};
 use crate::beyond::container::fatbin::Fatbin;
 use crate::beyond::container::syclbin::SyclBin;
 use crate::llvm::container::binary::Binary;
@@ -44,6 +44,9 @@ impl SyclBin {
     }
 }
 
+/// The end of a file of MetaX's bundler. Bundles may follow it, as after padding.
+const FILE_END: &[u8] = b"__FILE_END__";
+
 /// The container for bundles of any form, detected by the first bytes.
 pub(crate) struct Wide;
 
@@ -72,7 +75,7 @@ impl Container for Wide {
     type Entry = SearchEntry;
 
     fn filler_len(&self, data: &[u8]) -> u64 {
-        file_end_len(data)
+        if data.starts_with(FILE_END) { len_u64(FILE_END) } else { 0 }
     }
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {

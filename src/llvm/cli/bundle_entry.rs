@@ -25,29 +25,32 @@ pub(crate) const TOOL: &Tool = &Tool {
     ..Tool::of::<BundleEntryOptions>()
 };
 
-/// The description of the tool.
+/// The description of the tool, and a text after it.
+macro_rules! overview {
+    ($more:literal) => {
+        concat!(
+            "llvm-extract-bundle-entry tool
+
+Copies the code object that each URI names to a file beside the file of the URI:
+  <file>-offset<offset>-size<size>.co
+Without a URI, reads URIs from standard input, one per line.
+
+URI: file://<file>#offset=<number>&size=<number>, with ? or #, and numbers in
+decimal, hexadecimal (0x10) or octal (010).",
+            $more
+        )
+    };
+}
+
 #[cfg(not(feature = "cli"))]
-const OVERVIEW: &str = "llvm-extract-bundle-entry tool
+const OVERVIEW: &str = overview!("");
 
-Copies the code object that each URI names to a file beside the file of the URI:
-  <file>-offset<offset>-size<size>.co
-Without a URI, reads URIs from standard input, one per line.
-
-URI: file://<file>#offset=<number>&size=<number>, with ? or #, and numbers in
-decimal, hexadecimal (0x10) or octal (010).";
-
-/// The description of the tool, with the URIs that our own subcommands print.
 #[cfg(feature = "cli")]
-const OVERVIEW: &str = "llvm-extract-bundle-entry tool
-
-Copies the code object that each URI names to a file beside the file of the URI:
-  <file>-offset<offset>-size<size>.co
-Without a URI, reads URIs from standard input, one per line.
-
-URI: file://<file>#offset=<number>&size=<number>, with ? or #, and numbers in
-decimal, hexadecimal (0x10) or octal (010). 'inspect --json' prints longer URIs for
+const OVERVIEW: &str = overview!(
+    " 'inspect --json' prints longer URIs for
 code objects in compressed bundles and members: their fields member=<name>,
-inflated-offset=<number> and inflated-size=<number> are read too.";
+inflated-offset=<number> and inflated-size=<number> are read too."
+);
 
 // The command line of the tool; see `llvm::options` for the order of the fields and the meaning of the attributes.
 // Fields that begin with `_` are options whose effect is in the grammar.

@@ -9,10 +9,10 @@ use clap::{Arg, ArgAction, Command, Parser, ValueHint};
 use clap_complete::Shell;
 
 use super::subcommand::{self, Catalogue, OptionsAboutAll, SHORT};
-use crate::llvm::cli::PROGRAM;
 use crate::llvm::cli::options::{Tool, documented};
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::stdout::text_to_stdout;
+use crate::llvm::cli::{PROGRAM, TOOLS};
 
 /// Print a script that completes command lines in your shell
 #[derive(Clone, Copy, Debug, Parser)]
@@ -63,7 +63,7 @@ fn fish_words(everything: &Command) -> String {
 /// All tools and subcommands as one command. The short name has none of the bundler's options.
 fn everything(catalogue: &Catalogue, program: &'static str) -> Command {
     let subcommands = catalogue.command().name(program).propagate_version(true);
-    let all = catalogue.tools.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
+    let all = TOOLS.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
         Some(name) => all.subcommand(as_subcommand(name, tool)),
         None if program == SHORT => all,
         None => all.args(offered(&tool.command())),

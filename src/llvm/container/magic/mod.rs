@@ -17,9 +17,10 @@ use crate::llvm::container::host::elf::EM_INTELGT;
 use crate::llvm::container::text::Text;
 use crate::llvm::container::{bitcode, compressed, offload_binary};
 
-/// The first bytes of formats that only a search reads.
+// The first bytes of formats that only a search reads.
 pub(crate) const DXBC: [u8; 4] = *b"DXBC";
 pub(crate) const LTO_IR: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
+/// The first word of a SPIR-V module, which sets the byte order of all words.
 pub(crate) const SPIR_V: u32 = 0x0723_0203;
 /// The first bytes of a CUDA fatbin.
 pub const FATBIN: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
@@ -186,8 +187,7 @@ const LFS_POINTER: Unread = Unread::anything("Git LFS pointer (run git lfs pull)
 /// OptiX IR, which only NVIDIA's OptiX compiles. It begins like LTO-IR.
 const OPTIX_IR: Unread = Unread::device_code("OptiX IR");
 
-/// The first bytes of LTO-IR and OptiX IR, and the number after them by which NVRTC 12.9 marks the latter.
-const NVVM_IR: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
+/// The number by which NVRTC 12.9 marks OptiX IR, which otherwise begins like LTO-IR, and its offset.
 const NVVM_KIND: u64 = 14;
 const NVVM_OPTIX: u64 = 2;
 
@@ -354,7 +354,7 @@ impl Magic {
 }
 
 fn is_optix_ir(data: &[u8]) -> bool {
-    data.starts_with(&NVVM_IR) && number::<2>(data, NVVM_KIND) == Some(NVVM_OPTIX)
+    data.starts_with(&LTO_IR) && number::<2>(data, NVVM_KIND) == Some(NVVM_OPTIX)
 }
 
 /// The machine of an ELF file that begins with `head`.
