@@ -1,5 +1,41 @@
 //! Helpers shared by the tests of several modules.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// The work that was done for a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WorkDone {
+    /// The number of walks through the file.
+    pub(crate) walks: usize,
+    /// The number of bytes that members of the file were inflated to.
+    pub(crate) inflated: u64,
+}
+
+/// The work done since the start of the tests, by file.
+static WORK_DONE: Mutex<BTreeMap<PathBuf, WorkDone>> = Mutex::new(BTreeMap::new());
+
+pub(crate) fn note_walk(path: &Path) {
+    change_work_done(path, |done| done.walks += 1);
+}
+
+pub(crate) fn note_inflated(path: &Path, bytes: u64) {
+    change_work_done(path, |done| done.inflated += bytes);
+}
+
+/// Returns the work done for a file since the last call, whichever thread has done it.
+pub(crate) fn take_work_done(path: &Path) -> WorkDone {
+    let mut taken = WorkDone::default();
+    change_work_done(path, |done| taken = std::mem::take(done));
+    taken
+}
+
+fn change_work_done(path: &Path, change: impl FnOnce(&mut WorkDone)) {
+    let mut work_done = WORK_DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    change(work_done.entry(path.to_owned()).or_default());
+}
+
 /// The places at which a test damages its sample: every byte, or only a few under miri, where each takes a thousand
 /// times as long.
 pub(crate) fn places(sample: &[u8]) -> impl Iterator<Item = usize> + use<> {

@@ -13,7 +13,7 @@ use crate::base::io::input::Input;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
 use crate::beyond::scan::{
-    self, Checksums, CodeObject, Finding, Found, Origin, Place, ReadList, Reading, Scan, Selection, Selector, Shared,
+    Checksums, CodeObject, Finding, Found, Origin, ReadList, Reading, Scan, Selection, Selector, Shared, Step,
     Together, contents, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
@@ -180,20 +180,19 @@ impl<'j> Search<'j> {
         Self { selector, input, inflate, found: 0, code_objects, problems, others, matches, room, is_incomplete: false }
     }
 
-    /// Whether a search that leaves compressed bundles for later misses something, by a finding: only the search itself
-    /// limits what is inflated of data that was inflated.
+    /// Returns whether a search that leaves compressed bundles for later misses something, by a finding inside of a
+    /// compressed bundle: only the search itself limits what is inflated there.
     fn needs_inflating(&self, finding: &Finding<'_>) -> bool {
-        let is_inflated = |place: &Place| *place.origin() == Origin::Inflated;
-        let is_inside =
-            |place: &Place| is_inflated(place) && place.steps().iter().any(|step| matches!(step, scan::Step::Entry(_)));
-        self.inflate == Inflate::Headers
-            && match finding {
-                Finding::Bundle(Found { place, bundle, .. }) => {
-                    is_inside(place) || (bundle.compressed.is_some() && is_inflated(place))
-                }
-                Finding::Broken { place, .. } | Finding::Hidden { place, .. } => is_inside(place),
-                _ => false,
+        if self.inflate != Inflate::Headers {
+            return false;
+        }
+        match finding {
+            Finding::Bundle(Found { place, .. }) | Finding::Broken { place, .. } | Finding::Hidden { place, .. } => {
+                let is_in_entry = place.steps().iter().any(|step| matches!(step, Step::Entry(_)));
+                is_in_entry && *place.origin() == Origin::Inflated
             }
+            _ => false,
+        }
     }
 
     fn next_number(&mut self) -> usize {

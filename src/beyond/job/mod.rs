@@ -10,6 +10,8 @@
 
 mod diff;
 mod digest;
+#[cfg(all(test, feature = "zlib"))]
+mod each_byte_once;
 mod extract;
 mod inspect;
 mod kernel_names;

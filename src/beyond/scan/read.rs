@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
 use super::found::{Finding, Found, Visit};
 use super::place::{Origin, Place, Step};
+use super::walk::Accepts;
 use super::wide::BundleReader;
 use super::{Checksums, Scan};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
@@ -84,7 +85,7 @@ impl CodeObject {
 
 impl BundleInfo {
     /// Whether its bytes are in the searched file, which is `input`.
-    fn is_in(&self, input: &Input) -> bool {
+    pub(crate) fn is_in(&self, input: &Input) -> bool {
         matches!(self.place.origin(), Origin::File(file) if file == input.path())
     }
 
@@ -147,8 +148,21 @@ impl Scan {
         weight: &(impl Fn(&R) -> usize + Sync),
         each: &mut EachReading<'_, K, C, R>,
     ) -> Result<()> {
+        self.run_in_members_and_read(input, &|_| true, read, weight, each)
+    }
+
+    /// As [`run_and_read`](Self::run_and_read), in the members that [`run_in_members`](Self::run_in_members) searches.
+    pub(crate) fn run_in_members_and_read<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
+        &self,
+        input: &Input,
+        members: &Accepts<'_>,
+        read: &(impl Fn(Together<'_, K, C>) -> R + Sync),
+        weight: &(impl Fn(&R) -> usize + Sync),
+        each: &mut EachReading<'_, K, C, R>,
+    ) -> Result<()> {
         let mut wanted = ReadList { now: Vec::new(), later: HashMap::new() };
-        self.walk(input.as_slice(), &|_| true, &mut |visit| match visit {
+        let mut room = self.room_for_reading(input);
+        self.walk(input.as_slice(), members, &mut |visit| match visit {
             Visit::Found(finding) => {
                 let visited = if let Finding::Bundle(found) = &finding { Some(found.bundle) } else { None };
                 let flow = each(Reading::Found(finding, &mut wanted))?;
@@ -159,12 +173,21 @@ impl Scan {
             }
             Visit::End(place, data) => {
                 let flow = each(Reading::End(place, &mut wanted))?;
-                match wanted.later.remove(place) {
-                    Some(wanted) => self.read_in(data, wanted, read, weight, &mut |read| each(Reading::Read(read))),
-                    None => Ok(flow),
+                let Some(wanted) = wanted.later.remove(place) else { return Ok(flow) };
+                if *place.origin() == Origin::Inflated
+                    && let Err(error) = charge(&mut room, &wanted)
+                {
+                    let error = Error::malformed(input.path(), error);
+                    return each(Reading::Read(read((Err(error), indexed(wanted)))));
                 }
+                self.read_in(data, wanted, read, weight, &mut |read| each(Reading::Read(read)))
             }
         })
+    }
+
+    /// Returns the number of bytes that may be read of bundles in inflated data, which may share bytes.
+    fn room_for_reading(&self, input: &Input) -> Allowance {
+        Allowance::new(self.limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)))
     }
 
     /// Reads code objects that are in some data, in order.
@@ -263,7 +286,7 @@ impl Scan {
         weight: &(impl Fn(&ReadResults<T>) -> usize + Sync),
         take: &mut dyn FnMut(ReadResults<T>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let mut room = Allowance::new(self.limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)));
+        let mut room = self.room_for_reading(input);
         let mut by_data: HashMap<Place, Vec<(usize, &CodeObject)>> = HashMap::new();
         let members: HashSet<_> = wanted.iter().map(|(_, code_object)| top_member(&code_object.bundle.place)).collect();
         for wanted in wanted {
@@ -301,9 +324,10 @@ fn code_object_of<K, C: Borrow<CodeObject>>((_, code_object): &(K, C)) -> &CodeO
 }
 
 /// Charges the bundles of some code objects, which may share bytes, for being read again.
-fn charge(room: &mut Allowance, wanted: &[(usize, &CodeObject)]) -> Result<(), Malformed> {
-    for bundle in wanted.chunk_by(|(_, a), (_, b)| Arc::ptr_eq(&a.bundle, &b.bundle)) {
-        let Some(bundle) = bundle.first().map(|(_, code_object)| &code_object.bundle) else { continue };
+fn charge<K, C: Borrow<CodeObject>>(room: &mut Allowance, wanted: &[(K, C)]) -> Result<(), Malformed> {
+    for code_objects in wanted.chunk_by(|a, b| Arc::ptr_eq(&code_object_of(a).bundle, &code_object_of(b).bundle)) {
+        let Some(first) = code_objects.first() else { continue };
+        let bundle = &code_object_of(first).bundle;
         let spent = room.take(bundle.size.max(bundle.stored()));
         spent.ok_or_else(|| Malformed::search("bytes to read", room.most(), bundle.range.start))?;
     }

@@ -216,6 +216,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Walks a whole file.
     pub(super) fn file(mut self, data: Slice<'_>) -> Result<Sources<'a>> {
+        #[cfg(test)]
+        crate::base::testing::note_walk(data.path());
         let place = Place::of_file(data.path());
         self.look(Spot { place: &place, data, depth: DEPTH_MAX, file_start: Some(data.offset()) })?;
         Ok(self.sources)

@@ -218,7 +218,17 @@ impl<'a> ZipContent<'a> {
             // Windows that every decoder accepts, however large the member.
             Some(form) => Box::new(form.inflate(self.stored, 0)?),
         };
-        Ok(CheckedReader { inflated, size: Allowance::new(self.size), crc: Crc::default(), expected: self.crc })
+        let size = Allowance::new(self.size);
+        #[cfg(test)]
+        let path = self.form.map(|_| self.stored.path().to_owned());
+        Ok(CheckedReader {
+            inflated,
+            size,
+            crc: Crc::default(),
+            expected: self.crc,
+            #[cfg(test)]
+            path,
+        })
     }
 
     /// Reads the whole member to check it.
@@ -244,6 +254,9 @@ struct CheckedReader<R> {
     size: Allowance,
     crc: Crc,
     expected: u32,
+    /// The zip file, whose inflated bytes tests count.
+    #[cfg(test)]
+    path: Option<std::path::PathBuf>,
 }
 
 impl<R: Read> Read for CheckedReader<R> {
@@ -251,6 +264,10 @@ impl<R: Read> Read for CheckedReader<R> {
         let count = self.inflated.read(buffer)?;
         self.crc.update(buffer.get(..count).unwrap_or_default());
         let read = to_u64(count);
+        #[cfg(test)]
+        if let Some(path) = &self.path {
+            crate::base::testing::note_inflated(path, read);
+        }
         self.size.take(read).ok_or_else(|| once::broken("it inflates to more than its size"))?;
         if count == 0 && !buffer.is_empty() {
             if self.size.left() > 0 {

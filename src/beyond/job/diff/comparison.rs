@@ -9,7 +9,7 @@ use super::super::digest::{Digester, are_equal};
 use super::super::kernels::{ListRoom, of_kernels};
 use super::names::{NameKey, Renamed, library_name, unversioned};
 use super::pairs::{IndexPair, Left};
-use super::side::{Side, SideObject, StoredBytes, digest_of};
+use super::side::{ReadCode, ReadState, Side, SideObject, StoredBytes};
 use super::{Change, CodeObjectDiff, Diff, FileDiff, KernelDiff, Loss};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
@@ -162,7 +162,7 @@ impl<'c> FileComparison<'c> {
             let (len, digest) = match object.stored {
                 StoredBytes::Here(slice) => (slice.len(), None),
                 StoredBytes::Digest(digest) => (object.code_object.stored(), Some(digest)),
-                StoredBytes::InBundle => return None,
+                StoredBytes::Elsewhere => return None,
             };
             Some((self.group(index), object.code_object.size, object.form(), len, digest))
         };
@@ -199,32 +199,52 @@ impl<'c> FileComparison<'c> {
                 None => gpus.contains(&of_other),
             };
             // The hash of a compressed bundle is checked when it is inflated.
-            let is_compressed = object.form().is_some() || matches!(object.stored, StoredBytes::InBundle);
+            let is_compressed = object.form().is_some() || matches!(object.stored, StoredBytes::Elsewhere);
             may_be_equal || (!self.job.trust_hashes && is_compressed)
         };
-        let (mut digests, mut wanted, mut errors) = (HashMap::new(), Vec::new(), Vec::new());
-        for (index, object) in left.filter(|(_, object)| object.is_readable()).filter(is_read) {
-            match object.digest() {
-                Some(digest) => drop(digests.insert(index, digest)),
-                None => wanted.push(index),
+        let mut wanted = Vec::new();
+        for (index, object) in left {
+            if matches!(object.read, ReadState::NotYet) && object.is_readable() && is_read(&(index, object)) {
+                wanted.push(index);
             }
         }
-        let read = |_: &CodeObject, code: Slice<'_>| digest_of(self.digester, code);
+        // Kernels are read too where that would take another inflation.
+        let read = |code_object: &CodeObject, code: Slice<'_>| {
+            if code_object.packed.is_some() || code_object.bundle.compressed.is_some() {
+                ReadCode::with_kernels(self.digester, code_object, code)
+            } else {
+                ReadCode::without_kernels(self.digester, code)
+            }
+        };
+        let mut contents = Vec::new();
         let (old, new) = wanted.split_at(wanted.partition_point(|index| !self.left.is_new(*index)));
         for (side, wanted) in [(&self.old, old), (&self.new, new)] {
-            side.read(self.job, (&self.objects, wanted), read, |_| 1, &mut |index, read| match read {
-                Ok(digest) => drop(digests.insert(index, digest)),
-                Err(error) => errors.push(error),
+            side.read(self.job, (&self.objects, wanted), read, ReadCode::weight, &mut |index, read| {
+                contents.push((index, read));
             })?;
         }
+        for (index, read) in contents {
+            self.note_read(index, read);
+        }
         let objects = &self.objects;
-        let with_digest = |index: usize| Some((&objects.get(index)?.key, digests.get(&index)?));
+        let with_digest = |index: usize| {
+            let object = objects.get(index)?;
+            Some((&object.key, object.digest()?))
+        };
         let at_place = |index| with_digest(index).map(|(key, digest)| (key.place, key.id, digest));
         let mut pairs = self.left.pair_alike(at_place);
         pairs.extend(self.left.pair_alike(|index| with_digest(index).map(|(key, digest)| (&key.gpu, digest))));
         self.are_equal(&pairs);
-        self.diff.problems.extend(errors);
         Ok(())
+    }
+
+    /// Takes in the result of reading a code object.
+    fn note_read(&mut self, index: usize, read: Result<ReadCode>) {
+        match (read, self.objects.get_mut(index)) {
+            (Ok(read), Some(object)) => object.read = ReadState::Done(read),
+            (Err(error), _) => self.diff.problems.push(error),
+            (Ok(_), None) => {}
+        }
     }
 
     /// Reads the kernels of the code objects that differ, for GPUs that both files have code for.
@@ -235,21 +255,32 @@ impl<'c> FileComparison<'c> {
         let gpus: HashSet<(bool, &str)> = in_files.chain(shared).collect();
         let is_in_both =
             |index: &usize| with_gpu(!self.left.is_new(*index), *index).is_some_and(|gpu| gpus.contains(&gpu));
-        let (mut kernels, mut problems) = (Kernels::new(), Vec::new());
         let is_readable = |index: &usize| self.objects.get(*index).is_some_and(SideObject::is_readable);
-        let wanted: Vec<usize> = self.left.all().filter(is_in_both).filter(is_readable).collect();
-        let (old, new) = wanted.split_at(wanted.partition_point(|index| !self.left.is_new(*index)));
-        for (side, wanted) in [(&self.old, old), (&self.new, new)] {
+        let differing: Vec<usize> = self.left.all().filter(is_in_both).filter(is_readable).collect();
+        let (mut kernels, mut problems) = (Kernels::new(), Vec::new());
+        let (old, new) = differing.split_at(differing.partition_point(|index| !self.left.is_new(*index)));
+        for (side, differing) in [(&self.old, old), (&self.new, new)] {
             let mut room = ListRoom::default();
-            let read = |code_object: &CodeObject, code: Slice<'_>| of_kernels(code_object, kernels::of(code.bytes()));
-            side.read(self.job, (&self.objects, wanted), read, Vec::len, &mut |index, read| match read {
+            let mut take = |index: usize, read: Result<Vec<Kernel>>| match read {
                 Ok(mut read) => {
                     if room.take_kernels(&mut read) {
                         kernels.insert(index, read);
                     }
                 }
                 Err(error) => problems.push(error),
-            })?;
+            };
+            let mut wanted = Vec::new();
+            for index in differing {
+                let Some(object) = self.objects.get_mut(*index) else { continue };
+                match (object.take_kernels(), &object.read) {
+                    (Some(read), _) => take(*index, read),
+                    // The reason is a problem already.
+                    (None, ReadState::WithSearch) => {}
+                    (None, _) => wanted.push(*index),
+                }
+            }
+            let read = |code_object: &CodeObject, code: Slice<'_>| of_kernels(code_object, kernels::of(code.bytes()));
+            side.read(self.job, (&self.objects, &wanted), read, Vec::len, &mut take)?;
             problems.extend(side.input.and_then(|input| room.problem(input)));
         }
         self.diff.problems.extend(problems);

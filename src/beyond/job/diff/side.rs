@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::super::digest::{Digest, Digester};
+use super::super::kernels::{ListRoom, of_kernels};
 use super::super::unmatched::Matches;
 use super::Diff;
 use super::names::{LibraryName, NameKey, Renamed, library_name, members_of, unversioned};
@@ -14,21 +15,63 @@ use crate::base::bytes::len_u64;
 use crate::base::codec::Codec;
 use crate::base::error::{Error, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
+use crate::beyond::code::kernels::{self, Kernel};
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectRef, Finding, Format, Found, Holders, Place, Scan, Selector, Shared, top_member,
+    Checksums, CodeObject, CodeObjectRef, Finding, Format, Found, Holders, Place, ReadList, Reading, Scan, Selector,
+    Shared, Together, contents, top_member, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Inflate;
 
 /// A code object of either file.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct SideObject<'i> {
     pub(super) code_object: Arc<CodeObject>,
     /// Set when both files are searched.
     pub(super) key: NameKey,
     pub(super) stored: StoredBytes<'i>,
+    pub(super) read: ReadState,
+}
+
+/// Whether the content of a code object was read.
+#[derive(Debug)]
+pub(super) enum ReadState {
+    NotYet,
+    /// It was to be read while the search had its bytes. If it could not be read, that is a problem of the file.
+    WithSearch,
+    Done(ReadCode),
+}
+
+/// The results of reading a code object once.
+#[derive(Debug)]
+pub(super) struct ReadCode {
+    /// The size in bytes.
+    size: u64,
+    digest: Digest,
+    /// The kernels, or why they cannot be read; `None` if they have to be read again.
+    kernels: Option<Result<Vec<Kernel>>>,
+}
+
+impl ReadCode {
+    pub(super) fn with_kernels(digester: &Digester, code_object: &CodeObject, code: Slice<'_>) -> Result<Self> {
+        let kernels = of_kernels(code_object, kernels::of(code.bytes()));
+        Ok(Self { kernels: Some(kernels), ..Self::without_kernels(digester, code)? })
+    }
+
+    pub(super) fn without_kernels(digester: &Digester, code: Slice<'_>) -> Result<Self> {
+        let digest = digester.of(code).with_path(code.path())?;
+        Ok(Self { size: len_u64(code.bytes()), digest, kernels: None })
+    }
+
+    /// Returns the memory that it takes, as the weight of [`Scan::read`].
+    pub(super) fn weight(&self) -> usize {
+        match &self.kernels {
+            Some(Ok(kernels)) => kernels.len(),
+            _ => 1,
+        }
+    }
 }
 
 /// The stored bytes of a code object.
@@ -36,10 +79,10 @@ pub(super) struct SideObject<'i> {
 pub(super) enum StoredBytes<'i> {
     /// In the file: the code object, or its compressed form.
     Here(Slice<'i>),
-    /// The digest of those bytes, which are not in the file.
+    /// The digest of those bytes, which are not in the file, and cannot be inflated.
     Digest(Digest),
-    /// In a compressed bundle, or to be restored.
-    InBundle,
+    /// Not in the file: in inflated data, in a compressed bundle, or to be restored.
+    Elsewhere,
 }
 
 /// How a code object is compressed on its own: codec, inflated size, and its range in the inflated bytes.
@@ -63,10 +106,18 @@ impl SideObject<'_> {
         self.code_object.packed.as_ref().is_none_or(|packed| packed.is_exact()).then_some(self.code_object.size)
     }
 
-    /// The digest of the code object, if that is known already.
+    /// Returns the size and the digest of the code object, or `None` if it was not read.
     pub(super) fn digest(&self) -> Option<(u64, Digest)> {
-        match (self.stored, self.form()) {
-            (StoredBytes::Digest(digest), None) => Some((self.size()?, digest)),
+        match &self.read {
+            ReadState::Done(read) => Some((read.size, read.digest)),
+            _ => None,
+        }
+    }
+
+    /// Takes the kernels, or the error of reading them, or returns `None` if they were not read.
+    pub(super) fn take_kernels(&mut self) -> Option<Result<Vec<Kernel>>> {
+        match &mut self.read {
+            ReadState::Done(read) => read.kernels.take(),
             _ => None,
         }
     }
@@ -83,7 +134,6 @@ impl SideObject<'_> {
 }
 
 /// A file, or nothing if there is none to compare with.
-#[derive(Debug)]
 pub(super) struct Side<'i> {
     pub(super) input: Option<&'i Input>,
     /// Until those of both files are put together.
@@ -95,6 +145,8 @@ pub(super) struct Side<'i> {
     pub(super) matches: Matches,
     pub(super) problems: Vec<Error>,
     holders: Holders,
+    /// The room for kernels that are read before it is known whether their code object differs.
+    kernels: ListRoom,
 }
 
 impl<'i> Side<'i> {
@@ -105,9 +157,16 @@ impl<'i> Side<'i> {
         input: Option<&'i Input>,
         is_searched: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Self> {
-        let (objects, libraries, members, problems) = (Vec::new(), HashMap::new(), HashSet::new(), Vec::new());
-        let (matches, holders) = (Matches::default(), Holders::default());
-        let mut side = Self { input, objects, libraries, members, matches, problems, holders };
+        let mut side = Self {
+            input,
+            objects: Vec::new(),
+            libraries: HashMap::new(),
+            members: HashSet::new(),
+            matches: Matches::default(),
+            problems: Vec::new(),
+            holders: Holders::default(),
+            kernels: ListRoom::default(),
+        };
         let Some(input) = input else { return Ok(side) };
         let members = RefCell::new(HashSet::new());
         let is_static = Magic::identify(input.bytes()) == Magic::Archive;
@@ -119,15 +178,29 @@ impl<'i> Side<'i> {
         };
         let selector = Selector::new(&job.selection);
         let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
-        job.scan_with(checksums).run_in_members(input.as_slice(), &is_searched, &mut |finding| {
-            match finding {
-                Finding::Bundle(found) => side.bundle(&selector, digester, input, &found)?,
-                Finding::Split { place, split } => side.library(place, Format::Bundle).add_split(place, &split),
-                Finding::Broken { error, .. } if error.is_io() => return Err(error),
-                Finding::Broken { place, error } | Finding::Hidden { place, error } => {
+        let scan = job.scan_with(checksums);
+        let read = |together: Together<'_, usize, Arc<CodeObject>>| {
+            contents(together, |code_object, code| ReadCode::with_kernels(digester, code_object, code))
+        };
+        let weight = |read: &Vec<_>| weight_of(read, ReadCode::weight);
+        scan.run_in_members_and_read(input, &is_searched, &read, &weight, &mut |step| {
+            match step {
+                Reading::Found(Finding::Bundle(found), reads) => {
+                    side.bundle(&selector, digester, input, &found, reads)?;
+                }
+                Reading::Found(Finding::Split { place, split }, _) => {
+                    side.library(place, Format::Bundle).add_split(place, &split);
+                }
+                Reading::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
+                Reading::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
                     side.problems.push(error.at(place));
                 }
-                _ => {}
+                Reading::Found(..) | Reading::End(..) => {}
+                Reading::Read(contents) => {
+                    for ((index, _), read) in contents {
+                        side.note_read(index, read);
+                    }
+                }
             }
             Ok(ControlFlow::Continue(()))
         })?;
@@ -171,6 +244,7 @@ impl<'i> Side<'i> {
         digester: &Digester,
         input: &'i Input,
         found: &Found<'_>,
+        reads: &mut ReadList<usize, Arc<CodeObject>>,
     ) -> Result<()> {
         let (mut shared, bundle) = (Shared::new(found.bundle)?, found.info()?);
         self.library(found.place, found.format).add(found);
@@ -184,14 +258,42 @@ impl<'i> Side<'i> {
                 break;
             }
             let known = Arc::new(code_object.known(&bundle));
-            let stored = match (known.stored_in(input), code_object.stored_bytes()) {
-                (Some(slice), _) => StoredBytes::Here(slice),
-                (None, Some(slice)) => StoredBytes::Digest(digester.of(slice).with_path(slice.path())?),
-                (None, None) => StoredBytes::InBundle,
+            let mut object = SideObject {
+                code_object: known,
+                key: NameKey::default(),
+                stored: StoredBytes::Elsewhere,
+                read: ReadState::NotYet,
             };
-            self.objects.push(SideObject { code_object: known, key: NameKey::default(), stored });
+            if let Some(slice) = object.code_object.stored_in(input) {
+                object.stored = StoredBytes::Here(slice);
+            } else if !object.is_readable() {
+                if let Some(slice) = code_object.stored_bytes() {
+                    object.stored = StoredBytes::Digest(digester.of(slice).with_path(slice.path())?);
+                }
+            } else if !bundle.is_in(input) {
+                // Its bytes are gone after the search.
+                object.read = ReadState::WithSearch;
+                reads.add(Some(found), (self.objects.len(), Arc::clone(&object.code_object)));
+            }
+            self.objects.push(object);
         }
         Ok(())
+    }
+
+    /// Takes in the result of reading a code object while the file is searched.
+    fn note_read(&mut self, index: usize, read: Result<ReadCode>) {
+        let Some(object) = self.objects.get_mut(index) else { return };
+        match read {
+            Ok(mut read) => {
+                if let Some(Ok(kernels)) = &mut read.kernels
+                    && !self.kernels.take_kernels(kernels)
+                {
+                    read.kernels = None;
+                }
+                object.read = ReadState::Done(read);
+            }
+            Err(error) => self.problems.push(error),
+        }
     }
 
     /// Reads some of its code objects, given by their indices among `all` of both files. `weight` is that of
@@ -228,9 +330,4 @@ fn is_compared(code_object: &CodeObjectRef<'_>, found: &Found<'_>) -> bool {
     let is_container = |kind| matches!(kind, Some(ContentKind::Bundle | ContentKind::FatBinary));
     let kind = || code_object.recorded_kind().or_else(|| code_object.kind());
     code_object.size() > 0 && (found.bundle.compressed.is_some() || !is_container(kind()))
-}
-
-/// The length of a code object, and its digest.
-pub(super) fn digest_of(digester: &Digester, code: Slice<'_>) -> Result<(u64, Digest)> {
-    Ok((len_u64(code.bytes()), digester.of(code).with_path(code.path())?))
 }

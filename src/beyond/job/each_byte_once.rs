@@ -1,0 +1,167 @@
+//! Counts the walks of each job through a wheel of two libraries, and the bytes that it inflates of the members.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::{
+    Destination, Diff, Extract, Inspect, ListKernels, Recompress, Replace, Source, Verify,
+};
+use crate::base::bytes::len_u64;
+use crate::base::codec::{Crc, checksum};
+use crate::base::io::input::Input;
+use crate::base::testing::{WorkDone, map, take_work_done};
+use crate::beyond::runtime::Device;
+use crate::beyond::scan::{HEAD, Pattern, Scan, Selection};
+
+/// The bytes at the start of a member that are inflated to identify it, before it is known whether all of it is needed.
+const HEADS: u64 = 2 * HEAD;
+
+/// A zip file with deflated members.
+fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let u16_of = |number: usize| u16::try_from(number).unwrap().to_le_bytes();
+    let u32_of = |number: usize| u32::try_from(number).unwrap().to_le_bytes();
+    let (mut data, mut directory) = (Vec::new(), Vec::new());
+    for (name, content) in members {
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(content).unwrap();
+        let stored = encoder.finish().unwrap();
+        let mut crc = Crc::default();
+        crc.update(content);
+        let mut common = vec![20, 0, 0, 0, 8, 0, 0, 0, 0, 0];
+        common.extend(checksum(&crc).to_le_bytes());
+        common.extend([u32_of(stored.len()), u32_of(content.len())].concat());
+        common.extend([u16_of(name.len()), [0; 2]].concat());
+        let start = u32_of(data.len());
+        data.extend([b"PK\x03\x04", &common[..], name.as_bytes(), &stored].concat());
+        directory.extend([b"PK\x01\x02\x14\0", &common[..], &[0; 10], &start, name.as_bytes()].concat());
+    }
+    let count = u16_of(members.len());
+    let end = [&[0; 4][..], &count, &count, &u32_of(directory.len()), &u32_of(data.len()), &[0; 2]].concat();
+    [&data[..], &directory, b"PK\x05\x06", &end].concat()
+}
+
+fn fixture(name: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)).unwrap()
+}
+
+/// A wheel on disk.
+struct Wheel {
+    directory: TempDir,
+    path: PathBuf,
+    /// The size of all members.
+    size: u64,
+}
+
+impl Wheel {
+    /// A wheel with a plain and a compressed bundle, an object with an offload binary, and a text.
+    fn new(plain: &str, compressed: &str) -> Self {
+        let contents = [fixture(plain), fixture(compressed), fixture("offload/llvm22-embedded.o"), vec![b'a'; 9000]];
+        let names = ["pkg/plain.hipfb", "pkg/packed.hipfb", "pkg/embedded.o", "pkg/readme.txt"];
+        let record = names.map(|name| format!("{name},,\n")).concat() + "pkg-1.dist-info/RECORD,,\n";
+        let mut members: Vec<_> = names.into_iter().zip(contents.iter().map(Vec::as_slice)).collect();
+        members.push(("pkg-1.dist-info/RECORD", record.as_bytes()));
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("pkg-1-py3-none-any.whl");
+        std::fs::write(&path, zip(&members)).unwrap();
+        let size = members.iter().map(|(_, content)| len_u64(content)).sum();
+        Self { directory, path, size }
+    }
+
+    fn open(&self) -> Input {
+        map(&self.path).unwrap()
+    }
+
+    /// Checks the work done for the wheel since the last check.
+    fn assert_read_once(&self, job: &str, walks: usize) {
+        let WorkDone { walks: walked, inflated } = take_work_done(&self.path);
+        assert_eq!(walked, walks, "{job}: walks");
+        let most = self.size + 5 * HEADS;
+        assert!(inflated <= most, "{job}: inflated {inflated} bytes of members that have {}", self.size);
+    }
+}
+
+fn wheel() -> Wheel {
+    Wheel::new("binary/llvm22-plain.bundle", "compressed/llvm22-v3.ccob")
+}
+
+fn extract(wheel: &Wheel) -> Extract {
+    let destination = Destination::Directory(wheel.directory.path().join("extracted"));
+    Extract::new(vec![Source::named(wheel.path.clone())], Selection::default(), destination)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "inflates")]
+fn searches_walk_once_and_inflate_each_member_once() {
+    let wheel = wheel();
+    Inspect::default().run(&wheel.open()).unwrap();
+    wheel.assert_read_once("inspect", 1);
+    Verify::default().run(&wheel.path).unwrap();
+    wheel.assert_read_once("verify", 1);
+    let list = ListKernels::default().run(&wheel.open()).unwrap();
+    assert!(list.problems.is_empty(), "{:?}", list.problems);
+    wheel.assert_read_once("kernels", 1);
+    assert!(extract(&wheel).run(&mut |_| {}).unwrap().len() > 4);
+    wheel.assert_read_once("extract", 1);
+    let mut extract = extract(&wheel);
+    extract.devices = vec![Device::parse("gfx90a").unwrap()];
+    extract.destination = Destination::Nowhere("x".into());
+    assert!(!extract.run(&mut |_| {}).unwrap().is_empty());
+    wheel.assert_read_once("extract --as-runtime", 1);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "inflates")]
+fn diff_walks_once_through_each_wheel() {
+    let old = wheel();
+    let new = Wheel::new("binary/llvm22-hip-only.bundle", "compressed/llvm22-v2.ccob");
+    for trust_hashes in [false, true] {
+        let diff = Diff { trust_hashes, ..Diff::default() };
+        let diff = diff.run(Some(&old.open()), Some(&new.open())).unwrap();
+        assert!(!diff.code_objects.is_empty() && diff.problems.is_empty(), "{:?}", diff.problems);
+        old.assert_read_once("diff, old", 1);
+        new.assert_read_once("diff, new", 1);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "inflates")]
+fn recompress_inflates_each_member_once_and_does_not_search_the_new_wheel() {
+    let wheel = wheel();
+    let output = wheel.directory.path().join("new.whl");
+    let mut recompress = Recompress::new(&wheel.path, output);
+    recompress.keep = Some(Selection { targets: vec![Pattern::parse("gfx90a").unwrap()], ..Selection::default() });
+    let result = recompress.run(&mut |_| {}).unwrap();
+    assert!(result.dropped > 0, "{result:?}");
+    wheel.assert_read_once("recompress", 0);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "inflates")]
+fn replace_walks_through_the_old_and_the_new_wheel() {
+    let wheel = wheel();
+    let mut uri = None;
+    Scan::default()
+        .run(&wheel.open(), &mut |finding| {
+            if let crate::beyond::scan::Finding::Bundle(found) = finding
+                && uri.is_none()
+            {
+                uri = found.code_objects().filter(|code| code.size() > 0).last().unwrap().uri()?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    take_work_done(&wheel.path);
+    let uri = uri.unwrap();
+    let new = wheel.directory.path().join("new.co");
+    std::fs::write(&new, b"; text that nothing compares").unwrap();
+    let mut replace = Replace::new(uri, new);
+    replace.output = wheel.directory.path().join("new.whl");
+    replace.force = true;
+    replace.run(&mut |_| {}).unwrap();
+    let WorkDone { walks, inflated } = take_work_done(&wheel.path);
+    assert_eq!(walks, 2);
+    // Each search inflates all members, and the member that changes is inflated to be written again.
+    assert!(inflated <= 3 * wheel.size + 15 * HEADS, "{inflated}");
+}
