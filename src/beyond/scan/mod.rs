@@ -162,6 +162,22 @@ impl Scan {
         self.run_in_members(data.into(), &|_| true, visitor)
     }
 
+    /// As [`run`](Self::run), for data that is at a place of another file: all findings are at places in it.
+    pub(crate) fn run_at(
+        &self,
+        place: &Place,
+        data: Slice<'_>,
+        visitor: &mut dyn FnMut(Finding<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let visitor = &mut |visit: Visit<'_>| {
+            if let Visit::Found(finding) = visit {
+                visitor(finding)?;
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        walk::Walk::new(self, data, visitor).at(place, data).map(|_| ())
+    }
+
     /// Returns whether the search finds a bundle or code object in some bytes.
     ///
     /// # Errors

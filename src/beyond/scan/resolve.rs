@@ -32,7 +32,7 @@ impl Uri {
     pub(super) fn of_path(path: &Path) -> Option<Result<Self>> {
         let uri = path.as_os_str();
         let is_uri = [SCHEME, MEMORY].into_iter().any(|scheme| uri.as_encoded_bytes().starts_with(scheme));
-        (is_uri && !path.exists()).then(|| Self::parse(uri))
+        if is_uri && !path.exists() { Some(Self::parse(uri)) } else { None }
     }
 
     /// Opens a file with `open` or, if `path` is a URI, copies the bytes that it names. The path of the input is the
@@ -45,32 +45,8 @@ impl Uri {
     pub fn open(path: &Path, limits: Limits, open: impl FnOnce(&Path) -> Result<Input>) -> Result<Input> {
         let Some(uri) = Self::of_path(path).transpose()? else { return open(path) };
         let file = open(&uri.path)?;
-        let copied = uri.resolve(&file, limits).and_then(|part| {
-            let part = Input::set_aside(path, part.as_slice().bytes()).with_path(path)?;
-            let is_known = uri.range.is_none() || Magic::identify(part.bytes()) != Magic::Unknown;
-            let deep = Scan { deep: true, limits, ..Scan::default() };
-            let has_code = || finds(&deep, &part, |finding| Ok(!matches!(finding, Finding::Trailing { .. })));
-            if !is_known && !has_code()? && !uri.is_of_code_object(&file, limits)? {
-                return Err(uri.not_found());
-            }
-            Ok(part)
-        });
-        file.vouch_for(copied)
-    }
-
-    /// Whether a code object has the URI. `file` is the file at its [path](Self::path).
-    fn is_of_code_object(&self, file: &Input, limits: Limits) -> Result<bool> {
-        // The ends of some code objects are found only when they are inflated.
-        for (inflate, deep) in [(Inflate::Headers, false), (Inflate::Whole, false), (Inflate::Whole, true)] {
-            let is_it = |finding: Finding<'_>| {
-                let Finding::Bundle(found) = finding else { return Ok(false) };
-                found.code_objects().try_fold(false, |is_it, next| Ok(is_it || self.names(&next, file)?))
-            };
-            if finds(&Scan { inflate, deep, limits, ..Scan::default() }, file, is_it)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let opening = Opening { uri: &uri, name: path, file: &file, limits };
+        file.vouch_for(opening.part())
     }
 
     /// Whether it is the URI of a code object in `file`.
@@ -91,12 +67,29 @@ impl Uri {
     /// an [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if the file has no such member or range, otherwise
     /// those of reading what is compressed.
     pub fn resolve<'a>(&self, file: &'a Input, limits: Limits) -> Result<Resolved<'a>> {
-        let stored = match self.way.is_empty() {
-            true => Content::InPlace(self.part_of(file.as_slice())?),
-            false => Content::Restored(self.member(file, limits)?),
-        };
-        let Some(inflated) = &self.inflated else { return Ok(Resolved(stored)) };
-        let bundle = stored.as_slice();
+        if self.way.is_empty() {
+            return Ok(Resolved(self.inflated_part(Content::InPlace(self.part_of(file.as_slice())?), limits)?));
+        }
+        let mut fault = None;
+        // A deep search goes to more members, and may number those of a name in another way.
+        for deep in [false, true] {
+            let mut part = None;
+            let mut take = |data: Slice<'_>| {
+                part = Some(Input::set_aside(&self.path, self.part_of(data)?.bytes()).with_path(&self.path)?);
+                Ok(ControlFlow::Break(()))
+            };
+            self.walk_to_data(file, Scan { deep, limits, ..Scan::default() }, &mut fault, &mut take, &mut |_| Ok(()))?;
+            if let Some(part) = part {
+                return Ok(Resolved(self.inflated_part(Content::Restored(part), limits)?));
+            }
+        }
+        Err(self.no_data(fault))
+    }
+
+    /// Returns the range of the compressed bundle in `part` that the URI names, or all of `part` if it names none.
+    fn inflated_part<'a>(&self, part: Content<'a>, limits: Limits) -> Result<Content<'a>> {
+        let Some(inflated) = &self.inflated else { return Ok(part) };
+        let bundle = part.as_slice();
         let reader = BundleReader::of(Magic::identify(bundle.bytes()));
         let compressed = reader.container.compressed(bundle, limits)?;
         let (what, offset) = ("there is no compressed bundle", bundle.offset());
@@ -106,36 +99,132 @@ impl Uri {
         })?;
         let (input, _) = compressed.inflate_whole()?;
         ensure_inside(&self.path, "inflated bundle", inflated, input.len())?;
-        Ok(Resolved(Content::Inflated(Rc::new(input), inflated.clone())))
+        Ok(Content::Inflated(Rc::new(input), inflated.clone()))
     }
 
-    /// The range of the inflated data to which the steps lead.
-    fn member(&self, file: &Input, limits: Limits) -> Result<Input> {
-        let mut broken = None;
-        // What only a deep search looks into is not a member for another.
-        for deep in [false, true] {
-            let scan = Scan { inflate: Inflate::Whole, deep, limits, ..Scan::default() };
-            let mut found = None;
-            let mut take = |data: Slice<'_>| {
-                let part = self.part_of(data)?;
-                found = Some(Input::set_aside(&self.path, part.bytes()).with_path(&self.path)?);
-                Ok(())
-            };
-            let mut note = |visit: Visit<'_>| {
-                if let Visit::Found(Finding::Broken { place, error }) = visit {
-                    broken.get_or_insert_with(|| error.at(place));
+    /// Walks to the inflated data that the steps of the URI lead to, and passes it to `take`. If that does not break
+    /// off, the data is searched, and each code object in it is passed to `each`. `fault` is set to the first fault on
+    /// the way.
+    fn walk_to_data(
+        &self,
+        file: &Input,
+        scan: Scan,
+        fault: &mut Option<Error>,
+        take: &mut dyn FnMut(Slice<'_>) -> Result<ControlFlow<()>>,
+        each: &mut dyn FnMut(&CodeObjectRef<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let scan = Scan { inflate: Inflate::Whole, ..scan };
+        let mut visit = |visit: Visit<'_>| {
+            match visit {
+                Visit::Found(Finding::Broken { place, error }) => {
+                    fault.get_or_insert_with(|| error.at(place));
                 }
-                Ok(ControlFlow::Continue(()))
-            };
-            let goal = Goal { way: &self.way, take: &mut take };
-            Walk::new(&scan, file.as_slice(), &mut note).with_goal(goal).file(file.as_slice())?;
-            if let Some(found) = found {
-                return Ok(found);
+                Visit::Found(Finding::Bundle(found)) => {
+                    for code_object in found.code_objects() {
+                        each(&code_object)?;
+                    }
+                }
+                Visit::Found(_) | Visit::End(..) => {}
             }
-        }
+            Ok(ControlFlow::Continue(()))
+        };
+        let goal = Goal { way: &self.way, take };
+        Walk::new(&scan, file.as_slice(), &mut visit).with_goal(goal).file(file.as_slice())?;
+        Ok(())
+    }
+
+    /// Returns the error that the steps of the URI lead nowhere.
+    fn no_data(&self, fault: Option<Error>) -> Error {
         let names: Vec<String> = self.way.iter().map(|level| shown(&level.name).to_string()).collect();
         let reason = format!("there is no data to inflate at '{}'", names.join("', in it '"));
-        Err(broken.unwrap_or_else(|| Error::refused(ErrorKind::NotFound, &self.path, None, reason)))
+        fault.unwrap_or_else(|| Error::refused(ErrorKind::NotFound, &self.path, None, reason))
+    }
+}
+
+/// A URI that is opened like a file.
+struct Opening<'u> {
+    uri: &'u Uri,
+    /// The URI as it was given.
+    name: &'u Path,
+    /// The file at the path of the URI.
+    file: &'u Input,
+    limits: Limits,
+}
+
+impl Opening<'_> {
+    /// Returns a copy of the bytes that the URI names, if they are known to be code. Walks through the file at most
+    /// twice.
+    fn part(&self) -> Result<Input> {
+        if self.uri.way.is_empty() {
+            let part = self.copy_part(self.file.as_slice())?;
+            if self.is_known_as_code(&part)? || self.is_of_code_object()? {
+                return Ok(part);
+            }
+            return Err(self.uri.not_found());
+        }
+        let (mut fault, mut is_found) = (None, false);
+        for deep in [false, true] {
+            let (mut part, mut is_code) = (None, false);
+            let mut is_named = false;
+            let mut take = |data: Slice<'_>| {
+                let copy = self.copy_part(data)?;
+                is_code = self.is_known_as_code(&copy)?;
+                part = Some(copy);
+                Ok(if is_code { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            };
+            let mut each = |code_object: &CodeObjectRef<'_>| {
+                is_named |= self.uri.names(code_object, self.file)?;
+                Ok(())
+            };
+            self.uri.walk_to_data(self.file, self.scan(deep), &mut fault, &mut take, &mut each)?;
+            is_found |= part.is_some();
+            if let Some(part) = part
+                && (is_code || is_named)
+            {
+                return Ok(part);
+            }
+        }
+        Err(if is_found { self.uri.not_found() } else { self.uri.no_data(fault) })
+    }
+
+    /// Copies the part of the data that the URI names.
+    fn copy_part(&self, data: Slice<'_>) -> Result<Input> {
+        let part = self.uri.inflated_part(Content::InPlace(self.uri.part_of(data)?), self.limits)?;
+        Input::set_aside(self.name, part.as_slice().bytes()).with_path(self.name)
+    }
+
+    /// Returns whether a part begins with a known format, or holds something that a deep search finds. A whole file may
+    /// hold anything.
+    fn is_known_as_code(&self, part: &Input) -> Result<bool> {
+        if self.uri.range.is_none() || Magic::identify(part.bytes()) != Magic::Unknown {
+            return Ok(true);
+        }
+        finds(&self.scan(true), part, |finding| Ok(!matches!(finding, Finding::Trailing { .. })))
+    }
+
+    /// Returns whether a code object of the file has the URI.
+    fn is_of_code_object(&self) -> Result<bool> {
+        for deep in [false, true] {
+            let is_it = |finding: Finding<'_>| {
+                if let Finding::Bundle(found) = finding {
+                    for code_object in found.code_objects() {
+                        if self.uri.names(&code_object, self.file)? {
+                            return Ok(true);
+                        }
+                    }
+                }
+                Ok(false)
+            };
+            // The ends of some code objects are found only when they are inflated.
+            if finds(&Scan { inflate: Inflate::Whole, ..self.scan(deep) }, self.file, is_it)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn scan(&self, deep: bool) -> Scan {
+        Scan { deep, limits: self.limits, ..Scan::default() }
     }
 }
 

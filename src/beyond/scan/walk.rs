@@ -67,11 +67,11 @@ pub(super) struct Walk<'a, 'w, 'v> {
     visitor: &'w mut Visitor<'v>,
 }
 
-/// The inflated data that a walk looks for. Nothing beside the way to it is searched.
+/// The inflated data that a walk looks for. Nothing else is searched.
 pub(super) struct Goal<'w> {
     pub(super) way: &'w [Level],
-    /// Receives the data.
-    pub(super) take: &'w mut dyn FnMut(Slice<'_>) -> Result<()>,
+    /// Receives the data, and tells whether it is searched too.
+    pub(super) take: &'w mut dyn FnMut(Slice<'_>) -> Result<ControlFlow<()>>,
 }
 
 /// The callback of a walk. What it breaks off ends without an error.
@@ -215,19 +215,26 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Walks a whole file.
-    pub(super) fn file(mut self, data: Slice<'_>) -> Result<Sources<'a>> {
+    pub(super) fn file(self, data: Slice<'_>) -> Result<Sources<'a>> {
         #[cfg(test)]
         crate::base::testing::note_walk(data.path());
-        let place = Place::of_file(data.path());
-        self.look(Spot { place: &place, data, depth: DEPTH_MAX, file_start: Some(data.offset()) })?;
+        self.at(&Place::of_file(data.path()), data)
+    }
+
+    /// Walks a file that is at a place of another one.
+    pub(super) fn at(mut self, place: &Place, data: Slice<'_>) -> Result<Sources<'a>> {
+        self.look(Spot { place, data, depth: DEPTH_MAX, file_start: Some(data.offset()) })?;
         Ok(self.sources)
     }
 
     pub(super) fn look(&mut self, at: Spot<'_>) -> Result<()> {
-        if let Some(goal) = self.goal.as_mut().filter(|goal| at.place.is_end_of(goal.way)) {
+        if let Some(goal) = self.goal.take_if(|goal| at.place.is_end_of(goal.way)) {
+            if (goal.take)(at.data)?.is_continue() {
+                self.look(at)?;
+            }
             // Nothing more is read.
             self.budget.is_spent = true;
-            return (goal.take)(at.data);
+            return Ok(());
         }
         let data = at.data;
         let magic = Magic::identify(data.bytes());

@@ -192,7 +192,7 @@ impl UnbundleArchive {
     fn check(&self, library: &OpenArchive) -> Result<()> {
         for member in library.members()? {
             let mut entries: Vec<(String, EntryId)> = Vec::new();
-            member.bundles(Inflate::AsNeeded, &mut |_| {}, &mut |bundle, _| {
+            member.bundles(Inflate::Headers, &mut |_| {}, &mut |bundle, _| {
                 let parsed = bundle.entries.iter().filter_map(|entry| Some((entry, entry.entry_id()?)));
                 entries.extend(parsed.map(|(entry, id)| (bytes::text_lossy(&entry.id), id)));
                 Ok(())

@@ -21,7 +21,7 @@ use crate::beyond::container::entry::Searched;
 use crate::beyond::container::fatbin::{self, Fatbin, Packing};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Bundle, Bundles};
-use crate::beyond::scan::{Format, Wide, bundle_sections};
+use crate::beyond::scan::{EntryFacts, Format, Found, Wide, bundle_sections};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::llvm::container::sequence::{Content, Inflate};
@@ -352,7 +352,9 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
 
     /// The indices of the code objects to keep; `None` if all are kept.
     fn kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
-        let Chosen { kept, devices } = self.run.choice.choose(self.data.path(), bundle, format)?;
+        let (index, facts) = (self.result.bundles, EntryFacts::default());
+        let found = Found { place: &self.run.place, format, index, bundle, facts: &facts, space_end: 0 };
+        let Chosen { kept, devices } = self.run.choice.choose(&found)?;
         self.left += devices;
         let dropped = bundle.entries.len() - kept.len();
         self.result.dropped += dropped;

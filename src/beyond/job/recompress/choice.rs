@@ -1,19 +1,17 @@
 //! Which code objects a recompression keeps.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::Path;
 
 use super::{Missed, Recompress, Recompressed, Removed};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::io::Input;
-use crate::beyond::container::Bundle;
+use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::job::kernel_names::KernelNames;
 use crate::beyond::job::share::check_size;
 use crate::beyond::job::unmatched::{Matches, Wanted};
 use crate::beyond::runtime::loadable::{self, Unfound, UnfoundEntries};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
-use crate::beyond::scan::{CodeObjectRef, EntryFacts, Finding, Format, Found, KnownId, Pattern, Place, Scan, Selector};
+use crate::beyond::scan::{CodeObjectRef, Finding, Found, KnownId, Pattern, Place, Scan, Selector};
 use crate::llvm::container::Limits;
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::sequence::Content;
@@ -99,14 +97,14 @@ impl<'j> Choice<'j> {
         Ok(())
     }
 
-    /// Chooses among the code objects of a bundle in this format.
-    pub(super) fn choose(&mut self, path: &Path, bundle: &Bundle<'_>, format: Format) -> Result<Chosen> {
+    /// Chooses among the code objects of a bundle.
+    pub(super) fn choose(&mut self, found: &Found<'_>) -> Result<Chosen> {
+        let bundle = found.bundle;
         if self.job.keep_kernels.is_some() {
-            check_size(path, bundle, 0..bundle.entries.len())?;
+            check_size(found.place.file(), bundle, 0..bundle.entries.len())?;
         }
-        let (place, facts, mut last) = (Place::of_file(path), EntryFacts::default(), LastInflated::default());
-        let found = Found { place: &place, format, index: 0, bundle, facts: &facts, space_end: 0 };
-        let unfound = loadable::unfound_in(&found);
+        let mut last = LastInflated::default();
+        let unfound = loadable::unfound_in(found);
         let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0 }, Vec::new());
         let (mut launched, mut unlaunched) = (BTreeSet::new(), BTreeSet::new());
         for code_object in found.code_objects() {
@@ -246,7 +244,8 @@ impl<'j> Choice<'j> {
     fn mismatch(mut self, unmatched: &[String], input: &Input) -> Error {
         let present = self.matches.present().to_vec();
         let mut places = BTreeSet::new();
-        let searched = each_code_object(self.job.limits, input, &mut |code_object, unfound| {
+        let place = Place::of_file(input.path());
+        let searched = each_code_object(self.job.limits, &place, input.as_slice(), &mut |code_object, unfound| {
             let before = self.matched();
             self.removes(code_object, unfound);
             if self.matched() > before {
@@ -269,26 +268,45 @@ impl<'j> Choice<'j> {
     }
 }
 
-/// The code in a file that was written which would have been removed from bundles, by its place.
-pub(super) fn left(job: &Recompress, written: &Input) -> Result<BTreeMap<String, Removed>> {
-    let (mut choice, mut left) = (Choice::new(job), BTreeMap::<String, Removed>::new());
-    each_code_object(job.limits, written, &mut |code_object, unfound| {
-        if choice.removes(code_object, unfound) {
-            left.entry(code_object.found.place.to_string()).or_default().add(code_object.size());
-        }
-    })?;
-    Ok(left)
+/// Code that stays although a recompression removes such code from bundles: it is outside of the rewritten ones.
+pub(super) struct RemainingCode<'j> {
+    choice: Choice<'j>,
+    by_place: BTreeMap<String, Removed>,
+}
+
+impl<'j> RemainingCode<'j> {
+    pub(super) fn new(job: &'j Recompress) -> Self {
+        Self { choice: Choice::new(job), by_place: BTreeMap::new() }
+    }
+
+    /// Searches a file as it was written, or a member of one, which is at `place`.
+    pub(super) fn add(&mut self, place: &Place, written: Slice<'_>) -> Result<()> {
+        let Self { choice, by_place } = self;
+        each_code_object(choice.job.limits, place, written, &mut |code_object, unfound| {
+            if choice.removes(code_object, unfound) {
+                by_place.entry(code_object.found.place.to_string()).or_default().add(code_object.size());
+            }
+        })
+    }
+
+    /// Returns what remains, by its place.
+    pub(super) fn into_places(self) -> BTreeMap<String, Removed> {
+        self.by_place
+    }
 }
 
 fn each_code_object(
     limits: Limits,
-    input: &Input,
+    place: &Place,
+    data: Slice<'_>,
     each: &mut dyn FnMut(&CodeObjectRef<'_>, &UnfoundEntries),
 ) -> Result<()> {
-    Scan { limits, ..Scan::default() }.run(input, &mut |finding| {
+    Scan { limits, ..Scan::default() }.run_at(place, data, &mut |finding| {
         if let Finding::Bundle(found) = finding {
             let unfound = loadable::unfound_in(&found);
-            found.code_objects().for_each(|code_object| each(&code_object, &unfound));
+            for code_object in found.code_objects() {
+                each(&code_object, &unfound);
+            }
         }
         Ok(())
     })

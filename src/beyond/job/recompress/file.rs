@@ -61,6 +61,7 @@ impl Recompression<'_> {
         output: Output,
         observer: &mut Observer<'_>,
     ) -> Result<Rewritten> {
+        self.place = place.clone();
         if Magic::identify(data.bytes()) == Magic::Archive
             && self.replacing.is_none()
             && !is_debian_package(data.bytes())

@@ -242,9 +242,14 @@ impl Recompress {
         }
     }
 
-    /// Whether it may remove code objects.
+    /// Returns whether the job may remove code objects.
     fn removes(&self) -> bool {
-        self.keep.is_some() || !self.keep_for.is_empty() || self.keep_kernels.is_some() || self.drop.is_some()
+        self.removes_targets() || self.keep_kernels.is_some()
+    }
+
+    /// Returns whether the job may remove code objects because of their targets.
+    fn removes_targets(&self) -> bool {
+        self.keep.is_some() || !self.keep_for.is_empty() || self.drop.is_some()
     }
 }
 

@@ -16,8 +16,8 @@ use crate::base::io::piece::total_len;
 use crate::beyond::container::entry::Searched;
 use crate::beyond::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
 use crate::beyond::container::{Bundle, Bundles};
-use crate::beyond::scan::Format;
 use crate::beyond::scan::sections::{Holds, held};
+use crate::beyond::scan::{EntryFacts, Format, Found};
 use crate::llvm::container::Member;
 use crate::llvm::container::object::{FatObject, Objects};
 use crate::llvm::container::sequence::Inflate;
@@ -81,7 +81,9 @@ pub(super) fn rewrite_fat(
     bundle: &Bundle<'_>,
     output: Output,
 ) -> Result<Rewritten> {
-    let Chosen { kept, devices } = run.choice.choose(data.path(), bundle, Format::FatObject)?;
+    let facts = EntryFacts::default();
+    let found = Found { place: &run.place, format: Format::FatObject, index: 0, bundle, facts: &facts, space_end: 0 };
+    let Chosen { kept, devices } = run.choice.choose(&found)?;
     let dropped = bundle.entries.len() - kept.len();
     let mut result = Recompressed { bundles: 1, before: data.len(), after: data.len(), ..Recompressed::default() };
     if dropped == 0 {

@@ -1,6 +1,6 @@
 //! Runs a recompression: its state, and what each kind of file gives back.
 
-use super::choice::{self, Choice};
+use super::choice::{Choice, RemainingCode};
 use super::refusals::Refusals;
 use super::span::Span;
 use super::{Recompress, Recompressed, Replacing};
@@ -9,7 +9,7 @@ use crate::base::error::{Error, Malformed, Result};
 use crate::base::io::input::{Accept, Slice};
 use crate::base::io::output::{self, Output};
 use crate::beyond::container::Bundle;
-use crate::beyond::scan::Budget;
+use crate::beyond::scan::{Budget, Place};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::event::Observer;
 use crate::llvm::work::open;
@@ -21,6 +21,10 @@ pub(super) struct Recompression<'j> {
     pub(super) budget: Budget,
     pub(super) result: Recompressed,
     pub(super) choice: Choice<'j>,
+    /// The place of the file that is being rewritten: the input, or a member of it.
+    pub(super) place: Place,
+    /// The code that stays, if the job removes code by its target.
+    pub(super) remaining: Option<RemainingCode<'j>>,
     /// The only change, if one code object is replaced.
     pub(super) replacing: Option<Replacing<'j>>,
     pub(super) refusals: Refusals,
@@ -38,6 +42,8 @@ impl<'j> Recompression<'j> {
             budget: Budget::new(job.limits, len),
             result: Recompressed::default(),
             choice: Choice::new(job),
+            place: Place::of_file(&job.input),
+            remaining: job.removes_targets().then(|| RemainingCode::new(job)),
             replacing: None,
             refusals: Refusals::default(),
             span: Span { start: 0, len, of: len },
@@ -74,10 +80,15 @@ impl Recompress {
         let magic = Magic::identify(input.bytes());
         let written = run.rewrite_file(input.as_slice(), output, observer);
         let finished = written.and_then(|mut output| {
+            let mut remaining = run.remaining.take();
             let mut result = run.finish(&input)?;
-            if self.keep.is_some() || !self.keep_for.is_empty() || self.drop.is_some() {
-                result.left = choice::left(self, &output.read_again(&self.input)?)?;
+            if let Some(remaining) = &mut remaining
+                && magic != Magic::Zip
+            {
+                let written = output.read_again(&self.input)?;
+                remaining.add(&Place::of_file(&self.input), written.as_slice())?;
             }
+            result.left = remaining.map(RemainingCode::into_places).unwrap_or_default();
             Ok((output, result))
         });
         let (mut output, result) = input.vouch_for(finished)?;

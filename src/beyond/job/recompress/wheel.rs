@@ -14,11 +14,11 @@ use rawzip::Crc32;
 use sha2::{Digest, Sha256};
 
 use super::super::rewrite::Rewriter;
-use super::RecompressedZip;
 use super::archive::is_archive;
 use super::record::{self, Sum};
 use super::run::{Recompression, may_hold_bundles};
 use super::span::Span;
+use super::{Recompressed, RecompressedZip};
 use crate::base::bytes::text;
 use crate::base::codec::{Method, StreamForm};
 use crate::base::display::shown;
@@ -144,14 +144,26 @@ impl ZipRewrite<'_, '_, '_> {
     ) -> Result<Option<Sum>> {
         let content = &member.content;
         let head = member.with_place(head_of(content))?;
-        let may_hold_bundles = may_hold_bundles(Magic::identify(&head)) || is_archive(&head);
-        if !may_hold_bundles || self.stays(member) {
-            return are_needed.then(|| member.sum()).transpose();
+        let magic = Magic::identify(&head);
+        let is_rewritten = (may_hold_bundles(magic) || is_archive(&head)) && !self.stays(member);
+        let is_searched = self.run.remaining.is_some() && magic.may_hold_code();
+        let is_inflated = if is_rewritten {
+            self.charge(content).map_err(|error| error.at(&member.place))?;
+            true
+        } else {
+            // A member beyond the limit is not searched.
+            is_searched && self.charge(content).is_ok()
+        };
+        if !is_inflated {
+            return if are_needed { member.sum().map(Some) } else { Ok(None) };
         }
-        self.charge(content).map_err(|error| error.at(&member.place))?;
         // The errors get their place here.
         let old = member.with_place(content.reader().and_then(|reader| Input::spool(Path::new(""), reader)))?;
-        let (new, result) = self.run.rewrite_member(&old, &member.place, observer)?;
+        let (new, result) = if is_rewritten {
+            self.run.rewrite_member(&old, &member.place, observer)?
+        } else {
+            (None, Recompressed::default())
+        };
         let is_same = new.is_none();
         let packed = new.as_ref().map(|new| PackedChange::of(member.content.form, new.as_slice())).transpose()?;
         // A stored member whose bundles became smaller keeps its length: a hole takes their room. It is taken all the same,
@@ -162,11 +174,21 @@ impl ZipRewrite<'_, '_, '_> {
         let (Some(packed), Some(new)) = (packed.filter(fits), new) else {
             self.result.kept += usize::from(!is_same);
             self.run.result.add(&if is_same { result } else { result.unchanged() });
-            return member.with_place(are_needed.then(|| sum_of(old.as_slice().reader())).transpose());
+            self.note_remaining(member, old.as_slice())?;
+            return if are_needed { member.with_place(sum_of(old.as_slice().reader())).map(Some) } else { Ok(None) };
         };
         self.run.result.add(&result);
         self.result.members += 1;
+        self.note_remaining(member, new.as_slice())?;
         self.replace(member, new.as_slice(), packed).map(Some)
+    }
+
+    /// Notes the code in a member as it is written that the job would remove from bundles.
+    fn note_remaining(&mut self, member: &WheelMember<'_>, written: Slice<'_>) -> Result<()> {
+        match &mut self.run.remaining {
+            Some(remaining) => remaining.add(&member.place, written),
+            None => Ok(()),
+        }
     }
 
     /// Whether a member stays as it is because a code object elsewhere is replaced. The offset of the bundle in a
