@@ -1,4 +1,4 @@
-//! Lists the code objects of a file that the runtime of a GPU would load.
+//! Lists the code objects of a file that the runtime of a GPU would load, with their sizes.
 //!
 //! `cargo run --example load -- FILE GPU`
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -7,15 +7,16 @@ use std::error::Error;
 use std::path::Path;
 
 use offload_bundle::io::Input;
-use offload_bundle::runtime::{self, Device};
-use offload_bundle::scan::Scan;
+use offload_bundle::runtime;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let file = arguments.next().unwrap_or("fixtures/binary/llvm22-plain.bundle".into());
-    let gpu = Device::parse(&arguments.next().unwrap_or("gfx906:sramecc+:xnack-".into()))?;
-    for loaded in runtime::loaded(&Scan::default(), &Input::read(Path::new(&file))?, &[gpu])? {
-        println!("{}: {} bytes", loaded.code_object.shown_id(), loaded.code_object.size);
+    let gpu = arguments.next().unwrap_or("gfx906:sramecc+:xnack-".into());
+    let input = Input::read(Path::new(&file))?;
+    for code in runtime::load(&input, &gpu.parse()?)? {
+        let id = code.id();
+        println!("{id}: {} bytes", code.bytes()?.len());
     }
     Ok(())
 }

@@ -53,30 +53,21 @@
 //!
 //! # Find the code for a GPU
 //!
-//! [`runtime::loaded`] finds what a runtime would load on a GPU. [`Scan::read`](scan::Scan::read) reads it on all
-//! processors, and inflates once what is compressed together.
+//! [`runtime::load`] returns the code that the runtime of a GPU would load, and inflates once what is compressed
+//! together. [`runtime::loaded`] chooses it without reading it, for several GPUs.
 //!
 //! ```
-//! use std::ops::ControlFlow;
 //! use std::path::Path;
 //!
 //! use offload_bundle::io::Input;
-//! use offload_bundle::runtime::{self, Device};
-//! use offload_bundle::scan::{CodeObject, Scan};
+//! use offload_bundle::runtime;
 //!
-//! # #[cfg(feature = "zstd")] {
-//! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/compressed/llvm22-v3.ccob");
-//! let (input, scan) = (Input::read(&file)?, Scan::default());
-//! let loaded = runtime::loaded(&scan, &input, &[Device::parse("gfx90a:sramecc+:xnack-")?])?;
-//! let wanted: Vec<&CodeObject> = loaded.iter().map(|loaded| &loaded.code_object).collect();
-//! let mut code = Vec::new();
-//! scan.read(&input, &wanted, |_, code| Ok(code.bytes().to_vec()), |_| 1, &mut |contents| {
-//!     code.extend(contents);
-//!     ControlFlow::Continue(())
-//! })?;
-//! let (index, bytes) = code.remove(0);
-//! assert_eq!((index, bytes?.len()), (0, 75));
-//! # }
+//! let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/binary/llvm22-plain.bundle");
+//! let input = Input::read(&file)?;
+//! for code in runtime::load(&input, &"gfx90a:sramecc+:xnack-".parse()?)? {
+//!     println!("{}", code.id());
+//!     assert_eq!(code.bytes()?.len(), 75);
+//! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -98,6 +98,15 @@ pub fn with_ptx(name: &str) -> (&str, Option<String>) {
     }
 }
 
+/// Parses a device, as [`Device::parse`].
+impl std::str::FromStr for Device {
+    type Err = DeviceError;
+
+    fn from_str(text: &str) -> Result<Self, DeviceError> {
+        Self::parse(text)
+    }
+}
+
 impl Device {
     /// Parses the name of a GPU. `ptx` stands for PTX of any version that later GPUs compile.
     ///

@@ -23,6 +23,7 @@ mod code;
 mod coverage;
 mod device;
 mod directory;
+mod load;
 pub(crate) mod loadable;
 mod loaded;
 
@@ -31,5 +32,6 @@ pub(crate) use coverage::{CodeSet, FileSet, Unit, Units};
 pub use coverage::{Coverage, Served, ServedDirectory};
 pub use device::{Device, DeviceError, with_ptx};
 pub(crate) use directory::directory_of;
+pub use load::{LoadedCode, load};
 pub(crate) use loaded::Loader;
 pub use loaded::{Loaded, loaded};
