@@ -241,7 +241,7 @@ fn the_examples_of_the_pages_run() {
     let install = Document::read("docs/install.md");
     let installed = install.scripts();
     check(install, &[]);
-    for page in ["docs/guide.md", "docs/clang.md", "docs/build-engineers.md", "docs/python.md"] {
+    for page in ["docs/guide.md", "docs/llvm.md", "docs/wheels.md", "docs/ci.md", "docs/python.md"] {
         check(Document::read(page), &installed);
     }
 }

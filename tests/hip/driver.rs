@@ -1,5 +1,5 @@
-//! Checks what `docs/build-engineers.md` documents about clang: the tools that it runs, and the directories where it
-//! looks for them.
+//! Checks the statements of `docs/llvm.md` about clang: the tools that it runs, and the directories where it looks for
+//! them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,7 +50,7 @@ fn words(span: &str) -> Vec<String> {
 
 /// The table whose first line begins so.
 fn table(heading: &str) -> Vec<Row> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/build-engineers.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/llvm.md");
     let page = fs::read_to_string(page).unwrap();
     let rows = page.lines().skip_while(|line| !line.starts_with(heading)).skip(2);
     let rows = rows.take_while(|line| line.starts_with("| "));
