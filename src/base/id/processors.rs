@@ -4,14 +4,6 @@
 //! LLVM knows alternative names and R600 processors. Only the offloading driver knows NVIDIA's processors and those of
 //! the last two kinds. Numbers in ELF files are from the User Guide for AMDGPU Backend, and as LLVM 23.1.4 prints them.
 
-/// The name that stands for PTX of any version.
-pub(crate) const ANY_PTX: &str = "ptx";
-
-/// Whether a name stands for PTX of any version.
-pub(crate) fn is_any_ptx(name: &str) -> bool {
-    name.eq_ignore_ascii_case(ANY_PTX)
-}
-
 /// The kind of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProcessorKind {

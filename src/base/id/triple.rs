@@ -57,6 +57,15 @@ impl Triple {
         }
     }
 
+    /// Parses a triple that an offload binary records, with fields added until it has four.
+    pub(crate) fn of_image(recorded: &str) -> Self {
+        match recorded.split('-').count() {
+            ..3 => Self::parse(&(normalize(recorded, Form::Three) + "-")),
+            3 => Self::parse(&[recorded, "-"].concat()),
+            _ => Self::parse(recorded),
+        }
+    }
+
     /// The text of the triple.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -98,7 +107,7 @@ impl Triple {
     }
 
     /// Whether LLVM knows the architecture.
-    pub(super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         !self.arch.is_empty()
     }
 
