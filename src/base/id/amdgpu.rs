@@ -1,8 +1,8 @@
 //! Sub-architectures of AMD GPUs, as LLVM 23.1 writes them in triples: `amdgpu9.42-amd-amdhsa`.
 //!
 //! The architecture is `amdgpu`, whose older name is `amdgcn`. A sub-architecture is the version of a processor: the
-//! major number, a dot, and one hexadecimal digit each for the minor number and the stepping. `9.0a` is that of
-//! `gfx90a`. A family has a sub-architecture of its own, for code that runs on all its members.
+//! major number, a dot, and one hexadecimal digit each for the minor number and the stepping. `gfx90a` has `9.0a`. A
+//! family has a sub-architecture too, for code that runs on all its members.
 
 /// The names of the architecture: `amdgpu` may be followed by a sub-architecture, the older name is not.
 pub(super) const NAME: &str = "amdgpu";
@@ -45,7 +45,7 @@ static FAMILIES: &[Family] = &[
 /// The sub-architecture in a triple for AMD GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum SubArch {
-    /// None: any GPU, or one that is named beside the triple.
+    /// No sub-architecture: code for any GPU, or for one that is named beside the triple.
     Any,
     /// A whole family.
     Family(&'static Family),
@@ -56,7 +56,7 @@ pub(super) enum SubArch {
 }
 
 impl SubArch {
-    /// Parses the first field of a triple. `None` for another architecture.
+    /// Parses the first field of a triple. Returns `None` for another architecture.
     pub(super) fn parse(arch_name: &str) -> Option<Self> {
         if arch_name == OLD_NAME {
             return Some(Self::Any);
@@ -76,7 +76,7 @@ impl SubArch {
         Some(Self::Unknown)
     }
 
-    /// The sub-architecture of a processor. `None` if LLVM 23.1.4 does not know the processor.
+    /// Returns the sub-architecture of a processor, or `None` if LLVM 23.1.4 does not know the processor.
     pub(super) fn of_processor(name: &str) -> Option<Self> {
         for family in FAMILIES {
             if let Some(member) = family.members.iter().find(|member| processor_of(member) == name) {
@@ -101,7 +101,7 @@ impl SubArch {
         }
     }
 
-    /// The processor that the triple names, if it names one.
+    /// Returns the processor that the triple names, or `None` if it names no processor.
     pub(super) fn processor(self) -> Option<String> {
         match self {
             Self::Any | Self::Unknown => None,

@@ -26,7 +26,7 @@ pub enum OffloadKind {
     Maca,
     /// TopsRider, of Enflame. In its bundles only.
     Tops,
-    /// Any other, of which nothing is known. See [`EntryId::by_name`](super::EntryId::by_name).
+    /// Any other kind. See [`EntryId::by_name`](super::EntryId::by_name).
     Other,
 }
 
@@ -37,7 +37,7 @@ impl OffloadKind {
         llvm.into_iter().chain([Self::Hcc, Self::Musa, Self::Maca, Self::Tops])
     }
 
-    /// The kind with this name; `None` for an unknown name.
+    /// Returns the kind with this name, or `None` for an unknown name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().find(|kind| kind.name() == name)
     }
@@ -64,15 +64,20 @@ impl OffloadKind {
         matches!(self, Self::Hip | Self::HipV4)
     }
 
-    /// The kind with this name, if LLVM allows it in bundles.
+    /// Returns the kind with this name, or `None` if LLVM does not allow it in bundles.
     pub(super) fn of_bundle(name: &str) -> Option<Self> {
-        let is_allowed = |kind: &Self| matches!(kind, Self::Host | Self::OpenMp | Self::Hip | Self::HipV4);
-        Self::from_name(name).filter(is_allowed)
+        match Self::from_name(name)? {
+            kind @ (Self::Host | Self::OpenMp | Self::Hip | Self::HipV4) => Some(kind),
+            _ => None,
+        }
     }
 
     /// Whether a code object of this kind may serve a request for `other`.
     pub fn is_compatible_with(self, other: Self, rules: Rules) -> bool {
-        let openmp = |a: Self, b: Self| rules.hip_serves_openmp && a == Self::OpenMp && b.is_hip();
-        self == other || (self.is_hip() && other.is_hip()) || openmp(self, other) || openmp(other, self)
+        match (self, other) {
+            _ if self == other => true,
+            (Self::OpenMp, hip) | (hip, Self::OpenMp) => hip.is_hip() && rules.hip_serves_openmp,
+            _ => self.is_hip() && other.is_hip(),
+        }
     }
 }
