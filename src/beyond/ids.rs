@@ -1,8 +1,8 @@
-//! IDs that LLVM does not know: those of other compilers, and our own words for targets.
+//! IDs of other compilers, which LLVM does not know, and our own words for targets.
 //!
-//! **DPC++**, Intel's compiler for SYCL, writes triples with any number of fields, which name an architecture of its own
-//! (`sycl-spir64_gen`, `sycl-native_cpu-unknown-unknown`). It does so for OpenMP too (`openmp-spir64_x86_64`). Such
-//! triples are written as they are spelled.
+//! **DPC++**, Intel's compiler for SYCL, writes triples with any number of fields and further architectures
+//! (`sycl-spir64_gen`, `sycl-native_cpu-unknown-unknown`). It does so for OpenMP too (`openmp-spir64_x86_64`). The search
+//! writes these triples as they are spelled.
 //!
 //! **Other vendors**, whose compilers derive from clang, write bundles of their own kinds. Their triples have three
 //! fields, then one or two dashes, then the target ID. Two dashes are written.
@@ -13,8 +13,8 @@
 //! | MetaX | `maca-mxc-metax-macahca--xcore1000`; `maca-mxc-metax-macahca--xcore1000-bc` for bitcode |
 //! | Enflame | `tops-dtu-enflame-tops--efgcu500`, `tops-dtu-enflame-tops` |
 //!
-//! Sources: the entry IDs that the vendors' tools write and list, as public documents of their users show them. Hygon's
-//! IDs are those of HIP.
+//! Sources: the entry IDs that the vendors' tools write and list, as public documents of their users show them. Hygon
+//! writes IDs of HIP.
 
 use std::str::FromStr;
 
@@ -167,7 +167,8 @@ fn parse_of_vendor(vendor: &Vendor, id: &str, rest: &str) -> Result<EntryId, IdE
 
 /// Parses an ID of DPC++, or returns `None` if it follows LLVM's rules. `rest` is the text after the kind.
 ///
-/// All triples of SYCL follow the rules of DPC++, and for OpenMP those that LLVM 22.1.8 does not allow.
+/// In IDs of SYCL, every triple follows the rules of DPC++. In IDs of OpenMP, only triples that LLVM 22.1.8 does not
+/// allow do so.
 fn parse_of_dpcpp(kind: OffloadKind, id: &str, rest: &str) -> Option<Result<EntryId, IdError>> {
     if kind != OffloadKind::Sycl && !is_arch_of_dpcpp(kind, arch_of(rest)) {
         return None;
@@ -195,7 +196,7 @@ fn arch_of(triple: &str) -> &str {
 fn is_arch_of_dpcpp(kind: OffloadKind, name: &str) -> bool {
     match kind {
         OffloadKind::Sycl => name == "native_cpu" || name.starts_with("spir"),
-        // Only those that DPC++ compiles OpenMP for.
+        // DPC++ compiles OpenMP for these only.
         OffloadKind::OpenMp => matches!(name, "spir" | "spir64" | "spir64_gen" | "spir64_x86_64"),
         _ => false,
     }

@@ -4,10 +4,10 @@
 //! <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]
 //! ```
 //!
-//! Both spellings of the Clang Offload Bundler documentation are accepted: with all four fields of the triple, or
-//! without environment and with the target ID directly after the operating system (which LLVM up to 20 accepted too).
-//! The written form has four fields, normalised as LLVM 22.1.8 does, and a dash before the target ID even if that is
-//! empty. For the operating system amdhsa, the environment is written as an empty field.
+//! The Clang Offload Bundler documentation has two spellings, and both are accepted. A triple has all four fields, or it
+//! has no environment and the target ID follows the operating system (which LLVM up to 20 accepted too). The written
+//! form has four fields, normalised as LLVM 22.1.8 does, and a dash before the target ID even if that is empty. For the
+//! operating system amdhsa, the environment is written as an empty field.
 //!
 //! Only the rules of LLVM are here. The search also reads the IDs of other compilers: see `src/beyond/ids.rs`.
 
@@ -105,7 +105,7 @@ pub enum IdError {
     )]
     Format,
     /// The offload kind or the architecture is unknown.
-    #[error("invalid target '{id}'{}{}", unknown("offloading kind", .kind), unknown("target triple", .triple))]
+    #[error("invalid target '{id}'{}{}", unknown_part("offloading kind", .kind), unknown_part("target triple", .triple))]
     Unknown {
         /// The whole text.
         id: String,
@@ -124,8 +124,11 @@ pub enum IdError {
     },
 }
 
-fn unknown(what: &str, value: &Option<String>) -> String {
-    value.as_ref().map_or_else(String::new, |value| format!(", unknown {what} '{value}'"))
+fn unknown_part(name: &str, value: &Option<String>) -> String {
+    match value {
+        Some(value) => format!(", unknown {name} '{value}'"),
+        None => String::new(),
+    }
 }
 
 impl EntryId {
@@ -149,9 +152,9 @@ impl EntryId {
         let (kind_name, rest) = id.split_once('-').ok_or(IdError::Format)?;
         let (triple, target_id) = split_triple(rest);
         let triple = Triple::parse(&with_four_fields(triple)?);
-        let kind = kind_of_name(kind_name);
-        let Some(kind) = kind.filter(|_| triple.is_known()) else {
-            return Err(unknown_error(id, kind_name, kind, rest));
+        let kind = match kind_of_name(kind_name) {
+            Some(kind) if triple.is_known() => kind,
+            kind => return Err(unknown_error(id, kind_name, kind, rest)),
         };
         let mut id = Self::from_parts(kind, triple, target_id, || id.to_owned())?;
         // A host has no GPU, so this part of its ID may at most be an object format.
@@ -161,17 +164,17 @@ impl EntryId {
         Ok(id)
     }
 
-    /// Returns the ID of an image from what an offload binary records of it.
+    /// Returns the ID of an image with the kind, triple and target ID that an offload binary records.
     ///
     /// # Errors
     /// [`IdError`] if LLVM does not know the architecture of the triple, or the target ID breaks a rule.
     pub(crate) fn of_image(kind: OffloadKind, triple: &str, target_id: &str) -> Result<Self, IdError> {
-        let whole_id = || [kind.name(), "-", triple, "-", target_id].concat();
         let parsed = Triple::of_image(triple);
         if !parsed.is_known() {
-            return Err(IdError::Unknown { id: whole_id(), kind: None, triple: Some(triple.to_owned()) });
+            let id = joined(kind, triple, target_id);
+            return Err(IdError::Unknown { id, kind: None, triple: Some(triple.to_owned()) });
         }
-        Self::from_parts(kind, parsed, target_id, whole_id)
+        Self::from_parts(kind, parsed, target_id, || joined(kind, triple, target_id))
     }
 
     /// Returns the ID of these parts. The triple is not checked. `whole_id` returns the text for messages.
@@ -186,7 +189,7 @@ impl EntryId {
         Ok(Self { kind, written: written(&triple), triple, target_id })
     }
 
-    /// An ID that is known by its text alone, whatever that is. It is compatible with nothing but itself.
+    /// An ID with any text, which is not parsed. It is compatible with nothing but itself.
     pub fn by_name(name: &str) -> Self {
         let triple = Triple::parse(name);
         Self { kind: OffloadKind::Other, written: triple.clone(), triple, target_id: TargetId::default() }
@@ -197,7 +200,7 @@ impl EntryId {
         self.kind
     }
 
-    /// The target triple as spelled. It has four fields, or as many as DPC++ wrote.
+    /// The target triple as spelled. It has four fields, except in IDs of SYCL.
     pub fn triple(&self) -> &Triple {
         &self.triple
     }
@@ -207,8 +210,8 @@ impl EntryId {
         &self.target_id
     }
 
-    /// The target ID of the GPU that the code is for: that of the entry ID, or the processor that its triple names if it
-    /// has none. Empty if neither names a GPU.
+    /// The target ID of the GPU that runs the code. If the entry ID has no target ID, this is the processor that the
+    /// triple names. Empty if neither names a GPU.
     ///
     /// ```
     /// use offload_bundle::id::EntryId;
@@ -219,11 +222,13 @@ impl EntryId {
     /// # Ok::<(), offload_bundle::id::IdError>(())
     /// ```
     pub fn target(&self) -> Cow<'_, TargetId> {
-        let named = if self.target_id.is_empty() { self.triple.amd_processor() } else { None };
-        match named.and_then(|processor| TargetId::parse(&processor, self.triple.arch()).ok()) {
-            Some(target) => Cow::Owned(target),
-            None => Cow::Borrowed(&self.target_id),
+        if self.target_id.is_empty()
+            && let Some(processor) = self.triple.amd_processor()
+            && let Ok(target) = TargetId::parse(&processor, self.triple.arch())
+        {
+            return Cow::Owned(target);
         }
+        Cow::Borrowed(&self.target_id)
     }
 
     fn key(&self) -> (OffloadKind, &str, &TargetId) {
@@ -238,11 +243,11 @@ impl EntryId {
         format!("{}-{}-{}", self.kind.name(), self.triple.as_str(), self.target_id)
     }
 
-    /// Compares a code object with this ID with a request. The result says whether the code object can run there, and
-    /// why or why not.
+    /// Compares the ID of a code object with a request. The result says whether the code object can run there, and why
+    /// or why not.
     ///
-    /// The rules are those of the Clang Offload Bundler documentation: compatible kinds and triples, the same
-    /// processor, and every feature that the code object sets has the same setting in the request. As in LLVM 22.1.8,
+    /// The rules of the Clang Offload Bundler documentation apply: compatible kinds and triples, the same processor, and
+    /// every feature that the code object sets has the same setting in the request. As in LLVM 22.1.8,
     /// the written form of the request is used. The code object's ID is tried as spelled, which is how LLVM 22 writes
     /// it, and in its written form, since LLVM up to 20 wrote triples as typed.
     pub fn compatibility(&self, request: &Self, rules: Rules) -> Compatibility {
@@ -253,7 +258,7 @@ impl EntryId {
         if !triples || !self.kind.is_compatible_with(request.kind, rules) {
             return Compatibility::KindOrTriple;
         }
-        if ![self, request].iter().all(|id| id.target_id.is_of(id.triple.arch())) {
+        if !self.target_id.is_of(self.triple.arch()) || !request.target_id.is_of(request.triple.arch()) {
             return Compatibility::Processor;
         }
         self.target_id.compatibility(&request.target_id)
@@ -283,9 +288,14 @@ impl EntryId {
         if self.kind == OffloadKind::Other {
             return self.triple == request.triple;
         }
-        let is_same_arch = |own: &Triple| own.is_known() || own.arch_name() == request.written.arch_name();
-        let is_compatible = |own: &&Triple| is_same_arch(own) && own.is_compatible_with(&request.written);
-        [&self.triple, &self.written].iter().any(is_compatible)
+        for own in [&self.triple, &self.written] {
+            // LLVM's rules treat all unknown architectures alike.
+            let may_be_same_arch = own.is_known() || own.arch_name() == request.written.arch_name();
+            if may_be_same_arch && own.is_compatible_with(&request.written) {
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -299,6 +309,11 @@ impl fmt::Display for EntryId {
         write!(f, "{}-{}", self.kind.name(), self.written.as_str())?;
         if self.written.has_four_fields() { write!(f, "-{}", self.target_id) } else { Ok(()) }
     }
+}
+
+/// Returns kind, triple and target ID as one text, for messages.
+fn joined(kind: OffloadKind, triple: &str, target_id: &str) -> String {
+    [kind.name(), "-", triple, "-", target_id].concat()
 }
 
 /// The written form of a triple.
@@ -321,11 +336,9 @@ pub(crate) fn unknown_error(id: &str, name: &str, kind: Option<OffloadKind>, res
         return IdError::Format;
     }
     let triple = Triple::parse(&fields.join("-"));
-    IdError::Unknown {
-        id: id.to_owned(),
-        kind: kind.is_none().then(|| name.to_owned()),
-        triple: (!triple.is_known()).then(|| triple.as_str().to_owned()),
-    }
+    let unknown_kind = if kind.is_none() { Some(name.to_owned()) } else { None };
+    let unknown_triple = if triple.is_known() { None } else { Some(triple.as_str().to_owned()) };
+    IdError::Unknown { id: id.to_owned(), kind: unknown_kind, triple: unknown_triple }
 }
 
 /// Adds empty fields to a triple until it has four.
@@ -343,29 +356,32 @@ pub(crate) fn with_four_fields(mut triple: String) -> Result<String, IdError> {
 
 /// Splits the text after the kind into a triple of at most four fields and the target ID.
 pub(crate) fn split_triple(text: &str) -> (String, &str) {
-    let fields: Vec<(usize, &str)> = text
-        .split('-')
-        .scan(0_usize, |offset, field| {
-            let start = *offset;
-            *offset = start.saturating_add(field.len()).saturating_add(1);
-            Some((start, field))
-        })
-        .collect();
-    let rest_from = |index: usize| fields.get(index).and_then(|(start, _)| text.get(*start..));
-    let field = |index: usize| fields.get(index).map_or("", |(_, field)| *field);
+    let arch_name = text.split('-').next().unwrap_or_default();
     // If a GPU replaces the operating system or the environment, the fields before it are the triple. Only normalising
     // it shows which field is the operating system.
-    for index in 2..4 {
-        if let Some(gpu) = rest_from(index).filter(|rest| target_id::names_gpu(rest, field(0))) {
-            let short = (0..index).map(field).collect::<Vec<_>>().join("-");
-            let is_known = Triple::parse(&short).is_known();
-            let missing = if index == 2 { "--" } else { "-" };
-            let triple = if is_known { triple::normalize(&short, Form::Three) + "-" } else { short + missing };
-            return (triple, trim_dash(gpu));
+    for (count, missing) in [(2, "--"), (3, "-")] {
+        let Some((short, gpu)) = split_after_fields(text, count) else { break };
+        if !target_id::names_gpu(gpu, arch_name) {
+            continue;
         }
+        let triple = if Triple::parse(short).is_known() {
+            triple::normalize(short, Form::Three) + "-"
+        } else {
+            [short, missing].concat()
+        };
+        return (triple, trim_dash(gpu));
     }
-    let triple = fields.iter().take(4).map(|(_, field)| *field).collect::<Vec<_>>().join("-");
-    (triple, trim_dash(rest_from(4).unwrap_or("")))
+    match split_after_fields(text, 4) {
+        Some((triple, target_id)) => (triple.to_owned(), trim_dash(target_id)),
+        None => (text.to_owned(), ""),
+    }
+}
+
+/// Splits a text at the dash after this many fields. Returns `None` if it has no more fields.
+fn split_after_fields(text: &str, count: usize) -> Option<(&str, &str)> {
+    let (dash, _) = text.match_indices('-').nth(count.checked_sub(1)?)?;
+    let (fields, rest) = text.split_at_checked(dash)?;
+    Some((fields, rest.strip_prefix('-')?))
 }
 
 /// Removes a trailing dash after a processor, where it separates nothing. After a feature, it is the sign of that

@@ -2,8 +2,8 @@
 //!
 //! # Files that change while they are mapped
 //!
-//! Rust assumes that the bytes of a `&[u8]` are constant. Those of a mapped file change if anyone writes to the file,
-//! which a program cannot prevent, and the behaviour is then undefined. So mapping is `unsafe` here and in
+//! Rust assumes that the bytes of a `&[u8]` are constant. The bytes of a mapped file change if anyone writes to the
+//! file. A program cannot prevent that, and the behaviour is then undefined. So mapping is `unsafe` here and in
 //! [`Input::map`](crate::io::Input::map), and mapping a file of others is always explicit. The jobs and the executable
 //! do it in one place each, `job::open` and `cli/files.rs`. They cannot know who writes to their inputs. They rely on
 //! these rules:
@@ -64,7 +64,10 @@ impl Mapping {
 
     /// Whether some bytes could not be read, and have been zeros since.
     pub(crate) fn faulted(&self) -> bool {
-        self.watched.as_ref().is_some_and(Watched::faulted)
+        match &self.watched {
+            Some(watched) => watched.faulted(),
+            None => false,
+        }
     }
 
     /// Releases the memory; later reads take the bytes from the file again.

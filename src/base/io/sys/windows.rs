@@ -24,7 +24,7 @@ use windows_sys::Win32::Storage::FileSystem::{
     REPLACEFILE_IGNORE_MERGE_ERRORS, ReplaceFileW,
 };
 
-use crate::base::io::staging::Legacy;
+use crate::base::io::staging::Inherited;
 use crate::base::io::sys::Status;
 
 /// The separator of paths in an environment variable.
@@ -389,7 +389,7 @@ pub(crate) fn make_private(_: &File) -> io::Result<()> {
 }
 
 /// Nothing to do: [`exchange`] keeps what belongs to the old name.
-pub(crate) fn take_over(file: &File, _: &File, _: Legacy) -> io::Result<()> {
+pub(crate) fn take_over(file: &File, _: &File, _: Inherited) -> io::Result<()> {
     file.set_len(0)
 }
 
