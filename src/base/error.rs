@@ -449,19 +449,24 @@ mod tests {
 
     #[test]
     fn errors_have_a_kind_a_file_a_place_and_an_offset_and_say_nothing_twice() {
-        let malformed = || Malformed::at("x", 7);
-        let inside = |error: Error| error.inside(Path::new("f"), "f(m)".to_owned());
+        let malformed = Malformed::at("x", 7);
         let (f, g) = (Some(Path::new("f")), Some(Path::new("g")));
         for (error, kind, file, place, offset) in [
             (Error::io("f", io::ErrorKind::NotFound.into()), ErrorKind::Io, f, None, None),
-            (Error::malformed("f", malformed()), ErrorKind::Malformed, f, None, Some(7)),
-            (Error::malformed("", malformed()), ErrorKind::Malformed, None, None, Some(7)),
-            (inside(Error::malformed("g", malformed())), ErrorKind::Malformed, f, Some("f(m)"), Some(7)),
+            (Error::malformed("f", malformed.clone()), ErrorKind::Malformed, f, None, Some(7)),
+            (Error::malformed("", malformed.clone()), ErrorKind::Malformed, None, None, Some(7)),
+            (
+                Error::malformed("g", malformed).inside(Path::new("f"), "f(m)".to_owned()),
+                ErrorKind::Malformed,
+                f,
+                Some("f(m)"),
+                Some(7),
+            ),
             (Error::refused(ErrorKind::Limit, "g", 3, "full"), ErrorKind::Limit, g, None, Some(3)),
             (Error::usage("no"), ErrorKind::Usage, None, None, None),
         ] {
-            let told = (error.kind(), error.file(), error.place(), error.offset());
-            assert_eq!(told, (kind, file, place, offset), "{error}");
+            let found = (error.kind(), error.file(), error.place(), error.offset());
+            assert_eq!(found, (kind, file, place, offset), "{error}");
             assert!(std::error::Error::source(&error).is_none(), "{error}");
         }
         let below = Error::io("f", io::Error::other(Error::usage("why")));
@@ -470,12 +475,10 @@ mod tests {
 
     #[test]
     fn missing_entries_read_as_the_reference_writes_them() {
-        let text = |names: &[&str]| {
-            Error::missing_entries(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>()).to_string()
-        };
-        assert_eq!(text(&["A"]), "Can't find bundles for A");
-        assert_eq!(text(&["A", "B"]), "Can't find bundles for A and B");
-        assert_eq!(text(&["A", "B", "C"]), "Can't find bundles for A, B, and C");
+        for (names, expected) in [("A", " A"), ("A B", " A and B"), ("A B C", " A, B, and C")] {
+            let names: Vec<String> = names.split(' ').map(str::to_owned).collect();
+            assert_eq!(Error::missing_entries(&names).to_string(), format!("Can't find bundles for{expected}"));
+        }
     }
 
     #[test]

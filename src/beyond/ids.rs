@@ -61,7 +61,10 @@ impl Vendor {
 
     /// Whether a processor of the vendor, or bitcode for it, may have this name.
     fn may_name(&self, name: &str) -> bool {
-        let processor = self.bitcode.and_then(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
+        let processor = match self.bitcode {
+            Some(suffix) => name.strip_suffix(suffix).unwrap_or(name),
+            None => name,
+        };
         for start in self.processors {
             if let Some(number) = processor.strip_prefix(start) {
                 return !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -209,6 +212,14 @@ mod tests {
     use crate::beyond::container::SearchEntry;
     use crate::llvm::container::Entry;
 
+    fn id(text: &str) -> EntryId {
+        EntryId::parse_any(text).unwrap()
+    }
+
+    fn compare(entry: &str, request: &str) -> Compatibility {
+        id(entry).compatibility(&id(request), Rules::default())
+    }
+
     #[test]
     fn sycl_ids_are_those_of_dpcpp() {
         for (typed, expected) in [
@@ -240,8 +251,6 @@ mod tests {
         ] {
             assert!(EntryId::parse_any(id).is_err(), "{id}");
         }
-        let id = |text: &str| EntryId::parse_any(text).unwrap();
-        let compare = |entry, request| id(entry).compatibility(&id(request), Rules::default());
         assert_eq!(compare("sycl-spir64-unknown-unknown", "sycl-spir64"), Compatibility::Exact);
         assert_ne!(id("sycl-spir64-unknown-unknown"), id("sycl-spir64"));
         for (entry, request) in [
@@ -253,10 +262,11 @@ mod tests {
             assert_eq!(compare(entry, request), Compatibility::KindOrTriple);
             assert_eq!(compare(request, entry), Compatibility::KindOrTriple);
         }
-        let image = |triple| EntryId::new(OffloadKind::Sycl, triple, "pvc").unwrap().to_string();
-        assert_eq!(image("spir64_gen"), "sycl-spir64_gen-unknown-unknown--pvc");
-        assert_eq!(image("spir64_gen"), image("spir64_gen-unknown-unknown"));
-        assert_eq!(id(&image("spir64_gen")).target_id().processor(), "pvc");
+        for triple in ["spir64_gen", "spir64_gen-unknown-unknown"] {
+            let image = EntryId::new(OffloadKind::Sycl, triple, "pvc").unwrap().to_string();
+            assert_eq!(image, "sycl-spir64_gen-unknown-unknown--pvc");
+            assert_eq!(id(&image).target_id().processor(), "pvc");
+        }
     }
 
     #[test]
@@ -270,8 +280,7 @@ mod tests {
             (4, "spir64_gen", None),
             (0, "spir64_gen", None),
         ] {
-            let string = |key: &str, value: &str| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
-            let strings = vec![string("triple", triple), string("arch", "pvc")];
+            let strings = vec![(b"triple".to_vec(), triple.into()), (b"arch".to_vec(), b"pvc".to_vec())];
             let image = ImageInfo { kind_number, strings, ..ImageInfo::default() };
             let id = id_of_dpcpp_image(&image);
             assert_eq!(id.as_deref(), expected.map(str::as_bytes), "{triple}");
@@ -306,10 +315,9 @@ mod tests {
         {
             assert!(EntryId::parse_any(id).is_err(), "{id}");
         }
-        let bitcode = |id: &str| EntryId::parse_any(id).unwrap().processor_of_bitcode().map(str::to_owned);
-        assert_eq!(bitcode("maca-mxc-metax-macahca--xcore1000-bc").as_deref(), Some("xcore1000"));
-        assert_eq!(bitcode("maca-mxc-metax-macahca--xcore1000"), None);
-        assert_eq!(bitcode("tops-dtu-enflame-tops--x-bc"), None);
+        assert_eq!(id("maca-mxc-metax-macahca--xcore1000-bc").processor_of_bitcode(), Some("xcore1000"));
+        assert_eq!(id("maca-mxc-metax-macahca--xcore1000").processor_of_bitcode(), None);
+        assert_eq!(id("tops-dtu-enflame-tops--x-bc").processor_of_bitcode(), None);
     }
 
     #[test]

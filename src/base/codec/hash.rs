@@ -156,19 +156,22 @@ fn hash_blocks(to_hash: &Receiver<Vec<u8>>, done: &SyncSender<Vec<u8>>) -> Md5 {
 mod tests {
     use super::*;
 
+    fn hash_in_steps(data: &[u8], expected_len: u64, step: usize) -> u64 {
+        let mut hasher = Hasher::new(expected_len);
+        for part in data.chunks(step) {
+            hasher.update(part);
+        }
+        hasher.finish().unwrap()
+    }
+
     #[test]
     #[cfg_attr(miri, ignore = "hashes megabytes")]
     fn the_thread_gives_the_same_hash() {
         for len in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 20 * BLOCK + 7] {
             let data: Vec<u8> = (0..len).map(|n| u8::try_from(n % 253).unwrap()).collect();
-            let hash = |expected: u64, step: usize| {
-                let mut hasher = Hasher::new(expected);
-                data.chunks(step).for_each(|part| hasher.update(part));
-                hasher.finish().unwrap()
-            };
-            let inline = hash(0, 1000);
-            assert_eq!(hash(INLINE_MAX + 1, 1000), inline);
-            assert_eq!(hash(INLINE_MAX + 1, 3 * BLOCK), inline);
+            let inline = hash_in_steps(&data, 0, 1000);
+            assert_eq!(hash_in_steps(&data, INLINE_MAX + 1, 1000), inline);
+            assert_eq!(hash_in_steps(&data, INLINE_MAX + 1, 3 * BLOCK), inline);
         }
         assert_eq!(Hasher::new(0).finish().unwrap().to_le_bytes(), [0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0, 0xb2, 0x04]);
     }

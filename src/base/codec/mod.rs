@@ -299,8 +299,8 @@ pub(crate) fn deflate<W: Write + Seek>(
     to.seek(SeekFrom::Start(start))?;
     match compression.method {
         Method::Zlib => {
-            let work = |out: &mut dyn Write| emit(pieces, &mut Writer { out, path }, meter);
-            StreamForm::Zlib.write(compression.level, &mut to.out, path, work).map(drop)
+            let (level, out) = (compression.level, &mut to.out);
+            StreamForm::Zlib.write(level, out, path, |out| emit(pieces, &mut Writer { out, path }, meter)).map(drop)
         }
         Method::Zstd => with!("zstd", {
             let encoder = frames::encoder(pieces, total_len(pieces)?, compression).with_path(path)?;

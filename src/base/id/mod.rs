@@ -395,7 +395,22 @@ mod tests {
     use super::*;
 
     fn written(id: &str) -> String {
-        EntryId::parse(id).map_or_else(|error| error.to_string(), |id| id.to_string())
+        match EntryId::parse(id) {
+            Ok(id) => id.to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn compare(entry: &str, request: &str, rules: Rules) -> Compatibility {
+        EntryId::parse(entry).unwrap().compatibility(&EntryId::parse(request).unwrap(), rules)
+    }
+
+    fn target_id(text: &str) -> TargetId {
+        text.parse().unwrap()
+    }
+
+    fn hip(target_id: &str) -> String {
+        format!("hip-amdgcn-amd-amdhsa--{target_id}")
     }
 
     #[test]
@@ -482,10 +497,6 @@ mod tests {
     #[test]
     fn compatibility_follows_kind_triple_processor_and_features() {
         use Compatibility::*;
-        let hip = |target_id: &str| format!("hip-amdgcn-amd-amdhsa--{target_id}");
-        let compare = |entry: &str, request: &str, rules| {
-            EntryId::parse(entry).unwrap().compatibility(&EntryId::parse(request).unwrap(), rules)
-        };
         for (entry, request, expected) in [
             ("gfx906", "gfx906", Exact),
             ("fiji", "gfx803", Exact),
@@ -520,10 +531,10 @@ mod tests {
             ("spirv64", "gfx906:xnack+", false),
             ("nvptx64", "gfx906:xnack+", false),
         ] {
-            let id = |kind: &str| format!("{kind}-{arch}-amd-amdhsa--{target_id}");
-            assert_eq!(compare(&id("hip"), &id("hip"), Rules::default()), Exact, "{arch} {target_id}");
+            let [hip, hipv4] = ["hip", "hipv4"].map(|kind| format!("{kind}-{arch}-amd-amdhsa--{target_id}"));
+            assert_eq!(compare(&hip, &hip, Rules::default()), Exact, "{arch} {target_id}");
             let expected = if served { Compatible } else { Processor };
-            assert_eq!(compare(&id("hip"), &id("hipv4"), Rules::default()), expected, "{arch} {target_id}");
+            assert_eq!(compare(&hip, &hipv4, Rules::default()), expected, "{arch} {target_id}");
         }
         // As in LLVM, a missing target ID is a missing processor.
         assert_eq!(compare("hipv4-amdgcn-amd-amdhsa--", &hip(""), all), Processor);
@@ -546,9 +557,6 @@ mod tests {
             assert_eq!((id.to_string().as_str(), id.target().to_string().as_str()), (expected, target), "{typed}");
             assert_eq!(id.triple().arch(), "amdgpu");
         }
-        let compare = |entry: &str, request: &str| {
-            EntryId::parse(entry).unwrap().compatibility(&EntryId::parse(request).unwrap(), Rules::default())
-        };
         for (entry, request, expected) in [
             ("hip-amdgpu9.42-amd-amdhsa--gfx942", "hip-amdgcn-amd-amdhsa--gfx942", Exact),
             ("hip-amdgcn-amd-amdhsa--gfx942", "hipv4-amdgpu9.4-amd-amdhsa--gfx942:xnack+", Compatible),
@@ -558,7 +566,7 @@ mod tests {
             ("hip-amdgpu9.42-amd-amdhsa--sm_70", "hipv4-amdgpu9.42-amd-amdhsa--sm_70", Processor),
             ("hip-amdgpu9.99-amd-amdhsa--gfx942", "hip-amdgpu9.99-amd-amdhsa--gfx942", KindOrTriple),
         ] {
-            assert_eq!(compare(entry, request), expected, "{entry} for {request}");
+            assert_eq!(compare(entry, request, Rules::default()), expected, "{entry} for {request}");
         }
         assert!(!EntryId::parse("hip-amdgpu9.99-amd-amdhsa--gfx942").unwrap().is_requestable());
         assert!(EntryId::parse("hip-amdgpu9.42-amd-amdhsa--gfx942").unwrap().is_requestable());
@@ -566,23 +574,25 @@ mod tests {
 
     #[test]
     fn a_feature_is_set_in_all_entries_of_a_processor_or_in_none() {
-        let id = |text: &str| text.parse::<TargetId>().unwrap();
         for (a, b, conflict) in [
             ("gfx90a", "gfx90a:xnack+", true),
             ("gfx90a:sramecc+:xnack+", "gfx90a:xnack+", true),
             ("gfx90a:xnack+", "gfx90a:xnack-", false),
             ("gfx90a", "gfx908:xnack+", false),
         ] {
-            assert_eq!(id(a).conflicts_with(&id(b)), conflict, "{a} and {b}");
-            assert_eq!(id(b).conflicts_with(&id(a)), conflict, "{b} and {a}");
+            assert_eq!(target_id(a).conflicts_with(&target_id(b)), conflict, "{a} and {b}");
+            assert_eq!(target_id(b).conflicts_with(&target_id(a)), conflict, "{b} and {a}");
         }
     }
 
     #[test]
     fn a_known_processor_must_have_the_features_that_are_set() {
-        let check = |text: &str| text.parse::<TargetId>().unwrap().check_features().is_ok();
-        assert!(check("gfx906:sramecc+:xnack-") && check("gfx1300:anything+") && check(""));
-        assert!(!check("gfx1030:xnack+") && !check("sm_70:xnack+") && !check("gfx906:foo+"));
+        for text in ["gfx906:sramecc+:xnack-", "gfx1300:anything+", ""] {
+            assert!(target_id(text).check_features().is_ok(), "{text}");
+        }
+        for text in ["gfx1030:xnack+", "sm_70:xnack+", "gfx906:foo+"] {
+            assert!(target_id(text).check_features().is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -600,7 +610,6 @@ mod tests {
 
     #[test]
     fn a_target_id_that_llvm_drops_may_be_on_one_side() {
-        let id = |target: &str| EntryId::parse(&format!("hip-amdgcn-amd-amdhsa-unknown-{target}")).unwrap();
         for (own, wanted, expected) in [
             ("", "gfx9999", true),
             ("", "gfx906", false),
@@ -611,8 +620,10 @@ mod tests {
             ("gfx9999", "", false),
             ("gfx906", "", false),
         ] {
-            assert_eq!(id(own).is_exact_without_target_id(&id(wanted)), expected, "{own} {wanted}");
+            let [entry, request] = [own, wanted].map(|target_id| EntryId::parse(&hip(target_id)).unwrap());
+            assert_eq!(entry.is_exact_without_target_id(&request), expected, "{own} {wanted}");
         }
-        assert_eq!(id("gfx906").spelled(), "hip-amdgcn-amd-amdhsa-unknown-gfx906");
+        let spelled = "hip-amdgcn-amd-amdhsa-unknown-gfx906";
+        assert_eq!(EntryId::parse(spelled).unwrap().spelled(), spelled);
     }
 }

@@ -220,7 +220,7 @@ mod tests {
         ("a-b-c-xcoff", "- v7-a - - - xcoff"),
     ];
 
-    /// Two triples, and whether code for the second is usable for the first. From LLVM 22.1.8; those of AMD GPUs from
+    /// Two triples, and whether code for the second is usable for the first. From LLVM 22.1.8 and, for AMD GPUs, from
     /// LLVM 23.1.4.
     const PAIRS: &[(&str, &str, bool)] = &[
         ("x86_64-unknown-linux-gnu", "x86_64-unknown-linux-gnu", true),

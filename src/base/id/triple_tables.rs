@@ -146,7 +146,7 @@ pub(super) fn object_format(word: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Expected values, from LLVM 22.1.8; those of `amdgpu` from LLVM 23.1.4.
+    /// Words and their meanings to LLVM 22.1.8 and, for `amdgpu`, to LLVM 23.1.4.
     const ARCH_WORDS: &[(&str, &str, &str)] = &[
         ("arm", "arm", ""),
         ("armeb", "armeb", ""),
@@ -363,10 +363,16 @@ mod tests {
         }
     }
 
+    fn starts(earlier: &str, name: &str) -> bool {
+        name.starts_with(earlier)
+    }
+
+    fn ends(earlier: &str, name: &str) -> bool {
+        name.ends_with(earlier)
+    }
+
     #[test]
     fn no_row_hides_a_later_one() {
-        let starts = |earlier: &str, name: &str| name.starts_with(earlier);
-        let ends = |earlier: &str, name: &str| name.ends_with(earlier);
         let arches = ARCHES.iter().copied().flatten();
         let mut seen = std::collections::HashSet::new();
         for name in arches.chain(VENDORS) {

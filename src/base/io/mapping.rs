@@ -8,8 +8,8 @@
 //! do it in one place each, `job::open` and `cli/files.rs`. They cannot know who writes to their inputs. They rely on
 //! these rules:
 //!
-//! - No `str`, `bool` or enum borrows mapped bytes. Numbers are copied out of them, and text is copied before it is
-//!   checked (`bytes::text`; a lint refuses the functions that would not copy).
+//! - No `str`, `bool` or enum borrows mapped bytes. Numbers are copied out of them. Text is copied before it is checked
+//!   (`bytes::text`; a lint refuses the functions that would not copy).
 //! - Safe code compares every index with the length of the slice, which does not change with the file.
 //! - The decoders of zstd and zlib read from the file itself, while it is open, and not from the mapping. Only the
 //!   search for the end of a version 1 zstd frame gets the mapping: zstd compares the size of each block with the

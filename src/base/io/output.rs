@@ -1,8 +1,8 @@
 //! Writes outputs that appear complete or not at all.
 //!
-//! Every output of a job is staged first. A regular file is staged in the directory of its destination ([`Staged`]);
-//! anything else (standard output, a device, a pipe, a file in a directory where no file can be created) in an unnamed
-//! temporary file. [`commit`] puts all outputs in place, and undoes what it did if one of them fails.
+//! Every output of a job is staged first. A regular file is staged in the directory of its destination ([`Staged`]).
+//! Anything else is staged in an unnamed temporary file: standard output, a device, a pipe, a file in a directory where
+//! no file can be created. [`commit`] puts all outputs in place. If one of them fails, it undoes the others.
 //!
 //! As with compilers and linkers, the outputs are not synced to disk: after a power failure a file may be empty or cut.
 //!
@@ -583,7 +583,9 @@ pub(super) mod tests {
         let path = |name: &str| dir.path().join(name);
         fs::write(path("a"), b"old").unwrap();
         let mut outputs: Vec<Output> = ["a", "b", "c"].iter().map(|name| Output::stage(&path(name)).unwrap()).collect();
-        outputs.iter_mut().for_each(|output| output.write(b"new").unwrap());
+        for output in &mut outputs {
+            output.write(b"new").unwrap();
+        }
         fs::create_dir(path("c")).unwrap();
         assert!(commit(outputs).is_err());
         assert_eq!(fs::read(path("a")).unwrap(), b"old");
@@ -618,13 +620,10 @@ pub(super) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         fs::write(&path, b"the old content").unwrap();
-        let staged = |data: &[u8]| {
-            let mut file = tempfile::tempfile().unwrap();
-            file.write_all(data).unwrap();
-            file
-        };
-        let open = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let done = write_into(&staged(b"new"), open()).unwrap();
+        let mut staged = tempfile::tempfile().unwrap();
+        staged.write_all(b"new").unwrap();
+        let destination = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let done = write_into(&staged, destination).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         done.undo();
         assert_eq!(fs::read(&path).unwrap(), b"the old content");

@@ -88,8 +88,8 @@ impl Input {
     /// if `accept` excludes it.
     ///
     /// # Safety
-    /// While the input lives, nobody changes or shortens the file: neither this program nor another. The same holds for
-    /// the files that thin archives name, in the file or in those files: they are mapped too.
+    /// While the input lives, nobody changes or shortens the file: neither this program nor another. The same rule
+    /// protects the files that thin archives name, in the file or in those files: they are mapped too.
     ///
     /// Rust assumes that the bytes of a `&[u8]` are constant. If they change, the behaviour is undefined; the module
     /// `io::mapping` documents which consequences this library rules out. If the file becomes shorter, the system kills

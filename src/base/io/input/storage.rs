@@ -209,8 +209,7 @@ impl Spool {
         file.set_len(len).map_err(Error::temporary)?;
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         #[allow(unsafe_code, reason = "mapping has no safe form")]
-        // SAFETY: the temporary file has no name by which others could open it, and this process no longer writes to
-        // it.
+        // SAFETY: others cannot open the temporary file, which has no name, and this process no longer writes to it.
         let map = unsafe { Mapping::of(&file, len, Watch::Together)? };
         Ok(Storage::Mapped { file: Some(file), map })
     }
@@ -269,8 +268,9 @@ mod tests {
                 let data: Vec<u8> = parts[first..=last].iter().flat_map(part).collect();
                 for step in [1, 30_000, 1 << 20] {
                     let mut spool = Spool { memory_max: 1000, ..Spool::new() };
-                    data.chunks(step.max(data.len() / 100))
-                        .for_each(|part| io::Write::write_all(&mut spool, part).unwrap());
+                    for part in data.chunks(step.max(data.len() / 100)) {
+                        io::Write::write_all(&mut spool, part).unwrap();
+                    }
                     let input = spool.into_input(Path::new("x")).unwrap();
                     assert!(input.bytes() == data, "parts {first} to {last}, {step} at a time");
                 }

@@ -85,7 +85,7 @@ impl Chunk {
     }
 }
 
-/// The chunks, in the order in which they were allocated.
+/// The chunks, the oldest first.
 fn chunks() -> impl Iterator<Item = &'static Chunk> {
     std::iter::successors(Some(&FIRST), |chunk| chunk.next.get().map(|next| &**next))
 }
@@ -155,7 +155,9 @@ mod tests {
             }
         }
         assert!(find(range(0).start - 1).is_none() && find(range(999).end).is_none());
-        entries.into_iter().for_each(leave);
+        for entry in entries {
+            leave(entry);
+        }
         assert!((0..1000).all(|number| find(range(number).start).is_none()));
     }
 
@@ -167,7 +169,9 @@ mod tests {
         leave(entry);
         let again: Vec<_> = (2000..3000).map(|number| enter(range(number), false)).collect();
         assert!(again.iter().all(|entry| !entry.faulted()));
-        again.into_iter().for_each(leave);
+        for entry in again {
+            leave(entry);
+        }
     }
 
     #[test]
