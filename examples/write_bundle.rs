@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // HIP bundles begin with an empty entry for the host.
     let ids = ["host-x86_64-unknown-linux-gnu", "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+"];
     let members = ids.into_iter().zip([&[], code.as_slice()]).map(|(id, content)| {
-        let id = id.parse::<EntryId>()?.to_string();
+        let id = EntryId::parse(id)?.to_string();
         Ok(Member { id, content: content.into() })
     });
     let members: Vec<Member<'_>> = members.collect::<Result<_, Box<dyn Error>>>()?;

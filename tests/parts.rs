@@ -138,6 +138,20 @@ fn parts_use_only_the_parts_below_them() {
 }
 
 #[test]
+fn base_and_llvm_spell_no_ids_of_other_compilers() {
+    for (module, file) in &Source::read().files {
+        let is_checked = ["base", "llvm"].iter().any(|part| module.first().is_some_and(|top| top == part));
+        if !is_checked || module.last().is_some_and(|name| name == "tests") {
+            continue;
+        }
+        let code = code(file).to_lowercase();
+        for word in ["dpcpp", "native_cpu", "spir64_", "mtgpu", "metax", "macahca", "xcore1000", "enflame", "efgcu"] {
+            assert!(!code.contains(word), "{} contains {word}", module.join("::"));
+        }
+    }
+}
+
+#[test]
 fn no_files_of_base_and_llvm_use_each_other_in_a_circle() {
     let source = Source::read();
     let is_checked = |module: &&Module| module.first().is_some_and(|top| top == "base" || top == "llvm");

@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use crate::base::malformed::Malformed;
 
-/// A reading position in bytes that start at a known offset. Errors name the field that they are about: the text is
-/// only made for an error, so `format_args!` costs nothing.
+/// A reading position in bytes that start at a known offset. Errors name the field. Its name is only formatted for an
+/// error, so `format_args!` costs nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
@@ -24,7 +24,7 @@ impl<'a> Cursor<'a> {
         Self { rest: data, offset: base, last: base }
     }
 
-    /// A cursor after the magic bytes at the start of `data`; `None` if it does not begin with them.
+    /// Returns a cursor after the magic bytes at the start of `data`, or `None` if it does not begin with them.
     pub(crate) fn after(magic: &[u8], data: &'a [u8], base: u64) -> Option<Self> {
         let (rest, offset) = (data.strip_prefix(magic)?, base.saturating_add(len_u64(magic)));
         Some(Self { rest, offset, last: base })
@@ -45,16 +45,20 @@ impl<'a> Cursor<'a> {
         len_u64(self.rest)
     }
 
-    /// Reads the next `count` bytes, which are the field `what`.
+    /// Reads the next `count` bytes. Errors call them `what`.
     pub(crate) fn take(&mut self, count: u64, what: impl Display) -> Result<&'a [u8], Malformed> {
-        let split = usize::try_from(count).ok().and_then(|count| self.rest.split_at_checked(count));
-        let Some((head, tail)) = split else {
+        let Some((head, tail)) = self.split_at(count) else {
             let end = self.offset.saturating_add(self.remaining());
             return Err(Malformed::truncated(what, self.offset, count, end));
         };
         (self.rest, self.last) = (tail, self.offset);
         add(&mut self.offset, count);
         Ok(head)
+    }
+
+    /// Returns the next `count` bytes and the bytes after them, or `None` if fewer are left.
+    fn split_at(&self, count: u64) -> Option<(&'a [u8], &'a [u8])> {
+        self.rest.split_at_checked(usize::try_from(count).ok()?)
     }
 
     /// Reads the next two bytes as a number.
@@ -79,13 +83,13 @@ impl<'a> Cursor<'a> {
         Ok(array)
     }
 
-    /// The fault of the field that was read last: its value is invalid.
+    /// Returns the fault of an invalid value in the field that was read last.
     pub(crate) fn invalid(&self, what: &str, found: impl Into<u64>, expected: &str) -> Malformed {
         Malformed::value(what, found, self.last, expected)
     }
 }
 
-/// The absolute offset and the number of some bytes, of which headers claim ranges.
+/// The absolute offset and the number of some bytes. Headers claim ranges of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) base: u64,
@@ -108,13 +112,15 @@ impl Bounds {
         self.absolute(self.len)
     }
 
-    /// The range of `len` bytes from `start`, which `what` claims; it has to end inside.
+    /// Returns the range of `len` bytes from `start`, which has to end inside. Errors call the range `what`.
     pub(crate) fn claim(self, start: u64, len: u64, what: impl Display) -> Result<Range<u64>, Malformed> {
-        let end = start.checked_add(len).filter(|&end| end <= self.len);
-        Ok(start..end.ok_or_else(|| self.truncated(start, len, what))?)
+        match start.checked_add(len) {
+            Some(end) if end <= self.len => Ok(start..end),
+            _ => Err(self.truncated(start, len, what)),
+        }
     }
 
-    /// The fault of a range that [`Self::claim`] rejects.
+    /// Returns the fault of a range that [`Self::claim`] rejects.
     pub(crate) fn truncated(self, start: u64, len: u64, what: impl Display) -> Malformed {
         Malformed::truncated(what, self.absolute(start), len, self.end())
     }
@@ -140,7 +146,7 @@ pub(crate) fn span(start: u64, len: u64) -> Range<u64> {
     start..start.saturating_add(len)
 }
 
-/// A range that counts from `start`, counted from where `start` does.
+/// Adds `start` to both ends of a range.
 pub(crate) fn shifted(range: &Range<u64>, start: u64) -> Range<u64> {
     start.saturating_add(range.start)..start.saturating_add(range.end)
 }
@@ -155,7 +161,7 @@ pub(crate) fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
-/// The bytes of `data` in a range, if it has all of them.
+/// Returns the bytes of `data` in a range, or `None` if it does not have all of them.
 pub(crate) fn part(data: &[u8], range: Range<u64>) -> Option<&[u8]> {
     slice(data, range.start, len_of(&range))
 }
@@ -165,37 +171,40 @@ pub(crate) fn is_zero(data: &[u8]) -> bool {
     data.iter().all(|&byte| byte == 0)
 }
 
-/// `len` bytes of `data` from `start`, if it has that many.
+/// Returns `len` bytes of `data` from `start`, or `None` if it does not have that many.
 pub(crate) fn slice(data: &[u8], start: u64, len: u64) -> Option<&[u8]> {
     tail(data, start)?.get(..usize::try_from(len).ok()?)
 }
 
-/// The bytes of `data` from `start`, if it reaches that far.
+/// Returns the bytes of `data` from `start`, or `None` if `start` is after its end.
 pub(crate) fn tail(data: &[u8], start: u64) -> Option<&[u8]> {
     data.get(usize::try_from(start).ok()?..)
 }
 
-/// The `N` bytes of `data` from `start`, if it has that many, for `from_le_bytes` and its kin.
+/// Returns the `N` bytes of `data` from `start`, or `None` if it does not have that many. For functions such as
+/// `from_le_bytes`.
 pub(crate) fn array<const N: usize>(data: &[u8], start: u64) -> Option<[u8; N]> {
     tail(data, start)?.first_chunk().copied()
 }
 
-/// The little-endian number of `N` bytes at an offset, if `data` has that many.
+/// Returns the little-endian number of `N` bytes at an offset, or `None` if `data` does not have that many.
 pub(crate) fn number<const N: usize>(data: &[u8], start: u64) -> Option<u64> {
     let bytes: [u8; N] = array(data, start)?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// The number that digits of a base up to 16 make, if it fits; zero without digits.
+/// Reads digits of a base up to 16. Returns the number, which is zero without digits, or `None` if a byte is not a digit
+/// or the number does not fit.
 pub(crate) fn digits(digits: &[u8], base: u8) -> Option<u64> {
-    let add = |number: u64, digit: &u8| {
+    let mut number = 0_u64;
+    for digit in digits {
         let digit = char::from(*digit).to_digit(base.into())?;
-        number.checked_mul(base.into())?.checked_add(digit.into())
-    };
-    digits.iter().try_fold(0, add)
+        number = number.checked_mul(base.into())?.checked_add(digit.into())?;
+    }
+    Some(number)
 }
 
-/// A copy of some bytes as text, if they are UTF-8.
+/// Returns a copy of some bytes as text, or `None` if they are not UTF-8.
 ///
 /// Bytes of a mapped file can change after the check, while a `str` that borrows them must always be UTF-8. This and
 /// the next three functions therefore copy first; no other code of the library makes a `str` of borrowed bytes.
@@ -203,16 +212,19 @@ pub(crate) fn text(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
 }
 
-/// Whether some bytes are a text, whose last character may be cut off.
+/// Whether some bytes are a text. Its last character may be cut off.
 #[allow(clippy::disallowed_methods, reason = "of a copy")]
 pub(crate) fn is_text(bytes: &[u8]) -> bool {
     let copy = bytes.to_vec();
-    let valid = match std::str::from_utf8(&copy) {
-        Ok(text) => Some(text),
-        Err(error) if error.error_len().is_some() => None,
-        Err(error) => copy.get(..error.valid_up_to()).and_then(|valid| std::str::from_utf8(valid).ok()),
+    let text = match std::str::from_utf8(&copy) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_some() => return false,
+        Err(error) => match copy.get(..error.valid_up_to()).map(std::str::from_utf8) {
+            Some(Ok(before_cut)) => before_cut,
+            _ => return false,
+        },
     };
-    valid.is_some_and(|text| !text.is_empty() && !text.contains(|c: char| c.is_control() && !c.is_whitespace()))
+    !text.is_empty() && !text.contains(|c: char| c.is_control() && !c.is_whitespace())
 }
 
 /// A copy of some bytes as text, with U+FFFD for invalid UTF-8.

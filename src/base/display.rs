@@ -24,16 +24,18 @@ pub fn printable(text: &str) -> String {
 
 /// The first `most` characters of a text, safe to print, and an ellipsis if the text is longer.
 pub fn printable_start(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most).and_then(|(end, _)| text.get(..end)) {
-        Some(start) => printable(start) + "...",
+    match text.char_indices().nth(most) {
+        Some((end, _)) => printable(text.get(..end).unwrap_or(text)) + "...",
         None => printable(text),
     }
 }
 
 /// A name from a file, safe to print: escaped byte by byte unless it is printable UTF-8.
 pub fn printable_name(name: &[u8]) -> String {
-    let is_shown = |text: &String| text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER);
-    bytes::text(name).filter(is_shown).unwrap_or_else(|| bytes::escaped(name))
+    match bytes::text(name) {
+        Some(text) if text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER) => text,
+        _ => bytes::escaped(name),
+    }
 }
 
 /// A name from a file, safe to print, of at most `most` characters, and an ellipsis if it is longer.
@@ -47,11 +49,12 @@ pub(crate) fn short_name(name: &[u8], most: usize) -> String {
         _ => near,
     };
     let mut text = printable_name(start);
-    let end = text.char_indices().nth(most).map(|(end, _)| end);
-    if let Some(end) = end {
+    let mut is_cut = start.len() < name.len();
+    if let Some((end, _)) = text.char_indices().nth(most) {
         text.truncate(end);
+        is_cut = true;
     }
-    if end.is_some() || start.len() < name.len() { text + "..." } else { text }
+    if is_cut { text + "..." } else { text }
 }
 
 /// A name from a file, as shown in messages. The text is only made when it is printed.
@@ -93,12 +96,12 @@ pub(crate) enum Slashes {
 /// would end it, make it a path or be interpreted.
 #[allow(clippy::disallowed_methods, reason = "of a copy")]
 pub(crate) fn harmless(name: &[u8], slashes: Slashes) -> Vec<u8> {
-    let is_harmful = |c: char| !is_shown(c) || (c == '/' && slashes == Slashes::Replace);
     // Copied, because the bytes of a mapped file may change while they are read.
     let name = name.to_vec();
     let mut safe = Vec::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
-        safe.extend(chunk.valid().replace(is_harmful, "_").into_bytes());
+        let valid = chunk.valid().replace(|c| !is_shown(c) || (c == '/' && slashes == Slashes::Replace), "_");
+        safe.extend(valid.into_bytes());
         // In text that is not UTF-8, these bytes are control characters.
         safe.extend(chunk.invalid().iter().map(|&byte| if (0x80..0xa0).contains(&byte) { b'_' } else { byte }));
     }
@@ -108,9 +111,12 @@ pub(crate) fn harmless(name: &[u8], slashes: Slashes) -> Vec<u8> {
 /// A name from a file as a part of an output file name: ASCII that no shell or system interprets, and `_` for
 /// everything else.
 pub(crate) fn plain(name: &[u8]) -> String {
-    let plain =
-        |&byte: &u8| if byte.is_ascii_alphanumeric() || b"+-._=".contains(&byte) { char::from(byte) } else { '_' };
-    name.iter().map(plain).collect()
+    let mut plain = String::with_capacity(name.len());
+    for &byte in name {
+        let is_plain = byte.is_ascii_alphanumeric() || b"+-._=".contains(&byte);
+        plain.push(if is_plain { char::from(byte) } else { '_' });
+    }
+    plain
 }
 
 #[cfg(test)]

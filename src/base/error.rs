@@ -33,12 +33,12 @@ struct ErrorData {
     /// The file that the user named and the place in it, if only a part is affected.
     place: Option<(PathBuf, String)>,
     offset: Option<u64>,
-    cause: Cause,
+    cause: ErrorCause,
     remedy: Remedy,
 }
 
 #[derive(Debug)]
-enum Cause {
+enum ErrorCause {
     System(io::Error),
     /// The cause may be on either side.
     Copy {
@@ -50,7 +50,7 @@ enum Cause {
     Text(String),
 }
 
-/// Facts from which a program can suggest another request.
+/// Data for a program that suggests another request.
 #[derive(Debug)]
 enum Remedy {
     None,
@@ -64,26 +64,28 @@ impl fmt::Display for Error {
         let ErrorData { kind, path, place, cause, .. } = &*self.0;
         let mut name = match cause {
             // As LLVM's tools do, also for a name that is empty.
-            Cause::System(_) | Cause::Copy { .. } => format!("'{}': ", path.display()),
-            Cause::Bytes(_) | Cause::Text(_) => prefix(path),
+            ErrorCause::System(_) | ErrorCause::Copy { .. } => format!("'{}': ", path.display()),
+            ErrorCause::Bytes(_) | ErrorCause::Text(_) => prefix(path),
         };
-        if let (Some((file, place)), false) = (place, matches!(cause, Cause::Text(_))) {
+        if let Some((file, place)) = place
+            && !matches!(cause, ErrorCause::Text(_))
+        {
             write!(f, "'{place}': ")?;
-            // The place names the file. A member of a thin archive is a separate file, from which offsets count.
+            // The place names the file. A member of a thin archive is a separate file: offsets count from its start.
             if file == path {
                 name.clear();
             }
         }
         match cause {
-            Cause::System(source) if *kind == ErrorKind::Temporary => {
+            ErrorCause::System(source) if *kind == ErrorKind::Temporary => {
                 write!(f, "cannot write a temporary file in '{}': {}", path.display(), OsText(source))
             }
-            Cause::System(source) => write!(f, "{name}{}", OsText(source)),
-            Cause::Copy { from, source } => {
+            ErrorCause::System(source) => write!(f, "{name}{}", OsText(source)),
+            ErrorCause::Copy { from, source } => {
                 write!(f, "{name}{} (while copying from '{}')", OsText(source), from.display())
             }
-            Cause::Bytes(fault) => write!(f, "{name}{fault}"),
-            Cause::Text(text) => f.write_str(text),
+            ErrorCause::Bytes(fault) => write!(f, "{name}{fault}"),
+            ErrorCause::Text(text) => f.write_str(text),
         }
     }
 }
@@ -109,8 +111,11 @@ impl Error {
     /// The affected file, as the caller named it. If copying fails, this is the file that was written; for a temporary
     /// file, it is the directory for these.
     pub fn file(&self) -> Option<&Path> {
-        let file = self.0.place.as_ref().map_or(&self.0.path, |(file, _)| file);
-        (!file.as_os_str().is_empty()).then_some(file)
+        let file = match &self.0.place {
+            Some((file, _)) => file,
+            None => &self.0.path,
+        };
+        if file.as_os_str().is_empty() { None } else { Some(file) }
     }
 
     /// The place in the file, member by member and section by section, escaped for terminals.
@@ -126,17 +131,17 @@ impl Error {
     /// The operating system's error, if it is the cause.
     pub fn io_error(&self) -> Option<&io::Error> {
         match &self.0.cause {
-            Cause::System(source) | Cause::Copy { source, .. } => Some(source),
-            Cause::Bytes(_) | Cause::Text(_) => None,
+            ErrorCause::System(source) | ErrorCause::Copy { source, .. } => Some(source),
+            ErrorCause::Bytes(_) | ErrorCause::Text(_) => None,
         }
     }
 
     /// The fault in the bytes of a file, if it is the cause.
     pub fn fault(&self) -> Option<&Malformed> {
-        if let Cause::Bytes(fault) = &self.0.cause { Some(fault) } else { None }
+        if let ErrorCause::Bytes(fault) = &self.0.cause { Some(fault) } else { None }
     }
 
-    /// Another way to reach what was requested, if there is one.
+    /// Another way to the requested result, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         if let Remedy::Hint(hint) = self.0.remedy { Some(hint) } else { None }
     }
@@ -152,7 +157,7 @@ impl Error {
         if let Remedy::Targets { unmatched, .. } = &self.0.remedy { unmatched } else { &[] }
     }
 
-    /// The GPUs, or else the entry IDs, for which there are code objects, if a selection matches none of them.
+    /// The GPUs, or else the entry IDs, of all code objects, if a selection matches none of them.
     pub fn present_targets(&self) -> &[String] {
         if let Remedy::Targets { present, .. } = &self.0.remedy { present } else { &[] }
     }
@@ -160,22 +165,25 @@ impl Error {
     /// An operating system error on `path`. An [`Error`] inside `source` is returned unchanged, since it names the file
     /// at fault.
     pub fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
-        source.downcast().unwrap_or_else(|source| Self::of(ErrorKind::Io, path.into(), Cause::System(source)))
+        match source.downcast() {
+            Ok(error) => error,
+            Err(source) => Self::with_cause(ErrorKind::Io, path.into(), ErrorCause::System(source)),
+        }
     }
 
     /// An error for malformed bytes in `path`, which may be empty.
     pub fn malformed(path: impl Into<PathBuf>, fault: Malformed) -> Self {
         let (kind, offset) = (fault.kind(), fault.offset());
-        Self::of(kind, path.into(), Cause::Bytes(fault)).at_offset(offset)
+        Self::with_cause(kind, path.into(), ErrorCause::Bytes(fault)).at_offset(offset)
     }
 
-    fn of(kind: ErrorKind, path: PathBuf, cause: Cause) -> Self {
+    fn with_cause(kind: ErrorKind, path: PathBuf, cause: ErrorCause) -> Self {
         Self(Box::new(ErrorData { kind, path, place: None, offset: None, cause, remedy: Remedy::None }))
     }
 
-    /// An error of which this is the whole text, and which is not about one file.
+    /// An error with its whole text, which is not about one file.
     pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
-        Self::of(kind, PathBuf::new(), Cause::Text(text.into()))
+        Self::with_cause(kind, PathBuf::new(), ErrorCause::Text(text.into()))
     }
 
     /// The error for arguments that do not fit together.
@@ -200,12 +208,12 @@ impl Error {
 
     /// A failure to copy from one file to another.
     pub(crate) fn copy(from: &Path, to: &Path, source: io::Error) -> Self {
-        Self::of(ErrorKind::Io, to.to_owned(), Cause::Copy { from: from.to_owned(), source })
+        Self::with_cause(ErrorKind::Io, to.to_owned(), ErrorCause::Copy { from: from.to_owned(), source })
     }
 
     /// A failure to write a temporary file, wrapped for readers and writers to pass on; [`Error::io`] unwraps it.
     pub(crate) fn temporary(source: io::Error) -> io::Error {
-        io::Error::other(Self::of(ErrorKind::Temporary, std::env::temp_dir(), Cause::System(source)))
+        io::Error::other(Self::with_cause(ErrorKind::Temporary, std::env::temp_dir(), ErrorCause::System(source)))
     }
 
     /// The error for a generated output name that names an input.
@@ -243,8 +251,9 @@ impl Error {
         Self::unmatched(&format!("{wanted} in {place}; {have}"), unmatched, present)
     }
 
-    /// The same if some files were skipped: `only_skipped` are the parts of the selection that match only in those, as
-    /// far as they could be read, and `skipped` is the number of matching code objects in them.
+    /// The error for a selection that matches no code object, if some files were skipped. `only_skipped` are the parts of
+    /// the selection that match only in skipped files, as far as these could be read. `skipped` is the number of matching
+    /// code objects in them.
     pub(crate) fn no_sound_match(
         unmatched: &[String],
         only_skipped: &[String],
@@ -268,16 +277,18 @@ impl Error {
         Self::new(ErrorKind::NotFound, text).with(remedy)
     }
 
-    /// The same error with a reason at the end of its text, after which other targets are no remedy.
+    /// Adds a reason to the end of the text. With that reason, other targets do not help.
     pub(crate) fn because(mut self, reason: Option<String>) -> Self {
-        if let (Cause::Text(text), Some(reason)) = (&mut self.0.cause, reason) {
+        if let ErrorCause::Text(text) = &mut self.0.cause
+            && let Some(reason) = reason
+        {
             *text = format!("{text}; {reason}");
             self.0.remedy = Remedy::None;
         }
         self
     }
 
-    /// The same error with a hint.
+    /// Adds a hint.
     pub(crate) fn with_hint(self, hint: &'static str) -> Self {
         self.with(Remedy::Hint(hint))
     }
@@ -287,13 +298,13 @@ impl Error {
         self
     }
 
-    /// The same error, about a file.
+    /// Sets the file at fault.
     pub(crate) fn of_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.0.path = path.into();
         self
     }
 
-    /// The same error, of a file to which an input refers.
+    /// Marks the error as one of a file that an input refers to.
     pub(crate) fn of_referred(mut self) -> Self {
         if self.is_io() {
             self.0.kind = ErrorKind::Referred;
@@ -301,24 +312,24 @@ impl Error {
         self
     }
 
-    /// The same error at an offset.
+    /// Sets the offset.
     pub(crate) fn at_offset(mut self, offset: impl Into<Option<u64>>) -> Self {
         self.0.offset = offset.into();
         self
     }
 
-    /// The same error about a place in `file`, which its text already names.
+    /// Sets a place in `file` that the text already names.
     pub(crate) fn of_place(mut self, file: &Path, place: String) -> Self {
         self.0.place = Some((file.to_owned(), place));
         self
     }
 
-    /// The same error with a place in `file`, unless it has one.
+    /// Adds a place in `file` to the error and its text, unless it has one.
     pub(crate) fn inside(mut self, file: &Path, place: String) -> Self {
         if self.0.place.is_some() {
             return self;
         }
-        if let Cause::Text(text) = &mut self.0.cause {
+        if let ErrorCause::Text(text) = &mut self.0.cause {
             text.insert_str(0, &format!("'{place}': "));
         }
         self.of_place(file, place)
@@ -334,7 +345,7 @@ impl Error {
         self.0.kind == ErrorKind::Io
     }
 
-    /// Whether it is about the machine and not about the bytes of an input.
+    /// Whether the error is about the machine and not about the bytes of an input.
     pub(crate) fn is_of_system(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Io | ErrorKind::Temporary)
     }
@@ -342,7 +353,7 @@ impl Error {
     /// Whether a file is sound, but cannot be used as requested.
     pub(crate) fn is_refusal(&self) -> bool {
         let is_request = matches!(self.0.kind, ErrorKind::Usage | ErrorKind::Internal);
-        !is_request && matches!(self.0.cause, Cause::Text(_))
+        !is_request && matches!(self.0.cause, ErrorCause::Text(_))
     }
 }
 
@@ -351,7 +362,7 @@ fn targets(wants: &[String]) -> Vec<String> {
     wants.iter().filter_map(|want| Some(want.strip_prefix('\'')?.strip_suffix('\'')?.to_owned())).collect()
 }
 
-/// What some files have code objects for, after `have`.
+/// Lists the IDs of code objects in a sentence that ends with `have`.
 fn list_or_none(ids: &[String]) -> String {
     if ids.is_empty() { " none for a device".to_owned() } else { format!(": {}", beginning(ids)) }
 }
@@ -367,11 +378,14 @@ fn counted(texts: &[String]) -> Vec<String> {
         }
         *count += 1;
     }
-    let shown = |text: &str| match counts.get(text) {
-        Some(&count) if count > 1 => format!("{text} ({count} times)"),
-        _ => text.to_owned(),
-    };
-    distinct.into_iter().map(shown).collect()
+    let mut counted = Vec::with_capacity(distinct.len());
+    for text in distinct {
+        match counts.get(text) {
+            Some(&count) if count > 1 => counted.push(format!("{text} ({count} times)")),
+            _ => counted.push(text.to_owned()),
+        }
+    }
+    counted
 }
 
 /// The beginning of a list, and the number of omitted elements.
@@ -412,7 +426,10 @@ impl fmt::Display for OsText<'_> {
             return f.write_str(text);
         }
         let text = self.0.to_string();
-        f.write_str(text.split_once(" (os error").map_or(text.as_str(), |(head, _)| head))
+        match text.split_once(" (os error") {
+            Some((reason, _)) => f.write_str(reason),
+            None => f.write_str(&text),
+        }
     }
 }
 
@@ -432,19 +449,24 @@ mod tests {
 
     #[test]
     fn errors_have_a_kind_a_file_a_place_and_an_offset_and_say_nothing_twice() {
-        let malformed = || Malformed::at("x", 7);
-        let inside = |error: Error| error.inside(Path::new("f"), "f(m)".to_owned());
+        let malformed = Malformed::at("x", 7);
         let (f, g) = (Some(Path::new("f")), Some(Path::new("g")));
         for (error, kind, file, place, offset) in [
             (Error::io("f", io::ErrorKind::NotFound.into()), ErrorKind::Io, f, None, None),
-            (Error::malformed("f", malformed()), ErrorKind::Malformed, f, None, Some(7)),
-            (Error::malformed("", malformed()), ErrorKind::Malformed, None, None, Some(7)),
-            (inside(Error::malformed("g", malformed())), ErrorKind::Malformed, f, Some("f(m)"), Some(7)),
+            (Error::malformed("f", malformed.clone()), ErrorKind::Malformed, f, None, Some(7)),
+            (Error::malformed("", malformed.clone()), ErrorKind::Malformed, None, None, Some(7)),
+            (
+                Error::malformed("g", malformed).inside(Path::new("f"), "f(m)".to_owned()),
+                ErrorKind::Malformed,
+                f,
+                Some("f(m)"),
+                Some(7),
+            ),
             (Error::refused(ErrorKind::Limit, "g", 3, "full"), ErrorKind::Limit, g, None, Some(3)),
             (Error::usage("no"), ErrorKind::Usage, None, None, None),
         ] {
-            let told = (error.kind(), error.file(), error.place(), error.offset());
-            assert_eq!(told, (kind, file, place, offset), "{error}");
+            let found = (error.kind(), error.file(), error.place(), error.offset());
+            assert_eq!(found, (kind, file, place, offset), "{error}");
             assert!(std::error::Error::source(&error).is_none(), "{error}");
         }
         let below = Error::io("f", io::Error::other(Error::usage("why")));
@@ -453,12 +475,10 @@ mod tests {
 
     #[test]
     fn missing_entries_read_as_the_reference_writes_them() {
-        let text = |names: &[&str]| {
-            Error::missing_entries(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>()).to_string()
-        };
-        assert_eq!(text(&["A"]), "Can't find bundles for A");
-        assert_eq!(text(&["A", "B"]), "Can't find bundles for A and B");
-        assert_eq!(text(&["A", "B", "C"]), "Can't find bundles for A, B, and C");
+        for (names, expected) in [("A", " A"), ("A B", " A and B"), ("A B C", " A, B, and C")] {
+            let names: Vec<String> = names.split(' ').map(str::to_owned).collect();
+            assert_eq!(Error::missing_entries(&names).to_string(), format!("Can't find bundles for{expected}"));
+        }
     }
 
     #[test]

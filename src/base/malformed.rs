@@ -9,7 +9,7 @@ use std::fmt;
 pub enum ErrorKind {
     /// The operating system refused to open, read, write or replace a file. [`Error::io_error`](crate::Error::io_error) has its reason.
     Io,
-    /// A file to which an input refers, as thin archives and split libraries do, cannot be opened or read.
+    /// An input refers to another file, as thin archives and split libraries do, that cannot be opened or read.
     /// [`Error::io_error`](crate::Error::io_error) has the reason.
     Referred,
     /// A temporary file could not be created or written. [`Error::io_error`](crate::Error::io_error) has the reason.
@@ -56,7 +56,7 @@ pub enum Malformed {
         what: String,
         /// The offset of the part.
         offset: u64,
-        /// The end of the sentence, such as the valid values; empty if `what` says it all.
+        /// The end of the sentence, such as the valid values; empty if `what` is a whole sentence.
         problem: String,
     },
     /// A compressed container whose recorded inflated size exceeds a limit.
@@ -130,7 +130,7 @@ impl Malformed {
         Self::Fault { what: what.into(), offset, problem: problem.into() }
     }
 
-    /// The fault that `what` says completely.
+    /// The fault with the whole sentence `what`.
     pub(crate) fn at(what: impl Into<String>, offset: u64) -> Self {
         Self::fault(what, offset, "")
     }
@@ -156,12 +156,12 @@ impl Malformed {
         Self::other(ErrorKind::Limit, offset, text)
     }
 
-    /// The fault of a search that exceeds a limit: more than `limit` of the units `what`, at an offset.
+    /// The fault of a search that exceeds a limit: more than `limit` units (`what`), at an offset.
     pub(crate) fn search(what: &str, limit: u64, offset: u64) -> Self {
         Self::other(ErrorKind::Limit, offset, format!("more than {limit} {what}; stopped at offset {offset}"))
     }
 
-    /// The same fault with `base` added to its offset, if the offset is relative to a part of an object.
+    /// Adds `base` to the offset of a fault in a part of a file.
     pub(crate) fn moved(self, base: u64) -> Self {
         match self {
             Self::Fault { what, offset, problem } => Self::Fault { what, offset: offset.saturating_add(base), problem },
@@ -173,7 +173,7 @@ impl Malformed {
     }
 }
 
-/// Fails at an offset with a fault that `what` says completely.
+/// Fails at an offset with the whole sentence `what`.
 pub(crate) fn wrong<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
     Err(Malformed::at(what, offset))
 }

@@ -36,8 +36,8 @@ fn change_work_done(path: &Path, change: impl FnOnce(&mut WorkDone)) {
     change(work_done.entry(path.to_owned()).or_default());
 }
 
-/// The places at which a test damages its sample: every byte, or only a few under miri, where each takes a thousand
-/// times as long.
+/// The offsets where a test damages its sample: every byte, or only a few under miri, where each takes a thousand times
+/// as long.
 pub(crate) fn places(sample: &[u8]) -> impl Iterator<Item = usize> + use<> {
     let step = if cfg!(miri) { sample.len().div_ceil(8).max(1) } else { 1 };
     (0..sample.len()).step_by(step)

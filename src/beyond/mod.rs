@@ -12,6 +12,7 @@ pub(crate) mod cli;
 pub(crate) mod code;
 pub(crate) mod container;
 pub(crate) mod globs;
+pub(crate) mod ids;
 pub mod job;
 pub(crate) mod messagepack;
 pub(crate) mod once;

@@ -30,10 +30,11 @@ impl<'d> Decoder<'d> {
         self.progress.get().0
     }
 
-    /// The offset of other data after the end of a compressed file, if it was read to its end.
+    /// Returns the offset of other data after the end of a compressed file, or `None` if there is none, or the file was
+    /// not read to its end.
     pub(crate) fn trailing(&self) -> Option<u64> {
         let (used, is_before_other_data) = self.progress.get();
-        is_before_other_data.then_some(used)
+        if is_before_other_data { Some(used) } else { None }
     }
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Counted<R> {
 }
 
 impl<R: BufRead> Counted<R> {
-    /// Whether another part follows, after zeros or none. `begins` looks at its first bytes.
+    /// Skips zeros. Returns whether another part follows: `begins` looks at its first bytes.
     pub(super) fn goes_on(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
         loop {
             let rest = self.fill_buf()?;
@@ -88,7 +89,7 @@ impl<R: BufRead> BufRead for Counted<R> {
     }
 }
 
-/// Whether data begins with a magic, or is the beginning of it where a buffer ends.
+/// Whether data begins with a magic, or with as much of it as a buffer holds.
 pub(super) fn may_be(data: &[u8], magic: &[u8]) -> bool {
     data.iter().zip(magic).all(|(found, byte)| found == byte)
 }

@@ -3,8 +3,8 @@
 //! Several compressed parts in a row are one file, as for the programs of these names. The decoders find wrong
 //! checksums.
 //!
-//! Rejected: what the decoder refuses; an xz file that needs more than 1 GiB of memory, and a zstd file with a window
-//! of more than 128 MiB, which `zstd` writes only if asked for (`--long`).
+//! Rejected: data that the decoder refuses, an xz file that needs more than 1 GiB of memory, and a zstd file with a
+//! window of more than 128 MiB. `zstd` writes such windows only with the option `--long`.
 
 use std::io::{self, BufRead, Read};
 
@@ -30,27 +30,24 @@ impl Coding {
         }
     }
 
-    /// A reader of the inflated bytes of a file that begins with a compressed part. Other parts may follow, and zeros,
-    /// with which tapes are padded to whole blocks. At anything else the reader ends; see [`Decoder::trailing`].
+    /// A reader of the inflated bytes of a file that begins with a compressed part. Other parts may follow, and zeros, as
+    /// tapes are padded to whole blocks. At anything else the reader ends; see [`Decoder::trailing`].
     pub(crate) fn inflate<'d>(self, reader: impl BufRead + 'd) -> io::Result<Decoder<'d>> {
         Decoder::new(reader, |reader| match self {
             Self::Gzip => with!("zlib", {
                 type Part<R> = flate2::bufread::GzDecoder<R>;
-                let goes_on =
-                    |part: &mut Part<Counted<_>>| part.get_mut().goes_on(|rest| may_be(rest, b"\x1f\x8b\x08"));
                 Ok(Box::new(FileParts {
                     part: Some(Part::new(reader)),
-                    goes_on,
+                    goes_on: |part: &mut Part<Counted<_>>| part.get_mut().goes_on(begins_gzip),
                     next: |part: Part<_>| Part::new(part.into_inner()),
                 }))
             }),
             Self::Xz => with!("xz", Ok(Box::new(super::xz::Xz::new(reader)?))),
             Self::Bzip2 => with!("bzip2", {
                 type Part<R> = bzip2::bufread::BzDecoder<R>;
-                let goes_on = |part: &mut Part<Counted<_>>| part.get_mut().goes_on(begins_bzip2);
                 Ok(Box::new(FileParts {
                     part: Some(Part::new(reader)),
-                    goes_on,
+                    goes_on: |part: &mut Part<Counted<_>>| part.get_mut().goes_on(begins_bzip2),
                     next: |part: Part<_>| Part::new(part.into_inner()),
                 }))
             }),
@@ -59,11 +56,19 @@ impl Coding {
     }
 }
 
+/// Whether data begins with a part of a gzip file.
+fn begins_gzip(data: &[u8]) -> bool {
+    may_be(data, b"\x1f\x8b\x08")
+}
+
 /// Whether data begins with a part of a bzip2 file: the size of its blocks, then a block or the end.
 fn begins_bzip2(data: &[u8]) -> bool {
     let (magic, rest) = data.split_at(data.len().min(3));
-    let is_block = |rest| may_be(rest, b"1AY&SY") || may_be(rest, b"\x17\x72\x45\x38\x50\x90");
-    may_be(magic, b"BZh") && rest.split_first().is_none_or(|(size, rest)| matches!(size, b'1'..=b'9') && is_block(rest))
+    if !may_be(magic, b"BZh") {
+        return false;
+    }
+    let Some((size, rest)) = rest.split_first() else { return true };
+    matches!(size, b'1'..=b'9') && (may_be(rest, b"1AY&SY") || may_be(rest, b"\x17\x72\x45\x38\x50\x90"))
 }
 
 /// A reader of all parts of a file.
@@ -84,7 +89,10 @@ impl<P: Read, G: Fn(&mut P) -> io::Result<bool>, N: Fn(P) -> P> Read for FilePar
                 return Ok(read);
             }
             let goes_on = (self.goes_on)(part)?;
-            self.part = self.part.take().filter(|_| goes_on).map(&self.next);
+            let ended = self.part.take();
+            if goes_on {
+                self.part = ended.map(&self.next);
+            }
         }
         Ok(0)
     }

@@ -33,11 +33,18 @@ const THREADS_MAX: u32 = 4;
 /// The level above which each thread takes hundreds of megabytes.
 const LEVEL_OF_MUCH_MEMORY: i32 = 15;
 
-/// The largest window (as a power of two) that a stream may use, which the decoder needs memory for: the one that every
-/// decoder accepts, or one that holds the whole inflated size.
+/// The largest window (as a power of two) that a stream may use. The decoder needs memory for it. Every decoder accepts
+/// the smallest result; larger ones hold the whole inflated size.
 fn window_log_believed(inflated: u64) -> u32 {
-    let whole = inflated.checked_next_power_of_two().map_or(u32::MAX, u64::ilog2);
-    whole.clamp(WINDOW_LOG_LLVM, WINDOW_LOG_MAX)
+    window_log_for(inflated).clamp(WINDOW_LOG_LLVM, WINDOW_LOG_MAX)
+}
+
+/// The smallest window (as a power of two) that holds so many bytes; `u32::MAX` if none does.
+fn window_log_for(len: u64) -> u32 {
+    match len.checked_next_power_of_two() {
+        Some(window) => window.ilog2(),
+        None => u32::MAX,
+    }
 }
 
 /// The most memory of a decoder that its thread keeps for the next frames, in bytes.
@@ -102,10 +109,10 @@ impl Operation for FrameDecoder {
         _output: &mut OutBuffer<'_, C>,
         finished_frame: bool,
     ) -> io::Result<usize> {
-        match finished_frame {
-            true => Ok(0),
-            false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "incomplete frame")),
+        if !finished_frame {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "incomplete frame"));
         }
+        Ok(0)
     }
 }
 
@@ -134,9 +141,9 @@ pub(super) fn len(data: &[u8]) -> io::Result<u64> {
     Ok(to_u64(len))
 }
 
-/// An encoder with long-distance matching, as in LLVM 22.1.8. Data for more than one thread gets settings that were
-/// found to make bundles smaller: a window that reaches from one code object to the previous one, more memory for
-/// finding matches that far, and, at the default level, tables of twice the size.
+/// An encoder with long-distance matching, as in LLVM 22.1.8. Data for more than one thread gets settings that made
+/// bundles smaller in measurements. The window reaches from one code object to the previous one, with more memory to
+/// find matches that far. At the default level, tables have twice the size.
 pub(super) fn encoder(pieces: &[Piece<'_>], total: u64, compression: &Compression) -> io::Result<Encoder<'static>> {
     if total <= u64::from(JOB) {
         return encoder_with(0, pieces, total, compression);
@@ -154,7 +161,7 @@ pub(super) fn encoder(pieces: &[Piece<'_>], total: u64, compression: &Compressio
     }
 }
 
-/// Without extra threads the stream differs a little: it is not split into jobs.
+/// An encoder with this number of extra threads. Without any, the stream differs a little: it is not split into jobs.
 fn encoder_with(
     threads: u32,
     pieces: &[Piece<'_>],
@@ -163,7 +170,7 @@ fn encoder_with(
 ) -> io::Result<Encoder<'static>> {
     let mut encoder = Encoder::new(compression.level)?;
     encoder.set_parameter(CParameter::EnableLongDistanceMatching(true))?;
-    // One-shot decoders need the size in the frame.
+    // Decoders that inflate a frame in one go need its size in the frame.
     encoder.set_pledged_src_size(Some(total))?;
     let window_log = window_log(pieces).min(compression.window_log_max).min(WINDOW_LOG_MAX);
     encoder.set_parameter(CParameter::WindowLog(window_log))?;
@@ -182,14 +189,17 @@ fn encoder_with(
     Ok(encoder)
 }
 
-/// The window (as a power of two) with which each code object can refer to the same place in the previous one, give or
-/// take an eighth of its size.
+/// The window (as a power of two) that lets each code object refer to the same place in the previous one, give or take
+/// an eighth of its size.
 fn window_log<'p>(pieces: impl IntoIterator<Item = &'p Piece<'p>>) -> u32 {
-    let code_object = |piece: &Piece<'_>| matches!(piece, Piece::Input(slice) if !slice.is_empty());
-    window_log_of(pieces.into_iter().map(|piece| (piece.len(), code_object(piece))))
+    window_log_of(pieces.into_iter().map(|piece| (piece.len(), is_code_object(piece))))
 }
 
-/// The same for pairs of a length in bytes and whether it is that of a code object.
+fn is_code_object(piece: &Piece<'_>) -> bool {
+    matches!(piece, Piece::Input(slice) if !slice.is_empty())
+}
+
+/// [`window_log`] for the length of each piece in bytes, and whether the piece is a code object.
 fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
     let mut position = 0_u64;
     let mut previous: Option<(u64, u64)> = None;
@@ -200,20 +210,24 @@ fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
         if !is_code_object {
             continue;
         }
-        // A code object much smaller than its neighbour has little to gain from it.
-        if let Some((before, _)) = previous.filter(|(_, before_len)| len >= before_len / 4) {
+        if let Some((before, before_len)) = previous
+            // A code object much smaller than its neighbour has little to gain from it.
+            && len >= before_len / 4
+        {
             reach = reach.max(start.saturating_sub(before).saturating_add(len / 8));
         }
         previous = Some((start, len));
     }
-    let log = reach.checked_next_power_of_two().map_or(u32::MAX, u64::ilog2);
-    log.max(WINDOW_LOG_LLVM)
+    window_log_for(reach).max(WINDOW_LOG_LLVM)
 }
 
-/// Whether data begins with a frame, of which decoders skip some.
+/// Whether data begins with a frame: one with data, or one that decoders skip.
 fn begins_frame(data: &[u8]) -> bool {
-    may_be(data, &[0x28, 0xb5, 0x2f, 0xfd])
-        || data.split_first().is_some_and(|(first, rest)| first & 0xf0 == 0x50 && may_be(rest, &[0x2a, 0x4d, 0x18]))
+    if may_be(data, &[0x28, 0xb5, 0x2f, 0xfd]) {
+        return true;
+    }
+    let Some((first, rest)) = data.split_first() else { return false };
+    first & 0xf0 == 0x50 && may_be(rest, &[0x2a, 0x4d, 0x18])
 }
 
 /// A reader of the frames of a zstd file.

@@ -26,25 +26,25 @@ const BLOCKS: usize = 8;
 /// The hash has its own reader: a compressor takes its input in bursts, so sharing one reader would be slow.
 pub(crate) fn beside<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
     if total_len(pieces)? <= INLINE_MAX {
-        return Ok((of(pieces)?, work()?));
+        return Ok((hash_of(pieces)?, work()?));
     }
     scope(|scope| {
-        let thread = Builder::new().name("hash".to_owned()).spawn_scoped(scope, || of(pieces));
+        let thread = Builder::new().name("hash".to_owned()).spawn_scoped(scope, || hash_of(pieces));
         let done = work()?;
         let hash = match thread {
-            Ok(thread) => thread.join().map_err(|_| ended())??,
+            Ok(thread) => thread.join().map_err(|_| thread_ended())??,
             // The system cannot start a thread.
-            Err(_) => of(pieces)?,
+            Err(_) => hash_of(pieces)?,
         };
         Ok((hash, done))
     })
 }
 
-fn ended() -> Error {
+fn thread_ended() -> Error {
     Error::internal("the hashing thread ended early")
 }
 
-fn of(pieces: &[Piece<'_>]) -> Result<u64> {
+fn hash_of(pieces: &[Piece<'_>]) -> Result<u64> {
     let mut hasher = Hasher::Inline(Md5::new());
     emit(pieces, &mut hasher)?;
     hasher.finish()
@@ -80,8 +80,12 @@ pub(crate) struct Worker {
 impl Hasher {
     /// A hasher for about `len` bytes.
     pub(crate) fn new(len: u64) -> Self {
-        let worker = if len > INLINE_MAX { Worker::start() } else { None };
-        worker.map_or_else(|| Self::Inline(Md5::new()), Self::Thread)
+        if len > INLINE_MAX
+            && let Some(worker) = Worker::start()
+        {
+            return Self::Thread(worker);
+        }
+        Self::Inline(Md5::new())
     }
 
     /// Hashes the next bytes.
@@ -94,33 +98,23 @@ impl Hasher {
 
     /// The hash of all bytes.
     pub(crate) fn finish(self) -> Result<u64> {
-        let digest: [u8; 16] = match self {
+        let [a, b, c, d, e, f, g, h, ..]: [u8; 16] = match self {
             Self::Inline(hash) => hash.finalize().into(),
             Self::Thread(worker) => worker.finish()?.finalize().into(),
         };
-        Ok(digest.first_chunk::<8>().map_or(0, |head| u64::from_le_bytes(*head)))
+        Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
     }
 }
 
 impl Worker {
-    /// None if the system cannot start a thread.
+    /// Starts the thread. Returns `None` if the system cannot.
     fn start() -> Option<Self> {
         let (full, to_hash) = sync_channel::<Vec<u8>>(BLOCKS);
         let (done, empty) = sync_channel::<Vec<u8>>(BLOCKS);
         for _ in 1..BLOCKS {
             done.try_send(Vec::with_capacity(BLOCK)).ok()?;
         }
-        let run = move || {
-            let mut hash = Md5::new();
-            while let Ok(mut block) = to_hash.recv() {
-                hash.update(&block);
-                block.clear();
-                // No receiver is left after the last block was sent.
-                drop(done.send(block));
-            }
-            hash
-        };
-        let thread = Builder::new().name("hash".to_owned()).spawn(run).ok()?;
+        let thread = Builder::new().name("hash".to_owned()).spawn(move || hash_blocks(&to_hash, &done)).ok()?;
         Some(Self { block: Vec::with_capacity(BLOCK), full, empty, thread })
     }
 
@@ -142,27 +136,42 @@ impl Worker {
         let Self { block, full, empty, thread } = self;
         drop(full.send(block));
         drop((full, empty));
-        thread.join().map_err(|_| ended())
+        thread.join().map_err(|_| thread_ended())
     }
+}
+
+/// Hashes the blocks that arrive, and returns them empty.
+fn hash_blocks(to_hash: &Receiver<Vec<u8>>, done: &SyncSender<Vec<u8>>) -> Md5 {
+    let mut hash = Md5::new();
+    while let Ok(mut block) = to_hash.recv() {
+        hash.update(&block);
+        block.clear();
+        // No receiver is left after the last block was sent.
+        drop(done.send(block));
+    }
+    hash
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn hash_in_steps(data: &[u8], expected_len: u64, step: usize) -> u64 {
+        let mut hasher = Hasher::new(expected_len);
+        for part in data.chunks(step) {
+            hasher.update(part);
+        }
+        hasher.finish().unwrap()
+    }
+
     #[test]
     #[cfg_attr(miri, ignore = "hashes megabytes")]
     fn the_thread_gives_the_same_hash() {
         for len in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 20 * BLOCK + 7] {
             let data: Vec<u8> = (0..len).map(|n| u8::try_from(n % 253).unwrap()).collect();
-            let hash = |expected: u64, step: usize| {
-                let mut hasher = Hasher::new(expected);
-                data.chunks(step).for_each(|part| hasher.update(part));
-                hasher.finish().unwrap()
-            };
-            let inline = hash(0, 1000);
-            assert_eq!(hash(INLINE_MAX + 1, 1000), inline);
-            assert_eq!(hash(INLINE_MAX + 1, 3 * BLOCK), inline);
+            let inline = hash_in_steps(&data, 0, 1000);
+            assert_eq!(hash_in_steps(&data, INLINE_MAX + 1, 1000), inline);
+            assert_eq!(hash_in_steps(&data, INLINE_MAX + 1, 3 * BLOCK), inline);
         }
         assert_eq!(Hasher::new(0).finish().unwrap().to_le_bytes(), [0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0, 0xb2, 0x04]);
     }

@@ -7,8 +7,8 @@
 //! | a member of a zip file | [`StreamForm`] | [`StreamForm::inflate`] | [`StreamForm::write`] |
 //! | a whole file | [`Coding`] | [`Coding::inflate`] | |
 //!
-//! Decoders find what is broken in the data, and refuse zstd windows that its inflated size does not need. Recorded
-//! sizes are for their callers to check. Without the feature of a method, an error names the feature.
+//! Decoders reject broken data, and zstd windows that its inflated size does not need. Callers check recorded sizes.
+//! Without the feature of a method, an error names the feature.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 #![cfg_attr(
     not(all(feature = "bzip2", feature = "lz4", feature = "xz", feature = "zlib", feature = "zstd")),
@@ -21,8 +21,7 @@
     )
 )]
 
-/// An expression that uses the library of a feature, and has an [`Unsupported`] as error in a build without the
-/// feature.
+/// An expression that uses the library of a feature. In a build without the feature, it is the error [`Unsupported`].
 macro_rules! with {
     ($feature:literal, $value:expr) => {
         with!($feature, $feature, $value)
@@ -137,8 +136,8 @@ impl Method {
         }
     }
 
-    /// The length of the stream at the start of `data`, which is a list of zstd frames with blocks of recorded lengths;
-    /// none for zlib, which records nothing.
+    /// Returns the length of the stream at the start of `data`, or `None` for zlib, which records no lengths. For zstd,
+    /// the stream is a list of frames with blocks of recorded lengths.
     pub(crate) fn stream_len(self, data: &[u8]) -> io::Result<Option<u64>> {
         match self {
             Self::Zlib => with!("zlib", Ok(None)),
@@ -171,7 +170,7 @@ impl Codec {
         }
     }
 
-    /// Compresses some bytes. LZ4 has one level; those of others are clamped to [`Method::levels`].
+    /// Compresses some bytes. The level is clamped to [`Method::levels`]; LZ4 has one level.
     ///
     /// # Errors
     /// [`ErrorKind::Usage`] for unknown methods, and for one that was left out when the library was
@@ -193,7 +192,7 @@ impl Codec {
     }
 }
 
-/// Inflates an LZ4 block to at most `inflated` bytes, for which it takes memory at once.
+/// Inflates an LZ4 block to at most `inflated` bytes, and allocates this memory at once.
 pub(crate) fn inflate_block(block: &[u8], inflated: i32) -> io::Result<Vec<u8>> {
     with!("lz4", "LZ4", lz4::block::decompress(block, Some(inflated)))
 }
@@ -231,7 +230,7 @@ pub(crate) enum StreamForm {
 }
 
 impl StreamForm {
-    /// A reader of the inflated bytes of a container or code object (`what`) at `offset`, or the error that names it.
+    /// A reader of the inflated bytes of a container or code object at `offset`. Errors call it `what`.
     pub(crate) fn open<'d>(self, stored: Slice<'d>, inflated: u64, what: &str, offset: u64) -> Result<Decoder<'d>> {
         self.inflate(stored, inflated).map_err(|error| match error.kind() {
             io::ErrorKind::Unsupported => Error::malformed(stored.path(), unsupported(what, offset, error)),
@@ -239,13 +238,13 @@ impl StreamForm {
         })
     }
 
-    /// A reader of the inflated bytes, of which there should be `inflated`. It reads the file, not its mapping.
+    /// A reader of the inflated bytes; there should be `inflated` of them. It reads the file, not its mapping.
     pub(crate) fn inflate<'d>(self, stored: Slice<'d>, inflated: u64) -> io::Result<Decoder<'d>> {
         let capacity = if matches!(self, Self::Deflate | Self::Zlib) { 32 << 10 } else { 128 << 10 };
         self.decoder(BufReader::with_capacity(capacity, stored.reader()), inflated)
     }
 
-    /// The same for any reader.
+    /// A reader of the bytes that `reader` has compressed.
     pub(crate) fn decoder<'d>(self, reader: impl BufRead + 'd, inflated: u64) -> io::Result<Decoder<'d>> {
         Decoder::new(reader, |reader| match self {
             Self::Deflate | Self::Zlib => with!("zlib", {
@@ -261,7 +260,7 @@ impl StreamForm {
         })
     }
 
-    /// Compresses what `work` writes, and returns `to`. Errors name `path`.
+    /// Compresses the bytes that `work` writes, and returns `to`. Errors name `path`.
     pub(crate) fn write<W: Write>(
         self,
         level: i32,
@@ -298,13 +297,15 @@ pub(crate) fn deflate<W: Write + Seek>(
 ) -> Result<u64> {
     let path = to.path;
     to.seek(SeekFrom::Start(start))?;
-    let mut work = |out: &mut dyn Write| emit(pieces, &mut Writer { out, path }, meter);
     match compression.method {
-        Method::Zlib => StreamForm::Zlib.write(compression.level, &mut to.out, path, work).map(drop),
+        Method::Zlib => {
+            let (level, out) = (compression.level, &mut to.out);
+            StreamForm::Zlib.write(level, out, path, |out| emit(pieces, &mut Writer { out, path }, meter)).map(drop)
+        }
         Method::Zstd => with!("zstd", {
             let encoder = frames::encoder(pieces, total_len(pieces)?, compression).with_path(path)?;
             let mut encoder = zstd::Encoder::with_encoder(&mut to.out, encoder);
-            work(&mut encoder)?;
+            emit(pieces, &mut Writer { out: &mut encoder, path }, meter)?;
             encoder.finish().with_path(path).map(drop)
         }),
     }?;
@@ -312,7 +313,7 @@ pub(crate) fn deflate<W: Write + Seek>(
     end.checked_sub(start).ok_or_else(|| Error::internal("the compressed data ends before its start"))
 }
 
-/// Why a method cannot be used.
+/// The reason why a method cannot be used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unsupported(&'static str);
 

@@ -7,9 +7,11 @@ use liblzma::stream::{Action, MtStreamBuilder, Status, Stream};
 
 use super::decoder::{Counted, may_be};
 
-/// The memory of an xz decoder, in bytes: all of it, and that up to which it uses several threads. `xz -9` needs 65 MiB
-/// for one thread.
-const XZ_MEMORY: (u64, u64) = (1 << 30, 256 << 20);
+/// The maximum memory of an xz decoder in bytes. `xz -9` needs 65 MiB for one thread.
+const MEMORY_MAX: u64 = 1 << 30;
+
+/// The maximum memory of an xz decoder with several threads, in bytes. It uses fewer threads rather than more memory.
+const MEMORY_OF_THREADS_MAX: u64 = 256 << 20;
 
 /// A reader of the streams of an xz file. The first one is inflated in parallel by its blocks, which have 24 MiB in
 /// packages of Debian.
@@ -17,18 +19,22 @@ const XZ_MEMORY: (u64, u64) = (1 << 30, 256 << 20);
 /// `liblzma`'s own reader takes a file that ends early for a whole one.
 pub(super) struct Xz<R> {
     reader: Counted<R>,
-    /// The decoder of the current stream; none at the end.
+    /// The decoder of the current stream; `None` at the end.
     stream: Option<Stream>,
 }
 
 impl<R: BufRead> Xz<R> {
     pub(super) fn new(reader: Counted<R>) -> io::Result<Self> {
         let threads = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
-        let (all, threading) = XZ_MEMORY;
         let mut builder = MtStreamBuilder::new();
-        builder.threads(threads).memlimit_stop(all).memlimit_threading(threading);
+        builder.threads(threads).memlimit_stop(MEMORY_MAX).memlimit_threading(MEMORY_OF_THREADS_MAX);
         Ok(Self { reader, stream: Some(builder.decoder()?) })
     }
+}
+
+/// The number of bytes between two totals of a stream.
+fn difference(after: u64, before: u64) -> usize {
+    usize::try_from(after.saturating_sub(before)).unwrap_or(usize::MAX)
 }
 
 impl<R: BufRead> Read for Xz<R> {
@@ -42,14 +48,13 @@ impl<R: BufRead> Read for Xz<R> {
             };
             let (read, written) = (stream.total_in(), stream.total_out());
             let status = stream.process(input, buffer, action)?;
-            let length = |to: u64, from: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
-            let (read, written) = (length(stream.total_in(), read), length(stream.total_out(), written));
+            let (read, written) = (difference(stream.total_in(), read), difference(stream.total_out(), written));
             self.reader.consume(read);
             match status {
                 Status::StreamEnd => {
                     let goes_on = self.reader.goes_on(|rest| may_be(rest, b"\xfd7zXZ\0"))?;
                     // To set up threads for each stream after the first would take longer than to inflate it.
-                    self.stream = goes_on.then(|| Stream::new_stream_decoder(XZ_MEMORY.0, 0)).transpose()?;
+                    self.stream = if goes_on { Some(Stream::new_stream_decoder(MEMORY_MAX, 0)?) } else { None };
                 }
                 Status::MemNeeded if is_end => return Err(io::ErrorKind::UnexpectedEof.into()),
                 _ => {}

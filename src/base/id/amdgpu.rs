@@ -1,8 +1,8 @@
 //! Sub-architectures of AMD GPUs, as LLVM 23.1 writes them in triples: `amdgpu9.42-amd-amdhsa`.
 //!
 //! The architecture is `amdgpu`, whose older name is `amdgcn`. A sub-architecture is the version of a processor: the
-//! major number, a dot, and one hexadecimal digit each for the minor number and the stepping. `9.0a` is that of
-//! `gfx90a`. A family has a sub-architecture of its own, for code that runs on all its members.
+//! major number, a dot, and one hexadecimal digit each for the minor number and the stepping. `gfx90a` has `9.0a`. A
+//! family has a sub-architecture too, for code that runs on all its members.
 
 /// The names of the architecture: `amdgpu` may be followed by a sub-architecture, the older name is not.
 pub(super) const NAME: &str = "amdgpu";
@@ -45,7 +45,7 @@ static FAMILIES: &[Family] = &[
 /// The sub-architecture in a triple for AMD GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum SubArch {
-    /// None: any GPU, or one that is named beside the triple.
+    /// No sub-architecture: code for any GPU, or for one that is named beside the triple.
     Any,
     /// A whole family.
     Family(&'static Family),
@@ -56,7 +56,7 @@ pub(super) enum SubArch {
 }
 
 impl SubArch {
-    /// Parses the first field of a triple. `None` for another architecture.
+    /// Parses the first field of a triple. Returns `None` for another architecture.
     pub(super) fn parse(arch_name: &str) -> Option<Self> {
         if arch_name == OLD_NAME {
             return Some(Self::Any);
@@ -76,7 +76,7 @@ impl SubArch {
         Some(Self::Unknown)
     }
 
-    /// The sub-architecture of a processor. `None` if LLVM 23.1.4 does not know the processor.
+    /// Returns the sub-architecture of a processor, or `None` if LLVM 23.1.4 does not know the processor.
     pub(super) fn of_processor(name: &str) -> Option<Self> {
         for family in FAMILIES {
             if let Some(member) = family.members.iter().find(|member| processor_of(member) == name) {
@@ -101,7 +101,7 @@ impl SubArch {
         }
     }
 
-    /// The processor that the triple names, if it names one.
+    /// Returns the processor that the triple names, or `None` if it names no processor.
     pub(super) fn processor(self) -> Option<String> {
         match self {
             Self::Any | Self::Unknown => None,
@@ -149,7 +149,9 @@ mod tests {
         let mut named: Vec<String> = Vec::new();
         for family in FAMILIES {
             named.extend(family.members.iter().filter_map(|member| processor(&format!("{NAME}{member}"))));
-            named.extend(family.processor.ends_with("-generic").then(|| family.processor.to_owned()));
+            if family.processor.ends_with("-generic") {
+                named.push(family.processor.to_owned());
+            }
         }
         named.sort_unstable();
         let mut known: Vec<&str> =
@@ -178,10 +180,6 @@ mod tests {
 
     #[test]
     fn a_family_and_its_members_are_compatible_and_members_are_not() {
-        let compatible = |own: &str, wanted: &str| {
-            let parse = |version: &str| SubArch::parse(&format!("{NAME}{version}")).unwrap();
-            parse(own).is_compatible_with(parse(wanted))
-        };
         for (own, wanted, expected) in [
             ("", "", true),
             ("", "9.42", true),
@@ -202,7 +200,8 @@ mod tests {
             ("9.99", "9.99", false),
             ("9.42", "9.99", false),
         ] {
-            assert_eq!(compatible(own, wanted), expected, "{own:?} {wanted:?}");
+            let [entry, request] = [own, wanted].map(|version| SubArch::parse(&format!("{NAME}{version}")).unwrap());
+            assert_eq!(entry.is_compatible_with(request), expected, "{own:?} {wanted:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! LLVM is lenient here: any text after the family name that looks like a version (`v` and a digit), and any single
 //! character, gives the architecture, even if the version is unknown. Only the sub-architecture requires a known
-//! version, of which the end is enough (`armm` is the M profile of version 6).
+//! version. The end of its name is enough (`armm` is the M profile of version 6).
 
 /// ARM versions in LLVM's order, each with other spellings of its name (whole text). The first version that ends with
 /// the searched text is used.
@@ -19,7 +19,7 @@ const VERSIONS: &[&[&str]] = &[
     &["v7k"],
 ];
 
-/// Family names with which a word may begin. A name that begins with another one precedes it.
+/// Family names, which begin words. A name that begins with another one precedes it.
 const FAMILIES: &[&str] = &["arm64_32", "arm64e", "arm64", "arm", "aarch64_32", "aarch64_be", "aarch64", "thumb"];
 
 /// The architecture of a word that is not in the table of architectures.
@@ -41,12 +41,10 @@ pub(super) fn arch(word: &str) -> &'static str {
     if thumb || sub_arch(version) == "v6-m" {
         return if big { "thumbeb" } else { "thumb" };
     }
-    match (wide, big) {
-        (true, false) => "aarch64",
-        (true, true) => "aarch64_be",
-        (false, false) => "arm",
-        (false, true) => "armeb",
+    if wide {
+        return if big { "aarch64_be" } else { "aarch64" };
     }
+    if big { "armeb" } else { "arm" }
 }
 
 fn is_big_endian(word: &str) -> bool {
@@ -57,27 +55,30 @@ fn is_big_endian(word: &str) -> bool {
     }
 }
 
-/// The version part of an architecture word: the word without family name and `eb`.
+/// Returns the version part of an architecture word: the word without family name and `eb`. Returns `None` if the rest
+/// cannot be a version.
 ///
-/// If nothing is left, the whole word. If the word is not of the family, the word without a trailing `eb`. `None` if
-/// the rest cannot be a version.
+/// If nothing is left, the version part is the whole word. If the word does not begin with a family name, the version
+/// part is the word without a trailing `eb`.
 pub(super) fn version_part(word: &str) -> Option<&str> {
+    if word.is_empty() {
+        return None;
+    }
     let Some(rest) = FAMILIES.iter().find_map(|family| word.strip_prefix(family)) else {
         let rest = word.strip_suffix("eb").unwrap_or(word);
-        return Some(if rest.is_empty() { word } else { rest }).filter(|part| !part.is_empty());
+        return Some(if rest.is_empty() { word } else { rest });
     };
     // The 64-bit names spell big-endian as `_be`.
     if word.starts_with("aarch64") && !word.starts_with("aarch64_32") && word.contains("eb") {
         return None;
     }
     let rest = rest.strip_prefix("eb").or_else(|| rest.strip_suffix("eb")).unwrap_or(rest);
-    let mut bytes = rest.bytes();
-    let shaped = match (bytes.next(), bytes.next()) {
-        (None, _) => return Some(word),
-        (Some(_), None) => true,
-        (Some(first), Some(second)) => first == b'v' && second.is_ascii_digit(),
+    let is_shaped = match rest.as_bytes() {
+        [] => return Some(word),
+        [_] => true,
+        [first, second, ..] => *first == b'v' && second.is_ascii_digit(),
     };
-    (shaped && !rest.contains("eb")).then_some(rest)
+    if is_shaped && !rest.contains("eb") { Some(rest) } else { None }
 }
 
 /// The sub-architecture for the result of [`version_part`].
@@ -86,7 +87,10 @@ pub(super) fn sub_arch(version: &str) -> &'static str {
     let Some(text) = version_part(version) else {
         return "";
     };
-    let text = VERSIONS.iter().find(|names| names.contains(&text)).and_then(|names| names.first()).unwrap_or(&text);
+    let text = match VERSIONS.iter().find(|names| names.contains(&text)) {
+        Some([name, ..]) => name,
+        _ => text,
+    };
     let mut versions = VERSIONS.iter().filter_map(|names| names.first().copied());
     match versions.find(|version| ends_with(version, text)).unwrap_or_default() {
         "v4" => "",
@@ -102,7 +106,10 @@ fn ends_with(version: &str, text: &str) -> bool {
     if version.ends_with(text) {
         return true;
     }
-    version.starts_with('v') && text.strip_suffix(version).is_some_and(|head| !head.is_empty() && "arm".ends_with(head))
+    match text.strip_suffix(version) {
+        Some(head) if version.starts_with('v') => !head.is_empty() && "arm".ends_with(head),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 /// The result of comparing a code object with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compatibility {
-    /// The same kind, triple and target ID.
+    /// Kind, triple and target ID are the same.
     Exact,
     /// Compatible by the rules of target IDs.
     Compatible,
@@ -15,7 +15,7 @@ pub enum Compatibility {
     MoreFeatures,
     /// The code object sets a feature that the request does not set.
     FeatureUnset,
-    /// Both set a feature, to different values.
+    /// The code object and the request set a feature to different values.
     FeatureDiffers,
 }
 

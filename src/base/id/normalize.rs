@@ -79,15 +79,16 @@ impl<'a> Words<'a> {
     /// Splits the text, and marks the words that are already in the right place as final.
     fn split(text: &'a str) -> Self {
         let list: Vec<&str> = text.split('-').collect();
-        let word = |place: usize| list.get(place).copied().unwrap_or("");
+        let [arch, vendor, os, environment, format] =
+            [ARCH, VENDOR, OS, ENVIRONMENT, FORMAT].map(|place| list.get(place).copied().unwrap_or(""));
         let meaning = Meaning {
-            arch: tables::arch(word(ARCH)),
-            vendor: tables::vendor(word(VENDOR)),
-            os: tables::os(word(OS)),
-            mingw: word(OS).starts_with("mingw"),
-            cygwin: is_cygwin(word(OS)),
-            environment: tables::environment(word(ENVIRONMENT)),
-            format: tables::object_format(word(FORMAT)),
+            arch: tables::arch(arch),
+            vendor: tables::vendor(vendor),
+            os: tables::os(os),
+            mingw: os.starts_with("mingw"),
+            cygwin: is_cygwin(os),
+            environment: tables::environment(environment),
+            format: tables::object_format(format),
         };
         let settled = [
             !meaning.arch.is_empty(),
@@ -181,10 +182,13 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The environment `androideabi<version>` without its `eabi`.
+    /// Returns the environment `androideabi<version>` without its `eabi`, or `None` for another environment.
     fn android_word(&self) -> Option<String> {
         let version = self.get(ENVIRONMENT).strip_prefix("androideabi")?;
-        (self.meaning.environment == "android").then(|| format!("android{version}"))
+        if self.meaning.environment != "android" {
+            return None;
+        }
+        Some(format!("android{version}"))
     }
 
     /// Replaces `gnueabi`, which SUSE uses for the hard-float ABI.
@@ -201,18 +205,23 @@ impl<'a> Words<'a> {
         if !(win32 || mingw || cygwin) {
             return;
         }
-        let other_format = Some(format).filter(|format| !matches!(*format, "" | "coff"));
+        let other_format = if matches!(format, "" | "coff") { None } else { Some(format) };
         let environment_known = !environment.is_empty();
-        let environment = match (win32, mingw) {
-            (true, _) if environment_known => self.get(ENVIRONMENT),
-            (true, _) => other_format.unwrap_or("msvc"),
-            (false, true) => "gnu",
-            (false, false) => "cygnus",
+        let environment = if win32 && environment_known {
+            self.get(ENVIRONMENT)
+        } else if win32 {
+            other_format.unwrap_or("msvc")
+        } else if mingw {
+            "gnu"
+        } else {
+            "cygnus"
         };
         self.list.resize(PLACES, "");
         self.set(OS, "windows");
         self.set(ENVIRONMENT, environment);
-        if let Some(name) = other_format.filter(|_| !win32 || environment_known) {
+        if let Some(name) = other_format
+            && (!win32 || environment_known)
+        {
             self.list.push(name);
         }
     }
@@ -266,15 +275,12 @@ fn dxil_word(shader_model: &str) -> &'static str {
     if version == "6.x" {
         return latest;
     }
-    match major_minor(version) {
-        Some((6, minor)) => {
-            usize::try_from(minor).ok().and_then(|minor| DXIL_WORDS.get(minor).copied()).unwrap_or(oldest)
-        }
-        _ => oldest,
-    }
+    let Some((6, minor)) = major_minor(version) else { return oldest };
+    let Ok(minor) = usize::try_from(minor) else { return oldest };
+    DXIL_WORDS.get(minor).copied().unwrap_or(oldest)
 }
 
-/// The first two of two to four decimal numbers separated by dots.
+/// Returns the first two of two to four decimal numbers separated by dots, or `None` for another text.
 fn major_minor(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.split('.').map(decimal);
     let major = numbers.next()??;
@@ -285,18 +291,19 @@ fn major_minor(version: &str) -> Option<(u32, u32)> {
         number?;
         further += 1;
     }
-    (further <= 2).then_some((major, minor))
+    if further <= 2 { Some((major, minor)) } else { None }
 }
 
-/// A decimal number modulo 2^32: as in LLVM, too large a number wraps around.
+/// Returns a decimal number modulo 2^32, or `None` for another text. As in LLVM, too large a number wraps around.
 fn decimal(digits: &str) -> Option<u32> {
     if digits.is_empty() {
         return None;
     }
-    digits.bytes().try_fold(0_u32, |value, byte| {
-        let digit = byte.is_ascii_digit().then(|| u32::from(byte - b'0'))?;
-        Some(value.wrapping_mul(10).wrapping_add(digit))
-    })
+    let mut number = 0_u32;
+    for digit in digits.chars() {
+        number = number.wrapping_mul(10).wrapping_add(digit.to_digit(10)?);
+    }
+    Some(number)
 }
 
 #[cfg(test)]

@@ -1,16 +1,9 @@
-//! GPU processors that a target ID can name, as known to LLVM and clang 22.1.8, and those that LLVM 23.1.4 knows too.
+//! GPU processors that a target ID can name, as LLVM and clang 22.1.8 know them, and further ones of LLVM 23.1.4.
 //!
 //! LLVM (code generation) and clang (offloading driver) know the AMD GCN processors by the same canonical names. Only
-//! LLVM knows alternative names and R600 processors. Only the offloading driver knows NVIDIA's processors and those of
-//! the last two kinds. Numbers in ELF files are from the User Guide for AMDGPU Backend, and as LLVM 23.1.4 prints them.
-
-/// The name that stands for PTX of any version.
-pub(crate) const ANY_PTX: &str = "ptx";
-
-/// Whether a name stands for PTX of any version.
-pub(crate) fn is_any_ptx(name: &str) -> bool {
-    name.eq_ignore_ascii_case(ANY_PTX)
-}
+//! LLVM knows alternative names and R600 processors. Only the offloading driver knows NVIDIA's processors, SPIR-V and
+//! processors of other vendors. Numbers in ELF files are from the User Guide for AMDGPU Backend, and as LLVM 23.1.4
+//! prints them.
 
 /// The kind of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,7 +20,7 @@ pub enum ProcessorKind {
     Other,
 }
 
-/// A processor, with facts from LLVM 23.1.4.
+/// A processor, as LLVM 23.1.4 knows it.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Processor {
@@ -42,12 +35,12 @@ pub struct Processor {
     pub features: &'static [&'static str],
     /// Bits 0 to 7 of the flags of its ELF files; `None` if it is not an AMD GPU.
     pub elf_number: Option<u8>,
-    /// The first release of LLVM that knows it; 22 stands for that and all older ones.
+    /// The first release of LLVM that knows the processor; 22 also for all older releases.
     pub since: u8,
 }
 
-/// Looks up a processor by canonical or alternative name, case-sensitively. `None` if LLVM 23.1.4 does not know the
-/// name.
+/// Returns the processor with a canonical or alternative name, or `None` if LLVM 23.1.4 does not know the name. The case
+/// of letters matters.
 pub fn find(name: &str) -> Option<&'static Processor> {
     PROCESSORS.iter().find(|processor| processor.name == name || processor.aliases.contains(&name))
 }
@@ -57,7 +50,7 @@ pub fn all() -> impl Iterator<Item = &'static Processor> {
     PROCESSORS.iter()
 }
 
-/// The AMD GPU with this number in the flags of ELF files. `None` if LLVM 23.1.4 does not assign the number.
+/// Returns the AMD GPU with this number in the flags of ELF files, or `None` if LLVM 23.1.4 does not assign the number.
 pub(crate) fn by_elf_number(number: u8) -> Option<&'static Processor> {
     PROCESSORS.iter().find(|processor| processor.elf_number == Some(number))
 }
@@ -67,8 +60,7 @@ pub(crate) fn by_elf_number(number: u8) -> Option<&'static Processor> {
 /// This determines whether the text after the triple of a bundle entry ID is a target ID: it is one only if the driver
 /// knows the part before the first colon.
 pub fn is_offload_arch(name: &str) -> bool {
-    let is_known = |processor: &Processor| processor.kind != ProcessorKind::R600 && processor.since <= 22;
-    PROCESSORS.iter().any(|processor| processor.name == name && is_known(processor))
+    PROCESSORS.iter().any(|known| known.name == name && known.kind != ProcessorKind::R600 && known.since <= 22)
 }
 
 const NONE: &[&str] = &[];

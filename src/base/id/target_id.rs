@@ -17,7 +17,7 @@ use crate::base::id::{amdgpu, triple_tables};
 
 /// A target ID in canonical form, which `Display`, equality, hash and order use.
 ///
-/// `FromStr` parses target IDs of AMD GPUs, [`TargetId::parse`] those of any architecture.
+/// `FromStr` parses target IDs of AMD GPUs, [`TargetId::parse`] target IDs of any architecture.
 ///
 /// ```
 /// use offload_bundle::id::target_id::{FeatureError, TargetId};
@@ -44,7 +44,7 @@ pub enum FeatureError {
     /// A feature without `+` or `-`.
     #[error("target feature '{0}' has no sign, expected '+' or '-' after it")]
     NoSign(String),
-    /// The same feature twice.
+    /// A feature that is set twice.
     #[error("target feature '{0}' is set twice")]
     Twice(String),
     /// A feature that the processor does not have.
@@ -72,10 +72,12 @@ impl TargetId {
         let mut features: Vec<(String, bool)> = Vec::new();
         let mut seen = HashSet::new();
         for part in parts {
-            let (feature, on) = match (part.strip_suffix('+'), part.strip_suffix('-')) {
-                (Some(feature), _) => (feature, true),
-                (_, Some(feature)) => (feature, false),
-                _ => return Err(FeatureError::NoSign(part.to_owned())),
+            let (feature, on) = if let Some(feature) = part.strip_suffix('+') {
+                (feature, true)
+            } else if let Some(feature) = part.strip_suffix('-') {
+                (feature, false)
+            } else {
+                return Err(FeatureError::NoSign(part.to_owned()));
             };
             if !seen.insert(feature) {
                 return Err(FeatureError::Twice(feature.to_owned()));
@@ -86,9 +88,12 @@ impl TargetId {
             return Err(FeatureError::NoProcessor);
         }
         features.sort_unstable();
-        let known = processors::find(name).filter(|known| known.name == name || is_native(known, arch));
-        let processor = known.map_or(name, |known| known.name).to_owned();
-        Ok(Self { processor, features, known, kept_by_llvm: processors::is_offload_arch(name) })
+        let (known, processor) = match processors::find(name) {
+            Some(known) if known.name == name || is_native(known, arch) => (Some(known), known.name),
+            _ => (None, name),
+        };
+        let kept_by_llvm = processors::is_offload_arch(name);
+        Ok(Self { processor: processor.to_owned(), features, known, kept_by_llvm })
     }
 
     /// The processor's primary name; empty if there is no target ID.
@@ -129,26 +134,36 @@ impl TargetId {
         }
     }
 
-    /// Whether it is one of an [architecture](super::triple::Triple::arch), so that LLVM 22.1.8 compares it with others:
-    /// a processor that is not known to be of another one, and no features but for AMD GPUs.
+    /// Whether the target ID may be of an [architecture](super::triple::Triple::arch), so that LLVM 22.1.8 compares it
+    /// with others. The processor must not be known to be of another one. Only AMD GPUs have features.
     pub(crate) fn is_of(&self, arch: &str) -> bool {
-        match arch {
-            amdgpu::NAME | "r600" => self.known.is_none_or(|known| is_native(known, arch)),
-            _ => self.features.is_empty(),
+        if !matches!(arch, amdgpu::NAME | "r600") {
+            return self.features.is_empty();
+        }
+        match self.known {
+            Some(known) => is_native(known, arch),
+            None => true,
         }
     }
 
     /// Whether both may not be in one bundle: they have the same processor, but one sets a feature that the other
     /// leaves at *Any*.
     pub fn conflicts_with(&self, other: &Self) -> bool {
-        let same_features = || self.features().map(|(name, _)| name).eq(other.features().map(|(name, _)| name));
-        self.processor == other.processor && !same_features()
+        if self.processor != other.processor {
+            return false;
+        }
+        let own = self.features().map(|(name, _)| name);
+        own.ne(other.features().map(|(name, _)| name))
+    }
+
+    /// Whether there is a processor, which has all features that are set.
+    fn is_comparable(&self) -> bool {
+        !self.is_empty() && self.check_features().is_ok()
     }
 
     /// Compares a code object with this target ID with a request.
     pub(crate) fn compatibility(&self, request: &Self) -> Compatibility {
-        let valid = |id: &Self| !id.is_empty() && id.check_features().is_ok();
-        if self.processor != request.processor || !valid(self) || !valid(request) {
+        if self.processor != request.processor || !self.is_comparable() || !request.is_comparable() {
             return Compatibility::Processor;
         }
         if self.features.len() > request.features.len() {
@@ -178,7 +193,10 @@ impl FromStr for TargetId {
 impl fmt::Display for TargetId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.processor)?;
-        self.features.iter().try_for_each(|(name, on)| write!(f, ":{name}{}", if *on { '+' } else { '-' }))
+        for (name, on) in &self.features {
+            write!(f, ":{name}{}", if *on { '+' } else { '-' })?;
+        }
+        Ok(())
     }
 }
 
@@ -191,12 +209,19 @@ fn is_native(processor: &Processor, arch: &str) -> bool {
 /// Whether `text`, in the place of an environment, is a target ID. `arch_name` is the first field of the triple.
 pub(crate) fn names_gpu(text: &str, arch_name: &str) -> bool {
     let processor = text.split(':').next().unwrap_or_default().trim_end_matches('-');
-    let numbered = |prefix: &str| {
-        processor.strip_prefix(prefix).and_then(|rest| rest.chars().next()).is_some_and(|c| c.is_ascii_hexdigit())
-    };
-    let alternative = || {
-        matches!(triple_tables::arch(arch_name), amdgpu::NAME | "r600")
-            && processors::find(processor).is_some_and(|known| known.kind != ProcessorKind::Other)
-    };
-    numbered("gfx") || numbered("sm_") || processor == "amdgcnspirv" || alternative()
+    for prefix in ["gfx", "sm_"] {
+        if let Some(number) = processor.strip_prefix(prefix)
+            && number.starts_with(|c: char| c.is_ascii_hexdigit())
+        {
+            return true;
+        }
+    }
+    if processor == "amdgcnspirv" {
+        return true;
+    }
+    // AMD GPUs have alternative names.
+    if !matches!(triple_tables::arch(arch_name), amdgpu::NAME | "r600") {
+        return false;
+    }
+    matches!(processors::find(processor), Some(known) if known.kind != ProcessorKind::Other)
 }

@@ -1,14 +1,14 @@
-//! Target triples: the machine for which code is compiled, `architecture-vendor-system[-environment]`.
+//! Target triples, which name the machine that runs the code: `architecture-vendor-system[-environment]`.
 
 use super::amdgpu;
 use super::triple_tables as tables;
 
 pub use super::normalize::{Form, normalize};
 
-/// A target triple: its text as given, and its meaning to LLVM 22.1.8. LLVM's first name stands for a meaning: `x86_64`
+/// A target triple: its text as given, and its meaning to LLVM 22.1.8. A meaning is LLVM's first name for it: `x86_64`
 /// for `amd64`, `win32` for `windows`.
 ///
-/// AMD GPUs are those of LLVM 23.1.4, whose name for their architecture is `amdgpu`. Version numbers may follow it
+/// For AMD GPUs, the rules are LLVM 23.1.4's, which calls their architecture `amdgpu`. Version numbers may follow it
 /// (`amdgpu9.42`); `amdgcn` is its older name.
 ///
 /// The text is neither reordered nor respelled; use [`normalize`] for that. Two triples are equal if their texts are
@@ -57,6 +57,15 @@ impl Triple {
         }
     }
 
+    /// Parses a triple that an offload binary records, with fields added until it has four.
+    pub(crate) fn of_image(recorded: &str) -> Self {
+        match recorded.split('-').count() {
+            ..3 => Self::parse(&(normalize(recorded, Form::Three) + "-")),
+            3 => Self::parse(&[recorded, "-"].concat()),
+            _ => Self::parse(recorded),
+        }
+    }
+
     /// The text of the triple.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -83,8 +92,8 @@ impl Triple {
         self.text.split('-').next().unwrap_or("")
     }
 
-    /// The AMD GPU that the architecture names: `gfx942` for `amdgpu9.42`, and `gfx9-4-generic` for its family,
-    /// `amdgpu9.4`. `None` if it names none.
+    /// Returns the AMD GPU that the architecture names, or `None` if it names no GPU: `gfx942` for `amdgpu9.42`, and
+    /// `gfx9-4-generic` for its family, `amdgpu9.4`.
     pub fn amd_processor(&self) -> Option<String> {
         self.amdgpu?.processor()
     }
@@ -98,7 +107,7 @@ impl Triple {
     }
 
     /// Whether LLVM knows the architecture.
-    pub(super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         !self.arch.is_empty()
     }
 
@@ -135,13 +144,14 @@ impl Triple {
 
 /// The environment of a triple that consists only of an architecture: MIPS architectures imply their ABI.
 fn mips_environment(arch_name: &str) -> &'static str {
-    let begins = |name: &str| arch_name.starts_with(name);
-    match arch_name {
-        _ if begins("mipsn32") => "gnuabin32",
-        _ if begins("mips64") || begins("mipsisa64") => "gnuabi64",
-        "mips" | "mipsel" | "mipsr6" | "mipsr6el" => "gnu",
-        _ if begins("mipsisa32") => "gnu",
-        _ => "",
+    if arch_name.starts_with("mipsn32") {
+        "gnuabin32"
+    } else if arch_name.starts_with("mips64") || arch_name.starts_with("mipsisa64") {
+        "gnuabi64"
+    } else if arch_name.starts_with("mipsisa32") || matches!(arch_name, "mips" | "mipsel" | "mipsr6" | "mipsr6el") {
+        "gnu"
+    } else {
+        ""
     }
 }
 
@@ -210,7 +220,7 @@ mod tests {
         ("a-b-c-xcoff", "- v7-a - - - xcoff"),
     ];
 
-    /// Two triples, and whether code for the second is usable for the first. From LLVM 22.1.8; those of AMD GPUs from
+    /// Two triples, and whether code for the second is usable for the first. From LLVM 22.1.8 and, for AMD GPUs, from
     /// LLVM 23.1.4.
     const PAIRS: &[(&str, &str, bool)] = &[
         ("x86_64-unknown-linux-gnu", "x86_64-unknown-linux-gnu", true),

@@ -6,7 +6,7 @@
 //!   match counts, so a name that begins with another one precedes it.
 //! - `FORMATS`: the word ends with the name; here too, the longer name comes first.
 //!
-//! All matching is case-sensitive.
+//! The case of letters matters.
 
 use super::{amdgpu, arm};
 
@@ -70,41 +70,47 @@ pub(super) const DXIL_WORDS: [&str; 10] = [
 /// Suffixes of words that cannot be an ARM architecture.
 const KALIMBA_VERSIONS: &[&str] = &["kalimba3", "kalimba4", "kalimba5"];
 
-/// The name in a table for which `is_match`; empty if there is none.
+/// The first name in a table that matches; empty if no name does.
 fn find(table: &[&'static str], is_match: impl Fn(&str) -> bool) -> &'static str {
     table.iter().copied().find(|name| is_match(name)).unwrap_or_default()
 }
 
 /// The architecture named by `word`.
 pub(super) fn arch(word: &str) -> &'static str {
-    let is_version_of = |name: &str| word.strip_prefix(name).is_some_and(|version| SPIRV_VERSIONS.contains(&version));
     match ARCHES.iter().find(|names| names.contains(&word)) {
         Some([name, ..]) => name,
         _ if word.starts_with(amdgpu::NAME) => amdgpu::NAME,
         _ if word == "bpf" => NATIVE_BPF,
         _ if word.starts_with("kalimba") => "kalimba",
         _ if DXIL_WORDS.contains(&word) => "dxil",
-        _ if is_version_of("spirv32") => "spirv32",
-        _ if is_version_of("spirv64") => "spirv64",
+        _ if is_spirv_with_version(word, "spirv32") => "spirv32",
+        _ if is_spirv_with_version(word, "spirv64") => "spirv64",
         _ => arm::arch(word),
     }
 }
 
-/// The version or flavour of the architecture named by `word`, independent of the result of [`arch`]. Those of AMD GPUs
-/// are compared by rules of their own: see [`amdgpu::SubArch`].
+/// Whether `word` is the name of an architecture and a version of SPIR-V.
+fn is_spirv_with_version(word: &str, name: &str) -> bool {
+    match word.strip_prefix(name) {
+        Some(version) => SPIRV_VERSIONS.contains(&version),
+        None => false,
+    }
+}
+
+/// The version or flavour of the architecture named by `word`, independent of the result of [`arch`]. Versions of AMD
+/// GPUs have other rules: see [`amdgpu::SubArch`].
 pub(super) fn sub_arch(word: &str) -> &'static str {
-    let ends_with = |name: &str| word.ends_with(name);
     match word {
         _ if word.starts_with("mips") && (word.ends_with("r6") || word.ends_with("r6el")) => "r6",
         "powerpcspe" => "powerpcspe",
         "arm64e" => "arm64e",
         "arm64ec" => "arm64ec",
         "aarch64_lfi" => "aarch64_lfi",
-        _ if word.starts_with("spirv") => find(SPIRV_VERSIONS, ends_with),
-        _ if word.starts_with("dxil") => find(&DXIL_WORDS, |name| name.strip_prefix("dxil").is_some_and(ends_with)),
+        _ if word.starts_with("spirv") => find(SPIRV_VERSIONS, |version| word.ends_with(version)),
+        _ if word.starts_with("dxil") => find(&DXIL_WORDS, |name| word.ends_with(name.trim_start_matches("dxil"))),
         _ => match arm::version_part(word) {
             Some(version) => arm::sub_arch(version),
-            None => find(KALIMBA_VERSIONS, ends_with),
+            None => find(KALIMBA_VERSIONS, |version| word.ends_with(version)),
         },
     }
 }
@@ -117,7 +123,7 @@ pub(super) fn vendor(word: &str) -> &'static str {
     }
 }
 
-/// The operating system with whose name `word` begins.
+/// The operating system whose name begins `word`.
 pub(super) fn os(word: &str) -> &'static str {
     match find(OSES, |name| word.starts_with(name)) {
         "windows" => "win32",
@@ -126,12 +132,12 @@ pub(super) fn os(word: &str) -> &'static str {
     }
 }
 
-/// The environment with whose name `word` begins.
+/// The environment whose name begins `word`.
 pub(super) fn environment(word: &str) -> &'static str {
     find(ENVIRONMENTS, |name| word.starts_with(name))
 }
 
-/// The object format with whose name `word` ends.
+/// The object format whose name ends `word`.
 pub(super) fn object_format(word: &str) -> &'static str {
     find(FORMATS, |name| word.ends_with(name))
 }
@@ -140,7 +146,7 @@ pub(super) fn object_format(word: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Expected values, from LLVM 22.1.8; those of `amdgpu` from LLVM 23.1.4.
+    /// Words and their meanings to LLVM 22.1.8 and, for `amdgpu`, to LLVM 23.1.4.
     const ARCH_WORDS: &[(&str, &str, &str)] = &[
         ("arm", "arm", ""),
         ("armeb", "armeb", ""),
@@ -357,10 +363,16 @@ mod tests {
         }
     }
 
+    fn starts(earlier: &str, name: &str) -> bool {
+        name.starts_with(earlier)
+    }
+
+    fn ends(earlier: &str, name: &str) -> bool {
+        name.ends_with(earlier)
+    }
+
     #[test]
     fn no_row_hides_a_later_one() {
-        let starts = |earlier: &str, name: &str| name.starts_with(earlier);
-        let ends = |earlier: &str, name: &str| name.ends_with(earlier);
         let arches = ARCHES.iter().copied().flatten();
         let mut seen = std::collections::HashSet::new();
         for name in arches.chain(VENDORS) {

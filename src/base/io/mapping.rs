@@ -2,14 +2,14 @@
 //!
 //! # Files that change while they are mapped
 //!
-//! Rust assumes that the bytes of a `&[u8]` are constant. Those of a mapped file change if anyone writes to the file,
-//! which a program cannot prevent, and the behaviour is then undefined. So mapping is `unsafe` here and in
+//! Rust assumes that the bytes of a `&[u8]` are constant. The bytes of a mapped file change if anyone writes to the
+//! file. A program cannot prevent that, and the behaviour is then undefined. So mapping is `unsafe` here and in
 //! [`Input::map`](crate::io::Input::map), and mapping a file of others is always explicit. The jobs and the executable
 //! do it in one place each, `job::open` and `cli/files.rs`. They cannot know who writes to their inputs. They rely on
 //! these rules:
 //!
-//! - No `str`, `bool` or enum borrows mapped bytes. Numbers are copied out of them, and text is copied before it is
-//!   checked (`bytes::text`; a lint refuses the functions that would not copy).
+//! - No `str`, `bool` or enum borrows mapped bytes. Numbers are copied out of them. Text is copied before it is checked
+//!   (`bytes::text`; a lint refuses the functions that would not copy).
 //! - Safe code compares every index with the length of the slice, which does not change with the file.
 //! - The decoders of zstd and zlib read from the file itself, while it is open, and not from the mapping. Only the
 //!   search for the end of a version 1 zstd frame gets the mapping: zstd compares the size of each block with the
@@ -64,7 +64,10 @@ impl Mapping {
 
     /// Whether some bytes could not be read, and have been zeros since.
     pub(crate) fn faulted(&self) -> bool {
-        self.watched.as_ref().is_some_and(Watched::faulted)
+        match &self.watched {
+            Some(watched) => watched.faulted(),
+            None => false,
+        }
     }
 
     /// Releases the memory; later reads take the bytes from the file again.

@@ -12,18 +12,18 @@ const STEP: u64 = 32 << 20;
 pub(crate) struct Meter<'m> {
     done: u64,
     total: u64,
-    tell: Option<&'m mut dyn FnMut(u64, u64)>,
+    report: Option<&'m mut dyn FnMut(u64, u64)>,
 }
 
 impl<'m> Meter<'m> {
     /// A meter that reports the bytes done and the bytes expected.
-    pub(crate) fn new(tell: &'m mut dyn FnMut(u64, u64)) -> Self {
-        Self { done: 0, total: 0, tell: Some(tell) }
+    pub(crate) fn new(report: &'m mut dyn FnMut(u64, u64)) -> Self {
+        Self { done: 0, total: 0, report: Some(report) }
     }
 
     /// A meter without reports.
     pub(crate) fn silent() -> Self {
-        Self { done: 0, total: 0, tell: None }
+        Self { done: 0, total: 0, report: None }
     }
 
     /// Adds to the number of bytes to process.
@@ -35,8 +35,10 @@ impl<'m> Meter<'m> {
     pub(crate) fn advance(&mut self, bytes: u64) {
         let before = self.done / STEP;
         add(&mut self.done, bytes);
-        if let Some(tell) = self.tell.as_mut().filter(|_| self.done / STEP > before) {
-            tell(self.done, self.total);
+        if self.done / STEP > before
+            && let Some(report) = &mut self.report
+        {
+            report(self.done, self.total);
         }
     }
 }
@@ -62,13 +64,14 @@ impl Sink for Metered<'_, '_, '_> {
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
         let mut position = 0;
-        loop {
+        while position < slice.len() {
             let len = slice.len().saturating_sub(position).min(STEP);
-            let Some(part) = slice.slice(position, len).filter(|part| !part.is_empty()) else { return Ok(()) };
+            let Some(part) = slice.slice(position, len) else { break };
             self.sink.copy(part)?;
             self.meter.advance(len);
             add(&mut position, len);
         }
+        Ok(())
     }
 }
 

@@ -1,8 +1,8 @@
 //! Writes outputs that appear complete or not at all.
 //!
-//! Every output of a job is staged first. A regular file is staged in the directory of its destination ([`Staged`]);
-//! anything else (standard output, a device, a pipe, a file in a directory where no file can be created) in an unnamed
-//! temporary file. [`commit`] puts all outputs in place, and undoes what it did if one of them fails.
+//! Every output of a job is staged first. A regular file is staged in the directory of its destination ([`Staged`]).
+//! Anything else is staged in an unnamed temporary file: standard output, a device, a pipe, a file in a directory where
+//! no file can be created. [`commit`] puts all outputs in place. If one of them fails, it undoes the others.
 //!
 //! As with compilers and linkers, the outputs are not synced to disk: after a power failure a file may be empty or cut.
 //!
@@ -20,7 +20,7 @@ use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice, Spool};
 use crate::base::io::piece::{Sink, Writer};
 use crate::base::io::process;
-use crate::base::io::staging::{self, Legacy, Staged, Temporary, copy_all, directory_of};
+use crate::base::io::staging::{self, Inherited, Staged, Temporary, copy_all, directory_of};
 use crate::base::io::sys::{self, Stat, check_link, exchange, open_existing, take_over};
 
 /// Ranges up to this length in bytes are gathered in memory rather than copied by a system call each.
@@ -39,8 +39,8 @@ pub(crate) enum Manner {
     /// new file gets its owner, permissions and extended attributes; if that is not possible, the old file is written
     /// in place.
     Rewrite,
-    /// Like [`Rewrite`](Self::Rewrite), but the file gets these permissions, less the umask and those that the old file
-    /// lacks, and is never written in place.
+    /// Like [`Rewrite`](Self::Rewrite), but the file gets these permissions, except for the umask and for permissions that
+    /// the old file lacks. It is never written in place.
     WithMode(u32),
     /// A new file replaces a link or a file, writable or not. A device, a pipe or a link to one is written to.
     Replace,
@@ -49,8 +49,8 @@ pub(crate) enum Manner {
 }
 
 impl Manner {
-    /// That of LLVM 22.1.8 for archives, offload binaries and images of this length: an empty one is written into the
-    /// old file.
+    /// LLVM 22.1.8's treatment of the old file if an archive, offload binary or image of this length replaces it: an
+    /// empty one is written into the old file.
     pub(crate) fn of_len(len: u64) -> Self {
         if len == 0 { Self::Rewrite } else { Self::Replace }
     }
@@ -68,7 +68,7 @@ pub(crate) struct Output {
 #[derive(Debug)]
 enum OutputPlace {
     /// Linked: the staged file gets the name of the destination.
-    Name { staged: Staged, target: PathBuf, over: Over },
+    Name { staged: Staged, target: PathBuf, existing: ExistingFile },
     /// Copied into the existing destination.
     Into { staged: File, destination: File },
     /// Nowhere: a temporary file that the job reads again.
@@ -77,8 +77,8 @@ enum OutputPlace {
 
 /// The treatment of an existing file with the name of a staged one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Over {
-    Nothing,
+enum ExistingFile {
+    Absent,
     /// The file or link is replaced.
     Replaced,
     /// The file is replaced, or written in place if its name cannot be taken.
@@ -98,7 +98,7 @@ impl OutputPlace {
     fn rank(&self) -> u8 {
         match self {
             Self::Into { .. } | Self::Nowhere(_) => 0,
-            Self::Name { over: Over::Nothing, .. } => 1,
+            Self::Name { existing: ExistingFile::Absent, .. } => 1,
             Self::Name { .. } => 2,
         }
     }
@@ -176,7 +176,7 @@ impl Output {
 
     /// Grants execute permission wherever read permission is granted. A replaced file keeps its mode.
     pub(crate) fn make_executable(&mut self) -> Result<()> {
-        if let OutputPlace::Name { over: Over::Nothing, staged, .. } = &self.place {
+        if let OutputPlace::Name { existing: ExistingFile::Absent, staged, .. } = &self.place {
             sys::make_executable(&staged.file).with_path(&self.path)?;
         }
         Ok(())
@@ -218,19 +218,21 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
     for Output { path, place, .. } in outputs {
         left -= 1;
         // Nothing can fail after the last one.
-        let old = if left > 0 { Old::Kept } else { Old::Lost };
-        let put = match place {
-            OutputPlace::Name { staged, target, over: Over::Nothing } => put(staged, target),
-            OutputPlace::Name { staged, target, over } => replace(staged, target, over, old),
+        let old = if left > 0 { OldContent::Kept } else { OldContent::Lost };
+        let committed = match place {
+            OutputPlace::Name { staged, target, existing: ExistingFile::Absent } => name_new(staged, target),
+            OutputPlace::Name { staged, target, existing } => replace_existing(staged, target, existing, old),
             // Standard output may be in the middle of a file; a named file is replaced as a whole.
             OutputPlace::Into { staged, destination } if path.as_os_str() == "-" => append(&staged, destination),
-            OutputPlace::Into { staged, destination } => pour(&staged, destination),
-            OutputPlace::Nowhere(_) => Ok(Done::Final),
+            OutputPlace::Into { staged, destination } => write_into(&staged, destination),
+            OutputPlace::Nowhere(_) => Ok(Committed::Final),
         };
-        match put {
-            Ok(put) => done.push(put),
+        match committed {
+            Ok(committed) => done.push(committed),
             Err(error) => {
-                done.into_iter().rev().for_each(Done::undo);
+                for committed in done.into_iter().rev() {
+                    committed.undo();
+                }
                 return Err(Error::io(path, error));
             }
         }
@@ -240,12 +242,12 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
 
 /// Whether a replaced file may be needed again.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Old {
+enum OldContent {
     Kept,
     Lost,
 }
 
-/// Refuses two outputs in one file, of which only one would remain.
+/// Refuses two outputs in one file: only one would remain.
 fn refuse_repeats(outputs: &[Output]) -> Result<()> {
     if outputs.len() < 2 {
         return Ok(());
@@ -276,17 +278,19 @@ pub fn write_file(path: &Path, data: &[u8]) -> Result<()> {
 /// # Errors
 /// [`ErrorKind::Io`] if it cannot be created; `Not a directory` if the name is that of a file.
 pub fn create_directory(path: &Path) -> Result<()> {
-    let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
-    std::fs::create_dir_all(path)
-        .map_err(|error| if is_taken(&error) { sys::not_a_directory() } else { error })
-        .with_path(path)
+    let created = match std::fs::create_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(sys::not_a_directory()),
+        created => created,
+    };
+    created.with_path(path)
 }
 
 /// The identity of a destination: the directory and the name in it, or the file that is written into.
 type OutputIdentity = ((u64, u64), Option<OsString>);
 
 impl Output {
-    /// The identity of the destination; `None` for one that accepts several outputs in sequence, such as standard output.
+    /// Returns the identity of the destination, or `None` if it accepts several outputs in sequence, as standard output
+    /// does.
     fn identity(&self) -> io::Result<Option<OutputIdentity>> {
         match &self.place {
             OutputPlace::Name { target, .. } => {
@@ -295,8 +299,8 @@ impl Output {
             }
             OutputPlace::Into { destination, .. } => {
                 let found = Stat::of(destination)?;
-                let named = found.is_file() && self.path.as_os_str() != "-";
-                Ok(named.then_some((found.identity(), None)))
+                let is_named_file = found.is_file() && self.path.as_os_str() != "-";
+                Ok(if is_named_file { Some((found.identity(), None)) } else { None })
             }
             OutputPlace::Nowhere(_) => Ok(None),
         }
@@ -304,47 +308,54 @@ impl Output {
 }
 
 /// A committed output, with the data to undo it.
-enum Done {
+enum Committed {
     /// A new file under a free name.
     Named { target: PathBuf },
     /// Exchanged with the existing file, which is removed on drop.
     Exchanged { target: PathBuf, old: Temporary },
     /// Written into a file whose content was `old`.
-    Poured { destination: File, old: File },
+    WrittenInto { destination: File, old: File },
     /// Cannot be undone.
     Final,
 }
 
-impl Done {
+impl Committed {
     /// Restores the previous state. Errors are ignored because the job has already failed.
     fn undo(self) {
         match self {
             Self::Exchanged { target, old } => drop(exchange(old.path(), &target)),
             Self::Named { target } => drop(std::fs::remove_file(target)),
-            Self::Poured { destination, old } => drop(overwrite(&destination, &old)),
+            Self::WrittenInto { destination, old } => drop(overwrite(&destination, &old)),
             Self::Final => {}
         }
     }
 }
 
-fn put(staged: Staged, target: PathBuf) -> io::Result<Done> {
-    match staged.put(&target)? {
-        None => Ok(Done::Named { target }),
+/// Gives a staged file its name, which was free when the file was staged.
+fn name_new(staged: Staged, target: PathBuf) -> io::Result<Committed> {
+    match staged.give_name(&target)? {
+        None => Ok(Committed::Named { target }),
         Some(beside) => {
             // If another program took the name meanwhile, its file is replaced and not restored on failure.
             let was_free = !target.exists();
             beside.rename(&target).map_err(|(_, error)| error)?;
-            Ok(if was_free { Done::Named { target } } else { Done::Final })
+            Ok(if was_free { Committed::Named { target } } else { Committed::Final })
         }
     }
 }
 
-fn replace(staged: Staged, target: PathBuf, over: Over, old: Old) -> io::Result<Done> {
-    let beside = staged.put_beside(&target)?;
-    let is_exchanged = old == Old::Kept || !sys::REPLACES_MAPPED_FILES;
+/// Gives a staged file the name of an existing file.
+fn replace_existing(
+    staged: Staged,
+    target: PathBuf,
+    existing_file: ExistingFile,
+    old: OldContent,
+) -> io::Result<Committed> {
+    let beside = staged.give_name_beside(&target)?;
+    let is_exchanged = old == OldContent::Kept || !sys::REPLACES_MAPPED_FILES;
     if is_exchanged && exchange(beside.path(), &target).is_ok() {
         let is_directory = beside.path().symlink_metadata().is_ok_and(|old| old.is_dir());
-        let done = Done::Exchanged { target, old: beside };
+        let done = Committed::Exchanged { target, old: beside };
         if is_directory {
             done.undo();
             return Err(sys::is_a_directory());
@@ -352,37 +363,43 @@ fn replace(staged: Staged, target: PathBuf, over: Over, old: Old) -> io::Result<
         return Ok(done);
     }
     match beside.rename(&target) {
-        Ok(()) => Ok(Done::Final),
+        Ok(()) => Ok(Committed::Final),
         // A file may be writable although its name cannot be taken: in a sticky directory, or as a mount point.
-        Err((beside, error)) if over == Over::Rewritten => {
+        Err((beside, error)) if existing_file == ExistingFile::Rewritten => {
             let Some(seen) = existing(&target)? else { return Err(error) };
             let Some(destination) = process::open(|| open_existing(&target, &seen, true))? else { return Err(error) };
-            pour(&File::open(beside.path())?, destination)
+            write_into(&File::open(beside.path())?, destination)
         }
         Err((_, error)) => Err(if target.is_dir() { sys::is_a_directory() } else { error }),
     }
 }
 
 /// Writes into an existing destination. The old content of a regular file is kept until the end of the commit.
-fn pour(staged: &File, destination: File) -> io::Result<Done> {
+fn write_into(staged: &File, destination: File) -> io::Result<Committed> {
     if !Stat::of(&destination)?.is_file() {
         return append(staged, destination);
     }
     let old = process::open(tempfile::tempfile)?;
     copy_all(&destination, &old)?;
-    // Sync now, so that a disk error is reported while it can still be undone.
-    match overwrite(&destination, staged).and_then(|()| destination.sync_data()) {
-        Ok(()) => Ok(Done::Poured { destination, old }),
+    match overwrite_and_sync(&destination, staged) {
+        Ok(()) => Ok(Committed::WrittenInto { destination, old }),
         Err(error) => {
-            Done::Poured { destination, old }.undo();
+            Committed::WrittenInto { destination, old }.undo();
             Err(error)
         }
     }
 }
 
-fn append(staged: &File, mut destination: File) -> io::Result<Done> {
+fn append(staged: &File, mut destination: File) -> io::Result<Committed> {
     copy_all(staged, &destination)?;
-    destination.flush().map(|()| Done::Final)
+    destination.flush()?;
+    Ok(Committed::Final)
+}
+
+/// Overwrites the destination, and syncs it now, so that a disk error is reported while it can still be undone.
+fn overwrite_and_sync(destination: &File, content: &File) -> io::Result<()> {
+    overwrite(destination, content)?;
+    destination.sync_data()
 }
 
 /// Overwrites the destination without truncating it first, so that a full disk still has room to restore it.
@@ -430,7 +447,7 @@ fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<OutputPlace>> {
     }
 }
 
-/// The metadata of the path itself, without following a link; `None` if nothing has the name.
+/// Returns the metadata of the path itself, without following a link, or `None` if nothing has the name.
 fn existing(path: &Path) -> io::Result<Option<Stat>> {
     match Stat::at_link(path) {
         Ok(old) => Ok(Some(old)),
@@ -440,11 +457,14 @@ fn existing(path: &Path) -> io::Result<Option<Stat>> {
 }
 
 fn ends_with_separator(path: &Path) -> bool {
-    path.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()))
+    match path.as_os_str().as_encoded_bytes() {
+        [.., last] => std::path::is_separator(char::from(*last)),
+        [] => false,
+    }
 }
 
-/// The destination of an output path, with all symbolic links resolved, except perhaps a dangling last one. None for an
-/// open file of this process (`/dev/stdout`), which a rename would not affect.
+/// Returns the destination of an output path, with all symbolic links resolved, except perhaps a dangling last one.
+/// Returns `None` for an open file of this process (`/dev/stdout`), which a rename would not affect.
 fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -472,22 +492,28 @@ fn stage_into(path: &Path) -> io::Result<Option<OutputPlace>> {
 /// Stages a file for a free name.
 fn stage_new(target: PathBuf, manner: Manner) -> io::Result<OutputPlace> {
     let staged = Staged::create(&target, manner.mode())?;
-    Ok(OutputPlace::Name { staged, target, over: Over::Nothing })
+    Ok(OutputPlace::Name { staged, target, existing: ExistingFile::Absent })
 }
 
 /// Stages a file that replaces a writable one.
 fn stage_rewriting(target: PathBuf, seen: &Stat, manner: Manner) -> io::Result<Option<OutputPlace>> {
     let Some(old) = process::open(|| open_existing(&target, seen, false))? else { return Ok(None) };
-    let staged = Staged::create(&target, manner.mode());
     if let Manner::WithMode(_) = manner {
-        let staged = staged?;
-        take_over(&staged.file, &old, Legacy::Access)?;
-        return Ok(Some(OutputPlace::Name { staged, target, over: Over::Replaced }));
+        let staged = Staged::create(&target, manner.mode())?;
+        take_over(&staged.file, &old, Inherited::Access)?;
+        return Ok(Some(OutputPlace::Name { staged, target, existing: ExistingFile::Replaced }));
     }
-    match staged.and_then(|staged| take_over(&staged.file, &old, Legacy::Everything).map(|()| staged)) {
-        Ok(staged) => Ok(Some(OutputPlace::Name { staged, target, over: Over::Rewritten })),
+    match stage_inheriting(&target, &old) {
+        Ok(staged) => Ok(Some(OutputPlace::Name { staged, target, existing: ExistingFile::Rewritten })),
         Err(_) => stage_into(&target),
     }
+}
+
+/// Stages a file with owner, permissions and extended attributes of an old one.
+fn stage_inheriting(target: &Path, old: &File) -> io::Result<Staged> {
+    let staged = Staged::create(target, staging::MODE)?;
+    take_over(&staged.file, old, Inherited::Everything)?;
+    Ok(staged)
 }
 
 /// Stages a file that replaces anything at its path.
@@ -495,14 +521,21 @@ fn stage_replacing(target: PathBuf) -> io::Result<OutputPlace> {
     let Some(old) = existing(&target)? else { return stage_new(target, Manner::Replace) };
     let staged = Staged::create(&target, staging::MODE)?;
     if old.is_file() {
-        let open = |write: bool| sys::open_unless_link(&target, write);
-        match process::open(|| open(false).or_else(|_| open(true))) {
-            Ok(old) => take_over(&staged.file, &old, Legacy::Access)?,
+        match process::open(|| open_as_permitted(&target)) {
+            Ok(old) => take_over(&staged.file, &old, Inherited::Access)?,
             // Its access control list cannot be read.
             Err(_) => sys::make_private(&staged.file)?,
         }
     }
-    Ok(OutputPlace::Name { staged, target, over: Over::Replaced })
+    Ok(OutputPlace::Name { staged, target, existing: ExistingFile::Replaced })
+}
+
+/// Opens a file for reading or, if that is not permitted, for writing. Does not follow a link.
+fn open_as_permitted(path: &Path) -> io::Result<File> {
+    match sys::open_unless_link(path, false) {
+        Ok(file) => Ok(file),
+        Err(_) => sys::open_unless_link(path, true),
+    }
 }
 
 impl Manner {
@@ -550,7 +583,9 @@ pub(super) mod tests {
         let path = |name: &str| dir.path().join(name);
         fs::write(path("a"), b"old").unwrap();
         let mut outputs: Vec<Output> = ["a", "b", "c"].iter().map(|name| Output::stage(&path(name)).unwrap()).collect();
-        outputs.iter_mut().for_each(|output| output.write(b"new").unwrap());
+        for output in &mut outputs {
+            output.write(b"new").unwrap();
+        }
         fs::create_dir(path("c")).unwrap();
         assert!(commit(outputs).is_err());
         assert_eq!(fs::read(path("a")).unwrap(), b"old");
@@ -585,13 +620,10 @@ pub(super) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         fs::write(&path, b"the old content").unwrap();
-        let staged = |data: &[u8]| {
-            let mut file = tempfile::tempfile().unwrap();
-            file.write_all(data).unwrap();
-            file
-        };
-        let open = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let done = pour(&staged(b"new"), open()).unwrap();
+        let mut staged = tempfile::tempfile().unwrap();
+        staged.write_all(b"new").unwrap();
+        let destination = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let done = write_into(&staged, destination).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         done.undo();
         assert_eq!(fs::read(&path).unwrap(), b"the old content");

@@ -1,9 +1,8 @@
 //! Stages output files until they get their names.
 //!
 //! If the file system supports it, a staged file has no name, so a killed process leaves nothing. Otherwise it is a
-//! hidden file next to its destination, which a kill leaves behind. A kill between the two system calls with which an
-//! unnamed file replaces another leaves a hidden file too: an unnamed file can only get a free name, and be renamed
-//! after that.
+//! hidden file next to its destination, which a kill leaves there. An unnamed file replaces another by two system calls:
+//! it gets a free name, and is renamed after that. A kill between the two leaves a hidden file too.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -36,9 +35,9 @@ impl Staged {
         Ok(Self { file, name: Some(name) })
     }
 
-    /// Gives the file a name that is free, and closes it. If that fails, it gets a different name, from which it can be
-    /// renamed.
-    pub(crate) fn put(self, target: &Path) -> io::Result<Option<Temporary>> {
+    /// Gives the file the name `target`, if it is free, and closes it. Otherwise the file gets a temporary name, which is
+    /// returned, to be renamed.
+    pub(crate) fn give_name(self, target: &Path) -> io::Result<Option<Temporary>> {
         if self.name.is_none() && link(&self.file, target).is_ok() {
             // If closing fails, the file is incomplete and its name is removed.
             let name = Temporary(target.to_owned());
@@ -47,11 +46,11 @@ impl Staged {
             return Ok(None);
         }
         // The name is taken by now, or the file system cannot name an unnamed file.
-        self.put_beside(target).map(Some)
+        self.give_name_beside(target).map(Some)
     }
 
-    /// Gives the file a new name in the directory of `target`, and closes it.
-    pub(crate) fn put_beside(self, target: &Path) -> io::Result<Temporary> {
+    /// Gives the file a temporary name in the directory of `target`, and closes it.
+    pub(crate) fn give_name_beside(self, target: &Path) -> io::Result<Temporary> {
         let Self { mut file, name } = self;
         let name = match name {
             Some(name) => name,
@@ -105,12 +104,15 @@ impl Drop for Temporary {
 
 /// The parent directory of a path.
 pub(crate) fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
 }
 
 /// The metadata that a new file gets from the file it replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Legacy {
+pub(crate) enum Inherited {
     /// The attributes that a file keeps when it is written in place: owner, permissions, extended attributes.
     Everything,
     /// Restrictions on readers: the new file gets no permission that the old file lacks, and its access control list.
@@ -125,7 +127,7 @@ fn named(target: &Path, mode: u32) -> io::Result<(File, Temporary)> {
 /// A named copy of an unnamed file, for file systems that cannot name it.
 fn copy_named(file: &File, target: &Path) -> io::Result<(File, Temporary)> {
     let (copy, name) = named(target, MODE)?;
-    sys::take_over(&copy, file, Legacy::Everything)?;
+    sys::take_over(&copy, file, Inherited::Everything)?;
     copy_all(file, &copy)?;
     Ok((copy, name))
 }
@@ -197,7 +199,7 @@ mod tests {
         let second = staged(&target, b"second");
         assert!(first.name.is_some() || count(dir.path()) == 0);
         for staged in [first, second] {
-            if let Some(name) = staged.put(&target).unwrap() {
+            if let Some(name) = staged.give_name(&target).unwrap() {
                 name.rename(&target).unwrap();
             }
         }
@@ -209,7 +211,7 @@ mod tests {
     fn a_name_beside_goes_unless_it_is_used() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("x".repeat(250));
-        let beside = staged(&target, b"abc").put_beside(&target).unwrap();
+        let beside = staged(&target, b"abc").give_name_beside(&target).unwrap();
         assert_eq!(fs::read(beside.path()).unwrap(), b"abc");
         let (beside, _) = beside.rename(&dir.path().join("no/such")).unwrap_err();
         assert!(beside.path().exists());

@@ -9,6 +9,7 @@ use crate::base::bytes::total;
 use crate::base::error::{Malformed, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::piece::Sink;
+use crate::beyond::ids::id_of_dpcpp_image;
 use crate::llvm::container::sequence;
 use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::{BundleEntry, Container, Contents, Entry, Limits, Part};
@@ -23,7 +24,7 @@ pub(crate) type Bundles<'a> = sequence::Bundles<'a, SearchEntry>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SearchEntry {
-    /// The entry as LLVM knows it. If the code object is compressed on its own, it has no parts.
+    /// The entry as LLVM knows it, with the ID of DPC++ if the code object is an image of that compiler. If the code object is compressed on its own, it has no parts.
     pub entry: Entry,
     /// The code object, if it is compressed on its own or together with others.
     pub packed: Option<Packed>,
@@ -95,7 +96,12 @@ impl SearchEntry {
 }
 
 impl From<Entry> for SearchEntry {
-    fn from(entry: Entry) -> Self {
+    fn from(mut entry: Entry) -> Self {
+        if let Some(image) = &entry.image
+            && let Some(id) = id_of_dpcpp_image(image)
+        {
+            entry.id = id;
+        }
         Self { entry, packed: None, cuda: None }
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use crate::base::id::target_id::TargetId;
 use crate::base::id::{EntryId, OffloadKind};
 use crate::beyond::container::kpack;
+use crate::beyond::ids::is_kind_of_vendor;
 use crate::beyond::runtime::loadable::{self, Unfound};
 use crate::beyond::scan::{Format, Found};
 use crate::llvm::container::content_kind::ContentKind;
@@ -243,7 +244,7 @@ impl Codes {
 /// The vendor of the GPUs that a triple is for.
 fn vendor_in(id: &EntryId) -> GpuVendor {
     match (id.triple().arch(), id.triple().vendor()) {
-        _ if id.kind().vendor().is_some() => GpuVendor::Of(id.kind()),
+        _ if is_kind_of_vendor(id.kind()) => GpuVendor::Of(id.kind()),
         ("amdgpu", _) | (_, "amd") => GpuVendor::Amd,
         ("nvptx" | "nvptx64", _) => GpuVendor::Nvidia,
         _ => GpuVendor::Other,

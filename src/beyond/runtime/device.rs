@@ -18,7 +18,7 @@ use std::fmt;
 use super::code::{Code, GpuVendor, Sm, Suffix};
 use crate::base::id::processors::{self, Processor, ProcessorKind};
 use crate::base::id::target_id::TargetId;
-use crate::base::id::{other_form, vendor_of_processor};
+use crate::beyond::ids::{ANY_PTX, is_any_ptx, other_form, vendor_of_processor};
 
 /// A GPU, as its name describes it.
 ///
@@ -118,8 +118,8 @@ impl Device {
             let sm = Sm::parse(sm).ok_or_else(|| error(NOT_SM.to_owned()))?;
             Ok(Self { name: text.to_owned(), settings: vec![setting(sm)] })
         };
-        if processors::is_any_ptx(text) {
-            return Ok(Self { name: processors::ANY_PTX.to_owned(), settings: vec![Setting::Ptx(LATEST)] });
+        if is_any_ptx(text) {
+            return Ok(Self { name: ANY_PTX.to_owned(), settings: vec![Setting::Ptx(LATEST)] });
         }
         match text.split_once('_') {
             Some(("sm", sm)) => return of_sm(sm, Setting::Nvidia),

@@ -7,6 +7,7 @@ use super::code_object::{CodeObjectRef, KnownId};
 use crate::base::id::target_id::TargetId;
 use crate::base::id::{Compatibility, EntryId, OffloadKind, Rules, processors};
 use crate::beyond::globs::{Globs, WILDCARDS};
+use crate::beyond::ids::is_any_ptx;
 
 /// A selection of code objects.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +78,7 @@ impl Pattern {
             return Err(error("it is empty".to_owned()));
         } else if text.contains(WILDCARDS) {
             PatternForm::Glob(glob::Pattern::new(text).map_err(|glob| error(glob.msg.to_owned()))?)
-        } else if processors::is_any_ptx(text) {
+        } else if is_any_ptx(text) {
             PatternForm::Ptx
         } else if let Ok(id) = EntryId::parse_any(text) {
             PatternForm::Entry(Box::new(id))

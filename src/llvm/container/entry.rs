@@ -41,7 +41,7 @@ impl Entry {
 
     /// The bundle entry ID, if the recorded one is valid.
     pub(crate) fn entry_id(&self) -> Option<EntryId> {
-        EntryId::parse_any(&bytes::text(&self.id)?).ok()
+        EntryId::parse_recorded(&bytes::text(&self.id)?).ok()
     }
 
     /// The size of the code object in bytes.

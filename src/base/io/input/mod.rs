@@ -2,8 +2,8 @@
 //!
 //! [`Input::map`] maps a regular file, so opening is cheap at any size; it is `unsafe`, because others may change the
 //! file. [`Input::read`] copies it. Inputs that cannot be mapped (a pipe, a device, standard input in the middle of a
-//! file) are always read once: into memory if they are small, otherwise into an unnamed temporary file, in which long
-//! runs of zeros are holes.
+//! file) are always read once. Small ones are kept in memory, others in an unnamed temporary file with holes for long
+//! runs of zeros.
 //!
 //! Other programs may change a file while it is read. Neither the outputs made from it nor the errors it led to are
 //! valid then, so [`Input::ensure_unchanged`] is called before a job puts its outputs in place or reports its errors.
@@ -25,20 +25,20 @@ use progress::FileProgress;
 pub(crate) use progress::note_read;
 pub use progress::{bytes_done, bytes_read};
 pub use slice::Slice;
-use storage::{Access, Change, SMALL, Stamp, Storage, changed};
+use storage::{Access, FileChange, SMALL, Stamp, Storage, changed};
 pub(crate) use storage::{MEMORY_MAX, Spool};
 
-/// The maximum size to read from a file that does not record it and that the user did not name, in bytes: the size of
-/// the files under `/sys`, of which one run may read many.
+/// The maximum size to read from a file that does not record its size and that the user did not name, in bytes. This is
+/// the size of the files under `/sys`; one run may read many of them.
 const ATTRIBUTE_MAX: u64 = 4096;
 
 /// The types of files to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accept {
-    /// All. The tool waits for a pipe or a device and reads it to its end, as LLVM's tools do.
+    /// Files of any type. The tool waits for a pipe or a device and reads it to its end, as LLVM's tools do.
     Any,
-    /// All but devices that may be endless: the only devices opened are terminals and `/dev/null`. Pipes and their
-    /// names (`/dev/stdin`) do not count as devices.
+    /// Files of any type except devices that may be endless: the only devices opened are terminals and `/dev/null`. Pipes
+    /// and their names (`/dev/stdin`) do not count as devices.
     Finite,
     /// Regular files, for paths that the user did not name: files found in a directory or in a thin archive. Opening
     /// never blocks. A file without a recorded size is treated as empty, because most files under `/proc` are endless
@@ -88,8 +88,8 @@ impl Input {
     /// if `accept` excludes it.
     ///
     /// # Safety
-    /// While the input lives, nobody changes or shortens the file: neither this program nor another. The same holds for
-    /// the files that thin archives name, in the file or in those files: they are mapped too.
+    /// While the input lives, nobody changes or shortens the file: neither this program nor another. The same rule
+    /// protects the files that thin archives name, in the file or in those files: they are mapped too.
     ///
     /// Rust assumes that the bytes of a `&[u8]` are constant. If they change, the behaviour is undefined; the module
     /// `io::mapping` documents which consequences this library rules out. If the file becomes shorter, the system kills
@@ -134,7 +134,11 @@ impl Input {
     }
 
     fn of_opened(path: &Path, (storage, opened): (Storage, Option<Stamp>), access: Access) -> Self {
-        let progress = FileProgress { len: opened.map_or(0, |opened| opened.len), read: AtomicU64::new(0) };
+        let len = match &opened {
+            Some(opened) => opened.len,
+            None => 0,
+        };
+        let progress = FileProgress { len, read: AtomicU64::new(0) };
         Self { opened, access, progress, ..Self::of_storage(path, storage) }
     }
 
@@ -148,12 +152,12 @@ impl Input {
         Ok(Self::of_storage(name, Storage::spool(reader, MEMORY_MAX)?))
     }
 
-    /// The same for a reader of about `expected` bytes.
+    /// An input over all bytes of `reader`, which has about `expected` bytes.
     pub(crate) fn spool_of(name: &Path, reader: impl Read, expected: u64) -> io::Result<Self> {
         Ok(Self::of_storage(name, Storage::spool_of(reader, MEMORY_MAX, expected)?))
     }
 
-    /// An input over bytes of which a job may keep many: not in memory unless they are small.
+    /// An input over bytes that a job keeps, maybe many of them: not in memory unless they are small.
     pub(crate) fn set_aside(name: &Path, data: &[u8]) -> io::Result<Self> {
         let mut input = Self::of_storage(name, Storage::spool(data, SMALL)?);
         input.close();
@@ -214,8 +218,8 @@ impl Input {
     }
 
     /// Checks that neither the input nor its data in temporary files has changed since it was opened: by the length, the
-    /// modification time and, on Unix, the time of the last change. A change is not detected if the clock of the file
-    /// system does not go on between it and the last one before the file was opened, nor if it goes through a mapping.
+    /// modification time and, on Unix, the time of the last change. Two kinds of changes are not detected: a change through
+    /// a mapping, and one within a tick of the file system's clock after the last change before the file was opened.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the file was changed, or its bytes could not be read through the mapping. A fault in a
@@ -224,14 +228,14 @@ impl Input {
         let now = self.stamp().with_path(&self.path)?;
         let faulted = matches!(&self.storage, Storage::Mapped { map, .. } if map.faulted());
         let change = match (self.opened, now) {
-            (Some(then), Some(now)) => now.change(&then),
+            (Some(then), Some(now)) => now.change_since(&then),
             _ => None,
         };
         let change = match change {
-            Some(Change::Shorter) => shrunk(),
-            Some(Change::Modified) => changed(),
+            Some(FileChange::Shorter) => shrunk(),
+            Some(FileChange::Modified) => changed(),
             _ if faulted => sys::unreadable(),
-            Some(Change::Hidden) => changed(),
+            Some(FileChange::Hidden) => changed(),
             None if self.faults != sys::faults_of_temporaries() => {
                 io::Error::other("a temporary file could not be read")
             }
@@ -240,19 +244,23 @@ impl Input {
         Err(Error::io(&self.path, change))
     }
 
-    /// The permissions of the regular file that was opened.
+    /// Returns the permissions of the regular file that was opened, or `None` if they are not known.
     pub(crate) fn mode(&self) -> Option<u32> {
-        self.opened.and_then(|_| Stat::of(self.file()?).ok()).map(|found| found.mode())
+        self.opened?;
+        let found = Stat::of(self.file()?).ok()?;
+        Some(found.mode())
     }
 
-    /// The current state of the regular file. If it is closed, the path is used; none if that now leads to a different
-    /// file.
+    /// Returns the current state of the regular file, or `None` if it is not known. If the file is closed, the path is
+    /// used, unless it now leads to a different file.
     fn stamp(&self) -> io::Result<Option<Stamp>> {
         let Some(opened) = self.opened else { return Ok(None) };
-        match self.file() {
-            Some(file) => Ok(Some(Stamp::of(&Stat::of(file)?))),
-            None => Ok(Stat::at(&self.path).ok().map(|found| Stamp::of(&found)).filter(|now| now.file == opened.file)),
+        if let Some(file) = self.file() {
+            return Ok(Some(Stamp::of(&Stat::of(file)?)));
         }
+        let Ok(found) = Stat::at(&self.path) else { return Ok(None) };
+        let now = Stamp::of(&found);
+        Ok(if now.file == opened.file { Some(now) } else { None })
     }
 
     /// The result of a job on the input, or an error if the input has changed.
@@ -276,26 +284,35 @@ impl Spool {
 }
 
 fn open_file(path: &Path) -> Result<File> {
-    let is_standard_input = path.as_os_str() == "-";
-    let open = || match open_if_regular(path)? {
-        Some(file) => Ok(file),
-        None => sys::open(path),
-    };
-    process::open(|| if is_standard_input { sys::standard_input() } else { open() }).with_path(path)
+    if path.as_os_str() == "-" {
+        return process::open(sys::standard_input).with_path(path);
+    }
+    process::open(|| open_named(path)).with_path(path)
 }
 
-/// Opens a regular file, and never blocks.
+/// Opens a file of any type. Waits for the other end of a pipe.
+fn open_named(path: &Path) -> io::Result<File> {
+    match open_if_regular(path)? {
+        Some(file) => Ok(file),
+        None => sys::open(path),
+    }
+}
+
+/// Opens a regular file, and never blocks. Returns `None` for a file of another type.
 fn open_if_regular(path: &Path) -> io::Result<Option<File>> {
     if !Stat::at(path)?.is_file() {
         return Ok(None);
     }
     let file = sys::open_at_once(path)?;
-    Ok(Stat::of(&file)?.is_file().then_some(file))
+    Ok(if Stat::of(&file)?.is_file() { Some(file) } else { None })
 }
 
 /// The result of a job on some inputs, or an error if one of them has changed.
 pub(crate) fn vouch_for<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made: Result<T>) -> Result<T> {
-    inputs.into_iter().try_for_each(Input::ensure_unchanged).and(made)
+    for input in inputs {
+        input.ensure_unchanged()?;
+    }
+    made
 }
 
 fn shrunk() -> io::Error {

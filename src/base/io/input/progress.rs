@@ -1,4 +1,4 @@
-//! Counts what is read, so that programs can show how far they are.
+//! Counts the bytes that are read, so that programs can show their progress.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,9 +29,9 @@ pub(crate) fn note_read(bytes: u64) {
 /// The number of bytes that this process has done of the regular files that it has opened.
 static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// The number of bytes that all jobs of this process have done of the regular files that they have opened: of an open
-/// file those that were read, but not more than its length, and all of a file that is closed. A program that knows
-/// which files it opens can show how much is left.
+/// The number of bytes that all jobs of this process have done of the regular files that they have opened. A file that
+/// is closed counts with its length, an open file with the bytes that were read, but with no more than its length. A
+/// program that knows which files it opens can show how much is left.
 pub fn bytes_done() -> u64 {
     DONE.load(Ordering::Relaxed)
 }
@@ -50,7 +50,7 @@ impl Drop for FileProgress {
     }
 }
 
-/// Counts what it reads.
+/// A reader that counts its bytes.
 pub(super) struct CountedReader<R>(pub(super) R);
 
 impl<R: Read> Read for CountedReader<R> {

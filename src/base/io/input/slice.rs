@@ -69,25 +69,28 @@ impl<'a> Slice<'a> {
 
     /// The input's path, for errors; empty if the bytes are the program's own.
     pub fn path(&self) -> &'a Path {
-        self.input.map_or(Path::new(""), Input::path)
+        match self.input {
+            Some(input) => input.path(),
+            None => Path::new(""),
+        }
     }
 
     fn file(&self) -> Option<&'a File> {
-        self.input.and_then(Input::file)
+        self.input?.file()
     }
 
-    /// `len` bytes from `offset`, both relative to this range, if it has that many.
+    /// Returns `len` bytes from `offset`, relative to this range, or `None` if it does not have that many.
     pub fn slice(&self, offset: u64, len: u64) -> Option<Self> {
         let data = bytes::slice(self.data, offset, len)?;
         Some(Self { input: self.input, data, offset: self.offset.checked_add(offset)? })
     }
 
-    /// The bytes from `offset`, relative to this range, if it reaches that far.
+    /// Returns the bytes from `offset`, relative to this range, or `None` if `offset` is after its end.
     pub(crate) fn tail(&self, offset: u64) -> Option<Self> {
         self.slice(offset, self.len().checked_sub(offset)?)
     }
 
-    /// Where it begins in `outer`, of which it is a part.
+    /// The offset of this range in `outer`, which contains it.
     pub(crate) fn start_in(self, outer: Self) -> u64 {
         self.offset.saturating_sub(outer.offset)
     }
@@ -102,59 +105,76 @@ impl<'a> Slice<'a> {
         self.absolute(self.len())
     }
 
-    /// This range of it, if it has that many bytes.
+    /// Returns a range that is relative to this one, or `None` if this one does not have that many bytes.
     pub(crate) fn range(&self, range: &Range<u64>) -> Option<Self> {
         self.slice(range.start, bytes::len_of(range))
     }
 
-    /// This range of it, which its headers claim that it has.
+    /// A range that headers claim, relative to this one.
     ///
     /// # Errors
-    /// [`ErrorKind::Malformed`] if it does not have that many bytes.
+    /// [`ErrorKind::Malformed`] if this range does not have that many bytes.
     pub(crate) fn claimed(&self, range: &Range<u64>) -> Result<Self> {
         self.claim(range.start, bytes::len_of(range), "a range of it").with_path(self.path())
     }
 
-    /// `len` bytes from `offset`, relative to this range, which `what` claims.
+    /// `len` bytes from `offset` that headers claim, relative to this range. Errors call them `what`.
     ///
     /// # Errors
-    /// [`Malformed::Truncated`] if it does not have that many bytes.
+    /// [`Malformed::Truncated`] if this range does not have that many bytes.
     pub(crate) fn claim(&self, offset: u64, len: u64, what: impl Display) -> Result<Self, Malformed> {
-        let truncated = || Malformed::truncated(what, self.absolute(offset), len, self.end());
-        self.slice(offset, len).ok_or_else(truncated)
+        match self.slice(offset, len) {
+            Some(claimed) => Ok(claimed),
+            None => Err(Malformed::truncated(what, self.absolute(offset), len, self.end())),
+        }
     }
 
     /// Marks a small range as read and not needed soon, for jobs that read a little here and there in many gigabytes.
     pub(crate) fn looked_at(&self) {
-        self.input.inspect(|input| input.looked_at(LOOK));
+        if let Some(input) = self.input {
+            input.looked_at(LOOK);
+        }
     }
 
     /// Counts bytes of the range that were read.
     fn note_read(&self, bytes: u64) {
         note_read(bytes);
-        self.input.inspect(|input| input.progress.note(bytes));
+        if let Some(input) = self.input {
+            input.progress.note(bytes);
+        }
     }
 
-    /// Marks a range as read, all of which may be in memory.
+    /// Marks the range as read. All of it may be in memory.
     pub(crate) fn looked_through(&self) {
         self.note_read(self.len());
-        self.input.inspect(|input| input.looked_at(self.len().max(LOOK)));
+        if let Some(input) = self.input {
+            input.looked_at(self.len().max(LOOK));
+        }
     }
 
-    /// The number of bytes at the start of the range that lie in a hole of the file, and are zero.
+    /// The number of bytes at the start of the range that are zero, because they are in a hole of the file.
     pub(crate) fn hole_len(&self) -> u64 {
         // To ask the system takes longer than to look, and most padding is short. No file system has smaller blocks.
-        if bytes::slice(self.data, 0, 512).is_none_or(|block| !is_zero(block)) {
+        if !self.begins_with_zeros(512) {
             return 0;
         }
         // In tmpfs, a page of a hole becomes data when it is looked at.
         let page_end = self.offset.saturating_add(512).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
         let looked_at = page_end.saturating_sub(self.offset).min(self.len());
-        if !bytes::slice(self.data, 0, looked_at).is_some_and(is_zero) {
+        if !self.begins_with_zeros(looked_at) {
             return 0;
         }
-        let data_at = self.file().and_then(|file| sys::next_data(file, self.offset.saturating_add(looked_at)));
-        data_at.map_or(0, |at| at.saturating_sub(self.offset).min(self.len()))
+        let Some(file) = self.file() else { return 0 };
+        let Some(data_at) = sys::next_data(file, self.offset.saturating_add(looked_at)) else { return 0 };
+        data_at.saturating_sub(self.offset).min(self.len())
+    }
+
+    /// Whether the range has `len` bytes, and they are zeros.
+    fn begins_with_zeros(&self, len: u64) -> bool {
+        match bytes::slice(self.data, 0, len) {
+            Some(start) => is_zero(start),
+            None => false,
+        }
     }
 
     /// Reads the range block by block. Several threads may read it at a time.
@@ -178,20 +198,26 @@ impl<'a> Slice<'a> {
 
     /// Copies the range to the current position of `to`, in the kernel where possible.
     pub(crate) fn copy_to_file(&self, to: &File, to_path: &Path) -> Result<()> {
-        let copy_error = |source| Error::copy(self.path(), to_path, source);
-        let mut to_file = to;
-        if let Some(from) = self.file() {
-            let copied = sys::copy_in_kernel(from, self.offset..self.end(), to, &|bytes| self.note_read(bytes));
-            let rest = self.tail(copied).filter(|rest| !rest.is_empty());
-            return rest.map_or(Ok(()), |rest| {
-                rest.read_blocks(&mut |block| io::Write::write_all(&mut to_file, block).map_err(copy_error))
-            });
+        let Some(from) = self.file() else { return self.write_to_file(to, to_path) };
+        let copied = sys::copy_in_kernel(from, self.offset..self.end(), to, &|bytes| self.note_read(bytes));
+        let Some(rest) = self.tail(copied) else { return Ok(()) };
+        if rest.is_empty() {
+            return Ok(());
         }
-        io::Write::write_all(&mut to_file, self.data).map_err(|error| match sys::is_fault(&error) {
-            // When the system reads the mapping for us, there is no signal.
-            true => Error::io(self.path(), shrunk()),
-            false => copy_error(error),
+        let mut to = to;
+        rest.read_blocks(&mut |block| {
+            io::Write::write_all(&mut to, block).map_err(|error| Error::copy(self.path(), to_path, error))
         })
+    }
+
+    /// Writes the bytes, which are in memory or mapped, to the current position of `to`.
+    fn write_to_file(&self, mut to: &File, to_path: &Path) -> Result<()> {
+        match io::Write::write_all(&mut to, self.data) {
+            Ok(()) => Ok(()),
+            // When the system reads the mapping for us, there is no signal.
+            Err(error) if sys::is_fault(&error) => Err(Error::io(self.path(), shrunk())),
+            Err(error) => Err(Error::copy(self.path(), to_path, error)),
+        }
     }
 }
 
@@ -206,7 +232,10 @@ impl Read for SliceReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let rest = bytes::tail(self.slice.data, self.position).unwrap_or_default();
         let want = rest.len().min(buffer.len());
-        let Some(buffer) = buffer.get_mut(..want).filter(|buffer| !buffer.is_empty()) else { return Ok(0) };
+        if want == 0 {
+            return Ok(0);
+        }
+        let Some(buffer) = buffer.get_mut(..want) else { return Ok(0) };
         let count = match self.slice.file() {
             Some(file) => read_at(file, buffer, self.slice.absolute(self.position))?,
             None => {
@@ -223,7 +252,7 @@ impl Read for SliceReader<'_> {
     }
 }
 
-/// Retries on interruption, which decoders treat as an error.
+/// Reads at an offset. Retries on interruption, which decoders treat as an error.
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     loop {
         match sys::read_at(file, buffer, offset) {

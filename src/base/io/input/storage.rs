@@ -1,4 +1,4 @@
-//! Where the bytes of an input are: in memory, or in a file that is mapped.
+//! The storage of an input's bytes: memory, or a file that is mapped.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -29,7 +29,7 @@ const SPARSE: usize = 64 << 10;
 /// bytes. The largest useful files of this kind are tables of some megabytes under `/proc` and `/sys`.
 const UNSIZED_MAX: u64 = 64 << 20;
 
-/// How the bytes of a regular file are read.
+/// The way to read the bytes of a regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// From a mapping of the file, which does not change, as the caller of [`Input::map`] promises.
@@ -55,7 +55,7 @@ pub(super) struct Stamp {
 
 /// A change since a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum FileChange {
     /// The file is shorter.
     Shorter,
     /// The file has another length or time of modification, or it is another file.
@@ -70,15 +70,14 @@ impl Stamp {
         Self { file, len, modified, status: found.status() }
     }
 
-    /// How the file has changed since an earlier stamp.
-    pub(super) fn change(&self, since: &Self) -> Option<Change> {
-        let key = |stamp: &Self| (stamp.file, stamp.len, stamp.modified);
+    /// Returns the change of the file since an earlier stamp, or `None` if it has not changed.
+    pub(super) fn change_since(&self, since: &Self) -> Option<FileChange> {
         if self.len < since.len {
-            Some(Change::Shorter)
-        } else if key(self) != key(since) {
-            Some(Change::Modified)
+            Some(FileChange::Shorter)
+        } else if (self.file, self.len, self.modified) != (since.file, since.len, since.modified) {
+            Some(FileChange::Modified)
         } else if self.status.may_have_other_bytes(&since.status) {
-            Some(Change::Hidden)
+            Some(FileChange::Hidden)
         } else {
             None
         }
@@ -126,13 +125,10 @@ impl Storage {
         if access == Access::Copied {
             let storage = Self::spool(&file, MEMORY_MAX)?;
             // So the copy is of one state of the file, as far as can be detected.
-            let change = Stamp::of(&Stat::of(&file)?).change(&opened);
+            let change = Stamp::of(&Stat::of(&file)?).change_since(&opened);
             return if change.is_none() { Ok((storage, None)) } else { Err(changed()) };
         }
-        // One run of bytes can take at most half of the address space.
-        let len = isize::try_from(opened.len).ok().and_then(|len| usize::try_from(len).ok()).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than a 32-bit program can map")
-        })?;
+        let len = mappable_len(opened.len)?;
         #[allow(unsafe_code, reason = "to be asked for such a mapping takes unsafe code")]
         // SAFETY: only the caller of `Input::map`, who has made the promise, passes `Access::Mapped`.
         let mapped = unsafe { Mapping::of(&file, len, Watch::Each) };
@@ -167,7 +163,7 @@ impl Storage {
         Self::spool_of(reader, memory_max, 0)
     }
 
-    /// The same where about `expected` bytes are expected: memory that is not written costs nothing.
+    /// Keeps all bytes of `reader`, which has about `expected` bytes: memory that is not written costs nothing.
     pub(super) fn spool_of(mut reader: impl Read, memory_max: u64, expected: u64) -> io::Result<Self> {
         let mut data = Vec::with_capacity(usize::try_from(expected.min(memory_max)).unwrap_or_default());
         reader.by_ref().take(memory_max).read_to_end(&mut data)?;
@@ -175,6 +171,14 @@ impl Storage {
         spool.leave_memory_if_full()?;
         io::copy(&mut BufReader::with_capacity(1 << 17, reader), &mut spool)?;
         spool.into_storage()
+    }
+}
+
+/// Checks that a file of this length can be mapped. One run of bytes can take at most half of the address space.
+fn mappable_len(len: u64) -> io::Result<usize> {
+    match usize::try_from(len) {
+        Ok(len) if isize::try_from(len).is_ok() => Ok(len),
+        _ => Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than a 32-bit program can map")),
     }
 }
 
@@ -205,8 +209,7 @@ impl Spool {
         file.set_len(len).map_err(Error::temporary)?;
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         #[allow(unsafe_code, reason = "mapping has no safe form")]
-        // SAFETY: the temporary file has no name by which others could open it, and this process no longer writes to
-        // it.
+        // SAFETY: others cannot open the temporary file, which has no name, and this process no longer writes to it.
         let map = unsafe { Mapping::of(&file, len, Watch::Together)? };
         Ok(Storage::Mapped { file: Some(file), map })
     }
@@ -225,13 +228,17 @@ impl Spool {
     }
 }
 
-/// Writes data to a new file, with holes for long runs of zeros. Readers skip holes, so those of libraries that were
+/// Writes data to a new file, with holes for long runs of zeros. Readers skip holes, so holes of libraries that were
 /// recompressed take no memory.
 fn write_sparsely(file: &mut File, data: &[u8]) -> io::Result<()> {
-    data.chunks(SPARSE).try_for_each(|block| match is_zero(block) {
-        true => file.seek_relative(i64::try_from(block.len()).map_err(io::Error::other)?),
-        false => io::Write::write_all(file, block),
-    })
+    for block in data.chunks(SPARSE) {
+        if is_zero(block) {
+            file.seek_relative(i64::try_from(block.len()).map_err(io::Error::other)?)?;
+        } else {
+            io::Write::write_all(file, block)?;
+        }
+    }
+    Ok(())
 }
 
 impl io::Write for Spool {
@@ -261,8 +268,9 @@ mod tests {
                 let data: Vec<u8> = parts[first..=last].iter().flat_map(part).collect();
                 for step in [1, 30_000, 1 << 20] {
                     let mut spool = Spool { memory_max: 1000, ..Spool::new() };
-                    data.chunks(step.max(data.len() / 100))
-                        .for_each(|part| io::Write::write_all(&mut spool, part).unwrap());
+                    for part in data.chunks(step.max(data.len() / 100)) {
+                        io::Write::write_all(&mut spool, part).unwrap();
+                    }
                     let input = spool.into_input(Path::new("x")).unwrap();
                     assert!(input.bytes() == data, "parts {first} to {last}, {step} at a time");
                 }

@@ -25,7 +25,7 @@ pub(crate) fn link(_: &File, _: &Path) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// It is not known whether standard input and standard output were closed when the program started.
+/// Whether standard input and standard output were closed when the program started, which is not known here.
 #[cfg(unix)]
 pub(crate) fn closed_streams() -> [bool; 2] {
     [false; 2]
@@ -35,9 +35,9 @@ pub(crate) fn closed_streams() -> [bool; 2] {
 #[cfg(unix)]
 pub(crate) mod attributes {
     use super::{File, io};
-    use crate::base::io::staging::Legacy;
+    use crate::base::io::staging::Inherited;
 
-    pub(crate) fn take_over(_: &File, _: &File, _: Legacy) -> io::Result<()> {
+    pub(crate) fn take_over(_: &File, _: &File, _: Inherited) -> io::Result<()> {
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! The differences between systems: a module for each, with the same functions. Nothing else asks for which system it is
-//! built.
+//! The differences between systems: a module for each, with the same functions. No other module depends on the system
+//! that it is built for.
 //!
 //! On Windows a file cannot be removed or written over while it is mapped, but it can be renamed. So an output that
 //! replaces an input exchanges its name with it, and the old file is removed when it is no longer mapped.
@@ -18,8 +18,8 @@ pub use unix::*;
 #[cfg(windows)]
 pub use windows::*;
 
-/// When the system last changed a file or what it keeps of it, and what it keeps: the mode, the owner and the number of
-/// names. Zeros where it does not say.
+/// The time when a file or its metadata last changed, and metadata: the mode, the owner and the number of names. Zeros
+/// on systems without them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     changed: (i64, i64),

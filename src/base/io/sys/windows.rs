@@ -24,7 +24,7 @@ use windows_sys::Win32::Storage::FileSystem::{
     REPLACEFILE_IGNORE_MERGE_ERRORS, ReplaceFileW,
 };
 
-use crate::base::io::staging::Legacy;
+use crate::base::io::staging::Inherited;
 use crate::base::io::sys::Status;
 
 /// The separator of paths in an environment variable.
@@ -33,16 +33,16 @@ pub(crate) const PATH_SEPARATOR: u8 = b';';
 /// Whether words of response files follow the rules of Windows.
 pub const HAS_WINDOWS_QUOTING: bool = true;
 
-/// The path by which a program opens the file that is its standard input: there is none.
+/// The path that opens the standard input of a program again: there is none.
 pub const STANDARD_INPUT: Option<&str> = None;
 
 /// Whether a name can be given to another file while its file is mapped.
 pub(crate) const REPLACES_MAPPED_FILES: bool = false;
 
-/// The variable in which an executable that stands for a link passes its own name.
+/// The variable for the own name of an executable that replaces a link.
 const CALLED_AS: &str = "OFFLOAD_BUNDLE_CALLED_AS";
 
-/// The error for reading a link of what is not a link.
+/// The error for reading the target of a file that is not a link.
 const NOT_A_REPARSE_POINT: i32 = 4390;
 
 /// Makes a symbolic link to a directory.
@@ -51,27 +51,27 @@ pub(crate) fn symlink_directory(target: &Path, link: &Path) -> io::Result<()> {
     std::os::windows::fs::symlink_dir(target, link)
 }
 
-/// The words of the command line, the first of which is the name by which the program was called.
+/// The words of the command line. The first one is the name that the program was called by.
 pub fn arguments() -> Vec<OsString> {
     let typed = env::args_os();
-    match env::var_os(CALLED_AS).filter(|name| !name.is_empty()) {
-        Some(name) => std::iter::once(name).chain(typed.skip(1)).collect(),
-        None => typed.collect(),
+    match env::var_os(CALLED_AS) {
+        Some(name) if !name.is_empty() => std::iter::once(name).chain(typed.skip(1)).collect(),
+        _ => typed.collect(),
     }
 }
 
-/// The name with these bytes; those that are not UTF-8 are replaced.
+/// The name with these bytes. Invalid UTF-8 is replaced.
 pub fn os_str(bytes: &[u8]) -> Cow<'_, OsStr> {
     Cow::Owned(os_string(bytes.to_vec()))
 }
 
-/// The same for owned bytes.
+/// The name with these owned bytes.
 pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// A path from a directory, as files for any system have it: with `/`, and maybe with `..`, which a canonical path
-/// would take for parts of names.
+/// A path from a directory, as files for any system have it: with `/`, and maybe with `..`. A canonical path would treat
+/// both as parts of names.
 pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     let Some(text) = directory.to_str() else { return directory.join(&*os_str(relative)) };
     let plain = match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
@@ -81,8 +81,8 @@ pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     Path::new(&plain.replace('\\', "/")).join(&*os_str(relative))
 }
 
-/// A generated name of a file: `_` replaces what no name has here, follows a dot or space at the end, and precedes the
-/// name of a device.
+/// A generated name of a file: `_` replaces characters that no name may have here, follows a dot or space at the end, and
+/// precedes the name of a device.
 pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
     const DEVICES: [&str; 6] = ["AUX", "CON", "CONIN$", "CONOUT$", "NUL", "PRN"];
     const NUMBERED: [&str; 2] = ["COM", "LPT"];
@@ -91,8 +91,10 @@ pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
         name.push('_');
     }
     let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
-    let number = NUMBERED.iter().find_map(|device| stem.strip_prefix(device));
-    let is_numbered = number.is_some_and(|number| number.chars().count() == 1 && !number.contains(char::is_alphabetic));
+    let is_numbered = match NUMBERED.iter().find_map(|device| stem.strip_prefix(device)) {
+        Some(number) => number.chars().count() == 1 && !number.contains(char::is_alphabetic),
+        None => false,
+    };
     if is_numbered || DEVICES.contains(&&*stem) { format!("_{name}").into() } else { name.into() }
 }
 
@@ -115,30 +117,35 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Of an open file.
+    /// The status of an open file.
     ///
     /// # Errors
     /// If the system does not say.
     pub fn of(opened: &File) -> io::Result<Self> {
         const DIRECTORY: u64 = 16;
-        let stream = |kind| Ok(Self { kind, len: 0, identity: (0, 0), modified: 0 });
         match file::typ(opened)? {
-            kind if kind.is_pipe() => return stream(Kind::Pipe),
-            kind if !kind.is_disk() => return stream(Kind::Device),
+            kind if kind.is_pipe() => return Ok(Self::without_data(Kind::Pipe)),
+            kind if !kind.is_disk() => return Ok(Self::without_data(Kind::Device)),
             _ => {}
         }
         // wine does not describe a file at standard input, which can be read to its end.
-        let Ok(found) = file::information(opened) else { return stream(Kind::Pipe) };
+        let Ok(found) = file::information(opened) else { return Ok(Self::without_data(Kind::Pipe)) };
         let is_directory = found.file_attributes() & DIRECTORY != 0;
+        let modified = found.last_write_time().unwrap_or_default();
         Ok(Self {
             kind: if is_directory { Kind::Directory } else { Kind::File },
             len: found.file_size(),
             identity: (found.volume_serial_number(), found.file_index()),
-            modified: found.last_write_time().and_then(|time| i64::try_from(time).ok()).unwrap_or_default(),
+            modified: i64::try_from(modified).unwrap_or_default(),
         })
     }
 
-    /// Of the file that a path leads to.
+    /// The status of a file that only its kind is known of.
+    fn without_data(kind: Kind) -> Self {
+        Self { kind, len: 0, identity: (0, 0), modified: 0 }
+    }
+
+    /// The status of the file that a path leads to.
     ///
     /// # Errors
     /// If it leads nowhere.
@@ -146,10 +153,10 @@ impl Stat {
         Self::of(&OpenOptions::new().access_mode(0).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)?)
     }
 
-    /// Of what has this path, which may be a link.
+    /// The status of the path itself, which may be a link.
     pub(crate) fn at_link(path: &Path) -> io::Result<Self> {
         if path.symlink_metadata()?.is_symlink() {
-            return Ok(Self { kind: Kind::Link, len: 0, identity: (0, 0), modified: 0 });
+            return Ok(Self::without_data(Kind::Link));
         }
         Self::at(path)
     }
@@ -188,7 +195,7 @@ impl Stat {
         false
     }
 
-    /// The volume, and the index of the file on it: what two names of a file share, and no two files.
+    /// The volume, and the index of the file on it. Two names of a file share them, and no two files do.
     pub fn identity(&self) -> (u64, u64) {
         self.identity
     }
@@ -218,8 +225,18 @@ impl Stat {
 /// Whether a path is that of the null device, as the system understands the path: `NUL` in any case and, depending on
 /// the release, in any directory and with any ending. Build systems also pass the name that it has on Unix.
 pub(crate) fn is_null(path: &Path) -> bool {
-    let is_name = |path: &Path, name: &[u8]| path.as_os_str().as_encoded_bytes().eq_ignore_ascii_case(name);
-    is_name(path, b"/dev/null") || std::path::absolute(path).is_ok_and(|full| is_name(&full, br"\\.\nul"))
+    if is_equal(path, b"/dev/null") {
+        return true;
+    }
+    match std::path::absolute(path) {
+        Ok(full) => is_equal(&full, br"\\.\nul"),
+        Err(_) => false,
+    }
+}
+
+/// Whether a path has this text, in any case.
+fn is_equal(path: &Path, text: &[u8]) -> bool {
+    path.as_os_str().as_encoded_bytes().eq_ignore_ascii_case(text)
 }
 
 /// The error for a directory where a file is expected.
@@ -283,17 +300,17 @@ pub(crate) fn open_at_once(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Opens what has this path, but does not follow a link.
+/// Opens a file, but does not follow a link.
 pub(crate) fn open_unless_link(path: &Path, write: bool) -> io::Result<File> {
     OpenOptions::new().read(!write).write(write).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(path)
 }
 
-/// Creates a file. Its permissions are those that its directory passes on.
+/// Creates a file with the permissions that its directory passes on.
 pub(crate) fn create_new(path: &Path, _: u32) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }
 
-/// Where a link leads; none if the path is not a link, or nothing.
+/// Returns the target of a link, or `None` if the path is not a link, or nothing has it.
 pub(crate) fn read_link(path: &Path) -> io::Result<Option<PathBuf>> {
     match path.read_link() {
         Ok(target) => Ok(Some(target)),
@@ -357,10 +374,15 @@ fn columns_of(terminal: HandleRef) -> Option<usize> {
     usize::try_from(i32::from(window.right) - i32::from(window.left) + 1).ok()
 }
 
-/// Whether standard error is a terminal that understands escape sequences, which it is told to do.
+/// Makes a terminal at standard error understand escape sequences. Returns whether it does.
 pub fn takes_escapes() -> bool {
-    let told = || console::Console::stderr().and_then(|mut stderr| stderr.set_virtual_terminal_processing(true));
-    io::stderr().is_terminal() && told().is_ok()
+    if !io::stderr().is_terminal() {
+        return false;
+    }
+    match console::Console::stderr() {
+        Ok(mut stderr) => stderr.set_virtual_terminal_processing(true).is_ok(),
+        Err(_) => false,
+    }
 }
 
 /// The free space of a file system in bytes.
@@ -370,7 +392,7 @@ pub(crate) fn free_space(directory: &Path) -> Option<u64> {
     // SAFETY: the name ends with a zero, the number is there to be written, and null pointers ask for nothing.
     let asked =
         unsafe { GetDiskFreeSpaceExW(directory.as_ptr(), &raw mut free, std::ptr::null_mut(), std::ptr::null_mut()) };
-    (asked != 0).then_some(free)
+    if asked == 0 { None } else { Some(free) }
 }
 
 /// The names in a directory.
@@ -388,18 +410,18 @@ pub(crate) fn make_private(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing to do: [`exchange`] keeps what belongs to the old name.
-pub(crate) fn take_over(file: &File, _: &File, _: Legacy) -> io::Result<()> {
+/// Empties the new file: [`exchange`] keeps attributes and access control list of the old name.
+pub(crate) fn take_over(file: &File, _: &File, _: Inherited) -> io::Result<()> {
     file.set_len(0)
 }
 
-/// Opens the existing file that was `seen` at a resolved path; returns none if the path now leads to another file.
+/// Opens the existing file that was `seen` at a resolved path. Returns `None` if the path now leads to another file.
 pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     let opened = options.read(read).write(true).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(target);
     let opened = opened.map_err(|error| if target.is_dir() { is_a_directory() } else { error })?;
     let is_seen = Stat::of(&opened)?.identity() == seen.identity();
-    Ok(is_seen.then_some(opened))
+    Ok(if is_seen { Some(opened) } else { None })
 }
 
 /// Exchanges two names: in steps, between which the old file has a third name. Attributes and access control list stay
@@ -420,23 +442,31 @@ pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     std::fs::rename(old, a)
 }
 
-/// A path as functions of the system take it. They take long ones only with a prefix, which the standard library puts
-/// before those that it passes on.
+/// A path as functions of the system take it. They take long paths only with a prefix, as the standard library adds it.
 fn wide(path: &Path) -> Vec<u16> {
+    let mut units = match with_long_prefix(path) {
+        Some(prefixed) => prefixed,
+        None => units_of(path.as_os_str()),
+    };
+    units.push(0);
+    units
+}
+
+/// Returns a long path in full, with the prefix for long paths, or `None` for a path that needs no prefix.
+fn with_long_prefix(path: &Path) -> Option<Vec<u16>> {
     // A directory may have 248 characters with its end, a file 260.
     const LEN_MAX: usize = 240;
-    let units = |text: &OsStr| text.encode_wide().collect::<Vec<u16>>();
-    let (short, full) = (units(path.as_os_str()), std::path::absolute(path).map(|full| units(full.as_os_str())));
-    let prefixed = full.ok().filter(|full| full.len() >= LEN_MAX).and_then(|full| {
-        let starts_with = |start: &str| full.starts_with(&units(start.as_ref()));
-        let (prefix, rest) = match () {
-            () if starts_with(r"\\?\") => return None,
-            () if starts_with(r"\\") => (r"\\?\UNC", full.get(1..)?),
-            () => (r"\\?\", &*full),
-        };
-        Some([&units(prefix.as_ref()), rest].concat())
-    });
-    [prefixed.unwrap_or(short), vec![0]].concat()
+    let full = units_of(std::path::absolute(path).ok()?.as_os_str());
+    if full.len() < LEN_MAX || full.starts_with(&units_of(r"\\?\".as_ref())) {
+        return None;
+    }
+    let is_share = full.starts_with(&units_of(r"\\".as_ref()));
+    let (prefix, rest) = if is_share { (r"\\?\UNC", full.get(1..)?) } else { (r"\\?\", &*full) };
+    Some([&units_of(prefix.as_ref()), rest].concat())
+}
+
+fn units_of(text: &OsStr) -> Vec<u16> {
+    text.encode_wide().collect()
 }
 
 /// Files that are mapped cannot be removed.
@@ -453,7 +483,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What is left to do once a file is no longer mapped: to remove those that could not be removed.
+/// The work that is left once a file is no longer mapped: removing files that could not be removed before.
 #[derive(Debug)]
 pub(crate) struct AfterMapping;
 

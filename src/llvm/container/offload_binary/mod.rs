@@ -252,7 +252,7 @@ impl ImageInfo {
     /// as they are.
     pub fn entry_id(&self) -> Vec<u8> {
         let id = self.offload_kind().zip(bytes::text(self.triple())).zip(bytes::text(self.arch()));
-        match id.map(|((kind, triple), arch)| EntryId::new(kind, &triple, &arch)) {
+        match id.map(|((kind, triple), arch)| EntryId::of_image(kind, &triple, &arch)) {
             Some(Ok(id)) => id.to_string().into_bytes(),
             _ => {
                 let kind = self.offload_kind().map_or("none", OffloadKind::name);
@@ -283,7 +283,7 @@ impl OffloadBinary {
     }
 
     fn image_of<'a>(self, member: &Member<'a>) -> Result<NewImage<'a>> {
-        let id = EntryId::parse_any(&member.id)?;
+        let id = EntryId::parse_recorded(&member.id)?;
         let triple = id.triple().as_str().trim_end_matches('-').as_bytes().to_vec();
         let arch = id.target_id().to_string().into_bytes();
         let content = member.content;

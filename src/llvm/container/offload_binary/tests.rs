@@ -143,7 +143,7 @@ fn images_have_the_entry_ids_of_bundles() {
         (OffloadKind::OpenMp, "amdgcn-amd-amdhsa-", "gfx906", "openmp-amdgcn-amd-amdhsa--gfx906"),
         (OffloadKind::Cuda, "nvptx64-nvidia-cuda", "sm_70", "cuda-nvptx64-nvidia-cuda-unknown-sm_70"),
         (OffloadKind::Sycl, "spirv64", "", "sycl-spirv64-unknown-unknown-unknown-"),
-        (OffloadKind::Sycl, "spir64_gen-unknown-unknown", "pvc", "sycl-spir64_gen-unknown-unknown--pvc"),
+        (OffloadKind::Sycl, "spir64_gen-unknown-unknown", "pvc", "sycl-spir64_gen-unknown-unknown-pvc"),
         (OffloadKind::OpenMp, "nonsense", "x", "openmp-nonsense-x"),
         (OffloadKind::Host, "amdgcn-amd-amdhsa", "gfx906", "none-amdgcn-amd-amdhsa-gfx906"),
     ] {

@@ -1,5 +1,5 @@
-//! The functions that only Linux has: copying in the kernel, holes, files without a name, extended attributes, and functions that run
-//! before `main`.
+//! The functions that only Linux has: copying in the kernel, holes, files without a name, extended attributes, and
+//! functions that run before `main`.
 
 use std::fs::File;
 use std::io;
@@ -98,7 +98,7 @@ pub(crate) mod attributes {
     use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
     use rustix::io::Errno;
 
-    use crate::base::io::staging::Legacy;
+    use crate::base::io::staging::Inherited;
 
     /// The maximum size of the list of names, and of a value, in bytes.
     const MAX: usize = 64 << 10;
@@ -107,16 +107,21 @@ pub(crate) mod attributes {
     const OF_THE_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"security.evm"];
 
     /// Gives a new file the attributes of an old one, and no other access control list.
-    pub(crate) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<()> {
-        let is_kept = |name: &CStr| match legacy {
-            Legacy::Everything => !OF_THE_CONTENT.contains(&name),
-            Legacy::Access => is_list(name),
-        };
+    pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Result<()> {
         let names = names(old)?;
-        for name in self::names(file)?.iter().filter(|name| is_list(name) && !names.contains(name)) {
-            fremovexattr(file, name)?;
+        for name in self::names(file)? {
+            if is_list(&name) && !names.contains(&name) {
+                fremovexattr(file, &name)?;
+            }
         }
-        for name in names.iter().filter(|name| is_kept(name)) {
+        for name in &names {
+            let is_inherited = match inherited {
+                Inherited::Everything => !OF_THE_CONTENT.contains(&name.as_c_str()),
+                Inherited::Access => is_list(name),
+            };
+            if !is_inherited {
+                continue;
+            }
             let value = value(old, name)?;
             if self::value(file, name).ok().as_ref() != Some(&value) {
                 fsetxattr(file, name, &value, XattrFlags::empty())?;

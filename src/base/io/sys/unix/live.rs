@@ -69,12 +69,13 @@ impl LiveFile {
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// The range, unless it is being changed.
+    /// Returns the range, or `None` if it is being changed.
     fn range(&self) -> Option<Range<usize>> {
         let version = self.version.load(Ordering::Acquire);
         let range = self.start.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
-        (version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version).then_some(range)
+        let is_settled = version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version;
+        if is_settled { Some(range) } else { None }
     }
 }
 
@@ -84,7 +85,7 @@ impl Chunk {
     }
 }
 
-/// All chunks.
+/// The chunks, the oldest first.
 fn chunks() -> impl Iterator<Item = &'static Chunk> {
     std::iter::successors(Some(&FIRST), |chunk| chunk.next.get().map(|next| &**next))
 }
@@ -92,22 +93,26 @@ fn chunks() -> impl Iterator<Item = &'static Chunk> {
 /// Enters a mapping; `temporary` marks that of a temporary file.
 pub(crate) fn enter(range: Range<usize>, temporary: bool) -> &'static LiveFile {
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-    let entry = free.pop().unwrap_or_else(|| {
-        static FIRST_IS_USED: AtomicBool = AtomicBool::new(false);
-        let chunk = match chunks().last() {
-            Some(last) if FIRST_IS_USED.swap(true, Ordering::Relaxed) => {
-                last.next.get_or_init(|| Box::new(Chunk::new()))
-            }
-            _ => &FIRST,
-        };
-        let [first, others @ ..] = &chunk.entries;
-        free.extend(others);
-        first
-    });
+    let entry = match free.pop() {
+        Some(entry) => entry,
+        None => add_chunk(&mut free),
+    };
     entry.faulted.store(false, Ordering::Relaxed);
     entry.temporary.store(temporary, Ordering::Relaxed);
     entry.set(range);
     entry
+}
+
+/// Adds a chunk to the table. Returns its first entry, and adds the others to the free entries.
+fn add_chunk(free: &mut Vec<&'static LiveFile>) -> &'static LiveFile {
+    static FIRST_IS_USED: AtomicBool = AtomicBool::new(false);
+    let chunk = match chunks().last() {
+        Some(last) if FIRST_IS_USED.swap(true, Ordering::Relaxed) => last.next.get_or_init(|| Box::new(Chunk::new())),
+        _ => &FIRST,
+    };
+    let [first, others @ ..] = &chunk.entries;
+    free.extend(others);
+    first
 }
 
 /// Removes a mapping.
@@ -117,10 +122,17 @@ pub(crate) fn leave(entry: &'static LiveFile) {
     free.push(entry);
 }
 
-/// For the handler: the mapping that the calling thread is reading at this address.
+/// For the handler: returns the mapping that the calling thread is reading at this address, or `None` if it reads no
+/// mapping there.
 pub(crate) fn find(address: usize) -> Option<(&'static LiveFile, Range<usize>)> {
-    let mut entries = chunks().flat_map(|chunk| &chunk.entries);
-    entries.find_map(|entry| Some((entry, entry.range().filter(|range| range.contains(&address))?)))
+    for entry in chunks().flat_map(|chunk| &chunk.entries) {
+        if let Some(range) = entry.range()
+            && range.contains(&address)
+        {
+            return Some((entry, range));
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -143,7 +155,9 @@ mod tests {
             }
         }
         assert!(find(range(0).start - 1).is_none() && find(range(999).end).is_none());
-        entries.into_iter().for_each(leave);
+        for entry in entries {
+            leave(entry);
+        }
         assert!((0..1000).all(|number| find(range(number).start).is_none()));
     }
 
@@ -155,7 +169,9 @@ mod tests {
         leave(entry);
         let again: Vec<_> = (2000..3000).map(|number| enter(range(number), false)).collect();
         assert!(again.iter().all(|entry| !entry.faulted()));
-        again.into_iter().for_each(leave);
+        for entry in again {
+            leave(entry);
+        }
     }
 
     #[test]

@@ -33,12 +33,14 @@ impl Drop for Watched {
     }
 }
 
-/// Watches the memory of a mapping, if the library may set signals; `temporary` marks that of a temporary file.
+/// Watches the memory of a mapping; `temporary` marks one of a temporary file. Returns `None` if the library may not set
+/// signals.
 pub(crate) fn watch(range: Range<*const u8>, temporary: bool) -> Option<Watched> {
-    SIGNALS_TAKEN.load(Ordering::Relaxed).then(|| {
-        install_handler();
-        Watched(live::enter(range.start.addr()..range.end.addr(), temporary))
-    })
+    if !SIGNALS_TAKEN.load(Ordering::Relaxed) {
+        return None;
+    }
+    install_handler();
+    Some(Watched(live::enter(range.start.addr()..range.end.addr(), temporary)))
 }
 
 /// The number of times that bytes of temporary files could not be read.
@@ -56,7 +58,7 @@ pub(crate) fn release(map: &Mmap) {
     drop(unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) });
 }
 
-/// What is left to do once a file is no longer mapped: nothing.
+/// The work that is left once a file is no longer mapped: none on Unix.
 #[derive(Debug)]
 pub(crate) struct AfterMapping;
 
@@ -84,8 +86,8 @@ fn install_handler() {
         PAGE.store(usize::try_from(page).unwrap_or(1), Ordering::Relaxed);
         #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
         let handler = on_sigbus as *const () as libc::sighandler_t;
-        // SAFETY: the structure is plain data, for which zeros are valid: no flags, an empty mask. The handler has the
-        // signature that SA_SIGINFO requires, and does only what a handler may do (see there). Rust's runtime gives its
+        // SAFETY: the structure is plain data. Zeros are valid: no flags, an empty mask. The handler has the signature
+        // that SA_SIGINFO requires, and only makes calls that a handler may make (see there). Rust's runtime gives its
         // threads the stack that SA_ONSTACK names; a thread without one handles the signal on its own stack. If the
         // call fails, a shortened file ends the process.
         unsafe {
@@ -104,7 +106,7 @@ fn install_handler() {
 /// Replaces bytes of a mapped file that cannot be read by zeros, and records that. Any other SIGBUS has the effect it
 /// had before this handler was installed.
 ///
-/// It only reads and writes atomics ([`live`] explains why that is enough), and makes system calls that a handler may
+/// The handler only reads and writes atomics ([`live`] explains why that is enough), and makes system calls that a handler may
 /// make. The interrupted thread was reading memory, so it is not between a system call and a look at its `errno`.
 extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the system passes a valid structure; a SIGBUS of the kernel (its code is positive) has an
@@ -158,8 +160,8 @@ fn as_before(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc
 
 /// Makes exceeding the file size limit an error instead of the end of the process, unless the program has a handler.
 fn ignore_sigxfsz() {
-    // SAFETY: ignoring a signal runs no code of ours. The structure is plain data, for which zeros are valid. If the
-    // call fails, the signal keeps its effect.
+    // SAFETY: ignoring a signal runs no code of ours. The structure is plain data, and zeros are valid. If the call
+    // fails, the signal keeps its effect.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         let asked = libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &raw mut before);

@@ -17,11 +17,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Dir, Mode, OFlags, StatVfs};
+use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::base::io::staging::{Legacy, directory_of};
+use crate::base::io::staging::{Inherited, directory_of};
 use crate::base::io::sys::Status;
 #[cfg(not(target_os = "linux"))]
 use crate::base::io::sys::{attributes, closed_streams};
@@ -41,13 +41,13 @@ pub(crate) const PATH_SEPARATOR: u8 = b':';
 /// Whether words of response files follow the rules of Windows.
 pub const HAS_WINDOWS_QUOTING: bool = false;
 
-/// The path by which a program opens the file that is its standard input.
+/// The path that opens the standard input of a program again.
 pub const STANDARD_INPUT: Option<&str> = Some("/dev/stdin");
 
 /// Whether a name can be given to another file while its file is mapped.
 pub(crate) const REPLACES_MAPPED_FILES: bool = true;
 
-/// The words of the command line, the first of which is the name by which the program was called.
+/// The words of the command line. The first one is the name that the program was called by.
 pub fn arguments() -> Vec<OsString> {
     env::args_os().collect()
 }
@@ -57,7 +57,7 @@ pub fn os_str(bytes: &[u8]) -> Cow<'_, OsStr> {
     Cow::Borrowed(OsStr::from_bytes(bytes))
 }
 
-/// The same for owned bytes.
+/// The name with these owned bytes.
 pub fn os_string(bytes: Vec<u8>) -> OsString {
     OsString::from_vec(bytes)
 }
@@ -67,7 +67,7 @@ pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     directory.join(&*os_str(relative))
 }
 
-/// The same for a generated name of a file, which is one on every system.
+/// A generated name of a file with these bytes, which must be valid on every system.
 pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
     os_string(bytes)
 }
@@ -77,7 +77,7 @@ pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
 pub struct Stat(Metadata);
 
 impl Stat {
-    /// Of an open file.
+    /// The status of an open file.
     ///
     /// # Errors
     /// If the system does not say.
@@ -85,7 +85,7 @@ impl Stat {
         file.metadata().map(Self)
     }
 
-    /// Of the file that a path leads to.
+    /// The status of the file that a path leads to.
     ///
     /// # Errors
     /// If it leads nowhere.
@@ -93,7 +93,7 @@ impl Stat {
         path.metadata().map(Self)
     }
 
-    /// Of what has this path, which may be a link.
+    /// The status of the path itself, which may be a link.
     pub(crate) fn at_link(path: &Path) -> io::Result<Self> {
         path.symlink_metadata().map(Self)
     }
@@ -119,8 +119,14 @@ impl Stat {
     /// Whether it is a device that may be endless: all but `/dev/null` and terminals.
     pub(crate) fn may_be_endless(&self, file: &File) -> bool {
         let kind = self.0.file_type();
-        let is_null = || Path::new("/dev/null").metadata().is_ok_and(|null| null.rdev() == self.0.rdev());
-        (kind.is_char_device() || kind.is_block_device()) && !file.is_terminal() && !is_null()
+        let is_device = kind.is_char_device() || kind.is_block_device();
+        if !is_device || file.is_terminal() {
+            return false;
+        }
+        match Path::new("/dev/null").metadata() {
+            Ok(null) => null.rdev() != self.0.rdev(),
+            Err(_) => true,
+        }
     }
 
     /// The length in bytes.
@@ -134,7 +140,7 @@ impl Stat {
         self.0.blocks() == 0
     }
 
-    /// Device and inode: what two names of a file share, and no two files.
+    /// Device and inode. Two names of a file share them, and no two files do.
     pub fn identity(&self) -> (u64, u64) {
         (self.0.dev(), self.0.ino())
     }
@@ -228,7 +234,7 @@ pub(crate) fn open_at_once(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens what has this path, but does not follow a link.
+/// Opens a file, but does not follow a link.
 pub(crate) fn open_unless_link(path: &Path, write: bool) -> io::Result<File> {
     OpenOptions::new().read(!write).write(write).custom_flags(libc::O_NOFOLLOW).open(path)
 }
@@ -238,12 +244,12 @@ pub(crate) fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)
 }
 
-/// Where a link leads; none if the path is not a link, or nothing.
+/// Returns the target of a link, or `None` if the path is not a link, or nothing has it.
 pub(crate) fn read_link(path: &Path) -> io::Result<Option<PathBuf>> {
     match path.read_link() {
         Ok(target) => Ok(Some(target)),
         Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) => Ok(None),
-        // Other errors do not tell whether it is a link.
+        // After another error, it is not known whether the path is a link.
         Err(error) => Err(error),
     }
 }
@@ -314,20 +320,26 @@ pub fn error_columns() -> Option<usize> {
 
 /// Whether standard error is a terminal that understands escape sequences.
 pub fn takes_escapes() -> bool {
-    io::stderr().is_terminal() && env::var_os("TERM").is_some_and(|term| term != "dumb")
+    if !io::stderr().is_terminal() {
+        return false;
+    }
+    match env::var_os("TERM") {
+        Some(term) => term != "dumb",
+        None => false,
+    }
 }
 
 /// The free space of a file system in bytes.
 pub(crate) fn free_space(directory: &Path) -> Option<u64> {
-    let free = |space: StatVfs| space.f_bavail.saturating_mul(space.f_frsize);
-    rustix::fs::statvfs(directory).ok().map(free)
+    let space = rustix::fs::statvfs(directory).ok()?;
+    Some(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
 /// The names in a directory.
 pub(crate) fn names_in(directory: &Path) -> io::Result<impl Iterator<Item = io::Result<Vec<u8>>>> {
     // Not by the standard library, which panics if a directory cannot be closed.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let entries = rustix::fs::open(directory, flags, Mode::empty()).and_then(Dir::new)?;
+    let entries = Dir::new(rustix::fs::open(directory, flags, Mode::empty())?)?;
     Ok(entries.map(|entry| Ok(entry?.file_name().to_bytes().to_vec())))
 }
 
@@ -352,23 +364,22 @@ pub(crate) fn make_private(file: &File) -> io::Result<()> {
 ///
 /// # Errors
 /// If one of them cannot be applied.
-pub(crate) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<()> {
+pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Result<()> {
     let (new, was) = (file.metadata()?, old.metadata()?);
-    let owner = |metadata: &Metadata| (metadata.uid(), metadata.gid());
-    let is_same_owner = owner(&new) == owner(&was);
-    let mode = match legacy {
-        Legacy::Everything => {
+    let is_same_owner = (new.uid(), new.gid()) == (was.uid(), was.gid());
+    let mode = match inherited {
+        Inherited::Everything => {
             if !is_same_owner {
                 fchown(file, Some(was.uid()), Some(was.gid()))?;
             }
-            attributes::take_over(file, old, legacy)?;
+            attributes::take_over(file, old, inherited)?;
             was.mode() & 0o7777
         }
-        Legacy::Access if is_same_owner => {
-            attributes::take_over(file, old, legacy)?;
+        Inherited::Access if is_same_owner => {
+            attributes::take_over(file, old, inherited)?;
             new.mode() & was.mode() & 0o777
         }
-        Legacy::Access => new.mode() & was.mode() & for_another_owner(&new, &was, attributes::has_list(old)?),
+        Inherited::Access => new.mode() & was.mode() & for_another_owner(&new, &was, attributes::has_list(old)?),
     };
     // Owner and access control list have changed the permissions.
     if file.metadata()?.mode() & 0o7777 != mode {
@@ -378,13 +389,15 @@ pub(crate) fn take_over(file: &File, old: &File, legacy: Legacy) -> io::Result<(
     file.set_len(0)
 }
 
-/// The permissions that keep their meaning under another owner: those of another group only if everybody has them, and
-/// only the owner's under an access control list, which names other users.
+/// The permissions that keep their meaning under another owner. Another group keeps permissions that everybody has. Under
+/// an access control list, which names other users, only the owner keeps permissions.
 fn for_another_owner(new: &Metadata, was: &Metadata, has_list: bool) -> u32 {
-    match has_list {
-        true => 0o700,
-        false if new.gid() == was.gid() => 0o777,
-        false => 0o707 | (was.mode() & 0o007) << 3,
+    if has_list {
+        0o700
+    } else if new.gid() == was.gid() {
+        0o777
+    } else {
+        0o707 | (was.mode() & 0o007) << 3
     }
 }
 
@@ -419,7 +432,7 @@ fn is_trap(owner: u32, user: u32, (directory, mode): (u32, u32)) -> bool {
     is_shared && owner != user && owner != directory
 }
 
-/// Opens the existing file that was `seen` at a resolved path; returns none if the path now leads to another file.
+/// Opens the existing file that was `seen` at a resolved path. Returns `None` if the path now leads to another file.
 /// `O_CREAT` lets the system refuse another user's file in a directory such as `/tmp` (`fs.protected_regular`). A link
 /// that appeared there meanwhile is not followed.
 pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Result<Option<File>> {
@@ -433,5 +446,5 @@ pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Resul
         std::fs::remove_file(target)?;
     }
     let is_seen = Stat(opened).identity() == seen.identity();
-    Ok((is_seen && !is_created).then_some(file))
+    Ok(if is_seen && !is_created { Some(file) } else { None })
 }

@@ -50,7 +50,7 @@ fn mode(path: &Path) -> u32 {
 fn umask() -> u32 {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x");
-    drop(Staged::create(&path, 0o777).map(|staged| staged.put(&path).unwrap()).unwrap());
+    drop(Staged::create(&path, 0o777).map(|staged| staged.give_name(&path).unwrap()).unwrap());
     0o777 & !mode(&path)
 }
 
@@ -64,7 +64,9 @@ fn links_are_followed_or_replaced_and_what_they_lead_to_is_new_or_untouched() {
                 let path = |name: &str| dir.path().join(name);
                 std::os::unix::fs::symlink("target", path("link")).unwrap();
                 std::os::unix::fs::symlink("link", path("link-to-link")).unwrap();
-                old.iter().for_each(|old| fs::write(path("target"), old).unwrap());
+                if let Some(old) = old {
+                    fs::write(path("target"), old).unwrap();
+                }
                 write_as(&path(name), manner, b"new").unwrap();
                 assert_eq!(path(name).is_symlink(), is_followed, "{manner:?} {name}");
                 assert_eq!(fs::read(path(name)).unwrap(), b"new");
@@ -86,7 +88,9 @@ fn nothing_is_left_of_a_failure_where_a_link_was_to_be_replaced() {
     std::os::unix::fs::symlink("target", path("a")).unwrap();
     let mut outputs = vec![Output::stage_as(&path("a"), Manner::Replace).unwrap(), Output::stage(&path("b")).unwrap()];
     fs::create_dir(path("b")).unwrap();
-    outputs.iter_mut().for_each(|output| output.write(b"new").unwrap());
+    for output in &mut outputs {
+        output.write(b"new").unwrap();
+    }
     assert!(commit(outputs).is_err());
     assert_eq!(path("a").read_link().unwrap(), Path::new("target"));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
@@ -208,14 +212,13 @@ fn links_of_others_in_shared_directories_are_not_followed() {
     }
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
-    let foreign = |name: &str| {
-        std::os::unix::fs::symlink("target", path(name)).unwrap();
-        std::os::unix::fs::lchown(path(name), Some(65534), Some(65534)).unwrap();
-    };
-    foreign("link");
+    std::os::unix::fs::symlink("target", path("link")).unwrap();
+    std::os::unix::fs::lchown(path("link"), Some(65534), Some(65534)).unwrap();
     std::os::unix::fs::symlink("link", path("own-link")).unwrap();
     for old in [None, Some(b"old")] {
-        old.iter().for_each(|old| fs::write(path("target"), old).unwrap());
+        if let Some(old) = old {
+            fs::write(path("target"), old).unwrap();
+        }
         for name in ["link", "own-link"] {
             fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
             let error = write(&path(name), b"new").unwrap_err().to_string();
@@ -393,10 +396,13 @@ fn two_outputs_cannot_be_one_file() {
 
 #[test]
 fn errors_name_the_output_and_the_cause() {
-    let text = |path: &str| Output::stage(Path::new(path)).unwrap_err().to_string();
-    assert_eq!(text("/nonexistent/out"), "'/nonexistent/out': No such file or directory");
-    assert_eq!(text("/"), "'/': Is a directory");
-    assert_eq!(text("/dev/null/x"), "'/dev/null/x': Not a directory");
+    for (path, expected) in [
+        ("/nonexistent/out", "'/nonexistent/out': No such file or directory"),
+        ("/", "'/': Is a directory"),
+        ("/dev/null/x", "'/dev/null/x': Not a directory"),
+    ] {
+        assert_eq!(Output::stage(Path::new(path)).unwrap_err().to_string(), expected);
+    }
 }
 
 #[test]
