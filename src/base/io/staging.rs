@@ -1,7 +1,7 @@
 //! Stages output files until they get their names.
 //!
 //! If the file system supports it, a staged file has no name, so a killed process leaves nothing. Otherwise it is a
-//! hidden file next to its destination, which a kill leaves behind. A kill between the two system calls with which an
+//! hidden file next to its destination, which a kill leaves behind, except for a SIGBUS about a mapped file. A kill between the two system calls with which an
 //! unnamed file replaces another leaves a hidden file too: an unnamed file can only get a free name, and be renamed
 //! after that.
 
@@ -41,7 +41,7 @@ impl Staged {
     pub(crate) fn put(self, target: &Path) -> io::Result<Option<Temporary>> {
         if self.name.is_none() && link(&self.file, target).is_ok() {
             // If closing fails, the file is incomplete and its name is removed.
-            let name = Temporary(target.to_owned());
+            let name = Temporary::new(target.to_owned());
             sys::close(self.file)?;
             name.keep();
             return Ok(None);
@@ -74,6 +74,12 @@ impl Staged {
 pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
+    /// The name of a file that exists.
+    fn new(name: PathBuf) -> Self {
+        sys::note_temporary(&name);
+        Self(name)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -90,6 +96,7 @@ impl Temporary {
     }
 
     fn keep(mut self) {
+        sys::forget_temporary(&self.0);
         self.0.clear();
     }
 }
@@ -99,6 +106,7 @@ impl Drop for Temporary {
         if !self.0.as_os_str().is_empty() {
             // The job has failed, or the new file is in place; either way, an error here cannot be handled.
             drop(sys::remove(&self.0));
+            sys::forget_temporary(&self.0);
         }
     }
 }
@@ -148,7 +156,7 @@ fn under_new_name<T>(target: &Path, mut make: impl FnMut(&Path) -> io::Result<T>
     loop {
         let name = directory_of(target).join(new_name(target.file_name().unwrap_or(OsStr::new("output"))));
         match make(&name) {
-            Ok(made) => return Ok((made, Temporary(name))),
+            Ok(made) => return Ok((made, Temporary::new(name))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < ATTEMPTS => attempts += 1,
             Err(error) => return Err(error),
         }

@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use super::progress::CountedReader;
 use crate::base::bytes::{is_zero, len_u64};
 use crate::base::error::Error;
-use crate::base::io::mapping::{Mapping, Watch};
+use crate::base::io::mapping::Mapping;
 use crate::base::io::process;
 use crate::base::io::sys::{self, Stat, Status};
 
@@ -58,10 +58,9 @@ pub(super) struct Stamp {
 pub(super) enum Change {
     /// The file is shorter.
     Shorter,
-    /// The file has another length or time of modification, or it is another file.
+    /// The file has another length or time of modification, it is another file, or its time of modification was set back
+    /// after a change.
     Modified,
-    /// The file was changed, and its time of modification was set back.
-    Hidden,
 }
 
 impl Stamp {
@@ -75,10 +74,8 @@ impl Stamp {
         let key = |stamp: &Self| (stamp.file, stamp.len, stamp.modified);
         if self.len < since.len {
             Some(Change::Shorter)
-        } else if key(self) != key(since) {
+        } else if key(self) != key(since) || self.status.may_have_other_bytes(&since.status) {
             Some(Change::Modified)
-        } else if self.status.may_have_other_bytes(&since.status) {
-            Some(Change::Hidden)
         } else {
             None
         }
@@ -135,7 +132,7 @@ impl Storage {
         })?;
         #[allow(unsafe_code, reason = "to be asked for such a mapping takes unsafe code")]
         // SAFETY: only the caller of `Input::map`, who has made the promise, passes `Access::Mapped`.
-        let mapped = unsafe { Mapping::of(&file, len, Watch::Each) };
+        let mapped = unsafe { Mapping::of(&file, len) };
         let storage = match mapped {
             Ok(map) => Self::Mapped { file: Some(file), map },
             // Not every file system can map files. The copy just written is read from its start.
@@ -207,7 +204,7 @@ impl Spool {
         #[allow(unsafe_code, reason = "mapping has no safe form")]
         // SAFETY: the temporary file has no name by which others could open it, and this process no longer writes to
         // it.
-        let map = unsafe { Mapping::of(&file, len, Watch::Together)? };
+        let map = unsafe { Mapping::of(&file, len)? };
         Ok(Storage::Mapped { file: Some(file), map })
     }
 
