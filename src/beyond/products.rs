@@ -30,7 +30,7 @@ pub(crate) fn processor(product: &str) -> Option<&'static str> {
 }
 
 /// Words that tell the vendor of a product, and which it is.
-pub(crate) const BRANDS: [(&str, &str); 7] = [
+const BRANDS: [(&str, &str); 7] = [
     ("amd", "amd"),
     ("geforce", "nvidia"),
     ("instinct", "amd"),

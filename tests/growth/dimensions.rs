@@ -462,8 +462,6 @@ fn syclbins() -> Vec<Dimension> {
     vec![
         one_file("parts of a SYCLBIN file", 2000, move |n| syclbins::version_2(&parts(n, 1)), &[packager()]),
         one_file("modules of a SYCLBIN file", 1000, move |n| syclbins::version_2(&parts(n, n)), &[]),
-        one_file("parts of a SYCLBIN file of version 1", 2000, move |n| syclbins::bare(&parts(n, 1)), &[]),
-        one_file("modules of a SYCLBIN file of version 1", 1000, move |n| syclbins::bare(&parts(n, n)), &[]),
     ]
 }
 

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use offload_bundle::container::offload_binary::Version;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::io::Input;
@@ -182,7 +181,6 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("device images", device_images()),
         ("device image of Windows", device_image_of_windows()),
         ("SYCLBIN file", syclbins::version_2(&syclbins::sample())),
-        ("SYCLBIN file of version 1", syclbins::version_1(Version::V1, &syclbins::sample())),
         ("zebin", images::zebin(images::PVC, b"code")),
         ("SPIR-V", images::spirv(2, 3)),
         ("kpack archive", kpacks::sample(Scheme::None).write()),

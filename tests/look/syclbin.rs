@@ -1,4 +1,4 @@
-//! SYCLBIN files: their parts are found in each form, and each fault is told.
+//! SYCLBIN files of version 2: their parts are found in each form, and each fault is told. Version 1 is named only.
 
 use offload_bundle::container::offload_binary::Version;
 
@@ -26,8 +26,8 @@ fn parts() -> Vec<Part> {
     ]
 }
 
-/// The forms of a file, and whether native images come last.
-fn forms() -> [(&'static str, Vec<u8>, bool); 5] {
+/// The forms of a file.
+fn forms() -> [(&'static str, Vec<u8>); 2] {
     let parts = parts();
     let entries = syclbins::entries(&parts);
     let image = |(strings, content): &syclbins::Entry| {
@@ -35,13 +35,7 @@ fn forms() -> [(&'static str, Vec<u8>, bool); 5] {
         Image::new(7, 8, &strings, content)
     };
     let compressed = offload::compressed(false, &entries.iter().map(image).collect::<Vec<_>>());
-    [
-        ("version 2", syclbins::version_2(&parts), false),
-        ("version 2, compressed", compressed, false),
-        ("version 1", syclbins::bare(&parts), true),
-        ("version 1 in an offload binary", syclbins::version_1(Version::V1, &parts), true),
-        ("version 1 as the runtime writes it", syclbins::version_1(Version::V2, &parts), true),
-    ]
+    [("plain", syclbins::version_2(&parts)), ("compressed", compressed)]
 }
 
 fn listed(data: &[u8]) -> Vec<(String, String, String)> {
@@ -58,13 +52,10 @@ fn listed(data: &[u8]) -> Vec<(String, String, String)> {
 #[test]
 fn parts_are_found_in_each_form() {
     let parts = parts();
-    for (form, data, natives_last) in forms() {
-        let mut order = [0, 1, 2, 3];
-        order.sort_by_key(|&part: &usize| (natives_last && parts[part].arch.is_some(), part));
+    for (form, data) in forms() {
         let kinds = ["SPIR-V", "ELF", "SPIR-V", "PTX"];
-        let expected: Vec<_> = order
-            .iter()
-            .map(|&part| ("SYCLBIN file".to_owned(), IDS[part].to_owned(), kinds[part].to_owned()))
+        let expected: Vec<_> = std::iter::zip(IDS, kinds)
+            .map(|(id, kind)| ("SYCLBIN file".to_owned(), id.to_owned(), kind.to_owned()))
             .collect();
         let section = Elf::OBJECT.write(&[Section::new(".llvm.offloading", &data)]);
         for (place, file) in [
@@ -73,9 +64,6 @@ fn parts_are_found_in_each_form() {
             ("an archive", archive(&[("a", &data)])),
             ("a zip file", zip(&[Zipped::new("a", DEFLATED, &data)])),
         ] {
-            if form == "version 1" && place == "a section" {
-                continue;
-            }
             assert_eq!(listed(&file), expected, "{form} in {place}");
             let verified = tool(&["verify", "in"], &[("in", &file)]);
             assert_eq!(verified.status, 0, "{form} in {place}: {}", String::from_utf8_lossy(&verified.stdout));
@@ -95,23 +83,16 @@ fn parts_are_found_in_each_form() {
         let truncated = &data[..data.len() - 8];
         assert_eq!(tool(&["verify", "in"], &[("in", truncated)]).status, 1, "{form}");
         let deep = [b"other data", &data[..]].concat();
-        if form != "version 1" {
-            let outcome = tool(&["inspect", "--deep", "--json", "in"], &[("in", &deep)]);
-            assert_eq!(json_of(&outcome)["files"][0]["code_objects"].as_array().unwrap().len(), 4, "{form}");
-        }
+        let outcome = tool(&["inspect", "--deep", "--json", "in"], &[("in", &deep)]);
+        assert_eq!(json_of(&outcome)["files"][0]["code_objects"].as_array().unwrap().len(), 4, "{form}");
     }
 }
 
 #[test]
 fn the_triple_of_a_part_that_records_none_is_that_of_its_content() {
     let parts: Vec<Part> = parts().into_iter().map(|part| Part { triple: String::new(), ..part }).collect();
-    for data in [syclbins::version_2(&parts), syclbins::bare(&parts)] {
-        let mut ids: Vec<String> = listed(&data).into_iter().map(|(_, id, _)| id).collect();
-        let mut expected = IDS;
-        ids.sort();
-        expected.sort_unstable();
-        assert_eq!(ids, expected);
-    }
+    let ids: Vec<String> = listed(&syclbins::version_2(&parts)).into_iter().map(|(_, id, _)| id).collect();
+    assert_eq!(ids, IDS);
 }
 
 #[test]
@@ -122,12 +103,10 @@ fn names_of_gpus_may_be_those_of_fsycl_targets() {
         ("amdgcn-amd-amdhsa", "amd_gpu_gfx90a", "gfx90a", Elf::amdgpu(0x3f).write(&[])),
         ("nvptx64-nvidia-cuda", "nvidia_gpu_sm_80", "sm_80", b".version 8.7\n.target sm_80\n".to_vec()),
     ] {
-        for data in [syclbins::version_2, syclbins::bare].map(|write| write(&[Part::new(0, triple, Some(arch), &code)]))
-        {
-            let outcome = tool(&["extract", "in", "--exact", "-t", name, "-o", "-"], &[("in", &data)]);
-            assert_eq!((outcome.status, &outcome.stdout), (0, &code), "{arch}: {}", outcome.stderr_text());
-            assert_eq!(faults(&data), [""; 0], "{arch}");
-        }
+        let data = syclbins::version_2(&[Part::new(0, triple, Some(arch), &code)]);
+        let outcome = tool(&["extract", "in", "--exact", "-t", name, "-o", "-"], &[("in", &data)]);
+        assert_eq!((outcome.status, &outcome.stdout), (0, &code), "{arch}: {}", outcome.stderr_text());
+        assert_eq!(faults(&data), [""; 0], "{arch}");
     }
     // Code for another GPU than the file says is a fault.
     let other = [Part::new(0, "amdgcn-amd-amdhsa", Some("gfx906"), &Elf::amdgpu(0x3f).write(&[]))];
@@ -143,16 +122,8 @@ fn faults(data: &[u8]) -> Vec<String> {
     faults.iter().map(|fault| fault["text"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The first 8 bytes with a value, in some bytes.
-fn with(data: &[u8], old: u64, new: u64) -> Vec<u8> {
-    let mut data = data.to_vec();
-    let at = data.windows(8).position(|window| window == old.to_le_bytes()).unwrap();
-    data[at..at + 8].copy_from_slice(&new.to_le_bytes());
-    data
-}
-
 #[test]
-fn each_fault_of_version_2_is_told_and_the_rest_is_found() {
+fn each_fault_is_told_and_the_rest_is_found() {
     let entries = syclbins::entries(&parts());
     let string = |entry: usize, key: &'static str, value: &str| {
         let mut entries = entries.clone();
@@ -227,50 +198,26 @@ fn each_fault_of_version_2_is_told_and_the_rest_is_found() {
         assert!(found.iter().all(|fault| !fault.contains('\u{1b}')), "{name}: {found:?}");
         assert_eq!(listed(data).len(), *count, "{name}");
     }
-    loud(&format!("SYCLBIN, version 2: {} faults", cases.len()));
+    loud(&format!("SYCLBIN: {} faults", cases.len()));
     // No metadata at all, as the runtime writes them, are none.
     assert_eq!(faults(&content(1, b"")), [""; 0]);
 }
 
 #[test]
-fn each_fault_of_version_1_is_told() {
-    let sound = syclbins::bare(&parts());
-    let number = |at: usize| u64::from_le_bytes(sound[at..at + 8].try_into().unwrap());
-    let put = |at: usize, bytes: &[u8]| {
-        let mut data = sound.clone();
-        data[at..at + bytes.len()].copy_from_slice(bytes);
-        data
-    };
-    let put_u64 = |at: usize, value: u64| put(at, &value.to_le_bytes());
-    let (module, ir, native) = (56, 56 + 64, 56 + 128);
-    let cases = [
-        ("version", put(4, &[2]), "SYCLBIN version", 0),
-        ("modules", put(8, &[0xff; 4]), "the headers of modules and images", 0),
-        ("IR modules", put(12, &[0xff; 4]), "the headers of modules and images", 0),
-        ("native images", put(16, &[0xff; 4]), "the headers of modules and images", 0),
-        ("metadata", put_u64(24, u64::MAX), "the table of metadata", 0),
-        ("code", put_u64(32, number(32) + 1), "the table of code", 0),
-        ("metadata of the file", put_u64(40, number(24)), "metadata of a SYCLBIN file", 4),
-        ("size of these", put_u64(48, u64::MAX), "metadata of a SYCLBIN file", 4),
-        ("shared metadata", put_u64(48, number(24)), "size of metadata", 0),
-        ("metadata of a module", put_u64(module, u64::MAX), "metadata of a SYCLBIN file", 4),
-        ("IR modules of a module", put(module + 16, &[3]), "3 modules or images from 0 on", 4),
-        ("the first of them", put(module + 20, &[0xff; 4]), "1 modules or images from 4294967295 on", 4),
-        ("native images of a module", put(module + 24, &[9]), "9 modules or images from 0 on", 4),
-        ("fewer modules", put(module + 16, &[0]), "number of modules and images", 4),
-        ("metadata of an IR module", put_u64(ir + 8, 1 << 40), "metadata of a SYCLBIN file", 3),
-        ("code of an IR module", put_u64(ir + 16, 1 << 40), "the code of a module or image", 3),
-        ("size of its code", put_u64(ir + 24, u64::MAX), "the code of a module or image", 3),
-        ("code of a native image", put_u64(native + 16, number(32)), "the code of a module or image", 3),
-        ("no property sets", with(&sound, u64::from_le_bytes(*b"[SYCL/de"), 0), "outside of any set", 4),
-    ];
-    for (name, data, expected, count) in &cases {
-        let found = faults(data);
-        assert!(!found.is_empty() && found[0].contains(expected), "{name}: {found:?}");
-        assert_eq!(listed(data).len(), *count, "{name}: {found:?}");
+fn version_1_is_not_read_and_is_not_a_fault() {
+    let mut file = b"IBYS\x01\0\0\0".to_vec();
+    file.extend([0; 48]);
+    let verified = tool(&["verify", "--allow-none", "in"], &[("in", &file)]);
+    assert_eq!(verified.status, 0, "{}", verified.stderr_text());
+    let text = String::from_utf8_lossy(&verified.stdout);
+    assert!(text.contains("SYCLBIN file of version 1, not read"), "{text}");
+    // Its image in an offload binary has no role.
+    for version in [Version::V1, Version::V2] {
+        let data = syclbins::write(version, &[(Vec::new(), file.clone())]);
+        assert_eq!(faults(&data), [""; 0]);
+        let found = listed(&data);
+        assert_eq!(found, [("offload binary".to_owned(), "sycl--".to_owned(), "unknown".to_owned())]);
     }
-    loud(&format!("SYCLBIN, version 1: {} faults", cases.len()));
-    assert!(faults(&[&sound[..], b"more"].concat())[0].contains("trailing"));
     // A text may begin like a file of version 1.
     assert_eq!(faults(b"IBYS is a text\n"), [""; 0]);
 }

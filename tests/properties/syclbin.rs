@@ -1,4 +1,3 @@
-use offload_bundle::container::offload_binary::Version;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::Input;
 use offload_bundle::scan::{Finding, Format, Scan};
@@ -11,28 +10,19 @@ use super::syclbins::{self, Part};
 
 /// In any bytes, the parts of SYCLBIN files are inside of them and are not more than 100,000.
 ///
-/// Other bytes decide on such a file, in one of its forms, whose parts come back as they were written, with the IDs
-/// that they record. Damage to the file ends no search.
+/// Other bytes decide on such a file, whose parts come back as they were written, with the IDs that they record. Damage
+/// to the file ends no search.
 pub fn syclbin(data: &[u8]) {
-    if data.starts_with(b"IBYS") || data.starts_with(b"\x10\xff\x10\xad") {
+    if data.starts_with(b"\x10\xff\x10\xad") {
         hostile(data);
         return;
     }
     let choices = &mut Choices::new(data);
-    let form = choices.below(4);
     let parts = parts(choices);
-    let mut written = match form {
-        0 => syclbins::version_2(&parts),
-        1 => syclbins::bare(&parts),
-        2 => syclbins::version_1(Version::V1, &parts),
-        _ => syclbins::version_1(Version::V2, &parts),
-    };
-    let (mut found, faults) = hostile(&written);
+    let mut written = syclbins::version_2(&parts);
+    let (found, faults) = hostile(&written);
     assert_eq!(faults, [""; 0], "written with a fault: {parts:?}");
-    let mut expected: Vec<_> = parts.iter().map(|part| (id(part), part.code.clone())).collect();
-    // Version 1 has native images after all IR modules.
-    found.sort();
-    expected.sort();
+    let expected: Vec<_> = parts.iter().map(|part| (id(part), part.code.clone())).collect();
     assert!(found == expected, "{found:?}\n{parts:?}");
     for _ in 0..=choices.below(3) {
         let at = (choices.below(256) << 8 | choices.below(256)) % written.len();

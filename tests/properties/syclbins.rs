@@ -83,7 +83,7 @@ fn modules(parts: &[Part]) -> usize {
     parts.iter().map(|part| part.module + 1).max().unwrap_or(0)
 }
 
-/// The entries of version 2.
+/// The entries of a file.
 pub fn entries(parts: &[Part]) -> Vec<Entry> {
     let version = |role: &str| vec![("role", role.to_owned()), ("sycl_format_version", "2".to_owned())];
     let mut entries = vec![(version("global_metadata"), GLOBAL.to_vec())];
@@ -103,45 +103,7 @@ pub fn entries(parts: &[Part]) -> Vec<Entry> {
     entries
 }
 
-/// Version 2. Parts are in the order of their abstract modules.
+/// A file of version 2. Parts are in the order of their abstract modules.
 pub fn version_2(parts: &[Part]) -> Vec<u8> {
     write(Version::V2, &entries(parts))
-}
-
-/// Version 1 as the image of an offload binary.
-pub fn version_1(version: Version, parts: &[Part]) -> Vec<u8> {
-    write(version, &[(Vec::new(), bare(parts))])
-}
-
-/// Version 1 as a file of its own. Parts come in the order of IR modules and native images.
-pub fn bare(parts: &[Part]) -> Vec<u8> {
-    let of = |module: usize, is_native: bool| {
-        parts.iter().filter(move |part| part.module == module && part.arch.is_some() == is_native)
-    };
-    let count = modules(parts);
-    let all: Vec<&Part> =
-        [false, true].into_iter().flat_map(|native| (0..count).flat_map(move |module| of(module, native))).collect();
-    let (mut metadata, mut code, mut headers) = ([GLOBAL, &MODULE.repeat(count)].concat(), Vec::new(), Vec::new());
-    let mut firsts = [0_u32; 2];
-    for module in 0..count {
-        let at = GLOBAL.len() + module * MODULE.len();
-        headers.extend([at, MODULE.len()].map(number).concat());
-        for (first, is_native) in firsts.iter_mut().zip([false, true]) {
-            let count = u32::try_from(of(module, is_native).count()).unwrap();
-            headers.extend([count, *first].map(u32::to_le_bytes).concat());
-            *first += count;
-        }
-    }
-    for part in all {
-        let own = part.metadata();
-        let fields = [metadata.len(), own.len(), code.len(), part.code.len()];
-        headers.extend(fields.map(number).concat());
-        metadata.extend(own);
-        code.extend(&part.code);
-    }
-    let counts = [u32::try_from(count).unwrap(), firsts[0], firsts[1], 0];
-    let sizes = [metadata.len(), code.len(), 0, GLOBAL.len()];
-    metadata.resize(metadata.len().next_multiple_of(8), 0);
-    let head = [b"IBYS".as_slice(), &1_u32.to_le_bytes(), &counts.map(u32::to_le_bytes).concat()].concat();
-    [head, sizes.map(number).concat(), headers, metadata, code].concat()
 }

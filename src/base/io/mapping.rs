@@ -19,8 +19,8 @@
 //! As compiled today, changed bytes lead to different results, not to accesses outside the slice. This is evidence, not
 //! proof: tests/hostile/races.rs changes files under all readers.
 //!
-//! Reading after the end of a file that became shorter raises SIGBUS. It ends the process or, with the handler in
-//! `sys`, replaces the bytes by zeros: changed bytes again.
+//! Reading after the end of a file that became shorter raises SIGBUS, which ends the process. The handler in `sys` does
+//! that with an error message, and removes files with temporary names.
 #![allow(unsafe_code, reason = "mapping has no safe form")]
 
 use std::fs::File;
@@ -29,24 +29,13 @@ use std::ops::Deref;
 
 use memmap2::{Mmap, MmapOptions};
 
-use crate::base::io::sys::{self, AfterMapping, Watched};
+use crate::base::io::sys::{self, AfterMapping};
 
 /// A file that is mapped for reading. The fields go in this order.
 #[derive(Debug)]
 pub(crate) struct Mapping {
-    /// The entry for the signal handler; `None` if no handler is installed.
-    watched: Option<Watched>,
     map: Mmap,
     _after: AfterMapping,
-}
-
-/// Whether the owner of a mapping checks if it [faulted](Mapping::faulted).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watch {
-    /// The owner checks.
-    Each,
-    /// A mapping of a temporary file, whose faults [`sys::faults_of_temporaries`] counts.
-    Together,
 }
 
 impl Mapping {
@@ -54,20 +43,11 @@ impl Mapping {
     ///
     /// # Safety
     /// Nobody changes or shortens the file while the mapping lives. The module documentation covers violations.
-    pub(crate) unsafe fn of(file: &File, len: usize, watch: Watch) -> io::Result<Self> {
+    pub(crate) unsafe fn of(file: &File, len: usize) -> io::Result<Self> {
         // SAFETY: the mapping is read-only, `Mmap` keeps it alive as long as any borrow of its bytes, and the caller
         // has promised that they do not change.
         let map = unsafe { MmapOptions::new().len(len).map(file)? };
-        let watched = sys::watch(map.as_ptr_range(), watch == Watch::Together);
-        Ok(Self { watched, map, _after: AfterMapping })
-    }
-
-    /// Whether some bytes could not be read, and have been zeros since.
-    pub(crate) fn faulted(&self) -> bool {
-        match &self.watched {
-            Some(watched) => watched.faulted(),
-            None => false,
-        }
+        Ok(Self { map, _after: AfterMapping })
     }
 
     /// Releases the memory; later reads take the bytes from the file again.

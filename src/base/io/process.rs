@@ -15,10 +15,10 @@ static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 ///
 /// - `SIGXFSZ` is ignored from now on, so that exceeding the file size limit of the process is an error. A handler that
 ///   the program has installed is kept.
-/// - `SIGBUS` gets a handler before the first file is mapped (including temporary files). If a file becomes shorter
-///   while it is read, or its disk fails, the result is an error and not the end of the process. Any other `SIGBUS` has
-///   its previous effect: it is passed to the handler that the program had by then. A handler that the program installs
-///   later replaces this one.
+/// - `SIGBUS` gets a handler. If a mapped file becomes shorter while it is read, or its disk fails, the handler prints an
+///   error and ends the process with status 1. No output is put in place, and files with temporary names are removed.
+///   That holds for every file that the process has mapped. A `SIGBUS` that another process sends has its previous
+///   effect. A handler that the program installs later replaces this one.
 /// - The limit on open files is raised to the maximum that the system allows when a job reaches it.
 ///
 /// This cannot be undone.

@@ -1,7 +1,7 @@
 //! Stages output files until they get their names.
 //!
 //! If the file system supports it, a staged file has no name, so a killed process leaves nothing. Otherwise it is a
-//! hidden file next to its destination, which a kill leaves there. An unnamed file replaces another by two system calls:
+//! hidden file next to its destination, which a kill leaves there, except for a SIGBUS about a mapped file. An unnamed file replaces another by two system calls:
 //! it gets a free name, and is renamed after that. A kill between the two leaves a hidden file too.
 
 use std::ffi::{OsStr, OsString};
@@ -40,7 +40,7 @@ impl Staged {
     pub(crate) fn give_name(self, target: &Path) -> io::Result<Option<Temporary>> {
         if self.name.is_none() && link(&self.file, target).is_ok() {
             // If closing fails, the file is incomplete and its name is removed.
-            let name = Temporary(target.to_owned());
+            let name = Temporary::new(target.to_owned());
             sys::close(self.file)?;
             name.keep();
             return Ok(None);
@@ -73,6 +73,12 @@ impl Staged {
 pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
+    /// The name of a file that exists.
+    fn new(name: PathBuf) -> Self {
+        sys::note_temporary(&name);
+        Self(name)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -89,6 +95,7 @@ impl Temporary {
     }
 
     fn keep(mut self) {
+        sys::forget_temporary(&self.0);
         self.0.clear();
     }
 }
@@ -98,6 +105,7 @@ impl Drop for Temporary {
         if !self.0.as_os_str().is_empty() {
             // The job has failed, or the new file is in place; either way, an error here cannot be handled.
             drop(sys::remove(&self.0));
+            sys::forget_temporary(&self.0);
         }
     }
 }
@@ -150,7 +158,7 @@ fn under_new_name<T>(target: &Path, mut make: impl FnMut(&Path) -> io::Result<T>
     loop {
         let name = directory_of(target).join(new_name(target.file_name().unwrap_or(OsStr::new("output"))));
         match make(&name) {
-            Ok(made) => return Ok((made, Temporary(name))),
+            Ok(made) => return Ok((made, Temporary::new(name))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < ATTEMPTS => attempts += 1,
             Err(error) => return Err(error),
         }

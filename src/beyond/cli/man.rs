@@ -1,6 +1,6 @@
-//! `man`: prints manual pages, made from the same definitions as the help texts. `clap_mangen` renders the description
-//! and the options. Title, synopsis and examples are rendered here: `clap_mangen` would list every option in the
-//! synopsis, and examples under the heading EXTRA.
+//! `man`: prints manual pages, made from the same definitions as the help texts. `clap_mangen` renders them up to the
+//! options. Exit statuses and examples are rendered here: `clap_mangen` would fill their lines like prose, under the
+//! heading EXTRA.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -87,16 +87,20 @@ struct ManPage {
 impl ManPage {
     /// Writes the page, with references to `others` at its end.
     fn write(&self, others: &[String], out: &mut dyn Write) -> io::Result<()> {
-        let (version, title) = (env!("CARGO_PKG_VERSION"), self.name.to_uppercase());
-        // `Aq` is a typed apostrophe. The centre of the header stays empty, since long titles leave no room for it.
-        writeln!(out, ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '")?;
-        writeln!(out, ".TH {} 1 \"\" \"{SHORT} {version}\" \"\\&\"", escaped(&title))?;
+        let mut command =
+            self.command.clone().disable_help_subcommand(true).bin_name(&self.typed).display_name(&self.name);
+        // Without this, every option would be in the synopsis.
+        let usage = command.render_usage().to_string();
+        let usage = usage.trim_start_matches("Usage: ").to_owned();
+        let source = format!("{SHORT} {}", env!("CARGO_PKG_VERSION"));
+        // An empty argument has to be written. The centre of the header is empty, since long titles leave no room for it.
+        let title = self.name.to_uppercase().replace('-', "\\-");
+        let man = Man::new(command.override_usage(usage)).title(title).date("\\&").source(source).manual("\\&");
+        man.render_title(out)?;
         // Words of command lines are not hyphenated, and lines are not stretched.
         writeln!(out, ".nh\n.ad l")?;
-        let about = self.command.get_about().map(ToString::to_string).unwrap_or_default();
-        writeln!(out, ".SH NAME\n{} \\- {}", escaped(&self.name), escaped(&about))?;
-        writeln!(out, ".SH SYNOPSIS\n{}", self.synopsis())?;
-        let man = Man::new(self.command.clone().disable_help_subcommand(true));
+        man.render_name_section(out)?;
+        man.render_synopsis_section(out)?;
         man.render_description_section(out)?;
         man.render_options_section(out)?;
         let after = self.command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -105,30 +109,6 @@ impl ManPage {
             others.iter().filter(|name| **name != self.name).map(|name| format!(".BR {} (1)", escaped(name))).collect();
         writeln!(out, ".SH SEE ALSO\n{}", others.join(",\n"))
     }
-
-    fn synopsis(&self) -> String {
-        let required = self.command.get_opts().filter(|arg| arg.is_required_set()).map(option);
-        let words = required.chain(self.command.get_positionals().map(positional));
-        let words: String = words.map(|word| format!(" {word}")).collect();
-        format!("\\fB{}\\fR [\\fIoptions\\fR]{words}", escaped(&self.typed))
-    }
-}
-
-fn option(arg: &Arg) -> String {
-    let long = arg.get_long().map(|name| format!("--{name}"));
-    let name = arg.get_short().map(|letter| format!("-{letter}")).or(long).unwrap_or_default();
-    format!("\\fB{}\\fR {}", escaped(&name), value(arg))
-}
-
-fn positional(arg: &Arg) -> String {
-    let many = if arg.get_num_args().is_some_and(|count| count.max_values() > 1) { "..." } else { "" };
-    let value = value(arg) + many;
-    if arg.is_required_set() { value } else { format!("[{value}]") }
-}
-
-fn value(arg: &Arg) -> String {
-    let name = arg.get_value_names().and_then(<[_]>::first).map_or(arg.get_id().as_str(), |name| name.as_str());
-    format!("\\fI{}\\fR", escaped(name))
 }
 
 /// Writes the part of a help text after its options, with a section for each line that is not indented.

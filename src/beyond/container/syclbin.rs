@@ -1,8 +1,8 @@
 //! Reads SYCLBIN files: device code of SYCL, compiled apart from any program, that programs load while they run.
 //!
 //! A file consists of abstract modules, whose parts are the same kernels for different devices: IR modules, and native
-//! device code images. Version 2 is an offload binary all of whose entries have the image kind 7. Their strings say
-//! what each is:
+//! device code images. A file of version 2 is an offload binary all of whose entries have the image kind 7. Their
+//! strings say what each is:
 //!
 //! | `role` | image | other strings |
 //! |---|---|---|
@@ -11,53 +11,29 @@
 //! | `ir` | length of property sets (8), property sets, code | `am_index`, `ir_type`, `triple` |
 //! | `native` | the same | `am_index`, `arch`, `triple` |
 //!
-//! Abstract modules have the decimal numbers `am_index` from 0 on. Version 1 is the image of an offload binary with one
-//! entry of this kind, or a file of its own:
+//! Abstract modules have the decimal numbers `am_index` from 0 on. Files of version 1 have tables of their own and are
+//! not read. If one is the image of an offload binary, that image has the same kind but no `role`.
 //!
-//! | offset | width | meaning |
-//! |---|---|---|
-//! | 0 | 4 | magic 0x53594249 |
-//! | 4 | 4 | version |
-//! | 8, 12, 16 | 4 | number of abstract modules, of IR modules, of native images |
-//! | 24, 32 | 8 | size of the table of metadata, of the table of code |
-//! | 40, 48 | 8 | metadata of the file: offset, size |
-//! | 56 | | the headers of abstract modules, then of IR modules, then of native images: 32 bytes each |
-//! | | | the table of metadata, padded to 8 bytes; the table of code |
-//! | | | the header of an abstract module: |
-//! | +0, +8 | 8 | metadata: offset, size |
-//! | +16, +20 | 4 | its IR modules: number, and number of the first |
-//! | +24, +28 | 4 | its native images, likewise |
-//! | | | the header of an IR module or native image: |
-//! | +0, +8 | 8 | metadata: offset, size |
-//! | +16, +24 | 8 | code: offset, size |
+//! Integers are little-endian. Property sets are lines: `[name]`, then `key=1|number` and `key=2|bytes`. The bytes are a
+//! length in bits (8 bytes) and the value, six bits in each character of base64, the lowest ones first, without padding.
+//! Metadata of IR modules and native images have the keys `target` (the triple), `type` (0 SPIR-V, 1 PTX, 2 AMD's
+//! bitcode) and `arch`, such as `pvc` or `intel_gpu_pvc`.
 //!
-//! Integers are little-endian; offsets of metadata and code count from the start of their table. Metadata are property
-//! sets, which are lines: `[name]`, then `key=1|number` and `key=2|bytes`. The bytes are a length in bits (8 bytes) and
-//! the value, six bits in each character of base64, the lowest ones first, without padding. Metadata of IR modules and
-//! native images have the keys `target` (the triple), `type` (0 SPIR-V, 1 PTX, 2 AMD's bitcode) and `arch`, such as
-//! `pvc` or `intel_gpu_pvc`.
+//! Sources: SYCLBINDesign.md and PropertySets.md of DPC++, and its reader and writers, of 2026.
 //!
-//! Sources: SYCLBINDesign.md and PropertySets.md of DPC++, and what its reader and its two writers do, of 2026.
-//!
-//! Rejected: other versions, sizes and offsets beyond the data, metadata that share bytes. Faults of single parts are
-//! reported beside the others.
+//! Rejected: other versions, sizes beyond the entry. Faults of single parts are reported beside the others.
 
 use std::ops::Range;
 
 use super::sycl;
-use crate::base::bytes::{self, Bounds, Cursor, add, len_of, len_u64, shifted, slice, tail, to_u64, total};
+use crate::base::bytes::{self, Bounds, Cursor, add, len_of, len_u64, slice, tail, to_u64};
 use crate::base::display::shown;
 use crate::base::error::{Malformed, Result};
 use crate::base::io::input::Slice;
-use crate::llvm::container::limits::{Allowance, Limits, NAME_MAX, check_entry_count};
-use crate::llvm::container::magic::SYCLBIN;
+use crate::llvm::container::limits::{Limits, NAME_MAX};
 use crate::llvm::container::offload_binary::{ImageInfo, ImageKind, OffloadBinary};
 use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::{Container, Contents, Entry, Part};
-
-/// The length of the header of version 1, and of each header that follows it.
-const HEADER_LEN: u64 = 56;
-const PART_LEN: u64 = 32;
 
 /// The length of the size before metadata, and of that before an array of bytes in them.
 const LENGTH: u64 = 8;
@@ -76,10 +52,11 @@ const HEAD_LEN: u64 = 512;
 pub(crate) struct SyclBin;
 
 impl SyclBin {
-    /// Whether entries that were read are parts of a SYCLBIN file.
-    pub(crate) fn is_form_of<'e>(mut entries: impl Iterator<Item = &'e Entry>, head: &[u8]) -> bool {
-        let kind = entries.next().and_then(|entry| entry.image.as_ref()).map(|image| image.image_kind);
-        kind.map_or_else(|| head.starts_with(&SYCLBIN), |kind| kind == ImageKind::SyclBin)
+    /// Whether the first entry of an offload binary is a part of a SYCLBIN file. An image without a role is one of
+    /// version 1, which is not read.
+    pub(crate) fn has_part(first: Option<&Entry>) -> bool {
+        let Some(image) = first.and_then(|entry| entry.image.as_ref()) else { return false };
+        image.image_kind == ImageKind::SyclBin && image.string(b"role").is_some()
     }
 }
 
@@ -87,21 +64,12 @@ impl Container for SyclBin {
     type Entry = Entry;
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
-        let reader = SyclBinReader { data, is_whole: len_u64(data) >= total, base };
-        if data.starts_with(&SYCLBIN) {
-            return reader.version_1(0..total).map(Some);
-        }
         let Some(contents) = OffloadBinary::default().read(data, total, base)? else { return Ok(None) };
-        if !Self::is_form_of(contents.entries.iter(), &[]) {
+        if !Self::has_part(contents.entries.first()) {
             return Ok(Some(contents));
         }
-        match contents.entries.first().map(|first| first.parts.as_slice()) {
-            Some([Part::Range(image)]) if reader.has_magic(image)? => {
-                let parts = reader.version_1(image.clone())?;
-                Ok(Some(Contents { len: contents.len, ..parts }))
-            }
-            _ => reader.version_2(contents).map(Some),
-        }
+        let reader = SyclBinReader { data, is_whole: len_u64(data) >= total, base };
+        reader.read(contents).map(Some)
     }
 
     fn compressed<'a>(&self, data: Slice<'a>, limits: Limits) -> Result<Option<Compressed<'a>>> {
@@ -116,7 +84,7 @@ struct RecordedIds {
     arch: Vec<u8>,
 }
 
-/// The abstract modules of version 2, by the entries that name them.
+/// The abstract modules, by the entries that name them.
 #[derive(Default)]
 struct AbstractModules {
     /// Whether there are metadata of each.
@@ -165,11 +133,6 @@ impl<'a> SyclBinReader<'a> {
         Cursor::new(slice(rest, 0, len_of(range)).unwrap_or(rest), self.at(range))
     }
 
-    fn has_magic(&self, image: &Range<u64>) -> Result<bool, Malformed> {
-        let head = self.cursor(image).take(len_of(image).min(len_u64(&SYCLBIN)), "the image of a SYCLBIN file")?;
-        Ok(head == SYCLBIN)
-    }
-
     /// Keeps a fault of one part, unless it may only mean that more bytes of the file are needed.
     fn keep<T>(&self, faults: &mut Vec<Malformed>, part: Result<T, Malformed>) -> Result<Option<T>, Malformed> {
         match part {
@@ -183,7 +146,7 @@ impl<'a> SyclBinReader<'a> {
     }
 
     /// The entries of an offload binary, as parts of a SYCLBIN file.
-    fn version_2(&self, contents: Contents) -> Result<Contents, Malformed> {
+    fn read(&self, contents: Contents) -> Result<Contents, Malformed> {
         let count = contents.entries.len();
         let mut modules = AbstractModules { have_metadata: vec![false; count], ..AbstractModules::default() };
         let (mut entries, mut faults, mut globals) = (Vec::new(), contents.faults, 0_u64);
@@ -263,85 +226,6 @@ impl<'a> SyclBinReader<'a> {
         }
     }
 
-    /// The file in a range that begins with the magic of version 1.
-    fn version_1(&self, image: Range<u64>) -> Result<Contents, Malformed> {
-        let bounds = self.bounds(&image);
-        let mut cursor = self.cursor(&image);
-        cursor.take(len_u64(&SYCLBIN), "the magic of the SYCLBIN file")?;
-        let version = cursor.u32("the version of the SYCLBIN file")?;
-        if version != 1 {
-            return Err(cursor.invalid("SYCLBIN version", version, "1 after this magic"));
-        }
-        let modules = cursor.u32("the number of abstract modules")?;
-        let ir_modules = cursor.u32("the number of IR modules")?;
-        let images = cursor.u32("the number of native images")?;
-        cursor.take(4, "the header of the SYCLBIN file")?;
-        let metadata_len = cursor.u64("the size of the metadata")?;
-        let code_len = cursor.u64("the size of the code")?;
-        let global = [cursor.u64("the offset of the metadata")?, cursor.u64("the size of the metadata")?];
-        let parts = total([ir_modules, images].map(u64::from));
-        let headers = total([parts, modules.into()]).saturating_mul(PART_LEN);
-        bounds.claim(HEADER_LEN, headers, "the headers of modules and images")?;
-        check_entry_count(parts, bounds.absolute(8))?;
-        let metadata = bounds.claim(HEADER_LEN.saturating_add(headers), metadata_len, "the table of metadata")?;
-        let padded = metadata.end.checked_next_multiple_of(8).unwrap_or(u64::MAX);
-        let code = bounds.claim(padded, code_len, "the table of code")?;
-        let len = code.end;
-        let [metadata, code] = [metadata, code].map(|table| shifted(&table, image.start));
-        let mut tables = V1Tables { metadata, code, left: Allowance::new(metadata_len) };
-
-        let (mut entries, mut faults) = (Vec::new(), Vec::new());
-        let [start, size] = global;
-        let global = tables.metadata(self, start, size, bounds.absolute(40)).and_then(|range| self.properties(&range));
-        self.keep(&mut faults, global)?;
-        let mut owned = 0_u64;
-        for _ in 0..modules {
-            let module = self.abstract_module(&mut cursor, &mut tables, [ir_modules, images]);
-            add(&mut owned, self.keep(&mut faults, module)?.unwrap_or_default());
-        }
-        if owned != parts && faults.is_empty() {
-            let expected = "as many as there are in abstract modules";
-            faults.push(Malformed::value("number of modules and images", parts, bounds.absolute(8), expected));
-        }
-        for _ in 0..parts {
-            let at = cursor.offset();
-            let what = "the header of a module or image";
-            let [start, size] = [cursor.u64(what)?, cursor.u64(what)?];
-            let [code_start, code_size] = [cursor.u64(what)?, cursor.u64(what)?];
-            let entry = tables.metadata(self, start, size, at).and_then(|metadata| {
-                let recorded = self.properties(&metadata)?;
-                let code = self.bounds(&tables.code).claim(code_start, code_size, "the code of a module or image")?;
-                let code = shifted(&code, tables.code.start);
-                self.entry(ImageInfo::default(), recorded, code)
-            });
-            entries.extend(self.keep(&mut faults, entry)?);
-        }
-        Ok(Contents { entries, faults, len })
-    }
-
-    /// The number of IR modules and native images of the abstract module whose header is next. `most` are those of the
-    /// file.
-    fn abstract_module(
-        &self,
-        cursor: &mut Cursor<'_>,
-        tables: &mut V1Tables,
-        most: [u32; 2],
-    ) -> Result<u64, Malformed> {
-        let at = cursor.offset();
-        let what = "the header of an abstract module";
-        let [start, size] = [cursor.u64(what)?, cursor.u64(what)?];
-        let parts = [[cursor.u32(what)?, cursor.u32(what)?], [cursor.u32(what)?, cursor.u32(what)?]];
-        for ([count, first], most) in parts.into_iter().zip(most) {
-            if u64::from(first).saturating_add(count.into()) > most.into() {
-                let what = format!("an abstract module with {count} modules or images from {first} on");
-                return Err(Malformed::fault(what, at, format!(", but the file has {most}")));
-            }
-        }
-        let metadata = tables.metadata(self, start, size, at)?;
-        self.properties(&metadata)?;
-        Ok(parts.iter().fold(0, |sum, [count, _]| sum.saturating_add(u64::from(*count))))
-    }
-
     /// The entry for some code. Without a recorded triple, the content tells it.
     fn entry(&self, info: ImageInfo, recorded: RecordedIds, code: Range<u64>) -> Result<Entry, Malformed> {
         let string = |key: &[u8], found: Vec<u8>| match found.is_empty() {
@@ -354,7 +238,8 @@ impl<'a> SyclBinReader<'a> {
             let head = self.cursor(&code).take(len_of(&code).min(HEAD_LEN), "the code of a module or image")?;
             triple = sycl::triple(head).unwrap_or_default().as_bytes().to_vec();
         }
-        let strings = vec![(b"triple".to_vec(), triple), (b"arch".to_vec(), arch)];
+        let role = info.string(b"role").unwrap_or_default().to_vec();
+        let strings = vec![(b"role".to_vec(), role), (b"triple".to_vec(), triple), (b"arch".to_vec(), arch)];
         let info = ImageInfo { image_kind: ImageKind::SyclBin, kind_number: SYCL, strings, ..info };
         Ok(Entry { image: Some(Box::new(info.clone())), ..Entry::at(&info.entry_id(), code) })
     }
@@ -364,29 +249,6 @@ impl<'a> SyclBinReader<'a> {
         let at = self.at(range);
         let text = self.cursor(range).take(len_of(range), "the metadata of a SYCLBIN file")?;
         properties(text).map_err(|problem| Malformed::fault("SYCLBIN metadata", at, problem))
-    }
-}
-
-/// The tables of version 1, and how many bytes of the metadata are still to be used.
-struct V1Tables {
-    metadata: Range<u64>,
-    code: Range<u64>,
-    left: Allowance,
-}
-
-impl V1Tables {
-    /// A range of the table of metadata that a header at an offset names.
-    fn metadata(
-        &mut self,
-        reader: &SyclBinReader<'_>,
-        start: u64,
-        size: u64,
-        at: u64,
-    ) -> Result<Range<u64>, Malformed> {
-        let range = reader.bounds(&self.metadata).claim(start, size, "metadata of a SYCLBIN file")?;
-        let expected = "together with the others no more than the table holds";
-        self.left.claim("size of metadata", size, at, expected)?;
-        Ok(shifted(&range, self.metadata.start))
     }
 }
 
@@ -528,28 +390,6 @@ mod tests {
                     let text = "a SYCLBIN entry with the triple 'other' at offset 1000, but its metadata say 'pvc'";
                     assert_eq!(part.unwrap_err().to_string(), text);
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn files_that_are_cut_ask_for_more() {
-        let counts = [0x5359_4249, 1, 1, 1, 0, 0].map(u32::to_le_bytes).concat();
-        let sizes = [3, 4, 0, 0_u64].map(u64::to_le_bytes).concat();
-        let module = [0, 3_u64].map(u64::to_le_bytes).concat();
-        let numbers = [1, 0, 0, 0_u32].map(u32::to_le_bytes).concat();
-        let part = [0, 0, 0, 4_u64].map(u64::to_le_bytes).concat();
-        let file = [&counts[..], &sizes, &module, &numbers, &part, b"[]\n", &[0; 5], b"code"].concat();
-        let contents = SyclBin.read(&file, len_u64(&file), 0).unwrap().unwrap();
-        assert_eq!((contents.len, contents.faults), (len_u64(&file), Vec::new()));
-        assert_eq!(contents.entries[0].parts, [Part::Range(128..132)]);
-        for end in 4..file.len() {
-            let cut = file.get(..end).unwrap();
-            assert!(matches!(SyclBin.read(cut, len_u64(cut), 0), Err(Malformed::Truncated { .. })), "{end}");
-            match SyclBin.read(cut, len_u64(&file), 0) {
-                // What is known of it may be enough.
-                Ok(contents) => assert!(end >= 128 && contents.unwrap().faults.is_empty(), "{end}"),
-                Err(malformed) => assert!(matches!(malformed, Malformed::Truncated { .. }), "{end}: {malformed}"),
             }
         }
     }

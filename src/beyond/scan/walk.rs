@@ -272,12 +272,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             magic if magic.is_gpu_elf() => self.code_object(at),
             Magic::Coff | Magic::Pe => self.object(at, magic),
             magic if magic.is_elf() => self.object(at, magic),
-            Magic::Bundle
-            | Magic::CompressedBundle
-            | Magic::TextBundle
-            | Magic::OffloadBinary
-            | Magic::FatBinary
-            | Magic::SyclBin => self.bundles_and_rest(at, BundleReader::of(magic)),
+            Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::OffloadBinary | Magic::FatBinary => {
+                self.bundles_and_rest(at, BundleReader::of(magic))
+            }
             Magic::Kpack => self.kpack(at),
             Magic::SpirV if spirv::has_kernels(data.bytes()) => self.code_object(at),
             Magic::SpirV => self.unread(at, SHADER),

@@ -29,9 +29,7 @@ impl BundleReader {
     pub(crate) fn of(magic: Magic) -> Self {
         match magic {
             Magic::FatBinary => Self { container: &Fatbin, format_of: |_| Ok(Format::Fatbin) },
-            Magic::OffloadBinary | Magic::SyclBin => {
-                Self { container: &Searched(SyclBin), format_of: SyclBin::form_of }
-            }
+            Magic::OffloadBinary => Self { container: &Searched(SyclBin), format_of: SyclBin::form_of },
             _ => Self { container: &Wide, format_of: Wide::form_of },
         }
     }
@@ -39,8 +37,8 @@ impl BundleReader {
 
 impl SyclBin {
     fn form_of(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
-        let is_syclbin = Self::is_form_of(bundle.entries.iter().map(|entry| &entry.entry), bundle.beginning());
-        Ok(if is_syclbin { Format::SyclBin } else { Format::OffloadBinary })
+        let first = bundle.entries.first().map(|entry| &entry.entry);
+        Ok(if Self::has_part(first) { Format::SyclBin } else { Format::OffloadBinary })
     }
 }
 

@@ -54,8 +54,6 @@ pub struct Input {
     access: Access,
     /// The state of the regular file when it was opened, if its bytes are still read from it.
     opened: Option<Stamp>,
-    /// The number of temporary file faults at that time.
-    faults: usize,
     /// The memory taken by the places that jobs have read and left, in bytes.
     looked_at: AtomicU64,
     progress: FileProgress,
@@ -92,8 +90,8 @@ impl Input {
     /// protects the files that thin archives name, in the file or in those files: they are mapped too.
     ///
     /// Rust assumes that the bytes of a `&[u8]` are constant. If they change, the behaviour is undefined; the module
-    /// `io::mapping` documents which consequences this library rules out. If the file becomes shorter, the system kills
-    /// the program unless it has called [`hand_over`](crate::io::hand_over).
+    /// `io::mapping` documents which consequences this library rules out. If the file becomes shorter, the system ends
+    /// the program; after [`hand_over`](crate::io::hand_over), with an error message.
     #[allow(unsafe_code, reason = "only the caller knows who may change the file")]
     pub unsafe fn map(path: &Path, accept: Accept, max: Option<u64>) -> Result<Self> {
         Self::open(path, accept, max, Access::Mapped)
@@ -165,9 +163,8 @@ impl Input {
     }
 
     fn of_storage(name: impl Into<PathBuf>, storage: Storage) -> Self {
-        let faults = sys::faults_of_temporaries();
         let (access, progress) = (Access::Copied, FileProgress::default());
-        Self { path: name.into(), storage, access, opened: None, faults, looked_at: AtomicU64::new(0), progress }
+        Self { path: name.into(), storage, access, opened: None, looked_at: AtomicU64::new(0), progress }
     }
 
     /// The path as the caller gave it.
@@ -222,26 +219,15 @@ impl Input {
     /// a mapping, and one within a tick of the file system's clock after the last change before the file was opened.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if the file was changed, or its bytes could not be read through the mapping. A fault in a
-    /// temporary file is an error of every input that was open at the time.
+    /// [`ErrorKind::Io`] if the file was changed.
     pub fn ensure_unchanged(&self) -> Result<()> {
         let now = self.stamp().with_path(&self.path)?;
-        let faulted = matches!(&self.storage, Storage::Mapped { map, .. } if map.faulted());
-        let change = match (self.opened, now) {
-            (Some(then), Some(now)) => now.change_since(&then),
-            _ => None,
-        };
-        let change = match change {
-            Some(FileChange::Shorter) => shrunk(),
-            Some(FileChange::Modified) => changed(),
-            _ if faulted => sys::unreadable(),
-            Some(FileChange::Hidden) => changed(),
-            None if self.faults != sys::faults_of_temporaries() => {
-                io::Error::other("a temporary file could not be read")
-            }
-            None => return Ok(()),
-        };
-        Err(Error::io(&self.path, change))
+        let (Some(then), Some(now)) = (self.opened, now) else { return Ok(()) };
+        match now.change_since(&then) {
+            Some(FileChange::Shorter) => Err(Error::io(&self.path, shrunk())),
+            Some(FileChange::Modified) => Err(Error::io(&self.path, changed())),
+            None => Ok(()),
+        }
     }
 
     /// Returns the permissions of the regular file that was opened, or `None` if they are not known.
@@ -412,50 +398,6 @@ mod tests {
         assert_eq!(text(&input, Ok(())), format!("{name}: the file changed while it was read"));
         keep.as_file().set_len(99).unwrap();
         assert_eq!(text(&input, Ok(())), format!("{name}: the file became shorter while it was read"));
-    }
-
-    #[test]
-    fn bytes_that_are_not_to_be_had_are_zeros_and_an_error() {
-        process::hand_over();
-        let data = vec![1; 100_000];
-        let (keep, input) = mapped(&data);
-        let (_other_file, other) = mapped(&data);
-        let modified = keep.as_file().metadata().unwrap().modified().unwrap();
-        keep.as_file().set_len(50_000).unwrap();
-        assert_eq!(input.bytes()[49_999], 1);
-        assert!(input.bytes()[60_000..].iter().all(|&byte| byte == 0));
-        assert_eq!(input.bytes()[10], 1);
-        assert!(input.ensure_unchanged().unwrap_err().to_string().contains("became shorter"));
-        // Simulates a disk that failed for a while.
-        std::fs::write(keep.path(), &data).unwrap();
-        keep.as_file().set_modified(modified).unwrap();
-        assert!(input.ensure_unchanged().unwrap_err().to_string().ends_with("Input/output error"));
-        assert!(other.bytes() == data && other.ensure_unchanged().is_ok());
-    }
-
-    #[test]
-    fn bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open() {
-        const NAME: &str =
-            "base::io::input::tests::bytes_that_are_not_to_be_had_of_temporary_files_are_an_error_of_what_was_open";
-        if !crate::base::testing::is_alone(NAME) {
-            return;
-        }
-        process::hand_over();
-        let (_keep, input) = mapped(&[1; 100]);
-        let in_memory = Input::from_bytes("x", vec![1; 100]);
-        let mut spooled = Input::spool(Path::new("pipe"), &vec![7; 20 << 20][..]).unwrap();
-        assert!(spooled.bytes().ends_with(&[7; 100]) && input.ensure_unchanged().is_ok());
-        // Simulates a disk that lost the data written to it.
-        spooled.file().unwrap().set_len(1 << 20).unwrap();
-        spooled.close();
-        assert!(spooled.bytes().ends_with(&[0; 100]));
-        assert!(spooled.ensure_unchanged().is_err());
-        for input in [&input, &in_memory] {
-            let error = input.ensure_unchanged().unwrap_err().to_string();
-            assert_eq!(error, format!("'{}': a temporary file could not be read", input.path().display()));
-        }
-        let (_keep, later) = mapped(&[1; 100]);
-        assert!(later.ensure_unchanged().is_ok());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use super::progress::CountedReader;
 use crate::base::bytes::{is_zero, len_u64};
 use crate::base::error::Error;
-use crate::base::io::mapping::{Mapping, Watch};
+use crate::base::io::mapping::Mapping;
 use crate::base::io::process;
 use crate::base::io::sys::{self, Stat, Status};
 
@@ -58,10 +58,9 @@ pub(super) struct Stamp {
 pub(super) enum FileChange {
     /// The file is shorter.
     Shorter,
-    /// The file has another length or time of modification, or it is another file.
+    /// The file has another length or time of modification, it is another file, or its time of modification was set back
+    /// after a change.
     Modified,
-    /// The file was changed, and its time of modification was set back.
-    Hidden,
 }
 
 impl Stamp {
@@ -74,10 +73,10 @@ impl Stamp {
     pub(super) fn change_since(&self, since: &Self) -> Option<FileChange> {
         if self.len < since.len {
             Some(FileChange::Shorter)
-        } else if (self.file, self.len, self.modified) != (since.file, since.len, since.modified) {
+        } else if (self.file, self.len, self.modified) != (since.file, since.len, since.modified)
+            || self.status.may_have_other_bytes(&since.status)
+        {
             Some(FileChange::Modified)
-        } else if self.status.may_have_other_bytes(&since.status) {
-            Some(FileChange::Hidden)
         } else {
             None
         }
@@ -131,7 +130,7 @@ impl Storage {
         let len = mappable_len(opened.len)?;
         #[allow(unsafe_code, reason = "to be asked for such a mapping takes unsafe code")]
         // SAFETY: only the caller of `Input::map`, who has made the promise, passes `Access::Mapped`.
-        let mapped = unsafe { Mapping::of(&file, len, Watch::Each) };
+        let mapped = unsafe { Mapping::of(&file, len) };
         let storage = match mapped {
             Ok(map) => Self::Mapped { file: Some(file), map },
             // Not every file system can map files. The copy just written is read from its start.
@@ -209,8 +208,9 @@ impl Spool {
         file.set_len(len).map_err(Error::temporary)?;
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         #[allow(unsafe_code, reason = "mapping has no safe form")]
-        // SAFETY: others cannot open the temporary file, which has no name, and this process no longer writes to it.
-        let map = unsafe { Mapping::of(&file, len, Watch::Together)? };
+        // SAFETY: the temporary file has no name by which others could open it, and this process no longer writes to
+        // it.
+        let map = unsafe { Mapping::of(&file, len)? };
         Ok(Storage::Mapped { file: Some(file), map })
     }
 

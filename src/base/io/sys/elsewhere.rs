@@ -15,6 +15,12 @@ pub(crate) fn next_data(_: &File, _: u64) -> Option<u64> {
     None
 }
 
+/// The system does not list the files that are mapped.
+#[cfg(unix)]
+pub(crate) fn mapped_file(_: usize) -> Option<String> {
+    None
+}
+
 /// Files cannot be created without a name.
 pub(crate) fn unnamed(_: &Path, _: u32) -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::Unsupported))

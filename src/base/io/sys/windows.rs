@@ -10,7 +10,6 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
-use std::ops::Range;
 use std::os::windows::ffi::OsStrExt;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
 use std::os::windows::io::AsHandle;
@@ -254,11 +253,6 @@ pub(crate) fn too_many_links() -> io::Error {
     io::Error::other("Too many levels of symbolic links")
 }
 
-/// The error for bytes that a disk does not give.
-pub(crate) fn unreadable() -> io::Error {
-    io::Error::other("Input/output error")
-}
-
 /// Whether an error says that memory could not be read.
 pub(crate) fn is_fault(_: &io::Error) -> bool {
     false
@@ -493,25 +487,11 @@ impl Drop for AfterMapping {
     }
 }
 
-/// A mapping that is watched: none, since a file that is mapped cannot become shorter.
-#[derive(Debug)]
-pub(crate) enum Watched {}
+/// No file is noted, since nothing ends the process in between.
+pub(crate) fn note_temporary(_: &Path) {}
 
-impl Watched {
-    pub(crate) fn faulted(&self) -> bool {
-        match *self {}
-    }
-}
-
-/// Watches nothing.
-pub(crate) fn watch(_: Range<*const u8>, _: bool) -> Option<Watched> {
-    None
-}
-
-/// No bytes of temporary files are missing.
-pub(crate) fn faults_of_temporaries() -> usize {
-    0
-}
+/// No file is noted.
+pub(crate) fn forget_temporary(_: &Path) {}
 
 /// There are no signals.
 pub(crate) fn take_signals() {}

@@ -18,6 +18,7 @@ use crate::beyond::container::sycl::INTEL;
 use crate::beyond::runtime::loadable;
 use crate::beyond::scan::{CodeObjectRef, Format, Found, Shared};
 use crate::llvm::container::content_kind::ContentKind;
+use crate::llvm::container::offload_binary::ImageKind;
 
 /// A broken rule, and a description of the fault.
 pub(super) type BrokenRule = (Rule, String);
@@ -189,6 +190,7 @@ impl<'f> Ids<'f> {
                 self.conflict(code_object, &id).into_iter().for_each(&mut *fault);
                 check_target(&code_object, &id, code_object.recorded_target()).into_iter().for_each(fault);
             }
+            Err(_) if is_unread_syclbin(&code_object) => {}
             Err(reason) => {
                 let text = format!("'{}' is not a valid bundle entry ID: {reason}", shown(code_object.id()));
                 fault((Rule::EntryId, text));
@@ -227,6 +229,12 @@ fn id_of(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
     };
     let [triple, arch] = [image.triple(), image.arch()].map(text_lossy);
     EntryId::new(OffloadKind::Other, &triple, &arch).map_err(|error| error.to_string())
+}
+
+/// Whether an image of an offload binary is a SYCLBIN file that is not read. Its IDs are in the file itself.
+fn is_unread_syclbin(code_object: &CodeObjectRef<'_>) -> bool {
+    let is_syclbin = code_object.image().is_some_and(|image| image.image_kind == ImageKind::SyclBin);
+    is_syclbin && code_object.found.format == Format::OffloadBinary
 }
 
 fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) {

@@ -34,9 +34,6 @@ pub(crate) const CPIO: [&[u8]; 3] = [b"070701", b"070702", b"070707"];
 /// The types of ELF files without a machine that Intel's OpenCL compiler writes.
 const ET_OPENCL: std::ops::RangeInclusive<u16> = 0xff01..=0xff05;
 
-/// The magic of SYCLBIN files of version 1. It is here because SYCLBIN files identify what is in them.
-pub(crate) const SYCLBIN: [u8; 4] = 0x5359_4249_u32.to_le_bytes();
-
 /// A format, identified by the first bytes. The rest may be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Magic {
@@ -87,8 +84,6 @@ pub(crate) enum Magic {
     Kpack,
     /// A database, which may have tables with code objects.
     Sqlite,
-    /// A SYCLBIN file of version 1; later ones are offload binaries.
-    SyclBin,
     /// A script, which a zip file may follow.
     Script,
     /// Another format that is recognised but not read.
@@ -157,7 +152,7 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 42] = [
     (0, &FATBIN, Magic::FatBinary),
     (0, &LTO_IR, Magic::LtoIr),
     (0, &KPACK, Magic::Kpack),
-    (0, &SYCLBIN, Magic::SyclBin),
+    (0, b"IBYS", Magic::Unread(Unread::device_code("SYCLBIN file of version 1"))),
     (0, b"\x7fELF", Magic::BrokenElf),
     (0, b"\0asm", Magic::Wasm),
     (0, CPIO[0], Magic::Cpio),
@@ -294,7 +289,7 @@ impl Magic {
 
     /// Whether it is a container of code objects that may lie in a section or in another container.
     pub(crate) fn is_container(self) -> bool {
-        matches!(self, Self::Bundle | Self::CompressedBundle | Self::OffloadBinary | Self::FatBinary | Self::SyclBin)
+        matches!(self, Self::Bundle | Self::CompressedBundle | Self::OffloadBinary | Self::FatBinary)
     }
 
     /// Whether it is read once from start to end, without being kept.
@@ -336,7 +331,6 @@ impl Magic {
             Self::FatBinary => "fatbin",
             Self::Kpack => "kpack archive",
             Self::Sqlite => "SQLite database",
-            Self::SyclBin => "SYCLBIN file",
             Self::Script => "script",
             Self::Unread(unread) => unread.name,
             Self::Unknown => return None,

@@ -72,6 +72,20 @@ pub(crate) fn next_data(file: &File, offset: u64) -> Option<u64> {
     next
 }
 
+/// Returns the path of the file that is mapped at an address, or `None` if the system does not list it.
+pub(crate) fn mapped_file(address: usize) -> Option<String> {
+    let maps = std::fs::read("/proc/self/maps").ok()?;
+    for line in bytes::text_lossy(&maps).lines() {
+        let (start, rest) = line.split_once('-')?;
+        let (end, rest) = rest.split_once(' ')?;
+        let [start, end] = [start, end].map(|digits| usize::from_str_radix(digits, 16));
+        if (start.ok()?..end.ok()?).contains(&address) {
+            return rest.get(rest.find('/')?..).map(str::to_owned);
+        }
+    }
+    None
+}
+
 /// Creates a file without a name.
 pub(crate) fn unnamed(directory: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;

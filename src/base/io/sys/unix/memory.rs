@@ -4,57 +4,22 @@
     reason = "signal handlers, advice and closing have no safe form; the arguments are written at the calls"
 )]
 
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io;
-use std::ops::Range;
+use std::io::{self, Write};
 use std::os::fd::IntoRawFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Once, OnceLock};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
 use memmap2::{Mmap, UncheckedAdvice};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-use super::live::{self, LiveFile};
-
-/// A mapping that the signal handler watches. It must go before the memory is unmapped.
-#[derive(Debug)]
-pub(crate) struct Watched(&'static LiveFile);
-
-impl Watched {
-    /// Whether some bytes could not be read, and have been zeros since.
-    pub(crate) fn faulted(&self) -> bool {
-        self.0.faulted()
-    }
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        live::leave(self.0);
-    }
-}
-
-/// Watches the memory of a mapping; `temporary` marks one of a temporary file. Returns `None` if the library may not set
-/// signals.
-pub(crate) fn watch(range: Range<*const u8>, temporary: bool) -> Option<Watched> {
-    if !SIGNALS_TAKEN.load(Ordering::Relaxed) {
-        return None;
-    }
-    install_handler();
-    Some(Watched(live::enter(range.start.addr()..range.end.addr(), temporary)))
-}
-
-/// The number of times that bytes of temporary files could not be read.
-pub(crate) fn faults_of_temporaries() -> usize {
-    FAULTS.load(Ordering::Relaxed)
-}
-
-static FAULTS: AtomicUsize = AtomicUsize::new(0);
+use super::mapped_file;
+use crate::base::display::printable;
 
 /// Releases the memory of a mapped file; later reads take the bytes from the file again.
 pub(crate) fn release(map: &Mmap) {
     // SAFETY: pages of a file that is mapped for reading come back with the bytes of the file, which are the same, as
-    // whoever mapped it has promised. Pages that the handler put there come back as zeros. If the call fails, the
-    // memory just stays in use.
+    // whoever mapped it has promised. If the call fails, the memory just stays in use.
     drop(unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) });
 }
 
@@ -62,100 +27,91 @@ pub(crate) fn release(map: &Mmap) {
 #[derive(Debug)]
 pub(crate) struct AfterMapping;
 
-/// Whether the library may set the signals of the process.
-static SIGNALS_TAKEN: AtomicBool = AtomicBool::new(false);
-
-/// Ignores SIGXFSZ from now on, and lets SIGBUS be handled before the next file is mapped.
+/// Ignores SIGXFSZ and handles SIGBUS from now on.
 pub(crate) fn take_signals() {
-    if !SIGNALS_TAKEN.swap(true, Ordering::Relaxed) {
+    static TAKEN: Once = Once::new();
+    TAKEN.call_once(|| {
         ignore_sigxfsz();
-    }
+        handle_sigbus();
+    });
 }
-
-/// The size of a page, for the handler.
-static PAGE: AtomicUsize = AtomicUsize::new(0);
 
 /// The action of SIGBUS before the handler was installed.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-fn install_handler() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        // SAFETY: the call only queries a value.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        PAGE.store(usize::try_from(page).unwrap_or(1), Ordering::Relaxed);
-        #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
-        let handler = on_sigbus as *const () as libc::sighandler_t;
-        // SAFETY: the structure is plain data. Zeros are valid: no flags, an empty mask. The handler has the signature
-        // that SA_SIGINFO requires, and only makes calls that a handler may make (see there). Rust's runtime gives its
-        // threads the stack that SA_ONSTACK names; a thread without one handles the signal on its own stack. If the
-        // call fails, a shortened file ends the process.
-        unsafe {
-            let mut before: libc::sigaction = std::mem::zeroed();
-            if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) == 0 {
-                BEFORE.get_or_init(|| before);
-            }
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = handler;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+fn handle_sigbus() {
+    #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
+    let handler = on_sigbus as *const () as libc::sighandler_t;
+    // SAFETY: the structure is plain data, for which zeros are valid: no flags, an empty mask. The handler has the
+    // signature that SA_SIGINFO requires, and does only what a handler may do (see there). If a call fails, the signal
+    // keeps its effect.
+    unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) != 0 {
+            return;
         }
-    });
+        BEFORE.get_or_init(|| before);
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = libc::SA_SIGINFO;
+        libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+    }
 }
 
-/// Replaces bytes of a mapped file that cannot be read by zeros, and records that. Any other SIGBUS has the effect it
-/// had before this handler was installed.
+/// Ends the process if bytes of a mapped file cannot be read: with an error message and the status of a failure. A
+/// SIGBUS that another process has sent has the effect it had before this handler was installed.
 ///
-/// The handler only reads and writes atomics ([`live`] explains why that is enough), and makes system calls that a handler may
-/// make. The interrupted thread was reading memory, so it is not between a system call and a look at its `errno`.
-extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+/// The handler may allocate and wait for locks, because the thread was reading mapped bytes when the signal came. So it
+/// is not inside of an allocation, and holds no lock that is taken here.
+extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the system passes a valid structure; a SIGBUS of the kernel (its code is positive) has an
     // address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
-    if code > 0
-        && let Some((entry, range)) = live::find(address)
-    {
-        let start = address & !PAGE.load(Ordering::Relaxed).wrapping_sub(1);
-        let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-        // SAFETY: the range from the faulting page to the end lies inside one live mapping of this module: the faulting
-        // thread holds a borrow of it, so nobody unmaps it. Nobody writes to it, and readers accept any bytes there.
-        let zeros = unsafe {
-            mmap_anonymous(std::ptr::without_provenance_mut(start), range.end - start, ProtFlags::READ, flags)
-        };
-        if zeros.is_ok() {
-            if entry.set_faulted() {
-                FAULTS.fetch_add(1, Ordering::Relaxed);
-            }
-            return;
+    if code > 0 {
+        report_lost_bytes(address);
+        for path in temporary_names().iter() {
+            // An error here cannot be handled.
+            drop(std::fs::remove_file(path));
+        }
+        // SAFETY: the call only ends the process.
+        unsafe { libc::_exit(1) };
+    }
+    if let Some(before) = BEFORE.get() {
+        // SAFETY: the action is one that the system has returned. The signal is blocked until this handler returns, and
+        // is then delivered again.
+        unsafe {
+            libc::sigaction(signal, before, std::ptr::null_mut());
+            libc::raise(signal);
         }
     }
-    as_before(signal, info, context, code > 0);
 }
 
-/// Passes a signal to its previous action. `forced` marks a fault, which cannot be ignored.
-fn as_before(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void, forced: bool) {
-    type Simple = extern "C" fn(libc::c_int);
-    type Informed = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
-    match BEFORE.get() {
-        Some(before) if before.sa_sigaction == libc::SIG_IGN && !forced => {}
-        Some(before) if ![libc::SIG_IGN, libc::SIG_DFL].contains(&before.sa_sigaction) => {
-            // SAFETY: the system would have called the function at this address with these arguments; the flag selects
-            // the signature.
-            unsafe {
-                if before.sa_flags & libc::SA_SIGINFO == 0 {
-                    std::mem::transmute::<libc::sighandler_t, Simple>(before.sa_sigaction)(signal);
-                } else {
-                    std::mem::transmute::<libc::sighandler_t, Informed>(before.sa_sigaction)(signal, info, context);
-                }
-            }
-        }
-        // SAFETY: both may be called in a handler. The signal is blocked until the handler returns, and then ends the
-        // process.
-        _ => unsafe {
-            libc::signal(signal, libc::SIG_DFL);
-            libc::raise(signal);
-        },
-    }
+/// Prints the error for bytes of a mapped file that cannot be read.
+fn report_lost_bytes(address: usize) {
+    let file = match mapped_file(address) {
+        Some(path) => format!("'{}'", printable(&path)),
+        None => "a mapped file".to_owned(),
+    };
+    let message = format!("error: {file}: the file became shorter while it was read, or its disk failed\n");
+    // Without standard error, the status says it.
+    drop(io::stderr().write_all(message.as_bytes()));
+}
+
+/// The temporary names of files that are not in place yet. They go if the handler ends the process.
+static TEMPORARY_NAMES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn temporary_names() -> std::sync::MutexGuard<'static, BTreeSet<PathBuf>> {
+    TEMPORARY_NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes a file to be removed if the process ends because a mapped file cannot be read.
+pub(crate) fn note_temporary(name: &Path) {
+    temporary_names().insert(name.to_owned());
+}
+
+/// Forgets a file that was noted, because it is in place or removed.
+pub(crate) fn forget_temporary(name: &Path) {
+    temporary_names().remove(name);
 }
 
 /// Makes exceeding the file size limit an error instead of the end of the process, unless the program has a handler.
@@ -182,7 +138,7 @@ pub(crate) fn close(file: File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
     use crate::base::io::process;
@@ -194,18 +150,11 @@ mod tests {
         CALLS.fetch_add(1, Ordering::SeqCst);
     }
 
-    extern "C" fn informed(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-        // SAFETY: the system, or the handler installed before this one, passes a valid structure.
-        let sender = unsafe { (*info).si_pid() };
-        CALLS.fetch_add(usize::from(u32::try_from(sender) == Ok(std::process::id())), Ordering::SeqCst);
-    }
-
-    fn set(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) {
-        // SAFETY: the handlers above only add to a number.
+    fn set(signal: libc::c_int, handler: libc::sighandler_t) {
+        // SAFETY: the handler above only adds to a number.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler;
-            action.sa_flags = flags;
             assert_eq!(libc::sigaction(signal, &raw const action, std::ptr::null_mut()), 0);
         }
     }
@@ -215,58 +164,60 @@ mod tests {
         assert_eq!(unsafe { libc::raise(signal) }, 0);
     }
 
-    /// Checks that a file that becomes shorter while it is mapped is an error.
-    fn assert_that_lost_bytes_are_an_error() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), [1; 100_000]).unwrap();
-        let input = map(file.path()).unwrap();
-        file.as_file().set_len(10).unwrap();
-        assert!(input.bytes()[60_000..].iter().all(|&byte| byte == 0));
-        assert!(input.ensure_unchanged().is_err());
-    }
-
     #[test]
     #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
-    fn a_signal_that_is_not_about_bytes_that_are_not_to_be_had_goes_where_it_went_before() {
-        const NAME: &str = "base::io::sys::unix::memory::tests::a_signal_that_is_not_about_bytes_that_are_not_to_be_had_goes_where_it_went_before";
+    fn signals_that_are_sent_have_the_effect_they_had_before() {
+        const NAME: &str = "base::io::sys::unix::memory::tests::signals_that_are_sent_have_the_effect_they_had_before";
         if !is_alone(NAME) {
             return;
         }
-        set(libc::SIGBUS, informed as *const () as libc::sighandler_t, libc::SA_SIGINFO);
+        set(libc::SIGBUS, plain as *const () as libc::sighandler_t);
+        set(libc::SIGXFSZ, plain as *const () as libc::sighandler_t);
         process::hand_over();
-        for calls in 1..=3 {
-            assert_that_lost_bytes_are_an_error();
+        for calls in [2, 4] {
             raise(libc::SIGBUS);
+            raise(libc::SIGXFSZ);
             assert_eq!(CALLS.load(Ordering::SeqCst), calls);
         }
     }
 
     #[test]
-    #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
-    fn a_handler_without_information_gets_the_signals_that_are_not_about_bytes_that_are_not_to_be_had() {
-        const NAME: &str = "base::io::sys::unix::memory::tests::a_handler_without_information_gets_the_signals_that_are_not_about_bytes_that_are_not_to_be_had";
-        if !is_alone(NAME) {
+    fn a_signal_that_the_program_ignores_stays_ignored() {
+        if !is_alone("base::io::sys::unix::memory::tests::a_signal_that_the_program_ignores_stays_ignored") {
             return;
         }
-        set(libc::SIGBUS, plain as *const () as libc::sighandler_t, 0);
-        set(libc::SIGXFSZ, plain as *const () as libc::sighandler_t, 0);
+        set(libc::SIGBUS, libc::SIG_IGN);
         process::hand_over();
-        assert_that_lost_bytes_are_an_error();
         raise(libc::SIGBUS);
-        raise(libc::SIGXFSZ);
-        assert_eq!(CALLS.load(Ordering::SeqCst), 2);
     }
 
+    /// Reads a mapped file after its end, with an output under a temporary name.
     #[test]
-    fn a_signal_that_the_program_ignores_stays_ignored_if_it_is_not_about_bytes_that_are_not_to_be_had() {
-        const NAME: &str = "base::io::sys::unix::memory::tests::a_signal_that_the_program_ignores_stays_ignored_if_it_is_not_about_bytes_that_are_not_to_be_had";
-        if !is_alone(NAME) {
-            return;
+    fn bytes_that_cannot_be_read_end_the_process() {
+        const NAME: &str = "base::io::sys::unix::memory::tests::bytes_that_cannot_be_read_end_the_process";
+        const VARIABLE: &str = "OFFLOAD_TEST_DIRECTORY";
+        if let Some(directory) = std::env::var_os(VARIABLE) {
+            let path = Path::new(&directory).join("input");
+            std::fs::write(&path, [1; 100_000]).unwrap();
+            process::hand_over();
+            let input = map(&path).unwrap();
+            let temporary = Path::new(&directory).join("temporary");
+            std::fs::write(&temporary, "abc").unwrap();
+            note_temporary(&temporary);
+            File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
+            panic!("{}", input.bytes()[60_000]);
         }
-        set(libc::SIGBUS, libc::SIG_IGN, 0);
-        process::hand_over();
-        assert_that_lost_bytes_are_an_error();
-        raise(libc::SIGBUS);
+        let directory = tempfile::tempdir().unwrap();
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME])
+            .env(VARIABLE, directory.path())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.starts_with("error: ") && text.contains("the file became shorter while it was read"), "{text}");
+        assert!(cfg!(not(target_os = "linux")) || text.contains("/input'"), "{text}");
+        assert!(!directory.path().join("temporary").exists());
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 #[cfg(target_os = "linux")]
 mod linux;
-mod live;
 mod memory;
 #[cfg(test)]
 mod tests;
@@ -24,11 +23,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::base::io::staging::{Inherited, directory_of};
 use crate::base::io::sys::Status;
 #[cfg(not(target_os = "linux"))]
-use crate::base::io::sys::{attributes, closed_streams};
+use crate::base::io::sys::{attributes, closed_streams, mapped_file};
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{attributes, closed_streams, copy_in_kernel, link, next_data, unnamed};
-pub(crate) use memory::{AfterMapping, Watched, close, faults_of_temporaries, release, take_signals, watch};
+pub(crate) use linux::{attributes, closed_streams, copy_in_kernel, link, mapped_file, next_data, unnamed};
+pub(crate) use memory::{AfterMapping, close, forget_temporary, note_temporary, release, take_signals};
 
 #[cfg(test)]
 pub(crate) fn symlink(to: &Path, link: &Path) -> io::Result<()> {
@@ -185,11 +184,6 @@ pub(crate) fn not_a_directory() -> io::Error {
 /// The error for too many links.
 pub(crate) fn too_many_links() -> io::Error {
     Errno::LOOP.into()
-}
-
-/// The error for bytes that a disk does not give.
-pub(crate) fn unreadable() -> io::Error {
-    Errno::IO.into()
 }
 
 /// Whether an error says that memory could not be read.
