@@ -454,10 +454,7 @@ mod tests {
             (&[("path", "x"), ("path", ""), ("size", "5"), ("size", "")], file(b"a", File, 7)),
             (&[old, blocks].concat(), file(b"a", Sparse(10, vec![(2, 3), (6, 4)]), 7)),
             (&map, file(b"s", Sparse(10, vec![(2, 3), (6, 4)]), 7)),
-            (
-                &[map, [("path", "GNUSparseFile.0/s"); 3]].concat(),
-                file(b"s", Sparse(10, vec![(2, 3), (6, 4)]), 7),
-            ),
+            (&[map, [("path", "GNUSparseFile.0/s"); 3]].concat(), file(b"s", Sparse(10, vec![(2, 3), (6, 4)]), 7)),
             (&new, file(b"s", MapInContent(10), 7)),
             (&[("GNU.sparse.major", "0")], file(b"a", File, 7)),
         ] {
