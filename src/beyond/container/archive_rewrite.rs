@@ -132,7 +132,7 @@ impl<'a> Archive<'a> {
         self.records(index, encoding, count.saturating_mul(to_u64(word)), word)
     }
 
-    /// Returns the pairs of an index that begins with their length, in the byte order in which the length fits.
+    /// Returns the pairs of an index that begins with their length. The byte order is the one that makes them fit.
     fn name_offset_pairs(&self, index: &Range<u64>, word: usize) -> Result<IndexRecords, Malformed> {
         let little = self.pairs_in_order(index, Encoding { word, order: Endianness::Little });
         if little.is_ok() {

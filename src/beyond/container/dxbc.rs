@@ -17,7 +17,7 @@ pub(crate) use crate::llvm::container::magic::DXBC as MAGIC;
 /// The length of the header, without the offsets.
 const HEADER: u64 = 32;
 
-/// Returns the length of the container with which data begins, or `None` if it is not one, or if it is cut.
+/// Returns the length of the container at the start of data, or `None` if there is none, or if it is cut.
 pub(crate) fn len(data: &[u8]) -> Option<u64> {
     if !data.starts_with(&MAGIC) || number::<4>(data, 20)? != 1 {
         return None;

@@ -18,7 +18,7 @@ use crate::base::io::input::{Input, Slice};
 use crate::llvm::container::limits::Limits;
 use crate::llvm::container::stream::{Compressed, Recorded};
 
-/// The largest factor by which an LZ4 block can inflate: each byte of a length counts for 255 bytes.
+/// The largest ratio of inflated to stored size of an LZ4 block: each byte of a length counts for 255 bytes.
 const LZ4_RATIO_MAX: u64 = 255;
 
 /// The name of compressed data in messages.

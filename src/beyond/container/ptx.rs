@@ -1,4 +1,4 @@
-//! PTX, the assembly language from which NVIDIA's driver makes code for the GPU that runs it.
+//! PTX, the assembly language that NVIDIA's driver compiles for the GPU that runs it.
 //!
 //! After blanks and comments, it begins with its version and its target:
 //!

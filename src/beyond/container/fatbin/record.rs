@@ -123,7 +123,7 @@ impl<'a> Record<'a> {
         self.base.saturating_add(position)
     }
 
-    /// The offset of a code object among those that it is compressed with.
+    /// The offset of a code object in the bytes that are compressed together.
     pub(super) fn offset_in_whole(&self) -> u64 {
         self.fields.at_4
     }

@@ -45,13 +45,14 @@ pub(crate) enum Packing<'n> {
     },
 }
 
-/// Writes a fatbin without faults, with the code objects for which `keeps`, given their index, is true. Compressed code
-/// may inflate to `limit` bytes. Returns the length of the fatbin in bytes.
+/// Writes a fatbin without faults, and keeps the code objects whose index passes `keeps`. Compressed code may inflate to
+/// `limit` bytes. Returns the length of the fatbin in bytes.
 ///
 /// # Errors
-/// [`ErrorKind::Malformed`] if a code object cannot be inflated, [`ErrorKind::Usage`] if the method was left out when
-/// the library was built, [`ErrorKind::Io`] if `to` fails, [`ErrorKind::Unsupported`] if the end of a new content would
-/// be lost.
+/// - [`ErrorKind::Malformed`] if a code object cannot be inflated
+/// - [`ErrorKind::Usage`] if the method was left out when the library was built
+/// - [`ErrorKind::Io`] if `to` fails
+/// - [`ErrorKind::Unsupported`] if the end of a new content would be lost
 pub(crate) fn rewrite<W: Write + Seek>(
     data: Slice<'_>,
     keeps: impl Fn(usize) -> bool,
@@ -128,7 +129,7 @@ impl<'a> FatbinWriter<'a> {
         let (codec, kind) = (record.codec(), record.kind());
         let stays = match (kind, self.compression) {
             _ if codec == Some(Codec::Unknown) => true,
-            // `fatbinary` compresses PTX unless it is told not to.
+            // `fatbinary` compresses PTX by default.
             (CudaKind::Ptx, None) => true,
             (CudaKind::Ptx, Some(_)) | (CudaKind::Cubin, None) => codec.is_none(),
             (CudaKind::Cubin, Some(_)) => codec.is_none() && needs_attributes(record),
@@ -168,7 +169,7 @@ impl<'a> FatbinWriter<'a> {
         Ok((codec, packed))
     }
 
-    /// Fails if a new cubin has other attributes than those of the old one, which are in the header too.
+    /// Fails if a new cubin has other attributes than the old one. The header has a copy of them.
     fn ensure_attributes(&self, record: &Record<'_>, content: &[u8]) -> Result<()> {
         let Some(old) = record.attributes() else { return Ok(()) };
         let new = elf::File::read(content).ok().and_then(|cubin| cubin.section_named(b".nv.compat"));
@@ -194,8 +195,8 @@ impl<'a> FatbinWriter<'a> {
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
     }
 
-    /// Packs an entry with several code objects again, with those that are `kept`. `new` is the index among them, and
-    /// the content, of a code object that is replaced.
+    /// Packs an entry with several code objects again, without those that are not `kept`. `new` is the index among them,
+    /// and the content, of a code object that is replaced.
     fn repack_concatenated(
         &self,
         record: &Record<'a>,
@@ -393,8 +394,8 @@ fn version_of(kind: CudaKind, content: &[u8]) -> Option<(u16, u16)> {
     }
 }
 
-/// Returns the architecture for which a compiler made PTX or a cubin, with its suffix. The ELF header does not always
-/// have the suffix.
+/// Returns the architecture of PTX or a cubin as the compiler was asked for it, with its suffix. The ELF header does not
+/// always have the suffix.
 pub(crate) fn made_for(content: &[u8]) -> Option<String> {
     const OPTION: &[u8] = b"-arch ";
     if Magic::identify(content) != Magic::Cubin {
@@ -427,7 +428,7 @@ fn entry_len(header: NewHeader<'_>, bytes: &[u8]) -> Result<u64> {
     sum([FIXED_LEN, len_u64(header.strings), len_u64(bytes).checked_next_multiple_of(PADDING).ok_or_else(too_long)?])
 }
 
-/// Makes an entry with these bytes. They are plain, or `compressed`: by which method, and from how many bytes.
+/// Makes an entry with these bytes. `compressed` has the method and the inflated length, or is `None` for plain bytes.
 fn entry<'p>(header: NewHeader<'_>, bytes: Vec<u8>, compressed: Option<(Codec, u64)>) -> Result<Vec<Piece<'p>>> {
     let NewHeader { mut fields, strings } = header;
     let len = len_u64(&bytes);

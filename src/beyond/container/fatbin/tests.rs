@@ -402,7 +402,7 @@ fn the_form_is_the_smallest_that_the_method_allows() {
     let with_zstd = fatbin(&[entry(&Code { flags: FLAG_ZSTD | FLAG_64_BIT, ..nibbles.clone() })]);
     assert_ne!(rewritten_forms(&with_zstd, lz4)[0].0, FLAG_ZSTD);
     assert!(rewritten(&with_zstd, |_| true, zstd) == with_zstd);
-    // One code object compressed "with others" is written alone.
+    // A code object that is alone in an entry for several is written as a single one.
     let alone = fatbin(&[concatenated(std::slice::from_ref(&nibbles))]);
     assert_ne!(rewritten_forms(&alone, lz4)[0].0, FLAG_ZSTD);
     let pair = fatbin(&[concatenated(&[nibbles.clone(), nibbles.clone()])]);

@@ -1,12 +1,12 @@
-//! Relocatable ELF objects in which sections with device code get other contents, which may be shorter or longer.
+//! Changes sections with device code in relocatable ELF objects. The new contents may be shorter or longer.
 //!
 //! Nothing in such an object has an address, so everything after a section moves in the file. The next section begins
 //! at the first offset with its alignment, as assemblers lay them out, and further away only as far as it did. Every
 //! reference into the section follows: the offsets of sections and of their headers, symbols in it, and the addends of
 //! relocations that refer to it.
 //!
-//! [`Relocatable::read`] returns `None`, and the caller keeps all offsets, for linked files, objects with program
-//! headers, with sections that share bytes, or with other data than zeros between sections or after the last one.
+//! [`Relocatable::read`] returns `None` for linked files, for objects with program headers or with sections that share
+//! bytes, and if there is more than zeros between sections or after the last one. The caller then keeps all offsets.
 //! Relocations to changed sections have to be of the form `SHT_RELA`. Rejected: symbols and relocations that refer to
 //! the middle of a changed bundle, and relocations inside of it. Layout: System V ABI, chapter 4.
 
@@ -150,7 +150,7 @@ impl MovablePart {
     }
 }
 
-/// An object in which sections can get other contents.
+/// An object whose sections can get other contents.
 pub(crate) struct Relocatable<'d> {
     file: File<'d>,
     sections: Vec<Section>,
@@ -217,7 +217,7 @@ impl<'d> Relocatable<'d> {
         Some(self.table(symbols))
     }
 
-    /// Returns the changes that give sections other contents. The error says what cannot follow.
+    /// Returns the changes that give sections other contents. The error names the reference that cannot follow.
     pub(crate) fn changes<'p>(&self, contents: &[NewContent<'p>]) -> Result<Vec<Change<'p>>, String> {
         let mut by_section: Vec<Option<&NewContent<'p>>> = vec![None; self.sections.len()];
         for content in contents {

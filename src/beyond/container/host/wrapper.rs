@@ -1,5 +1,5 @@
-//! Reads the wrappers with which programs register device code: the sections that hold them, one after another, and the
-//! addresses in them.
+//! Reads the wrappers that programs use to register device code: the sections that hold them, one after another, and
+//! the addresses in them.
 //!
 //! | section | PE | magic | wraps |
 //! |---|---|---|---|
@@ -22,7 +22,7 @@
 //!
 //! Relocations that are packed for Android are not read.
 //!
-//! Rejected: another magic, an address at which no code, or not the reference, begins.
+//! Rejected: another magic, an address without code, or without the reference.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, HashMap};
@@ -76,7 +76,7 @@ impl Wrapped {
         }
     }
 
-    /// All kinds in a section for this one.
+    /// The kinds of wrappers in a section for this kind.
     fn kinds_in_section(self) -> &'static [Self] {
         match self {
             Self::Fatbin => &[Self::Fatbin],
@@ -261,7 +261,7 @@ impl<'d> Map<'d> {
 
     fn read_sections(&mut self, file: &File<'_>) {
         for section in file.sections() {
-            // Empty sections, and those that are not in memory, may have the address of another.
+            // Sections that are empty or not in memory may have the address of another.
             match section.file_range() {
                 Some((start, size)) if size > 0 && is_loaded(&section) => {
                     self.sections.insert(section.address(), (size, start));

@@ -1,4 +1,4 @@
-//! Reads kpack archives, in which ROCm keeps the device code of libraries that were split, and the references of those
+//! Reads kpack archives, where ROCm keeps the device code of libraries that were split, and the references of these
 //! libraries.
 //!
 //! | offset | width | meaning |
@@ -67,7 +67,7 @@ pub(crate) const REFERENCE_SECTIONS: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KpackArchive {
-    /// The target IDs for which the archive claims to hold code, as recorded.
+    /// The target IDs that the archive claims to serve, as recorded.
     pub targets: Vec<Vec<u8>>,
     /// The code objects, by the wrapper that loads them.
     pub binaries: Vec<WrappedBinary>,
@@ -355,7 +355,7 @@ pub(crate) const SPIR_V: &[u8] = b"amdgcnspirv";
 /// The end of a triple in an entry ID.
 const DASHES: &[u8] = b"--";
 
-/// Returns the bundle entry ID with which HIP's runtime would ask a bundle for code of a target.
+/// Returns the bundle entry ID that HIP's runtime would look for in a bundle, for code of a target.
 fn entry_id(target: &[u8]) -> Vec<u8> {
     let triple: &[u8] = if target == SPIR_V { b"hipv4-spirv64-amd-amdhsa" } else { b"hipv4-amdgcn-amd-amdhsa" };
     [triple, DASHES, target].concat()

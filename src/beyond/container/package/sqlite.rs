@@ -1,5 +1,5 @@
-//! Databases of SQLite in which AMD's libraries keep code objects. They are named, not read: the code objects are
-//! compressed, or cut into pages.
+//! Recognises the databases of SQLite where AMD's libraries keep code objects. They are named, not read: the code
+//! objects are compressed, or cut into pages.
 //!
 //! | offset | width | meaning |
 //! |---|---|---|

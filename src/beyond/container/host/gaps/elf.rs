@@ -3,8 +3,8 @@
 //! [`close`] takes whole pages of them out of the file and changes no address:
 //!
 //! - The segment around a gap is split. The part before it has fewer bytes in the file than in memory, and the part
-//!   after it has a program header of its own. What follows moves by multiples of the alignment that the segments there
-//!   need, which may be less than linkers gave them.
+//!   after it has another program header. The segments after it move by multiples of the alignment that they need,
+//!   which may be less than linkers gave them.
 //! - The section is split too. Its parts are new sections of its name, at the end of the table. The old one becomes a
 //!   section without contents, at an address after all segments: GNU's `strip` treats a section without an address as a
 //!   part of every note. If it holds fatbins, it has the range of all parts in the file, because NVIDIA's cuobjdump
@@ -52,7 +52,7 @@ const DYNAMIC_LEN: usize = 16;
 /// The largest table of program headers that Linux reads, in bytes.
 const TABLE_MAX: u64 = (64 << 10) - HEADER_LEN - SEGMENT_LEN;
 
-/// The largest number of gaps for which that table has room.
+/// The largest number of gaps that this table allows.
 const GAPS_MAX: usize = 1100;
 
 /// The largest number of sections that these gaps add: one before, one in, and one after each.
@@ -321,7 +321,7 @@ struct ElfLibrary<'d> {
     header: Header,
     segments: Vec<Segment>,
     sections: Vec<Section>,
-    /// The size of the pages in which loaders map the file.
+    /// The size of the pages that loaders map.
     page: u64,
     /// The alignment that each segment needs: linkers align some to pages of 2 MiB.
     alignments: Vec<u64>,
@@ -522,7 +522,7 @@ impl<'d> ElfLibrary<'d> {
         Ok(RemovedPages { range, gap: gap.clone(), segment: segment_index, section: section_index, is_of_cuda })
     }
 
-    /// Reserves space for the new program headers, which are loaded in the first gap. Gaps for which that does not work
+    /// Reserves space for the new program headers, which are loaded in the first gap. Gaps that are too small for them
     /// are not removed.
     fn reserve_headers(&self, removed: &mut Vec<RemovedPages>) -> Result<FrontHeaders, HoleReason> {
         let mut reason = HoleReason::Small;
@@ -705,8 +705,8 @@ impl<'d> ElfLibrary<'d> {
         sections.any(|section| section.flags & SHF_EXECINSTR.0 != 0 && range.contains(&section.offset))
     }
 
-    /// Gives the new headers their place in the segment that loads them and in the one that describes them. Fails if
-    /// there is no room for them in memory.
+    /// Sets the place of the new headers in the segment that loads them and in `PT_PHDR`, which describes them. Returns
+    /// `None` if they do not fit into memory.
     fn place_headers(&self, segments: &mut [Segment], address: Option<u64>) -> Option<()> {
         let table_len = table_len(segments);
         let headers_len = HEADER_LEN.checked_add(table_len)?.checked_next_multiple_of(self.page)?;

@@ -21,7 +21,7 @@ pub enum HoleReason {
     Object,
     /// The file is an ELF file of another class or byte order than 64 bits, little-endian.
     Format,
-    /// Other data, which may be found by its offset, follows the headers, segments and sections.
+    /// The headers, segments and sections are followed by other data, which may be found by its offset.
     DataAfter,
     /// The first segment does not begin with the file header.
     FirstSegment,

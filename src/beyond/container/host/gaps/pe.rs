@@ -1,10 +1,10 @@
-//! Gaps of PE programs and libraries, and what else of them depends on their bytes: signature and checksum.
+//! Gaps of PE programs and libraries, and the signature and checksum that depend on their bytes.
 //!
 //! [`close`] takes whole pages of gaps out of the file and changes no address:
 //!
 //! - A section is split where a gap ends. The part before it has fewer bytes in the file than in memory, which loaders
-//!   fill with zeros, and the part after it has a section header of its own, with the same name. A gap at the end of a
-//!   section needs none.
+//!   fill with zeros. The part after it has another section header with the same name. A gap at the end of a section
+//!   needs no section header.
 //! - New section headers take the room after the old ones. If that is not enough, the headers grow, up to the first
 //!   section.
 //! - What follows moves by whole pages. The offsets of sections, of debug data and of the symbol table change
@@ -270,7 +270,7 @@ struct RemovedPages {
     /// The index of their section.
     section: usize,
     range: Range<u64>,
-    /// Whether the section goes on after them, in a part of its own.
+    /// Whether the section goes on after them, in a part with another header.
     is_split: bool,
 }
 
@@ -357,7 +357,7 @@ impl PeImage {
         self.table.checked_add(to_u64(count).checked_mul(SECTION_LEN)?)
     }
 
-    /// The first offset from `offset` on at which sections may begin.
+    /// The first possible start of a section from `offset` on.
     fn aligned(&self, offset: u64) -> Option<u64> {
         offset.checked_next_multiple_of(self.header.file_alignment)
     }
