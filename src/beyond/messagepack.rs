@@ -38,7 +38,7 @@ impl<'d> Value<'d> {
         self.values(|rest| Some(u64::from(read_array_len(rest).ok()?)))
     }
 
-    /// The values after the header that `len` reads: those of the whole value.
+    /// Returns the values after the header that `len` reads.
     fn values(self, len: fn(&mut &'d [u8]) -> Option<u64>) -> Option<impl Iterator<Item = Self> + use<'d>> {
         let mut rest = self.bytes;
         len(&mut rest)?;
@@ -76,9 +76,15 @@ impl<'d> Value<'d> {
         read_int(&mut rest).ok()
     }
 
-    /// The first value of a map with this key.
+    /// A number that is not negative and has up to 32 bits.
+    pub(crate) fn number_u32(self) -> Option<u32> {
+        u32::try_from(self.number()?).ok()
+    }
+
+    /// Returns the first value of a map with this key.
     pub(crate) fn get(self, key: &[u8]) -> Option<Self> {
-        self.map()?.find_map(|(name, value)| (name.text() == Some(key)).then_some(value))
+        let (_, value) = self.map()?.find(|(name, _)| name.text() == Some(key))?;
+        Some(value)
     }
 }
 
@@ -126,7 +132,7 @@ fn skip(rest: &mut &[u8]) -> Option<()> {
         };
         take(rest, size)?;
         left = others.checked_add(values)?;
-        // Each takes at least one byte.
+        // Each value takes at least one byte.
         if left > len_u64(rest) {
             return None;
         }
@@ -149,9 +155,12 @@ mod tests {
         let text = map.get(b"b").unwrap();
         assert_eq!((text.text(), text.offset, text.number()), (Some(&b"x\xff"[..]), 111, None));
         assert!(text.map().is_none() && text.array().is_none() && map.get(b"c").is_none());
-        let boolean = |byte: u8| Value::first(&[byte], 0).unwrap().0.boolean();
-        assert_eq!([0xc0, 0xc2, 0xc3, 1].map(boolean), [None, Some(false), Some(true), None]);
+        for (byte, boolean) in [(0xc0, None), (0xc2, Some(false)), (0xc3, Some(true)), (1, None)] {
+            assert_eq!(Value::first(&[byte], 0).unwrap().0.boolean(), boolean);
+        }
         assert_eq!(map.map().unwrap().count(), 2);
-        (0..data.len() - 1).for_each(|len| assert!(Value::first(&data[..len], 0).is_none()));
+        for len in 0..data.len() - 1 {
+            assert!(Value::first(&data[..len], 0).is_none());
+        }
     }
 }

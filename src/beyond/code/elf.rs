@@ -1,7 +1,7 @@
 //! The tables of ELF code objects: names of sections, symbols, and notes.
 //!
-//! What is returned is valid: names begin in their string table, which ends with a zero; symbols are whole, and in
-//! sections that exist; notes fill their section, except those of NVIDIA and Intel GPUs, which are not read.
+//! The returned tables are valid: names begin in their string table, which ends with a zero; symbols are whole, and in
+//! sections that exist; notes fill their section. Notes of NVIDIA and Intel GPUs are not read.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -11,7 +11,7 @@ use object::elf::{
     SHT_SYMTAB_SHNDX,
 };
 
-use crate::base::bytes::{Bounds, is_zero, len_u64, slice, tail, to_u64};
+use crate::base::bytes::{Bounds, add, is_zero, len_u64, slice, tail, to_u64};
 use crate::base::error::{Malformed, wrong};
 use crate::llvm::container::host::elf::{EM_INTELGT, Encoding, File, Header, Section, Symbol, Table};
 use crate::llvm::container::limits::Allowance;
@@ -20,7 +20,8 @@ type Result<T = ()> = std::result::Result<T, Malformed>;
 
 /// Checks that the sections of a file can be identified by their names.
 pub(crate) fn check_names(data: &[u8]) -> Result {
-    File::read(data)?.section_names().map(drop)
+    File::read(data)?.section_names()?;
+    Ok(())
 }
 
 /// A symbol table whose bytes are all inside the file.
@@ -34,23 +35,27 @@ pub(super) struct SymbolTable<'d> {
 }
 
 impl<'d> File<'d> {
-    /// All symbol tables. Each symbol has a name in the string table, and a section that exists if it has one.
+    /// Reads all symbol tables. Each symbol has a name in the string table, and an existing section if it has one.
     pub(super) fn symbol_tables(&self, work: &mut Allowance) -> Result<Vec<SymbolTable<'d>>> {
-        let extensions = self.sections.iter().filter(|section| section.is(SHT_SYMTAB_SHNDX));
         // For each symbol table, the section numbers that do not fit its symbols.
-        let extended: HashMap<_, _> = extensions.map(|section| (section.link, section)).collect();
+        let mut extended = HashMap::new();
+        for section in self.sections.iter() {
+            if section.is(SHT_SYMTAB_SHNDX) {
+                extended.insert(section.link, section);
+            }
+        }
         let mut tables = Vec::new();
         for (index, section) in (0..).zip(self.sections.iter()) {
             if section.is_any(&[SHT_SYMTAB, SHT_DYNSYM]) && section.size > 0 {
-                let table = self.symbol_table(&section, extended.get(&index))?;
-                self.symbols(&table, work)?;
+                let table = self.read_symbol_table(&section, extended.get(&index))?;
+                self.check_symbols(&table, work)?;
                 tables.push(table);
             }
         }
         Ok(tables)
     }
 
-    /// The string table with the names of all sections.
+    /// Returns the string table with the names of all sections.
     pub(super) fn section_names(&self) -> Result<&'d [u8]> {
         let Header { sections_at, section_count, names: recorded, .. } = self.header;
         if self.sections.is_empty() {
@@ -65,18 +70,23 @@ impl<'d> File<'d> {
             let number = self.names.map_err(|error| Malformed::at(error.to_string(), sections_at))?;
             names = self.strings(number.into(), "section names", sections_at)?;
         }
-        let is_beyond = |section: &Section| section.name >= len_u64(names) && section.name > 0;
-        match self.sections.iter().skip(1).filter(is_beyond).count() {
-            0 => Ok(names),
-            count => wrong(format!("section names outside of their string table, {count} in all,"), sections_at),
+        let mut outside = 0_u64;
+        for section in self.sections.iter().skip(1) {
+            if section.name > 0 && section.name >= len_u64(names) {
+                add(&mut outside, 1);
+            }
         }
+        if outside > 0 {
+            return wrong(format!("section names outside of their string table, {outside} in all,"), sections_at);
+        }
+        Ok(names)
     }
 
-    /// The content of the string table in this section.
+    /// Returns the content of the string table in this section.
     fn strings(&self, number: u64, what: &str, offset: u64) -> Result<&'d [u8]> {
-        let section = usize::try_from(number).ok().and_then(|index| self.sections.get(index));
-        let Some(section) = section.filter(|section| section.is(SHT_STRTAB)) else {
-            return wrong(format!("{what} in section {number}, which is not a string table,"), offset);
+        let section = match usize::try_from(number).ok().and_then(|index| self.sections.get(index)) {
+            Some(section) if section.is(SHT_STRTAB) => section,
+            _ => return wrong(format!("{what} in section {number}, which is not a string table,"), offset),
         };
         let strings = self.bytes(section.offset, section.size, format_args!("the string table of {what}"))?;
         match strings.last() {
@@ -85,23 +95,26 @@ impl<'d> File<'d> {
         }
     }
 
-    /// Bytes of the file.
+    /// Returns `len` bytes of the file from `offset`, which are `what` in errors.
     pub(super) fn bytes(&self, offset: u64, len: u64, what: impl Display) -> Result<&'d [u8]> {
         slice(self.data, offset, len).ok_or_else(|| Bounds::of(self.data, 0).truncated(offset, len, what))
     }
 
-    fn symbol_table(&self, section: &Section, extended: Option<&Section>) -> Result<SymbolTable<'d>> {
+    fn read_symbol_table(&self, section: &Section, extended: Option<&Section>) -> Result<SymbolTable<'d>> {
         let Section { offset, size, entry_len, .. } = *section;
         if entry_len != self.encoding.len_of::<Symbol>() || size.checked_rem(entry_len) != Some(0) {
             return wrong(format!("a symbol table of {size} bytes with symbols of {entry_len}"), offset);
         }
         let symbols = Table::new(self.encoding, self.bytes(offset, size, "a symbol table")?);
         let names = self.strings(section.link, "symbol names", offset)?;
-        let extended = extended.and_then(|section| slice(self.data, section.offset, section.size));
+        let extended = match extended {
+            Some(section) => slice(self.data, section.offset, section.size),
+            None => None,
+        };
         Ok(SymbolTable { symbols, names, offset, extended })
     }
 
-    fn symbols(&self, table: &SymbolTable<'d>, work: &mut Allowance) -> Result {
+    fn check_symbols(&self, table: &SymbolTable<'d>, work: &mut Allowance) -> Result {
         charge(work, len_u64(table.symbols.bytes), table.offset)?;
         let sections = self.sections.len();
         for (number, symbol) in table.symbols.iter().enumerate() {
@@ -115,30 +128,38 @@ impl<'d> File<'d> {
         Ok(())
     }
 
-    /// Returns the number of the section in which a symbol is defined, or `None` for a symbol without a section.
+    /// Returns the number of the section that defines a symbol, or `None` for a symbol without a section.
     pub(super) fn section_of(&self, table: &SymbolTable<'d>, number: usize, symbol: &Symbol) -> Option<usize> {
         if symbol.section != u64::from(SHN_XINDEX.0) {
             let is_section = (1..SHN_LORESERVE.into()).contains(&symbol.section);
-            return usize::try_from(symbol.section).ok().filter(|_| is_section);
+            return if is_section { usize::try_from(symbol.section).ok() } else { None };
         }
         let at = to_u64(number).checked_mul(4)?;
-        let extended = table.extended.and_then(|numbers| slice(numbers, at, 4));
-        // A missing number is treated as that of a section that does not exist.
-        Some(extended.map_or(usize::MAX, |bytes| usize::try_from(self.encoding.read(bytes)).unwrap_or(usize::MAX)))
+        let Some(number) = table.extended.and_then(|numbers| slice(numbers, at, 4)) else {
+            // A missing number is treated as the number of a section that does not exist.
+            return Some(usize::MAX);
+        };
+        Some(usize::try_from(self.encoding.read(number)).unwrap_or(usize::MAX))
     }
 
     /// Reads all notes and returns those with the metadata of AMD GPUs.
-    pub(super) fn notes(&self, work: &mut Allowance) -> Result<Vec<Metadata<'d>>> {
+    pub(super) fn metadata_notes(&self, work: &mut Allowance) -> Result<Vec<MetadataNote<'d>>> {
         let mut metadata = Vec::new();
         let machine = self.header.machine();
         if [EM_CUDA, EM_INTELGT].contains(&machine) {
             return Ok(metadata);
         }
-        let segments = self.segments.iter().filter(|segment| segment.is(PT_NOTE));
-        let segments = segments.map(|segment| (segment.offset, segment.size, segment.alignment));
-        let sections = self.sections.iter().filter(|section| section.is(SHT_NOTE));
-        let sections = sections.map(|section| (section.offset, section.size, section.alignment));
-        let mut places: Vec<_> = segments.chain(sections).collect();
+        let mut places = Vec::new();
+        for segment in self.segments.iter() {
+            if segment.is(PT_NOTE) {
+                places.push((segment.offset, segment.size, segment.alignment));
+            }
+        }
+        for section in self.sections.iter() {
+            if section.is(SHT_NOTE) {
+                places.push((section.offset, section.size, section.alignment));
+            }
+        }
         // Most notes are in both a section and a segment.
         places.sort_unstable();
         places.dedup_by_key(|(offset, len, _)| (*offset, *len));
@@ -148,7 +169,7 @@ impl<'d> File<'d> {
             // The finalizer of HSAIL, whose code is in ROCm's runtime, aligned sections to 8 and the notes in them to
             // 4.
             let align = if align == 8 && machine != EM_AMDGPU { 8 } else { 4 };
-            notes(Notes { data, offset, align, encoding: self.encoding }, &mut metadata)?;
+            Notes { data, offset, align, encoding: self.encoding }.read(&mut metadata)?;
         }
         Ok(metadata)
     }
@@ -157,7 +178,10 @@ impl<'d> File<'d> {
 /// Charges bytes that a table at `offset` refers to.
 pub(super) fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result {
     const SHARED: &str = "tables that share their bytes, together many times the size of the file";
-    work.take(bytes).map_or_else(|| wrong(SHARED, offset), Ok)
+    match work.take(bytes) {
+        Some(()) => Ok(()),
+        None => wrong(SHARED, offset),
+    }
 }
 
 /// Consecutive notes.
@@ -170,7 +194,7 @@ struct Notes<'d> {
 
 /// A note with the metadata of an AMD GPU.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Metadata<'d> {
+pub(super) struct MetadataNote<'d> {
     pub(super) form: MetadataForm,
     pub(super) content: &'d [u8],
     /// The offset of the content in the file.
@@ -192,28 +216,42 @@ const FORMS: [(&[u8], u64, MetadataForm); 2] =
 
 const NOTE_HEADER: u64 = 12;
 
-fn notes<'d>(notes: Notes<'d>, metadata: &mut Vec<Metadata<'d>>) -> Result {
-    let Notes { data, offset, align, encoding } = notes;
-    let end = len_u64(data);
-    let aligned = |at: u64| at.checked_next_multiple_of(align).unwrap_or(u64::MAX);
-    let mut at = 0_u64;
-    while let Some(rest) = tail(data, at).filter(|rest| !rest.is_empty()) {
-        let here = offset.saturating_add(at);
-        let number = |at| slice(rest, at, 4).map(|bytes| encoding.read(bytes));
-        let (Some(name_len), Some(len), Some(kind)) = (number(0), number(4), number(8)) else {
-            // Padding at the end.
-            return if is_zero(rest) { Ok(()) } else { wrong("a note that is cut off", here) };
-        };
-        let name_at = at.saturating_add(NOTE_HEADER);
-        let content_at = aligned(name_at.saturating_add(name_len));
-        let name = slice(data, name_at, name_len);
-        let (Some(name), Some(content)) = (name, slice(data, content_at.min(end), len)) else {
-            return wrong("a note that reaches beyond its section", here);
-        };
-        let form = FORMS.iter().find(|(owner, number, _)| name == *owner && kind == *number);
-        let offset = offset.saturating_add(content_at);
-        metadata.extend(form.map(|(.., form)| Metadata { form: *form, content, offset }));
-        at = aligned(content_at.saturating_add(len));
+impl<'d> Notes<'d> {
+    /// Reads all notes, and adds those with metadata to a list.
+    fn read(&self, metadata: &mut Vec<MetadataNote<'d>>) -> Result {
+        let end = len_u64(self.data);
+        let mut at = 0_u64;
+        while at < end {
+            let here = self.offset.saturating_add(at);
+            let (Some(name_len), Some(len), Some(kind)) = (self.number(at, 0), self.number(at, 4), self.number(at, 8))
+            else {
+                // Padding at the end.
+                let is_padding = is_zero(tail(self.data, at).unwrap_or_default());
+                return if is_padding { Ok(()) } else { wrong("a note that is cut off", here) };
+            };
+            let name_at = at.saturating_add(NOTE_HEADER);
+            let content_at = self.aligned(name_at.saturating_add(name_len));
+            let name = slice(self.data, name_at, name_len);
+            let (Some(name), Some(content)) = (name, slice(self.data, content_at.min(end), len)) else {
+                return wrong("a note that reaches beyond its section", here);
+            };
+            for (owner, number, form) in FORMS {
+                if name == owner && kind == number {
+                    metadata.push(MetadataNote { form, content, offset: self.offset.saturating_add(content_at) });
+                }
+            }
+            at = self.aligned(content_at.saturating_add(len));
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Reads the number of 4 bytes at an offset of a note.
+    fn number(&self, note: u64, offset: u64) -> Option<u64> {
+        let bytes = slice(self.data, note.saturating_add(offset), 4)?;
+        Some(self.encoding.read(bytes))
+    }
+
+    fn aligned(&self, at: u64) -> u64 {
+        at.checked_next_multiple_of(self.align).unwrap_or(u64::MAX)
+    }
 }

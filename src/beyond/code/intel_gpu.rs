@@ -1,15 +1,15 @@
 //! Reads the GPU of an ELF file for Intel GPUs (zebin) from its notes.
 //!
-//! They are in the section `.note.intelgt.compat`, of the owner `IntelGT`:
+//! The notes are in the section `.note.intelgt.compat`, of the owner `IntelGT`:
 //!
 //! | type | value | meaning |
 //! |---|---|---|
 //! | 1 | 4 bytes | product family |
 //! | 6 | 4 bytes | IP version: architecture in bits 22 to 31, release in bits 14 to 21, revision in bits 0 to 5 |
 //!
-//! The name is the one that `ocloc` takes for `-device`; of a GPU that is not in the table, the IP version as `ocloc`
-//! writes it, such as `35.12.0`. Files of before 2023 have only the product family. Sources: Intel's Compute Runtime of
-//! 2026; files of `ocloc` 22.43.
+//! The name is the value that `ocloc` takes for `-device`. A GPU that is not in the table has the name of its IP
+//! version, as `ocloc` writes it: `35.12.0`. Files of before 2023 have only the product family. Sources: Intel's
+//! Compute Runtime of 2026; files of `ocloc` 22.43.
 //!
 //! Not read: the device in ELF files of Intel's OpenCL compiler without zebin.
 
@@ -92,7 +92,7 @@ const BY_FAMILY: [(u32, &str); 23] = [
 /// `ocloc`.
 const SPIRV: &[u8] = b"SPIRV Object";
 
-/// The SPIR-V of an ELF file that is for any GPU.
+/// Returns the SPIR-V in an ELF file that is for any GPU.
 pub(super) fn spirv(data: &[u8]) -> Option<&[u8]> {
     File::read(data).ok()?.section_named(SPIRV)
 }
@@ -100,15 +100,17 @@ pub(super) fn spirv(data: &[u8]) -> Option<&[u8]> {
 /// The name of the GPU that an ELF file is for.
 pub(super) fn name(data: &[u8]) -> Option<String> {
     let notes = File::read(data).ok()?.section_named(SECTION)?;
-    match (note(notes, PRODUCT_CONFIG), note(notes, PRODUCT_FAMILY)) {
-        (Some(config), _) if config != 0 => Some(of_version(config)),
-        (_, Some(family)) => BY_FAMILY.iter().find(|(number, _)| *number == family).map(|(_, name)| (*name).to_owned()),
-        _ => None,
+    match find_note(notes, PRODUCT_CONFIG) {
+        None | Some(0) => {}
+        Some(config) => return Some(name_of_version(config)),
     }
+    let family = find_note(notes, PRODUCT_FAMILY)?;
+    let (_, name) = BY_FAMILY.iter().find(|(number, _)| *number == family)?;
+    Some((*name).to_owned())
 }
 
-/// The name for an IP version.
-fn of_version(config: u32) -> String {
+/// Returns the name of the GPU with an IP version.
+fn name_of_version(config: u32) -> String {
     let (architecture, release, revision) = (config >> 22, (config >> 14) & 0xff, config & 0x3f);
     match BY_VERSION.iter().find(|(version, _)| *version == (architecture, release)) {
         Some((_, name)) => (*name).to_owned(),
@@ -116,10 +118,13 @@ fn of_version(config: u32) -> String {
     }
 }
 
-/// The first four bytes of the first note of a type. Names and values are padded to 4 bytes.
-fn note(notes: &[u8], wanted: u32) -> Option<u32> {
+fn padded(len: u32) -> u64 {
+    u64::from(len).next_multiple_of(4)
+}
+
+/// Finds the first note of a type, and returns its first four bytes. Names and values are padded to 4 bytes.
+fn find_note(notes: &[u8], wanted: u32) -> Option<u32> {
     let what = "a note";
-    let padded = |len: u32| u64::from(len).next_multiple_of(4);
     let mut cursor = Cursor::new(notes, 0);
     loop {
         let [name_len, len, number] = [cursor.u32(what).ok()?, cursor.u32(what).ok()?, cursor.u32(what).ok()?];
@@ -150,8 +155,9 @@ mod tests {
     #[test]
     fn notes_of_other_types_and_lengths_are_skipped() {
         let data = notes_of(&[(4, b"1.20\0"), (1, &1271_u32.to_le_bytes()), (6, &0x030f_0007_u32.to_le_bytes())]);
-        assert_eq!((note(&data, 1), note(&data, 6), note(&data, 2)), (Some(1271), Some(0x030f_0007), None));
-        assert!((0..data.len()).all(|len| note(&data[..len], 6).is_none()));
+        let found = [1, 6, 2].map(|number| find_note(&data, number));
+        assert_eq!(found, [Some(1271), Some(0x030f_0007), None]);
+        assert!((0..data.len()).all(|len| find_note(&data[..len], 6).is_none()));
     }
 
     #[test]
@@ -164,12 +170,12 @@ mod tests {
             (0x0300_0000, "tgllp"),
             (0x0242_4009, "9.9.9"),
         ] {
-            assert_eq!(of_version(config), name, "{config:x}");
+            assert_eq!(name_of_version(config), name, "{config:x}");
         }
     }
 
     #[test]
-    fn names_are_in_order_and_without_doubles() {
+    fn tables_are_in_order_without_duplicates() {
         assert!(BY_VERSION.is_sorted_by(|one, other| one.0 < other.0));
         assert!(BY_FAMILY.is_sorted_by(|one, other| one.0 < other.0));
     }

@@ -46,15 +46,15 @@ const CUDA: u8 = 65;
 /// The first SM architecture with code for it alone.
 const FIRST_SPECIFIC: u32 = 90;
 
-/// The attributes of a cubin that say on which GPUs it runs, of CUDA 13 and later.
+/// The section of a cubin with attributes about the GPUs that run it, of CUDA 13 and later.
 const COMPAT_SECTION: &[u8] = b".nv.compat";
-/// The attribute whose value is 1 if a cubin is for its architecture alone, with its format: one byte.
+/// The format (one byte) and number of the attribute that is 1 if a cubin is for its architecture alone.
 const SPECIFIC_TARGET: [u8; 2] = [2, 9];
 /// The format of an attribute with a length.
 const SIZED: u8 = 4;
 
-/// The target ID in the header of an ELF file for a GPU. Those for Intel GPUs are needed as a whole, and cubins for the
-/// suffix of their architecture.
+/// Returns the target ID in the header of an ELF file for a GPU. `head` is the whole file for Intel GPUs, and for the
+/// suffix of an SM architecture.
 pub(crate) fn target_id(head: &[u8]) -> Option<String> {
     if Magic::identify(head) == Magic::IntelGpu {
         return intel_gpu::name(head);
@@ -63,25 +63,25 @@ pub(crate) fn target_id(head: &[u8]) -> Option<String> {
     let flags = u32::try_from(header.flags).ok()?;
     match header.machine() {
         EM_AMDGPU => amd_target_id(head, flags),
-        EM_CUDA => architecture(head, flags),
+        EM_CUDA => sm_architecture(head, flags),
         _ => None,
     }
 }
 
-/// The name of an SM architecture. The section that says whether code is for this one alone may be outside of `data`.
-fn architecture(data: &[u8], flags: u32) -> Option<String> {
-    let (number, flag) = match *data.get(7)? {
+/// Returns the name of an SM architecture. If the section with the attributes of a cubin is outside of `data`, the flag
+/// decides whether the name has a suffix.
+fn sm_architecture(data: &[u8], flags: u32) -> Option<String> {
+    let (number, is_specific) = match *data.get(7)? {
         CUDA_BEFORE_SM_100 => (flags & 0xff, flags & 0x800 != 0),
-        CUDA => ((flags >> 8) & 0xffff, flags & 0x8 != 0),
+        CUDA => ((flags >> 8) & 0xffff, specific_attribute(data).unwrap_or(flags & 0x8 != 0)),
         _ => return None,
     };
-    let attribute = if data.get(7) == Some(&CUDA) { specific_target(data) } else { None };
-    let is_specific = number >= FIRST_SPECIFIC && attribute.unwrap_or(flag);
-    Some(format!("sm_{number}{}", if is_specific { "a" } else { "" }))
+    let suffix = if is_specific && number >= FIRST_SPECIFIC { "a" } else { "" };
+    Some(format!("sm_{number}{suffix}"))
 }
 
-/// Whether a cubin is for its architecture alone, according to its attributes; none if they are not there.
-fn specific_target(data: &[u8]) -> Option<bool> {
+/// Returns the attribute of a cubin that is true if it is for its architecture alone, or `None` without the attribute.
+fn specific_attribute(data: &[u8]) -> Option<bool> {
     let mut attributes = File::read(data).ok()?.section_named(COMPAT_SECTION)?;
     // Format, number, and a value of two bytes, which is the length of what follows for one format.
     while let [format, number, low, high, rest @ ..] = attributes {
@@ -97,19 +97,36 @@ fn specific_target(data: &[u8]) -> Option<bool> {
 fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
     let [number, features, ..] = flags.to_le_bytes();
     let processor = processors::by_elf_number(number)?.name;
-    let setting = |on_in_version_3: u8, shift: u32| match head.get(8) {
-        Some(&version) if version <= VERSION_3 => (features & on_in_version_3 != 0).then_some('+'),
-        _ => match features.unbounded_shr(shift) & 3 {
-            2 => Some('-'),
-            3 => Some('+'),
-            _ => None,
-        },
+    let version = head.get(8).copied().unwrap_or(u8::MAX);
+    let (sramecc, xnack) = if version <= VERSION_3 {
+        (sign_in_version_3(features & 2), sign_in_version_3(features & 1))
+    } else {
+        (sign(features >> 2), sign(features))
     };
-    let feature = |name: &str, sign: Option<char>| sign.map_or_else(String::new, |sign| format!(":{name}{sign}"));
-    Some([processor, &*feature("sramecc", setting(2, 2)), &*feature("xnack", setting(1, 0))].concat())
+    let mut target_id = processor.to_owned();
+    for (name, sign) in [("sramecc", sramecc), ("xnack", xnack)] {
+        if !sign.is_empty() {
+            target_id.extend([":", name, sign]);
+        }
+    }
+    Some(target_id)
 }
 
-/// The triple and target ID of a code object, as in a bundle entry ID.
+/// The sign of a feature in a target ID, by its bit of version 3. Without a sign, the feature may be off or on.
+fn sign_in_version_3(bit: u8) -> &'static str {
+    if bit == 0 { "" } else { "+" }
+}
+
+/// The sign of a feature in a target ID, by its two lower bits of version 4 and up.
+fn sign(bits: u8) -> &'static str {
+    match bits & 3 {
+        2 => "-",
+        3 => "+",
+        _ => "",
+    }
+}
+
+/// Returns the triple and target ID of a code object, as in a bundle entry ID.
 pub(crate) fn of(data: &[u8]) -> String {
     match Magic::identify(data) {
         Magic::Cubin => format!("nvptx64-nvidia-cuda--{}", target_id(data).unwrap_or_default()),
@@ -118,9 +135,10 @@ pub(crate) fn of(data: &[u8]) -> String {
             None => format!("{INTEL}-unknown-unknown--{}", target_id(data).unwrap_or_default()),
         },
         Magic::SpirV => format!("{}-unknown-unknown", spirv_arch(data)),
-        Magic::Ptx => {
-            ptx::Header::of(data).map_or_else(|| "nvptx64-nvidia-cuda--".to_owned(), |header| header.target())
-        }
+        Magic::Ptx => match ptx::Header::of(data) {
+            Some(header) => header.target(),
+            None => "nvptx64-nvidia-cuda--".to_owned(),
+        },
         Magic::LtoIr => format!("nvptx64-nvidia-cuda--{}", lto_ir::architecture(data).unwrap_or_default()),
         Magic::Bitcode => bitcode::triple(data).unwrap_or_default(),
         _ => amd_target(data),
@@ -167,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_name_processor_and_features() {
+    fn headers_have_processor_and_features() {
         for (version, flags, expected) in [
             (4, 0x3f, Some("gfx90a")),
             (4, 0x53f, Some("gfx90a")),

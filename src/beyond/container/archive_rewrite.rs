@@ -7,7 +7,7 @@
 //! | the second `/` (COFF) | little-endian, of 4 bytes: the same |
 //! | `__.SYMDEF`, `__.SYMDEF_64` | in the byte order of the machine, of 4 or 8 bytes: the length of the next in bytes, then pairs of a name and the offset of a member |
 //!
-//! Rejected: thin archives and those of AIX, an index whose numbers lie outside of it, a member or an offset that is
+//! Rejected: thin archives and those of AIX, an index that claims numbers outside of it, a member or an offset that is
 //! too large for its field.
 
 use std::ops::Range;
@@ -24,46 +24,48 @@ use crate::llvm::container::archive::reader::{
 use crate::llvm::container::archive::writer::SIZE_MAX;
 use crate::llvm::container::host::elf::Encoding;
 
-/// The place of the size in a header.
+/// The range of the size in a header.
 const SIZE: Range<usize> = 48..58;
 
 const INDEX: &str = "the index of the archive";
 
-/// The offsets of members in an index.
-struct Offsets {
-    /// The range of the records.
+/// The records of an index, which end with the offsets of members.
+struct IndexRecords {
+    /// The range of all records.
     range: Range<u64>,
     record_len: usize,
     encoding: Encoding,
 }
 
 impl<'a> Archive<'a> {
-    /// The content of a member that lies in this archive, which can be written again.
+    /// Returns the content of a member of an archive that can be written again.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] for thin archives and those of AIX.
     pub(crate) fn content_of(&self, member: &ArchiveMember<'a>) -> Result<Slice<'a>> {
-        let refused =
-            |reason, hint| Error::refused(ErrorKind::Unsupported, self.data.path(), None, reason).with_hint(hint);
         match member.location {
             MemberLocation::Inside(_) if self.file.kind() == ArchiveKind::AixBig => {
-                Err(refused("an AIX archive: not supported", "take its members out and recompress them"))
+                Err(self.unsupported("an AIX archive: not supported", "take its members out and recompress them"))
             }
             MemberLocation::Inside(content) => Ok(content),
             MemberLocation::Beside(_) => {
                 let reason = "cannot recompress a thin archive, whose members are separate files";
-                Err(refused(reason, "recompress these files instead"))
+                Err(self.unsupported(reason, "recompress these files instead"))
             }
         }
     }
 
-    /// The range of a member and its padding, from its header on.
+    fn unsupported(&self, reason: &'static str, hint: &'static str) -> Error {
+        Error::refused(ErrorKind::Unsupported, self.data.path(), None, reason).with_hint(hint)
+    }
+
+    /// The range of a member with its header and padding.
     pub(crate) fn range_of(&self, member: &ArchiveMember<'a>, content: Slice<'a>) -> Range<u64> {
         let end = content.end().saturating_sub(self.data.offset());
         member.header..end.saturating_add(end % 2).min(self.data.len())
     }
 
-    /// The header of a member, with its name, for a content of another length.
+    /// Returns the header of a member, with its name, for a content of another length.
     pub(crate) fn header_for(&self, member: &ArchiveMember<'a>, content: Slice<'a>, len: u64) -> Result<Vec<u8>> {
         let start = content.offset().saturating_sub(self.data.offset());
         let mut header = self.data.claimed(&(member.header..start))?.bytes().to_vec();
@@ -77,10 +79,11 @@ impl<'a> Archive<'a> {
         Ok(header)
     }
 
-    /// The offsets in the index, each with the place where it is, if what was at an offset `moved`.
+    /// Returns the new records of each index, with their offset in the archive. `moved` returns the new offset for an
+    /// old one.
     pub(crate) fn index_with(&self, moved: impl Fn(u64) -> u64) -> Result<Vec<(u64, Vec<u8>)>> {
         let mut new = Vec::new();
-        for Offsets { range, record_len, encoding } in self.indexes().with_path(self.data.path())? {
+        for IndexRecords { range, record_len, encoding } in self.indexes().with_path(self.data.path())? {
             let mut records = self.data.claimed(&range)?.bytes().to_vec();
             for record in records.chunks_exact_mut(record_len) {
                 let at = record_len.saturating_sub(encoding.word);
@@ -97,69 +100,74 @@ impl<'a> Archive<'a> {
         Ok(new)
     }
 
-    fn indexes(&self) -> Result<Vec<Offsets>, Malformed> {
-        let encoding = |word, order| Encoding { word, order };
-        let Some((first, next)) = self.special(MAGIC_LEN) else { return Ok(Vec::new()) };
+    fn indexes(&self) -> Result<Vec<IndexRecords>, Malformed> {
+        let Some((first, next)) = self.special_member(MAGIC_LEN) else { return Ok(Vec::new()) };
         match self.file.kind() {
             ArchiveKind::Gnu if self.data.bytes().get(8..10) != Some(b"/ ") => Ok(Vec::new()),
-            ArchiveKind::Gnu => Ok(vec![self.counted(&first, encoding(4, Endianness::Big))?]),
-            ArchiveKind::Gnu64 => Ok(vec![self.counted(&first, encoding(8, Endianness::Big))?]),
+            ArchiveKind::Gnu => Ok(vec![self.counted_offsets(&first, 4, Endianness::Big)?]),
+            ArchiveKind::Gnu64 => Ok(vec![self.counted_offsets(&first, 8, Endianness::Big)?]),
             ArchiveKind::Coff => {
-                let (second, _) = self.special(next).unwrap_or_default();
-                let first = self.counted(&first, encoding(4, Endianness::Big))?;
-                Ok(vec![first, self.counted(&second, encoding(4, Endianness::Little))?])
+                let (second, _) = self.special_member(next).unwrap_or_default();
+                let first = self.counted_offsets(&first, 4, Endianness::Big)?;
+                Ok(vec![first, self.counted_offsets(&second, 4, Endianness::Little)?])
             }
-            ArchiveKind::Bsd => Ok(vec![self.paired(&first, 4)?]),
-            ArchiveKind::Bsd64 => Ok(vec![self.paired(&first, 8)?]),
+            ArchiveKind::Bsd => Ok(vec![self.name_offset_pairs(&first, 4)?]),
+            ArchiveKind::Bsd64 => Ok(vec![self.name_offset_pairs(&first, 8)?]),
             _ => Ok(Vec::new()),
         }
     }
 
-    /// The content of the member at an offset, and the offset of the next one.
-    fn special(&self, start: u64) -> Option<(Range<u64>, u64)> {
+    /// Returns the range of the content of the member at an offset, and the offset of the next one.
+    fn special_member(&self, start: u64) -> Option<(Range<u64>, u64)> {
         let header = slice(self.data.bytes(), start, HEADER_LEN)?;
         let content = span(start.checked_add(HEADER_LEN)?, size_in(header.get(SIZE)?)?);
         let name_len = name_len(header).unwrap_or_default();
         Some((content.start.checked_add(name_len)?..content.end, content.end.checked_next_multiple_of(2)?))
     }
 
-    /// Offsets after their count.
-    fn counted(&self, index: &Range<u64>, encoding: Encoding) -> Result<Offsets, Malformed> {
-        let count = self.number(index, encoding)?;
-        self.records(index, encoding, count.saturating_mul(to_u64(encoding.word)), encoding.word)
+    /// Returns the offsets of an index that begins with their count.
+    fn counted_offsets(&self, index: &Range<u64>, word: usize, order: Endianness) -> Result<IndexRecords, Malformed> {
+        let encoding = Encoding { word, order };
+        let count = self.first_number(index, encoding)?;
+        self.records(index, encoding, count.saturating_mul(to_u64(word)), word)
     }
 
-    /// Pairs of numbers after their length.
-    fn paired(&self, index: &Range<u64>, word: usize) -> Result<Offsets, Malformed> {
-        let orders = [Endianness::Little, Endianness::Big].map(|order| Encoding { word, order });
-        let mut read = orders.map(|encoding| {
-            let len = self.number(index, encoding)?;
-            self.records(index, encoding, len, word.saturating_mul(2))
-        });
-        read.sort_by_key(|offsets| offsets.is_err());
-        let [first, _] = read;
-        first
+    /// Returns the pairs of an index that begins with their length. The byte order is the one that makes them fit.
+    fn name_offset_pairs(&self, index: &Range<u64>, word: usize) -> Result<IndexRecords, Malformed> {
+        let little = self.pairs_in_order(index, Encoding { word, order: Endianness::Little });
+        if little.is_ok() {
+            return little;
+        }
+        match self.pairs_in_order(index, Encoding { word, order: Endianness::Big }) {
+            Ok(big) => Ok(big),
+            Err(_) => little,
+        }
+    }
+
+    fn pairs_in_order(&self, index: &Range<u64>, encoding: Encoding) -> Result<IndexRecords, Malformed> {
+        let len = self.first_number(index, encoding)?;
+        self.records(index, encoding, len, encoding.word.saturating_mul(2))
     }
 
     /// The first number of an index.
-    fn number(&self, index: &Range<u64>, encoding: Encoding) -> Result<u64, Malformed> {
+    fn first_number(&self, index: &Range<u64>, encoding: Encoding) -> Result<u64, Malformed> {
         let field = self.data.claim(index.start, to_u64(encoding.word), INDEX)?;
         Ok(encoding.read(field.bytes()))
     }
 
-    /// Records of `len` bytes after the first number of an index.
+    /// Returns records of `len` bytes after the first number of an index.
     fn records(
         &self,
         index: &Range<u64>,
         encoding: Encoding,
         len: u64,
         record_len: usize,
-    ) -> Result<Offsets, Malformed> {
+    ) -> Result<IndexRecords, Malformed> {
         let range = span(index.start.saturating_add(to_u64(encoding.word)), len);
-        match range.end <= index.end {
-            true => Ok(Offsets { range, record_len, encoding }),
-            false => Err(Malformed::truncated(INDEX, range.start, len, index.end)),
+        if range.end > index.end {
+            return Err(Malformed::truncated(INDEX, range.start, len, index.end));
         }
+        Ok(IndexRecords { range, record_len, encoding })
     }
 }
 
@@ -172,7 +180,7 @@ mod tests {
         format!("{name:<16}0           0     0     644     {size:<10}`\n")
     }
 
-    /// An archive that begins with these members.
+    /// Makes an archive that begins with these members.
     fn archive(members: &[(&str, &[u8])]) -> Input {
         let mut data = b"!<arch>\n".to_vec();
         for (name, content) in members {
@@ -183,24 +191,33 @@ mod tests {
         Input::from_bytes("x.a", data)
     }
 
-    /// The offsets in an index, 1000 later, or the error.
-    fn index(members: &[(&str, &[u8])]) -> Result<Vec<Vec<u8>>, String> {
+    /// Returns the records of each index after every member moved by 1000 bytes, or the error.
+    fn moved_index(members: &[(&str, &[u8])]) -> Result<Vec<Vec<u8>>, String> {
         let input = archive(&[members, &[("a.o/", b"object")]].concat());
         let archive = Archive::read(&input).map_err(|error| error.to_string())?;
         let index = archive.index_with(|old| old + 1000).map_err(|error| error.to_string())?;
         Ok(index.into_iter().map(|(_, offsets)| offsets).collect())
     }
 
+    fn big(numbers: &[u32]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+    }
+
+    fn little(numbers: &[u32]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    fn big_64(numbers: &[u64]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+    }
+
     #[test]
     fn each_kind_of_index_gets_new_offsets() {
-        let big = |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_be_bytes()).collect::<Vec<u8>>();
-        let little = |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
-        let wide = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_be_bytes()).collect::<Vec<u8>>();
         let gnu = big(&[2, 80, 90]);
         let coff = little(&[1, 80]);
         for (members, expected) in [
             (&[("/", &gnu[..])][..], vec![big(&[1080, 1090])]),
-            (&[("/SYM64/", &wide(&[2, 80, 1 << 40]))], vec![wide(&[1080, (1 << 40) + 1000])]),
+            (&[("/SYM64/", &big_64(&[2, 80, 1 << 40]))], vec![big_64(&[1080, (1 << 40) + 1000])]),
             (&[("/", &gnu), ("/", &coff)], vec![big(&[1080, 1090]), little(&[1080])]),
             (&[("__.SYMDEF", &little(&[16, 7, 80, 9, 90, 0]))], vec![little(&[7, 1080, 9, 1090])]),
             (&[("__.SYMDEF SORTED", &big(&[8, 7, 80, 0]))], vec![big(&[7, 1080])]),
@@ -208,25 +225,20 @@ mod tests {
             (&[("//", b"a long name.o/\n")], vec![]),
             (&[], vec![]),
         ] {
-            assert_eq!(index(members), Ok(expected), "{members:?}");
+            assert_eq!(moved_index(members), Ok(expected), "{members:?}");
         }
     }
 
     #[test]
     fn claims_of_an_index_are_checked() {
-        let number = |number: u32| number.to_be_bytes();
         for (name, content, error) in [
-            ("/", [number(3), number(80), number(90)].concat(), "the index of the archive needs 12 bytes at offset 72"),
-            ("/", number(u32::MAX).to_vec(), "the index of the archive needs"),
+            ("/", big(&[3, 80, 90]), "the index of the archive needs 12 bytes at offset 72"),
+            ("/", big(&[u32::MAX]), "the index of the archive needs"),
             ("/SYM64/", vec![0xff; 16], "the index of the archive needs"),
             ("__.SYMDEF", vec![0xff; 16], "the index of the archive needs"),
-            (
-                "/",
-                [number(1), number(u32::MAX)].concat(),
-                "the offset 4294968295 of a member is too large for the index",
-            ),
+            ("/", big(&[1, u32::MAX]), "the offset 4294968295 of a member is too large for the index"),
         ] {
-            let said = index(&[(name, &content)]).unwrap_err();
+            let said = moved_index(&[(name, &content)]).unwrap_err();
             assert!(said.contains(error), "{name}: {said}");
         }
     }

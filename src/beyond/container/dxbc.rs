@@ -11,20 +11,27 @@
 //!
 //! A part begins with its name in four letters, and its size in 4 bytes. Source: DirectXShaderCompiler 1.8.
 
-use crate::base::bytes::{number, slice, span};
+use crate::base::bytes::{len_u64, number, slice, span};
 pub(crate) use crate::llvm::container::magic::DXBC as MAGIC;
 
 /// The length of the header, without the offsets.
 const HEADER: u64 = 32;
 
-/// Returns the length of the container with which data begins, or `None` if it is not one, or if it is cut.
+/// Returns the length of the container at the start of data, or `None` if there is none, or if it is cut.
 pub(crate) fn len(data: &[u8]) -> Option<u64> {
-    let word = |offset| number::<4>(data, offset);
-    let (size, parts) = (word(24)?, word(28)?);
-    let table = parts.checked_mul(4)?.checked_add(HEADER)?;
-    let first = word(HEADER)?;
-    let is_inside = span(first, 8).end <= size && table <= first;
-    let is_named = || slice(data, first, 4).is_some_and(|name| name.iter().all(u8::is_ascii_alphanumeric));
-    let is_sound = data.starts_with(&MAGIC) && word(20)? == 1 && parts > 0 && is_inside && is_named();
-    slice(data, 0, size).filter(|_| is_sound).map(|_| size)
+    if !data.starts_with(&MAGIC) || number::<4>(data, 20)? != 1 {
+        return None;
+    }
+    let (size, parts) = (number::<4>(data, 24)?, number::<4>(data, 28)?);
+    let table_end = parts.checked_mul(4)?.checked_add(HEADER)?;
+    let first = number::<4>(data, HEADER)?;
+    if parts == 0 || first < table_end || span(first, 8).end > size {
+        return None;
+    }
+    let name = slice(data, first, 4)?;
+    if !name.iter().all(u8::is_ascii_alphanumeric) {
+        return None;
+    }
+    let is_whole = size <= len_u64(data);
+    if is_whole { Some(size) } else { None }
 }

@@ -1,11 +1,11 @@
-//! The entries of bundles that a search finds: LLVM's, and what other formats store in other ways.
+//! The entries of bundles that a search finds: LLVM's, and code objects that other formats store in other ways.
 
 use std::ops::Range;
 use std::rc::Rc;
 
 use super::fatbin;
 use super::packed::{LastInflated, Packed};
-use crate::base::bytes::total;
+use crate::base::bytes::{add, total};
 use crate::base::error::{Malformed, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::piece::Sink;
@@ -28,7 +28,7 @@ pub struct SearchEntry {
     pub entry: Entry,
     /// The code object, if it is compressed on its own or together with others.
     pub packed: Option<Packed>,
-    /// Additional data of an image in a CUDA fatbin; none in other formats.
+    /// Additional data of an image in a CUDA fatbin, or `None` in other formats.
     pub cuda: Option<Box<fatbin::Image>>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Stored {
     Range(Range<u64>),
     /// Compressed, on its own or together with others.
     Packed(Packed),
-    /// So that it cannot be read, and why.
+    /// The code object cannot be read, for this reason.
     Unreadable(Malformed),
 }
 
@@ -139,7 +139,7 @@ impl BundleEntry for SearchEntry {
     }
 }
 
-/// The entries that a format of LLVM has read, for a search.
+/// Converts the entries that a format of LLVM has read.
 pub(crate) fn searched(contents: Contents) -> Contents<SearchEntry> {
     let Contents { entries, len, faults } = contents;
     Contents { entries: entries.into_iter().map(SearchEntry::from).collect(), len, faults }
@@ -171,30 +171,40 @@ impl Bundle<'_> {
     /// # Errors
     /// The errors of [`stored_len`](Self::stored_len).
     pub(crate) fn full_len(&self) -> Result<u64> {
-        let len = self.compressed.map_or_else(|| self.stored_len(), |recorded| Ok(recorded.inflated))?;
-        Ok(total(self.packed().map(|packed| packed.inflated).chain([len])))
+        let len = match self.compressed {
+            Some(recorded) => recorded.inflated,
+            None => self.stored_len()?,
+        };
+        Ok(total(self.first_packed().into_iter().map(|packed| packed.inflated)).saturating_add(len))
     }
 
     /// The inflated length in bytes of the code objects that are compressed one by one, or several together, and within
     /// the limits.
     pub(crate) fn packed_len(&self) -> u64 {
-        let packed = self.packed().filter(|packed| packed.inflated <= packed.limit);
-        total(packed.map(|packed| packed.inflated))
+        let mut len = 0;
+        for packed in self.first_packed() {
+            if packed.inflated <= packed.limit {
+                add(&mut len, packed.inflated);
+            }
+        }
+        len
     }
 
-    /// What is compressed one by one, or together: then only the first code object.
-    fn packed(&self) -> impl Iterator<Item = &Packed> {
-        let mut last = None;
-        self.entries.iter().filter_map(|entry| entry.packed.as_ref()).filter(move |packed| {
+    /// Returns the code objects that are compressed one by one, and the first of each group that is compressed together.
+    fn first_packed(&self) -> Vec<&Packed> {
+        let mut first: Vec<&Packed> = Vec::new();
+        for packed in self.entries.iter().filter_map(|entry| entry.packed.as_ref()) {
             // Code objects that are compressed together follow one another.
-            let is_first = last != Some(&packed.stored);
-            last = Some(&packed.stored);
-            is_first
-        })
+            match first.last() {
+                Some(last) if last.stored == packed.stored => {}
+                _ => first.push(packed),
+            }
+        }
+        first
     }
 
-    /// Inflates code objects whose exact ends are only known then. One that cannot be inflated stays as it is: that is
-    /// a fault when it is read.
+    /// Inflates code objects whose exact ends are only known then. A code object that cannot be inflated stays as it
+    /// is: reading it reports the fault.
     ///
     /// # Errors
     /// `ErrorKind::Io` and `ErrorKind::Temporary`.
@@ -211,9 +221,15 @@ impl Bundle<'_> {
         Ok(())
     }
 
-    /// Whether the code object of an entry (given by its index) can only be read from this bundle: it was inflated, or
-    /// knows why the code object cannot be read.
+    /// Whether the code object of an entry (given by its index) can only be read from this bundle: the bundle was
+    /// inflated, or knows why the code object cannot be read.
     pub(crate) fn is_needed_for(&self, index: usize) -> bool {
-        self.is_inflated() || self.entries.get(index).is_some_and(|entry| entry.unreadable().is_some())
+        if self.is_inflated() {
+            return true;
+        }
+        match self.entries.get(index) {
+            Some(entry) => entry.unreadable().is_some(),
+            None => false,
+        }
     }
 }

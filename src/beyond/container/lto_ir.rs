@@ -28,7 +28,7 @@ const SPECIFIC: u64 = 32;
 /// The numbers that end the attributes.
 const LAST: [u64; 2] = [0, 99];
 
-/// The most attributes that are read.
+/// The largest number of attributes that are read.
 const ATTRIBUTES_MAX: u64 = 64;
 
 /// Checks that LTO-IR, at the offset `base` of its file, has a header.
@@ -42,9 +42,12 @@ pub(crate) fn check(data: &[u8], base: u64) -> Result<(), Malformed> {
     }
 }
 
-/// Returns the architecture of LTO-IR as `nvcc` spells it, such as `lto_90a`; none if the header does not have it.
+/// Returns the architecture of LTO-IR as `nvcc` spells it, such as `lto_90a`, or `None` if the header has none.
 pub(crate) fn architecture(data: &[u8]) -> Option<String> {
-    let attributes = tail(data, ATTRIBUTES_AT).filter(|_| data.starts_with(&MAGIC))?;
+    if !data.starts_with(&MAGIC) {
+        return None;
+    }
+    let attributes = tail(data, ATTRIBUTES_AT)?;
     let (mut architecture, mut suffix) = (None, "");
     for index in 0..ATTRIBUTES_MAX {
         let at = index.saturating_mul(4);
@@ -53,7 +56,7 @@ pub(crate) fn architecture(data: &[u8]) -> Option<String> {
             break;
         }
         match (attribute, number::<2>(attributes, at.saturating_add(2))?) {
-            (ARCHITECTURE, value) => architecture = value.checked_div(10).filter(|number| *number > 0),
+            (ARCHITECTURE, value) => architecture = if value < 10 { None } else { value.checked_div(10) },
             (SPECIFIC, 1) => suffix = "a",
             _ => {}
         }
@@ -65,7 +68,7 @@ pub(crate) fn architecture(data: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A header with these attributes.
+    /// Makes a header with these attributes.
     fn header(attributes: &[[u16; 2]]) -> Vec<u8> {
         let mut data = MAGIC.to_vec();
         data.resize(20, 1);

@@ -1,29 +1,31 @@
-//! The formats that only a search reads: containers of other vendors, packages, and what linked files hold.
+//! The formats that only a search reads: containers of other vendors, packages, and the parts of linked files.
 //!
-//! A new format is:
+//! The steps for a new format:
 //!
-//! 1. a file with its reader, in `src/llvm/container/` if LLVM has the format, otherwise here: a `Container` (`read`; a
-//!    `plan` beside it, if we write it) if it holds code objects, an iterator of `ArchiveMember`s if it holds files.
-//!    The head of the file documents the fields, the release that it follows, and what it rejects. A reader that knows
-//!    where a bundle ends reports faults in it beside the entries (`Contents::faults`), so that the rest is still
-//!    found;
-//! 2. a variant of `Magic` with a row in `MAGICS` (`src/llvm/container/magic/`: offset, bytes), which replaces the
-//!    `Unread` row of a format that was only recognised so far. `Magic::is_container` has those that may lie in
-//!    sections and in other containers, and `MAGICS` in `scan/outside.rs` those that a deep search looks for;
-//! 3. rows in `SECTIONS` (`scan/sections.rs`), if objects hold it in sections of their own;
-//! 4. an arm in `Walk::look` (`scan/walk.rs`): `bundles` for a `Container`, which `BundleReader::of` (`scan/wide.rs`)
-//!    chooses, `entries` for what is a bundle only to us, `members` for an archive, or an arm in `Walk::package` for
-//!    what is read once; for a `Container` also a variant of `scan::Format` with its name, and the plural in
-//!    `cli/inspect/table.rs`;
-//! 5. for a new kind of code object a variant of `ContentKind` (`src/llvm/container/content_kind.rs`) with its name and
-//!    extension. `serialized/tests.rs` lists formats and kinds for the schemas;
-//! 6. its rules in `job/verify/rules.rs`, and how `job/recompress/` writes it; `Format::is_for_some_gpus` and
-//!    `runtime/code.rs::vendor_of` say whether each bundle has to serve every GPU, and of whom;
-//! 7. a type in `llvm::FileType`, only if LLVM's bundler has a `-type` for it;
-//! 8. fixtures, a property in `tests/properties/` with a fuzz target, and rows in `tests/growth.rs`, `tests/bombs.rs`
-//!    and `tests/faults.rs`.
+//! 1. Write its reader, in `src/llvm/container/` if LLVM has the format, otherwise here. A format that holds code
+//!    objects is a `Container` (`read`, and a function `plan` if we write it). A format that holds files is an iterator
+//!    of `ArchiveMember`s. The head of the file documents the fields, the release that it follows, and the faults that
+//!    it rejects. A reader that knows the end of a broken bundle returns the faults together with the entries
+//!    (`Contents::faults`), so that the rest is still found.
+//! 2. Add a variant of `Magic` with a row in `MAGICS` (`src/llvm/container/magic/`: offset, bytes). It replaces the
+//!    `Unread` row of a format that was only recognised so far. If sections and other containers may hold the format,
+//!    add it to `Magic::is_container`. If a deep search looks for it, add it to `MAGICS` in `scan/outside.rs`.
+//! 3. If objects hold it in special sections, add rows to `SECTIONS` (`scan/sections.rs`).
+//! 4. Add an arm to `Walk::look` (`scan/walk.rs`):
+//!    - `bundles` for a `Container`, which `BundleReader::of` (`scan/wide.rs`) chooses
+//!    - `entries` for a format that only this library treats as a bundle
+//!    - `members` for an archive, or an arm in `Walk::package` for one that is read once, from start to end
 //!
-//! A format that is recognised but not read is a row of step 2 or 3 alone.
+//!    For a `Container` also add a variant of `scan::Format` with its name, and the plural in `cli/inspect/table.rs`.
+//! 5. For a new kind of code object add a variant of `ContentKind` (`src/llvm/container/content_kind.rs`) with its name
+//!    and extension. `serialized/tests.rs` lists formats and kinds for the schemas.
+//! 6. Add its rules to `job/verify/rules.rs`, and let `job/recompress/` write it. `Format::is_for_some_gpus` and
+//!    `runtime/code.rs::vendor_of` say which GPUs each bundle has to serve.
+//! 7. If LLVM's bundler has a `-type` for it, add a type to `llvm::FileType`.
+//! 8. Add fixtures, a property in `tests/properties/` with a fuzz target, and rows in `tests/growth.rs`,
+//!    `tests/bombs.rs` and `tests/faults.rs`.
+//!
+//! A format that is recognised but not read needs only a row of step 2 or 3.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub(crate) mod archive_rewrite;

@@ -2,8 +2,8 @@
 //!
 //! zlib is one stream, zstd one frame, and LZ4 one block without a frame, whose sizes only the container records.
 //!
-//! Rejected: data its decoder refuses, that inflates to more or fewer bytes than recorded, or that is
-//! followed by other bytes; a method that was left out when the library was built.
+//! Rejected: data that its decoder refuses, that inflates to more or fewer bytes than recorded, or that other bytes
+//! follow; a method that was left out when the library was built.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -18,10 +18,10 @@ use crate::base::io::input::{Input, Slice};
 use crate::llvm::container::limits::Limits;
 use crate::llvm::container::stream::{Compressed, Recorded};
 
-/// The largest factor by which an LZ4 block can inflate: each byte of a length stands for 255 bytes.
+/// The largest ratio of inflated to stored size of an LZ4 block: each byte of a length counts for 255 bytes.
 const LZ4_RATIO_MAX: u64 = 255;
 
-/// The name of what is compressed in messages.
+/// The name of compressed data in messages.
 const WHAT: &str = "code object";
 
 /// A code object, or several, that its container stores compressed.
@@ -37,26 +37,26 @@ pub struct Packed {
     /// The range of the code object in the inflated bytes. If it is padded there, its exact end is known only when it
     /// is inflated.
     pub range: Range<u64>,
-    pub(crate) end: End,
+    pub(crate) end: ContentEnd,
     /// The largest size that may be inflated, in bytes.
     pub(crate) limit: u64,
 }
 
-/// How the end of a code object is found.
+/// The rule that finds the end of a code object in its inflated bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// It is recorded.
+pub(crate) enum ContentEnd {
+    /// The end is recorded.
     Exact,
-    /// It is recorded, and a zero byte follows.
+    /// The end is recorded, and a zero byte follows.
     BeforeZero,
     /// The code object, of this kind, is padded to 8.
     Padded(CudaKind),
 }
 
 impl Packed {
-    /// A code object that is all of the inflated bytes.
+    /// Describes a single code object that has all of the inflated bytes.
     pub(crate) fn whole(stored: Range<u64>, codec: Codec, inflated: u64) -> Self {
-        Self { stored, codec, inflated, range: 0..inflated, end: End::Exact, limit: u64::MAX }
+        Self { stored, codec, inflated, range: 0..inflated, end: ContentEnd::Exact, limit: u64::MAX }
     }
 
     /// The size of the code object in bytes.
@@ -71,15 +71,15 @@ impl Packed {
 
     /// Whether the exact end of the code object is known.
     pub(crate) fn is_exact(&self) -> bool {
-        !matches!(self.end, End::Padded(_))
+        !matches!(self.end, ContentEnd::Padded(_))
     }
 
     /// Whether it is compressed together with others.
     pub fn is_shared(&self) -> bool {
-        matches!(self.end, End::Padded(_)) || self.len() < self.inflated.saturating_sub(1)
+        matches!(self.end, ContentEnd::Padded(_)) || self.len() < self.inflated.saturating_sub(1)
     }
 
-    /// The stored size in bytes. Of code objects that are compressed together, each has a share by its size.
+    /// The stored size in bytes. A code object that is compressed with others has a share in proportion to its size.
     pub fn stored_len(&self) -> u64 {
         let stored = len_of(&self.stored);
         if !self.is_shared() {
@@ -89,8 +89,8 @@ impl Packed {
         u64::try_from(share.unwrap_or_default()).unwrap_or(stored)
     }
 
-    /// Up to `len` bytes from the start of a code object that is a zstd frame of its own in the bundle `data`, if they
-    /// can be inflated.
+    /// Returns up to `len` bytes from the start of a code object in the bundle `data`, or `None` if it is not a single
+    /// zstd frame, or broken.
     pub(crate) fn head(&self, data: Slice<'_>, len: u64) -> Option<Vec<u8>> {
         if self.codec != Codec::Zstd || self.is_shared() {
             return None;
@@ -102,30 +102,34 @@ impl Packed {
         Some(head)
     }
 
-    /// The code object in the inflated bytes.
+    /// Returns the code object in the inflated bytes.
     pub(crate) fn slice_of<'i>(&self, inflated: &'i Input) -> Result<Slice<'i>> {
         let slice = inflated.as_slice().claimed(&self.range)?;
-        let End::Padded(kind) = self.end else { return Ok(slice) };
+        let ContentEnd::Padded(kind) = self.end else { return Ok(slice) };
         slice.claimed(&(0..plain_len(kind, slice.bytes())))
     }
 
     /// Finds the exact end of a padded code object, in the bundle `data`.
     pub(crate) fn settle(&mut self, data: Slice<'_>, last: &mut LastInflated) -> Result<()> {
-        if let End::Padded(_) = self.end {
+        if let ContentEnd::Padded(_) = self.end {
             let inflated = last.get(data, self)?;
             self.range.end = self.range.start.saturating_add(self.slice_of(&inflated)?.len());
-            self.end = End::Exact;
+            self.end = ContentEnd::Exact;
         }
         Ok(())
     }
 
-    /// Whether both inflate the same bytes, with the same result: of one range, entries may claim different sizes.
+    /// Whether both inflate the same bytes with the same result. Entries may claim different sizes for one range.
     fn inflates_like(&self, other: &Self) -> bool {
-        let claims = |packed: &Self| (packed.codec, packed.inflated, packed.limit, packed.end == End::BeforeZero);
-        self.stored == other.stored && claims(self) == claims(other)
+        self.stored == other.stored && self.claims() == other.claims()
     }
 
-    /// All inflated bytes. `data` is the bundle.
+    /// Everything that decides the result of [`Self::inflate`].
+    fn claims(&self) -> (Codec, u64, u64, bool) {
+        (self.codec, self.inflated, self.limit, self.end == ContentEnd::BeforeZero)
+    }
+
+    /// Inflates all bytes. `data` is the bundle.
     ///
     /// # Errors
     /// `ErrorKind::Malformed` if they cannot be inflated to the recorded size, `ErrorKind::Temporary` if there is no
@@ -140,14 +144,14 @@ impl Packed {
             Codec::Zstd => self.inflate_stream(stored, Method::Zstd, StreamForm::Frame),
             Codec::Unknown => Err(unsupported(stored, "its compression is not known, or it is obfuscated")),
         }?;
-        if self.end == End::BeforeZero && input.bytes().last() != Some(&0) {
+        if self.end == ContentEnd::BeforeZero && input.bytes().last() != Some(&0) {
             return Err(self.broken(stored, self.inflated, "it does not end in a zero byte"));
         }
         Ok(input)
     }
 
     fn inflate_block(&self, stored: Slice<'_>) -> Result<Input> {
-        if self.inflated.checked_div(LZ4_RATIO_MAX).is_none_or(|least| least > stored.len()) {
+        if self.inflated / LZ4_RATIO_MAX > stored.len() {
             return Err(self.wrong_size(stored, format!("at most {}", stored.len().saturating_mul(LZ4_RATIO_MAX))));
         }
         // A block holds less than 2 GiB.
@@ -166,7 +170,8 @@ impl Packed {
         let (offset, stream_len) = (body.offset(), Arc::new(OnceLock::from(body.len())));
         let stream = Compressed { recorded, form, offset, header_len: 0, prefix: None, body, stream_len };
         // One byte more shows that there are too many.
-        stream.inflate_up_to(self.inflated.saturating_add(1)).map(|(input, _)| input)
+        let (input, _) = stream.inflate_up_to(self.inflated.saturating_add(1))?;
+        Ok(input)
     }
 
     fn wrong_size(&self, stored: Slice<'_>, actual: String) -> Error {
@@ -187,12 +192,13 @@ fn unsupported(stored: Slice<'_>, reason: impl std::fmt::Display) -> Error {
     Error::malformed(stored.path(), codec::unsupported(WHAT, stored.offset(), reason))
 }
 
-/// The inflated bytes that were needed last: code objects that are compressed together are read one after another.
+/// The bytes that were inflated last. They are kept because code objects that are compressed together are read one
+/// after another.
 #[derive(Default)]
 pub struct LastInflated(Option<(Packed, Rc<Input>)>);
 
 impl LastInflated {
-    /// All inflated bytes of `packed`, in the bundle `data`.
+    /// Returns all inflated bytes of `packed`, in the bundle `data`.
     ///
     /// # Errors
     /// The errors of inflating them.
@@ -218,26 +224,23 @@ mod tests {
     #[cfg_attr(miri, ignore = "compresses")]
     fn entries_that_share_stored_bytes_are_inflated_by_their_own_claims() {
         let stored = Codec::Lz4.compress(&[7; 99], 0, "".as_ref()).unwrap();
-        let of = |inflated: u64, end| {
-            let (stored, codec) = (0..len_u64(&stored), Codec::Lz4);
-            Packed { stored, codec, inflated, range: 0..inflated, end, limit: u64::MAX }
-        };
+        let whole = Packed::whole(0..len_u64(&stored), Codec::Lz4, 99);
         let mut last = LastInflated::default();
-        for (packed, is_right) in [
-            (of(99, End::Exact), true),
-            (of(99, End::BeforeZero), false),
-            (of(99, End::Exact), true),
-            (of(100, End::Exact), false),
-            (of(99, End::Exact), true),
-            (of(98, End::Exact), false),
+        for (inflated, end, is_right) in [
+            (99, ContentEnd::Exact, true),
+            (99, ContentEnd::BeforeZero, false),
+            (99, ContentEnd::Exact, true),
+            (100, ContentEnd::Exact, false),
+            (99, ContentEnd::Exact, true),
+            (98, ContentEnd::Exact, false),
         ] {
-            let inflated = last.get(stored.as_slice().into(), &packed);
-            assert_eq!(
-                inflated.and_then(|inflated| packed.slice_of(&inflated).map(|slice| slice.len())).is_ok(),
-                is_right
-            );
+            let packed = Packed { inflated, range: 0..inflated, end, ..whole.clone() };
+            match last.get(stored.as_slice().into(), &packed) {
+                Ok(inflated) => assert_eq!(packed.slice_of(&inflated).is_ok(), is_right),
+                Err(_) => assert!(!is_right),
+            }
         }
-        let outside = Packed { range: 90..101, ..of(99, End::Exact) };
+        let outside = Packed { range: 90..101, ..whole };
         let inflated = last.get(stored.as_slice().into(), &outside).unwrap();
         assert_eq!(outside.slice_of(&inflated).unwrap_err().kind(), ErrorKind::Malformed);
     }
@@ -245,13 +248,13 @@ mod tests {
     #[test]
     fn code_objects_compressed_together_share_what_is_stored() {
         for (range, end, is_exact, is_shared, stored_len) in [
-            (0..100, End::Exact, true, false, 40),
-            (0..99, End::BeforeZero, true, false, 40),
-            (0..98, End::Exact, true, true, 39),
-            (50..100, End::Exact, true, true, 20),
-            (0..0, End::Exact, true, true, 0),
-            (0..100, End::Padded(CudaKind::Cubin), false, true, 40),
-            (0..25, End::Padded(CudaKind::Cubin), false, true, 10),
+            (0..100, ContentEnd::Exact, true, false, 40),
+            (0..99, ContentEnd::BeforeZero, true, false, 40),
+            (0..98, ContentEnd::Exact, true, true, 39),
+            (50..100, ContentEnd::Exact, true, true, 20),
+            (0..0, ContentEnd::Exact, true, true, 0),
+            (0..100, ContentEnd::Padded(CudaKind::Cubin), false, true, 40),
+            (0..25, ContentEnd::Padded(CudaKind::Cubin), false, true, 10),
         ] {
             let (stored, codec) = (7..47, Codec::Zstd);
             let packed = Packed { stored, codec, inflated: 100, range, end, limit: u64::MAX };
@@ -263,8 +266,14 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "inflates")]
     fn left_out_methods_of_code_objects_are_errors_that_name_their_features() {
-        let packed =
-            Packed { stored: 0..4, codec: Codec::Lz4, inflated: 9, range: 0..9, end: End::Exact, limit: u64::MAX };
+        let packed = Packed {
+            stored: 0..4,
+            codec: Codec::Lz4,
+            inflated: 9,
+            range: 0..9,
+            end: ContentEnd::Exact,
+            limit: u64::MAX,
+        };
         let error = LastInflated::default().get(b"code"[..].into(), &packed).unwrap_err().to_string();
         let missing = "LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle";
         assert_eq!(error.ends_with(missing), !codec::has("lz4"), "{error}");

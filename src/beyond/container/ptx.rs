@@ -1,4 +1,4 @@
-//! PTX, the assembly language from which NVIDIA's driver makes code for the GPU that runs it.
+//! PTX, the assembly language that NVIDIA's driver compiles for the GPU that runs it.
 //!
 //! After blanks and comments, it begins with its version and its target:
 //!
@@ -18,57 +18,82 @@ use crate::base::error::{Malformed, wrong};
 pub(crate) use crate::llvm::container::magic::ptx::{Header, VERSION};
 use crate::llvm::container::magic::ptx::{after, after_blanks};
 
-/// The most bytes of comments before the first directive that are looked for.
+/// The largest number of bytes before the first directive that are searched for comments.
 const COMMENTS_MAX: usize = 512;
 
-/// Returns the start of the PTX whose first directive is at `at`, in data with other bytes before it: after a byte that
-/// is not text, and comments, or `None` if `at` is in the middle of a line.
+/// Returns the start of PTX with its first directive at `at`, in data with other bytes before it, or `None` if `at` is
+/// in the middle of a line. Comments before the directive belong to the PTX, back to a byte that is not text.
 pub(crate) fn start(data: &[u8], at: usize) -> Option<usize> {
     let before = data.get(at.saturating_sub(COMMENTS_MAX)..at)?;
     let other = before.iter().rposition(|byte| !is_text_byte(byte));
-    let start = at - before.len() + other.map_or(0, |other| other + 1);
-    let rest = data.get(start..at).and_then(after_blanks).filter(|_| start == 0 || other.is_some());
-    let is_comment = rest.is_some_and(<[u8]>::is_empty);
-    let is_line = before.last().is_none_or(|byte| *byte == b'\n' || !is_text_byte(byte));
-    if is_comment { Some(start) } else { is_line.then_some(at) }
+    let mut start = at - before.len();
+    if let Some(other) = other {
+        start += other + 1;
+    }
+    let has_all_text = start == 0 || other.is_some();
+    if has_all_text && after_blanks(data.get(start..at)?).is_some_and(<[u8]>::is_empty) {
+        return Some(start);
+    }
+    match before.last() {
+        Some(byte) if is_text_byte(byte) && *byte != b'\n' => None,
+        _ => Some(at),
+    }
 }
 
-/// The text with which data begins: up to the first control character. Names of files may be in any encoding.
+/// Returns the text at the start of data, up to the first control character. Names of files may be in any encoding.
 pub(crate) fn text_at(data: &[u8]) -> &[u8] {
     data.split(|byte| byte.is_ascii() && !is_text_byte(byte)).next().unwrap_or_default()
 }
 
-/// Returns the PTX with which text begins, or `None` unless it has a function with a body, and is complete.
+/// Returns the PTX at the start of text, or `None` if it has no function with a body, or is not complete.
 pub(crate) fn whole(text: &[u8]) -> Option<&[u8]> {
-    let end = foreign(text).and_then(|at| Some(memrchr2(b'}', b';', text.get(..at)?)? + 1));
-    text.get(..end.unwrap_or(text.len())).filter(|ptx| is_whole(ptx))
+    let mut ptx = text;
+    // Data such as tables of numbers may follow the last statement.
+    if let Some(at) = find_foreign(text)
+        && let Some(last) = memrchr2(b'}', b';', text.get(..at)?)
+    {
+        ptx = text.get(..=last)?;
+    }
+    if is_whole(ptx) { Some(ptx) } else { None }
 }
 
-/// The first byte that is not ASCII, on a line without a comment or string before it: what follows PTX may be data,
-/// such as tables of numbers.
-fn foreign(text: &[u8]) -> Option<usize> {
-    let mut end = 0;
-    text.split_inclusive(|&byte| byte == b'\n').find_map(|line| {
-        end += line.len();
-        let at = line.iter().position(|byte| !byte.is_ascii())?;
-        let is_quoted = memchr3(b'"', b'/', b'*', line.get(..at)?).is_some();
-        (!is_quoted).then_some(end - line.len() + at)
-    })
+/// Finds the first byte that is not ASCII, on a line without a comment or string before it.
+fn find_foreign(text: &[u8]) -> Option<usize> {
+    let mut start = 0;
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        if let Some(at) = line.iter().position(|byte| !byte.is_ascii()) {
+            let is_quoted = memchr3(b'"', b'/', b'*', line.get(..at)?).is_some();
+            if !is_quoted {
+                return Some(start + at);
+            }
+        }
+        start += line.len();
+    }
+    None
 }
 
 /// Whether PTX has a function with a body, and is complete.
 fn is_whole(ptx: &[u8]) -> bool {
-    let mut start = 0;
-    let has_body = memchr2_iter(b'{', b';', ptx).any(|end| {
-        let statement = ptx.get(start..end).unwrap_or_default();
-        start = end + 1;
-        let declares = |directive: &[u8]| memmem::find(statement, directive).is_some();
-        ptx.get(end) == Some(&b'{') && (declares(b".entry") || declares(b".func"))
-    });
-    has_body && check(ptx).is_ok()
+    has_body(ptx) && check(ptx).is_ok()
 }
 
-/// Whether text has a byte, but for letters of other alphabets.
+/// Whether a brace follows the declaration of a function.
+fn has_body(ptx: &[u8]) -> bool {
+    let mut start = 0;
+    for end in memchr2_iter(b'{', b';', ptx) {
+        let statement = ptx.get(start..end).unwrap_or_default();
+        if ptx.get(end) == Some(&b'{') {
+            let declares_kernel = memmem::find(statement, b".entry").is_some();
+            if declares_kernel || memmem::find(statement, b".func").is_some() {
+                return true;
+            }
+        }
+        start = end + 1;
+    }
+    false
+}
+
+/// Whether ASCII text may have a byte.
 fn is_text_byte(byte: &u8) -> bool {
     byte.is_ascii_graphic() || byte.is_ascii_whitespace()
 }
@@ -83,15 +108,16 @@ pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
     if let Some(at) = memchr(0, ptx) {
         return wrong("a zero byte in PTX", to_u64(at));
     }
-    let is_special = |byte: &u8| matches!(byte, b'{' | b'}' | b'"' | b'/');
     let (mut rest, mut depth, mut outermost) = (ptx, 0_usize, 0);
-    while let Some(special) = rest.iter().position(is_special).and_then(|at| rest.get(at..)) {
+    while let Some(skipped) = rest.iter().position(|byte| matches!(byte, b'{' | b'}' | b'"' | b'/')) {
+        let special = rest.get(skipped..).unwrap_or_default();
         let at = len_u64(ptx) - len_u64(special);
-        let ended = |what, after: Option<_>| after.map_or_else(|| wrong(format!("{what} without end"), at), Ok);
         let next = special.get(1..).unwrap_or_default();
         rest = match special {
             [b'{', ..] => {
-                outermost = if depth == 0 { at } else { outermost };
+                if depth == 0 {
+                    outermost = at;
+                }
                 depth += 1;
                 next
             }
@@ -100,24 +126,31 @@ pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
                 depth -= 1;
                 next
             }
-            [b'"', ..] => ended("a string", after_string(next))?,
+            [b'"', ..] => match after_string(next) {
+                Some(rest) => rest,
+                None => return wrong("a string without end", at),
+            },
             [b'/', b'/', ..] => after(next, b"\n").unwrap_or_default(),
-            [b'/', b'*', comment @ ..] => ended("a comment", after(comment, b"*/"))?,
+            [b'/', b'*', comment @ ..] => match after(comment, b"*/") {
+                Some(rest) => rest,
+                None => return wrong("a comment without end", at),
+            },
             _ => next,
         };
     }
     if depth > 0 { wrong("a brace without end", outermost) } else { Ok(()) }
 }
 
-/// What follows a string, which ends with its line at the latest; none if neither ends.
+/// Returns the text after a string, which ends with its line at the latest, or `None` if neither ends.
 fn after_string(string: &[u8]) -> Option<&[u8]> {
     let mut is_escaped = false;
-    let end = string.iter().position(|&byte| {
-        let is_end = byte == b'\n' || (byte == b'"' && !is_escaped);
+    for (at, &byte) in string.iter().enumerate() {
+        if byte == b'\n' || (byte == b'"' && !is_escaped) {
+            return string.get(at + 1..);
+        }
         is_escaped = byte == b'\\' && !is_escaped;
-        is_end
-    });
-    string.get(end? + 1..)
+    }
+    None
 }
 
 #[cfg(test)]
@@ -141,7 +174,8 @@ mod tests {
             ("{ /* }", Some("a comment without end at offset 2")),
             ("{\0}", Some("a zero byte in PTX at offset 1")),
         ] {
-            assert_eq!(check(data.as_bytes()).err().map(|error| error.to_string()).as_deref(), fault, "{data:?}");
+            let found = check(data.as_bytes()).err().map(|error| error.to_string());
+            assert_eq!(found.as_deref(), fault, "{data:?}");
         }
     }
 
@@ -163,7 +197,8 @@ mod tests {
                 let data = [before, comments, ptx, after].concat();
                 let comments_found = comments.len() < 600 && !before.ends_with("text\n");
                 let first = if comments_found { before.len() } else { at };
-                assert_eq!(start(data.as_bytes(), at), expected.then_some(first), "{data:?}");
+                let expected = if expected { Some(first) } else { None };
+                assert_eq!(start(data.as_bytes(), at), expected, "{data:?}");
                 assert_eq!(text_at(&data.as_bytes()[at..]), ptx.as_bytes(), "{data:?}");
             }
         }

@@ -1,4 +1,4 @@
-//! Reads what a SPIR-V module is for: its capabilities and memory model, which its first instructions declare.
+//! Reads the purpose of a SPIR-V module: its capabilities and memory model, which its first instructions declare.
 //!
 //! | opcode | operands |
 //! |---|---|
@@ -6,13 +6,12 @@
 //! | 10, OpExtension; 11, OpExtInstImport | not used |
 //! | 14, OpMemoryModel | addressing model: 1 has 32 bits, 2 has 64; memory model |
 //! | 54, OpFunction; 56, OpFunctionEnd | around each function; all functions are last |
-//! | 8, OpLine; 317, OpNoLine | may stand between them |
+//! | 8, OpLine; 317, OpNoLine | possible between them |
 //!
 //! An instruction is a word with its opcode in the lower 16 bits and its length in words in the upper ones, and its
 //! operands. The header before the first one has 20 bytes; its first word sets the byte order. Source: SPIR-V
 //! specification 1.6.
 
-use std::mem::replace;
 use std::ops::Range;
 
 use crate::base::bytes::{add, array, len_of, len_u64, span};
@@ -24,7 +23,7 @@ pub(crate) const HEADER_LEN: u64 = 20;
 /// The length of a word in bytes.
 const WORD: u64 = 4;
 
-/// The cost of an instruction that is read in vain, as that of some bytes that are searched.
+/// The cost of an instruction that is read in vain, as a number of bytes that are searched.
 const INSTRUCTION_COST: u64 = 256;
 
 const EXTENSION: u32 = 10;
@@ -55,7 +54,8 @@ pub(crate) fn has_kernels(data: &[u8]) -> bool {
 
 /// Returns the width of addresses, or `None` if the module has no physical addresses.
 pub(crate) fn width(data: &[u8]) -> Option<Width> {
-    match declarations(data).find(|(opcode, _)| *opcode == MEMORY_MODEL)?.1 {
+    let (_, addressing_model) = declarations(data).find(|(opcode, _)| *opcode == MEMORY_MODEL)?;
+    match addressing_model {
         1 => Some(Width::Bits32),
         2 => Some(Width::Bits64),
         _ => None,
@@ -65,18 +65,23 @@ pub(crate) fn width(data: &[u8]) -> Option<Width> {
 /// Whether data begins with a header and a capability, as each module does. Other data hardly has these six words.
 pub(crate) fn is_plausible(data: &[u8]) -> bool {
     let word = words(data);
-    let is_version = word(4).is_some_and(|version| (0x1_0000..0x2_0000).contains(&version) && version & 0xff == 0);
-    is_version && word(12).is_some_and(|bound| bound > 0) && word(16) == Some(0) && word(20) == Some(ONE_CAPABILITY)
+    let (Some(version), Some(bound)) = (word(4), word(12)) else { return false };
+    if !(0x1_0000..0x2_0000).contains(&version) || version & 0xff != 0 || bound == 0 {
+        return false;
+    }
+    word(16) == Some(0) && word(20) == Some(ONE_CAPABILITY)
 }
 
-/// The length of the module with which data begins: up to the end of its last function.
+/// Returns the length of the module at the start of data, up to the end of its last function.
 ///
 /// # Errors
 /// The cost of reading it, in bytes, if it has no memory model or no function, or if its last function does not end.
 pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
-    let whole = instructions(data).take_while(|(_, range)| !range.is_empty() && range.end <= len_u64(data));
     let (mut has_model, mut is_inside, mut end, mut cost) = (false, false, None, 0);
-    for (first, range) in whole {
+    for (first, range) in instructions(data) {
+        if range.is_empty() || range.end > len_u64(data) {
+            break;
+        }
         add(&mut cost, INSTRUCTION_COST);
         match first {
             FUNCTION if has_model && !is_inside => is_inside = true,
@@ -91,7 +96,10 @@ pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
             first => has_model |= first & 0xffff == MEMORY_MODEL,
         }
     }
-    end.filter(|_| !is_inside).ok_or(cost)
+    match end {
+        Some(end) if !is_inside => Ok(end),
+        _ => Err(cost),
+    }
 }
 
 /// Reads the word at an offset, in the byte order of a module.
@@ -100,29 +108,34 @@ pub(crate) fn words(data: &[u8]) -> impl Fn(u64) -> Option<u32> {
     move |offset| array(data, offset).map(if is_little { u32::from_le_bytes } else { u32::from_be_bytes })
 }
 
-/// The instructions: the first word of each, and its range, which may end after the data. One without a length is the
-/// last.
+/// The instructions: the first word of each, and its range, which may end after the data. An instruction without a
+/// length is the last.
 pub(crate) fn instructions(data: &[u8]) -> impl Iterator<Item = (u32, Range<u64>)> {
     let (word, mut next) = (words(data), Some(HEADER_LEN));
     std::iter::from_fn(move || {
         let start = next?;
         let first = word(start)?;
         let range = span(start, u64::from(first >> 16).saturating_mul(WORD));
-        next = (!range.is_empty()).then_some(range.end);
+        next = if range.is_empty() { None } else { Some(range.end) };
         Some((first, range))
     })
 }
 
 /// The opcodes of the first instructions, up to the memory model, and their first operands.
 fn declarations(data: &[u8]) -> impl Iterator<Item = (u32, u32)> {
-    let (word, mut is_over) = (words(data), false);
-    let is_model = |first: u32| first & 0xffff == MEMORY_MODEL;
-    let up_to_model = instructions(data).take_while(move |(first, _)| !replace(&mut is_over, is_model(*first)));
-    up_to_model.map_while(move |(first, range)| {
+    let (word, mut instructions, mut is_over) = (words(data), instructions(data), false);
+    std::iter::from_fn(move || {
+        if is_over {
+            return None;
+        }
+        let (first, range) = instructions.next()?;
         let opcode = first & 0xffff;
         let is_declaration = [EXTENSION, IMPORT, MEMORY_MODEL, CAPABILITY].contains(&opcode);
-        let operand = word(range.start.checked_add(WORD)?)?;
-        (is_declaration && len_of(&range) > WORD).then_some((opcode, operand))
+        is_over = opcode == MEMORY_MODEL || !is_declaration;
+        if !is_declaration || len_of(&range) <= WORD {
+            return None;
+        }
+        Some((opcode, word(range.start.checked_add(WORD)?)?))
     })
 }
 
@@ -136,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_instructions_tell_what_a_module_is_for() {
+    fn the_first_instructions_have_the_purpose_of_a_module() {
         let kernel = [0x2_0011, 4, 0x2_0011, 6, 0x5_000b, 1, 0x6e65_704f, 0x732e_4c43, 0x6474, 0x3_000e, 2, 2];
         let shader = [0x2_0011, 1, 0x3_000e, 0, 1, 0x2_0011, 6];
         for encode in [u32::to_le_bytes, u32::to_be_bytes] {

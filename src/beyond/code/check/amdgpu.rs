@@ -4,7 +4,7 @@
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
-//! | 16 | 8 | where the kernel's code begins, counted from the descriptor |
+//! | 16 | 8 | offset of the kernel's code, counted from the descriptor |
 //!
 //! In a linked file the descriptor is in a section with content, and the code in an executable one, or at its
 //! end. Each symbol that the metadata names must exist. Source: User Guide for AMDGPU Backend, code object version 3
@@ -15,10 +15,10 @@ use std::ops::Range;
 
 use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, ET_REL, SHF_EXECINSTR, SHT_NOBITS, STT_OBJECT};
 
-use crate::base::bytes::{len_u64, slice, span};
+use crate::base::bytes::{array, len_u64, span};
 use crate::base::display::shown;
 use crate::base::error::{Malformed, wrong};
-use crate::beyond::code::elf::{Metadata, MetadataForm, SymbolTable, charge};
+use crate::beyond::code::elf::{MetadataForm, MetadataNote, SymbolTable, charge};
 use crate::beyond::code::kernels::metadata;
 use crate::llvm::container::host::elf::{File, Symbol, name_of};
 use crate::llvm::container::limits::Allowance;
@@ -30,8 +30,8 @@ const CODE_OFFSET: u64 = 16;
 const ABI_HSA: u8 = 64;
 const ABI_AT: usize = 7;
 
-/// Whether a valid file lacks what HIP's runtime asks of linked code: names of sections, and one called `.strtab`. CLR
-/// (`rocclr/elf/elf.cpp`) asks for no other section by its name; `.symtab` may be missing.
+/// Whether a valid file lacks the section `.strtab`, which HIP's runtime needs in linked code. CLR
+/// (`rocclr/elf/elf.cpp`) looks for no other section by its name; `.symtab` may be missing.
 pub(super) fn lacks_strtab(data: &[u8]) -> bool {
     let Ok(file) = File::read(data) else { return false };
     let is_linked = [ET_EXEC, ET_DYN].contains(&file.header.kind());
@@ -46,30 +46,39 @@ pub(super) fn lacks_strtab(data: &[u8]) -> bool {
 pub(super) fn check(
     file: &File<'_>,
     tables: &[SymbolTable<'_>],
-    notes: &[Metadata<'_>],
+    notes: &[MetadataNote<'_>],
     work: &mut Allowance,
 ) -> Result<(), Malformed> {
     let mut names = HashSet::new();
-    let code = code(file);
+    let code = executable_addresses(file);
     for table in tables {
-        for (number, symbol) in table.symbols.iter().enumerate().filter(|(_, symbol)| symbol.is(STT_OBJECT)) {
+        for (number, symbol) in table.symbols.iter().enumerate() {
+            if !symbol.is(STT_OBJECT) {
+                continue;
+            }
             let Some(section) = file.section_of(table, number, &symbol) else { continue };
             let name = name_of(table.names, symbol.name);
             charge(work, len_u64(name), table.offset)?;
             if name.ends_with(b".kd") {
-                descriptor(file, name, &symbol, section, code.as_ref())?;
+                check_descriptor(file, name, &symbol, section, code.as_ref())?;
                 names.insert(name);
             }
         }
     }
-    for Metadata { content, offset, .. } in notes.iter().filter(|note| note.form == MetadataForm::MessagePack) {
+    for MetadataNote { form, content, offset } in notes {
+        if *form != MetadataForm::MessagePack {
+            continue;
+        }
         let Some(kernels) = metadata::kernels(content) else { return wrong(metadata::BROKEN, *offset) };
         for kernel in kernels {
             let Some(kernel) = kernel else { return wrong(metadata::BROKEN, *offset) };
             // A file stripped of its section headers has no symbol tables: its symbols are found through the dynamic
             // section.
-            if let Some(missing) = kernel.symbol.filter(|name| !tables.is_empty() && !names.contains(name)) {
-                let missing = shown(missing);
+            if let Some(name) = kernel.symbol
+                && !tables.is_empty()
+                && !names.contains(name)
+            {
+                let missing = shown(name);
                 return wrong(format!("metadata of a kernel whose descriptor '{missing}' does not exist,"), *offset);
             }
         }
@@ -77,40 +86,49 @@ pub(super) fn check(
     Ok(())
 }
 
-fn descriptor(
+fn check_descriptor(
     file: &File<'_>,
     name: &[u8],
     symbol: &Symbol,
     section: usize,
     code: Option<&Range<u64>>,
 ) -> Result<(), Malformed> {
+    let Some(section) = file.sections.get(section) else { return Ok(()) };
     // A file that holds only debugging information has no content in other sections.
-    let section = file.sections.get(section).filter(|section| !section.is(SHT_NOBITS));
-    let Some(section) = section else { return Ok(()) };
+    if section.is(SHT_NOBITS) {
+        return Ok(());
+    }
     let is_relocatable = file.header.kind() == ET_REL;
     let (value, start, size) = (symbol.value, section.offset, section.size);
-    let inside = value.checked_sub(if is_relocatable { 0 } else { section.address });
-    let inside = inside.filter(|at| at.checked_add(DESCRIPTOR_LEN).is_some_and(|end| end <= size));
-    let Some(inside) = inside else {
-        return wrong(format!("the kernel descriptor '{}' outside of its section,", shown(name)), value);
+    let inside = match value.checked_sub(if is_relocatable { 0 } else { section.address }) {
+        Some(inside) if inside.checked_add(DESCRIPTOR_LEN).is_some_and(|end| end <= size) => inside,
+        _ => return wrong(format!("the kernel descriptor '{}' outside of its section,", shown(name)), value),
     };
     if is_relocatable {
         return Ok(());
     }
-    let field = slice(file.data, start.saturating_add(inside).saturating_add(CODE_OFFSET), 8);
-    let Some(offset) = field.and_then(|field| field.first_chunk()).map(|field| i64::from_le_bytes(*field)) else {
+    let Some(offset) = array(file.data, start.saturating_add(inside).saturating_add(CODE_OFFSET)) else {
         return wrong(format!("the kernel descriptor '{}' outside of the file,", shown(name)), start);
     };
-    match value.checked_add_signed(offset) {
+    match (code, value.checked_add_signed(i64::from_le_bytes(offset))) {
         // An empty kernel may begin where the last section ends.
-        Some(at) if code.is_some_and(|code| code.start <= at && at <= code.end) => Ok(()),
+        (Some(code), Some(at)) if code.start <= at && at <= code.end => Ok(()),
         _ => wrong(format!("the kernel descriptor '{}' whose code is in no executable section,", shown(name)), value),
     }
 }
 
-/// Returns the address range of the executable sections, of which linkers write one, or `None` without such sections.
-fn code(file: &File<'_>) -> Option<Range<u64>> {
-    let executable = file.sections.iter().filter(|section| section.flags & SHF_EXECINSTR.0 != 0);
-    let ranges = executable.map(|section| span(section.address, section.size));
-    ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end))
+/// Returns the address range of the executable sections, or `None` if there are none. Linkers write one.
+fn executable_addresses(file: &File<'_>) -> Option<Range<u64>> {
+    let mut all: Option<Range<u64>> = None;
+    for section in file.sections.iter() {
+        if section.flags & SHF_EXECINSTR.0 == 0 {
+            continue;
+        }
+        let range = span(section.address, section.size);
+        all = match all {
+            Some(all) => Some(all.start.min(range.start)..all.end.max(range.end)),
+            None => Some(range),
+        };
+    }
+    all
 }

@@ -27,9 +27,8 @@ use crate::llvm::container::limits::{Allowance, CHECKED_MAX};
 
 type Result<T = ()> = std::result::Result<T, Malformed>;
 
-/// The first file type reserved for operating systems and processors, which have their own rules for the rest of the
-/// header.
-const OWN_TYPES: u16 = 0xfe00;
+/// The first file type reserved for operating systems and processors, which have other rules for the rest of the header.
+const RESERVED_TYPES: u16 = 0xfe00;
 
 /// The types of sections whose link is the number of another section.
 const LINKED: [SectionType; 9] =
@@ -40,28 +39,34 @@ pub(super) fn check(data: &[u8]) -> Result {
     File::read(data)?.check()
 }
 
+fn is_loaded(section: &Section) -> bool {
+    !section.is(SHT_NULL) && section.flags & SHF_ALLOC.0 != 0 && section.size > 0
+}
+
 impl File<'_> {
     fn check(&self) -> Result {
         let mut work = Allowance::times(CHECKED_MAX, self.data);
-        self.file_header()?;
-        self.program_headers()?;
+        self.check_file_header()?;
+        self.check_program_headers()?;
         let names = self.section_names()?;
-        for section in self.sections.iter().filter(|section| !section.is(SHT_NULL)) {
-            self.section(&section, names)?;
+        for section in self.sections.iter() {
+            if !section.is(SHT_NULL) {
+                self.check_section(&section, names)?;
+            }
         }
         let tables = self.symbol_tables(&mut work)?;
-        let metadata = self.notes(&mut work)?;
+        let metadata = self.metadata_notes(&mut work)?;
         let is_amd = self.header.machine() == EM_AMDGPU;
         if is_amd { amdgpu::check(self, &tables, &metadata, &mut work) } else { Ok(()) }
     }
 
-    fn file_header(&self) -> Result {
+    fn check_file_header(&self) -> Result {
         let Header { len, version, .. } = self.header;
         let (kind, machine) = (self.header.kind(), self.header.machine());
         if kind == ET_NONE {
             return wrong("invalid ELF type", 16);
         }
-        if machine == EM_NONE && kind.0 < OWN_TYPES {
+        if machine == EM_NONE && kind.0 < RESERVED_TYPES {
             return wrong("invalid ELF machine", 18);
         }
         // NVIDIA stores the CUDA version there, times ten.
@@ -74,28 +79,29 @@ impl File<'_> {
         Ok(())
     }
 
-    fn program_headers(&self) -> Result {
+    fn check_program_headers(&self) -> Result {
         let Header { segments_at, segment_count, .. } = self.header;
         if segments_at == 0 && segment_count != 0 {
             return wrong(format!("an ELF header with {segment_count} program headers at no offset"), 0);
         }
-        for segment in self.segments.iter().filter(|segment| !segment.is(PT_NULL) && segment.size > 0) {
+        for segment in self.segments.iter() {
+            if segment.is(PT_NULL) || segment.size == 0 {
+                continue;
+            }
             self.bytes(segment.offset, segment.size, format_args!("a segment of type {:#x}", segment.kind))?;
             if segment.is(PT_LOAD) && segment.size > segment.memory {
                 return wrong(format!("a segment of {} bytes that takes less in memory", segment.size), segment.offset);
             }
         }
-        let is_loaded =
-            |section: Section| !section.is(SHT_NULL) && section.flags & SHF_ALLOC.0 != 0 && section.size > 0;
         // NVIDIA's driver loads cubins by their sections.
         let needs_segments = [ET_DYN, ET_EXEC].contains(&self.header.kind()) && self.header.machine() != EM_CUDA;
-        if needs_segments && self.segments.is_empty() && self.sections.iter().any(is_loaded) {
+        if needs_segments && self.segments.is_empty() && self.sections.iter().any(|section| is_loaded(&section)) {
             return wrong("a linked ELF file without program headers", 0);
         }
         Ok(())
     }
 
-    fn section(&self, section: &Section, names: &[u8]) -> Result {
+    fn check_section(&self, section: &Section, names: &[u8]) -> Result {
         let name = shown(name_of(names, section.name));
         let stored = self.stored(section);
         if stored > 0 {

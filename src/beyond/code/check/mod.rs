@@ -27,7 +27,7 @@ const ZEROS: [u8; 4] = [0; 4];
 /// The minimum size of a code object that must not begin with zeros.
 const HEADER_MIN: u64 = 16;
 
-/// Checks a code object of any kind; one of unknown kind is accepted.
+/// Checks a code object of any kind. Unknown kinds are accepted.
 ///
 /// # Errors
 /// The first fault.
@@ -41,8 +41,8 @@ pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-/// Whether HIP's runtime refuses a linked code object for an AMD GPU because it has no section `.strtab`. Objects for
-/// linkers, and code for other runtimes (PAL, Mesa), are not judged.
+/// Whether HIP's runtime refuses a linked code object for an AMD GPU because it has no section `.strtab`. The result is
+/// false for objects for linkers, and for code for other runtimes (PAL, Mesa).
 pub(crate) fn lacks_strtab(data: &[u8]) -> bool {
     Magic::identify(data).is_elf() && amdgpu::lacks_strtab(data)
 }
@@ -60,7 +60,7 @@ pub(crate) fn beginning(head: &[u8], len: u64) -> Result<(), Malformed> {
 mod tests {
     use super::*;
 
-    /// A linked ELF file without program headers, for a machine, with a section of 64 bytes at an offset.
+    /// Makes a linked ELF file without program headers, for a machine, with a section of 64 bytes at an offset.
     fn linked(machine: u16, kind: u32, offset: u64) -> Vec<u8> {
         let mut data = vec![0; 192];
         data[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");

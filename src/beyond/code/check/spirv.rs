@@ -28,10 +28,12 @@ pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
     if bound == 0 || schema != 0 {
         return wrong("a SPIR-V header whose bound is 0 or whose schema is not", 12);
     }
-    let instructions = spirv::instructions(data).map(|(_, range)| range);
-    let whole = instructions.take_while(|range| !range.is_empty() && range.end <= end);
-    match whole.last().map_or(HEADER_LEN, |range| range.end) {
-        at if at < end => wrong("a SPIR-V instruction with an impossible length", at),
-        _ => Ok(()),
+    let mut checked = HEADER_LEN;
+    for (_, range) in spirv::instructions(data) {
+        if range.is_empty() || range.end > end {
+            break;
+        }
+        checked = range.end;
     }
+    if checked < end { wrong("a SPIR-V instruction with an impossible length", checked) } else { Ok(()) }
 }

@@ -1,12 +1,12 @@
 //! Kernels of code objects for AMD GPUs: the metadata in notes (`metadata.rs`), and the sizes of function symbols.
 //!
-//! The symbol of a kernel descriptor is `<function>.kd`; that of the function has the size of the code. Version 2 has
-//! metadata in YAML, which no compiler has written since LLVM 11, and is not read.
+//! The symbol of a kernel descriptor is `<function>.kd`. The symbol of the function has the size of the code. Version 2
+//! has metadata in YAML, which no compiler has written since LLVM 11, and is not read.
 //!
 //! | key of an argument | value |
 //! |---|---|
-//! | `.offset`, `.size` | where it is among the arguments, in bytes |
-//! | `.value_kind` | what it is; the kinds of those that the runtime adds begin with `hidden_` |
+//! | `.offset`, `.size` | its range among the arguments, in bytes |
+//! | `.value_kind` | its kind, which begins with `hidden_` if the runtime adds the argument |
 //! | `.name` | its name in the source, which clang records for OpenCL C with `-cl-kernel-arg-info` |
 
 use std::collections::HashMap;
@@ -23,11 +23,11 @@ use crate::llvm::container::host::elf::{File, name_of};
 
 const DESCRIPTOR: &[u8] = b".kd";
 
-/// The kind of the argument through which a kernel calls the host.
+/// The kind of the argument that a kernel needs to call the host.
 const HOSTCALL: &[u8] = b"hidden_hostcall_buffer";
 
 pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malformed> {
-    let notes = file.notes(&mut list.work)?;
+    let notes = file.metadata_notes(&mut list.work)?;
     let sizes = if notes.is_empty() { HashMap::new() } else { code_sizes(file, list)? };
     for note in notes {
         if note.form == MetadataForm::Yaml {
@@ -40,11 +40,14 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
         for described in kernels {
             let Some(described) = described else { return wrong(metadata::BROKEN, note.offset) };
             let name = described.name.unwrap_or_default();
-            let function = described.symbol.and_then(|symbol| symbol.strip_suffix(DESCRIPTOR)).unwrap_or(name);
-            let arguments = list.arguments(note.offset, metadata::BROKEN, || arguments(described.arguments))?;
+            let function = match described.symbol {
+                Some(symbol) => symbol.strip_suffix(DESCRIPTOR).unwrap_or(name),
+                None => name,
+            };
+            let arguments = list.share_arguments(note.offset, metadata::BROKEN, || arguments(described.arguments))?;
             let kernel = Kernel {
                 code_size: sizes.get(function).copied(),
-                hostcall: Some(described.arguments.is_some_and(has_hostcall)),
+                hostcall: Some(has_hostcall(described.arguments)),
                 arguments,
                 ..described.kernel
             };
@@ -55,27 +58,32 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
 }
 
 /// Whether one of the arguments is for calls of the host.
-fn has_hostcall(arguments: Value<'_>) -> bool {
-    let is_hostcall = |argument: Value<'_>| argument.get(b".value_kind").and_then(Value::text) == Some(HOSTCALL);
-    // Most kernels have none, which a search for the text shows in a fraction of the time.
-    memmem::find(arguments.bytes(), HOSTCALL).is_some()
-        && arguments.array().is_some_and(|mut arguments| arguments.any(is_hostcall))
+fn has_hostcall(arguments: Option<Value<'_>>) -> bool {
+    let Some(arguments) = arguments else { return false };
+    // Most kernels have no such argument, which a search for the text shows in a fraction of the time.
+    if memmem::find(arguments.bytes(), HOSTCALL).is_none() {
+        return false;
+    }
+    let Some(mut arguments) = arguments.array() else { return false };
+    arguments.any(|argument| argument.get(b".value_kind").and_then(Value::text) == Some(HOSTCALL))
 }
 
 /// Returns the arguments of a kernel, each `None` if it is broken, or `None` if the arguments are not an array.
 fn arguments(arguments: Option<Value<'_>>) -> Option<impl Iterator<Item = Option<Argument>>> {
-    let array = arguments.map(|arguments| arguments.array().ok_or(())).transpose().ok()?;
-    Some(array.into_iter().flatten().map(argument))
+    let array = match arguments {
+        Some(arguments) => Some(arguments.array()?),
+        None => None,
+    };
+    Some(array.into_iter().flatten().map(read_argument))
 }
 
-/// An argument, from the map that describes it.
-fn argument(described: Value<'_>) -> Option<Argument> {
+/// Reads an argument from the map that describes it. Returns `None` if it is broken.
+fn read_argument(described: Value<'_>) -> Option<Argument> {
     let mut argument = Argument::default();
-    let number = |value: Value<'_>| u32::try_from(value.number()?).ok();
     for (key, value) in described.map()? {
         match key.text() {
-            Some(b".offset") => argument.offset = Some(number(value)?),
-            Some(b".size") => argument.size = Some(number(value)?),
+            Some(b".offset") => argument.offset = Some(value.number_u32()?),
+            Some(b".size") => argument.size = Some(value.number_u32()?),
             Some(b".value_kind") => argument.kind = Some(value.text()?.into()),
             Some(b".name") => argument.name = Some(value.text()?.into()),
             _ => {}
@@ -84,14 +92,16 @@ fn argument(described: Value<'_>) -> Option<Argument> {
     Some(argument)
 }
 
-/// The sizes of all functions in bytes, by name.
+/// Returns the sizes of all functions in bytes, by name.
 fn code_sizes<'d>(file: &File<'d>, list: &mut KernelsFound) -> Result<HashMap<&'d [u8], u64>, Malformed> {
     let mut sizes = HashMap::new();
     for table in file.symbol_tables(&mut list.work)? {
-        for symbol in table.symbols.iter().filter(|symbol| symbol.is(STT_FUNC)) {
-            let name = name_of(table.names, symbol.name);
-            charge(&mut list.work, len_u64(name), table.offset)?;
-            sizes.insert(name, symbol.size);
+        for symbol in table.symbols.iter() {
+            if symbol.is(STT_FUNC) {
+                let name = name_of(table.names, symbol.name);
+                charge(&mut list.work, len_u64(name), table.offset)?;
+                sizes.insert(name, symbol.size);
+            }
         }
     }
     Ok(sizes)

@@ -1,4 +1,4 @@
-//! The arguments of kernels. Kernels of one source often have the same ones, which share memory.
+//! The arguments of kernels. Kernels of one source often have equal arguments, which share memory.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::base::bytes::{len_u64, to_u64, total};
 use crate::llvm::container::limits::Allowance;
 
-/// An argument of a kernel. What its code object does not record is none. With the feature `serde`, it is serialized.
+/// An argument of a kernel. A field is `None` if the code object does not record it. With the feature `serde`, the
+/// argument is serialized.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Argument {
@@ -42,7 +43,7 @@ impl ArgumentLists {
         Self { lists: HashSet::new(), left: Allowance::new(most) }
     }
 
-    /// Charges memory that one argument takes until its list is complete; none if there is no room for it.
+    /// Charges the memory of one argument before its list is complete. Returns `None` if there is no room for it.
     pub(super) fn take_one(&mut self) -> Option<()> {
         self.left.take(Argument::default().weight())
     }
@@ -62,10 +63,16 @@ impl ArgumentLists {
 mod tests {
     use super::*;
 
+    fn argument(name: &str) -> Argument {
+        Argument { name: Some(name.as_bytes().into()), ..Argument::default() }
+    }
+
+    fn list(name: &str) -> Arc<[Argument]> {
+        Arc::from([argument("first"), argument(name)])
+    }
+
     #[test]
     fn equal_lists_share_memory_and_others_are_charged() {
-        let argument = |name: &str| Argument { name: Some(name.as_bytes().into()), ..Argument::default() };
-        let list = |name: &str| Arc::from([argument("first"), argument(name)]);
         let weight = argument("first").weight() + argument("x").weight();
         let mut lists = ArgumentLists::new(2 * weight);
         let first = lists.shared(list("x")).unwrap();

@@ -1,4 +1,4 @@
-//! Kernels of cubins. A kernel is a function symbol with the flag 0x10 (entry) in `st_other`; its section is
+//! Kernels of cubins. A kernel is a function symbol with the flag 0x10 (entry) in `st_other`. Its section is
 //! `.text.<kernel>`.
 //!
 //! | section | holds |
@@ -9,8 +9,8 @@
 //! | `.nv.shared.<kernel>`, likewise | its shared memory, with what the system reserves |
 //! | `.nv.constant0.<kernel>`, likewise | its constant bank 0 |
 //!
-//! An attribute is a byte with its format, a byte with its number, and two bytes: a value or, for format 4, the length
-//! of the values that follow, of four bytes each.
+//! An attribute is a byte with its format, a byte with its number, and two bytes with a value. For format 4, this value
+//! is the length of the values that follow, of four bytes each.
 //!
 //! | attribute | format | meaning |
 //! |---|---|---|
@@ -22,7 +22,7 @@
 //! | 0x2f | 4 | symbol, registers |
 //! | 0x45 | 4 | an argument of a kernel with more than 4 KiB of them: index, position, offset and size (16 bits each) |
 //!
-//! Sources: what `cuobjdump` of CUDA 13.5 prints for cubins of `ptxas` 13.5 and of CUDA 12.9, sm_50 to sm_121.
+//! Sources: output of `cuobjdump` of CUDA 13.5 for cubins of `ptxas` 13.5 and of CUDA 12.9, sm_50 to sm_121.
 
 use std::collections::HashMap;
 
@@ -51,9 +51,9 @@ const ARGUMENTS: u8 = 0x19;
 const REGISTERS: u8 = 0x2f;
 const LARGE_ARGUMENT: u8 = 0x45;
 
-/// What sections say about a kernel.
+/// The values that sections record for a kernel.
 #[derive(Clone, Copy, Default)]
-struct Fact {
+struct RecordedKernel {
     registers: Option<u32>,
     stack: Option<u32>,
     shared: Option<u32>,
@@ -62,11 +62,11 @@ struct Fact {
     threads: Option<u32>,
 }
 
-/// What sections say about kernels, by the number of the section with the code, and by that of the symbol.
+/// The values that sections record for kernels, by the number of the section with the code, and by that of the symbol.
 #[derive(Default)]
-struct KernelFacts {
-    of_sections: HashMap<u64, Fact>,
-    of_symbols: HashMap<u64, Fact>,
+struct RecordedKernels {
+    of_sections: HashMap<u64, RecordedKernel>,
+    of_symbols: HashMap<u64, RecordedKernel>,
     /// The arguments by the number of the section, each with its position; empty if they are not read.
     arguments: HashMap<u64, Vec<(u32, Argument)>>,
 }
@@ -74,27 +74,30 @@ struct KernelFacts {
 pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malformed> {
     let tables = file.symbol_tables(&mut list.work)?;
     let Some(table) = tables.first() else { return Ok(()) };
-    let mut facts = KernelFacts::read(file, list)?;
+    let mut recorded = RecordedKernels::read(file, list)?;
     for (number, symbol) in table.symbols.iter().enumerate() {
         if !symbol.is(STT_FUNC) || symbol.other & ENTRY == 0 {
             continue;
         }
-        let section = file.section_of(table, number, &symbol);
-        let Some(code) = section.and_then(|section| file.sections.get(section)) else { continue };
-        let section = section.map(to_u64).unwrap_or_default();
-        let known = |facts: &HashMap<u64, Fact>, number: u64| facts.get(&number).copied().unwrap_or_default();
-        let (of_section, of_symbol) = (known(&facts.of_sections, section), known(&facts.of_symbols, to_u64(number)));
-        let arguments = list.arguments(table.offset, "arguments of a kernel", || {
-            let mut arguments = facts.arguments.remove(&section).unwrap_or_default();
+        let Some(section) = file.section_of(table, number, &symbol) else { continue };
+        let Some(code) = file.sections.get(section) else { continue };
+        let section = to_u64(section);
+        let of_section = recorded.of_sections.get(&section).copied().unwrap_or_default();
+        let of_symbol = recorded.of_symbols.get(&to_u64(number)).copied().unwrap_or_default();
+        let arguments = list.share_arguments(table.offset, "arguments of a kernel", || {
+            let mut arguments = recorded.arguments.remove(&section).unwrap_or_default();
             arguments.sort_by_key(|(position, _)| *position);
             Some(arguments.into_iter().map(|(_, argument)| Some(argument)))
         })?;
-        let registers = u32::try_from(code.info >> 24).ok().filter(|registers| *registers > 0);
+        let mut registers = of_symbol.registers;
+        if registers.is_none() && code.info >> 24 > 0 {
+            registers = u32::try_from(code.info >> 24).ok();
+        }
         let kernel = Kernel {
-            vgprs: of_symbol.registers.or(registers),
+            vgprs: registers,
             scratch: of_symbol.stack,
-            lds: of_section.shared.or(Some(0)),
-            kernarg: of_section.arguments.or(Some(0)),
+            lds: Some(of_section.shared.unwrap_or(0)),
+            kernarg: Some(of_section.arguments.unwrap_or(0)),
             constant_bank: of_section.constant_bank,
             max_workgroup: of_section.threads,
             code_size: Some(code.size),
@@ -106,34 +109,33 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
     Ok(())
 }
 
-impl KernelFacts {
+impl RecordedKernels {
     fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<Self, Malformed> {
-        let (mut facts, names) = (Self::default(), file.section_names()?);
+        let (mut recorded, names) = (Self::default(), file.section_names()?);
         for section in file.sections.iter() {
             let name = name_of(names, section.name);
             if !name.starts_with(b".nv.") {
                 continue;
             }
             let Section { info: of_code, offset, .. } = section;
-            let is_of_code = |prefix: &[u8]| of_code != 0 && name.starts_with(prefix);
-            if is_of_code(b".nv.shared.") {
-                let size = memory(&section, "shared memory")?;
-                facts.of_sections.entry(of_code).or_default().shared = Some(size);
-            } else if is_of_code(b".nv.constant0.") {
-                let size = memory(&section, "constant memory")?;
-                facts.of_sections.entry(of_code).or_default().constant_bank = Some(size);
+            if of_code != 0 && name.starts_with(b".nv.shared.") {
+                let size = memory_size(&section, "shared memory")?;
+                recorded.of_sections.entry(of_code).or_default().shared = Some(size);
+            } else if of_code != 0 && name.starts_with(b".nv.constant0.") {
+                let size = memory_size(&section, "constant memory")?;
+                recorded.of_sections.entry(of_code).or_default().constant_bank = Some(size);
             } else if name == INFO || name.starts_with(INFO_OF_KERNEL) {
                 charge(&mut list.work, section.stored(), offset)?;
                 let bytes = file.bytes(offset, section.stored(), "attributes of kernels")?;
-                let of_code = Some(of_code).filter(|_| name != INFO);
-                facts.attributes(Cursor::new(bytes, offset), of_code, file.encoding, &mut list.arguments)?;
+                let of_code = if name == INFO { None } else { Some(of_code) };
+                recorded.read_attributes(Cursor::new(bytes, offset), of_code, file.encoding, &mut list.arguments)?;
             }
         }
-        Ok(facts)
+        Ok(recorded)
     }
 
-    /// Reads attributes: those of the kernel whose code is in this section, or of all functions.
-    fn attributes(
+    /// Reads the attributes of the kernel with its code in this section, or of all functions.
+    fn read_attributes(
         &mut self,
         mut rest: Cursor<'_>,
         of_code: Option<u64>,
@@ -176,8 +178,10 @@ impl KernelFacts {
     }
 }
 
-/// The size of a section that describes memory.
-fn memory(section: &Section, what: &str) -> Result<u32, Malformed> {
-    let size = section.size;
-    u32::try_from(size).or_else(|_| wrong(format!("a kernel with {size} bytes of {what}"), section.offset))
+/// Returns the size of a section that describes memory.
+fn memory_size(section: &Section, what: &str) -> Result<u32, Malformed> {
+    match u32::try_from(section.size) {
+        Ok(size) => Ok(size),
+        Err(_) => wrong(format!("a kernel with {} bytes of {what}", section.size), section.offset),
+    }
 }

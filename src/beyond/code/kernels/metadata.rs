@@ -25,9 +25,9 @@ pub(crate) const BROKEN: &str = "kernel metadata that is not a complete MessageP
 
 const KERNELS: &[u8] = b"amdhsa.kernels";
 
-/// A kernel, as the metadata describes it. A value is none if it is not recorded.
+/// A kernel, as the metadata describes it. A value is `None` if it is not recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Described<'d> {
+pub(crate) struct DescribedKernel<'d> {
     pub(crate) name: Option<&'d [u8]>,
     pub(crate) symbol: Option<&'d [u8]>,
     pub(crate) arguments: Option<Value<'d>>,
@@ -35,16 +35,23 @@ pub(crate) struct Described<'d> {
     pub(crate) kernel: Kernel,
 }
 
-/// Returns the kernels, or `None` if the metadata is broken, and none for a kernel whose map is.
-pub(crate) fn kernels(data: &[u8]) -> Option<impl Iterator<Item = Option<Described<'_>>>> {
+/// Returns the kernels, each `None` if its map is broken, or `None` if the metadata is broken.
+pub(crate) fn kernels(data: &[u8]) -> Option<impl Iterator<Item = Option<DescribedKernel<'_>>>> {
     let (metadata, rest) = Value::first(data, 0)?;
-    let values = metadata.map()?.filter(|(key, _)| key.text() == Some(KERNELS)).map(|(_, kernels)| kernels.array());
-    let arrays = values.collect::<Option<Vec<_>>>()?;
-    rest.is_empty().then(|| arrays.into_iter().flatten().map(Described::new))
+    if !rest.is_empty() {
+        return None;
+    }
+    let mut arrays = Vec::new();
+    for (key, value) in metadata.map()? {
+        if key.text() == Some(KERNELS) {
+            arrays.push(value.array()?);
+        }
+    }
+    Some(arrays.into_iter().flatten().map(DescribedKernel::read))
 }
 
-impl<'d> Described<'d> {
-    fn new(kernel: Value<'d>) -> Option<Self> {
+impl<'d> DescribedKernel<'d> {
+    fn read(kernel: Value<'d>) -> Option<Self> {
         let mut described = Self::default();
         for (key, value) in kernel.map()? {
             if let Some(key) = key.text() {
@@ -54,24 +61,23 @@ impl<'d> Described<'d> {
         Some(described)
     }
 
-    /// Takes a value that has a meaning here; none if it is of the wrong type.
+    /// Stores the value of a key that has a meaning here. Returns `None` if the value is of the wrong type.
     fn set(&mut self, key: &[u8], value: Value<'d>) -> Option<()> {
         let kernel = &mut self.kernel;
-        let number = || u32::try_from(value.number()?).ok();
         match key {
             b".name" => self.name = Some(value.text()?),
             b".symbol" => self.symbol = Some(value.text()?),
             b".args" => self.arguments = Some(value),
             b".uses_dynamic_stack" => kernel.dynamic_stack = Some(value.boolean()?),
-            b".vgpr_count" => kernel.vgprs = Some(number()?),
-            b".agpr_count" => kernel.agprs = Some(number()?),
-            b".sgpr_count" => kernel.sgprs = Some(number()?),
-            b".vgpr_spill_count" => kernel.vgpr_spills = Some(number()?),
-            b".sgpr_spill_count" => kernel.sgpr_spills = Some(number()?),
-            b".private_segment_fixed_size" => kernel.scratch = Some(number()?),
-            b".group_segment_fixed_size" => kernel.lds = Some(number()?),
-            b".kernarg_segment_size" => kernel.kernarg = Some(number()?),
-            b".max_flat_workgroup_size" => kernel.max_workgroup = Some(number()?),
+            b".vgpr_count" => kernel.vgprs = Some(value.number_u32()?),
+            b".agpr_count" => kernel.agprs = Some(value.number_u32()?),
+            b".sgpr_count" => kernel.sgprs = Some(value.number_u32()?),
+            b".vgpr_spill_count" => kernel.vgpr_spills = Some(value.number_u32()?),
+            b".sgpr_spill_count" => kernel.sgpr_spills = Some(value.number_u32()?),
+            b".private_segment_fixed_size" => kernel.scratch = Some(value.number_u32()?),
+            b".group_segment_fixed_size" => kernel.lds = Some(value.number_u32()?),
+            b".kernarg_segment_size" => kernel.kernarg = Some(value.number_u32()?),
+            b".max_flat_workgroup_size" => kernel.max_workgroup = Some(value.number_u32()?),
             _ => {}
         }
         Some(())
@@ -92,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_name_their_symbols_and_the_rest_is_skipped() {
+    fn symbols_of_kernels_are_read_and_other_values_are_skipped() {
         let others: [&[u8]; 8] = [
             &[0x07],
             &[0xcd, 1, 2],
@@ -104,18 +110,20 @@ mod tests {
             &[0xd8; 18],
         ];
         for other in others {
-            let kernel =
-                |name: &str| [&[0x83][..], &text(".args"), other, &text(".symbol"), &text(name), &[1, 2]].concat();
-            let kernels = [&[0x92][..], &kernel("a.kd"), &kernel("b.kd")].concat();
+            let kernels = ["a.kd", "b.kd"]
+                .map(|name| [&[0x83][..], &text(".args"), other, &text(".symbol"), &text(name), &[1, 2]].concat());
+            let kernels = [&[0x92][..], &kernels.concat()].concat();
             let whole = [&[0x83][..], other, other, &text("amdhsa.kernels"), &kernels, &text("v"), other].concat();
             assert_eq!(symbols(&whole), Some(vec![&b"a.kd"[..], b"b.kd"]), "{other:x?}");
-            (0..whole.len()).for_each(|len| assert_eq!(symbols(&whole[..len]), None, "{other:x?} {len}"));
+            for len in 0..whole.len() {
+                assert_eq!(symbols(&whole[..len]), None, "{other:x?} {len}");
+            }
             assert_eq!(symbols(&[&whole[..], &[0]].concat()), None);
         }
     }
 
     #[test]
-    fn claims_of_counts_and_depths_are_borne() {
+    fn large_counts_and_depths_are_harmless() {
         for data in
             [&[0xdf, 0xff, 0xff, 0xff, 0xff][..], &[0x81, 0xdd, 0xff, 0xff, 0xff, 0xff], &[0x81, 0xc1], &[0x07], &[]]
         {
@@ -125,29 +133,37 @@ mod tests {
         assert_eq!(symbols(&deep), Some(Vec::new()));
     }
 
+    /// Reads metadata with one kernel, which may be broken.
+    fn read_kernel(kernel: &[u8]) -> Option<Kernel> {
+        let whole = [&[0x81][..], &text("amdhsa.kernels"), &[0x91], kernel].concat();
+        let kernels: Vec<_> = kernels(&whole).unwrap().collect();
+        let [described] = &kernels[..] else { panic!("{} kernels", kernels.len()) };
+        Some(described.as_ref()?.kernel.clone())
+    }
+
+    fn read_field(name: &str, value: &[u8]) -> Option<Kernel> {
+        read_kernel(&[&[0x81][..], &text(name), value].concat())
+    }
+
     #[test]
     fn fields_of_a_kernel_have_the_right_type() {
-        fn of(kernel: &[u8]) -> Option<Vec<Option<Described<'_>>>> {
-            let whole = [&[0x81][..], &text("amdhsa.kernels"), &[0x91], kernel].concat();
-            kernels(whole.leak()).map(Iterator::collect)
+        for (name, value, expected) in [
+            (".vgpr_count", &[0xcd, 1, 2][..], Kernel { vgprs: Some(258), ..Kernel::default() }),
+            (
+                ".private_segment_fixed_size",
+                &[0xce, 0xff, 0xff, 0xff, 0xff],
+                Kernel { scratch: Some(u32::MAX), ..Kernel::default() },
+            ),
+            (".other", &[0xff], Kernel::default()),
+            (".uses_dynamic_stack", &[0xc3], Kernel { dynamic_stack: Some(true), ..Kernel::default() }),
+        ] {
+            assert_eq!(read_field(name, value), Some(expected), "{name}");
         }
-        let field = |name: &str, value: &[u8]| [&[0x81][..], &text(name), value].concat();
-        let one = |kernel| Some(vec![Some(Described { kernel, ..Described::default() })]);
-        assert_eq!(of(&field(".vgpr_count", &[0xcd, 1, 2])), one(Kernel { vgprs: Some(258), ..Kernel::default() }));
-        assert_eq!(
-            of(&field(".private_segment_fixed_size", &[0xce, 0xff, 0xff, 0xff, 0xff])),
-            one(Kernel { scratch: Some(u32::MAX), ..Kernel::default() })
-        );
-        assert_eq!(of(&field(".other", &[0xff])), one(Kernel::default()));
         for broken in [&[0xff][..], &[0xcf, 0, 0, 0, 1, 0, 0, 0, 0], &text("1"), &[0xc0], &[0x90]] {
-            assert_eq!(of(&field(".sgpr_count", broken)), Some(vec![None]), "{broken:x?}");
+            assert_eq!(read_field(".sgpr_count", broken), None, "{broken:x?}");
         }
-        assert_eq!(
-            of(&field(".uses_dynamic_stack", &[0xc3])),
-            one(Kernel { dynamic_stack: Some(true), ..Kernel::default() })
-        );
-        assert_eq!(of(&field(".uses_dynamic_stack", &[1])), Some(vec![None]));
-        assert_eq!(of(&field(".name", &[1])), Some(vec![None]));
-        assert_eq!(of(&[0x90]), Some(vec![None]));
+        assert_eq!(read_field(".uses_dynamic_stack", &[1]), None);
+        assert_eq!(read_field(".name", &[1]), None);
+        assert_eq!(read_kernel(&[0x90]), None);
     }
 }

@@ -48,8 +48,8 @@ use crate::llvm::container::limits::{
 pub use arguments::Argument;
 pub(crate) use arguments::ArgumentLists;
 
-/// A kernel, as its code object describes it. A number is none if the code object does not record it. With the feature
-/// `serde`, the numbers are serialized.
+/// A kernel, as its code object describes it. A number is `None` if the code object does not record it. With the
+/// feature `serde`, the numbers are serialized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
@@ -69,10 +69,10 @@ pub struct Kernel {
     pub vgpr_spills: Option<u32>,
     /// The number of spilled scalar registers.
     pub sgpr_spills: Option<u32>,
-    /// The scratch memory of a work-item in bytes, without what calls take at run time: AMD's private segment; for
+    /// The scratch memory of a work-item in bytes, without additions by calls at run time: AMD's private segment; for
     /// NVIDIA GPUs the stack of a thread, which linking determines.
     pub scratch: Option<u32>,
-    /// The memory in bytes that a workgroup shares, without what a launch adds: AMD's group segment, NVIDIA's shared
+    /// The memory in bytes that a workgroup shares, without additions by a launch: AMD's group segment, NVIDIA's shared
     /// memory.
     pub lds: Option<u32>,
     /// The size of the arguments in bytes.
@@ -88,7 +88,7 @@ pub struct Kernel {
     /// Whether it needs a thread of the host that serves calls, such as `printf`: it has an argument of the kind
     /// `hidden_hostcall_buffer`. Only for AMD GPUs.
     pub hostcall: Option<bool>,
-    /// The arguments in their order; none if they were not [asked for](with_arguments).
+    /// The arguments in their order, or `None` if they were not [asked for](with_arguments).
     #[cfg_attr(
         feature = "serde",
         serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::beyond::serialized::fields::shared")
@@ -97,7 +97,7 @@ pub struct Kernel {
     pub arguments: Option<Arc<[Argument]>>,
 }
 
-/// The kernels of a code object, in its order; none if it is not an ELF file for an AMD or NVIDIA GPU.
+/// Returns the kernels of a code object, in its order; no kernels if it is not an ELF file for an AMD or NVIDIA GPU.
 ///
 /// # Errors
 /// [`Malformed`] if tables that describe the kernels are broken, for more than 262,144 kernels, and for AMD code
@@ -106,7 +106,7 @@ pub fn of(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
     read(code, None)
 }
 
-/// The kernels of a code object with their arguments.
+/// Returns the kernels of a code object with their arguments.
 ///
 /// # Errors
 /// The errors of [`of`]; also if the arguments are broken, more than 65,536 of one kernel, or too many together.
@@ -136,7 +136,7 @@ struct KernelsFound {
     kernels: Vec<Kernel>,
     names: Allowance,
     work: Allowance,
-    /// None if arguments are not read.
+    /// The lists of arguments, or `None` if arguments are not read.
     arguments: Option<ArgumentLists>,
 }
 
@@ -156,20 +156,26 @@ impl KernelsFound {
         Ok(())
     }
 
-    /// The arguments of a kernel that a table at `offset` describes, unless they are not read. `all` returns none if
-    /// they are broken.
-    fn arguments<A: Iterator<Item = Option<Argument>>>(
+    /// Returns the arguments of a kernel that a table at `offset` describes, or `None` if arguments are not read.
+    /// `read` returns them, or `None` if they are broken.
+    fn share_arguments<A: Iterator<Item = Option<Argument>>>(
         &mut self,
         offset: u64,
         broken: &str,
-        all: impl FnOnce() -> Option<A>,
+        read: impl FnOnce() -> Option<A>,
     ) -> Result<Option<Arc<[Argument]>>, Malformed> {
         let Some(lists) = &mut self.arguments else { return Ok(None) };
-        let Some(list) = all().and_then(|all| all.take(ARGUMENTS_MAX + 1).collect::<Option<Arc<_>>>()) else {
+        let Some(arguments) = read() else { return wrong(broken, offset) };
+        let Some(list) = arguments.take(ARGUMENTS_MAX + 1).collect::<Option<Arc<_>>>() else {
             return wrong(broken, offset);
         };
-        let shared = if list.len() > ARGUMENTS_MAX { None } else { lists.shared(list) };
-        shared.map(Some).ok_or_else(|| too_many_arguments(offset))
+        if list.len() > ARGUMENTS_MAX {
+            return Err(too_many_arguments(offset));
+        }
+        match lists.shared(list) {
+            Some(shared) => Ok(Some(shared)),
+            None => Err(too_many_arguments(offset)),
+        }
     }
 }
 

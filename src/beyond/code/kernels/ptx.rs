@@ -5,13 +5,17 @@ use memchr::memmem;
 /// The names after the directives `.entry`, also those in comments. "PTX ISA" 9.0, "Kernel and Function Directives".
 pub(crate) fn names(ptx: &[u8]) -> impl Iterator<Item = &[u8]> {
     const ENTRY: &[u8] = b".entry";
-    memmem::find_iter(ptx, ENTRY).filter_map(|at| {
-        let rest = ptx.get(at..)?.strip_prefix(ENTRY)?;
-        let name = rest.trim_ascii_start();
-        let len = name.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"_$%".contains(byte)).count();
-        name.get(..len)
-            .filter(|name| rest.len() > len && !name.is_empty() && rest.first().is_some_and(u8::is_ascii_whitespace))
-    })
+    memmem::find_iter(ptx, ENTRY).filter_map(|at| name_after(ptx.get(at..)?.strip_prefix(ENTRY)?))
+}
+
+/// Returns the name after whitespace, or `None` if there is no whitespace, or no name.
+fn name_after(text: &[u8]) -> Option<&[u8]> {
+    let name = text.trim_ascii_start();
+    let len = name.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"_$%".contains(byte)).count();
+    if len == 0 || !text.first()?.is_ascii_whitespace() {
+        return None;
+    }
+    name.get(..len)
 }
 
 #[cfg(test)]

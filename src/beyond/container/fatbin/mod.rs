@@ -29,9 +29,9 @@
 //! the code object. A plain cubin ends where its ELF headers say.
 //!
 //! An entry of kind 256 has at offset 64 the number of its records and their length, of 4 bytes each, and then the
-//! records: headers of entries, with the offset of the code object in the inflated bytes at 4, and its length at 8. The
-//! number at 68 is the length of the records with the two numbers. These code objects are padded to 8 in the inflated
-//! bytes.
+//! records. A record is the header of an entry, with the offset of the code object in the inflated bytes at 4, and its
+//! length at 8. The number at 68 is the length of the records with the two numbers. These code objects are padded to 8
+//! in the inflated bytes.
 //!
 //! Sources: `fatbinary`, `ptxas` and `cuobjdump` of CUDA 12.9 and 13.5, observed. NVIDIA does not document the format.
 //!
@@ -46,8 +46,8 @@ mod tests;
 use std::ops::Range;
 
 use super::entry::{SearchEntry, Stored};
-use super::packed::{End, Packed};
-use crate::base::bytes::{Bounds, Cursor, len_of, len_u64, slice, span};
+use super::packed::{ContentEnd, Packed};
+use crate::base::bytes::{Bounds, Cursor, len_of, len_u64, slice, span, to_u64};
 use crate::base::codec::Codec;
 use crate::base::error::{Malformed, Result};
 use crate::base::io::input::Slice;
@@ -74,7 +74,8 @@ const FLAG_ATTRIBUTES: u64 = 0x100_0000;
 const FLAG_64_BIT: u64 = 0x1;
 /// The code object is obfuscated.
 const FLAG_OBFUSCATED: u64 = 0x1_0000;
-/// The flags of compressed code objects. With several of them, the runtime takes the first. With the flag 0x4000, `cuobjdump` calls it compressed, but does not inflate it.
+/// The flags of compressed code objects. If several are set, the runtime uses the first. With the flag 0x4000,
+/// `cuobjdump` calls a code object compressed, but does not inflate it.
 const CODECS: [(u64, Codec); 5] = [
     (FLAG_OBFUSCATED, Codec::Unknown),
     (0x1000, Codec::Zlib),
@@ -82,7 +83,7 @@ const CODECS: [(u64, Codec); 5] = [
     (0x8000, Codec::Zstd),
     (0x4000, Codec::Unknown),
 ];
-/// The code object is for one architecture, or for its family, as the suffixes `a` and `f` tell.
+/// The code object is for one architecture (suffix `a`), or for its family (suffix `f`).
 const FLAG_ARCHITECTURE: u64 = 0x10_0000;
 const FLAG_FAMILY: u64 = 0x20_0000;
 
@@ -98,7 +99,7 @@ pub enum CudaKind {
     LtoIr,
     /// Intermediate code of kernels that are written for tiles.
     TileIr,
-    /// A form of this number, which is not known.
+    /// An unknown form, with its number.
     Other(u16),
 }
 
@@ -110,7 +111,7 @@ pub struct Image {
     pub kind: CudaKind,
     /// The number of the SM architecture, such as 90.
     pub sm: u32,
-    /// Flags, as far as they are known:
+    /// Flags. The known ones are:
     ///
     /// | bit | meaning |
     /// |---|---|
@@ -128,7 +129,7 @@ pub struct Image {
 
 impl Image {
     /// The architecture as `nvcc` spells it: `sm_90a`, `compute_90` for PTX, `lto_90` and `tileir_100` for intermediate
-    /// code. For a form that is not known, its number replaces `sm`: `kind32_90`.
+    /// code. For an unknown form, its number replaces `sm`: `kind32_90`.
     pub fn architecture(&self) -> String {
         let prefix = match self.kind {
             CudaKind::Ptx => "compute".to_owned(),
@@ -145,7 +146,7 @@ impl Image {
         format!("{prefix}_{}{suffix}", self.sm)
     }
 
-    /// Returns whether the code is stored in a form that only NVIDIA's linker undoes.
+    /// Whether the code is stored in a form that only NVIDIA's linker undoes.
     pub(crate) fn is_obfuscated(&self) -> bool {
         self.flags & FLAG_OBFUSCATED != 0
     }
@@ -176,14 +177,14 @@ impl Container for Fatbin {
         }
         let entries_range = entries_range(data, base)?;
         let end = entries_range.end.min(total);
-        let mut reader = Reader { data, entries: Vec::new(), faults: Vec::new(), room: EntryRoom::new() };
-        let mut records = Record::all(data, base, entries_range.start..end);
-        while let Some(record) = records.next().filter(|_| reader.faults.len() < FAULTS_MAX) {
-            let read = record.and_then(|record| match record.parts()? {
-                None => reader.entry(&record),
-                Some(parts) => reader.concatenated(&record, &parts),
-            });
-            reader.faults.extend(read.err());
+        let mut reader = EntryReader { data, entries: Vec::new(), faults: Vec::new(), room: EntryRoom::new() };
+        for record in Record::all(data, base, entries_range.start..end) {
+            if reader.faults.len() == FAULTS_MAX {
+                break;
+            }
+            if let Err(fault) = reader.read(record) {
+                reader.faults.push(fault);
+            }
         }
         if end < entries_range.end && reader.faults.is_empty() {
             let needed = entries_range.end.saturating_sub(HEADER_LEN);
@@ -193,13 +194,13 @@ impl Container for Fatbin {
         Ok(Some(Contents { entries: reader.entries, len: end, faults: reader.faults }))
     }
 
-    /// None: only single code objects are compressed.
+    /// Returns `None`, because only single code objects are compressed.
     fn compressed<'a>(&self, _data: Slice<'a>, _limits: Limits) -> Result<Option<Compressed<'a>>> {
         Ok(None)
     }
 }
 
-/// The range of the entries of a fatbin, counted from its start. It may end after the data.
+/// Returns the range of the entries of a fatbin, counted from its start. It may end after the data.
 fn entries_range(data: &[u8], base: u64) -> Result<Range<u64>, Malformed> {
     let mut cursor = Cursor::new(data, base);
     cursor.take(len_u64(&MAGIC), "the magic of the fatbin")?;
@@ -212,39 +213,50 @@ fn entries_range(data: &[u8], base: u64) -> Result<Range<u64>, Malformed> {
         return Err(cursor.invalid("fatbin header length", header_len, "16 or more"));
     }
     let len = cursor.u64("the length of the fatbin")?;
-    let too_long = || cursor.invalid("fatbin length", len, "less than 2^64 bytes with the header");
-    Ok(header_len..header_len.checked_add(len).ok_or_else(too_long)?)
+    match header_len.checked_add(len) {
+        Some(end) => Ok(header_len..end),
+        None => Err(cursor.invalid("fatbin length", len, "less than 2^64 bytes with the header")),
+    }
 }
 
 /// The state of reading the entries of a fatbin.
-struct Reader<'a> {
+struct EntryReader<'a> {
     data: &'a [u8],
     entries: Vec<SearchEntry>,
     faults: Vec<Malformed>,
     room: EntryRoom,
 }
 
-impl Reader<'_> {
-    fn entry(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
+impl EntryReader<'_> {
+    fn read(&mut self, record: Result<Record<'_>, Malformed>) -> Result<(), Malformed> {
+        let record = record?;
+        match record.parts()? {
+            None => self.read_single(&record),
+            Some(parts) => self.read_concatenated(&record, &parts),
+        }
+    }
+
+    fn read_single(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
         let image = record.image()?;
-        let part = match (record.stored()?, record.codec()) {
-            (stored, Some(codec)) => {
-                // Nothing may be recorded of what is not known.
+        let stored = record.stored()?;
+        let content = match record.codec() {
+            Some(codec) => {
+                // An unknown method may not record the inflated length.
                 let is_unknown = codec == Codec::Unknown && record.fields.inflated == 0;
                 let inflated = if is_unknown { record.fields.stored_len } else { record.fields.inflated };
                 let (end, len) = match image.kind {
-                    CudaKind::Ptx => (End::BeforeZero, inflated.saturating_sub(1)),
-                    _ => (End::Exact, inflated),
+                    CudaKind::Ptx => (ContentEnd::BeforeZero, inflated.saturating_sub(1)),
+                    _ => (ContentEnd::Exact, inflated),
                 };
                 Stored::Packed(Packed { range: 0..len, end, ..Packed::whole(stored, codec, inflated) })
             }
-            (stored, None) => self.plain(image.kind, stored.start, len_of(&stored)),
+            None => self.plain_content(image.kind, stored.start, len_of(&stored)),
         };
-        self.push(record, image, part)
+        self.push(record, image, content)
     }
 
     /// Reads an entry of several code objects that are compressed together.
-    fn concatenated(&mut self, record: &Record<'_>, parts: &[Record<'_>]) -> Result<(), Malformed> {
+    fn read_concatenated(&mut self, record: &Record<'_>, parts: &[Record<'_>]) -> Result<(), Malformed> {
         let (stored, codec) = (record.stored()?, record.codec());
         let inflated = if codec.is_some() { record.fields.inflated } else { len_of(&stored) };
         let whole = Bounds { base: 0, len: inflated };
@@ -254,18 +266,18 @@ impl Reader<'_> {
             let image = part.image()?;
             let content = match codec {
                 Some(codec) => {
-                    let end = End::Padded(image.kind);
+                    let end = ContentEnd::Padded(image.kind);
                     Stored::Packed(Packed { range, end, ..Packed::whole(stored.clone(), codec, inflated) })
                 }
-                None => self.plain(image.kind, stored.start.saturating_add(start), needed),
+                None => self.plain_content(image.kind, stored.start.saturating_add(start), needed),
             };
             self.push(part, image, content)?;
         }
         Ok(())
     }
 
-    /// A plain code object that is padded to `padded_len` bytes.
-    fn plain(&self, kind: CudaKind, start: u64, padded_len: u64) -> Stored {
+    /// Finds the end of a plain code object that is padded to `padded_len` bytes.
+    fn plain_content(&self, kind: CudaKind, start: u64, padded_len: u64) -> Stored {
         let len = plain_len(kind, slice(self.data, start, padded_len).unwrap_or_default());
         Stored::Range(span(start, len))
     }
@@ -278,16 +290,19 @@ impl Reader<'_> {
     }
 }
 
-/// The length of a plain code object that is padded with zeros to 8, in bytes.
+/// Returns the length of a plain code object that is padded with zeros to 8, in bytes.
 pub(super) fn plain_len(kind: CudaKind, padded: &[u8]) -> u64 {
     let len = len_u64(padded);
     let zeros = padded.iter().rev().take(8).take_while(|&&byte| byte == 0).count();
-    let least = len.saturating_sub(u64::try_from(zeros).unwrap_or_default());
+    let least = len.saturating_sub(to_u64(zeros));
     match kind {
         CudaKind::Ptx => least,
         CudaKind::Cubin => {
-            let end = elf::Header::read(padded).and_then(|header| header.tables_end());
-            end.filter(|end| (least..=len).contains(end)).unwrap_or(len)
+            let Some(header) = elf::Header::read(padded) else { return len };
+            match header.tables_end() {
+                Some(end) if (least..=len).contains(&end) => end,
+                _ => len,
+            }
         }
         CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_) => len,
     }

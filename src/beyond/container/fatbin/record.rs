@@ -16,9 +16,9 @@ pub(super) const FIXED_LEN: u64 = 64;
 /// The offset of the records of code objects that are compressed together: after their number and length.
 pub(super) const RECORDS_AT: u64 = 72;
 
-/// Kinds of entries. PTX of kind 64 is linked at run time, as nvFatbin packs it. Cubins of kind 16 are for a later GPU to
-/// finish.
+/// The kinds of entries with PTX. PTX of kind 64 is linked at run time, as nvFatbin packs it.
 const PTX: [u64; 2] = [1, 64];
+/// The kinds of entries with cubins. Cubins of kind 16 are for a later GPU to finish.
 const CUBINS: [u64; 2] = [2, 16];
 const LTO_IR: u64 = 8;
 const TILE_IR: u64 = 128;
@@ -29,12 +29,12 @@ record! {
     EntryHeader(_word) {
         kind: 2,
         version: 2,
-        /// The length of the header with its strings or, compressed with others, the offset of the code object among
-        /// them.
+        /// The length of the header with its strings. In a record of a code object that is compressed with others, the
+        /// offset of the code object among them.
         at_4: 4,
         /// The length of the code object as stored, with padding.
         stored_len: 8,
-        /// Its exact length, if it is compressed.
+        /// The exact length of the code object, if it is compressed.
         exact_len: 4,
         options: 4,
         minor: 2,
@@ -49,7 +49,7 @@ record! {
     }
 }
 
-/// A header, and where it is.
+/// A header with its place in the file.
 #[derive(Clone, Debug)]
 pub(super) struct Record<'a> {
     pub(super) fields: EntryHeader,
@@ -62,14 +62,15 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The entry at `position` of a fatbin, whose entries end at `end`. `base` is the offset of the fatbin in the file.
+    /// Reads the entry at `position` of a fatbin with entries up to `end`. `base` is the offset of the fatbin in the
+    /// file.
     ///
     /// # Errors
-    /// [`Malformed`] if it does not end there.
+    /// [`Malformed`] if the entry ends after `end`.
     fn read(data: &'a [u8], base: u64, position: u64, end: u64) -> Result<Self, Malformed> {
         let offset = base.saturating_add(position);
         let rest = part(data, position..end).unwrap_or_default();
-        let mut record = Self::fixed(rest, offset)?;
+        let mut record = Self::read_fixed(rest, offset)?;
         let header_len = record.fields.at_4;
         if header_len < FIXED_LEN {
             return Err(record.invalid("header length of a fatbin entry", header_len, 4, "64 or more"));
@@ -89,18 +90,25 @@ impl<'a> Record<'a> {
     ) -> impl Iterator<Item = Result<Self, Malformed>> + use<'a> {
         let mut position = range.start;
         std::iter::from_fn(move || {
-            let record = (position < range.end).then(|| Self::read(data, base, position, range.end))?;
-            position = record.as_ref().map_or(range.end, |record| record.payload.end);
+            if position >= range.end {
+                return None;
+            }
+            let record = Self::read(data, base, position, range.end);
+            position = match &record {
+                Ok(record) => record.payload.end,
+                Err(_) => range.end,
+            };
             Some(record)
         })
     }
 
-    fn fixed(data: &'a [u8], offset: u64) -> Result<Self, Malformed> {
+    /// Reads the fixed fields of a header.
+    fn read_fixed(data: &'a [u8], offset: u64) -> Result<Self, Malformed> {
         let header = Cursor::new(data, offset).take(FIXED_LEN, "the header of a fatbin entry")?;
         Ok(Self { fields: ENCODING.decode(header), header, base: offset, payload: 0..0 })
     }
 
-    /// What follows the fixed fields of the header.
+    /// The bytes of the header after the fixed fields.
     pub(super) fn strings(&self) -> &'a [u8] {
         tail(self.header, FIXED_LEN).unwrap_or_default()
     }
@@ -115,7 +123,7 @@ impl<'a> Record<'a> {
         self.base.saturating_add(position)
     }
 
-    /// The offset of a code object among those that it is compressed with.
+    /// The offset of a code object in the bytes that are compressed together.
     pub(super) fn offset_in_whole(&self) -> u64 {
         self.fields.at_4
     }
@@ -143,14 +151,17 @@ impl<'a> Record<'a> {
         self.fields.options > 0
     }
 
-    /// The copy of the section `.nv.compat`, with a zero byte before it, in the place of options: of a cubin for sm_100
-    /// or later. None without it.
+    /// Returns the copy of the section `.nv.compat`, which the header of a cubin for sm_100 or later has instead of
+    /// options, or `None` if it does not have one. A zero byte precedes it.
     pub(super) fn attributes(&self) -> Option<&'a [u8]> {
+        if self.kind() != CudaKind::Cubin {
+            return None;
+        }
         let (start, len) = self.options_range().ok().flatten()?;
-        slice(self.header, start.saturating_add(1), len).filter(|_| self.kind() == CudaKind::Cubin)
+        slice(self.header, start.saturating_add(1), len)
     }
 
-    /// The start of the options in the header, and their length.
+    /// Returns the start of the options in the header and their length, or `None` if there are none.
     fn options_range(&self) -> Result<Option<(u64, u64)>, Malformed> {
         if !self.has_options() {
             return Ok(None);
@@ -160,10 +171,11 @@ impl<'a> Record<'a> {
         Ok(Some((cursor.u32(what)?.into(), cursor.u32(what)?.into())))
     }
 
-    /// Returns the records of the code objects that are compressed together, or `None` if it is one code object.
+    /// Returns the records of the code objects that are compressed together, or `None` for a single code object.
     ///
     /// # Errors
-    /// [`Malformed`] if they are not the recorded number of records, do not fill the header, or share bytes.
+    /// [`Malformed`] if the number of records is not the recorded one, if they do not fill the header, or if code
+    /// objects share bytes.
     pub(super) fn parts(&self) -> Result<Option<Vec<Self>>, Malformed> {
         if self.fields.kind != CONCATENATED {
             return Ok(None);
@@ -180,7 +192,7 @@ impl<'a> Record<'a> {
         let (mut parts, mut end) = (Vec::new(), 0);
         while position < header_len {
             let rest = tail(self.header, position).unwrap_or_default();
-            let mut part = Self::fixed(rest, self.at(position))?;
+            let mut part = Self::read_fixed(rest, self.at(position))?;
             part.header = rest;
             let len = part.len_with_strings()?;
             part.header = part.within(0, len, "the strings of a fatbin entry")?;
@@ -209,19 +221,20 @@ impl<'a> Record<'a> {
         let kind = self.kind();
         let EntryHeader { identifier: start, identifier_len: len, sm, flags, .. } = self.fields;
         let what = "the identifier of a fatbin entry";
-        let source = match start {
-            ..FIXED_LEN if len > 0 => Err(self.bounds().truncated(start, len, what)),
-            start => self.within(start, len, what),
-        };
-        Ok(Image { kind, sm: u32::try_from(sm).unwrap_or(u32::MAX), flags, source: source?.to_vec() })
+        if start < FIXED_LEN && len > 0 {
+            return Err(self.bounds().truncated(start, len, what));
+        }
+        let source = self.within(start, len, what)?.to_vec();
+        Ok(Image { kind, sm: u32::try_from(sm).unwrap_or(u32::MAX), flags, source })
     }
 
     /// The compression of the code object.
     pub(super) fn codec(&self) -> Option<Codec> {
-        CODECS.into_iter().find(|(flag, _)| self.fields.flags & flag != 0).map(|(_, codec)| codec)
+        let (_, codec) = CODECS.into_iter().find(|(flag, _)| self.fields.flags & flag != 0)?;
+        Some(codec)
     }
 
-    /// The range of the code object as stored: without padding if it is compressed.
+    /// Returns the range of the code object as stored, without padding if it is compressed.
     ///
     /// # Errors
     /// [`Malformed`] for a length that exceeds the padded one.
@@ -240,9 +253,8 @@ impl<'a> Record<'a> {
         Ok(span(start, len))
     }
 
-    /// The length of the header with its strings, which are each padded to 8.
+    /// Computes the length of the header with its strings, which are each padded to 8.
     fn len_with_strings(&self) -> Result<u64, Malformed> {
-        let padded_end = |start, len| total([start, len, 1]).next_multiple_of(PADDING);
         let EntryHeader { identifier: start, identifier_len: len, .. } = self.fields;
         let mut end = if start == 0 { FIXED_LEN } else { padded_end(start, len).max(FIXED_LEN) };
         if let Some((start, len)) = self.options_range()? {
@@ -255,13 +267,18 @@ impl<'a> Record<'a> {
         Bounds::of(self.header, self.base)
     }
 
-    /// `len` bytes of the header from `start`.
+    /// Returns `len` bytes of the header from `start`.
     fn within(&self, start: u64, len: u64, what: &str) -> Result<&'a [u8], Malformed> {
         slice(self.header, start, len).ok_or_else(|| self.bounds().truncated(start, len, what))
     }
 
-    /// The fault of the field that is at `at` in the header.
+    /// The fault of the field at `at` in the header.
     fn invalid(&self, what: &str, found: impl Into<u64>, at: u64, expected: &str) -> Malformed {
         Malformed::value(what, found, self.at(at), expected)
     }
+}
+
+/// The end of a string with the zero byte and the padding after it.
+fn padded_end(start: u64, len: u64) -> u64 {
+    total([start, len, 1]).next_multiple_of(PADDING)
 }

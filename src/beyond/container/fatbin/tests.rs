@@ -23,7 +23,7 @@ fn code(kind: u16, sm: u32, flags: u64, content: &[u8]) -> Code {
     Code { kind, sm, flags: flags | FLAG_64_BIT, source: "", content: content.to_vec() }
 }
 
-/// A small ELF file for an SM architecture, which ends at an odd offset.
+/// Makes a small ELF file for an SM architecture, which ends at an odd offset.
 fn cubin(sm: u8, fill: usize) -> Vec<u8> {
     let mut elf = b"\x7fELF\x02\x01\x01\x41\x08".to_vec();
     elf.resize(64, 0);
@@ -47,7 +47,7 @@ fn padded(mut data: Vec<u8>) -> Vec<u8> {
     data
 }
 
-/// A header of an entry or record with the field at offset 4, the stored and exact lengths, and the inflated length.
+/// Makes the header of an entry or record: the field at offset 4, the stored, exact and inflated lengths.
 fn header(code: &Code, at_4: Option<u32>, stored: usize, exact: usize, inflated: usize) -> Vec<u8> {
     let source = if code.source.is_empty() { vec![] } else { padded([code.source.as_bytes(), b"\0"].concat()) };
     let mut header = Vec::new();
@@ -85,7 +85,7 @@ fn entry(code: &Code) -> Vec<u8> {
     [header(code, None, stored.len(), exact, inflated), stored].concat()
 }
 
-/// An entry with code objects that are compressed together.
+/// Makes an entry with code objects that are compressed together.
 fn concatenated(parts: &[Code]) -> Vec<u8> {
     let (mut whole, mut records) = (Vec::new(), Vec::new());
     for part in parts {
@@ -110,16 +110,19 @@ fn fatbin(entries: &[Vec<u8>]) -> Vec<u8> {
 
 const PTX: &[u8] = b".version 8.7\n.target sm_90\n.address_size 64\n\0";
 
-/// Each kind of entry.
+fn large_code(sm: u8) -> Code {
+    Code { source: "a.cu", ..code(2, sm.into(), 0, &cubin(sm, 901)) }
+}
+
+/// Makes a fatbin with each kind of entry.
 fn sample() -> Vec<u8> {
-    let large = |sm| Code { source: "a.cu", ..code(2, sm, 0, &cubin(u8::try_from(sm).unwrap(), 901)) };
     fatbin(&[
         entry(&code(1, 90, 0, PTX)),
         entry(&code(1, 90, FLAG_ARCHITECTURE | FLAG_ZSTD, PTX)),
         entry(&Code { source: "dir/b.cu", ..code(2, 80, 0, &cubin(80, 5)) }),
         entry(&code(2, 100, FLAG_FAMILY | FLAG_LZ4, &cubin(100, 700))),
         entry(&code(16, 120, FLAG_ZLIB, &cubin(120, 3))),
-        concatenated(&[large(75), large(86), large(89)]),
+        concatenated(&[large_code(75), large_code(86), large_code(89)]),
         entry(&code(8, 90, 0, b"\xedCN\x7flto ir")),
         concatenated(&[code(1, 86, 0, PTX), code(1, 120, FLAG_FAMILY, PTX)]),
         entry(&code(32, 90, 0, b"of no known kind")),
@@ -129,10 +132,14 @@ fn sample() -> Vec<u8> {
 }
 
 /// The ID, the source and the content of a code object.
-type Read = (String, String, Vec<u8>);
+type FoundCode = (String, String, Vec<u8>);
 
-/// The code objects, and the errors.
-fn read(data: &[u8]) -> (Vec<Read>, Vec<String>) {
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Returns the code objects, and the errors.
+fn read(data: &[u8]) -> (Vec<FoundCode>, Vec<String>) {
     let (mut found, mut errors) = (Vec::new(), Vec::new());
     for bundle in Bundles::new(data, &Fatbin, Inflate::Headers) {
         match bundle {
@@ -140,7 +147,6 @@ fn read(data: &[u8]) -> (Vec<Read>, Vec<String>) {
             Ok(bundle) => {
                 errors.extend(bundle.faults.iter().map(ToString::to_string));
                 for (index, entry) in bundle.entries.iter().enumerate() {
-                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                     match bundle.bytes(index) {
                         Ok(bytes) => {
                             assert!(entry.size() - len_u64(&bytes) <= 8);
@@ -196,7 +202,7 @@ fn every_form_is_read() {
 }
 
 #[test]
-fn what_is_rewritten_holds_the_same_code() {
+fn rewritten_fatbins_hold_the_same_code() {
     let data = sample();
     let (all, _) = read(&data);
     let packings = [
@@ -207,12 +213,15 @@ fn what_is_rewritten_holds_the_same_code() {
     ];
     for packing in packings {
         for kept in (0_u32..4096).step_by(31) {
-            let keeps = |index: usize| kept & (1 << index) != 0;
-            let out = rewritten(&data, keeps, packing);
+            let out = rewritten(&data, |index| kept & (1 << index) != 0, packing);
             let (found, errors) = read(&out);
             assert_eq!(errors, [""; 0], "{packing:?} {kept:b}");
-            let expected: Vec<_> =
-                all.iter().enumerate().filter(|(index, _)| keeps(*index)).map(|(_, code)| code.clone()).collect();
+            let mut expected = Vec::new();
+            for (index, code) in all.iter().enumerate() {
+                if kept & (1 << index) != 0 {
+                    expected.push(code.clone());
+                }
+            }
             assert!(found == expected, "{packing:?} {kept:b}");
             assert!(packing == Packing::Plain || out.len() <= data.len(), "{packing:?} {kept:b}");
         }
@@ -287,7 +296,7 @@ fn a_fault_leaves_the_rest_readable() {
 }
 
 #[test]
-fn a_fatbin_that_ends_early_gives_what_is_complete() {
+fn a_fatbin_that_ends_early_gives_its_complete_code_objects() {
     let data = sample();
     let (all, _) = read(&data);
     for len in 0..data.len() {
@@ -298,7 +307,7 @@ fn a_fatbin_that_ends_early_gives_what_is_complete() {
 }
 
 #[test]
-fn damage_is_an_error_or_changes_what_is_read() {
+fn damage_is_an_error_or_changes_few_code_objects() {
     let data = sample();
     let (all, _) = read(&data);
     for at in MAGIC.len()..data.len() {
@@ -326,41 +335,37 @@ fn the_length_of_compressed_code_is_checked() {
         let mut data = whole.clone();
         data[32..36].copy_from_slice(&u64::to_le_bytes(exact)[..4]);
         let errors = read(&data).1.concat();
-        let is_told = errors.contains("length of a compressed code object") && errors.contains("offset 32");
-        assert_eq!(is_told, !is_sound, "{exact}: {errors}");
+        let is_reported = errors.contains("length of a compressed code object") && errors.contains("offset 32");
+        assert_eq!(is_reported, !is_sound, "{exact}: {errors}");
     }
 }
 
 #[test]
 fn the_size_of_unknown_compression_is_the_recorded_one_if_there_is_one() {
-    let size = |flags: u64, inflated: usize| {
+    for (flags, inflated, expected) in
+        [(FLAG_UNKNOWN_METHOD, 0, 8), (FLAG_UNKNOWN_METHOD, 5, 5), (FLAG_ZSTD, 0, 0), (FLAG_ZSTD, 5, 5)]
+    {
         let code = code(2, 90, flags, &[]);
         let data = fatbin(&[[header(&code, None, 8, 8, inflated), vec![0; 8]].concat()]);
         let bundle = Bundles::new(&data[..], &Fatbin, Inflate::Headers).next().unwrap().unwrap();
-        bundle.entries[0].packed.as_ref().unwrap().inflated
-    };
-    assert_eq!(
-        [size(FLAG_UNKNOWN_METHOD, 0), size(FLAG_UNKNOWN_METHOD, 5), size(FLAG_ZSTD, 0), size(FLAG_ZSTD, 5)],
-        [8, 5, 0, 5]
-    );
+        assert_eq!(bundle.entries[0].packed.as_ref().unwrap().inflated, expected, "{flags:#x} {inflated}");
+    }
 }
 
-/// The entries of a fatbin: the kind, the flag of the compression, and the stored bytes.
+/// Returns the entries of a fatbin: the kind, the flag of the compression, and the stored bytes.
 fn forms(data: &[u8]) -> Vec<(CudaKind, u64, &[u8])> {
     let compressions = FLAG_ZLIB | FLAG_LZ4 | FLAG_ZSTD;
-    let records = Record::all(data, 0, HEADER_LEN..len_u64(data)).map(Result::unwrap);
-    let form = |record: Record<'_>| {
+    let mut forms = Vec::new();
+    for record in Record::all(data, 0, HEADER_LEN..len_u64(data)) {
+        let record = record.unwrap();
         let stored = record.stored().unwrap();
-        (
-            record.kind(),
-            record.fields.flags & compressions,
-            slice(data, stored.start, stored.end - stored.start).unwrap(),
-        )
-    };
-    records.map(form).collect()
+        let bytes = slice(data, stored.start, stored.end - stored.start).unwrap();
+        forms.push((record.kind(), record.fields.flags & compressions, bytes));
+    }
+    forms
 }
 
-/// A cubin with random bytes, each below `end`.
+/// Makes a cubin with random bytes, each below `end`.
 fn random_cubin(sm: u8, fill: usize, end: u8) -> Vec<u8> {
     let mut cubin = cubin(sm, fill);
     let mut number = 1_u32;
@@ -371,36 +376,37 @@ fn random_cubin(sm: u8, fill: usize, end: u8) -> Vec<u8> {
     cubin
 }
 
+/// Rewrites a fatbin, and returns flag and stored bytes of its entries.
+fn rewritten_forms(data: &[u8], packing: Packing) -> Vec<(u64, Vec<u8>)> {
+    let out = rewritten(data, |_| true, packing);
+    assert!(read(&out).0 == read(data).0, "{packing:?}");
+    forms(&out).into_iter().map(|(_, flag, stored)| (flag, stored.to_vec())).collect()
+}
+
 #[test]
 fn the_form_is_the_smallest_that_the_method_allows() {
-    let smallest = |codec| Packing::Smallest { codec: Some(codec), level: 3 };
-    let form = |data: &[u8], packing| {
-        let out = rewritten(data, |_| true, packing);
-        let forms: Vec<_> = forms(&out).into_iter().map(|(_, flag, stored)| (flag, stored.to_vec())).collect();
-        assert!(read(&out).0 == read(data).0, "{packing:?}");
-        forms
-    };
-    // No method makes this PTX smaller, and where zstd is not wanted it goes.
+    let [lz4, zstd] = [Codec::Lz4, Codec::Zstd].map(|codec| Packing::Smallest { codec: Some(codec), level: 3 });
+    // No method makes this PTX smaller, so it becomes plain, also from zstd.
     let mut noise: Vec<u8> = random_cubin(80, 2000, 255)[64..2064].iter().map(|byte| byte + 1).collect();
     noise.push(0);
     for flag in [0, FLAG_ZLIB, FLAG_LZ4, FLAG_ZSTD] {
-        for codec in [Codec::Lz4, Codec::Zstd] {
-            let forms = form(&fatbin(&[entry(&code(1, 80, flag, &noise))]), smallest(codec));
+        for packing in [lz4, zstd] {
+            let forms = rewritten_forms(&fatbin(&[entry(&code(1, 80, flag, &noise))]), packing);
             assert_eq!(forms, [(0, padded(noise.clone()))], "{flag:#x}");
         }
     }
     // LZ4 finds nothing in bytes of four bits.
     let nibbles = code(2, 80, 0, &random_cubin(80, 2000, 16));
-    let zlib = fatbin(&[entry(&Code { flags: FLAG_ZLIB | FLAG_64_BIT, ..nibbles.clone() })]);
-    assert!(rewritten(&zlib, |_| true, smallest(Codec::Lz4)) == zlib);
-    let zstd = fatbin(&[entry(&Code { flags: FLAG_ZSTD | FLAG_64_BIT, ..nibbles.clone() })]);
-    assert_ne!(form(&zstd, smallest(Codec::Lz4))[0].0, FLAG_ZSTD);
-    assert!(rewritten(&zstd, |_| true, smallest(Codec::Zstd)) == zstd);
-    // One code object compressed "with others" is written alone.
+    let with_zlib = fatbin(&[entry(&Code { flags: FLAG_ZLIB | FLAG_64_BIT, ..nibbles.clone() })]);
+    assert!(rewritten(&with_zlib, |_| true, lz4) == with_zlib);
+    let with_zstd = fatbin(&[entry(&Code { flags: FLAG_ZSTD | FLAG_64_BIT, ..nibbles.clone() })]);
+    assert_ne!(rewritten_forms(&with_zstd, lz4)[0].0, FLAG_ZSTD);
+    assert!(rewritten(&with_zstd, |_| true, zstd) == with_zstd);
+    // A code object that is alone in an entry for several is written as a single one.
     let alone = fatbin(&[concatenated(std::slice::from_ref(&nibbles))]);
-    assert_ne!(form(&alone, smallest(Codec::Lz4))[0].0, FLAG_ZSTD);
+    assert_ne!(rewritten_forms(&alone, lz4)[0].0, FLAG_ZSTD);
     let pair = fatbin(&[concatenated(&[nibbles.clone(), nibbles.clone()])]);
-    let plain = form(&pair, Packing::Plain);
+    let plain = rewritten_forms(&pair, Packing::Plain);
     assert_eq!(plain.iter().map(|(flag, _)| *flag).collect::<Vec<_>>(), [0, 0]);
     assert!(plain.iter().all(|(_, stored)| stored.starts_with(&nibbles.content)));
 }
@@ -422,7 +428,7 @@ fn a_replaced_code_object_keeps_its_form_and_the_others_their_bytes() {
     for (flag, codec) in
         [(0, None), (FLAG_ZLIB, Some(Codec::Lz4)), (FLAG_LZ4, Some(Codec::Lz4)), (FLAG_ZSTD, Some(Codec::Zstd))]
     {
-        // Only what would be longer than the old one is compressed harder.
+        // Only content that would be longer than the old one is compressed harder.
         let content = random_cubin(7, 3000, 5);
         for (old, level) in [(random_cubin(80, 4000, 255), 9), (cubin(80, 100), 19)] {
             let data = fatbin(&[entry(&code(2, 80, flag, &old))]);
@@ -438,7 +444,7 @@ fn a_replaced_code_object_keeps_its_form_and_the_others_their_bytes() {
 
 #[test]
 fn content_that_would_lose_its_end_or_its_attributes_is_refused() {
-    /// A plain cubin whose header has a copy of its attributes.
+    /// Makes a plain cubin with a copy of its attributes in the header.
     fn with_attributes(kind: u16) -> Vec<u8> {
         let mut entry = entry(&code(kind, 100, FLAG_ATTRIBUTES, &cubin(100, 8)));
         entry[20..24].copy_from_slice(&64_u32.to_le_bytes());
@@ -463,10 +469,13 @@ fn content_that_would_lose_its_end_or_its_attributes_is_refused() {
         let mut out = std::io::Cursor::new(Vec::new());
         let packing = Packing::Replacing { index: 1, content };
         let result = rewrite(data, |_| true, packing, u64::MAX, &mut Writer::new(&mut out));
-        assert_eq!(result.is_err(), reason.is_some(), "{result:?}");
-        if let Some((error, reason)) = result.err().zip(reason) {
-            assert!(error.to_string().contains(reason), "{error}");
-            assert_eq!(error.offset(), Some(at));
+        match reason {
+            Some(reason) => {
+                let error = result.unwrap_err();
+                assert!(error.to_string().contains(reason), "{error}");
+                assert_eq!(error.offset(), Some(at));
+            }
+            None => assert!(result.is_ok(), "{result:?}"),
         }
     }
 }
@@ -476,8 +485,9 @@ fn faults_are_bounded() {
     let mut broken = entry(&Code { source: "a.cu", ..code(2, 90, 0, &cubin(90, 5)) });
     broken[36] = 200;
     for count in [1, FAULTS_MAX - 1, FAULTS_MAX, FAULTS_MAX + 1] {
-        let contents = |data: &[u8]| Fatbin.read(data, len_u64(data), 0).unwrap().unwrap();
-        assert_eq!(contents(&fatbin(&vec![broken.clone(); count])).faults.len(), count.min(FAULTS_MAX));
+        let data = fatbin(&vec![broken.clone(); count]);
+        let contents = Fatbin.read(&data, len_u64(&data), 0).unwrap().unwrap();
+        assert_eq!(contents.faults.len(), count.min(FAULTS_MAX));
     }
 }
 
@@ -490,7 +500,7 @@ fn an_unknown_compression_has_the_recorded_length() {
 }
 
 #[test]
-fn what_is_compressed_together_counts_once() {
+fn code_objects_compressed_together_count_once() {
     let [one, two] = [75, 86].map(|sm| code(2, sm, 0, &cubin(80, 900)));
     let single = code(2, 90, FLAG_ZSTD, &cubin(90, 500));
     let data = fatbin(&[concatenated(&[one.clone(), two.clone()]), entry(&single), entry(&one), concatenated(&[two])]);

@@ -1,21 +1,21 @@
-//! Relocatable ELF objects in which sections with device code get other contents, which may be shorter or longer.
+//! Changes sections with device code in relocatable ELF objects. The new contents may be shorter or longer.
 //!
-//! Nothing in such an object has an address, so all that follows a section moves in the file: the next section begins
-//! at the first offset with its alignment, as assemblers lay them out, and further away only as far as it did. What
-//! leads into the section follows: the offsets of sections and of their headers, symbols in it, and the addends of
+//! Nothing in such an object has an address, so everything after a section moves in the file. The next section begins
+//! at the first offset with its alignment, as assemblers lay them out, and further away only as far as it did. Every
+//! reference into the section follows: the offsets of sections and of their headers, symbols in it, and the addends of
 //! relocations that refer to it.
 //!
-//! [`Relocatable::read`] returns none, and the caller keeps all offsets, for linked files, objects with program
-//! headers, with sections that share bytes, or with other data than zeros between sections or after the last one.
-//! Relocations to what changes have to be of the form `SHT_RELA`. Rejected: symbols and relocations that lead into the
-//! middle of what changed, and relocations inside of it. Layout: System V ABI, chapter 4.
+//! [`Relocatable::read`] returns `None` for linked files, for objects with program headers or with sections that share
+//! bytes, and if there is more than zeros between sections or after the last one. The caller then keeps all offsets.
+//! Relocations to changed sections have to be of the form `SHT_RELA`. Rejected: symbols and relocations that refer to
+//! the middle of a changed bundle, and relocations inside of it. Layout: System V ABI, chapter 4.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
 use object::elf::{EM_MIPS, EM_X86_64, SHN_LORESERVE, SHT_CREL, SHT_REL, SHT_RELA, SHT_SYMTAB};
 
-use crate::base::bytes::{is_zero, len_of, len_u64, part, slice, tail, to_u64};
+use crate::base::bytes::{is_zero, len_of, len_u64, part, slice, span, tail, to_u64};
 use crate::base::display::shown;
 use crate::base::io::input::Slice;
 use crate::base::io::piece::{Change, Piece};
@@ -23,11 +23,11 @@ use crate::llvm::container::host::elf::{
     File, Header, Record, Relocation, Section, ShortRelocation, Symbol, Table, name_of,
 };
 
-/// How far before its target a relocation of an instruction may lead: those of x86 count from their end.
+/// The largest distance of a relocation of an instruction from its target, before it: instructions of x86 count from
+/// their end.
 const BIAS_MAX: u64 = 16;
 
-/// The types of relocations of x86-64 that are not of instructions, and lead to their target itself: `R_X86_64_64`,
-/// `_32`, `_32S`.
+/// The types of relocations of x86-64 for data, which refer to their target itself: `R_X86_64_64`, `_32`, `_32S`.
 const DIRECT: [u64; 3] = [1, 10, 11];
 
 /// A bundle of a section that gets other contents. Offsets count from the start of the section.
@@ -43,239 +43,290 @@ pub(crate) struct NewContent<'p> {
     /// The range of the section in the old file.
     pub(crate) old: Range<u64>,
     pub(crate) new: Slice<'p>,
-    /// Its bundles, in their order.
+    /// The bundles of the section, in their order.
     pub(crate) moved: Vec<MovedBundle>,
 }
 
 impl NewContent<'_> {
-    /// The new offset of what begins at an offset of the section: a bundle, what directly follows one, what follows the
-    /// last one, or a part of a bundle with the same bytes.
+    /// Returns the new offset of a start at an old offset, or `None` if that is inside of a changed bundle, or between
+    /// bundles and not directly after one.
     fn start_at(&self, old: u64) -> Option<u64> {
-        let bundles = self.moved.partition_point(|bundle| bundle.before.start <= old);
-        let Some(bundle) = bundles.checked_sub(1).and_then(|last| self.moved.get(last)) else {
-            return Some(old);
-        };
-        let MovedBundle { before, now, .. } = bundle;
-        let is_between = bundles < self.moved.len() && old > before.end;
-        match bundle.inside(old) {
-            Some(new) => Some(new),
-            None if old == before.start => Some(now.start),
-            None => self.after(before, now, old).filter(|_| !is_between),
+        let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
+        let Some(bundle) = self.last_of(begun) else { return Some(old) };
+        if let Some(new) = bundle.offset_inside(old) {
+            return Some(new);
         }
+        if old == bundle.before.start {
+            return Some(bundle.now.start);
+        }
+        let is_last = begun == self.moved.len();
+        if !is_last && old > bundle.before.end {
+            return None;
+        }
+        self.offset_after(bundle, old)
     }
 
-    /// Returns the new offset of what a relocation leads to that may be meant for up to `bias` bytes after it, or
-    /// `None` if it leads into the middle of a bundle, or if what is meant would be at different distances.
+    /// Returns the new offset of the target of a relocation, which may refer to data up to `bias` bytes after it.
+    /// Returns `None` if it refers to the middle of a bundle, or if the possible targets move by different distances.
     fn target_at(&self, old: u64, bias: u64) -> Option<u64> {
-        let first = self.moved.partition_point(|bundle| bundle.before.start <= old);
-        let near = |at: u64| at > old && at <= old.saturating_add(bias);
-        let starts = self.moved.iter().skip(first).take_while(|bundle| near(bundle.before.start));
-        let starts = starts.map(|bundle| (bundle.before.start, bundle.now.start));
-        // Where the next one begins, that is meant.
-        let ends = first
-            .checked_sub(1)
-            .and_then(|last| self.moved.get(last))
-            .map(|bundle| (bundle.before.end, bundle.now.end));
-        let next = self.moved.get(first).map(|bundle| bundle.before.start);
-        let ends = ends.filter(|(end, _)| near(*end) && next != Some(*end));
-        let ahead = starts.chain(ends).map(|(before, now)| now.checked_add(old)?.checked_sub(before));
-        let mut meant = self.start_at(old).map(Some).into_iter().chain(ahead);
-        let target = meant.next()??;
-        meant.all(|other| other == Some(target)).then_some(target)
+        let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
+        let reach = old.saturating_add(bias);
+        let mut candidates = Vec::new();
+        if let Some(start) = self.start_at(old) {
+            candidates.push(Some(start));
+        }
+        for bundle in self.moved.iter().skip(begun) {
+            if bundle.before.start > reach {
+                break;
+            }
+            candidates.push(at_same_distance(old, bundle.before.start, bundle.now.start));
+        }
+        if let Some(bundle) = self.last_of(begun) {
+            let end = bundle.before.end;
+            // If the next bundle begins where this one ends, a relocation refers to the next.
+            let is_start = matches!(self.moved.get(begun), Some(next) if next.before.start == end);
+            if old < end && end <= reach && !is_start {
+                candidates.push(at_same_distance(old, end, bundle.now.end));
+            }
+        }
+        let target = (*candidates.first()?)?;
+        if candidates.iter().all(|other| *other == Some(target)) { Some(target) } else { None }
     }
 
-    /// The new offset of the end of what ends at an offset of the section: with a bundle, or after one.
+    /// Returns the new offset of an end at an old offset, or `None` if that is inside of a changed bundle.
     fn end_at(&self, old: u64) -> Option<u64> {
-        let bundles = self.moved.partition_point(|bundle| bundle.before.start < old);
-        let Some(bundle) = bundles.checked_sub(1).and_then(|last| self.moved.get(last)) else {
-            return Some(old);
+        let begun = self.moved.partition_point(|bundle| bundle.before.start < old);
+        let Some(bundle) = self.last_of(begun) else { return Some(old) };
+        if let Some(new) = bundle.offset_inside(old) {
+            return Some(new);
+        }
+        let limit = match self.moved.get(begun) {
+            Some(next) => next.now.start,
+            None => self.new.len(),
         };
-        let next = self.moved.get(bundles).map_or_else(|| self.new.len(), |next| next.now.start);
-        bundle.inside(old).or_else(|| self.after(&bundle.before, &bundle.now, old).map(|end| end.min(next)))
+        Some(self.offset_after(bundle, old)?.min(limit))
     }
 
-    fn after(&self, before: &Range<u64>, now: &Range<u64>, old: u64) -> Option<u64> {
-        let distance = old.checked_sub(before.end).filter(|_| old <= len_of(&self.old))?;
-        now.end.checked_add(distance)
+    /// Returns the last of the first `count` bundles.
+    fn last_of(&self, count: usize) -> Option<&MovedBundle> {
+        self.moved.get(count.checked_sub(1)?)
     }
+
+    /// Returns the new offset of an offset of the section after a bundle, which keeps its distance from the bundle.
+    fn offset_after(&self, bundle: &MovedBundle, old: u64) -> Option<u64> {
+        if old > len_of(&self.old) {
+            return None;
+        }
+        bundle.now.end.checked_add(old.checked_sub(bundle.before.end)?)
+    }
+}
+
+/// Returns the offset that is as far from `new` as `at` is from `old`.
+fn at_same_distance(at: u64, old: u64, new: u64) -> Option<u64> {
+    new.checked_add(at)?.checked_sub(old)
 }
 
 impl MovedBundle {
-    /// The new offset of a part of a bundle with the same bytes.
-    fn inside(&self, old: u64) -> Option<u64> {
-        let distance = old.checked_sub(self.before.start).filter(|_| self.is_same && old < self.before.end)?;
-        self.now.start.checked_add(distance)
+    /// Returns the new offset of a part of the bundle, or `None` if the part is outside of it, or if its bytes changed.
+    fn offset_inside(&self, old: u64) -> Option<u64> {
+        if !self.is_same || !self.before.contains(&old) {
+            return None;
+        }
+        self.now.start.checked_add(old.checked_sub(self.before.start)?)
     }
 }
 
-/// Something in the file that may move.
-struct Movable {
+/// A part of the file that may move: a section, or the section headers.
+struct MovablePart {
     range: Range<u64>,
     alignment: u64,
-    /// The index of a section; none for the section headers.
+    /// The index of the section, or `None` for the section headers.
     section: Option<usize>,
 }
 
-/// An object in which sections can get other contents.
+impl MovablePart {
+    fn key(&self) -> (u64, u64) {
+        (self.range.start, self.range.end)
+    }
+}
+
+/// An object whose sections can get other contents.
 pub(crate) struct Relocatable<'d> {
     file: File<'d>,
     sections: Vec<Section>,
-    /// In the order of their offsets.
-    items: Vec<Movable>,
+    /// The sections and their headers in the order of their offsets.
+    parts: Vec<MovablePart>,
 }
 
 impl<'d> Relocatable<'d> {
-    /// Returns the object in `data`, or `None` if not all that these headers describe can move.
+    /// Returns the object in `data`, or `None` if a part of it cannot move.
     pub(crate) fn read(data: &'d [u8]) -> Option<Self> {
         let file = File::read(data).ok()?;
-        let is_known = file.header.is_relocatable() && file.segments.is_empty() && file.header.machine() != EM_MIPS;
+        if !file.header.is_relocatable() || !file.segments.is_empty() || file.header.machine() == EM_MIPS {
+            return None;
+        }
         let sections: Vec<Section> = file.sections.iter().collect();
-        let object = Self { items: items(&file, &sections)?, file, sections };
-        (is_known && !object.sections.is_empty()).then_some(object)
+        if sections.is_empty() {
+            return None;
+        }
+        let parts = movable_parts(&file, &sections)?;
+        Some(Self { file, sections, parts })
     }
 
-    /// The index of the only section with this range, if it is one that [`Self::changes`] can follow.
+    /// Returns the index of the only section with this range, or `None` if [`Self::changes`] cannot change it.
     fn index_of(&self, range: &Range<u64>) -> Option<usize> {
-        let key = |item: &Movable| (item.range.start, item.range.end);
-        let at = self.items.partition_point(|item| key(item) < (range.start, range.end));
-        let item = self.items.get(at).filter(|item| item.range == *range)?;
-        item.section.filter(|index| *index < usize::from(SHN_LORESERVE))
+        let at = self.parts.partition_point(|part| part.key() < (range.start, range.end));
+        let part = self.parts.get(at)?;
+        let index = part.section?;
+        if part.range == *range && index < usize::from(SHN_LORESERVE) { Some(index) } else { None }
     }
 
     /// Whether sections with these ranges can get other contents.
     pub(crate) fn can_change(&self, ranges: impl Iterator<Item = Range<u64>>) -> bool {
-        let Some(changing) = ranges.map(|range| self.index_of(&range)).collect::<Option<HashSet<usize>>>() else {
-            return false;
-        };
-        let is_followed = |section: &Section| match () {
-            () if section.is(SHT_CREL) => false,
-            () if section.is(SHT_REL) => !self.leads_into(section, &changing),
-            () => true,
-        };
-        self.sections.iter().all(is_followed)
+        let mut changing = HashSet::new();
+        for range in ranges {
+            let Some(index) = self.index_of(&range) else { return false };
+            changing.insert(index);
+        }
+        for section in &self.sections {
+            if section.is(SHT_CREL) || section.is(SHT_REL) && self.refers_to(section, &changing) {
+                return false;
+            }
+        }
+        true
     }
 
-    /// Whether relocations without addends are in some sections, or lead to them.
-    fn leads_into(&self, section: &Section, changing: &HashSet<usize>) -> bool {
-        let is_changing = |number: u64| usize::try_from(number).is_ok_and(|index| changing.contains(&index));
-        let symbols = usize::try_from(section.link).ok().and_then(|index| self.sections.get(index));
-        let symbols = symbols.map(|section| self.table::<Symbol>(section));
-        let section_of = |relocation: ShortRelocation| {
-            let number = usize::try_from(relocation.symbol(self.file.encoding)).ok()?;
-            Some(symbols.as_ref()?.get(number)?.section)
-        };
-        is_changing(section.info)
-            || self.table::<ShortRelocation>(section).iter().filter_map(section_of).any(is_changing)
+    /// Whether the relocations without addends of a section are in some sections, or refer to them.
+    fn refers_to(&self, section: &Section, sections: &HashSet<usize>) -> bool {
+        if contains(sections, section.info) {
+            return true;
+        }
+        let Some(symbols) = self.linked_symbols(section) else { return false };
+        for relocation in self.table::<ShortRelocation>(section).iter() {
+            let symbol = symbol_at(&symbols, relocation.symbol(self.file.encoding));
+            if symbol.is_some_and(|symbol| contains(sections, symbol.section)) {
+                return true;
+            }
+        }
+        false
     }
 
-    /// The changes that give sections other contents. The error says what cannot follow.
+    /// Returns the symbol table that a section with relocations names.
+    fn linked_symbols(&self, section: &Section) -> Option<Table<'d, Symbol>> {
+        let symbols = self.sections.get(usize::try_from(section.link).ok()?)?;
+        Some(self.table(symbols))
+    }
+
+    /// Returns the changes that give sections other contents. The error names the reference that cannot follow.
     pub(crate) fn changes<'p>(&self, contents: &[NewContent<'p>]) -> Result<Vec<Change<'p>>, String> {
         let mut by_section: Vec<Option<&NewContent<'p>>> = vec![None; self.sections.len()];
         for content in contents {
-            let index = self.index_of(&content.old).and_then(|index| by_section.get_mut(index));
-            *index.ok_or("a section cannot be found again")? = Some(content);
+            let index = self.index_of(&content.old).ok_or("a section cannot be found again")?;
+            *by_section.get_mut(index).ok_or("a section cannot be found again")? = Some(content);
         }
-        let mut changes = self.layout(&by_section).ok_or("its sections would be too long")?;
-        for (index, section) in self.sections.iter().enumerate() {
-            if by_section.get(index).is_some_and(Option::is_some) {
+        let mut changes = self.layout_changes(&by_section).ok_or("its sections would be too long")?;
+        for (section, content) in self.sections.iter().zip(&by_section) {
+            if content.is_some() {
                 continue;
             }
-            let new = match () {
-                () if section.is(SHT_RELA) => self.relocations(section, &by_section)?,
-                () if section.is(SHT_SYMTAB) => self.symbols(section, &by_section)?,
-                () => continue,
+            let new = if section.is(SHT_RELA) {
+                self.new_relocations(section, &by_section)?
+            } else if section.is(SHT_SYMTAB) {
+                self.new_symbols(section, &by_section)?
+            } else {
+                None
             };
-            let start = section.offset;
-            changes.extend(new.map(|new| (start..start.saturating_add(len_u64(&new)), vec![Piece::Bytes(new)])));
+            if let Some(new) = new {
+                changes.push((span(section.offset, len_u64(&new)), vec![Piece::Bytes(new)]));
+            }
         }
         changes.sort_by_key(|(range, _)| (range.start, range.end));
         Ok(changes)
     }
 
-    /// The changes of contents, of the space between sections, and of the headers.
-    fn layout<'p>(&self, by_section: &[Option<&NewContent<'p>>]) -> Option<Vec<Change<'p>>> {
+    /// Returns the changes of contents, of the space between sections, and of the headers.
+    fn layout_changes<'p>(&self, by_section: &[Option<&NewContent<'p>>]) -> Option<Vec<Change<'p>>> {
         let (mut header, mut sections, mut changes) = (self.file.header, self.sections.clone(), Vec::new());
-        // The ends of what stands before, in the old file and in the new one.
+        // The ends of the part before, in the old file and in the new one.
         let head = self.file.encoding.len_of::<Header>();
         let (mut old_end, mut new_end) = (head, head);
-        for item in &self.items {
-            let (old, gap) = (item.range.start, item.range.start.checked_sub(old_end));
+        for part in &self.parts {
+            let (old, gap) = (part.range.start, part.range.start.checked_sub(old_end));
             let new = match gap {
-                Some(gap) => moved(old, gap, item.alignment, new_end)?,
-                // It takes no bytes.
+                Some(gap) => new_offset(old, gap, part.alignment, new_end)?,
+                // An empty part inside of the one before.
                 None => old.saturating_add(new_end).saturating_sub(old_end),
             };
             if let Some(gap) = gap {
-                let room = new.checked_sub(new_end)?;
-                changes.extend((room != gap).then(|| (old_end..old, vec![Piece::Zeros(room)])));
+                let new_gap = new.checked_sub(new_end)?;
+                if new_gap != gap {
+                    changes.push((old_end..old, vec![Piece::Zeros(new_gap)]));
+                }
             }
-            let content = item.section.and_then(|index| *by_section.get(index)?);
-            let len = content.map_or(len_of(&item.range), |content| content.new.len());
-            changes.extend(content.map(|content| (item.range.clone(), vec![Piece::Input(content.new)])));
-            match item.section.map(|index| sections.get_mut(index)) {
-                Some(section) => {
-                    let section = section?;
+            let mut len = len_of(&part.range);
+            match part.section {
+                Some(index) => {
+                    let section = sections.get_mut(index)?;
                     section.offset = new;
-                    section.size = content.map_or(section.size, |content| content.new.len());
+                    if let Some(content) = by_section.get(index)? {
+                        len = content.new.len();
+                        section.size = len;
+                        changes.push((part.range.clone(), vec![Piece::Input(content.new)]));
+                    }
                 }
                 None => header.sections_at = new,
             }
             if gap.is_some() {
-                (old_end, new_end) = (item.range.end, new.checked_add(len)?);
+                (old_end, new_end) = (part.range.end, new.checked_add(len)?);
             }
         }
         let encoding = self.file.encoding;
-        for (start, new) in
-            [(0, encoding.encode(&[header])), (self.file.header.sections_at, encoding.encode(&sections))]
-        {
+        let (header, table) = (encoding.encode(&[header]), encoding.encode(&sections));
+        for (start, new) in [(0, header), (self.file.header.sections_at, table)] {
             changes.push((start..start.checked_add(len_u64(&new))?, vec![Piece::Bytes(new)]));
         }
         Some(changes)
     }
 
-    /// The content of a section, as a table.
+    /// Reads the content of a section as a table.
     fn table<R: Record>(&self, section: &Section) -> Table<'d, R> {
         Table::new(self.file.encoding, slice(self.file.data, section.offset, section.size).unwrap_or_default())
     }
 
-    /// The new content of a symbol table, if it changes.
-    fn symbols(&self, section: &Section, by_section: &[Option<&NewContent<'_>>]) -> Result<Option<Vec<u8>>, String> {
+    /// Returns the new content of a symbol table, or `None` if it stays.
+    fn new_symbols(
+        &self,
+        section: &Section,
+        by_section: &[Option<&NewContent<'_>>],
+    ) -> Result<Option<Vec<u8>>, String> {
         let table = self.table::<Symbol>(section);
         let mut new = None;
         for (number, mut symbol) in table.iter().enumerate() {
             let Some(content) = content_of(&symbol, by_section) else { continue };
-            let end = symbol.value.checked_add(symbol.size);
-            let inside = || format!("the symbol '{}' leads into the middle of one", self.symbol_name(section, &symbol));
-            let start = content.start_at(symbol.value).ok_or_else(inside)?;
-            if symbol.size > 0 {
-                let end = end.and_then(|end| content.end_at(end)).ok_or_else(inside)?;
-                symbol.size = end.saturating_sub(start);
-            }
-            symbol.value = start;
-            self.put(&mut new, table.bytes, number, symbol);
+            let Some((value, size)) = moved_symbol(&symbol, content) else {
+                let name = self.symbol_name(section, &symbol);
+                return Err(format!("the symbol '{name}' leads into the middle of one"));
+            };
+            (symbol.value, symbol.size) = (value, size);
+            self.replace_record(&mut new, table.bytes, number, symbol);
         }
         Ok(new)
     }
 
-    /// The new content of a table of relocations, if it changes.
-    fn relocations(
+    /// Returns the new content of a table of relocations, or `None` if it stays.
+    fn new_relocations(
         &self,
         section: &Section,
         by_section: &[Option<&NewContent<'_>>],
     ) -> Result<Option<Vec<u8>>, String> {
         let (table, encoding) = (self.table::<Relocation>(section), self.file.encoding);
-        let of = |number: u64| usize::try_from(number).ok();
-        if !table.is_empty()
-            && of(section.info).is_some_and(|target| by_section.get(target).is_some_and(Option::is_some))
-        {
-            return Err(format!("they have relocations, in '{}'", self.name(section)));
+        if !table.is_empty() && content_at(section.info, by_section).is_some() {
+            return Err(format!("they have relocations, in '{}'", self.section_name(section)));
         }
-        let symbols = of(section.link).and_then(|index| self.sections.get(index));
-        let symbols = symbols.map(|section| self.table::<Symbol>(section));
+        let Some(symbols) = self.linked_symbols(section) else { return Ok(None) };
         let mut new = None;
         for (number, mut relocation) in table.iter().enumerate() {
-            let symbol = symbols.as_ref().and_then(|symbols| symbols.get(of(relocation.symbol(encoding))?));
-            let Some(symbol) = symbol else { continue };
+            let Some(symbol) = symbol_at(&symbols, relocation.symbol(encoding)) else { continue };
             let Some(content) = content_of(&symbol, by_section) else { continue };
             let target = encoding.truncated(symbol.value.wrapping_add(relocation.addend));
             let is_direct = self.file.header.machine() != EM_X86_64 || DIRECT.contains(&relocation.kind(encoding));
@@ -285,36 +336,39 @@ impl<'d> Relocatable<'d> {
                 (Some(_), _) if is_biased => continue,
                 (Some(start), Some(target)) => relocation.addend = encoding.truncated(target.wrapping_sub(start)),
                 _ => {
-                    let name = self.name(section);
+                    let name = self.section_name(section);
                     return Err(format!(
                         "a relocation in '{name}' leads into the middle of one, or not clearly to one"
                     ));
                 }
             }
-            self.put(&mut new, table.bytes, number, relocation);
+            self.replace_record(&mut new, table.bytes, number, relocation);
         }
         Ok(new)
     }
 
     /// The name of a section, for messages.
-    fn name(&self, section: &Section) -> String {
-        let names = self.file.names.as_ref().ok().and_then(|names| usize::try_from(*names).ok());
-        self.string(names, section.name)
+    fn section_name(&self, section: &Section) -> String {
+        match &self.file.names {
+            Ok(names) => self.string((*names).into(), section.name),
+            Err(_) => shown(&[]).to_string(),
+        }
     }
 
     /// The name of a symbol of a table, for messages.
     fn symbol_name(&self, table: &Section, symbol: &Symbol) -> String {
-        self.string(usize::try_from(table.link).ok(), symbol.name)
+        self.string(table.link, symbol.name)
     }
 
-    fn string(&self, table: Option<usize>, at: u64) -> String {
-        let table = table.and_then(|index| self.sections.get(index));
-        let names = table.and_then(|table| slice(self.file.data, table.offset, self.file.stored(table)));
-        shown(name_of(names.unwrap_or_default(), at)).to_string()
+    /// The string at an offset of a section, for messages.
+    fn string(&self, section: u64, at: u64) -> String {
+        let section = usize::try_from(section).ok().and_then(|index| self.sections.get(index));
+        let strings = section.and_then(|section| slice(self.file.data, section.offset, self.file.stored(section)));
+        shown(name_of(strings.unwrap_or_default(), at)).to_string()
     }
 
     /// Replaces a record of a table in its new content, which begins as a copy of the old one.
-    fn put<R: Record>(&self, new: &mut Option<Vec<u8>>, old: &[u8], number: usize, record: R) {
+    fn replace_record<R: Record>(&self, new: &mut Option<Vec<u8>>, old: &[u8], number: usize, record: R) {
         let record = self.file.encoding.encode(&[record]);
         let start = number.saturating_mul(record.len());
         let range = start..start.saturating_add(record.len());
@@ -322,65 +376,100 @@ impl<'d> Relocatable<'d> {
             return;
         }
         let new = new.get_or_insert_with(|| old.to_vec());
-        new.get_mut(range).into_iter().for_each(|bytes| bytes.copy_from_slice(&record));
+        if let Some(bytes) = new.get_mut(range) {
+            bytes.copy_from_slice(&record);
+        }
     }
 }
 
-/// The new content of the section that a symbol is in.
+fn contains(indices: &HashSet<usize>, number: u64) -> bool {
+    match usize::try_from(number) {
+        Ok(index) => indices.contains(&index),
+        Err(_) => false,
+    }
+}
+
+fn symbol_at(symbols: &Table<'_, Symbol>, number: u64) -> Option<Symbol> {
+    symbols.get(usize::try_from(number).ok()?)
+}
+
+/// Returns the new content of the section with a number, or `None` if it stays.
+fn content_at<'c, 'p>(section: u64, by_section: &[Option<&'c NewContent<'p>>]) -> Option<&'c NewContent<'p>> {
+    *by_section.get(usize::try_from(section).ok()?)?
+}
+
+/// Returns the new content of the section of a symbol, or `None` if it stays.
 fn content_of<'c, 'p>(symbol: &Symbol, by_section: &[Option<&'c NewContent<'p>>]) -> Option<&'c NewContent<'p>> {
-    *by_section.get(usize::try_from(symbol.section).ok()?)?
+    content_at(symbol.section, by_section)
+}
+
+/// Returns the new value and size of a symbol, or `None` if it refers to the middle of a bundle.
+fn moved_symbol(symbol: &Symbol, content: &NewContent<'_>) -> Option<(u64, u64)> {
+    let start = content.start_at(symbol.value)?;
+    if symbol.size == 0 {
+        return Some((start, 0));
+    }
+    let end = content.end_at(symbol.value.checked_add(symbol.size)?)?;
+    Some((start, end.saturating_sub(start)))
 }
 
 /// Returns the sections and their headers in the order of their offsets, or `None` if some of them share bytes, or if
 /// there is more than zeros between and after them.
-fn items(file: &File<'_>, sections: &[Section]) -> Option<Vec<Movable>> {
+fn movable_parts(file: &File<'_>, sections: &[Section]) -> Option<Vec<MovablePart>> {
     let table = file.header.sections_at;
     let table = table..table.checked_add(len_u64(file.sections.bytes))?;
-    let mut items = vec![Movable { range: table, alignment: to_u64(file.encoding.word), section: None }];
+    let mut parts = vec![MovablePart { range: table, alignment: to_u64(file.encoding.word), section: None }];
     for (index, section) in sections.iter().enumerate().skip(1) {
         let range = section.offset..section.offset.checked_add(file.stored(section))?;
-        items.push(Movable { range, alignment: section.alignment, section: Some(index) });
+        parts.push(MovablePart { range, alignment: section.alignment, section: Some(index) });
     }
-    items.sort_by_key(|item| (item.range.start, item.range.end));
+    parts.sort_by_key(MovablePart::key);
     let mut end = file.encoding.len_of::<Header>();
-    for item in &items {
-        if item.range.start >= end {
-            part(file.data, end..item.range.start).filter(|gap| is_zero(gap))?;
-            end = item.range.end;
-        } else if !item.range.is_empty() {
+    for MovablePart { range, .. } in &parts {
+        if range.start >= end {
+            if !is_zero(part(file.data, end..range.start)?) {
+                return None;
+            }
+            end = range.end;
+        } else if !range.is_empty() {
             return None;
         }
     }
-    tail(file.data, end).filter(|rest| is_zero(rest))?;
-    Some(items)
+    if is_zero(tail(file.data, end)?) { Some(parts) } else { None }
 }
 
-/// The new offset of what was at the offset `old`, `gap` bytes after what stands before it, which ends at `new_end`
-/// now. Its distance from the first offset with its alignment stays, so that it can go back.
-fn moved(old: u64, gap: u64, alignment: u64, new_end: u64) -> Option<u64> {
-    let first = |end: u64| end.checked_next_multiple_of(alignment);
-    let aligned = old.checked_sub(gap).and_then(first).and_then(|first| old.checked_sub(first));
-    match aligned.filter(|more| more.is_multiple_of(alignment)) {
-        Some(more) => first(new_end)?.checked_add(more),
+/// Returns the new offset of a part at the offset `old`, `gap` bytes after the part before it, which ends at `new_end`
+/// now. The distance from the first aligned offset stays, so that the part can go back.
+fn new_offset(old: u64, gap: u64, alignment: u64, new_end: u64) -> Option<u64> {
+    match aligned_distance(old, gap, alignment) {
+        Some(distance) => new_end.checked_next_multiple_of(alignment)?.checked_add(distance),
         None => new_end.checked_add(gap),
     }
+}
+
+/// Returns the distance of an offset from the first aligned offset in the gap before it, or `None` if the offset itself
+/// is not aligned.
+fn aligned_distance(old: u64, gap: u64, alignment: u64) -> Option<u64> {
+    let first = old.checked_sub(gap)?.checked_next_multiple_of(alignment)?;
+    let distance = old.checked_sub(first)?;
+    if distance.is_multiple_of(alignment) { Some(distance) } else { None }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A section of three bundles, of which the last one keeps its bytes.
-    fn moved() -> Vec<MovedBundle> {
+    /// The bundles of a section: the last of three keeps its bytes.
+    fn moved_bundles() -> Vec<MovedBundle> {
         [(0..100, 0..50, false), (104..200, 52..90, false), (4096..5000, 4096..5000, true)]
             .map(|(before, now, is_same)| MovedBundle { before, now, is_same })
             .into()
     }
 
     #[test]
-    fn relocations_lead_to_what_they_are_meant_for() {
+    fn relocations_keep_their_targets() {
         let data = [0; 5000];
-        let content = NewContent { old: 0..5100, new: (&data[..]).into(), moved: moved() };
+        let content = NewContent { old: 0..5100, new: (&data[..]).into(), moved: moved_bundles() };
         for (old, bias, new) in [
             (0, 0, Some(0)),
             (100, 0, Some(50)),
@@ -388,14 +477,14 @@ mod tests {
             (96, 0, None),
             (150, 0, None),
             (300, 0, None),
-            // Of an instruction: the next bundle, or the end of the last one that changes.
+            // In an instruction: the next bundle, or the end of the last one that changes.
             (4092, BIAS_MAX, Some(4092)),
             (196, BIAS_MAX, Some(86)),
             (150, BIAS_MAX, None),
             // An address that may be the end of one bundle or the start of the next: the distance between them has changed.
             (100, BIAS_MAX, None),
             (96, BIAS_MAX, None),
-            // Inside of what has the same bytes.
+            // Inside of a bundle with the same bytes.
             (4100, 0, Some(4100)),
             (4100, BIAS_MAX, Some(4100)),
         ] {

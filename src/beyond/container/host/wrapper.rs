@@ -1,4 +1,4 @@
-//! Reads the wrappers with which programs register device code: the sections, in which they lie one after another, and
+//! Reads the wrappers that programs use to register device code: the sections that hold them, one after another, and
 //! the addresses in them.
 //!
 //! | section | PE | magic | wraps |
@@ -22,7 +22,7 @@
 //!
 //! Relocations that are packed for Android are not read.
 //!
-//! Rejected: another magic, an address at which no code, or not the reference, begins.
+//! Rejected: another magic, an address without code, or without the reference.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, HashMap};
@@ -67,7 +67,7 @@ impl Wrapped {
         }
     }
 
-    /// What a wrapper of this kind points at.
+    /// The name of the target of a wrapper of this kind.
     fn target(self) -> &'static str {
         match self {
             Self::Fatbin => "a fatbin",
@@ -76,8 +76,8 @@ impl Wrapped {
         }
     }
 
-    /// The kinds in a section for this one.
-    fn beside(self) -> &'static [Self] {
+    /// The kinds of wrappers in a section for this kind.
+    fn kinds_in_section(self) -> &'static [Self] {
         match self {
             Self::Fatbin => &[Self::Fatbin],
             Self::Bundle | Self::KpackReference => &[Self::Bundle, Self::KpackReference],
@@ -86,70 +86,87 @@ impl Wrapped {
 }
 
 /// The offsets of the wrappers in a section, which may be cut off or have any magic.
-fn starts(section: &[u8]) -> impl Iterator<Item = u64> {
+fn wrapper_starts(section: &[u8]) -> impl Iterator<Item = u64> {
     let mut next = 0_u64;
     std::iter::from_fn(move || {
         loop {
             let start = next;
-            let rest = tail(section, start).filter(|rest| !rest.is_empty())?;
+            let rest = tail(section, start)?;
+            if rest.is_empty() {
+                return None;
+            }
             let is_padding = is_zero(slice(rest, 0, ALIGNMENT).unwrap_or(rest));
-            next = start.saturating_add(if is_padding { ALIGNMENT } else { WRAPPER_LEN });
             if !is_padding {
+                next = start.saturating_add(WRAPPER_LEN);
                 return Some(start);
             }
+            next = start.saturating_add(ALIGNMENT);
         }
     })
 }
 
 /// The offsets of the wrappers of a kind in a section.
-fn of_kind(section: &[u8], kind: Wrapped) -> impl Iterator<Item = u64> {
+fn starts_of_kind(section: &[u8], kind: Wrapped) -> impl Iterator<Item = u64> {
     let magic = kind.magic().to_le_bytes();
-    starts(section).filter(move |start| slice(section, *start, 4).is_some_and(|found| found == magic))
+    wrapper_starts(section).filter(move |start| slice(section, *start, 4) == Some(&magic))
 }
 
 /// The number of wrappers of a kind in a section.
 pub(crate) fn count(section: &[u8], kind: Wrapped) -> u64 {
-    to_u64(of_kind(section, kind).count())
+    to_u64(starts_of_kind(section, kind).count())
 }
 
 /// The indices in the kpack wrappers of a section.
 pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
-    let index = |start: u64| array(section, start.checked_add(INDEX)?).map(u32::from_le_bytes);
-    of_kind(section, Wrapped::KpackReference).filter_map(index).collect()
+    let mut indices = Vec::new();
+    for start in starts_of_kind(section, Wrapped::KpackReference) {
+        if let Some(index) = array(section, start.saturating_add(INDEX)) {
+            indices.push(u32::from_le_bytes(index));
+        }
+    }
+    indices
 }
 
-/// The first faults of the wrappers in a range of an object file, which is for one kind. Offsets in them count from
-/// `base`.
+/// Returns the first faults of the wrappers in a range of an object file that is for one kind. Offsets in them count
+/// from `base`.
 pub(crate) fn faults(data: &[u8], base: u64, wrappers: &Range<u64>, kind: Wrapped) -> Vec<Malformed> {
     let Some(map) = Map::read(data, wrappers) else { return Vec::new() };
-    map.starts().filter_map(|start| map.fault(start, base, kind).err()).take(FAULTS_MAX).collect()
+    map.starts().filter_map(|start| map.check_wrapper(start, base, kind).err()).take(FAULTS_MAX).collect()
 }
 
-/// The offsets in an object file at which the wrappers of a kind in a range of it point, as far as these are in it.
+/// Returns the offsets at which the wrappers of a kind in a range of an object file point, without targets outside of
+/// the file.
 pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: Wrapped) -> Vec<u64> {
     let Some(map) = Map::read(data, wrappers) else { return Vec::new() };
-    let target = |start| {
-        let wrapper = map.wrapper(start, 0, kind).ok()?;
-        if wrapper.kind == kind { map.offset_of(wrapper.target?) } else { None }
-    };
-    map.starts().filter_map(target).collect()
+    let mut targets = Vec::new();
+    for start in map.starts() {
+        match map.wrapper(start, 0, kind) {
+            Ok(Wrapper { kind: found, target: Some(target) }) if found == kind => targets.extend(map.offset_of(target)),
+            _ => {}
+        }
+    }
+    targets
 }
 
 /// Returns the source file of each bundle in a linked file, by the offset of the bundle. The symbol table names a source
-/// file before the symbols of that file; if one of these is a wrapper, it leads to the bundle. `wrappers` is the section
-/// of the wrappers.
+/// file before the symbols of that file. A wrapper among these symbols points at the bundle of the source file.
+/// `wrappers` is the section of the wrappers.
 pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8>> {
     let (Some(map), Ok(file)) = (Map::read(data, wrappers), File::parse(data)) else { return HashMap::new() };
     let (mut source, mut sources) = (None, HashMap::new());
     for symbol in file.symbols() {
         if symbol.kind() == SymbolKind::File {
             source = symbol.name_bytes().ok();
-        } else if symbol.is_local()
+            continue;
+        }
+        let Some(source) = source else { continue };
+        if symbol.is_local()
             && let Some(start) = map.offset_of(Target::Address(symbol.address()))
             && wrappers.contains(&start)
             && let Ok(Wrapper { target: Some(target), .. }) = map.wrapper(start, 0, Wrapped::Bundle)
+            && let Some(bundle) = map.offset_of(target)
         {
-            sources.extend(map.offset_of(target).zip(source.map(<[u8]>::to_vec)));
+            sources.insert(bundle, source.to_vec());
         }
     }
     sources
@@ -158,7 +175,7 @@ pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8
 /// A wrapper.
 struct Wrapper {
     kind: Wrapped,
-    /// None if another object holds the code.
+    /// The address of the code, or `None` if another object holds it.
     target: Option<Target>,
 }
 
@@ -195,47 +212,70 @@ impl<'d> Map<'d> {
     /// Reads the relocations of a section, given by its range in the file.
     pub(crate) fn read(data: &'d [u8], wrappers: &Range<u64>) -> Option<Self> {
         let file = File::parse(data).ok()?;
-        let is_own = |(start, size)| start == wrappers.start && size > 0;
-        let own = file.sections().find(|section| section.file_range().is_some_and(is_own))?;
-        let own_address = own.address();
-        let value_at = |at| number::<8>(data, at);
-        let mut relocated = HashMap::new();
-        let mut sections = BTreeMap::new();
-        let is_linked = file.kind() != ObjectKind::Relocatable;
-        // No relocation takes less than 8 bytes; a broken file may name the same ones often.
-        let most = data.len() / 8;
-        if is_linked {
-            let symbols = file.dynamic_symbol_table();
-            for (address, relocation) in file.dynamic_relocations().into_iter().flatten().take(most) {
-                let Some(offset) = address.checked_sub(own_address) else { continue };
-                let Some(at) = wrappers.start.checked_add(offset).filter(|at| wrappers.contains(at)) else { continue };
-                let start = match relocation.target() {
-                    RelocationTarget::Absolute => Some(0),
-                    RelocationTarget::Symbol(index) => {
-                        let symbol = symbols.as_ref().and_then(|symbols| symbols.symbol_by_index(index).ok());
-                        symbol.filter(|symbol| !symbol.is_undefined()).map(|symbol| symbol.address())
-                    }
-                    _ => None,
-                };
-                let target = start.and_then(|start| sum(&relocation, start, value_at(at)));
-                relocated.insert(at, target.map(Target::Address));
-            }
-            for section in file.sections() {
-                // Empty sections, and those that are not in memory, may have the address of another.
-                if let Some((start, size)) = section.file_range().filter(|(_, size)| *size > 0 && is_loaded(&section)) {
-                    sections.insert(section.address(), (size, start));
-                }
-            }
-        } else {
-            for (offset, relocation) in own.relocations().take(most) {
-                let Some(at) = wrappers.start.checked_add(offset) else { continue };
-                let target = start_of(&file, &relocation).and_then(|start| sum(&relocation, start, value_at(at)));
-                relocated.insert(at, target.map(Target::Offset));
-            }
-        }
+        let own = file.sections().find(|section| match section.file_range() {
+            Some((start, size)) => start == wrappers.start && size > 0,
+            None => false,
+        })?;
         let reference = REFERENCE_SECTIONS.iter().find_map(|name| file.section_by_name(name)?.file_range());
         let reference = reference.map(|(start, _)| start);
-        Some(Self { data, is_64: file.is_64(), wrappers: wrappers.clone(), relocated, sections, reference })
+        let (relocated, sections) = (HashMap::new(), BTreeMap::new());
+        let mut map = Self { data, is_64: file.is_64(), wrappers: wrappers.clone(), relocated, sections, reference };
+        // A relocation has at least 8 bytes; a broken file may name the same ones often.
+        let most = data.len() / 8;
+        if file.kind() == ObjectKind::Relocatable {
+            map.read_relocations(&file, own.relocations().take(most));
+        } else {
+            map.read_dynamic_relocations(&file, own.address(), most);
+            map.read_sections(&file);
+        }
+        Some(map)
+    }
+
+    /// Reads the relocations of an object that is not linked, which lead to offsets in its sections.
+    fn read_relocations(&mut self, file: &File<'_>, relocations: impl Iterator<Item = (u64, Relocation)>) {
+        for (offset, relocation) in relocations {
+            let Some(at) = self.wrappers.start.checked_add(offset) else { continue };
+            let target = match start_of(file, &relocation) {
+                Some(start) => self.relocated_value(&relocation, start, at),
+                None => None,
+            };
+            self.relocated.insert(at, target.map(Target::Offset));
+        }
+    }
+
+    /// Reads the first relocations of a linked file, up to a number of them. `own_address` is that of the wrappers.
+    fn read_dynamic_relocations(&mut self, file: &File<'_>, own_address: u64, most: usize) {
+        for (address, relocation) in file.dynamic_relocations().into_iter().flatten().take(most) {
+            let Some(offset) = address.checked_sub(own_address) else { continue };
+            let at = self.wrappers.start.saturating_add(offset);
+            if !self.wrappers.contains(&at) {
+                continue;
+            }
+            let target = match dynamic_start_of(file, &relocation) {
+                Some(start) => self.relocated_value(&relocation, start, at),
+                None => None,
+            };
+            self.relocated.insert(at, target.map(Target::Address));
+        }
+    }
+
+    fn read_sections(&mut self, file: &File<'_>) {
+        for section in file.sections() {
+            // Sections that are empty or not in memory may have the address of another.
+            match section.file_range() {
+                Some((start, size)) if size > 0 && is_loaded(&section) => {
+                    self.sections.insert(section.address(), (size, start));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns the value that a relocation puts at an offset in the file: the sum of a start, its addend, and the value
+    /// there if that counts.
+    fn relocated_value(&self, relocation: &Relocation, start: u64, at: u64) -> Option<u64> {
+        let replaced = if relocation.has_implicit_addend() { number::<8>(self.data, at)? } else { 0 };
+        Some(start.wrapping_add_signed(relocation.addend()).wrapping_add(replaced))
     }
 
     pub(crate) fn is_64(&self) -> bool {
@@ -244,25 +284,27 @@ impl<'d> Map<'d> {
 
     /// Returns the address at an offset in the file, after relocation, or `None` if another object defines it.
     pub(crate) fn target_at(&self, at: u64) -> Option<Target> {
-        let recorded = || number::<8>(self.data, at).map(Target::Address);
-        self.relocated.get(&at).copied().unwrap_or_else(recorded)
+        match self.relocated.get(&at) {
+            Some(target) => *target,
+            None => Some(Target::Address(number::<8>(self.data, at)?)),
+        }
     }
 
     /// The offsets of the wrappers in the file.
     fn starts(&self) -> impl Iterator<Item = u64> {
         let section = part(self.data, self.wrappers.clone()).unwrap_or_default();
-        starts(section).map(|start| self.wrappers.start.saturating_add(start))
+        wrapper_starts(section).map(|start| self.wrappers.start.saturating_add(start))
     }
 
-    /// The wrapper at an offset in the file, in a section for a kind.
+    /// Reads the wrapper at an offset in the file, in a section for a kind.
     fn wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<Wrapper, Malformed> {
         let rest = part(self.data, start..self.wrappers.end).unwrap_or_default();
         let mut cursor = Cursor::new(rest, base.saturating_add(start));
-        // References stand in the place of bundles.
+        // A reference takes the place of a bundle.
         let own = if of_section == Wrapped::Fatbin { Wrapped::Fatbin } else { Wrapped::Bundle };
         let (target, expected) = (own.target(), own.magic());
         let magic = cursor.u32(format_args!("a wrapper of {target}"))?;
-        let kind = of_section.beside().iter().find(|kind| kind.magic() == magic);
+        let kind = of_section.kinds_in_section().iter().find(|kind| kind.magic() == magic);
         let kind = *kind.ok_or_else(|| {
             let what = format!("magic of the wrapper of {target}");
             cursor.invalid(&what, magic, &format!("{expected} ({expected:#x})"))
@@ -273,32 +315,39 @@ impl<'d> Map<'d> {
     }
 
     /// Checks the wrapper at an offset in the file.
-    fn fault(&self, start: u64, base: u64, of_section: Wrapped) -> Result<(), Malformed> {
+    fn check_wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<(), Malformed> {
         let Wrapper { kind, target } = self.wrapper(start, base, of_section)?;
         let Some(target) = target else { return Ok(()) };
-        let offset = self.offset_of(target);
-        let magic = || offset.and_then(|offset| tail(self.data, offset)).map(Magic::identify);
-        let is_sound = match kind {
-            Wrapped::Fatbin => magic() == Some(Magic::FatBinary),
-            // HIP's runtime also takes a code object without a bundle.
-            Wrapped::Bundle => matches!(magic(), Some(Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu)),
-            Wrapped::KpackReference => offset.is_some() && offset == self.reference,
-        };
-        if is_sound {
+        if self.is_sound(kind, target) {
             return Ok(());
         }
         wrong(format!("a wrapper that does not point at {}", kind.target()), base.saturating_add(start))
     }
 
-    /// Returns the offset of a target in the file, or `None` if it is in no section with content.
+    /// Whether the code for a kind of wrapper begins at a target.
+    fn is_sound(&self, kind: Wrapped, target: Target) -> bool {
+        let Some(offset) = self.offset_of(target) else { return false };
+        if kind == Wrapped::KpackReference {
+            return self.reference == Some(offset);
+        }
+        let Some(code) = tail(self.data, offset) else { return false };
+        let magic = Magic::identify(code);
+        if kind == Wrapped::Fatbin {
+            return magic == Magic::FatBinary;
+        }
+        // HIP's runtime also takes a code object without a bundle.
+        matches!(magic, Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu)
+    }
+
+    /// Returns the offset of a target in the file, or `None` if no section with content holds it.
     pub(crate) fn offset_of(&self, target: Target) -> Option<u64> {
         let address = match target {
             Target::Offset(offset) => return Some(offset),
             Target::Address(address) => address,
         };
         let (start, (size, offset)) = self.sections.range(..=address).next_back()?;
-        let inside = address.checked_sub(*start).filter(|inside| inside < size)?;
-        offset.checked_add(inside)
+        let inside = address.checked_sub(*start)?;
+        if inside < *size { offset.checked_add(inside) } else { None }
     }
 }
 
@@ -324,10 +373,16 @@ fn start_of(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
     start.checked_add(offset)
 }
 
-/// The sum of a relocation: of a start, its addend, and the value that it replaces if that counts.
-fn sum(relocation: &Relocation, start: u64, replaced: Option<u64>) -> Option<u64> {
-    let replaced = if relocation.has_implicit_addend() { replaced? } else { 0 };
-    Some(start.wrapping_add_signed(relocation.addend()).wrapping_add(replaced))
+/// Returns the address of the symbol of a relocation in a linked file, or `None` if another file defines it.
+fn dynamic_start_of(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
+    match relocation.target() {
+        RelocationTarget::Absolute => Some(0),
+        RelocationTarget::Symbol(index) => {
+            let symbol = file.dynamic_symbol_table()?.symbol_by_index(index).ok()?;
+            if symbol.is_undefined() { None } else { Some(symbol.address()) }
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reads kpack archives, in which ROCm keeps the device code of libraries that were split, and the references of those
+//! Reads kpack archives, where ROCm keeps the device code of libraries that were split, and the references of these
 //! libraries.
 //!
 //! | offset | width | meaning |
@@ -25,7 +25,7 @@
 //! Sources: rocm-kpack of February 2026, whose other keys are not used here; ROCm's loader of August 2026.
 //!
 //! Rejected: another version, a table of contents that is not a map, more target IDs or code objects than any archive
-//! has. Faults, after which the rest is read: bytes after the map, code objects outside the bytes between header and
+//! has. After these faults, the rest is read: bytes after the map, code objects outside the bytes between header and
 //! table, or together longer than the archive, and everything that `container::packed` rejects. With an unknown scheme,
 //! code objects are listed only.
 
@@ -60,18 +60,18 @@ const HEADER_LEN: u64 = 16;
 /// The maximum number of target IDs of an archive: each code object is compared with all of them.
 const TARGETS_MAX: usize = 1000;
 
-/// The names of the section with a [`Reference`]; the second is that in PE.
+/// The names of the section with a [`Reference`], in ELF and in PE files.
 pub(crate) const REFERENCE_SECTIONS: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"];
 
 /// The table of contents of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KpackArchive {
-    /// The target IDs for which the archive claims to hold code, as recorded.
+    /// The target IDs that the archive claims to serve, as recorded.
     pub targets: Vec<Vec<u8>>,
     /// The code objects, by the wrapper that loads them.
     pub binaries: Vec<WrappedBinary>,
-    /// Faults in an archive that can be read all the same. It has only the code objects that could be read.
+    /// Faults in parts of the archive. The code objects of these parts are missing.
     pub faults: Vec<Malformed>,
 }
 
@@ -109,21 +109,21 @@ impl KpackArchive {
         if !rest.is_empty() {
             faults.push(fault(at, &format!("is followed by {} other bytes", rest.len())));
         }
-        let targets = map.get(b"gfx_arches").and_then(Value::array);
-        let targets: Vec<_> = targets.into_iter().flatten().filter_map(Value::text).map(<[u8]>::to_vec).collect();
+        let targets: Vec<_> = array_items(map, "gfx_arches").filter_map(Value::text).map(<[u8]>::to_vec).collect();
         match targets.len() {
             0 => faults.push(fault(at, "names no target IDs in 'gfx_arches'")),
             1..=TARGETS_MAX => {}
             _ => return Err(fault(at, &format!("names more than {TARGETS_MAX} target IDs in 'gfx_arches'"))),
         }
-        let stored = CodeBytes::read(archive, toc_offset, map, &mut faults);
-        let mut reader = Reader { data, stored, faults, room: EntryRoom::new(), bytes: Allowance::new(len_u64(data)) };
+        let stored = CodeRanges::read(archive, toc_offset, map, &mut faults);
+        let (room, bytes) = (EntryRoom::new(), Allowance::new(len_u64(data)));
+        let mut reader = TableReader { data, stored, faults, room, bytes };
         let binaries = map.get(b"toc").and_then(Value::map).ok_or_else(|| fault(at, "has no map 'toc'"))?;
-        let binaries = reader.binaries(binaries);
+        let binaries = reader.read_binaries(binaries);
         Ok(Self { targets, binaries, faults: reader.faults })
     }
 
-    /// Whether AMD's loader finds code for a target ID in this archive: whether the archive claims to hold it.
+    /// Whether the archive claims to hold code for a target ID. AMD's loader looks for code only in such archives.
     pub(crate) fn claims(&self, target: &[u8]) -> bool {
         self.targets.iter().any(|claimed| claimed == target)
     }
@@ -147,41 +147,45 @@ fn toc_offset(data: &[u8], base: u64) -> Result<u64, Malformed> {
     Ok(toc_offset)
 }
 
-/// A fault in the table of contents, at or below the value at `offset`.
+/// A fault in the table of contents, in the value at `offset`.
 fn fault(offset: u64, what: &str) -> Malformed {
     Malformed::fault("the table of contents", offset, format!(" {what}"))
 }
 
 /// The bytes of the code objects.
-struct CodeBytes {
-    /// The range of each, by its ordinal; none if it is broken.
+struct CodeRanges {
+    /// The range of each code object, by its ordinal, or `None` if it is broken.
     ranges: Vec<Option<Range<u64>>>,
-    /// The compression; none if they are plain.
+    /// The compression, or `None` if they are plain.
     codec: Option<Codec>,
 }
 
-impl CodeBytes {
-    /// Reads as many ranges as can be read, and pushes a fault if that is not all.
+impl CodeRanges {
+    /// Reads as many ranges as possible, and pushes a fault for the others.
     fn read(archive: Slice<'_>, toc_offset: u64, map: Value<'_>, faults: &mut Vec<Malformed>) -> Self {
         let mut stored = Self { ranges: Vec::new(), codec: None };
         match map.get(b"compression_scheme").and_then(Value::text) {
-            // ROCm's loader takes this scheme for granted.
+            // ROCm's loader assumes this scheme if there is none.
             None | Some(b"none") => {
-                let blobs = map.get(b"blobs").and_then(Value::array).into_iter().flatten().take(FRAMES_MAX);
-                stored.ranges =
-                    blobs.map(|blob| inside(toc_offset, number(blob, "offset"), number(blob, "size"))).collect();
-                let broken = stored.ranges.iter().filter(|range| range.is_none()).count();
+                let mut broken = 0_u64;
+                for blob in array_items(map, "blobs").take(FRAMES_MAX) {
+                    let range = recorded_range(blob, "offset", "size", toc_offset);
+                    if range.is_none() {
+                        broken = broken.saturating_add(1);
+                    }
+                    stored.ranges.push(range);
+                }
                 if broken > 0 {
                     faults.push(fault(map.offset, &format!("has {broken} ranges in 'blobs' outside of the archive")));
                 }
             }
             Some(b"zstd-per-kernel") => {
                 stored.codec = Some(Codec::Zstd);
-                match inside(toc_offset, number(map, "zstd_offset"), number(map, "zstd_size")) {
+                match recorded_range(map, "zstd_offset", "zstd_size", toc_offset) {
                     Some(range) => {
-                        let mut ranges = Vec::new();
-                        faults.extend(frames(archive, &range, &mut ranges).err());
-                        stored.ranges = ranges.into_iter().map(Some).collect();
+                        if let Err(fault) = read_frames(archive, &range, &mut stored.ranges) {
+                            faults.push(fault);
+                        }
                     }
                     None => faults.push(fault(map.offset, "has its frames outside of the archive")),
                 }
@@ -194,65 +198,76 @@ impl CodeBytes {
         }
         stored
     }
+
+    /// Returns the range of the code object with an ordinal, or `None` if it is broken or does not exist.
+    fn range_at(&self, ordinal: u64) -> Option<Range<u64>> {
+        self.ranges.get(usize::try_from(ordinal).ok()?)?.clone()
+    }
 }
 
 fn number(map: Value<'_>, key: &str) -> Option<u64> {
     map.get(key.as_bytes())?.number()
 }
 
-/// A range between the header and the table of contents.
-fn inside(toc_offset: u64, start: Option<u64>, len: Option<u64>) -> Option<Range<u64>> {
-    let start = start.filter(|start| *start >= HEADER_LEN)?;
-    let end = start.checked_add(len?).filter(|end| *end <= toc_offset)?;
-    Some(start..end)
+/// The values of an array in a map; no values if the map does not have it.
+fn array_items<'d>(map: Value<'d>, key: &str) -> impl Iterator<Item = Value<'d>> {
+    map.get(key.as_bytes()).and_then(Value::array).into_iter().flatten()
 }
 
-/// The zstd frames in a range of the archive, up to the first that cannot be read. Their lengths are read from the file
-/// rather than through the mapping, which would load the pages around each.
-fn frames(data: Slice<'_>, range: &Range<u64>, ranges: &mut Vec<Range<u64>>) -> Result<(), Malformed> {
+/// Returns the range that a map records, or `None` if it is not between the header and the table of contents.
+fn recorded_range(map: Value<'_>, start: &str, len: &str, toc_offset: u64) -> Option<Range<u64>> {
+    let start = number(map, start)?;
+    let end = start.checked_add(number(map, len)?)?;
+    if start >= HEADER_LEN && end <= toc_offset { Some(start..end) } else { None }
+}
+
+/// Reads a number of 4 bytes from the file rather than through the mapping, which would load the pages around it.
+fn number_in_file(data: Slice<'_>, bounds: Bounds, at: u64, what: Arguments<'_>) -> Result<u64, Malformed> {
+    let field = bounds.claim(at, 4, what)?;
+    let mut bytes = [0; 4];
+    match data.range(&field).map(|field| field.reader().read_exact(&mut bytes)) {
+        Some(Ok(())) => Ok(u32::from_le_bytes(bytes).into()),
+        _ => Err(bounds.truncated(at, 4, what)),
+    }
+}
+
+/// Finds the zstd frames in a range of the archive, up to the first that cannot be read.
+fn read_frames(data: Slice<'_>, range: &Range<u64>, frames: &mut Vec<Option<Range<u64>>>) -> Result<(), Malformed> {
     let bounds = Bounds { base: data.offset(), len: range.end };
-    let number = |at: u64, what: Arguments<'_>| {
-        let field = bounds.claim(at, 4, what)?;
-        let mut bytes = [0; 4];
-        match data.range(&field).map(|field| field.reader().read_exact(&mut bytes)) {
-            Some(Ok(())) => Ok(u64::from(u32::from_le_bytes(bytes))),
-            _ => Err(bounds.truncated(at, 4, what)),
-        }
-    };
-    let count = number(range.start, format_args!("the number of zstd frames"))?;
+    let count = number_in_file(data, bounds, range.start, format_args!("the number of zstd frames"))?;
     if count > to_u64(FRAMES_MAX) {
         let offset = bounds.absolute(range.start);
         return Err(Malformed::value("number of zstd frames", count, offset, "no more than 100000"));
     }
     let mut at = range.start.saturating_add(4);
     for index in 0..count {
-        let len = number(at, format_args!("the length of zstd frame {index}"))?;
+        let len = number_in_file(data, bounds, at, format_args!("the length of zstd frame {index}"))?;
         let frame = bounds.claim(at.saturating_add(4), len, format_args!("zstd frame {index}"))?;
         at = frame.end;
-        ranges.push(frame);
+        frames.push(Some(frame));
     }
     Ok(())
 }
 
 /// The state of reading a table of contents.
-struct Reader<'d> {
+struct TableReader<'d> {
     data: &'d [u8],
-    stored: CodeBytes,
+    stored: CodeRanges,
     faults: Vec<Malformed>,
     room: EntryRoom,
-    /// What the code objects may take of the archive, whose bytes no two of them share.
+    /// The bytes of the archive that no code object has yet: two code objects do not share bytes.
     bytes: Allowance,
 }
 
-impl<'d> Reader<'d> {
-    fn binaries(&mut self, toc: impl Iterator<Item = (Value<'d>, Value<'d>)>) -> Vec<WrappedBinary> {
+impl<'d> TableReader<'d> {
+    fn read_binaries(&mut self, toc: impl Iterator<Item = (Value<'d>, Value<'d>)>) -> Vec<WrappedBinary> {
         let mut binaries = Vec::new();
         let mut keys = HashSet::new();
         for (key, by_target) in toc {
             if self.faults.len() >= FAULTS_MAX {
                 break;
             }
-            let Some((name, by_target)) = key.text().zip(by_target.map()) else {
+            let (Some(name), Some(by_target)) = (key.text(), by_target.map()) else {
                 self.faults.push(fault(key.offset, "has a binary that is not a name with a map"));
                 continue;
             };
@@ -260,7 +275,7 @@ impl<'d> Reader<'d> {
                 self.faults.push(fault(key.offset, &format!("names the binary '{}' twice", shown(name))));
             }
             let mut binary = WrappedBinary { key: name.to_vec(), entries: Vec::new() };
-            if let Err(error) = self.entries(key, by_target, &mut binary) {
+            if let Err(error) = self.read_entries(key, by_target, &mut binary) {
                 self.faults.push(error);
                 break;
             }
@@ -272,8 +287,8 @@ impl<'d> Reader<'d> {
     /// Reads the code objects of a binary.
     ///
     /// # Errors
-    /// [`Malformed`] if the archive has more of them than it may.
-    fn entries(
+    /// [`Malformed`] if the archive has too many code objects.
+    fn read_entries(
         &mut self,
         key: Value<'d>,
         by_target: impl Iterator<Item = (Value<'d>, Value<'d>)>,
@@ -287,13 +302,16 @@ impl<'d> Reader<'d> {
             };
             let id = entry_id(name);
             self.room.take(&id, target.offset)?;
-            let part = self.part(entry).unwrap_or_else(|what| {
-                let text = format!("code object of '{}' for '{}': {what}", shown(&binary.key), shown(name));
-                let malformed = Malformed::other(ErrorKind::Malformed, entry.offset, text);
-                self.faults.push(malformed.clone());
-                Stored::Unreadable(malformed)
-            });
-            binary.entries.push(SearchEntry::new(id, part));
+            let stored = match self.stored_code(entry) {
+                Ok(stored) => stored,
+                Err(reason) => {
+                    let text = format!("code object of '{}' for '{}': {reason}", shown(&binary.key), shown(name));
+                    let malformed = Malformed::other(ErrorKind::Malformed, entry.offset, text);
+                    self.faults.push(malformed.clone());
+                    Stored::Unreadable(malformed)
+                }
+            };
+            binary.entries.push(SearchEntry::new(id, stored));
             if self.faults.len() >= FAULTS_MAX {
                 break;
             }
@@ -301,18 +319,20 @@ impl<'d> Reader<'d> {
         Ok(())
     }
 
-    /// The code object of an entry, or why there is none.
-    fn part(&mut self, entry: Value<'d>) -> Result<Stored, String> {
-        let _ = entry.map().ok_or("it is not a map")?;
+    /// Returns the code object of an entry, or the reason why it cannot be read.
+    fn stored_code(&mut self, entry: Value<'d>) -> Result<Stored, String> {
+        if entry.map().is_none() {
+            return Err("it is not a map".to_owned());
+        }
         let recorded = number(entry, "original_size");
         if self.stored.codec == Some(Codec::Unknown) {
             let inflated = recorded.unwrap_or_default();
             return Ok(Stored::Packed(Packed::whole(0..0, Codec::Unknown, inflated)));
         }
         let ordinal = number(entry, "ordinal").ok_or("it has no ordinal")?;
-        let stored =
-            usize::try_from(ordinal).ok().and_then(|ordinal| self.stored.ranges.get(ordinal)).cloned().flatten();
-        let stored = stored.ok_or_else(|| format!("its ordinal is {ordinal}, which the archive does not have"))?;
+        let Some(stored) = self.stored.range_at(ordinal) else {
+            return Err(format!("its ordinal is {ordinal}, which the archive does not have"));
+        };
         let len = len_of(&stored);
         self.bytes.take(len).ok_or("together with others it is longer than the archive, so they share bytes")?;
         let Some(codec) = self.stored.codec else {
@@ -321,9 +341,11 @@ impl<'d> Reader<'d> {
                 _ => Ok(Stored::Range(stored)),
             };
         };
-        let frame = slice(self.data, stored.start, len).unwrap_or_default();
-        let inflated = recorded.or_else(|| codec::frame_size(frame).ok().flatten()).ok_or("it has no size")?;
-        Ok(Stored::Packed(Packed::whole(stored, codec, inflated)))
+        let inflated = match recorded {
+            Some(recorded) => Some(recorded),
+            None => codec::frame_size(slice(self.data, stored.start, len).unwrap_or_default()).ok().flatten(),
+        };
+        Ok(Stored::Packed(Packed::whole(stored, codec, inflated.ok_or("it has no size")?)))
     }
 }
 
@@ -333,7 +355,7 @@ pub(crate) const SPIR_V: &[u8] = b"amdgcnspirv";
 /// The end of a triple in an entry ID.
 const DASHES: &[u8] = b"--";
 
-/// The bundle entry ID under which HIP's runtime would ask a bundle for code of a target.
+/// Returns the bundle entry ID that HIP's runtime would look for in a bundle, for code of a target.
 fn entry_id(target: &[u8]) -> Vec<u8> {
     let triple: &[u8] = if target == SPIR_V { b"hipv4-spirv64-amd-amdhsa" } else { b"hipv4-amdgcn-amd-amdhsa" };
     [triple, DASHES, target].concat()

@@ -4,7 +4,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `kpack_search_paths` | array of paths, relative to the directory of the library; `@GFXARCH@` stands for a target ID |
+//! | `kpack_search_paths` | array of paths, relative to the directory of the library; `@GFXARCH@` is a placeholder for a target ID |
 //! | `kernel_name` | the path of the library in its tree, which begins its binary keys |
 //!
 //! Rejected: a map that does not end in the first 64 KiB of its section (ROCm's loader reads no more), more than 32
@@ -13,10 +13,10 @@
 use crate::base::error::Malformed;
 use crate::beyond::messagepack::Value;
 
-/// The part of a search path that stands for a target ID.
+/// The placeholder for a target ID in a search path.
 pub(crate) const PLACEHOLDER: &[u8] = b"@GFXARCH@";
 
-/// The length of a reference that is read, in bytes.
+/// The largest length of a reference that is read, in bytes.
 const LEN_MAX: usize = 64 << 10;
 
 /// The maximum number of search paths.
@@ -26,9 +26,9 @@ const PATHS_MAX: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reference {
-    /// The path of the library in its tree, with which its binary keys begin: `lib/librocrand.so.1`.
+    /// The path of the library in its tree, which begins its binary keys: `lib/librocrand.so.1`.
     pub kernel_name: Vec<u8>,
-    /// The paths of archives, relative to the directory of the library. `@GFXARCH@` stands for a target ID.
+    /// The paths of archives, relative to the directory of the library. `@GFXARCH@` is a placeholder for a target ID.
     pub search_paths: Vec<Vec<u8>>,
 }
 
@@ -38,18 +38,23 @@ impl Reference {
     /// # Errors
     /// [`Malformed`] if it is not complete, or has no name or no search paths.
     pub fn read(data: &[u8], base: u64) -> Result<Self, Malformed> {
-        let broken = |what: &str| Malformed::fault("the reference to kpack archives", base, format!(" {what}"));
         let data = data.get(..LEN_MAX).unwrap_or(data);
-        let (map, _) = Value::first(data, base).ok_or_else(|| broken("is not complete MessagePack"))?;
-        let kernel_name = map.get(b"kernel_name").and_then(Value::text);
-        let kernel_name = kernel_name.ok_or_else(|| broken("has no string 'kernel_name'"))?.to_vec();
+        let Some((map, _)) = Value::first(data, base) else {
+            return Err(broken(base, "is not complete MessagePack"));
+        };
+        let Some(kernel_name) = map.get(b"kernel_name").and_then(Value::text) else {
+            return Err(broken(base, "has no string 'kernel_name'"));
+        };
         let paths = map.get(b"kpack_search_paths").and_then(Value::array);
         let paths: Vec<_> = paths.into_iter().flatten().filter_map(Value::text).take(PATHS_MAX + 1).collect();
-        match paths.len() {
-            0 => Err(broken("has no 'kpack_search_paths'")),
-            1..=PATHS_MAX => Ok(Self { kernel_name, search_paths: paths.into_iter().map(<[u8]>::to_vec).collect() }),
-            _ => Err(broken(&format!("has more than {PATHS_MAX} search paths"))),
+        if paths.is_empty() {
+            return Err(broken(base, "has no 'kpack_search_paths'"));
         }
+        if paths.len() > PATHS_MAX {
+            return Err(broken(base, &format!("has more than {PATHS_MAX} search paths")));
+        }
+        let search_paths = paths.into_iter().map(<[u8]>::to_vec).collect();
+        Ok(Self { kernel_name: kernel_name.to_vec(), search_paths })
     }
 
     /// Returns the index of the wrapper that loads the code of a binary key, or `None` for a key of another library.
@@ -58,6 +63,10 @@ impl Reference {
         let text = crate::base::bytes::text(digits)?;
         let index: u32 = text.parse().ok()?;
         // The loader compares keys, so there is one way to write an index.
-        (index.to_string() == text).then_some(index)
+        if index.to_string() == text { Some(index) } else { None }
     }
+}
+
+fn broken(base: u64, what: &str) -> Malformed {
+    Malformed::fault("the reference to kpack archives", base, format!(" {what}"))
 }

@@ -16,8 +16,8 @@
 //! Integers are little-endian. A kernel that could not be compiled has no image: its size is 0. Sources: the reader and
 //! writer of AOTriton 0.12; files of version 0.11.2.
 //!
-//! Rejected: a directory that is not as long as its entries, or longer than 64 MiB. Reported beside the other kernels:
-//! images that end beyond the data or share bytes, and names that do not end with their only NUL.
+//! Rejected: a directory that is not as long as its entries, or longer than 64 MiB. Reported in addition to the other
+//! kernels: images that end beyond the data or share bytes, and names that do not end with their only NUL.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -72,7 +72,7 @@ impl Header {
         Ok(Self { inflated, directory, kernels })
     }
 
-    /// The kernels of a directory that have images, in the order of these, and the faults of the others.
+    /// Returns the kernels of a directory that have images, in the order of their images, and the faults of the others.
     pub(crate) fn kernels(&self, directory: &[u8]) -> Result<(Vec<Aks2Kernel>, Vec<Malformed>), Malformed> {
         let images = Bounds { base: self.directory, len: self.inflated.saturating_sub(self.directory) };
         let (mut kernels, mut faults) = (Vec::new(), Vec::new());
@@ -86,8 +86,7 @@ impl Header {
             let at = fields.last();
             match name.split_last() {
                 Some((0, name)) if !name.contains(&0) && name.len() <= NAME_MAX => {
-                    let what = || format!("the image of kernel '{}'", shown(name));
-                    match images.claim(offset, size, what()) {
+                    match images.claim(offset, size, image_of(name)) {
                         Ok(image) if size > 0 => kernels.push(Aks2Kernel { name: name.to_vec(), image }),
                         Ok(_) => {}
                         Err(fault) => faults.push(fault),
@@ -106,18 +105,21 @@ impl Header {
         kernels.sort_by_key(|kernel| kernel.image.start);
         let mut end = 0;
         kernels.retain(|kernel| {
-            let is_apart = kernel.image.start >= end;
-            if is_apart {
-                end = kernel.image.end;
-            } else {
-                let what = format!("the image of kernel '{}'", shown(&kernel.name));
+            if kernel.image.start < end {
                 let at = images.absolute(kernel.image.start);
-                faults.push(Malformed::fault(what, at, " shares bytes with the one before"));
+                faults.push(Malformed::fault(image_of(&kernel.name), at, " shares bytes with the one before"));
+                return false;
             }
-            is_apart
+            end = kernel.image.end;
+            true
         });
         Ok((kernels, faults))
     }
+}
+
+/// The image of a kernel, for messages.
+fn image_of(name: &[u8]) -> String {
+    format!("the image of kernel '{}'", shown(name))
 }
 
 #[cfg(test)]
@@ -134,14 +136,14 @@ mod tests {
         [&[8192, 64, offset, size, len].map(u32::to_le_bytes).concat(), name].concat()
     }
 
-    /// The names and images of a directory before 100 bytes of images, and its faults.
+    /// Reads the names and images of a directory before 100 bytes of images, and its faults.
     fn read(entries: &[Vec<u8>]) -> (Vec<(String, Range<u64>)>, Vec<String>) {
         let directory = entries.concat();
         let len = u32::try_from(directory.len()).unwrap();
         let header = header([len + 100, u32::try_from(entries.len()).unwrap(), len]).unwrap();
         let (kernels, faults) = header.kernels(&directory).unwrap();
-        let name = |kernel: Aks2Kernel| (String::from_utf8(kernel.name).unwrap(), kernel.image);
-        (kernels.into_iter().map(name).collect(), faults.iter().map(ToString::to_string).collect())
+        let kernels = kernels.into_iter().map(|kernel| (String::from_utf8(kernel.name).unwrap(), kernel.image));
+        (kernels.collect(), faults.iter().map(ToString::to_string).collect())
     }
 
     #[test]
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_one_kernel_hides_no_other() {
+    fn faults_of_one_kernel_hide_no_other() {
         let long = [&[b'n'; NAME_MAX + 1][..], b"\0"].concat();
         let (kernels, faults) = read(&[
             entry(0, 60, b"a\0"),

@@ -19,7 +19,7 @@
 
 use std::io::{self, Read};
 
-use crate::base::bytes::{digits, slice, to_u64};
+use crate::base::bytes::{digits, slice};
 use crate::beyond::once::{broken, skip};
 use crate::llvm::container::limits::NAME_MAX;
 pub(crate) use crate::llvm::container::magic::CPIO as MAGICS;
@@ -43,7 +43,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the next header; none at the end of the archive.
+    /// Returns the next header, or `None` at the end of the archive.
     pub(crate) fn read(reader: &mut impl Read) -> io::Result<Option<Self>> {
         let mut head = [0; 110];
         let (magic, rest) = head.split_at_mut(6);
@@ -54,24 +54,36 @@ impl Header {
             _ => return Err(broken("a header does not begin with a magic number")),
         };
         reader.read_exact(rest.get_mut(..len).unwrap_or_default())?;
-        let number = |start, width| number(slice(&head, start, width).unwrap_or_default(), is_octal);
-        let (mode, size, name_len) = match is_octal {
-            true => (number(18, 6)?, number(65, 11)?, number(59, 6)?),
-            false => (number(14, 8)?, number(54, 8)?, number(94, 8)?),
+        let (mode, size, name_len) = if is_octal {
+            (number(&head, 18, 6, 8)?, number(&head, 65, 11, 8)?, number(&head, 59, 6, 8)?)
+        } else {
+            (number(&head, 14, 8, 16)?, number(&head, 54, 8, 16)?, number(&head, 94, 8, 16)?)
         };
-        let name_len = usize::try_from(name_len).ok().filter(|&len| len <= NAME_MAX);
-        let mut name = vec![0; name_len.ok_or_else(|| broken("the name of a member is longer than 4096 bytes"))?];
+        let mut name = match usize::try_from(name_len) {
+            Ok(len) if len <= NAME_MAX => vec![0; len],
+            _ => return Err(broken("the name of a member is longer than 4096 bytes")),
+        };
         reader.read_exact(&mut name)?;
-        let to_even = |len: u64| if is_octal { 0 } else { len.wrapping_neg() & 3 };
-        skip(reader, to_even(to_u64(name.len()).saturating_add(110)))?;
+        let mut padding = 0;
+        if !is_octal {
+            skip(reader, to_multiple_of_4(name_len.saturating_add(110)))?;
+            padding = to_multiple_of_4(size);
+        }
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         name.truncate(end);
-        let is_file = mode & TYPE == REGULAR;
-        Ok((name != TRAILER).then_some(Self { name, size, is_file, padding: to_even(size) }))
+        if name == TRAILER {
+            return Ok(None);
+        }
+        Ok(Some(Self { name, size, is_file: mode & TYPE == REGULAR, padding }))
     }
 }
 
-fn number(field: &[u8], is_octal: bool) -> io::Result<u64> {
-    let number = digits(field, if is_octal { 8 } else { 16 });
+/// The number of bytes from a length to the next multiple of 4.
+fn to_multiple_of_4(len: u64) -> u64 {
+    len.wrapping_neg() & 3
+}
+
+fn number(header: &[u8], start: u64, width: u64, base: u8) -> io::Result<u64> {
+    let number = digits(slice(header, start, width).unwrap_or_default(), base);
     number.ok_or_else(|| broken("a number in a header has other characters than digits"))
 }

@@ -34,7 +34,8 @@ pub(crate) fn skip_headers(reader: &mut (impl Read + ?Sized)) -> io::Result<()> 
     skip(reader, LEAD)?;
     let signature = skip_header(reader)?;
     skip(reader, signature.wrapping_neg() & 7)?;
-    skip_header(reader).map(|_| ())
+    skip_header(reader)?;
+    Ok(())
 }
 
 /// Reads over a header. Returns its length.

@@ -1,50 +1,65 @@
-//! Databases of SQLite in which AMD's libraries keep code objects. They are named, not read: the code objects are
-//! compressed, or cut into pages.
+//! Recognises the databases of SQLite where AMD's libraries keep code objects. They are named, not read: the code
+//! objects are compressed, or cut into pages.
 //!
 //! | offset | width | meaning |
 //! |---|---|---|
 //! | 0 | 16 | magic |
 //! | 16 | 2 | size of a page, big-endian as all numbers; 1 is 65536 |
 //! | 100 | 1 | type of the first page: 5 if it has the numbers of other pages |
-//! | 103 | 2 | how many there are, but for the last |
+//! | 103 | 2 | count of these numbers, without the last |
 //! | 108 | 4 | number of the last page, counted from 1 |
 //! | 112 | 2 each | offsets of the numbers of the others |
 //!
-//! The first page holds the statements that made the tables or, if they are many, the numbers of the pages that do.
+//! The first page holds the statements that made the tables or, if they are many, the numbers of the pages with them.
 //! Sources: SQLite 3.50; MIOpen and rocFFT of ROCm 7.
 
 use memchr::memmem;
 
 use crate::base::bytes::{array, len_u64, slice, tail};
 
-/// The columns of a table with code objects, and what it is.
+/// The columns of the tables with code objects, and the kind of their database.
 const TABLES: [([&[u8]; 3], &str); 2] = [
     ([b"kernel_name", b"kernel_args", b"kernel_blob"], "MIOpen kernel database"),
     ([b"kernel_name", b"hip_version", b"generator_sum"], "rocFFT kernel cache"),
 ];
 
-/// The kind of a database with code objects; none of any other.
+/// Returns the kind of a database with code objects, or `None` if it is another.
 pub(crate) fn kernels(data: &[u8]) -> Option<&'static str> {
     let size = match array(data, 16).map(u16::from_be_bytes)? {
         1 => 1 << 16,
         size => u64::from(size),
     };
-    let pages = len_u64(data).checked_div(size).map_or(1, |pages| pages.max(1));
-    let has = |page: &[u8], columns: &[&[u8]]| columns.iter().all(|column| memmem::find(page, column).is_some());
+    let page_count = len_u64(data).checked_div(size).unwrap_or_default().max(1);
     // Each page is named once.
-    schema(data).take(usize::try_from(pages).unwrap_or(usize::MAX)).find_map(|number| {
-        let rest = tail(data, u64::from(number).checked_sub(1)?.checked_mul(size)?)?;
-        let page = slice(rest, 0, size).unwrap_or(rest);
-        TABLES.iter().find(|(columns, _)| has(page, columns)).map(|(_, what)| *what)
-    })
+    for number in schema_pages(data).take(usize::try_from(page_count).unwrap_or(usize::MAX)) {
+        let Some(page) = page_at(data, number, size) else { continue };
+        for (columns, kind) in TABLES {
+            if columns.iter().all(|column| memmem::find(page, column).is_some()) {
+                return Some(kind);
+            }
+        }
+    }
+    None
+}
+
+/// Returns a page, counted from 1, which may be cut off.
+fn page_at(data: &[u8], number: u32, size: u64) -> Option<&[u8]> {
+    let rest = tail(data, u64::from(number).checked_sub(1)?.checked_mul(size)?)?;
+    Some(slice(rest, 0, size).unwrap_or(rest))
 }
 
 /// The numbers of the pages with the statements that made the tables.
-fn schema(data: &[u8]) -> impl Iterator<Item = u32> {
-    let number = |offset| array(data, offset).map(u32::from_be_bytes);
-    let short = |offset| array(data, offset).map(u16::from_be_bytes);
+fn schema_pages(data: &[u8]) -> impl Iterator<Item = u32> {
     let is_split = data.get(100) == Some(&5);
-    let count = short(103).filter(|_| is_split).unwrap_or(0);
-    let others = (112..).step_by(2).take(count.into()).filter_map(move |at| number(short(at)?.into()));
-    others.chain(if is_split { number(108) } else { Some(1) })
+    let (count, last) = if is_split { (short_at(data, 103).unwrap_or(0), number_at(data, 108)) } else { (0, Some(1)) };
+    let offsets = (112..).step_by(2).take(count.into());
+    offsets.filter_map(move |at| number_at(data, short_at(data, at)?.into())).chain(last)
+}
+
+fn short_at(data: &[u8], offset: u64) -> Option<u16> {
+    array(data, offset).map(u16::from_be_bytes)
+}
+
+fn number_at(data: &[u8], offset: u64) -> Option<u32> {
+    array(data, offset).map(u32::from_be_bytes)
 }

@@ -29,12 +29,12 @@
 //!
 //! Rejected: wrong sums, invalid or too large numbers, attributes without a length, ranges that overlap or are larger
 //! than the content. An archive that ends where a member does is whole, with or without zeros after it. The crate `tar`
-//! is not used: it skips broken attributes, takes holes of pax files for content, and prints bytes of the file in its
+//! is not used: it skips broken attributes, treats holes of pax files as content, and prints bytes of the file in its
 //! errors.
 
 use std::io::{self, Read};
 
-use crate::base::bytes::{add, digits, is_zero, len_u64, slice, to_u64};
+use crate::base::bytes::{add, digits, is_zero, len_u64, slice, to_u64, total};
 use crate::beyond::once::{self, broken, skip};
 pub(crate) use crate::llvm::container::magic::tar::BLOCK;
 use crate::llvm::container::magic::tar::{number, size_of, sum_is_right, until_nul};
@@ -56,23 +56,23 @@ pub(crate) enum MemberKind {
     #[default]
     File,
     /// A file of this size with holes; the content has only these ranges of it.
-    Sparse(u64, Vec<Range>),
+    Sparse(u64, Vec<SparseRange>),
     /// The content begins with the map of the holes of a file of this size.
     MapInContent(u64),
     /// A part of a file.
     Part,
-    /// Not a file.
+    /// Anything but a file.
     Other,
 }
 
 /// Offset and size of a range of a file with holes.
-type Range = (u64, u64);
+type SparseRange = (u64, u64);
 
-/// What follows in an archive.
+/// The next part of an archive.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NextMember {
     Member(Header),
-    /// A block of zeros, which ends an archive or lies between two of them.
+    /// A block of zeros, which ends an archive or separates two of them.
     Zeros,
     /// The end. Other data may follow it.
     End {
@@ -93,40 +93,47 @@ struct Attributes {
     map_in_content: bool,
 }
 
-/// What was read of an archive so far.
+/// The state of reading an archive.
 #[derive(Default)]
 pub(crate) struct TarArchive {
-    /// After zeros, anything may follow.
+    /// Whether a block of zeros was read last. Anything may follow it.
     is_after_zeros: bool,
 }
 
 impl TarArchive {
     /// Reads up to the content of the next member.
     pub(crate) fn next(&mut self, reader: &mut impl Read) -> io::Result<NextMember> {
-        let next = read(reader, self.is_after_zeros);
+        let next = read_next(reader, self.is_after_zeros);
         self.is_after_zeros = matches!(next, Ok(NextMember::Zeros));
         next
     }
 }
 
-fn read(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMember> {
+fn read_next(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMember> {
     let (mut attributes, mut has_attributes) = (Attributes::default(), false);
     loop {
         let block = read_block(reader)?;
         let is_zero = is_zero(&block);
-        match len_u64(&block) {
-            _ if has_attributes && is_zero => return Err(io::ErrorKind::UnexpectedEof.into()),
-            0 => return Ok(NextMember::End { has_trailing: false }),
-            BLOCK if is_zero => return Ok(NextMember::Zeros),
-            BLOCK => {}
-            _ if is_after_zeros => return Ok(NextMember::End { has_trailing: !is_zero }),
-            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+        if has_attributes && is_zero {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if block.is_empty() {
+            return Ok(NextMember::End { has_trailing: false });
+        }
+        if len_u64(&block) < BLOCK {
+            if is_after_zeros {
+                return Ok(NextMember::End { has_trailing: !is_zero });
+            }
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if is_zero {
+            return Ok(NextMember::Zeros);
         }
         if !sum_is_right(&block) {
-            return match is_after_zeros && slice(&block, 257, 5) != Some(b"ustar") {
-                true => Ok(NextMember::End { has_trailing: true }),
-                false => Err(broken("the checksum of a header is wrong")),
-            };
+            if is_after_zeros && slice(&block, 257, 5) != Some(b"ustar") {
+                return Ok(NextMember::End { has_trailing: true });
+            }
+            return Err(broken("the checksum of a header is wrong"));
         }
         let size = size_of(&block).ok_or_else(|| broken("the size of a member is not a number"))?;
         has_attributes |= matches!(block.get(156), Some(b'L' | b'K' | b'x' | b'X'));
@@ -135,8 +142,8 @@ fn read(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMember> 
             Some(b'x' | b'X') => attributes.add(&read_content(reader, size)?)?,
             Some(b'g' | b'K') => skip(reader, padded(size))?,
             kind => {
-                return member(reader, kind.copied().unwrap_or_default(), &block, size, attributes)
-                    .map(NextMember::Member);
+                let kind = kind.copied().unwrap_or_default();
+                return Ok(NextMember::Member(read_header(reader, kind, &block, size, attributes)?));
             }
         }
     }
@@ -147,86 +154,115 @@ pub(crate) fn padded(size: u64) -> u64 {
     size.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
 }
 
-fn member(reader: &mut impl Read, kind: u8, block: &[u8], size: u64, attributes: Attributes) -> io::Result<Header> {
+/// Makes the header of a member from its block and the attributes before it, and reads the blocks that belong to it.
+fn read_header(
+    reader: &mut impl Read,
+    kind: u8,
+    block: &[u8],
+    size: u64,
+    attributes: Attributes,
+) -> io::Result<Header> {
     let stored = attributes.size.unwrap_or(size);
-    let is_gnu_sparse = kind == b'S';
     let kind = match kind {
         b'1'..=b'6' => return Ok(Header { name: name_of(block, attributes), kind: MemberKind::Other, stored: 0 }),
         b'V' | b'D' => MemberKind::Other,
         b'M' => MemberKind::Part,
-        b'S' => sparse_of_gnu(reader, block)?,
+        b'S' => read_gnu_sparse(reader, block)?,
         _ if attributes.map_in_content => MemberKind::MapInContent(attributes.sparse_size.ok_or_else(no_size)?),
         _ if attributes.has_map => {
             MemberKind::Sparse(attributes.sparse_size.ok_or_else(no_size)?, pairs(&attributes.ranges)?)
         }
         _ => MemberKind::File,
     };
-    if let (MemberKind::Sparse(size, ranges), true) = (&kind, is_gnu_sparse || attributes.has_map) {
+    if let MemberKind::Sparse(size, ranges) = &kind {
         check_ranges(*size, ranges, stored)?;
     }
     Ok(Header { name: name_of(block, attributes), kind, stored })
 }
 
 fn name_of(block: &[u8], attributes: Attributes) -> Vec<u8> {
-    let field = |start, len| until_nul(slice(block, start, len).unwrap_or_default());
-    let prefix = if slice(block, 257, 6) == Some(b"ustar\0") { field(345, 155) } else { &[] };
-    let recorded = attributes.sparse_name.or(attributes.name);
-    recorded.unwrap_or_else(|| match prefix {
-        [] => field(0, 100).to_vec(),
-        prefix => [prefix, b"/", field(0, 100)].concat(),
-    })
+    if let Some(name) = attributes.sparse_name.or(attributes.name) {
+        return name;
+    }
+    let name = text_field(block, 0, 100);
+    let is_posix = slice(block, 257, 6) == Some(b"ustar\0");
+    let prefix = if is_posix { text_field(block, 345, 155) } else { &[] };
+    if prefix.is_empty() {
+        return name.to_vec();
+    }
+    [prefix, b"/", name].concat()
 }
 
-/// The holes that a header of GNU tar records, with the blocks after it.
-fn sparse_of_gnu(reader: &mut impl Read, block: &[u8]) -> io::Result<MemberKind> {
+fn text_field(block: &[u8], start: u64, len: u64) -> &[u8] {
+    until_nul(slice(block, start, len).unwrap_or_default())
+}
+
+/// Reads the holes that a header of GNU tar records, with the blocks after it.
+fn read_gnu_sparse(reader: &mut impl Read, block: &[u8]) -> io::Result<MemberKind> {
     let size = slice(block, 483, 12).and_then(number).ok_or_else(no_size)?;
-    let mut ranges = ranges_of_gnu(slice(block, 386, 96).unwrap_or_default())?;
+    let mut ranges = gnu_ranges(slice(block, 386, 96).unwrap_or_default())?;
     let mut is_extended = block.get(482) != Some(&0);
     while is_extended {
         let more = read_block(reader)?;
         if len_u64(&more) < BLOCK {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        ranges.extend(ranges_of_gnu(slice(&more, 0, 504).unwrap_or_default())?);
+        ranges.extend(gnu_ranges(slice(&more, 0, 504).unwrap_or_default())?);
         is_extended = more.get(504) != Some(&0);
     }
     Ok(MemberKind::Sparse(size, ranges))
 }
 
-fn ranges_of_gnu(fields: &[u8]) -> io::Result<Vec<Range>> {
-    let used = fields.chunks_exact(24).take_while(|field| field.first() != Some(&0));
-    let range = |field: &[u8]| Some((number(slice(field, 0, 12)?)?, number(slice(field, 12, 12)?)?));
-    used.map(|field| range(field).ok_or_else(|| broken("a range of a sparse file is not a number"))).collect()
+/// Reads offset and size of each range, up to the first field that begins with a NUL.
+fn gnu_ranges(fields: &[u8]) -> io::Result<Vec<SparseRange>> {
+    let mut ranges = Vec::new();
+    for field in fields.chunks_exact(24) {
+        if field.first() == Some(&0) {
+            break;
+        }
+        let (offset, size) = field.split_at(12);
+        let (Some(offset), Some(size)) = (number(offset), number(size)) else {
+            return Err(broken("a range of a sparse file is not a number"));
+        };
+        ranges.push((offset, size));
+    }
+    Ok(ranges)
 }
 
-fn pairs(numbers: &[u64]) -> io::Result<Vec<Range>> {
-    let pairs = numbers.chunks_exact(2);
-    if !pairs.remainder().is_empty() {
+fn pairs(numbers: &[u64]) -> io::Result<Vec<SparseRange>> {
+    let (pairs, rest) = numbers.as_chunks();
+    if !rest.is_empty() {
         return Err(broken("the map of a sparse file has an odd length"));
     }
-    Ok(pairs.filter_map(|pair| Some((*pair.first()?, *pair.get(1)?))).collect())
+    Ok(pairs.iter().map(|&[offset, size]| (offset, size)).collect())
 }
 
-/// Checks that ranges are in order, lie in the file, and have all of the content.
-fn check_ranges(size: u64, ranges: &[Range], stored: u64) -> io::Result<()> {
-    let (mut end, mut left) = (0_u64, Some(stored));
+/// Checks that ranges are in order and in the file, and have all of the content.
+fn check_ranges(size: u64, ranges: &[SparseRange], stored: u64) -> io::Result<()> {
+    let mut last_end = 0;
     for &(offset, len) in ranges {
-        let next = offset.checked_add(len).filter(|&next| offset >= end && next <= size);
-        end = next.ok_or_else(|| broken("the ranges of a sparse file overlap or are outside of it"))?;
-        left = left.and_then(|left| left.checked_sub(len));
+        match offset.checked_add(len) {
+            Some(end) if offset >= last_end && end <= size => last_end = end,
+            _ => return Err(broken("the ranges of a sparse file overlap or are outside of it")),
+        }
     }
-    match left {
-        Some(0) => Ok(()),
-        _ => Err(broken("the ranges of a sparse file do not have the size of its content")),
+    if total(ranges.iter().map(|(_, len)| *len)) != stored {
+        return Err(broken("the ranges of a sparse file do not have the size of its content"));
     }
+    Ok(())
+}
+
+/// Whether the numbers of a map have all ranges that the first number counts.
+fn is_complete(numbers: &[u64]) -> bool {
+    let Some(count) = numbers.first() else { return false };
+    to_u64(numbers.len()) > count.saturating_mul(2)
 }
 
 /// Reads the map at the start of the content of a file with holes: lines with the number of ranges, then offset and
-/// size of each. `left` bytes of the content are left then.
-pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io::Result<Vec<Range>> {
+/// size of each. Sets `left` to the number of bytes of content after the map.
+pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io::Result<Vec<SparseRange>> {
     let (mut line, mut numbers, mut read) = (Vec::new(), Vec::new(), 0_u64);
-    let count = |numbers: &[u64]| numbers.first().map(|count| count.saturating_mul(2).saturating_add(1));
-    while count(&numbers).is_none_or(|count| to_u64(numbers.len()) < count) {
+    while !is_complete(&numbers) {
         let block = read_block(reader)?;
         *left = left.checked_sub(BLOCK).ok_or_else(|| broken("the map of a sparse file is larger than it"))?;
         add(&mut read, len_u64(&block));
@@ -236,9 +272,9 @@ pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io:
         for byte in block {
             if byte != b'\n' {
                 line.push(byte);
-            } else if count(&numbers).is_none_or(|count| to_u64(numbers.len()) < count) {
-                numbers
-                    .push(decimal(&line).ok_or_else(|| broken("a line of the map of a sparse file is not a number"))?);
+            } else if !is_complete(&numbers) {
+                let number = decimal(&line);
+                numbers.push(number.ok_or_else(|| broken("a line of the map of a sparse file is not a number"))?);
                 line.clear();
             }
         }
@@ -251,8 +287,8 @@ pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io:
 /// A file with holes, which are zeros.
 pub(crate) struct Sparse<R> {
     reader: R,
-    ranges: std::vec::IntoIter<Range>,
-    /// The zeros before the current range, and the bytes of it that are left.
+    ranges: std::vec::IntoIter<SparseRange>,
+    /// The zeros before the current range, and its bytes that are left.
     zeros: u64,
     data: u64,
     position: u64,
@@ -260,7 +296,7 @@ pub(crate) struct Sparse<R> {
 }
 
 impl<R: Read> Sparse<R> {
-    pub(crate) fn new(reader: R, size: u64, ranges: Vec<Range>) -> Self {
+    pub(crate) fn new(reader: R, size: u64, ranges: Vec<SparseRange>) -> Self {
         Self { reader, ranges: ranges.into_iter(), zeros: 0, data: 0, position: 0, size }
     }
 }
@@ -288,34 +324,29 @@ impl<R: Read> Read for Sparse<R> {
 }
 
 impl Attributes {
-    /// Adds the attributes of pax: lines `<length> <key>=<value>`, of which the last counts.
+    /// Adds the attributes of pax: lines `<length> <key>=<value>`. The last line for a key counts.
     fn add(&mut self, mut data: &[u8]) -> io::Result<()> {
-        let wrong = || broken("the attributes of a member are not a length, a key and a value");
         // Some writers fill the block with zeros.
-        while data.first().is_some_and(|&byte| byte != 0) {
-            let space = data.iter().position(|&byte| byte == b' ').ok_or_else(wrong)?;
-            let len =
-                data.get(..space).and_then(decimal).and_then(|len| usize::try_from(len).ok()).ok_or_else(wrong)?;
-            let line = space.checked_add(1).and_then(|start| data.get(start..len)).ok_or_else(wrong)?;
-            let line = line.strip_suffix(b"\n").ok_or_else(wrong)?;
-            let equals = line.iter().position(|&byte| byte == b'=').ok_or_else(wrong)?;
-            let (key, value) = line.split_at_checked(equals).ok_or_else(wrong)?;
-            self.set(key, value.get(1..).unwrap_or_default())?;
-            data = data.get(len..).unwrap_or_default();
+        while let Some(1..) = data.first() {
+            let Some((key, value, rest)) = split_attribute(data) else {
+                return Err(broken("the attributes of a member are not a length, a key and a value"));
+            };
+            self.set(key, value)?;
+            data = rest;
         }
         Ok(())
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        let number = || decimal(value).ok_or_else(|| broken("an attribute of a member is not a number"));
         match key {
-            b"path" => self.name = (!value.is_empty()).then(|| value.to_vec()),
+            b"path" if value.is_empty() => self.name = None,
+            b"path" => self.name = Some(value.to_vec()),
             b"size" if value.is_empty() => self.size = None,
-            b"size" => self.size = Some(number()?),
+            b"size" => self.size = Some(attribute_number(value)?),
             b"GNU.sparse.name" => self.sparse_name = Some(value.to_vec()),
-            b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse_size = Some(number()?),
-            b"GNU.sparse.major" => self.map_in_content = number()? > 0,
-            b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => self.ranges.push(number()?),
+            b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse_size = Some(attribute_number(value)?),
+            b"GNU.sparse.major" => self.map_in_content = attribute_number(value)? > 0,
+            b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => self.ranges.push(attribute_number(value)?),
             b"GNU.sparse.numblocks" => self.has_map = true,
             b"GNU.sparse.map" => {
                 let numbers: Option<Vec<u64>> = value.split(|&byte| byte == b',').map(decimal).collect();
@@ -328,12 +359,25 @@ impl Attributes {
     }
 }
 
-/// The next block, which is shorter at the end of the data.
+/// Returns key and value of the first attribute, and the data after it, or `None` if it is malformed.
+fn split_attribute(data: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let space = data.iter().position(|&byte| byte == b' ')?;
+    let len = usize::try_from(decimal(data.get(..space)?)?).ok()?;
+    let line = data.get(space.checked_add(1)?..len)?.strip_suffix(b"\n")?;
+    let equals = line.iter().position(|&byte| byte == b'=')?;
+    Some((line.get(..equals)?, line.get(equals.checked_add(1)?..)?, data.get(len..)?))
+}
+
+fn attribute_number(value: &[u8]) -> io::Result<u64> {
+    decimal(value).ok_or_else(|| broken("an attribute of a member is not a number"))
+}
+
+/// Reads the next block, which is shorter at the end of the data.
 fn read_block(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     once::head(reader, BLOCK)
 }
 
-/// The content of a member that describes others. The caller limits how much can be read.
+/// Reads the content of a member that describes others. The caller limits how much can be read.
 fn read_content(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
     let content = once::head(reader, size)?;
     if len_u64(&content) < size {
@@ -343,9 +387,9 @@ fn read_content(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// The sum may be that of signed bytes, as of old programs.
+/// Reads a decimal number of at least one digit.
 fn decimal(field: &[u8]) -> Option<u64> {
-    digits(field, 10).filter(|_| !field.is_empty())
+    if field.is_empty() { None } else { digits(field, 10) }
 }
 
 fn no_size() -> io::Error {
@@ -356,7 +400,7 @@ fn no_size() -> io::Error {
 mod tests {
     use super::*;
 
-    /// A header with its checksum.
+    /// Makes a header with its checksum.
     fn header(kind: u8, size: u8) -> Vec<u8> {
         let mut block = vec![0; 512];
         (block[0], block[156]) = (b'a', kind);
@@ -375,14 +419,14 @@ mod tests {
         TarArchive::default().next(&mut &data[..]).map_err(|error| error.to_string())
     }
 
-    /// A line of attributes, which begins with its length.
+    /// Makes a line of attributes, which begins with its length.
     fn line((key, value): &(&str, &str)) -> String {
         let rest = format!(" {key}={value}\n");
         let digits = (1..).find(|digits| (rest.len() + digits).to_string().len() == *digits).unwrap();
         format!("{}{rest}", rest.len() + digits)
     }
 
-    /// A file of `size` bytes with these attributes.
+    /// Reads the header of a file of `size` bytes with these attributes.
     fn with_attributes(attributes: &[u8], size: u8) -> Result<NextMember, String> {
         let mut data = header(b'x', u8::try_from(attributes.len()).unwrap());
         data.extend(attributes);
@@ -394,20 +438,23 @@ mod tests {
         Ok(NextMember::Member(Header { name: name.to_vec(), kind, stored }))
     }
 
+    fn sparse_attributes(map: &str) -> [(&str, &str); 3] {
+        [("GNU.sparse.name", "s"), ("GNU.sparse.size", "10"), ("GNU.sparse.map", map)]
+    }
+
     #[test]
     fn attributes_replace_fields_of_the_header() {
         use MemberKind::{File, MapInContent, Sparse};
         let old = [("GNU.sparse.size", "10"), ("GNU.sparse.numblocks", "2"), ("GNU.sparse.offset", "2")];
         let blocks = [("GNU.sparse.numbytes", "3"), ("GNU.sparse.offset", "6"), ("GNU.sparse.numbytes", "4")];
-        let map = |map| [("GNU.sparse.name", "s"), ("GNU.sparse.size", "10"), ("GNU.sparse.map", map)];
+        let map = sparse_attributes("2,3,6,4");
         let new = [("GNU.sparse.major", "1"), ("GNU.sparse.name", "s"), ("GNU.sparse.realsize", "10")];
-        let ranges = || vec![(2, 3), (6, 4)];
         for (attributes, expected) in [
             (&[("path", "dir/long"), ("size", "5"), ("mtime", "1.5")][..], file(b"dir/long", File, 5)),
             (&[("path", "x"), ("path", ""), ("size", "5"), ("size", "")], file(b"a", File, 7)),
-            (&[old, blocks].concat(), file(b"a", Sparse(10, ranges()), 7)),
-            (&map("2,3,6,4"), file(b"s", Sparse(10, ranges()), 7)),
-            (&[map("2,3,6,4"), [("path", "GNUSparseFile.0/s"); 3]].concat(), file(b"s", Sparse(10, ranges()), 7)),
+            (&[old, blocks].concat(), file(b"a", Sparse(10, vec![(2, 3), (6, 4)]), 7)),
+            (&map, file(b"s", Sparse(10, vec![(2, 3), (6, 4)]), 7)),
+            (&[map, [("path", "GNUSparseFile.0/s"); 3]].concat(), file(b"s", Sparse(10, vec![(2, 3), (6, 4)]), 7)),
             (&new, file(b"s", MapInContent(10), 7)),
             (&[("GNU.sparse.major", "0")], file(b"a", File, 7)),
         ] {
@@ -416,14 +463,14 @@ mod tests {
         }
         for (attributes, expected) in [
             (&[("size", "five")][..], "an attribute of a member is not a number"),
-            (&map("2,3,6"), "odd length"),
-            (&map("2,,6,4"), "not a list of numbers"),
-            (&map("2,3,4,4"), "overlap or are outside"),
-            (&map("2,3,7,4"), "overlap or are outside"),
-            (&map("2,3,6,3"), "do not have the size of its content"),
-            (&map("2,3,5,5"), "do not have the size of its content"),
+            (&sparse_attributes("2,3,6"), "odd length"),
+            (&sparse_attributes("2,,6,4"), "not a list of numbers"),
+            (&sparse_attributes("2,3,4,4"), "overlap or are outside"),
+            (&sparse_attributes("2,3,7,4"), "overlap or are outside"),
+            (&sparse_attributes("2,3,6,3"), "do not have the size of its content"),
+            (&sparse_attributes("2,3,5,5"), "do not have the size of its content"),
             (&new[..2], "the size of a sparse file is not a number"),
-            (&map("2,3,6,4")[2..], "the size of a sparse file is not a number"),
+            (&map[2..], "the size of a sparse file is not a number"),
         ] {
             let lines: String = attributes.iter().map(line).collect();
             let error = with_attributes(lines.as_bytes(), 7).unwrap_err();
@@ -436,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_what_their_types_say() {
+    fn types_decide_the_kinds_of_members() {
         for (kind, expected) in [
             (b'0', (MemberKind::File, 7)),
             (0, (MemberKind::File, 7)),
@@ -463,28 +510,31 @@ mod tests {
         }
     }
 
+    fn put_numbers(block: &mut [u8], at: usize, numbers: &[u64]) {
+        for (index, number) in numbers.iter().enumerate() {
+            block[at + 12 * index..][..12].copy_from_slice(format!("{number:011o}\0").as_bytes());
+        }
+    }
+
+    fn gnu_sparse_header(is_extended: u8, first: &[u64]) -> Vec<u8> {
+        let mut block = header(b'S', 7);
+        put_numbers(&mut block, 386, first);
+        put_numbers(&mut block, 483, &[100]);
+        block[482] = is_extended;
+        with_sum(block)
+    }
+
     #[test]
     fn gnu_tar_records_holes_in_headers() {
-        let put = |block: &mut [u8], at: usize, numbers: &[u64]| {
-            for (index, number) in numbers.iter().enumerate() {
-                block[at + 12 * index..][..12].copy_from_slice(format!("{number:011o}\0").as_bytes());
-            }
-        };
-        let sparse = |is_extended: u8, first: &[u64]| {
-            let mut block = header(b'S', 7);
-            put(&mut block, 386, first);
-            put(&mut block, 483, &[100]);
-            block[482] = is_extended;
-            with_sum(block)
-        };
-        let expected = |ranges: &[Range]| file(b"a", MemberKind::Sparse(100, ranges.to_vec()), 7);
-        assert_eq!(next(&sparse(0, &[2, 3, 6, 4])), expected(&[(2, 3), (6, 4)]));
+        let ranges = vec![(2, 3), (6, 4)];
+        assert_eq!(next(&gnu_sparse_header(0, &[2, 3, 6, 4])), file(b"a", MemberKind::Sparse(100, ranges), 7));
         let (mut more, mut last) = (vec![0; 512], vec![0; 512]);
-        put(&mut more, 0, &[20, 1]);
+        put_numbers(&mut more, 0, &[20, 1]);
         more[504] = 1;
-        put(&mut last, 0, &[30, 1]);
-        let data = [sparse(1, &[2, 1, 4, 1, 6, 1, 8, 2]), more, last].concat();
-        assert_eq!(next(&data), expected(&[(2, 1), (4, 1), (6, 1), (8, 2), (20, 1), (30, 1)]));
+        put_numbers(&mut last, 0, &[30, 1]);
+        let data = [gnu_sparse_header(1, &[2, 1, 4, 1, 6, 1, 8, 2]), more, last].concat();
+        let ranges = vec![(2, 1), (4, 1), (6, 1), (8, 2), (20, 1), (30, 1)];
+        assert_eq!(next(&data), file(b"a", MemberKind::Sparse(100, ranges), 7));
         for len in [512, 1024, 1535] {
             assert!(next(&data[..len]).unwrap_err().contains("unexpected end of file"), "{len}");
         }
@@ -559,25 +609,24 @@ mod tests {
     #[test]
     fn attributes_have_a_member() {
         let zeros = vec![0; 512];
-        let next = |data: &[u8]| TarArchive::default().next(&mut &data[..]);
         assert!(matches!(next(&zeros), Ok(NextMember::Zeros)));
         assert!(matches!(next(&[header(b'x', 0), header(b'0', 0)].concat()), Ok(NextMember::Member(_))));
         for kind in [b'x', b'X', b'L', b'K'] {
             for rest in [&zeros[..], &[], &zeros[..100]] {
-                let error = next(&[&header(kind, 0), rest].concat()).err().map(|error| error.kind());
-                assert_eq!(error, Some(io::ErrorKind::UnexpectedEof), "{}", char::from(kind));
+                let data = [&header(kind, 0), rest].concat();
+                let error = TarArchive::default().next(&mut &data[..]).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{}", char::from(kind));
             }
         }
     }
 
     #[test]
     fn the_map_of_a_sparse_file_is_complete() {
-        let read = |len: usize, left: u64| {
+        for (len, mut left, count) in [(512, 512, Some(1)), (511, 512, None), (6, 512, None), (512, 511, None)] {
             let mut block = b"1\n0\n0\n".to_vec();
             block.resize(len, 0);
-            read_map(&mut &block[..], 0, &mut left.clone()).ok()
-        };
-        assert_eq!(read(512, 512).map(|ranges| ranges.len()), Some(1));
-        assert!(read(511, 512).is_none() && read(6, 512).is_none() && read(512, 511).is_none());
+            let ranges = read_map(&mut &block[..], 0, &mut left).ok();
+            assert_eq!(ranges.map(|ranges| ranges.len()), count, "{len} {left}");
+        }
     }
 }

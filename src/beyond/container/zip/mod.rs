@@ -1,18 +1,22 @@
 //! Reads the members of zip files, such as Python wheels.
 //!
-//! As for all readers, the central directory is authoritative, and other data may lie before the first member. A member
-//! is stored, deflated or compressed with zstd; its claimed size limits how much is inflated.
+//! As for all readers, the central directory is authoritative, and other data may precede the first member. A member is
+//! stored, deflated or compressed with zstd. Its claimed size limits how much is inflated.
 //!
-//! Rejected: directories that cannot be read, members outside the file, members that together claim more bytes than the
-//! file has (they overlap, to inflate the same bytes repeatedly), directories that list more or fewer members than they
-//! count, empty directories of a file that begins with a member, encrypted members, other methods of compression, sizes
-//! and checksums that disagree.
+//! Rejected:
+//!
+//! - directories that cannot be read, or that list more or fewer members than they count
+//! - empty directories of a file that begins with a member
+//! - members outside the file, and members that together claim more bytes than the file has: they overlap, to inflate
+//!   the same bytes repeatedly
+//! - encrypted members, other methods of compression, sizes and checksums that disagree
 
 mod rewrite;
 
 pub(crate) use rewrite::{Layout, NewContents};
 
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 
 use memchr::memmem;
@@ -36,7 +40,7 @@ const END: &[u8] = b"PK\x05\x06";
 const END_LEN: u64 = 22;
 pub(crate) const COMMENT_MAX: u64 = 0xffff;
 
-/// The end of the error for a file whose end is missing, and with it the table of what it holds.
+/// The end of the error for a file without its end, which has the directory of its members.
 pub(crate) const CUT: &str = "cut short? --deep can still find what is there";
 
 /// The length of a header in the directory, without its name, extra fields and comment.
@@ -46,10 +50,10 @@ const LISTED_LEN: u64 = 46;
 #[derive(Default)]
 pub(crate) struct Directory<'a> {
     pub(crate) members: Vec<ZipMember<'a>>,
-    /// The error that ended them, if the rest of the directory is broken.
+    /// The error after these members, if the rest of the directory is broken.
     pub(crate) error: Option<Error>,
     start: u64,
-    /// The end of its headers.
+    /// The end of the headers in the directory.
     end: u64,
     /// The offset of the last record.
     last: u64,
@@ -66,9 +70,9 @@ pub(crate) struct ZipMember<'a> {
 /// The bytes of a member.
 #[derive(Clone, Copy)]
 pub(crate) struct ZipContent<'a> {
-    /// The start of its header in the zip file.
+    /// The start of the member's header in the zip file.
     pub(crate) start: u64,
-    /// Its header in the directory.
+    /// The member's header in the directory.
     pub(crate) listed: Slice<'a>,
     /// The form, if compressed.
     pub(crate) form: Option<StreamForm>,
@@ -78,7 +82,7 @@ pub(crate) struct ZipContent<'a> {
     crc: u32,
 }
 
-/// The members of a zip file that are files, in directory order, and the error that ended them if the rest of the
+/// Returns the members of a zip file that are files, in directory order, and the error after them if the rest of the
 /// directory is broken.
 pub(crate) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
     let Directory { mut members, error, .. } = Directory::read(data);
@@ -86,32 +90,39 @@ pub(crate) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
     (members, error)
 }
 
-/// Returns the start of the zip file with which data ends that begins with something else, such as a program that
-/// unpacks it, or `None` if it does not end with one. Its offsets may count from the start of the data or from its own.
-/// A comment after it has at most `comment` bytes.
+/// Returns the start of a zip file at the end of data that begins with something else, such as a program that unpacks
+/// it, or `None` if there is none. Its offsets may count from the start of the data or from its own. A comment after it
+/// has at most `comment` bytes.
 pub(crate) fn start_at_end(data: Slice<'_>, comment: u64) -> Option<u64> {
     let bytes = data.bytes();
     let start = data.len().saturating_sub(END_LEN.saturating_add(comment));
     let end = tail(bytes, start)?;
-    let reaches_the_end = |record: &[u8]| {
-        let comment = number::<2>(record, 20);
-        comment.is_some_and(|comment| END_LEN.saturating_add(comment) == len_u64(record))
-    };
-    memmem::find_iter(end, END).find(|&at| end.get(at..).is_some_and(reaches_the_end))?;
+    memmem::find_iter(end, END).find(|&at| is_end_record(end.get(at..).unwrap_or_default()))?;
     let archive = ZipArchive::from_slice(bytes).ok()?;
     let (mut entries, mut first) = (archive.entries(), None);
     while let Ok(Some(entry)) = entries.next_entry() {
         let start = entry.local_header_offset();
-        match first {
-            // Its header says that these are not the bytes of something else.
-            None => archive.get_entry(entry.wayfinder()).is_ok().then(|| first = Some(start))?,
-            Some(before) => first = Some(start.min(before)),
-        }
+        first = match first {
+            Some(before) => Some(start.min(before)),
+            None => {
+                // A member without a header at its offset shows that these are the bytes of something else.
+                archive.get_entry(entry.wayfinder()).ok()?;
+                Some(start)
+            }
+        };
     }
     first
 }
 
-/// The offset of other data after a zip file and its comment. Zeros may follow.
+/// Whether data is the last record of a zip file, with its comment.
+fn is_end_record(data: &[u8]) -> bool {
+    match number::<2>(data, 20) {
+        Some(comment) => END_LEN.saturating_add(comment) == len_u64(data),
+        None => false,
+    }
+}
+
+/// Returns the offset of other data than zeros after a zip file and its comment, or `None` if there is none.
 pub(crate) fn trailing(data: Slice<'_>) -> Option<u64> {
     let end = ZipArchive::from_slice(data.bytes()).ok()?.end_offset();
     let zeros = tail(data.bytes(), end)?.iter().position(|&byte| byte != 0)?;
@@ -127,68 +138,80 @@ impl<'a> Directory<'a> {
     }
 
     fn add_members(&mut self, data: Slice<'a>) -> Result<()> {
-        let broken = |error: rawzip::Error| malformed(data, 0, error.to_string());
-        let archive = ZipArchive::from_slice(data.bytes()).map_err(|error| match error.kind() {
-            rawzip::ErrorKind::MissingEndOfCentralDirectory => {
-                malformed(data, 0, format!("it ends at {}, without the directory of its members: {CUT}", data.len()))
+        let archive = match ZipArchive::from_slice(data.bytes()) {
+            Ok(archive) => archive,
+            Err(error) => {
+                let is_cut = matches!(error.kind(), rawzip::ErrorKind::MissingEndOfCentralDirectory);
+                let reason = if is_cut {
+                    format!("it ends at {}, without the directory of its members: {CUT}", data.len())
+                } else {
+                    error.to_string()
+                };
+                return Err(malformed(data, 0, reason));
             }
-            _ => broken(error),
-        })?;
+        };
         let start = archive.directory_offset();
         (self.start, self.end, self.last) = (start, start, archive.eocd_offset());
         let mut room = Allowance::new(data.len());
         let mut entries = archive.entries();
-        while let Some(entry) = entries.next_entry().map_err(broken)? {
+        while let Some(entry) = entries.next_entry().map_err(|error| malformed(data, 0, error.to_string()))? {
             let name = entry.file_path().as_bytes().to_vec();
             let parts = [&name[..], entry.extra_fields().remaining_bytes(), entry.comment().as_bytes()];
-            let len = total(parts.map(len_u64).into_iter().chain([LISTED_LEN]));
+            let len = total(parts.map(len_u64)).saturating_add(LISTED_LEN);
             let listed = span(entry.central_directory_offset(), len);
             self.end = listed.end;
-            let broken = |error: rawzip::Error| malformed(data, entry.local_header_offset(), error.to_string());
-            let content = archive.get_entry(entry.wayfinder()).map_err(broken).and_then(|located| {
-                let (start, end) = located.compressed_data_range();
-                content(data, &entry, data.claimed(&listed)?, data.claimed(&(start..end))?, &mut room)
-            });
+            let content = match archive.get_entry(entry.wayfinder()) {
+                Ok(located) => {
+                    let (start, end) = located.compressed_data_range();
+                    content_of(data, &entry, listed, start..end, &mut room)
+                }
+                Err(error) => Err(malformed(data, entry.local_header_offset(), error.to_string())),
+            };
             self.members.push(ZipMember { name, is_directory: entry.is_dir(), content });
         }
-        match (self.members.len(), data.bytes().starts_with(LOCAL_HEADER)) {
-            (0, true) => {
-                Err(malformed(data, 0, "the directory lists no members, but the file begins with one".to_owned()))
-            }
-            // Some writers store the count in 16 bits, however many members there are.
-            (listed, _) if to_u64(listed) & 0xffff != archive.entries_hint() & 0xffff => {
-                let reason = format!("the directory lists {listed} members, but claims {}", archive.entries_hint());
-                Err(malformed(data, archive.directory_offset(), reason))
-            }
-            _ => Ok(()),
+        let count = self.members.len();
+        if count == 0 && data.bytes().starts_with(LOCAL_HEADER) {
+            let reason = "the directory lists no members, but the file begins with one";
+            return Err(malformed(data, 0, reason.to_owned()));
         }
+        // Some writers store the count in 16 bits, however many members there are.
+        if to_u64(count) & 0xffff != archive.entries_hint() & 0xffff {
+            let reason = format!("the directory lists {count} members, but claims {}", archive.entries_hint());
+            return Err(malformed(data, archive.directory_offset(), reason));
+        }
+        Ok(())
     }
 }
 
-/// The content of a member, whose bytes count as `room` is taken: members that overlap have more than the file.
-fn content<'a>(
-    data: Slice<'_>,
+/// Returns the content of a member. Its bytes are taken from `room`: members that overlap have more than the file.
+fn content_of<'a>(
+    data: Slice<'a>,
     entry: &ZipFileHeaderRecord<'_>,
-    listed: Slice<'a>,
-    stored: Slice<'a>,
+    listed: Range<u64>,
+    stored: Range<u64>,
     room: &mut Allowance,
 ) -> Result<ZipContent<'a>> {
+    let (listed, stored) = (data.claimed(&listed)?, data.claimed(&stored)?);
     let (start, size, crc) = (entry.local_header_offset(), entry.uncompressed_size_hint(), entry.crc32());
     if entry.is_dir() {
         return Ok(ZipContent { start, listed, form: None, stored, size, crc });
     }
-    let broken = |reason: String| malformed(data, start, reason);
-    room.take(stored.len()).ok_or_else(|| broken("members overlap".to_owned()))?;
-    let form = form_of(entry.compression_method(), entry.flags().is_encrypted()).map_err(broken)?;
+    if room.take(stored.len()).is_none() {
+        return Err(malformed(data, start, "members overlap".to_owned()));
+    }
+    if entry.flags().is_encrypted() {
+        return Err(malformed(data, start, "the member is encrypted".to_owned()));
+    }
+    let form = form_of(entry.compression_method()).map_err(|reason| malformed(data, start, reason))?;
     if form == Some(StreamForm::Deflate) && size > stored.len().saturating_mul(DEFLATE_MAX) {
-        return Err(broken(format!("{size} bytes are recorded as deflated to {}", stored.len())));
+        let reason = format!("{size} bytes are recorded as deflated to {}", stored.len());
+        return Err(malformed(data, start, reason));
     }
     Ok(ZipContent { start, listed, form, stored, size, crc })
 }
 
-fn form_of(method: CompressionMethod, encrypted: bool) -> Result<Option<StreamForm>, String> {
+fn form_of(method: CompressionMethod) -> Result<Option<StreamForm>, String> {
     match method {
-        _ if encrypted => Err("the member is encrypted".to_owned()),
         CompressionMethod::STORE => Ok(None),
         CompressionMethod::DEFLATE => Ok(Some(StreamForm::Deflate)),
         CompressionMethod::ZSTD => Ok(Some(StreamForm::Frames)),
@@ -210,8 +233,8 @@ impl<'a> ZipContent<'a> {
         (self.size, self.crc) == (other.size, other.crc)
     }
 
-    /// A reader of the inflated bytes, which fails unless size and checksum are as claimed. It ends at the claimed size
-    /// at the latest.
+    /// Returns a reader of the inflated bytes, which fails unless size and checksum are as claimed. It ends at the
+    /// claimed size at the latest.
     pub(crate) fn reader(&self) -> std::io::Result<impl Read + use<'a>> {
         let inflated: Box<dyn Read + 'a> = match self.form {
             None => Box::new(self.stored.reader()),
@@ -233,10 +256,11 @@ impl<'a> ZipContent<'a> {
 
     /// Reads the whole member to check it.
     pub(crate) fn check(&self) -> std::io::Result<()> {
-        std::io::copy(&mut self.reader()?, &mut std::io::sink()).map(|_| ())
+        std::io::copy(&mut self.reader()?, &mut std::io::sink())?;
+        Ok(())
     }
 
-    /// A reader's error, with the location of the member.
+    /// Adds the location of the member to an error of its reader.
     pub(crate) fn error(&self, error: std::io::Error) -> Error {
         let error = Error::io(self.stored.path(), error);
         match error.io_error() {

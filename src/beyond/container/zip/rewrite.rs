@@ -1,6 +1,6 @@
 //! Writes zip files again, with other contents for some of their members.
 //!
-//! Everything else is copied as it is: the headers of the other members, their data, what lies between them, and the
+//! Everything else is copied as it is: the headers of the other members, their data, the bytes between them, and the
 //! comments. Only offsets are adjusted. The fields that change, in bytes from the start of each record (APPNOTE
 //! 6.3.10):
 //!
@@ -18,8 +18,8 @@
 //! where they are, and are added where a number does not fit.
 //!
 //! Rejected: data before the first member, members that overlap, directories with anything but headers in them (such as
-//! a signature), zip64 records that do not stand between the directory and the end; of members with new contents, local
-//! headers and data descriptors that contradict the directory.
+//! a signature), zip64 records that are not between the directory and the end. Also rejected: members with new contents
+//! whose local headers or data descriptors contradict the directory.
 
 use std::ops::Range;
 
@@ -46,6 +46,7 @@ const HAS_DESCRIPTOR: u64 = 1 << 3;
 const LOCATOR: &[u8] = b"PK\x06\x07";
 const LOCATOR_LEN: u64 = 20;
 const ZIP64_END: &[u8] = b"PK\x06\x06";
+const ZIP64_END_LEN: u64 = 56;
 
 record! {
     /// A header of a member. A word is the offset of the member, which only its header in the directory has.
@@ -76,11 +77,11 @@ const LISTED: Encoding = Encoding { word: 4, order: Endianness::Little };
 /// The directory of a zip file, which can be written again.
 pub(crate) struct Layout<'a> {
     data: Slice<'a>,
-    /// In directory order.
+    /// The members in directory order.
     pub(crate) members: Vec<ZipContent<'a>>,
     /// The starts of the members and of the directory, in the order of the file.
     starts: Vec<u64>,
-    /// Without the records after it.
+    /// The directory without the records after it.
     directory: Range<u64>,
     /// The length of the zip64 end, if there is one.
     zip64_end: Option<u64>,
@@ -97,7 +98,7 @@ pub(crate) struct NewContents {
 }
 
 impl<'a> Layout<'a> {
-    /// The layout of a zip file with this directory and these members.
+    /// Checks that a zip file with this directory and these members can be written again.
     ///
     /// # Errors
     /// [`Error::Refused`] if it could not be written again.
@@ -124,10 +125,10 @@ impl<'a> Layout<'a> {
             }
         }
         let starts: Vec<u64> = ranges.into_iter().map(|(start, _)| start).collect();
-        match starts.first() {
-            Some(0) => Ok(Self { data, members, starts, directory: listed.start..end, zip64_end }),
-            _ => Err(refused(data, 0, "it does not begin with a member")),
+        if starts.first() != Some(&0) {
+            return Err(refused(data, 0, "it does not begin with a member"));
         }
+        Ok(Self { data, members, starts, directory: listed.start..end, zip64_end })
     }
 
     /// The start of the directory.
@@ -140,31 +141,40 @@ impl<'a> Layout<'a> {
     /// # Errors
     /// [`Error::Refused`] if header or data descriptor contradict the directory.
     pub(crate) fn range_of(&self, member: &ZipContent<'_>) -> Result<Range<u64>> {
-        let parts = header_parts(self.local(member)?, LOCAL).zip(header_parts(member.listed.bytes(), LISTED));
-        let same = parts.filter(|(local, listed)| (local.0.method, &local.1) == (listed.0.method, &listed.1));
-        let (local, listed) = same.ok_or_else(|| {
-            refused(self.data, member.start, "name or method of a member are not those in the directory")
-        })?;
-        let end = match (local.0.flags | listed.0.flags) & HAS_DESCRIPTOR {
+        let local = header_parts(self.local(member)?, LOCAL);
+        let listed = header_parts(member.listed.bytes(), LISTED);
+        let flags = match (local, listed) {
+            (Some((local, local_name, _)), Some((listed, name, _)))
+                if (local.method, local_name) == (listed.method, name) =>
+            {
+                local.flags | listed.flags
+            }
+            _ => {
+                let reason = "name or method of a member are not those in the directory";
+                return Err(refused(self.data, member.start, reason));
+            }
+        };
+        let end = match flags & HAS_DESCRIPTOR {
             0 => member.stored.end(),
             _ => self.descriptor_end(member)?,
         };
         let next = self.starts.partition_point(|start| *start <= member.start);
-        match self.starts.get(next).is_some_and(|next| end <= *next) {
-            true => Ok(member.start..end),
-            false => Err(refused(self.data, member.start, "its members overlap")),
+        match self.starts.get(next) {
+            Some(next) if end <= *next => Ok(member.start..end),
+            _ => Err(refused(self.data, member.start, "its members overlap")),
         }
     }
 
-    /// The end of the data descriptor of a member, which has one of four forms.
+    /// Returns the end of the data descriptor of a member, which has one of four forms.
     fn descriptor_end(&self, member: &ZipContent<'_>) -> Result<u64> {
         let crc = slice(member.listed.bytes(), 16, 4).unwrap_or_default();
         let forms = [(&b""[..], 4), (b"", 8), (b"PK\x07\x08", 4), (b"PK\x07\x08", 8)];
         let found = tail(self.data.bytes(), member.stored.end()).unwrap_or_default();
         for (signature, width) in forms {
-            let sizes = [member.stored.len(), member.size].map(u64::to_le_bytes);
-            let sizes = sizes.iter().flat_map(|size| size.get(..width).unwrap_or_default());
-            let expected: Vec<u8> = signature.iter().chain(crc).chain(sizes).copied().collect();
+            let mut expected = [signature, crc].concat();
+            for size in [member.stored.len(), member.size] {
+                expected.extend(size.to_le_bytes().get(..width).unwrap_or_default());
+            }
             if found.starts_with(&expected) {
                 return Ok(member.stored.end().saturating_add(len_u64(&expected)));
             }
@@ -172,7 +182,7 @@ impl<'a> Layout<'a> {
         Err(refused(self.data, member.stored.end(), "the data descriptor of a member is not what the directory says"))
     }
 
-    /// The local header of a member with new contents.
+    /// Makes the local header of a member with new contents.
     ///
     /// # Errors
     /// [`Error::Refused`] if its extra fields have no room for large sizes.
@@ -180,7 +190,7 @@ impl<'a> Layout<'a> {
         self.header(member, self.local(member)?, LOCAL, 0, Some(contents))
     }
 
-    /// The header of a member in the directory: of one that starts at `offset`, with new contents if there are any.
+    /// Makes the header in the directory of a member that starts at `offset`, with new contents if there are any.
     ///
     /// # Errors
     /// [`Error::Refused`] if its extra fields have no room for large numbers.
@@ -193,11 +203,13 @@ impl<'a> Layout<'a> {
         let old = member.listed.bytes();
         let mut header = self.header(member, old, LISTED, offset, contents)?;
         let comment_len = LISTED.decode::<MemberHeader>(old).comment_len;
-        header.extend(len_u64(old).checked_sub(comment_len).and_then(|at| tail(old, at)).unwrap_or_default());
+        if let Some(at) = len_u64(old).checked_sub(comment_len) {
+            header.extend(tail(old, at).unwrap_or_default());
+        }
         Ok(header)
     }
 
-    /// A header with another offset, and with new contents if there are any.
+    /// Makes a header with another offset, and with new contents if there are any.
     fn header(
         &self,
         member: &ZipContent<'_>,
@@ -206,46 +218,62 @@ impl<'a> Layout<'a> {
         offset: u64,
         contents: Option<&NewContents>,
     ) -> Result<Vec<u8>> {
-        let short = || refused(self.data, member.start, "a header of a member is too short");
-        let (mut header, name, extra) = header_parts(old, form).ok_or_else(short)?;
-        let (extra, is_local) = (Extra::of(extra), form == LOCAL);
+        let Some((mut header, name, extra)) = header_parts(old, form) else {
+            return Err(refused(self.data, member.start, "a header of a member is too short"));
+        };
+        let (extra, is_local) = (ExtraFields::split(extra), form == LOCAL);
+        let (mut size, mut stored) = (member.size, member.stored.len());
         if let Some(contents) = contents {
             header.flags &= !HAS_DESCRIPTOR;
             header.crc = contents.crc.into();
+            (size, stored) = (contents.size, contents.stored);
         }
-        let (size, stored) = contents.map_or((member.size, member.stored.len()), |new| (new.size, new.stored));
         // A local header has both sizes in the zip64 field, or none.
         let are_both = is_local && (extra.zip64.is_some() || size.max(stored) >= ELSEWHERE);
-        let (mut zip64, mut before) = (Vec::new(), 0_usize);
+        let (mut zip64, mut old_len) = (Vec::new(), 0_usize);
         let fields = [(&mut header.size, size), (&mut header.stored, stored), (&mut header.offset, offset)];
         for (field, value) in fields.into_iter().take(if is_local { 2 } else { 3 }) {
             let was_small = *field != ELSEWHERE;
             let stays_small = if is_local { !are_both } else { was_small };
-            *field = if value < ELSEWHERE && stays_small { value } else { ELSEWHERE };
-            zip64.extend((*field == ELSEWHERE).then_some(value.to_le_bytes()).into_iter().flatten());
-            before = before.saturating_add(if was_small { 0 } else { 8 });
+            if value < ELSEWHERE && stays_small {
+                *field = value;
+            } else {
+                *field = ELSEWHERE;
+                zip64.extend(value.to_le_bytes());
+            }
+            if !was_small {
+                old_len = old_len.saturating_add(8);
+            }
         }
-        let rest = extra.zip64.filter(|_| !is_local).and_then(|field| field.get(before..));
-        zip64.extend(rest.unwrap_or_default());
-        let zip64 = (!zip64.is_empty() || extra.zip64.is_some()).then_some(zip64);
-        let fields = extra.with(zip64.as_deref());
-        let no_room = |_| refused(self.data, member.start, "the extra fields of a member have no room for its size");
-        header.extra_len = u16::try_from(fields.len()).map_err(no_room)?.into();
-        if zip64.is_some() && extra.zip64.is_none() {
+        if let Some(old) = extra.zip64
+            && !is_local
+        {
+            zip64.extend(old.get(old_len..).unwrap_or_default());
+        }
+        let has_zip64 = !zip64.is_empty() || extra.zip64.is_some();
+        let fields = extra.with_zip64(if has_zip64 { Some(&zip64) } else { None });
+        let Ok(extra_len) = u16::try_from(fields.len()) else {
+            let reason = "the extra fields of a member have no room for its size";
+            return Err(refused(self.data, member.start, reason));
+        };
+        header.extra_len = extra_len.into();
+        if has_zip64 && extra.zip64.is_none() {
             header.version = header.version & 0xff00 | (header.version & 0xff).max(ZIP64_VERSION);
         }
         Ok([&form.encode(&[header]), name, &fields].concat())
     }
 
-    /// The records after a directory that is at `at` and takes `len` bytes, and all that follows them.
+    /// Makes the records after a directory of `len` bytes at the offset `at`, and everything that follows them.
     pub(crate) fn end(&self, at: u64, len: u64) -> Result<Vec<u8>> {
         let old = tail(self.data.bytes(), self.directory.end).unwrap_or_default();
-        let is_large = at.max(len) >= ELSEWHERE;
-        let new = self.zip64_end.is_none() && is_large;
-        let mut end = if new { self.new_zip64_end() } else { Vec::new() };
+        let (mut end, mut zip64_len) = (Vec::new(), self.zip64_end);
+        if zip64_len.is_none() && at.max(len) >= ELSEWHERE {
+            end = self.new_zip64_end();
+            zip64_len = Some(ZIP64_END_LEN);
+        }
         end.extend(old);
         let mut end_at = 0_usize;
-        if let Some(zip64_len) = self.zip64_end.or(new.then_some(56)) {
+        if let Some(zip64_len) = zip64_len {
             put(&mut end, 40, &len.to_le_bytes())?;
             put(&mut end, 48, &at.to_le_bytes())?;
             let locator = usize::try_from(zip64_len).unwrap_or(usize::MAX);
@@ -255,13 +283,13 @@ impl<'a> Layout<'a> {
         for (field, value) in [(12, len), (16, at)] {
             let field = end_at.saturating_add(field);
             let was_small = number::<4>(&end, to_u64(field)) != Some(ELSEWHERE);
-            let small = u32::try_from(value).ok().filter(|_| was_small).unwrap_or(u32::MAX);
+            let small = if was_small { u32::try_from(value).unwrap_or(u32::MAX) } else { u32::MAX };
             put(&mut end, field, &small.to_le_bytes())?;
         }
         Ok(end)
     }
 
-    /// A zip64 end and its locator, without sizes and offsets.
+    /// Makes a zip64 end and its locator, without sizes and offsets.
     fn new_zip64_end(&self) -> Vec<u8> {
         let count = to_u64(self.members.len()).to_le_bytes();
         let version = &ZIP64_VERSION.to_le_bytes()[..2];
@@ -270,22 +298,31 @@ impl<'a> Layout<'a> {
     }
 
     fn local(&self, member: &ZipContent<'_>) -> Result<&'a [u8]> {
-        self.data.claimed(&(member.start..member.stored.offset())).map(|header| header.bytes())
+        Ok(self.data.claimed(&(member.start..member.stored.offset()))?.bytes())
     }
 }
 
-/// The end of the directory, and the length of the zip64 end there, if there is one.
+/// Returns the end of the directory, and the length of the zip64 end there, if there is one.
 fn directory_end(data: Slice<'_>, end: u64) -> Result<(u64, Option<u64>)> {
-    let locator = end.checked_sub(LOCATOR_LEN).filter(|at| slice(data.bytes(), *at, 4) == Some(LOCATOR));
-    let Some(locator) = locator else { return Ok((end, None)) };
-    let start = number::<8>(data.bytes(), locator.saturating_add(8)).unwrap_or(u64::MAX);
-    let len = number::<8>(data.bytes(), start.saturating_add(4)).and_then(|len| len.checked_add(12));
-    let is_sound = slice(data.bytes(), start, 4) == Some(ZIP64_END)
-        && len.is_some_and(|len| len >= 56 && start.checked_add(len) == Some(locator));
-    match is_sound {
-        true => Ok((start, len)),
-        false => Err(refused(data, locator, "its zip64 records are not between the directory and the end")),
+    let Some(locator) = end.checked_sub(LOCATOR_LEN) else { return Ok((end, None)) };
+    if slice(data.bytes(), locator, 4) != Some(LOCATOR) {
+        return Ok((end, None));
     }
+    match zip64_end_before(data.bytes(), locator) {
+        Some(Range { start, end }) => Ok((start, Some(end.saturating_sub(start)))),
+        None => Err(refused(data, locator, "its zip64 records are not between the directory and the end")),
+    }
+}
+
+/// Returns the range of the zip64 end that a locator names, or `None` if it does not end at the locator.
+fn zip64_end_before(data: &[u8], locator: u64) -> Option<Range<u64>> {
+    let start = number::<8>(data, locator.checked_add(8)?)?;
+    if slice(data, start, 4)? != ZIP64_END {
+        return None;
+    }
+    let len = number::<8>(data, start.checked_add(4)?)?.checked_add(12)?;
+    let end = start.checked_add(len)?;
+    if len >= ZIP64_END_LEN && end == locator { Some(start..end) } else { None }
 }
 
 fn refused(data: Slice<'_>, at: u64, reason: &str) -> Error {
@@ -295,15 +332,16 @@ fn refused(data: Slice<'_>, at: u64, reason: &str) -> Error {
 }
 
 /// The extra fields of a header, and the zip64 field among them.
-struct Extra<'h> {
+struct ExtraFields<'h> {
     before: &'h [u8],
-    /// Without number and length.
+    /// The zip64 field without number and length.
     zip64: Option<&'h [u8]>,
     after: &'h [u8],
 }
 
-impl<'h> Extra<'h> {
-    fn of(fields: &'h [u8]) -> Self {
+impl<'h> ExtraFields<'h> {
+    /// Splits the fields at the zip64 field.
+    fn split(fields: &'h [u8]) -> Self {
         let mut rest = fields;
         while let (Some(kind), Some(len)) = (number::<2>(rest, 0), number::<2>(rest, 2)) {
             let (Some(field), Some(after)) = (slice(rest, 4, len), tail(rest, span(4, len).end)) else { break };
@@ -317,17 +355,20 @@ impl<'h> Extra<'h> {
         Self { before: fields, zip64: None, after: &[] }
     }
 
-    /// The fields with another zip64 field, or with none.
-    fn with(&self, zip64: Option<&[u8]>) -> Vec<u8> {
-        let field = zip64.and_then(|field| {
-            let len = u16::try_from(field.len()).ok()?;
-            Some([&ZIP64.to_le_bytes()[..2], &len.to_le_bytes(), field].concat())
-        });
-        [self.before, &field.unwrap_or_default(), self.after].concat()
+    /// Returns the fields with another zip64 field, or without one.
+    fn with_zip64(&self, zip64: Option<&[u8]>) -> Vec<u8> {
+        let mut fields = self.before.to_vec();
+        if let Some(field) = zip64
+            && let Ok(len) = u16::try_from(field.len())
+        {
+            fields.extend([&ZIP64.to_le_bytes()[..2], &len.to_le_bytes(), field].concat());
+        }
+        fields.extend(self.after);
+        fields
     }
 }
 
-/// A header, its name and its extra fields.
+/// Splits a header into its fixed fields, its name and its extra fields.
 fn header_parts(bytes: &[u8], form: Encoding) -> Option<(MemberHeader, &[u8], &[u8])> {
     let header: MemberHeader = form.decode(bytes);
     let name = span(form.len_of::<MemberHeader>(), header.name_len);
@@ -337,9 +378,11 @@ fn header_parts(bytes: &[u8], form: Encoding) -> Option<(MemberHeader, &[u8], &[
 
 /// Replaces the bytes at an offset.
 fn put(header: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
-    let field = header.get_mut(at..).and_then(|rest| rest.get_mut(..bytes.len()));
-    let outside = || Error::refused(ErrorKind::Malformed, "", None, "a field is outside of a header of a zip file");
-    field.ok_or_else(outside)?.copy_from_slice(bytes);
+    let Some(field) = header.get_mut(at..at.saturating_add(bytes.len())) else {
+        let reason = "a field is outside of a header of a zip file";
+        return Err(Error::refused(ErrorKind::Malformed, "", None, reason));
+    };
+    field.copy_from_slice(bytes);
     Ok(())
 }
 
@@ -351,7 +394,7 @@ mod tests {
 
     const LARGE: u64 = 5 << 32;
 
-    /// A zip file with two stored members, with extra fields if there are any.
+    /// Makes a zip file with two stored members, with extra fields if there are any.
     fn sample(extra: &[u8]) -> Vec<u8> {
         let (mut data, mut directory) = (Vec::new(), Vec::new());
         for (name, content) in [(b"a", b"aaa"), (b"b", b"bbb")] {
@@ -375,7 +418,7 @@ mod tests {
         Layout::of(data, &directory, members).unwrap()
     }
 
-    /// A file of gigabytes with only its directory: the members of `layout` at `offset`, and the first with `contents`.
+    /// Makes the directory of a file of gigabytes: the members of `layout` at `offset`, and the first with `contents`.
     fn directory(layout: &Layout<'_>, offset: u64, contents: &NewContents) -> Vec<u8> {
         let headers = layout.members.iter().zip([Some(contents), None]);
         let headers = headers.map(|(member, contents)| layout.listed_header(member, offset, contents).unwrap());
@@ -383,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_change_is_written_as_it_was() {
+    fn unchanged_records_are_written_as_they_were() {
         for extra in [&b""[..], &[9, 9, 1, 0, 7], &[1, 0, 0, 0], &[1, 0, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8], &[9]] {
             let data = sample(extra);
             let layout = layout_of(&data);
@@ -418,14 +461,16 @@ mod tests {
                 for (field, value) in [(header.size, size), (header.stored, stored), (header.offset, offset)] {
                     assert_eq!(field, value.min(ELSEWHERE));
                 }
-                let zip64 = Extra::of(fields).zip64.unwrap();
-                let large = [size, stored, offset].into_iter().filter(|value| *value >= ELSEWHERE);
-                assert_eq!(zip64, large.flat_map(u64::to_le_bytes).collect::<Vec<_>>());
+                let zip64 = ExtraFields::split(fields).zip64.unwrap();
+                let mut large = vec![size, stored, offset];
+                large.retain(|value| *value >= ELSEWHERE);
+                assert_eq!(zip64, large.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<_>>());
                 assert!(fields.starts_with(extra) && headers[6] == 45);
                 let local = layout.local_header(&layout.members[0], &contents).unwrap();
-                let field = Extra::of(header_parts(&local, LOCAL).unwrap().2).zip64.map(<[u8]>::to_vec);
+                let field = ExtraFields::split(header_parts(&local, LOCAL).unwrap().2).zip64.map(<[u8]>::to_vec);
                 let is_large = size.max(stored) >= LARGE;
-                assert_eq!(field, is_large.then(|| [size, stored].map(u64::to_le_bytes).concat()));
+                let expected = if is_large { Some([size, stored].map(u64::to_le_bytes).concat()) } else { None };
+                assert_eq!(field, expected);
             }
         }
     }
@@ -452,6 +497,7 @@ mod tests {
         assert_eq!((archive.entries_hint(), archive.directory_offset()), (2, far_end.directory.start));
         assert_eq!((archive.entries().count(), archive.comment().as_bytes()), (2, &b"!!"[..]));
     }
+
     #[test]
     fn fields_outside_of_a_header_are_not_written() {
         for (at, is_inside) in [(0, true), (6, true), (7, false), (8, false), (usize::MAX, false)] {
@@ -461,18 +507,22 @@ mod tests {
         }
     }
 
+    fn zip64_records(len: u64, start: u64) -> Vec<u8> {
+        let end = [ZIP64_END, &len.to_le_bytes(), &[0; 44]].concat();
+        [&end[..], LOCATOR, &[0; 4], &start.to_le_bytes(), &[1, 0, 0, 0]].concat()
+    }
+
+    fn end_of(data: &[u8]) -> Option<(u64, Option<u64>)> {
+        directory_end(Slice::from(data), len_u64(data)).ok()
+    }
+
     #[test]
     fn zip64_records_are_between_the_directory_and_the_end() {
-        let records = |len: u64, start: u64| {
-            let end = [ZIP64_END, &len.to_le_bytes(), &[0; 44]].concat();
-            [&end[..], LOCATOR, &[0; 4], &start.to_le_bytes(), &[1, 0, 0, 0]].concat()
-        };
-        let end_of = |data: &[u8]| directory_end(Slice::from(data), len_u64(data)).ok();
-        assert_eq!(end_of(&records(44, 0)), Some((0, Some(56))));
-        assert_eq!(end_of(&[b"before", &records(44, 6)[..]].concat()), Some((6, Some(56))));
+        assert_eq!(end_of(&zip64_records(44, 0)), Some((0, Some(56))));
+        assert_eq!(end_of(&[b"before", &zip64_records(44, 6)[..]].concat()), Some((6, Some(56))));
         for (len, start) in [(43, 0), (45, 0), (u64::MAX, 0), (44, 1), (44, u64::MAX)] {
-            assert_eq!(end_of(&records(len, start)), None, "{len} {start}");
+            assert_eq!(end_of(&zip64_records(len, start)), None, "{len} {start}");
         }
-        assert_eq!(end_of(&records(44, 0)[..56]), Some((56, None)));
+        assert_eq!(end_of(&zip64_records(44, 0)[..56]), Some((56, None)));
     }
 }

@@ -1,5 +1,5 @@
 //! Gaps of libraries: bytes that nothing uses any more, because the device code there became smaller. [`elf`] and [`pe`]
-//! say which ranges of a file to change so that the gaps are gone from it, and how to undo this.
+//! return the changes of a file that remove its gaps, and the changes that undo this.
 
 pub(crate) mod elf;
 pub(crate) mod pe;
@@ -15,21 +15,21 @@ use crate::base::io::piece::{Change, Piece};
 pub enum HoleReason {
     /// The job keeps all offsets.
     Asked,
-    /// It is an ELF program, or a library that can be run as one.
+    /// The file is an ELF program, or a library that can be run as one.
     Program,
-    /// It is an object in which not all that leads to the device code, or lies after it, can follow.
+    /// The file is an object with a reference to the device code, or with data after it, that cannot move.
     Object,
-    /// It is an ELF file of another class or byte order than 64 bits, little-endian.
+    /// The file is an ELF file of another class or byte order than 64 bits, little-endian.
     Format,
-    /// Other data follows the headers, segments and sections, which may be found by its offset.
+    /// The headers, segments and sections are followed by other data, which may be found by its offset.
     DataAfter,
     /// The first segment does not begin with the file header.
     FirstSegment,
-    /// Loaders would not take the headers that it has, or they lie outside of the file.
+    /// Loaders would not accept the headers of the file, or the headers are outside of it.
     Headers,
-    /// It would need more segments, sections or symbols than can be written.
+    /// The file would need more segments, sections or symbols than can be written.
     Limits,
-    /// Another section or segment, or none, has bytes of the hole.
+    /// The hole is not in a single section and a single segment.
     Shared,
     /// Segments or sections are not aligned to pages, or need a larger alignment than the hole allows.
     Alignment,
@@ -58,32 +58,32 @@ impl fmt::Display for HoleReason {
     }
 }
 
-/// How to take gaps out of a file.
+/// The changes that take gaps out of a file.
 pub(crate) struct Closing {
     pub(crate) changes: Vec<Change<'static>>,
-    /// Why the largest of the gaps that stay does so, or a part of a gap, if any is larger than a page.
+    /// Why the largest remaining gap, or part of a gap, stays. `None` if none is larger than a page.
     pub(crate) left: Option<HoleReason>,
 }
 
-/// Another tool rewrote a file after gaps had been taken out of it, so that they cannot come back.
+/// The error that gaps cannot come back, because another tool rewrote the file after they had been taken out of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rewritten;
 
 /// Returns the changes in the order of the file, or `None` if two of them share bytes.
-fn in_order(mut changes: Vec<Change<'static>>) -> Option<Vec<Change<'static>>> {
+fn sort_changes(mut changes: Vec<Change<'static>>) -> Option<Vec<Change<'static>>> {
     changes.sort_by_key(|(range, _)| range.start);
-    let is_apart = |pair: &[Change<'_>]| matches!(pair, [one, other] if one.0.end <= other.0.start);
-    changes.windows(2).all(is_apart).then_some(changes)
+    let is_disjoint = changes.is_sorted_by(|(one, _), (next, _)| one.end <= next.start);
+    if is_disjoint { Some(changes) } else { None }
 }
 
-/// New bytes for as many old ones.
-fn change(start: u64, new: Vec<u8>) -> Option<Change<'static>> {
+/// Replaces bytes by the same number of new bytes.
+fn replace_bytes(start: u64, new: Vec<u8>) -> Option<Change<'static>> {
     Some((start..start.checked_add(len_u64(&new))?, vec![Piece::Bytes(new)]))
 }
 
-/// A file with some changes.
+/// Returns a file with some changes made.
 #[cfg(test)]
-fn changed(data: &[u8], changes: &[Change<'_>]) -> Vec<u8> {
+fn apply(data: &[u8], changes: &[Change<'_>]) -> Vec<u8> {
     let (mut new, mut at) = (Vec::new(), 0);
     for (range, pieces) in changes {
         new.extend_from_slice(&data[at..usize::try_from(range.start).unwrap()]);
