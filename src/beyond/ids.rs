@@ -20,7 +20,9 @@ use std::str::FromStr;
 
 use crate::base::bytes::text;
 use crate::base::id::triple::Triple;
-use crate::base::id::{EntryId, IdError, OffloadKind, split_triple, trim_dash, unknown_error, with_four_fields};
+use crate::base::id::{
+    EntryId, IdError, OffloadKind, joined, split_triple, trim_dash, unknown_error, with_four_fields,
+};
 use crate::llvm::container::offload_binary::ImageInfo;
 
 /// The name of PTX of any version.
@@ -121,7 +123,7 @@ impl EntryId {
     pub fn new(kind: OffloadKind, triple: &str, target_id: &str) -> Result<Self, IdError> {
         let parsed = Triple::of_image(triple);
         if !parsed.is_known() && is_arch_of_dpcpp(kind, parsed.arch_name()) {
-            return Self::from_parts(kind, parsed, target_id, || [kind.name(), "-", triple, "-", target_id].concat());
+            return Self::from_parts(kind, parsed, target_id, || joined(kind, triple, target_id));
         }
         Self::of_image(kind, triple, target_id)
     }

@@ -312,7 +312,7 @@ impl fmt::Display for EntryId {
 }
 
 /// Returns kind, triple and target ID as one text, for messages.
-fn joined(kind: OffloadKind, triple: &str, target_id: &str) -> String {
+pub(crate) fn joined(kind: OffloadKind, triple: &str, target_id: &str) -> String {
     [kind.name(), "-", triple, "-", target_id].concat()
 }
 
