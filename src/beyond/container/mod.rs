@@ -11,9 +11,10 @@
 //!    `Unread` row of a format that was only recognised so far. `Magic::is_container` has those that may lie in
 //!    sections and in other containers, and `MAGICS` in `scan/outside.rs` those that a deep search looks for;
 //! 3. rows in `SECTIONS` (`scan/sections.rs`), if objects hold it in sections of their own;
-//! 4. an arm in `Walk::look` (`scan/walk.rs`): `bundles` for a `Container`, which `BundleReader::of` (`scan/wide.rs`)
-//!    chooses, `entries` for what is a bundle only to us, `members` for an archive, or an arm in `Walk::package` for
-//!    what is read once; for a `Container` also a variant of `scan::Format` with its name, and the plural in
+//! 4. an arm in `Walk::search_as` (`scan/walk.rs`): `search_bundles` for a `Container`, which
+//!    `BundleReader::for_magic` (`scan/wide.rs`) chooses, `report_entries` for what is a bundle only to us,
+//!    `search_members` for an archive, or an arm in `Walk::search_package` for what is read once; for a `Container` also
+//!    a variant of `scan::Format` with its name, and the plural in
 //!    `cli/inspect/table.rs`;
 //! 5. for a new kind of code object a variant of `ContentKind` (`src/llvm/container/content_kind.rs`) with its name and
 //!    extension. `serialized/tests.rs` lists formats and kinds for the schemas;

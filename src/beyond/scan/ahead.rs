@@ -16,15 +16,15 @@ use crate::llvm::container::limits::Allowance;
 const LARGE: u64 = 1 << 20;
 
 /// What was inflated, with a number by which its turn is found.
-type Numbered<T> = (u64, Result<T>);
+type NumberedResult<T> = (u64, Result<T>);
 
 /// Calls `inflate` for items that are large, and passes the results to `consume`, in order. The items have their
 /// inflated sizes; those that together exceed `budget` are left out, to be reported in their turn.
 pub(super) fn inflate<I: Send, T: Send, R>(
     items: impl Iterator<Item = (u64, I)>,
     budget: u64,
-    inflate: impl Fn(I) -> Option<Numbered<T>> + Sync,
-    consume: impl FnOnce(&mut dyn Iterator<Item = Numbered<T>>) -> R,
+    inflate: impl Fn(I) -> Option<NumberedResult<T>> + Sync,
+    consume: impl FnOnce(&mut dyn Iterator<Item = NumberedResult<T>>) -> R,
 ) -> R {
     let mut room = Allowance::new(budget);
     let large = items.filter(|(size, _)| *size >= LARGE && room.take(*size).is_some());

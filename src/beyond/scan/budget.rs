@@ -21,7 +21,7 @@ pub(crate) struct Budget {
 }
 
 /// An exceeded limit: its unit and its value.
-pub(crate) type Spent = (&'static str, u64);
+pub(crate) type ExceededLimit = (&'static str, u64);
 
 impl Budget {
     /// The budget for a file of `len` bytes.
@@ -38,7 +38,7 @@ impl Budget {
     }
 
     /// Charges `bytes` to read.
-    pub(crate) fn take(&mut self, bytes: u64) -> Result<(), Spent> {
+    pub(crate) fn take(&mut self, bytes: u64) -> Result<(), ExceededLimit> {
         self.bytes.take(bytes).ok_or(("bytes to read", self.bytes.most()))
     }
 
@@ -48,17 +48,17 @@ impl Budget {
     }
 
     /// Charges `count` bundles, code objects and faults.
-    pub(super) fn take_found(&mut self, count: u64) -> Result<(), Spent> {
+    pub(super) fn take_found(&mut self, count: u64) -> Result<(), ExceededLimit> {
         self.found.take(count).ok_or(("bundles, code objects and faults", self.found.most()))
     }
 
     /// Charges `bytes` of names.
-    pub(super) fn take_names(&mut self, bytes: u64) -> Result<(), Spent> {
+    pub(super) fn take_names(&mut self, bytes: u64) -> Result<(), ExceededLimit> {
         self.names.take(bytes).ok_or(("bytes of names", self.names.most()))
     }
 
     /// Charges a bundle in the file itself: its entries, their IDs, and what they inflate to one by one.
-    pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), Spent> {
+    pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), ExceededLimit> {
         self.take(ids_len(bundle, usize::MAX).saturating_add(bundle.packed_len()))?;
         self.take_found(found_in(bundle))
     }

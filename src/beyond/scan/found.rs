@@ -149,7 +149,7 @@ pub struct Followed {
 }
 
 /// What a walk passes on.
-pub(super) enum Visit<'f> {
+pub(super) enum WalkEvent<'f> {
     Found(Finding<'f>),
     /// The end of a file, or of inflated data, with its place and its bytes. The bytes are gone afterwards.
     End(&'f Place, Slice<'f>),

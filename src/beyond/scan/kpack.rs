@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use super::found::{Finding, Followed, Format, Split};
 use super::place::{Place, Step};
-use super::walk::{Spot, Walk};
+use super::walk::{FilePart, Walk};
 use crate::base::bytes::len_u64;
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
@@ -198,29 +198,34 @@ fn is_target_id(text: &[u8]) -> bool {
 
 impl Walk<'_, '_, '_> {
     /// Searches a kpack archive.
-    pub(super) fn kpack(&mut self, at: Spot<'_>) -> Result<()> {
+    pub(super) fn search_kpack_archive(&mut self, at: FilePart<'_>) -> Result<()> {
         let archive = match KpackArchive::read(at.data) {
             Ok(archive) => archive,
-            Err(error) => return self.broken_container(at, error),
+            Err(error) => return self.report_broken_container(at, error),
         };
         for WrappedBinary { key, entries } in &archive.binaries {
             let Some(place) = self.step(at.place, Step::Member(key.clone())) else { continue };
-            self.entries(at.to(&place, at.data), Format::Kpack, 0, entries.clone())?;
+            self.report_entries(at.to(&place, at.data), Format::Kpack, 0, entries.clone())?;
         }
-        self.faults(at, archive.faults.iter().cloned())?;
-        self.tell(1, at, Finding::Kpack { place: at.place, archive: &archive })
+        self.report_faults(at, archive.faults.iter().cloned())?;
+        self.report_finding(1, at, Finding::Kpack { place: at.place, archive: &archive })
     }
 
     /// Reports a library whose device code is in kpack archives, and the code in those that exist. `at` is the section
     /// with the reference.
-    pub(super) fn split(&mut self, library: &Place, at: Spot<'_>, wrappers: Option<Slice<'_>>) -> Result<()> {
+    pub(super) fn report_split_library(
+        &mut self,
+        library: &Place,
+        at: FilePart<'_>,
+        wrappers: Option<Slice<'_>>,
+    ) -> Result<()> {
         let section = at.data;
         let wrappers = wrappers.map_or(&[][..], |wrappers| wrappers.bytes());
         if !self.spend(at, len_u64(wrappers))? {
             return Ok(());
         }
         let Some(reference) =
-            self.sound(at, Reference::read(section.bytes(), section.offset()).with_path(section.path()))?
+            self.ok_or_report(at, Reference::read(section.bytes(), section.offset()).with_path(section.path()))?
         else {
             return Ok(());
         };
@@ -232,30 +237,30 @@ impl Walk<'_, '_, '_> {
         if follow.is_some() && std::mem::replace(&mut self.has_followed, true) {
             let offset = section.offset();
             let (what, problem) = ("another reference to kpack archives", ": only the first one is followed");
-            return self.broken(at, at.error(Malformed::fault(what, offset, problem)));
+            return self.report_broken(at, at.error(Malformed::fault(what, offset, problem)));
         }
         let archives = match follow.map(|follow| follow.archives(library.file(), &reference)) {
             None => None,
             Some((paths, errors)) => {
-                errors.into_iter().try_for_each(|error| self.broken(at, error.of_referred()))?;
+                errors.into_iter().try_for_each(|error| self.report_broken(at, error.of_referred()))?;
                 let asked: HashSet<u32> = indices.iter().copied().collect();
                 let mut seen = HashSet::new();
                 let mut wanted = |key: &[u8], target: &[u8]| {
                     let index = reference.index_of(key).filter(|index| asked.is_empty() || asked.contains(index));
                     index.is_some_and(|index| seen.insert((index, target.to_vec())))
                 };
-                let followed = paths.into_iter().map(|path| self.followed(at, path, &mut wanted));
+                let followed = paths.into_iter().map(|path| self.search_followed_archive(at, path, &mut wanted));
                 Some(followed.collect::<Result<Vec<_>>>()?)
             }
         };
         let split = Split { reference: &reference, indices: &indices, archives: archives.as_deref() };
-        self.tell(1, at, Finding::Split { place: at.place, split })
+        self.report_finding(1, at, Finding::Split { place: at.place, split })
     }
 
     /// Searches a kpack archive that a library refers to for code with a `wanted` key and target ID.
-    fn followed(
+    fn search_followed_archive(
         &mut self,
-        at: Spot<'_>,
+        at: FilePart<'_>,
         path: PathBuf,
         wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<Followed> {
@@ -274,7 +279,7 @@ impl Walk<'_, '_, '_> {
             Ok(opened) => opened,
             Err(error) => {
                 if !is_own || error.kind() == ErrorKind::Referred {
-                    self.broken(at.to(&place, at.data), error)?;
+                    self.report_broken(at.to(&place, at.data), error)?;
                 }
                 return Ok(Followed { path, archive: None, code_objects: 0 });
             }
@@ -292,14 +297,14 @@ impl Walk<'_, '_, '_> {
             code_objects = code_objects.saturating_add(entries.len());
             if is_told && !entries.is_empty() && !self.budget.is_spent {
                 let Some(place) = self.step(&place, Step::Member(binary.key.clone())) else { continue };
-                let searched = self.entries(at.to(&place, input.as_slice()), Format::Kpack, 0, entries);
+                let searched = self.report_entries(at.to(&place, input.as_slice()), Format::Kpack, 0, entries);
                 input.vouch_for(searched)?;
             }
         }
         if is_told {
             let at = at.to(&place, input.as_slice());
-            self.faults(at, archive.faults.iter().cloned())?;
-            self.end(at)?;
+            self.report_faults(at, archive.faults.iter().cloned())?;
+            self.report_end(at)?;
         }
         Ok(Followed { path, archive: Some(archive), code_objects })
     }

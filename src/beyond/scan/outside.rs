@@ -17,9 +17,9 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 
 use super::place::Step;
-use super::sections::{self, Holds, ListedSections, Sections};
-use super::walk::{JointSections, SHADER, Spot, Walk};
-use super::{BundleReader, Checksums, Wide};
+use super::sections::{self, ListedSections, SectionContent, Sections};
+use super::walk::{FilePart, JointSections, SHADER, Walk};
+use super::{AnyBundle, BundleReader, Checksums};
 use crate::base::bytes::{Cursor, add, len_of, len_u64, part, slice, tail, to_u64, total};
 use crate::base::display::shown;
 use crate::base::error::{Error, Malformed, Result, WithPath};
@@ -68,7 +68,7 @@ const BLOCK: u64 = 256 << 10;
 
 /// The reason to read a container at some place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lead {
+enum ReasonToRead {
     /// Its first bytes, which may be there for any reason.
     Magic,
     /// A wrapper that points there. It is a fault if it cannot be read.
@@ -78,7 +78,7 @@ enum Lead {
 /// The source files of the bundles in a linked file, by the offsets of the bundles, as far as its symbol table tells.
 pub(crate) fn sources(data: &[u8]) -> HashMap<u64, String> {
     let Ok(sections) = sections::read(data, 0, ListedSections::Known) else { return HashMap::new() };
-    let wrappers = sections.chosen.iter().filter(|section| section.holds == Holds::Wrappers(Wrapped::Bundle));
+    let wrappers = sections.chosen.iter().filter(|section| section.holds == SectionContent::Wrappers(Wrapped::Bundle));
     let sources = wrappers.flat_map(|section| wrapper::sources(data, &section.range));
     sources.map(|(offset, source)| (offset, shown(&source).to_string())).collect()
 }
@@ -87,15 +87,19 @@ impl Walk<'_, '_, '_> {
     /// Searches sections of an object that are not made for device code: those of data, and those into which its
     /// wrappers point. `found` is the number of bundles in its sections for them; images of `tables` were found
     /// already.
-    pub(super) fn other_sections(
+    pub(super) fn search_other_sections(
         &mut self,
-        object: Spot<'_>,
+        object: FilePart<'_>,
         sections: Sections,
         tables: &JointSections<'_>,
         found: u64,
     ) -> Result<()> {
         let data = object.data;
-        let targets = if self.may_lack(data, &sections, found) { self.targets(object, &sections)? } else { Vec::new() };
+        let targets = if self.may_lack_bundles(data, &sections, found) {
+            self.wrapper_targets(object, &sections)?
+        } else {
+            Vec::new()
+        };
         let mut others = match targets.is_empty() {
             true => sections.others,
             false => sections::read(data.bytes(), data.offset(), ListedSections::All).with_path(data.path())?.others,
@@ -111,7 +115,7 @@ impl Walk<'_, '_, '_> {
             let target = targets.get(targets.partition_point(|&target| target < range.start));
             let has_target = target.is_some_and(|&target| target < range.end);
             let content = data.range(&range).filter(|content| !content.is_empty());
-            let Some(content) = content.filter(|_| has_target || *holds == Holds::Data) else { continue };
+            let Some(content) = content.filter(|_| has_target || *holds == SectionContent::Data) else { continue };
             // Objects have thousands of small sections, whose places take longer than the search. On the way to a goal,
             // what is off it need not be searched.
             let may_pass = !has_target && content.len() <= BLOCK && !self.has_goal();
@@ -129,10 +133,10 @@ impl Walk<'_, '_, '_> {
             position = range.start;
             let first = images.partition_point(|image| image.start < range.start);
             for image in images.iter().skip(first).take_while(|image| image.start < range.end) {
-                self.by_content(at, position..image.start, &mut index, &targets)?;
+                self.search_by_content(at, position..image.start, &mut index, &targets)?;
                 position = position.max(image.end);
             }
-            self.by_content(at, position..range.end, &mut index, &targets)?;
+            self.search_by_content(at, position..range.end, &mut index, &targets)?;
             position = position.max(range.end);
         }
         // Counted together, since a call may release memory.
@@ -142,9 +146,10 @@ impl Walk<'_, '_, '_> {
 
     /// Whether wrappers of an object may point at bundles outside of its sections for bundles, which have `found` of
     /// them.
-    fn may_lack(&self, data: Slice<'_>, sections: &Sections, found: u64) -> bool {
-        let wrappers = sections.chosen.iter().filter(|section| section.holds == Holds::Wrappers(Wrapped::Bundle));
-        let count = |section: &ChosenSection<Holds>| {
+    fn may_lack_bundles(&self, data: Slice<'_>, sections: &Sections, found: u64) -> bool {
+        let wrappers =
+            sections.chosen.iter().filter(|section| section.holds == SectionContent::Wrappers(Wrapped::Bundle));
+        let count = |section: &ChosenSection<SectionContent>| {
             let content = data.range(&section.range).map(|section| section.bytes());
             wrapper::count(content.unwrap_or_default(), Wrapped::Bundle)
         };
@@ -152,11 +157,11 @@ impl Walk<'_, '_, '_> {
     }
 
     /// The offsets in an object, in order, to which its wrappers of bundles point.
-    fn targets(&mut self, object: Spot<'_>, sections: &Sections) -> Result<Vec<u64>> {
+    fn wrapper_targets(&mut self, object: FilePart<'_>, sections: &Sections) -> Result<Vec<u64>> {
         let mut targets = Vec::new();
         for section in &sections.chosen {
             // Each section takes the tables of the whole file.
-            if section.holds == Holds::Wrappers(Wrapped::Bundle) && self.spend(object, object.data.len())? {
+            if section.holds == SectionContent::Wrappers(Wrapped::Bundle) && self.spend(object, object.data.len())? {
                 targets.extend(wrapper::targets(object.data.bytes(), &section.range, Wrapped::Bundle));
             }
         }
@@ -167,53 +172,63 @@ impl Walk<'_, '_, '_> {
 
     /// Searches an object in file order: sections for device code as always, all other bytes by content. `count` is the
     /// number of bundles that were found at the place itself.
-    pub(super) fn all_sections(&mut self, object: Spot<'_>, sections: Sections, count: usize) -> Result<()> {
+    pub(super) fn search_all_sections(&mut self, object: FilePart<'_>, sections: Sections, count: usize) -> Result<()> {
         let data = object.data;
-        let targets = self.targets(object, &sections)?;
-        let tables = JointSections::of(data, &sections);
+        let targets = self.wrapper_targets(object, &sections)?;
+        let tables = JointSections::new(data, &sections);
         let mut all = sections.chosen;
         all.extend(sections.others);
         all.sort_by_key(|section| (section.range.start, section.range.end));
         let (mut position, mut between) = (0_u64, count);
         for section in all {
             let Range { start, end } = section.range;
-            self.by_content(object, position..start, &mut between, &targets)?;
+            self.search_by_content(object, position..start, &mut between, &targets)?;
             position = position.max(start);
-            let place = self.section(object, &section, &tables)?;
+            let place = self.search_section(object, &section, &tables)?;
             let magic = data.range(&section.range).map(|section| Magic::identify(section.bytes()));
             let is_read = match section.holds {
-                Holds::FatObject => true,
-                Holds::DeviceImages => magic.is_some_and(|magic| magic != Magic::Unknown),
-                Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => {
+                SectionContent::FatObject => true,
+                SectionContent::DeviceImages => magic.is_some_and(|magic| magic != Magic::Unknown),
+                SectionContent::Containers | SectionContent::OffloadBinaries | SectionContent::PerhapsContainers => {
                     magic.is_some_and(Magic::is_container)
                 }
-                Holds::Wrappers(_) | Holds::KpackReference | Holds::ImageTable | Holds::Data | Holds::Other => false,
+                SectionContent::Wrappers(_)
+                | SectionContent::KpackReference
+                | SectionContent::ImageTable
+                | SectionContent::Data
+                | SectionContent::Other => false,
             };
             if let Some(place) = place.filter(|_| !is_read) {
-                self.by_content(object.to(&place, data), position..end, &mut 0, &targets)?;
+                self.search_by_content(object.to(&place, data), position..end, &mut 0, &targets)?;
             }
             position = position.max(end);
         }
-        self.by_content(object, position..data.len(), &mut between, &targets)
+        self.search_by_content(object, position..data.len(), &mut between, &targets)
     }
 
     /// Reports a container that cannot be read, and searches its bytes if the search is deep.
-    pub(super) fn broken_container(&mut self, at: Spot<'_>, error: Error) -> Result<()> {
-        self.broken(at, error)?;
-        self.rest(at, 0, 0)
+    pub(super) fn report_broken_container(&mut self, at: FilePart<'_>, error: Error) -> Result<()> {
+        self.report_broken(at, error)?;
+        self.search_rest(at, 0, 0)
     }
 
     /// Searches the rest of some data, from an offset in it, if the search is deep. `count` bundles lie before it.
-    pub(super) fn rest(&mut self, at: Spot<'_>, from: u64, mut count: usize) -> Result<()> {
+    pub(super) fn search_rest(&mut self, at: FilePart<'_>, from: u64, mut count: usize) -> Result<()> {
         match self.scan.deep {
-            true => self.by_content(at, from..at.data.len(), &mut count, &[]),
+            true => self.search_by_content(at, from..at.data.len(), &mut count, &[]),
             false => Ok(()),
         }
     }
 
     /// Searches a range of some data for containers and code objects, which are numbered from `index` and end in the
     /// range. `targets` are offsets in the data to which wrappers point.
-    fn by_content(&mut self, at: Spot<'_>, range: Range<u64>, index: &mut usize, targets: &[u64]) -> Result<()> {
+    fn search_by_content(
+        &mut self,
+        at: FilePart<'_>,
+        range: Range<u64>,
+        index: &mut usize,
+        targets: &[u64],
+    ) -> Result<()> {
         let Some(region) = at.data.range(&range).filter(|region| !region.is_empty()) else { return Ok(()) };
         if !self.spend(at.with(region), len_of(&range))? {
             return Ok(());
@@ -230,12 +245,12 @@ impl Walk<'_, '_, '_> {
                     continue;
                 }
                 let lead = match targets.binary_search(&range.start.saturating_add(hit)) {
-                    Ok(_) => Lead::Wrapper,
-                    Err(_) => Lead::Magic,
+                    Ok(_) => ReasonToRead::Wrapper,
+                    Err(_) => ReasonToRead::Magic,
                 };
                 let start = start_of(region.bytes(), end, hit);
                 let Some(rest) = start.and_then(|start| region.tail(start)) else { continue };
-                if let Some(len) = self.found_at(at.with(rest), index, lead)? {
+                if let Some(len) = self.report_found_at(at.with(rest), index, lead)? {
                     end = rest.start_in(region).saturating_add(len);
                 }
                 if self.budget.is_spent {
@@ -250,10 +265,10 @@ impl Walk<'_, '_, '_> {
 
     /// Reports the container or code object at the start of some data, counts it in `index` and returns its length, or
     /// that of text in which there is none; none if it cannot be read.
-    fn found_at(&mut self, at: Spot<'_>, index: &mut usize, lead: Lead) -> Result<Option<u64>> {
+    fn report_found_at(&mut self, at: FilePart<'_>, index: &mut usize, lead: ReasonToRead) -> Result<Option<u64>> {
         let rest = at.data;
         let magic = Magic::identify(slice(rest.bytes(), 0, HEAD).unwrap_or(rest.bytes()));
-        if !is_plausible(magic, rest.bytes()) && (lead == Lead::Magic || !magic.is_container()) {
+        if !is_plausible(magic, rest.bytes()) && (lead == ReasonToRead::Magic || !magic.is_container()) {
             return Ok(None);
         }
         let len = match magic {
@@ -266,7 +281,7 @@ impl Walk<'_, '_, '_> {
                 Ok(len_u64(ptx))
             }
             Magic::Unread(_) => dxbc::len(rest.bytes()).ok_or(0),
-            _ => return self.container_at(at, magic, index, lead),
+            _ => return self.report_container_at(at, magic, index, lead),
         };
         let code = match len.map(|len| rest.slice(0, len)) {
             Ok(Some(code)) => code,
@@ -274,10 +289,10 @@ impl Walk<'_, '_, '_> {
             Err(cost) => return self.spend(at, cost).map(|_| None),
         };
         match magic {
-            Magic::SpirV if !spirv::has_kernels(code.bytes()) => self.unread(at.with(code), SHADER)?,
-            Magic::Unread(what) => self.unread(at.with(code), what)?,
+            Magic::SpirV if !spirv::has_kernels(code.bytes()) => self.report_unread(at.with(code), SHADER)?,
+            Magic::Unread(what) => self.report_unread(at.with(code), what)?,
             _ => {
-                self.bare(at.with(code), *index)?;
+                self.report_bare_code_object(at.with(code), *index)?;
                 *index = index.saturating_add(1);
             }
         }
@@ -285,14 +300,20 @@ impl Walk<'_, '_, '_> {
     }
 
     /// The same for a container.
-    fn container_at(&mut self, at: Spot<'_>, magic: Magic, index: &mut usize, lead: Lead) -> Result<Option<u64>> {
+    fn report_container_at(
+        &mut self,
+        at: FilePart<'_>,
+        magic: Magic,
+        index: &mut usize,
+        lead: ReasonToRead,
+    ) -> Result<Option<u64>> {
         let rest = at.data;
-        let reader = BundleReader::of(magic);
+        let reader = BundleReader::for_magic(magic);
         let container = reader.container;
         let limits = self.budget.limits_at(at.place);
         // The same for every search, so that one that inflates more finds no less.
         let mut trial = Bundles::new(rest, container, Inflate::Headers);
-        let read = match lead == Lead::Wrapper || inflates(container, rest, limits) {
+        let read = match lead == ReasonToRead::Wrapper || inflates(container, rest, limits) {
             true => trial.next_within(limits),
             false => Ok(None),
         };
@@ -301,8 +322,8 @@ impl Walk<'_, '_, '_> {
                 Some(bundle.stored_len()?)
             }
             Err(error) if error.is_of_system() => return Err(error),
-            Err(error) if lead == Lead::Wrapper || is_beyond(&error, self.scan.limits.inflated) => {
-                self.broken(at, error)?;
+            Err(error) if lead == ReasonToRead::Wrapper || is_beyond(&error, self.scan.limits.inflated) => {
+                self.report_broken(at, error)?;
                 None
             }
             _ => None,
@@ -315,9 +336,9 @@ impl Walk<'_, '_, '_> {
         };
         match self.next_bundle(at, &mut Bundles::new(rest, container, self.scan.inflate))? {
             Some(Ok(bundle)) => {
-                self.report(at.with(rest.slice(0, len).unwrap_or(rest)), *index, bundle, reader)?;
+                self.report_bundle(at.with(rest.slice(0, len).unwrap_or(rest)), *index, bundle, reader)?;
             }
-            Some(Err(error)) => self.broken(at, error)?,
+            Some(Err(error)) => self.report_broken(at, error)?,
             None => {}
         }
         *index = index.saturating_add(1);
@@ -330,7 +351,7 @@ fn inflates(container: &dyn Container<Entry = SearchEntry>, data: Slice<'_>, lim
     let Ok(Some(compressed)) = container.compressed(data, limits) else { return true };
     let mut head = Vec::new();
     let inflated = compressed.inflate(false).and_then(|mut inflater| inflater.fill(&mut head, HEAD_INFLATED));
-    inflated.is_ok() && (Wide::format_of(&head).is_some() || Magic::identify(&head).is_container())
+    inflated.is_ok() && (AnyBundle::format_of(&head).is_some() || Magic::identify(&head).is_container())
 }
 
 /// Whether it is the error for a container that claims more than the caller allows.

@@ -21,7 +21,7 @@ use crate::llvm::container::host::{self, ChosenSection, elf};
 use crate::llvm::container::magic::Magic;
 
 /// A section or a table, and its range in the file.
-struct Lying<'d> {
+struct OccupiedRange<'d> {
     /// The name of a section, or the description of a table.
     name: &'d [u8],
     is_table: bool,
@@ -29,7 +29,7 @@ struct Lying<'d> {
     has_bundles: bool,
 }
 
-impl Lying<'_> {
+impl OccupiedRange<'_> {
     fn described(&self) -> String {
         if self.is_table { shown(self.name).to_string() } else { format!("the section '{}'", shown(self.name)) }
     }
@@ -119,18 +119,18 @@ fn lying(
     data: &[u8],
     base: u64,
     has_bundles: impl Fn(&Range<u64>, &[u8]) -> bool,
-) -> Result<Vec<Lying<'_>>, Malformed> {
+) -> Result<Vec<OccupiedRange<'_>>, Malformed> {
     let broken = |error: object::read::Error| Malformed::at(error.to_string(), base);
     let file = File::parse(data).map_err(broken)?;
     let tables = elf::File::read(data).map_or_else(|_| pe::tables(data), |elf| tables(&elf));
-    let table = |(name, range)| Lying { name, is_table: true, range, has_bundles: false };
+    let table = |(name, range)| OccupiedRange { name, is_table: true, range, has_bundles: false };
     let mut lying: Vec<_> = tables.into_iter().map(table).collect();
     for section in file.sections() {
         let Some((start, size)) = host::file_range(&file, &section).filter(|(_, size)| *size > 0) else { continue };
         let name = section.name_bytes().unwrap_or_default();
         let range = sections::without_padding(data, span(start, size));
         let has_bundles = has_bundles(&range, name);
-        lying.push(Lying { name, is_table: false, range, has_bundles });
+        lying.push(OccupiedRange { name, is_table: false, range, has_bundles });
     }
     Ok(lying)
 }
@@ -148,7 +148,7 @@ fn tables(file: &elf::File<'_>) -> Vec<(&'static [u8], Range<u64>)> {
 
 /// The name of the first section in file order that has bundles and shares bytes, what it shares them with, and the
 /// offset of the first shared byte.
-fn first_overlap(mut lying: Vec<Lying<'_>>) -> Option<(String, String, u64)> {
+fn first_overlap(mut lying: Vec<OccupiedRange<'_>>) -> Option<(String, String, u64)> {
     lying.sort_by_key(|section| (section.range.start, section.range.end, section.has_bundles));
     lying.dedup_by(|next, kept| next.has_bundles && kept.has_bundles && next.range == kept.range);
     let end_of = |&index: &usize| lying.get(index).map(|section| section.range.end);
@@ -178,7 +178,7 @@ mod tests {
     fn overlap(sections: &[(&'static str, Range<u64>)]) -> Option<(String, String, u64)> {
         let lying = sections.iter().map(|(name, range)| {
             let has_bundles = name.starts_with("bundles");
-            Lying { name: name.as_bytes(), is_table: false, range: range.clone(), has_bundles }
+            OccupiedRange { name: name.as_bytes(), is_table: false, range: range.clone(), has_bundles }
         });
         first_overlap(lying.collect())
     }

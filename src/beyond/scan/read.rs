@@ -7,9 +7,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
-use super::found::{Finding, Found, Visit};
+use super::found::{Finding, Found, WalkEvent};
 use super::place::{Origin, Place, Step};
-use super::walk::Accepts;
+use super::walk::MemberFilter;
 use super::wide::BundleReader;
 use super::{Checksums, Scan};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
@@ -155,7 +155,7 @@ impl Scan {
     pub(crate) fn run_in_members_and_read<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
         &self,
         input: &Input,
-        members: &Accepts<'_>,
+        members: &MemberFilter<'_>,
         read: &(impl Fn(Together<'_, K, C>) -> R + Sync),
         weight: &(impl Fn(&R) -> usize + Sync),
         each: &mut EachReading<'_, K, C, R>,
@@ -163,7 +163,7 @@ impl Scan {
         let mut wanted = ReadList { now: Vec::new(), later: HashMap::new() };
         let mut room = self.room_for_reading(input);
         self.walk(input.as_slice(), members, &mut |visit| match visit {
-            Visit::Found(finding) => {
+            WalkEvent::Found(finding) => {
                 let visited = if let Finding::Bundle(found) = &finding { Some(found.bundle) } else { None };
                 let flow = each(Reading::Found(finding, &mut wanted))?;
                 match visited.filter(|_| !wanted.now.is_empty()) {
@@ -171,7 +171,7 @@ impl Scan {
                     None => Ok(flow),
                 }
             }
-            Visit::End(place, data) => {
+            WalkEvent::End(place, data) => {
                 let flow = each(Reading::End(place, &mut wanted))?;
                 let Some(wanted) = wanted.later.remove(place) else { return Ok(flow) };
                 if *place.origin() == Origin::Inflated
@@ -239,7 +239,7 @@ impl Scan {
 
     /// Reads a bundle again, which is at the start of some data.
     fn reopen<'d>(&self, rest: Slice<'d>, bundle: Option<&BundleInfo>) -> Result<Bundle<'d>> {
-        let container = BundleReader::of(Magic::identify(rest.bytes())).container;
+        let container = BundleReader::for_magic(Magic::identify(rest.bytes())).container;
         let data = bundle.and_then(|bundle| rest.slice(0, bundle.stored())).unwrap_or(rest);
         let bundle = Bundles::new(data, container, Inflate::Headers).with_limits(self.limits).next();
         let gone = || Malformed::fault("the bundle", data.offset(), " is no longer there");
@@ -295,7 +295,7 @@ impl Scan {
         let scan = Self { checksums: Checksums::None, ..self.clone() };
         let mut flow = ControlFlow::Continue(());
         scan.walk(input.as_slice(), &|name| members.contains(&Some(name)), &mut |visit| {
-            if let Visit::End(place, data) = visit
+            if let WalkEvent::End(place, data) = visit
                 && flow.is_continue()
                 && let Some(wanted) = by_data.remove(place)
             {

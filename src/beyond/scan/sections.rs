@@ -43,7 +43,7 @@ use crate::llvm::container::magic::Magic;
 
 /// The content of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holds {
+pub(crate) enum SectionContent {
     /// Containers that are read; their format is detected by content.
     Containers,
     /// Containers that LLVM's packager reads too: it treats them as offload binaries.
@@ -68,7 +68,7 @@ pub(crate) enum Holds {
 
 /// How the header of a section identifies it.
 #[derive(Clone, Copy)]
-enum HeaderRule {
+enum SectionRule {
     /// By its type (ELF only).
     Type(SectionType),
     /// By its name.
@@ -88,45 +88,45 @@ const CUT_NAME: &str = ".llvm.of";
 const RELOCATABLE_CODE: [&str; 2] = ["__nv_relfatbin", "__nv_rel"];
 
 /// The known sections and their content. The first matching row applies.
-const SECTIONS: [(HeaderRule, Holds); 28] = [
-    (HeaderRule::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
-    (HeaderRule::Is(".hip_fatbin"), Holds::Containers),
-    (HeaderRule::Is(".hip_fat"), Holds::Containers),
-    (HeaderRule::Is(".mc_fatbin"), Holds::PerhapsContainers),
-    (HeaderRule::Is(".mt_fatbin"), Holds::PerhapsContainers),
-    (HeaderRule::Is(".topsfb"), Holds::PerhapsContainers),
-    (HeaderRule::Begins(".llvm.offloading"), Holds::OffloadBinaries),
-    (HeaderRule::Is(".cray.llvm.offloading"), Holds::Containers),
-    (HeaderRule::Is(CUT_NAME), Holds::OffloadBinaries),
-    (HeaderRule::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__sycl-"), Holds::DeviceImages),
-    (HeaderRule::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__openmp-spir"), Holds::DeviceImages),
-    (HeaderRule::Begins("__CLANG_OFFLOAD_BUNDLE__"), Holds::FatObject),
-    (HeaderRule::IsLinked("__CLANG_"), Holds::DeviceImages),
-    (HeaderRule::Is("OFFLOAD_DEVICE_CODE"), Holds::DeviceImages),
-    (HeaderRule::IsLinked("OFFLOAD_"), Holds::DeviceImages),
-    (HeaderRule::IsLinked(sycl::TABLE), Holds::ImageTable),
-    (HeaderRule::Is(".nv_fatbin"), Holds::Containers),
-    (HeaderRule::Is(".nv_fatb"), Holds::Containers),
-    (HeaderRule::Is(RELOCATABLE_CODE[0]), Holds::Containers),
-    (HeaderRule::Is(RELOCATABLE_CODE[1]), Holds::Containers),
-    (HeaderRule::Is(".kernel"), Holds::PerhapsContainers),
-    (HeaderRule::Is(".nvFatBinSegment"), Holds::Wrappers(Wrapped::Fatbin)),
-    (HeaderRule::Is(".nvFatBi"), Holds::Wrappers(Wrapped::Fatbin)),
-    (HeaderRule::Is(".hipFatBinSegment"), Holds::Wrappers(Wrapped::Bundle)),
-    (HeaderRule::Is(".hipFatB"), Holds::Wrappers(Wrapped::Bundle)),
-    (HeaderRule::Is(kpack::REFERENCE_SECTIONS[0]), Holds::KpackReference),
-    (HeaderRule::Is(kpack::REFERENCE_SECTIONS[1]), Holds::KpackReference),
-    (HeaderRule::IsData, Holds::Data),
+const SECTIONS: [(SectionRule, SectionContent); 28] = [
+    (SectionRule::Type(SectionType(0x6fff_4c0b)), SectionContent::OffloadBinaries),
+    (SectionRule::Is(".hip_fatbin"), SectionContent::Containers),
+    (SectionRule::Is(".hip_fat"), SectionContent::Containers),
+    (SectionRule::Is(".mc_fatbin"), SectionContent::PerhapsContainers),
+    (SectionRule::Is(".mt_fatbin"), SectionContent::PerhapsContainers),
+    (SectionRule::Is(".topsfb"), SectionContent::PerhapsContainers),
+    (SectionRule::Begins(".llvm.offloading"), SectionContent::OffloadBinaries),
+    (SectionRule::Is(".cray.llvm.offloading"), SectionContent::Containers),
+    (SectionRule::Is(CUT_NAME), SectionContent::OffloadBinaries),
+    (SectionRule::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__sycl-"), SectionContent::DeviceImages),
+    (SectionRule::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__openmp-spir"), SectionContent::DeviceImages),
+    (SectionRule::Begins("__CLANG_OFFLOAD_BUNDLE__"), SectionContent::FatObject),
+    (SectionRule::IsLinked("__CLANG_"), SectionContent::DeviceImages),
+    (SectionRule::Is("OFFLOAD_DEVICE_CODE"), SectionContent::DeviceImages),
+    (SectionRule::IsLinked("OFFLOAD_"), SectionContent::DeviceImages),
+    (SectionRule::IsLinked(sycl::TABLE), SectionContent::ImageTable),
+    (SectionRule::Is(".nv_fatbin"), SectionContent::Containers),
+    (SectionRule::Is(".nv_fatb"), SectionContent::Containers),
+    (SectionRule::Is(RELOCATABLE_CODE[0]), SectionContent::Containers),
+    (SectionRule::Is(RELOCATABLE_CODE[1]), SectionContent::Containers),
+    (SectionRule::Is(".kernel"), SectionContent::PerhapsContainers),
+    (SectionRule::Is(".nvFatBinSegment"), SectionContent::Wrappers(Wrapped::Fatbin)),
+    (SectionRule::Is(".nvFatBi"), SectionContent::Wrappers(Wrapped::Fatbin)),
+    (SectionRule::Is(".hipFatBinSegment"), SectionContent::Wrappers(Wrapped::Bundle)),
+    (SectionRule::Is(".hipFatB"), SectionContent::Wrappers(Wrapped::Bundle)),
+    (SectionRule::Is(kpack::REFERENCE_SECTIONS[0]), SectionContent::KpackReference),
+    (SectionRule::Is(kpack::REFERENCE_SECTIONS[1]), SectionContent::KpackReference),
+    (SectionRule::IsData, SectionContent::Data),
 ];
 
-impl Holds {
+impl SectionContent {
     /// Whether its content is always read as containers.
     pub(super) fn is_read(self) -> bool {
         matches!(self, Self::Containers | Self::OffloadBinaries)
     }
 }
 
-impl HeaderRule {
+impl SectionRule {
     fn fits(self, section: &Section<'_>) -> bool {
         let section_name = section.name.unwrap_or_default();
         match self {
@@ -147,7 +147,7 @@ fn is_linked(section: &Section<'_>) -> bool {
 /// The sections of an object that matter to a search.
 pub(super) struct Sections {
     /// The sections that are made for device code, in file order.
-    pub(super) chosen: Vec<ChosenSection<Holds>>,
+    pub(super) chosen: Vec<ChosenSection<SectionContent>>,
     /// Whether the object is linked, so that its empty sections stay empty.
     pub(super) is_linked: bool,
     /// The total number of sections.
@@ -156,7 +156,7 @@ pub(super) struct Sections {
     pub(super) empty: Vec<Vec<u8>>,
     /// Sections of data with content, in the order of the section table, and all others with content, if they were
     /// asked for. A fault in their headers does not matter.
-    pub(super) others: Vec<ChosenSection<Holds>>,
+    pub(super) others: Vec<ChosenSection<SectionContent>>,
     /// Why some sections cannot be identified.
     pub(super) hidden: Option<Malformed>,
 }
@@ -170,7 +170,7 @@ pub(super) enum ListedSections {
 }
 
 /// What the sections of an object with device code hold.
-pub(crate) fn held(data: &[u8]) -> Result<Vec<Holds>, Malformed> {
+pub(crate) fn held(data: &[u8]) -> Result<Vec<SectionContent>, Malformed> {
     Ok(read(data, 0, ListedSections::Known)?.chosen.iter().map(|section| section.holds).collect())
 }
 
@@ -182,7 +182,7 @@ const WRAPPER_SECTIONS_MAX: usize = 16;
 pub(crate) fn lost_wrappers(data: Slice<'_>) -> Result<usize, Error> {
     let sections = read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
     let wrappers = sections.iter().filter_map(|section| match section.holds {
-        Holds::Wrappers(kind) => Some((&section.range, kind)),
+        SectionContent::Wrappers(kind) => Some((&section.range, kind)),
         _ => None,
     });
     let mut lost = 0_usize;
@@ -202,12 +202,12 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         add(&mut nameless, section.name.is_err().into());
         is_linked = self::is_linked(section);
         let holds = holds(section);
-        if holds.is_some_and(Holds::is_read) && section.range.is_none() {
+        if holds.is_some_and(SectionContent::is_read) && section.range.is_none() {
             empty.push(section.name.unwrap_or_default().to_vec());
         }
         let other = match holds {
-            None if listed == ListedSections::All => Holds::Other,
-            Some(Holds::Data) => Holds::Data,
+            None if listed == ListedSections::All => SectionContent::Other,
+            Some(SectionContent::Data) => SectionContent::Data,
             _ => return Ok(holds),
         };
         if let Some((start, len)) = section.range
@@ -253,6 +253,6 @@ pub(super) fn is_relocatable_code(name: &[u8]) -> bool {
     RELOCATABLE_CODE.iter().any(|known| known.as_bytes() == name)
 }
 
-fn holds(section: &Section<'_>) -> Option<Holds> {
+fn holds(section: &Section<'_>) -> Option<SectionContent> {
     SECTIONS.iter().find(|(header, _)| header.fits(section)).map(|(_, holds)| *holds)
 }

@@ -23,12 +23,12 @@ pub(super) struct Stream<'r> {
 }
 
 /// The first bytes of data that is read once, and why there are no more.
-pub(super) struct Head {
+pub(super) struct StreamHead {
     pub(super) bytes: Vec<u8>,
     pub(super) fault: Option<io::Error>,
 }
 
-impl Head {
+impl StreamHead {
     pub(super) fn read(reader: &mut (impl Read + ?Sized)) -> Self {
         let mut bytes = Vec::new();
         let fault = reader.take(HEAD).read_to_end(&mut bytes).err();
@@ -37,12 +37,12 @@ impl Head {
 }
 
 /// A reader that ends where another one fails, to keep what was read before.
-pub(super) struct UntilFault<R> {
+pub(super) struct ReaderUntilFault<R> {
     pub(super) reader: R,
     pub(super) fault: Option<io::Error>,
 }
 
-impl<R: Read> Read for UntilFault<R> {
+impl<R: Read> Read for ReaderUntilFault<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.fault.is_some() {
             return Ok(0);
@@ -58,16 +58,16 @@ impl<R: Read> Read for UntilFault<R> {
 }
 
 /// A reader that only fails, once.
-pub(super) struct FailsOnce<'f>(pub(super) &'f mut Option<io::Error>);
+pub(super) struct FailingReader<'f>(pub(super) &'f mut Option<io::Error>);
 
-impl Read for FailsOnce<'_> {
+impl Read for FailingReader<'_> {
     fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
         self.0.take().map_or(Ok(0), Err)
     }
 }
 
 /// The number of bytes that may be read next. It is kept where both the walk and the reader of an archive can see it.
-pub(super) struct ReadRoom {
+pub(super) struct ReadLimit {
     pub(super) left: Cell<u64>,
     /// The error for data beyond that.
     beyond: Cell<&'static str>,
@@ -78,7 +78,7 @@ pub(super) struct ReadRoom {
     pub(super) total: Cell<u64>,
 }
 
-impl ReadRoom {
+impl ReadLimit {
     /// Room for `most` bytes at most, beyond which the data is too long.
     pub(super) fn up_to(most: u64, beyond: &'static str) -> Self {
         let (left, total) = (Cell::new(most), Cell::new(0));
@@ -113,31 +113,31 @@ impl ReadRoom {
 /// A reader with a limit, which notes whether it has failed.
 pub(super) struct BoundedReader<'m, R> {
     pub(super) reader: R,
-    pub(super) room: &'m ReadRoom,
+    pub(super) limit: &'m ReadLimit,
 }
 
 impl<R: Read> Read for BoundedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let room = self.room;
-        let left = usize::try_from(room.left.get()).unwrap_or(usize::MAX);
+        let limit = self.limit;
+        let left = usize::try_from(limit.left.get()).unwrap_or(usize::MAX);
         // With no room left, a byte more shows whether the data ends here.
-        let most = if left == 0 && room.is_exact.get() { 0 } else { left.max(1) };
+        let most = if left == 0 && limit.is_exact.get() { 0 } else { left.max(1) };
         let part = buffer.len().min(most);
         let part = buffer.get_mut(..part).unwrap_or_default();
         let wanted = part.len();
-        let read = self.reader.read(part).and_then(|count| room.take(wanted, count));
-        room.has_failed.set(read.is_err());
+        let read = self.reader.read(part).and_then(|count| limit.take(wanted, count));
+        limit.has_failed.set(read.is_err());
         read
     }
 }
 
 /// A reader whose errors say what is broken.
-pub(super) struct Explained<R, E> {
+pub(super) struct ExplainingReader<R, E> {
     pub(super) reader: R,
     pub(super) explain: E,
 }
 
-impl<R: Read, E: Fn(io::Error) -> Error> Read for Explained<R, E> {
+impl<R: Read, E: Fn(io::Error) -> Error> Read for ExplainingReader<R, E> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.reader.read(buffer).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => error,

@@ -4,13 +4,13 @@ use std::io::BufReader;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
-use super::budget::{self, Budget, Spent};
+use super::budget::{self, Budget, ExceededLimit};
 use super::code_object::{ID_MAX, step_name};
-use super::found::{EntryFacts, Finding, Format, Found, Visit};
+use super::found::{EntryFacts, Finding, Format, Found, WalkEvent};
 use super::parts::shared_bytes;
 use super::place::{Place, Step, StepNumbers};
-use super::sections::{self, Holds, ListedSections, Sections, is_relocatable_code};
-use super::stream::{Explained, Stream};
+use super::sections::{self, ListedSections, SectionContent, Sections, is_relocatable_code};
+use super::stream::{ExplainingReader, Stream};
 use super::sycl::ImageTables;
 use super::wide::BundleReader;
 use super::{Checksums, Scan, Unread, ahead};
@@ -50,7 +50,7 @@ const NO_CONTENT: Unread = Unread::anything("section for device code without con
 pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) scan: &'w Scan,
     /// The members of the file that are searched, if it is a zip file; all if none.
-    pub(super) members: Option<&'w Accepts<'w>>,
+    pub(super) members: Option<&'w MemberFilter<'w>>,
     /// Whether a reference to kpack archives was followed: a library has one.
     pub(super) has_followed: bool,
     pub(super) sources: Sources<'a>,
@@ -75,11 +75,11 @@ pub(super) struct Goal<'w> {
 }
 
 /// The callback of a walk. What it breaks off ends without an error.
-pub(super) type Visitor<'v> = dyn FnMut(Visit<'_>) -> Result<ControlFlow<()>> + 'v;
+pub(super) type Visitor<'v> = dyn FnMut(WalkEvent<'_>) -> Result<ControlFlow<()>> + 'v;
 
 /// A part of a file to be searched.
 #[derive(Clone, Copy)]
-pub(super) struct Spot<'s> {
+pub(super) struct FilePart<'s> {
     pub(super) place: &'s Place,
     pub(super) data: Slice<'s>,
     /// How many containers may be nested in it.
@@ -88,15 +88,15 @@ pub(super) struct Spot<'s> {
     file_start: Option<u64>,
 }
 
-impl<'s> Spot<'s> {
+impl<'s> FilePart<'s> {
     /// Other bytes at the same place.
     pub(super) fn with(self, data: Slice<'s>) -> Self {
         Self { data, ..self }
     }
 
     /// Bytes at another place.
-    pub(super) fn to<'t>(self, place: &'t Place, data: Slice<'t>) -> Spot<'t> {
-        Spot { place, data, depth: self.depth, file_start: None }
+    pub(super) fn to<'t>(self, place: &'t Place, data: Slice<'t>) -> FilePart<'t> {
+        FilePart { place, data, depth: self.depth, file_start: None }
     }
 
     /// The same bytes as a file.
@@ -105,12 +105,12 @@ impl<'s> Spot<'s> {
     }
 
     /// What its bytes inflate to, or a copy of them.
-    pub(super) fn copied<'t>(self, data: Slice<'t>) -> Spot<'t>
+    pub(super) fn copied<'t>(self, data: Slice<'t>) -> FilePart<'t>
     where
         's: 't,
     {
         let file_start = self.file_start.map(|_| data.offset());
-        Spot { place: self.place, data, depth: self.depth, file_start }
+        FilePart { place: self.place, data, depth: self.depth, file_start }
     }
 
     pub(super) fn error(self, malformed: Malformed) -> Error {
@@ -119,7 +119,7 @@ impl<'s> Spot<'s> {
 }
 
 /// Whether a member with a name is searched.
-pub(crate) type Accepts<'a> = dyn Fn(&[u8]) -> bool + 'a;
+pub(crate) type MemberFilter<'a> = dyn Fn(&[u8]) -> bool + 'a;
 
 /// Whether data is a zip file, or ends with one.
 pub(crate) fn is_zip(data: Slice<'_>) -> bool {
@@ -162,14 +162,14 @@ pub(super) struct JointSections<'d> {
 }
 
 impl<'d> JointSections<'d> {
-    pub(super) fn of(data: Slice<'d>, sections: &Sections) -> Self {
-        let all = |holds: Holds| sections.chosen.iter().filter(move |section| section.holds == holds);
-        let ranges = |holds: Holds| all(holds).map(|section| section.range.clone());
-        let wrappers = all(Holds::Wrappers(Wrapped::Bundle)).next();
+    pub(super) fn new(data: Slice<'d>, sections: &Sections) -> Self {
+        let all = |holds: SectionContent| sections.chosen.iter().filter(move |section| section.holds == holds);
+        let ranges = |holds: SectionContent| all(holds).map(|section| section.range.clone());
+        let wrappers = all(SectionContent::Wrappers(Wrapped::Bundle)).next();
         Self {
             is_linked: sections.is_linked,
             hip_wrappers: wrappers.and_then(|wrappers| data.range(&wrappers.range)),
-            images: ImageTables::new(ranges(Holds::ImageTable), ranges(Holds::DeviceImages)),
+            images: ImageTables::new(ranges(SectionContent::ImageTable), ranges(SectionContent::DeviceImages)),
         }
     }
 }
@@ -223,14 +223,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Walks a file that is at a place of another one.
     pub(super) fn at(mut self, place: &Place, data: Slice<'_>) -> Result<Sources<'a>> {
-        self.look(Spot { place, data, depth: DEPTH_MAX, file_start: Some(data.offset()) })?;
+        self.search_part(FilePart { place, data, depth: DEPTH_MAX, file_start: Some(data.offset()) })?;
         Ok(self.sources)
     }
 
-    pub(super) fn look(&mut self, at: Spot<'_>) -> Result<()> {
+    pub(super) fn search_part(&mut self, at: FilePart<'_>) -> Result<()> {
         if let Some(goal) = self.goal.take_if(|goal| at.place.is_end_of(goal.way)) {
             if (goal.take)(at.data)?.is_continue() {
-                self.look(at)?;
+                self.search_part(at)?;
             }
             // Nothing more is read.
             self.budget.is_spent = true;
@@ -240,26 +240,26 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let magic = Magic::identify(data.bytes());
         let zip = zip_after(at.place, data, magic);
         let before = zip.and_then(|start| data.slice(0, start)).unwrap_or(data);
-        self.look_as(magic, at.with(before))?;
+        self.search_as(magic, at.with(before))?;
         if let Some(start) = zip
             && let Some(at) = self.deeper(at, 1)?
             && self.spend(at, data.len().saturating_sub(start))?
         {
-            self.zip(at)?;
+            self.search_zip(at)?;
         }
-        if at.place.is_data() { self.end(at) } else { Ok(()) }
+        if at.place.is_data() { self.report_end(at) } else { Ok(()) }
     }
 
     /// Reports the end of a file, or of what was inflated: also if nothing more is read of it.
-    pub(super) fn end(&mut self, at: Spot<'_>) -> Result<()> {
-        self.budget.is_spent |= (self.visitor)(Visit::End(at.place, at.data))?.is_break();
+    pub(super) fn report_end(&mut self, at: FilePart<'_>) -> Result<()> {
+        self.budget.is_spent |= (self.visitor)(WalkEvent::End(at.place, at.data))?.is_break();
         Ok(())
     }
 
     /// Searches data of a known format.
-    fn look_as(&mut self, magic: Magic, at: Spot<'_>) -> Result<()> {
+    fn search_as(&mut self, magic: Magic, at: FilePart<'_>) -> Result<()> {
         if !magic.may_hold_code() {
-            return self.rest(at, 0, 0);
+            return self.search_rest(at, 0, 0);
         }
         let Some(at) = self.deeper(at, 1)? else { return Ok(()) };
         let data = at.data;
@@ -267,113 +267,124 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             return Ok(());
         }
         match magic {
-            Magic::Bitcode => self.bitcode(at),
-            Magic::Archive => self.archive(at),
-            magic if magic.is_gpu_elf() => self.code_object(at),
-            Magic::Coff | Magic::Pe => self.object(at, magic),
-            magic if magic.is_elf() => self.object(at, magic),
+            Magic::Bitcode => self.search_bitcode(at),
+            Magic::Archive => self.search_archive(at),
+            magic if magic.is_gpu_elf() => self.report_code_object(at),
+            Magic::Coff | Magic::Pe => self.search_object(at, magic),
+            magic if magic.is_elf() => self.search_object(at, magic),
             Magic::Bundle
             | Magic::CompressedBundle
             | Magic::TextBundle
             | Magic::OffloadBinary
             | Magic::FatBinary
-            | Magic::SyclBin => self.bundles_and_rest(at, BundleReader::of(magic)),
-            Magic::Kpack => self.kpack(at),
-            Magic::SpirV if spirv::has_kernels(data.bytes()) => self.code_object(at),
-            Magic::SpirV => self.unread(at, SHADER),
-            Magic::Ptx => self.code_object(at),
+            | Magic::SyclBin => self.search_bundles_and_rest(at, BundleReader::for_magic(magic)),
+            Magic::Kpack => self.search_kpack_archive(at),
+            Magic::SpirV if spirv::has_kernels(data.bytes()) => self.report_code_object(at),
+            Magic::SpirV => self.report_unread(at, SHADER),
+            Magic::Ptx => self.report_code_object(at),
             Magic::LtoIr => match lto_ir::check(data.bytes(), data.offset()) {
-                Ok(()) => self.code_object(at),
-                Err(malformed) => self.broken_container(at, at.error(malformed)),
+                Ok(()) => self.report_code_object(at),
+                Err(malformed) => self.report_broken_container(at, at.error(malformed)),
             },
             Magic::Sqlite => {
-                sqlite::kernels(data.bytes()).map(Unread::device_code).map_or(Ok(()), |what| self.unread(at, what))?;
-                self.rest(at, 0, 0)
+                sqlite::kernels(data.bytes())
+                    .map(Unread::device_code)
+                    .map_or(Ok(()), |what| self.report_unread(at, what))?;
+                self.search_rest(at, 0, 0)
             }
-            Magic::Zip => self.zip(at),
-            Magic::Tar => self.tar_in_file(at),
+            Magic::Zip => self.search_zip(at),
+            Magic::Tar => self.search_tar_in_file(at),
             magic if magic.is_package() => {
                 let reader = &mut BufReader::new(data.reader());
-                self.package(magic, at, Stream { reader, size: None, is_charged: true, is_source: true })
+                self.search_package(magic, at, Stream { reader, size: None, is_charged: true, is_source: true })
             }
             magic => {
-                magic.unread().map_or(Ok(()), |what| self.unread(at, what))?;
-                self.rest(at, 0, 0)
+                magic.unread().map_or(Ok(()), |what| self.report_unread(at, what))?;
+                self.search_rest(at, 0, 0)
             }
         }
     }
 
     /// Returns the same `levels` containers further in, or `None` if it is too deep, which is reported.
-    pub(super) fn deeper<'s>(&mut self, at: Spot<'s>, levels: u32) -> Result<Option<Spot<'s>>> {
-        let deeper = at.depth.checked_sub(levels).map(|depth| Spot { depth, ..at });
+    pub(super) fn deeper<'s>(&mut self, at: FilePart<'s>, levels: u32) -> Result<Option<FilePart<'s>>> {
+        let deeper = at.depth.checked_sub(levels).map(|depth| FilePart { depth, ..at });
         if deeper.is_none() {
-            self.broken(at, at.error(Malformed::nested("containers", DEPTH_MAX, at.data.offset())))?;
+            self.report_broken(at, at.error(Malformed::nested("containers", DEPTH_MAX, at.data.offset())))?;
         }
         Ok(deeper)
     }
 
     /// Charges bytes to read. Returns whether the search may continue; an exceeded limit is reported once.
-    pub(super) fn spend(&mut self, at: Spot<'_>, bytes: u64) -> Result<bool> {
-        self.charge(at, |budget| budget.take(bytes))
+    pub(super) fn spend(&mut self, at: FilePart<'_>, bytes: u64) -> Result<bool> {
+        self.charge_cost(at, |budget| budget.take(bytes))
     }
 
     /// As [`spend`](Self::spend), for any cost.
-    fn charge(&mut self, at: Spot<'_>, cost: impl FnOnce(&mut Budget) -> Result<(), Spent>) -> Result<bool> {
+    fn charge_cost(
+        &mut self,
+        at: FilePart<'_>,
+        cost: impl FnOnce(&mut Budget) -> Result<(), ExceededLimit>,
+    ) -> Result<bool> {
         if self.budget.is_spent {
             return Ok(false);
         }
         let Err((what, limit)) = cost(&mut self.budget) else { return Ok(true) };
         self.budget.is_spent = true;
         let error = at.error(Malformed::search(what, limit, at.data.offset()));
-        (self.visitor)(Visit::Found(Finding::Broken { place: at.place, error })).map(|_| false)
+        (self.visitor)(WalkEvent::Found(Finding::Broken { place: at.place, error })).map(|_| false)
     }
 
     /// Reports a finding, charging `count` to the finding limit; does nothing once the limit is reached.
-    pub(super) fn tell(&mut self, count: u64, at: Spot<'_>, finding: Finding<'_>) -> Result<()> {
+    pub(super) fn report_finding(&mut self, count: u64, at: FilePart<'_>, finding: Finding<'_>) -> Result<()> {
         add(&mut self.bundles, u64::from(matches!(finding, Finding::Bundle(_))));
         let names = at.place.weight().saturating_mul(count).saturating_add(match &finding {
             Finding::Bundle(found) => budget::ids_len(found.bundle, ID_MAX),
             _ => 0,
         });
-        if self.charge(at, |budget| budget.take_found(count).and_then(|()| budget.take_names(names)))? {
+        if self.charge_cost(at, |budget| budget.take_found(count).and_then(|()| budget.take_names(names)))? {
             // Nothing more is read.
-            self.budget.is_spent |= (self.visitor)(Visit::Found(finding))?.is_break();
+            self.budget.is_spent |= (self.visitor)(WalkEvent::Found(finding))?.is_break();
         }
         Ok(())
     }
 
-    pub(super) fn broken(&mut self, at: Spot<'_>, error: Error) -> Result<()> {
+    pub(super) fn report_broken(&mut self, at: FilePart<'_>, error: Error) -> Result<()> {
         // A failure to write a temporary file is not a fault in the data.
         if error.kind() == ErrorKind::Temporary {
             return Err(error);
         }
-        self.tell(1, at, Finding::Broken { place: at.place, error })
+        self.report_finding(1, at, Finding::Broken { place: at.place, error })
     }
 
     /// What was read; none if it is broken, which is reported.
-    pub(super) fn sound<T>(&mut self, at: Spot<'_>, read: Result<T>) -> Result<Option<T>> {
+    pub(super) fn ok_or_report<T>(&mut self, at: FilePart<'_>, read: Result<T>) -> Result<Option<T>> {
         match read {
             Ok(read) => Ok(Some(read)),
-            Err(error) => self.broken(at, error).map(|()| None),
+            Err(error) => self.report_broken(at, error).map(|()| None),
         }
     }
 
-    pub(super) fn unread(&mut self, at: Spot<'_>, what: Unread) -> Result<()> {
-        self.tell(1, at, Finding::Unread { place: at.place, offset: at.data.offset(), what })
+    pub(super) fn report_unread(&mut self, at: FilePart<'_>, what: Unread) -> Result<()> {
+        self.report_finding(1, at, Finding::Unread { place: at.place, offset: at.data.offset(), what })
     }
 
     /// Reports bytes at an offset that are not what was read before them: a bundle, or a package.
-    pub(super) fn trailing(&mut self, at: Spot<'_>, offset: Option<u64>, after: Option<&'static str>) -> Result<()> {
-        self.tell(1, at, Finding::Trailing { place: at.place, offset, after })
+    pub(super) fn report_trailing(
+        &mut self,
+        at: FilePart<'_>,
+        offset: Option<u64>,
+        after: Option<&'static str>,
+    ) -> Result<()> {
+        self.report_finding(1, at, Finding::Trailing { place: at.place, offset, after })
     }
 
-    fn bundles_and_rest(&mut self, at: Spot<'_>, reader: BundleReader) -> Result<()> {
-        let (count, end) = self.bundles(at, reader)?;
-        self.rest(at, end, count)
+    fn search_bundles_and_rest(&mut self, at: FilePart<'_>, reader: BundleReader) -> Result<()> {
+        let (count, end) = self.search_bundles(at, reader)?;
+        self.search_rest(at, end, count)
     }
 
     /// Walks consecutive bundles of one family. Returns how many it found, and the end of the last one in the data.
-    fn bundles(&mut self, at: Spot<'_>, reader: BundleReader) -> Result<(usize, u64)> {
+    fn search_bundles(&mut self, at: FilePart<'_>, reader: BundleReader) -> Result<(usize, u64)> {
         let (data, container) = (at.data, reader.container);
         let compressed = match self.scan.inflate {
             Inflate::Whole | Inflate::AsNeeded if self.goal.is_none() => {
@@ -395,14 +406,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                         if self.scan.deep {
                             end = bundle.range().map_or(end, |range| range.end);
                         }
-                        self.report(at, index, bundle, reader)?;
+                        self.report_bundle(at, index, bundle, reader)?;
                     }
-                    Some(Err(error)) => self.broken(at, error)?,
+                    Some(Err(error)) => self.report_broken(at, error)?,
                 }
                 index = index.saturating_add(1);
             }
             if let Some(offset) = bundles.stopped_at() {
-                self.trailing(at, Some(offset), None)?;
+                self.report_trailing(at, Some(offset), None)?;
             }
             Ok((index, end.saturating_sub(data.offset())))
         })
@@ -412,7 +423,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     /// the limit.
     pub(super) fn next_bundle<'d>(
         &mut self,
-        at: Spot<'_>,
+        at: FilePart<'_>,
         bundles: &mut Bundles<'d>,
     ) -> Result<Option<Result<Bundle<'d>>>> {
         let bundle = bundles.next_within(self.budget.limits_at(at.place));
@@ -428,7 +439,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
         let Some(mut bundle) = bundle.transpose() else { return Ok(None) };
         let may_go_on = match &mut bundle {
-            Ok(bundle) => self.settle(at, bundle)?,
+            Ok(bundle) => self.find_ends(at, bundle)?,
             Err(_) => true,
         };
         Ok(may_go_on.then_some(bundle))
@@ -436,7 +447,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Charges the code objects that are compressed one by one, and finds their ends, if the search inflates them.
     /// Returns whether the search may continue.
-    fn settle(&mut self, at: Spot<'_>, bundle: &mut Bundle<'_>) -> Result<bool> {
+    fn find_ends(&mut self, at: FilePart<'_>, bundle: &mut Bundle<'_>) -> Result<bool> {
         if self.scan.inflate != Inflate::Whole {
             return Ok(true);
         }
@@ -448,9 +459,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Reports one bundle and its faults.
-    pub(super) fn report(
+    pub(super) fn report_bundle(
         &mut self,
-        at: Spot<'_>,
+        at: FilePart<'_>,
         index: usize,
         bundle: Bundle<'_>,
         reader: BundleReader,
@@ -459,38 +470,42 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Ok(format) => {
                 // What a deep search finds may have other data after it.
                 let space_end = if self.scan.deep { 0 } else { at.data.end() };
-                self.bundle(at, format, index, &bundle, space_end)?;
+                self.report_and_search(at, format, index, &bundle, space_end)?;
             }
-            Err(malformed) => self.broken(at, at.error(malformed))?,
+            Err(malformed) => self.report_broken(at, at.error(malformed))?,
         }
-        self.faults(at, bundle.faults)
+        self.report_faults(at, bundle.faults)
     }
 
     /// Reports entries that stand in no container of the usual form as one bundle.
-    pub(super) fn entries(
+    pub(super) fn report_entries(
         &mut self,
-        at: Spot<'_>,
+        at: FilePart<'_>,
         format: Format,
         index: usize,
         entries: Vec<SearchEntry>,
     ) -> Result<()> {
         let contents = Contents::new(entries, at.data.len());
         let mut bundle = Bundle::plain(at.data, contents, self.budget.limits_at(at.place));
-        if !self.settle(at, &mut bundle)? {
+        if !self.find_ends(at, &mut bundle)? {
             return Ok(());
         }
-        self.bundle(at, format, index, &bundle, 0)
+        self.report_and_search(at, format, index, &bundle, 0)
     }
 
     /// Reports faults beside which the rest can be read.
-    pub(super) fn faults(&mut self, at: Spot<'_>, faults: impl IntoIterator<Item = Malformed>) -> Result<()> {
-        faults.into_iter().try_for_each(|fault| self.broken(at, at.error(fault)))
+    pub(super) fn report_faults(
+        &mut self,
+        at: FilePart<'_>,
+        faults: impl IntoIterator<Item = Malformed>,
+    ) -> Result<()> {
+        faults.into_iter().try_for_each(|fault| self.report_broken(at, at.error(fault)))
     }
 
     /// Reports one bundle and searches it.
-    fn bundle(
+    fn report_and_search(
         &mut self,
-        at: Spot<'_>,
+        at: FilePart<'_>,
         format: Format,
         index: usize,
         bundle: &Bundle<'_>,
@@ -502,31 +517,31 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             let is_in_section = format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_)));
             add(&mut self.in_sections, u64::from(is_in_section));
             let facts = EntryFacts {
-                numbers: self.numbers_of(place, bundle),
+                numbers: self.number_entries(place, bundle),
                 shared: shared_bytes(bundle, format),
                 begins_file: index == 0 && at.file_start == Some(bundle.offset),
                 is_relinked: self.is_relinked && format == Format::Fatbin,
                 ..EntryFacts::default()
             };
             let found = Found { place, format, index, bundle, facts: &facts, space_end };
-            self.tell(budget::found_in(bundle), at, Finding::Bundle(found))?;
-            self.nested(at, &found)?;
+            self.report_finding(budget::found_in(bundle), at, Finding::Bundle(found))?;
+            self.search_nested(at, &found)?;
             at.data.looked_at();
         }
         Ok(())
     }
 
     /// The numbers of the steps to the entries of a bundle. All are numbered, whatever the search inflates.
-    fn numbers_of(&mut self, place: &Place, bundle: &Bundle<'_>) -> Vec<u64> {
+    fn number_entries(&mut self, place: &Place, bundle: &Bundle<'_>) -> Vec<u64> {
         let key = self.numbers.key(place);
         bundle.entries.iter().map(|entry| self.numbers.next(key, step_name(entry.id()))).collect()
     }
 
     /// Searches the code objects of a bundle that are bundles themselves. A device image may be an archive.
-    fn nested(&mut self, at: Spot<'_>, found: &Found<'_>) -> Result<()> {
+    fn search_nested(&mut self, at: FilePart<'_>, found: &Found<'_>) -> Result<()> {
         let Found { bundle, facts, .. } = *found;
         // Entries may share bytes without limit; those of compilers never do.
-        let Some(stored_len) = self.sound(at, bundle.stored_len())? else { return Ok(()) };
+        let Some(stored_len) = self.ok_or_report(at, bundle.stored_len())? else { return Ok(()) };
         let mut left = stored_len;
         for ((code_object, entry), &number) in found.code_objects().zip(&bundle.entries).zip(&facts.numbers) {
             let index = code_object.index();
@@ -546,10 +561,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
                     let found = stored_len.saturating_sub(left).saturating_add(data.len());
                     let malformed = Malformed::value(what, found, bundle.offset, expected);
-                    return self.broken(at, Error::malformed(data.path(), malformed));
+                    return self.report_broken(at, Error::malformed(data.path(), malformed));
                 };
                 left = rest;
-                self.look(at.with(data))?;
+                self.search_part(at.with(data))?;
             } else if self.spend(at, entry.size())? {
                 let content = match bundle.content(index) {
                     Ok(content) => content,
@@ -560,55 +575,55 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 let content = match content {
                     Content::Restored(input) => input,
                     Content::Inflated(input, _) => {
-                        self.look(at.to(&inside, input.as_slice()))?;
+                        self.search_part(at.to(&inside, input.as_slice()))?;
                         continue;
                     }
                     // Its offsets count from its own start, not from that of the inflated data around it.
                     Content::InPlace(slice) => Input::set_aside(slice.path(), slice.bytes()).with_path(slice.path())?,
                 };
-                self.look(at.to(&inside, content.as_slice()))?;
+                self.search_part(at.to(&inside, content.as_slice()))?;
             }
         }
         Ok(())
     }
 
-    fn bitcode(&mut self, at: Spot<'_>) -> Result<()> {
+    fn search_bitcode(&mut self, at: FilePart<'_>) -> Result<()> {
         let data = at.data;
         let embedded = match bitcode::embedded_objects(data.bytes(), data.offset()).with_path(data.path()) {
             Ok(embedded) => embedded,
-            Err(error) => return self.broken_container(at, error),
+            Err(error) => return self.report_broken_container(at, error),
         };
         if embedded.order.is_empty()
             && bitcode::triple(data.bytes()).is_some_and(|triple| target::is_for_device(&triple))
         {
-            return self.code_object(at);
+            return self.report_code_object(at);
         }
         let path = data.path();
         let objects: Vec<Input> = embedded.contents.into_iter().map(|object| Input::from_bytes(path, object)).collect();
         let in_order = embedded.order.into_iter().filter_map(|index| objects.get(index));
         for (index, object) in in_order.enumerate() {
             let Some(place) = self.step(at.place, Step::Embedded(index)) else { continue };
-            self.look(at.to(&place.inflated(), object.as_slice()))?;
+            self.search_part(at.to(&place.inflated(), object.as_slice()))?;
         }
         Ok(())
     }
 
     /// Reports an ELF file for a GPU, SPIR-V, bitcode, PTX or LTO-IR. It is the whole file, unless other files may follow.
-    fn code_object(&mut self, at: Spot<'_>) -> Result<()> {
+    fn report_code_object(&mut self, at: FilePart<'_>) -> Result<()> {
         let data = at.data;
         if self.scan.deep && elf::len(data.bytes()).is_some() {
-            return self.rest(at, 0, 0);
+            return self.search_rest(at, 0, 0);
         }
-        self.bare(at, 0)
+        self.report_bare_code_object(at, 0)
     }
 
     /// Reports a code object without a bundle as one with one entry.
-    pub(super) fn bare(&mut self, at: Spot<'_>, index: usize) -> Result<()> {
+    pub(super) fn report_bare_code_object(&mut self, at: FilePart<'_>, index: usize) -> Result<()> {
         let id = target::of(at.data.bytes());
-        self.entries(at, Format::CodeObject, index, vec![Entry::at(id.as_bytes(), 0..at.data.len()).into()])
+        self.report_entries(at, Format::CodeObject, index, vec![Entry::at(id.as_bytes(), 0..at.data.len()).into()])
     }
 
-    fn object(&mut self, at: Spot<'_>, magic: Magic) -> Result<()> {
+    fn search_object(&mut self, at: FilePart<'_>, magic: Magic) -> Result<()> {
         let data = at.data;
         let listed = if self.scan.deep { ListedSections::All } else { ListedSections::Known };
         let mut sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
@@ -619,48 +634,48 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     let end = data.len();
                     let text = |table| format!("the file ends at {end}, its section table is at {table}: {CUT}");
                     let cut = cut.map(|table| Malformed::other(ErrorKind::Malformed, table, text(table)));
-                    self.broken(at, cut.map_or(error, |cut| at.error(cut)))?;
+                    self.report_broken(at, cut.map_or(error, |cut| at.error(cut)))?;
                 }
-                return self.rest(at, 0, 0);
+                return self.search_rest(at, 0, 0);
             }
         };
         if let Some(hidden) = &sections.hidden {
-            self.tell(1, at, Finding::Hidden { place: at.place, error: at.error(hidden.clone()) })?;
+            self.report_finding(1, at, Finding::Hidden { place: at.place, error: at.error(hidden.clone()) })?;
         } else if sections.count == 0 && magic.is_elf() {
-            self.unread(at, NO_SECTIONS)?;
+            self.report_unread(at, NO_SECTIONS)?;
         }
-        let is_split = sections.chosen.iter().any(|section| section.holds == Holds::KpackReference);
+        let is_split = sections.chosen.iter().any(|section| section.holds == SectionContent::KpackReference);
         if is_split {
             // The tools that split libraries leave parts of the section for bundles.
             let begins = |range: &Range<u64>| {
                 data.range(range).is_some_and(|section| Magic::identify(section.bytes()).is_container())
             };
-            sections.chosen.retain(|section| section.holds != Holds::Containers || begins(&section.range));
+            sections.chosen.retain(|section| section.holds != SectionContent::Containers || begins(&section.range));
         }
         for name in sections.empty.iter().filter(|_| !is_split) {
-            self.unread(at.to(&at.place.join(Step::Section(name.clone())), data), NO_CONTENT)?;
+            self.report_unread(at.to(&at.place.join(Step::Section(name.clone())), data), NO_CONTENT)?;
         }
-        let is_fat = sections.chosen.iter().any(|section| section.holds == Holds::FatObject);
+        let is_fat = sections.chosen.iter().any(|section| section.holds == SectionContent::FatObject);
         let count = match is_fat {
-            true => self.bundles(at, BundleReader::FAT_OBJECT)?.0,
+            true => self.search_bundles(at, BundleReader::FAT_OBJECT)?.0,
             false => 0,
         };
         if self.scan.deep {
-            return self.all_sections(at, sections, count);
+            return self.search_all_sections(at, sections, count);
         }
-        let (before, tables) = (self.in_sections, JointSections::of(data, &sections));
+        let (before, tables) = (self.in_sections, JointSections::new(data, &sections));
         for section in &sections.chosen {
-            self.section(at, section, &tables)?;
+            self.search_section(at, section, &tables)?;
         }
-        self.other_sections(at, sections, &tables, self.in_sections.saturating_sub(before))
+        self.search_other_sections(at, sections, &tables, self.in_sections.saturating_sub(before))
     }
 
     /// Searches a section of an object, which may be read together with its `tables`. Returns its place, if
     /// [`step`](Self::step) has one.
-    pub(super) fn section(
+    pub(super) fn search_section(
         &mut self,
-        object: Spot<'_>,
-        section: &ChosenSection<Holds>,
+        object: FilePart<'_>,
+        section: &ChosenSection<SectionContent>,
         tables: &JointSections<'_>,
     ) -> Result<Option<Place>> {
         let ChosenSection { holds, name, range } = section;
@@ -668,11 +683,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let Some(place) = self.step(object.place, Step::Section(name.clone())) else { return Ok(None) };
         let at = object.to(&place, data);
         match *holds {
-            Holds::FatObject | Holds::Data | Holds::Other => Ok(()),
-            Holds::KpackReference => self.split(object.place, at, tables.hip_wrappers),
-            Holds::DeviceImages => self.device_images(object.data, at, &tables.images),
-            Holds::ImageTable => self.image_table(object, at, &tables.images),
-            Holds::Wrappers(kind) => {
+            SectionContent::FatObject | SectionContent::Data | SectionContent::Other => Ok(()),
+            SectionContent::KpackReference => self.report_split_library(object.place, at, tables.hip_wrappers),
+            SectionContent::DeviceImages => self.device_images(object.data, at, &tables.images),
+            SectionContent::ImageTable => self.image_table(object, at, &tables.images),
+            SectionContent::Wrappers(kind) => {
                 // Each section takes the tables of the whole file.
                 let is_checked =
                     self.scan.checksums == Checksums::OfAll && self.spend(at.with(object.data), object.data.len())?;
@@ -680,45 +695,49 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     true => wrapper::faults(object.data.bytes(), object.data.offset(), range, kind),
                     false => Vec::new(),
                 };
-                self.faults(at, faults)
+                self.report_faults(at, faults)
             }
-            Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => {
+            SectionContent::Containers | SectionContent::OffloadBinaries | SectionContent::PerhapsContainers => {
                 match Magic::identify(data.bytes()) {
                     magic if magic.is_container() => {
                         self.is_relinked = tables.is_linked && is_relocatable_code(name);
-                        let looked = self.look(at);
+                        let looked = self.search_part(at);
                         self.is_relinked = false;
                         looked
                     }
-                    _ if *holds == Holds::PerhapsContainers => Ok(()),
+                    _ if *holds == SectionContent::PerhapsContainers => Ok(()),
                     // In an object that is not yet linked, the code may come from another object.
                     _ if data.is_empty() => Ok(()),
                     _ if !tables.is_linked && data.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
-                    _ => self.trailing(at.with(object.data), Some(data.offset()), None),
+                    _ => self.report_trailing(at.with(object.data), Some(data.offset()), None),
                 }
             }
         }?;
         Ok(Some(place))
     }
 
-    fn archive(&mut self, at: Spot<'_>) -> Result<()> {
+    fn search_archive(&mut self, at: FilePart<'_>) -> Result<()> {
         match Archive::read(at.data) {
-            Ok(archive) => self.members(at, archive.members()),
-            Err(error) => self.broken_container(at, error),
+            Ok(archive) => self.search_members(at, archive.members()),
+            Err(error) => self.report_broken_container(at, error),
         }
     }
 
-    fn members<'m>(&mut self, at: Spot<'_>, members: impl Iterator<Item = Result<ArchiveMember<'m>>>) -> Result<()> {
+    fn search_members<'m>(
+        &mut self,
+        at: FilePart<'_>,
+        members: impl Iterator<Item = Result<ArchiveMember<'m>>>,
+    ) -> Result<()> {
         for member in members {
-            let Some(member) = self.sound(at, member)? else { return Ok(()) };
+            let Some(member) = self.ok_or_report(at, member)? else { return Ok(()) };
             // Many members may share a long name.
             if !self.spend(at, len_u64(member.name))? {
                 return Ok(());
             }
             let Some(place) = self.step(at.place, Step::Member(member.name.to_vec())) else { continue };
             match member.location {
-                MemberLocation::Inside(slice) => self.look(at.to(&place, slice))?,
-                MemberLocation::Beside(path) => self.beside(at.to(&place, at.data), &path)?,
+                MemberLocation::Inside(slice) => self.search_part(at.to(&place, slice))?,
+                MemberLocation::Beside(path) => self.search_separate_member(at.to(&place, at.data), &path)?,
             }
             at.data.looked_at();
         }
@@ -726,17 +745,17 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Searches a member of a thin archive, which is a separate file.
-    fn beside(&mut self, at: Spot<'_>, path: &Path) -> Result<()> {
+    fn search_separate_member(&mut self, at: FilePart<'_>, path: &Path) -> Result<()> {
         let place = at.place.clone().in_file(path);
         let entered = self.sources.enter(path);
-        let Some(input) = self.sound(at.to(&place, at.data), entered)? else { return Ok(()) };
+        let Some(input) = self.ok_or_report(at.to(&place, at.data), entered)? else { return Ok(()) };
         self.budget.add_file(input.len());
-        let looked = self.look(at.to(&place, input.as_slice()));
+        let looked = self.search_part(at.to(&place, input.as_slice()));
         self.sources.leave();
         input.vouch_for(looked)
     }
 
-    fn zip(&mut self, at: Spot<'_>) -> Result<()> {
+    fn search_zip(&mut self, at: FilePart<'_>) -> Result<()> {
         let (mut members, error) = zip::members(at.data);
         let is_unreadable = members.is_empty();
         if let Some(is_searched) = self.members.filter(|_| at.place.steps().is_empty()) {
@@ -753,7 +772,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             let mut inflated = inflated.peekable();
             for (index, member) in (0..).zip(members) {
                 let inflated = inflated.next_if(|(next, _)| *next == index);
-                self.zip_member(at, member, inflated.map(|(_, inflated)| inflated))?;
+                self.search_zip_member(at, member, inflated.map(|(_, inflated)| inflated))?;
                 at.data.looked_at();
                 if self.budget.is_spent {
                     break;
@@ -762,49 +781,57 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Ok::<(), Error>(())
         })?;
         match error {
-            Some(error) if is_unreadable => self.broken_container(at, error)?,
-            error => error.map_or(Ok(()), |error| self.broken(at, error))?,
+            Some(error) if is_unreadable => self.report_broken_container(at, error)?,
+            error => error.map_or(Ok(()), |error| self.report_broken(at, error))?,
         }
         match zip::trailing(at.data) {
-            Some(offset) => self.trailing(at, Some(at.data.absolute(offset)), Some("zip file")),
+            Some(offset) => self.report_trailing(at, Some(at.data.absolute(offset)), Some("zip file")),
             None => Ok(()),
         }
     }
 
     /// Searches a member, which another thread may have inflated.
-    fn zip_member(&mut self, at: Spot<'_>, member: ZipMember<'_>, inflated: Option<Result<Input>>) -> Result<()> {
+    fn search_zip_member(
+        &mut self,
+        at: FilePart<'_>,
+        member: ZipMember<'_>,
+        inflated: Option<Result<Input>>,
+    ) -> Result<()> {
         let Some(place) = self.step(at.place, Step::Member(member.name)) else { return Ok(()) };
-        let Some(content) = self.sound(at.to(&place, at.data), member.content)? else { return Ok(()) };
+        let Some(content) = self.ok_or_report(at.to(&place, at.data), member.content)? else { return Ok(()) };
         if content.form.is_none() {
-            return self.stored_member(at.to(&place, content.stored).as_file(), &content);
+            return self.search_stored_member(at.to(&place, content.stored).as_file(), &content);
         }
         let (place, stored) = (place.inflated(), content.stored);
         let at = at.to(&place, stored).as_file();
         match inflated {
             Some(_) if !self.spend(at, content.size)? => Ok(()),
-            Some(Ok(input)) => self.look(at.copied(input.as_slice())),
-            Some(Err(error)) => self.broken(at, error),
+            Some(Ok(input)) => self.search_part(at.copied(input.as_slice())),
+            Some(Err(error)) => self.report_broken(at, error),
             None => match content.reader() {
                 Ok(reader) => {
-                    let reader = &mut Explained { reader, explain: |error| content.error(error) };
-                    self.stream(at, Stream { reader, size: Some(content.size), is_charged: false, is_source: false })
+                    let reader = &mut ExplainingReader { reader, explain: |error| content.error(error) };
+                    self.search_stream(
+                        at,
+                        Stream { reader, size: Some(content.size), is_charged: false, is_source: false },
+                    )
                 }
-                Err(error) => self.broken(at, content.error(error)),
+                Err(error) => self.report_broken(at, content.error(error)),
             },
         }
     }
 
     /// Searches a member that is stored uncompressed, so that it can be identified without being read as a whole.
-    fn stored_member(&mut self, at: Spot<'_>, content: &ZipContent<'_>) -> Result<()> {
+    fn search_stored_member(&mut self, at: FilePart<'_>, content: &ZipContent<'_>) -> Result<()> {
         let before = self.bundles;
-        self.look(at.with(content.stored))?;
+        self.search_part(at.with(content.stored))?;
         let is_checked = match self.scan.checksums {
             Checksums::None => false,
             Checksums::OfFound => self.bundles > before,
             Checksums::OfAll => true,
         };
         match if is_checked { content.check() } else { Ok(()) } {
-            Err(error) => self.broken(at, content.error(error)),
+            Err(error) => self.report_broken(at, content.error(error)),
             Ok(()) => Ok(()),
         }
     }

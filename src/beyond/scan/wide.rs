@@ -26,13 +26,13 @@ impl BundleReader {
     pub(super) const FAT_OBJECT: Self = Self { container: &Searched(FatObject), format_of: |_| Ok(Format::FatObject) };
 
     /// The reader of what begins with some magic bytes.
-    pub(crate) fn of(magic: Magic) -> Self {
+    pub(crate) fn for_magic(magic: Magic) -> Self {
         match magic {
             Magic::FatBinary => Self { container: &Fatbin, format_of: |_| Ok(Format::Fatbin) },
             Magic::OffloadBinary | Magic::SyclBin => {
                 Self { container: &Searched(SyclBin), format_of: SyclBin::form_of }
             }
-            _ => Self { container: &Wide, format_of: Wide::form_of },
+            _ => Self { container: &AnyBundle, format_of: AnyBundle::form_of },
         }
     }
 }
@@ -48,10 +48,10 @@ impl SyclBin {
 const FILE_END: &[u8] = b"__FILE_END__";
 
 /// The container for bundles of any form, detected by the first bytes.
-pub(crate) struct Wide;
+pub(crate) struct AnyBundle;
 
-impl Wide {
-    /// The form of a bundle that was read as [`Wide`].
+impl AnyBundle {
+    /// The form of a bundle that was read as [`AnyBundle`].
     ///
     /// # Errors
     /// [`Malformed`] if it is compressed, and the inflated content has none.
@@ -71,7 +71,7 @@ impl Wide {
     }
 }
 
-impl Container for Wide {
+impl Container for AnyBundle {
     type Entry = SearchEntry;
 
     fn filler_len(&self, data: &[u8]) -> u64 {
