@@ -60,7 +60,7 @@ impl Budget {
     /// Charges a bundle in the file itself: its entries, their IDs, and what they inflate to one by one.
     pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), ExceededLimit> {
         self.take(ids_len(bundle, usize::MAX).saturating_add(bundle.packed_len()))?;
-        self.take_found(found_in(bundle))
+        self.take_found(findings_in(bundle))
     }
 
     /// The limits for a compressed container at a place. In the file itself, only the claimed size counts.
@@ -99,7 +99,7 @@ pub(super) fn targets_len(bundle: &Bundle<'_>) -> u64 {
 }
 
 /// The number of findings in a bundle: itself and its code objects.
-pub(super) fn found_in(bundle: &Bundle<'_>) -> u64 {
+pub(super) fn findings_in(bundle: &Bundle<'_>) -> u64 {
     to_u64(bundle.entries.len()).saturating_add(1)
 }
 

@@ -88,7 +88,7 @@ impl Walk<'_, '_, '_> {
 
     fn search_stream_as(&mut self, magic: Magic, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         match magic {
-            _ if magic.is_package() => match self.deeper(at, 1)? {
+            _ if magic.is_package() => match self.one_deeper(at)? {
                 Some(at) => self.search_package(magic, at, stream),
                 None => Ok(()),
             },
