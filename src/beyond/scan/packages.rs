@@ -1,9 +1,9 @@
 //! Searches packages: files that are compressed as a whole, and the archives that are usually in them: tar, cpio (also
 //! in RPM packages), the kernels of AOTriton, and zip files in any of these.
 //!
-//! They are read once, from start to end. A member that may hold device code is kept in a temporary file, unless it is
-//! small; others are read over. So the memory and the space that are needed are those of the largest member. (Of a zip
-//! file, as many large members are inflated at a time as there are processors, at most 8, and one may wait.)
+//! Packages are read once, from start to end. A member that may hold device code is kept in a temporary file, unless it
+//! is small. Other members are skipped. So the search needs memory and disk space for the largest member. (In a zip
+//! file, one large member per processor, at most 8, is inflated at a time, and one may wait.)
 
 use std::io::{self, BufReader, Cursor, Read};
 use std::mem;
@@ -25,13 +25,13 @@ use crate::beyond::once::{self, head};
 use crate::llvm::container::Limits;
 use crate::llvm::container::magic::Magic;
 
-/// The maximum length of all headers of one member, in bytes: its name, its attributes, and where its holes are.
+/// The maximum length of all headers of one member, in bytes: its name, its attributes, and the map of its holes.
 const HEADERS_MAX: u64 = 1 << 20;
 
 /// The buffer of a decoder, in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// A member that is the rest of a file.
+/// A member that has only the rest of a file.
 const PART: Unread = Unread::anything("part of a file in a tar archive of several volumes");
 
 /// An RPM package that is compressed in another way.
@@ -46,36 +46,40 @@ const AKS2: &str = "AKS2 file";
 /// The length of a header for the budget, in bytes.
 const HEADER: u64 = 512;
 
-/// The errors for data beyond the limit: for headers, and for what a decoder reads.
+/// The errors for data beyond the limit: for headers, and for the input of a decoder.
 const LONG_HEADERS: &str = "the headers of a member are longer than 1 MiB";
 const LONG_DATA: &str = "it is larger than the limit";
 const LONG_STREAM: &str = "its stream is longer than its header says";
 
-/// The step to a member. Most archives of file trees name their members `./usr/...`.
+/// Returns the step to a member. Most archives of file trees name their members `./usr/...`.
 fn step_to(name: &[u8]) -> Step {
     Step::Member(name.strip_prefix(b"./").unwrap_or(name).to_vec())
 }
 
-/// The error for a member that is larger than a limit.
+/// Returns the error for a member that is larger than a limit.
 pub(crate) fn exceeded(source: Slice<'_>, limits: Limits, size: u64) -> Error {
     Error::malformed(source.path(), limits.exceeded("the member", source.offset(), size))
 }
 
-/// The name of what is inflated from a file or member: without its extension, as the tools do that compressed it.
+/// Returns the name of the content of a compressed file or member: its name without the extension, as the compressing
+/// tools do.
 fn name_of_inflated(place: &Place) -> Vec<u8> {
-    let name = place.innermost_member().map_or(place.file().as_os_str().into(), sys::os_str);
+    let name = match place.innermost_member() {
+        Some(member) => sys::os_str(member),
+        None => place.file().as_os_str().into(),
+    };
     Path::new(&*name).file_stem().unwrap_or(&name).as_encoded_bytes().to_vec()
 }
 
 impl Walk<'_, '_, '_> {
-    /// Searches data that is read once. It is not read to its end, unless something in it needs that.
+    /// Searches data that is read once. The data is not read to its end, unless something in it needs that.
     pub(super) fn search_stream(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let head = StreamHead::read(stream.reader);
         self.search_stream_after_head(head, at, stream)
     }
 
-    /// Searches data of which the first bytes are read already. If they end with a fault, it is reported, here or by
-    /// what reads them.
+    /// Searches data after its first bytes were read. A fault that ends these bytes is reported here, unless a reader of
+    /// the data reports it.
     fn search_stream_after_head(&mut self, head: StreamHead, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let StreamHead { bytes, mut fault } = head;
         if let Some(fault) = fault.take_if(|_| stream.size.is_some()) {
@@ -83,28 +87,31 @@ impl Walk<'_, '_, '_> {
         }
         let reader = &mut bytes.chain(FailingReader(&mut fault)).chain(stream.reader);
         self.search_stream_as(Magic::identify(&bytes), at, Stream { reader, ..stream })?;
-        fault.map_or(Ok(()), |fault| self.report_unreadable(at, MEMBER, fault))
+        if let Some(fault) = fault {
+            self.report_unreadable(at, MEMBER, fault)?;
+        }
+        Ok(())
     }
 
     fn search_stream_as(&mut self, magic: Magic, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
-        match magic {
-            _ if magic.is_package() => match self.one_deeper(at)? {
-                Some(at) => self.search_package(magic, at, stream),
-                None => Ok(()),
-            },
-            _ if self.scan.deep => self.keep_and_search(at, stream),
-            _ if !magic.may_hold_code() => match self.scan.checksums {
-                // Members of an archive are read over anyway.
-                Checksums::OfAll if !stream.is_charged => {
-                    let limit = ReadLimit::up_to(0, LONG_DATA);
-                    self.read_to_end(at, &mut BoundedReader { reader: stream.reader, limit: &limit })
-                }
-                _ => Ok(()),
-            },
-            _ => match magic.unread() {
-                Some(what) => self.report_finding(1, at, Finding::Unread { place: at.place, offset: 0, what }),
-                None => self.keep_and_search(at, stream),
-            },
+        if magic.is_package() {
+            let Some(at) = self.one_deeper(at)? else { return Ok(()) };
+            return self.search_package(magic, at, stream);
+        }
+        if self.scan.deep {
+            return self.keep_and_search(at, stream);
+        }
+        if !magic.may_hold_code() {
+            // Members of an archive are read to their ends anyway.
+            if self.scan.checksums == Checksums::OfAll && !stream.is_charged {
+                let limit = ReadLimit::up_to(0, LONG_DATA);
+                self.read_to_end(at, &mut BoundedReader { reader: stream.reader, limit: &limit })?;
+            }
+            return Ok(());
+        }
+        match magic.unread() {
+            Some(what) => self.report_finding(1, at, Finding::Unread { place: at.place, offset: 0, what }),
+            None => self.keep_and_search(at, stream),
         }
     }
 
@@ -122,10 +129,10 @@ impl Walk<'_, '_, '_> {
 
     /// Reports that a format cannot be read.
     fn report_unreadable(&mut self, at: FilePart<'_>, what: &str, error: io::Error) -> Result<()> {
-        self.read_or_report::<()>(at, what, Err(error)).map(drop)
+        self.report_broken(at, error_in(at.data, what, error))
     }
 
-    /// What was read of a format; none if it cannot be read, which is reported.
+    /// Returns the value that was read, or reports that the format cannot be read and returns `None`.
     fn read_or_report<T>(&mut self, at: FilePart<'_>, what: &str, read: io::Result<T>) -> Result<Option<T>> {
         self.ok_or_report(at, read.map_err(|error| error_in(at.data, what, error)))
     }
@@ -134,12 +141,15 @@ impl Walk<'_, '_, '_> {
     fn keep_and_search(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let Stream { reader, size, is_charged, .. } = stream;
         let limits = self.budget.limits_at(at.place);
-        let most = size.map_or(limits.inflated, |size| size.min(limits.inflated));
-        let exceeded = |size| exceeded(at.data, limits, size);
-        if let Some(size) = size.filter(|&size| size > self.scan.limits.inflated) {
-            return self.report_broken(at, exceeded(size));
+        let mut most = limits.inflated;
+        if let Some(size) = size {
+            if size > self.scan.limits.inflated {
+                return self.report_broken(at, exceeded(at.data, limits, size));
+            }
+            most = size.min(limits.inflated);
         }
-        if !self.spend(at, size.filter(|_| !is_charged).unwrap_or(0))? {
+        let cost = if is_charged { 0 } else { size.unwrap_or(0) };
+        if !self.spend(at, cost)? {
             return Ok(());
         }
         let mut reader = ReaderUntilFault { reader: reader.take(most.saturating_add(1)), fault: None };
@@ -153,11 +163,15 @@ impl Walk<'_, '_, '_> {
                 return Ok(());
             }
         }
-        match size {
-            None if input.len() > most => self.report_broken(at, exceeded(input.len())),
-            None if !self.spend(at, input.len())? => Ok(()),
-            _ => self.search_part(at.copied(input.as_slice())),
+        if size.is_none() {
+            if input.len() > most {
+                return self.report_broken(at, exceeded(at.data, limits, input.len()));
+            }
+            if !self.spend(at, input.len())? {
+                return Ok(());
+            }
         }
+        self.search_part(at.copied(input.as_slice()))
     }
 
     /// Searches a file that is compressed as a whole: an archive, or a member without a name of its own.
@@ -176,18 +190,22 @@ impl Walk<'_, '_, '_> {
         };
         let place = match Magic::identify(&head.bytes) {
             Magic::Tar | Magic::Cpio => at.place.clone(),
-            _ => match self.step(at.place, Step::Member(name_of_inflated(at.place))) {
-                Some(place) => place,
-                None => return Ok(()),
-            },
+            _ => {
+                let step = Step::Member(name_of_inflated(at.place));
+                let Some(place) = self.step(at.place, step) else { return Ok(()) };
+                place
+            }
         };
         let content = Stream { reader: &mut inflated, size: None, is_charged: false, is_source: false };
         self.search_stream_after_head(head, at.to(&place.clone().inflated(), source), content)?;
         if let Some(offset) = inflated.reader.trailing() {
-            self.report_trailing(at, stream.is_source.then(|| source.absolute(offset)), Some(what))?;
+            let offset = if stream.is_source { Some(source.absolute(offset)) } else { None };
+            self.report_trailing(at, offset, Some(what))?;
         }
-        // Of a file, that is at most its length. What is decoded again was not kept, and so not charged.
-        self.spend(at.to(&place, source), limit.total.get()).map(|_| ())
+        // A decoder of a file reads at most the length of the file. Data that is decoded again was not kept, and so not
+        // charged.
+        self.spend(at.to(&place, source), limit.total.get())?;
+        Ok(())
     }
 
     /// Searches kernels of AOTriton, in the order of their images.
@@ -229,9 +247,10 @@ impl Walk<'_, '_, '_> {
                 return Ok(());
             }
             let (step, size) = (Step::Member(name), len_of(&image));
-            if !self.search_member(at, AKS2, step, size, &mut reader, |walk, at, reader| {
+            let is_readable = self.search_member(at, AKS2, step, size, &mut reader, |walk, at, reader| {
                 walk.search_whole_member(at, size, reader)
-            })? {
+            })?;
+            if !is_readable {
                 return Ok(());
             }
             end = image.end;
@@ -246,12 +265,13 @@ impl Walk<'_, '_, '_> {
         };
         if let Some(offset) = reader.reader.reader.trailing() {
             let offset = source.absolute(offset.saturating_add(aks2::HEADER_LEN));
-            self.report_trailing(at, stream.is_source.then_some(offset), Some(AKS2))?;
+            self.report_trailing(at, if stream.is_source { Some(offset) } else { None }, Some(AKS2))?;
         }
-        self.spend(at, packed_limit.total.get()).map(|_| ())
+        self.spend(at, packed_limit.total.get())?;
+        Ok(())
     }
 
-    /// Reads over bytes between images of an AKS2 file. Returns whether what follows can be read.
+    /// Skips bytes between images of an AKS2 file. Returns whether the next image can be read.
     fn skip_gap(&mut self, at: FilePart<'_>, len: u64, reader: &mut BoundedReader<'_, impl Read>) -> Result<bool> {
         Ok(self.begin_member(at, 0, len, reader.limit)? && self.end_member(at, reader, AKS2)?)
     }
@@ -292,8 +312,8 @@ impl Walk<'_, '_, '_> {
                         continue;
                     }
                     Some(next) => {
-                        let offset = limit.total.get().saturating_sub(len_u64(&next));
-                        self.report_trailing(at, is_source.then(|| at.data.absolute(offset)), Some(CPIO))?;
+                        let offset = at.data.absolute(limit.total.get().saturating_sub(len_u64(&next)));
+                        self.report_trailing(at, if is_source { Some(offset) } else { None }, Some(CPIO))?;
                         return self.read_to_end(at, &mut reader);
                     }
                     None => return Ok(()),
@@ -311,8 +331,8 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Reads over the zeros after a cpio archive, which fill up blocks. Returns the first bytes after them, as many as
-    /// a magic has: another archive may follow, as in the initramfs of Linux. None if nothing follows that can be read.
+    /// Skips the zeros after a cpio archive, which fill up blocks. Returns the next bytes, as many as a magic has, or
+    /// `None` if nothing readable follows. Another archive may follow, as in the initramfs of Linux.
     fn skip_zeros_after_cpio(
         &mut self,
         at: FilePart<'_>,
@@ -322,13 +342,14 @@ impl Walk<'_, '_, '_> {
         limit.give(self.budget.left(), LONG_DATA);
         #[expect(clippy::unbuffered_bytes, reason = "the reader inside is buffered")]
         let first = reader.by_ref().bytes().find(|byte| !matches!(byte, Ok(0)));
-        let next = first.transpose().and_then(|first| match first {
-            Some(first) => head(reader, 5).map(|rest| Some([&[first], rest.as_slice()].concat())),
+        let next = match first {
+            Some(Ok(first)) => head(reader, 5).map(|rest| Some([&[first], rest.as_slice()].concat())),
+            Some(Err(error)) => Err(error),
             None => Ok(None),
-        });
+        };
         let cost = total([limit.total.get().saturating_sub(start), HEADER]);
         let Some(next) = self.read_or_report(at, MEMBER, next)? else { return Ok(None) };
-        Ok(self.spend(at, cost)?.then_some(next).flatten())
+        Ok(if self.spend(at, cost)? { next } else { None })
     }
 
     fn search_tar(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
@@ -344,7 +365,7 @@ impl Walk<'_, '_, '_> {
                 tar::NextMember::Zeros => return Ok(()),
                 tar::NextMember::End { has_trailing } => {
                     if has_trailing {
-                        // One in the file itself is not read as a stream.
+                        // The bytes have no offset: a tar archive in the file itself is not read as a stream.
                         self.report_trailing(at, None, Some(TAR))?;
                     }
                     return self.read_to_end(at, &mut reader);
@@ -360,7 +381,7 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Searches a member of a tar archive, at the start of whose content the reader is. It is charged already.
+    /// Searches a member of a tar archive, which is charged already. The reader is at the start of the content.
     fn search_tar_member(&mut self, at: FilePart<'_>, header: tar::Header, reader: &mut impl Read) -> Result<()> {
         let mut left = header.stored;
         let (size, ranges) = match header.kind {
@@ -378,7 +399,7 @@ impl Walk<'_, '_, '_> {
                 (size, ranges)
             }
         };
-        // Only this member is given up.
+        // If it is too large, the search goes on with the next member.
         let limits = self.budget.limits_at(at.place);
         if size > limits.inflated {
             return self.report_broken(at, exceeded(at.data, limits, size));
@@ -387,7 +408,7 @@ impl Walk<'_, '_, '_> {
         self.search_stream(at, Stream { reader, size: Some(size), is_charged: false, is_source: false })
     }
 
-    /// Searches a tar archive whose members lie in the file.
+    /// Searches a tar archive that is not compressed: its members are ranges of the file.
     pub(super) fn search_tar_in_file(&mut self, at: FilePart<'_>) -> Result<()> {
         let data = at.data;
         let limit = ReadLimit::up_to(0, LONG_HEADERS);
@@ -434,8 +455,8 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Searches a member of an archive, of whose content and padding `stored` bytes follow, if the walk leads to it.
-    /// Returns whether the next one can be read.
+    /// Searches a member of an archive, if the walk leads to it. `stored` is the length of its content and padding.
+    /// Returns whether the next member can be read.
     fn search_member<R: Read>(
         &mut self,
         at: FilePart<'_>,
@@ -465,16 +486,16 @@ impl Walk<'_, '_, '_> {
         self.search_stream(at, Stream { reader, size: Some(size), is_charged: true, is_source: false })
     }
 
-    /// Charges a member of an archive, of whose content and padding `stored` bytes follow. Returns whether it can be
-    /// read.
+    /// Charges a member of an archive. `stored` is the length of its content and padding. Returns whether the member can
+    /// be read.
     fn begin_member(&mut self, at: FilePart<'_>, name_len: u64, stored: u64, limit: &ReadLimit) -> Result<bool> {
         limit.give_exactly(stored);
         self.spend(at, total([stored, HEADER, name_len]))
     }
 
-    /// Reads over the rest of a member. Returns whether the next one can be read.
+    /// Skips the rest of a member. Returns whether the next member can be read.
     fn end_member(&mut self, at: FilePart<'_>, reader: &mut BoundedReader<'_, impl Read>, what: &str) -> Result<bool> {
-        // What failed in the member was reported there.
+        // The search of the member has reported the failure.
         if reader.limit.has_failed.get() {
             return Ok(false);
         }
@@ -486,6 +507,7 @@ impl Walk<'_, '_, '_> {
     fn read_to_end(&mut self, at: FilePart<'_>, reader: &mut BoundedReader<'_, impl Read>) -> Result<()> {
         reader.limit.give(self.budget.left(), LONG_DATA);
         let len = self.read_or_report(at, MEMBER, io::copy(reader, &mut io::sink()))?;
-        self.spend(at, len.unwrap_or(0)).map(|_| ())
+        self.spend(at, len.unwrap_or(0))?;
+        Ok(())
     }
 }
