@@ -2,7 +2,7 @@
 //! gigabytes when nested.
 
 use super::place::{Origin, Place};
-use crate::base::bytes::{len_u64, to_u64, total};
+use crate::base::bytes::{add, len_u64, to_u64, total};
 use crate::beyond::container::Bundle;
 use crate::llvm::container::Limits;
 use crate::llvm::container::content_kind::ContentKind;
@@ -12,10 +12,10 @@ use crate::llvm::container::magic::Magic;
 /// The budget that is left.
 pub(crate) struct Budget {
     limits: Limits,
-    /// In bytes that are read or inflated.
+    /// The number of bytes to read or inflate.
     bytes: Allowance,
     found: Allowance,
-    /// In bytes of names.
+    /// The number of bytes of names.
     names: Allowance,
     pub(super) is_spent: bool,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Budget {
 pub(crate) type ExceededLimit = (&'static str, u64);
 
 impl Budget {
-    /// The budget for a file of `len` bytes.
+    /// Returns the budget for a file of `len` bytes.
     pub(crate) fn new(limits: Limits, len: u64) -> Self {
         let bytes = limits.nested.max(len.saturating_mul(SEARCHED_MAX));
         let [bytes, found, names] = [bytes, FOUND_MAX, FOUND_NAMES_MAX.saturating_add(len)].map(Allowance::new);
@@ -57,13 +57,14 @@ impl Budget {
         self.names.take(bytes).ok_or(("bytes of names", self.names.most()))
     }
 
-    /// Charges a bundle in the file itself: its entries, their IDs, and what they inflate to one by one.
+    /// Charges a bundle in the file itself: its entries, their IDs, and the inflated sizes of entries that are
+    /// compressed one by one.
     pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), ExceededLimit> {
         self.take(ids_len(bundle, usize::MAX).saturating_add(bundle.packed_len()))?;
         self.take_found(findings_in(bundle))
     }
 
-    /// The limits for a compressed container at a place. In the file itself, only the claimed size counts.
+    /// Returns the limits for a compressed container at a place. In the file itself, only the claimed size counts.
     pub(super) fn limits_at(&self, place: &Place) -> Limits {
         match place.origin() {
             Origin::File(_) => self.limits,
@@ -71,12 +72,12 @@ impl Budget {
         }
     }
 
-    /// The limits for a compressed container inside another one.
+    /// Returns the limits for a compressed container inside another one.
     fn limits_inside(&self) -> Limits {
         Limits { inflated: self.limits.inflated.min(self.bytes.left()), ..self.limits }
     }
 
-    /// The cost of inflating a compressed container to `bytes`.
+    /// Returns the cost of inflating a compressed container to `bytes`.
     pub(super) fn inflating(place: &Place, bytes: u64) -> u64 {
         match place.origin() {
             Origin::File(_) => 0,
@@ -85,20 +86,26 @@ impl Budget {
     }
 }
 
-/// The length of all IDs of a bundle, in bytes, each cut to `most`.
+/// Returns the length of all IDs of a bundle, in bytes, each cut to `most`.
 pub(super) fn ids_len(bundle: &Bundle<'_>, most: usize) -> u64 {
     total(bundle.entries.iter().map(|entry| len_u64(entry.id().get(..most).unwrap_or(entry.id()))))
 }
 
-/// The bytes that finding the targets of its code objects may read, beyond their headers: an ELF file for an Intel GPU
-/// names it in a section.
+/// Returns the number of bytes, beyond headers, that may be read to find the targets of the code objects of a bundle. An
+/// ELF file for an Intel GPU names the GPU in a section.
 pub(super) fn targets_len(bundle: &Bundle<'_>) -> u64 {
-    let head = |index| bundle.head(index, ContentKind::HEAD_LEN);
-    let is_intel = |index| head(index).is_some_and(|head| Magic::identify(head) == Magic::IntelGpu);
-    total(bundle.entries.iter().enumerate().filter(|(index, _)| is_intel(*index)).map(|(_, entry)| entry.size()))
+    let mut len = 0;
+    for (index, entry) in bundle.entries.iter().enumerate() {
+        if let Some(head) = bundle.head(index, ContentKind::HEAD_LEN)
+            && Magic::identify(head) == Magic::IntelGpu
+        {
+            add(&mut len, entry.size());
+        }
+    }
+    len
 }
 
-/// The number of findings in a bundle: itself and its code objects.
+/// Returns the number of findings in a bundle: the bundle and its code objects.
 pub(super) fn findings_in(bundle: &Bundle<'_>) -> u64 {
     to_u64(bundle.entries.len()).saturating_add(1)
 }
