@@ -11,10 +11,10 @@
 //!    `Unread` row of a format that was only recognised so far. If sections and other containers may hold the format,
 //!    add it to `Magic::is_container`. If a deep search looks for it, add it to `MAGICS` in `scan/outside.rs`.
 //! 3. If objects hold it in special sections, add rows to `SECTIONS` (`scan/sections.rs`).
-//! 4. Add an arm to `Walk::look` (`scan/walk.rs`):
-//!    - `bundles` for a `Container`, which `BundleReader::of` (`scan/wide.rs`) chooses
-//!    - `entries` for a format that only this library treats as a bundle
-//!    - `members` for an archive, or an arm in `Walk::package` for one that is read once, from start to end
+//! 4. Add an arm to `Walk::search_as` (`scan/walk.rs`):
+//!    - `search_bundles` for a `Container`, which `BundleReader::for_magic` (`scan/wide.rs`) chooses
+//!    - `report_entries` for a format that only this library treats as a bundle
+//!    - `search_members` for an archive, or an arm in `Walk::search_package` for one that is read once, from start to end
 //!
 //!    For a `Container` also add a variant of `scan::Format` with its name, and the plural in `cli/inspect/table.rs`.
 //! 5. For a new kind of code object add a variant of `ContentKind` (`src/llvm/container/content_kind.rs`) with its name

@@ -2,7 +2,7 @@
 //! gigabytes when nested.
 
 use super::place::{Origin, Place};
-use crate::base::bytes::{len_u64, to_u64, total};
+use crate::base::bytes::{add, len_u64, to_u64, total};
 use crate::beyond::container::Bundle;
 use crate::llvm::container::Limits;
 use crate::llvm::container::content_kind::ContentKind;
@@ -12,19 +12,19 @@ use crate::llvm::container::magic::Magic;
 /// The budget that is left.
 pub(crate) struct Budget {
     limits: Limits,
-    /// In bytes that are read or inflated.
+    /// The number of bytes to read or inflate.
     bytes: Allowance,
     found: Allowance,
-    /// In bytes of names.
+    /// The number of bytes of names.
     names: Allowance,
     pub(super) is_spent: bool,
 }
 
 /// An exceeded limit: its unit and its value.
-pub(crate) type Spent = (&'static str, u64);
+pub(crate) type ExceededLimit = (&'static str, u64);
 
 impl Budget {
-    /// The budget for a file of `len` bytes.
+    /// Returns the budget for a file of `len` bytes.
     pub(crate) fn new(limits: Limits, len: u64) -> Self {
         let bytes = limits.nested.max(len.saturating_mul(SEARCHED_MAX));
         let [bytes, found, names] = [bytes, FOUND_MAX, FOUND_NAMES_MAX.saturating_add(len)].map(Allowance::new);
@@ -38,7 +38,7 @@ impl Budget {
     }
 
     /// Charges `bytes` to read.
-    pub(crate) fn take(&mut self, bytes: u64) -> Result<(), Spent> {
+    pub(crate) fn take(&mut self, bytes: u64) -> Result<(), ExceededLimit> {
         self.bytes.take(bytes).ok_or(("bytes to read", self.bytes.most()))
     }
 
@@ -48,22 +48,23 @@ impl Budget {
     }
 
     /// Charges `count` bundles, code objects and faults.
-    pub(super) fn take_found(&mut self, count: u64) -> Result<(), Spent> {
+    pub(super) fn take_found(&mut self, count: u64) -> Result<(), ExceededLimit> {
         self.found.take(count).ok_or(("bundles, code objects and faults", self.found.most()))
     }
 
     /// Charges `bytes` of names.
-    pub(super) fn take_names(&mut self, bytes: u64) -> Result<(), Spent> {
+    pub(super) fn take_names(&mut self, bytes: u64) -> Result<(), ExceededLimit> {
         self.names.take(bytes).ok_or(("bytes of names", self.names.most()))
     }
 
-    /// Charges a bundle in the file itself: its entries, their IDs, and what they inflate to one by one.
-    pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), Spent> {
+    /// Charges a bundle in the file itself: its entries, their IDs, and the inflated sizes of entries that are
+    /// compressed one by one.
+    pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), ExceededLimit> {
         self.take(ids_len(bundle, usize::MAX).saturating_add(bundle.packed_len()))?;
-        self.take_found(found_in(bundle))
+        self.take_found(findings_in(bundle))
     }
 
-    /// The limits for a compressed container at a place. In the file itself, only the claimed size counts.
+    /// Returns the limits for a compressed container at a place. In the file itself, only the claimed size counts.
     pub(super) fn limits_at(&self, place: &Place) -> Limits {
         match place.origin() {
             Origin::File(_) => self.limits,
@@ -71,12 +72,12 @@ impl Budget {
         }
     }
 
-    /// The limits for a compressed container inside another one.
+    /// Returns the limits for a compressed container inside another one.
     fn limits_inside(&self) -> Limits {
         Limits { inflated: self.limits.inflated.min(self.bytes.left()), ..self.limits }
     }
 
-    /// The cost of inflating a compressed container to `bytes`.
+    /// Returns the cost of inflating a compressed container to `bytes`.
     pub(super) fn inflating(place: &Place, bytes: u64) -> u64 {
         match place.origin() {
             Origin::File(_) => 0,
@@ -85,21 +86,27 @@ impl Budget {
     }
 }
 
-/// The length of all IDs of a bundle, in bytes, each cut to `most`.
+/// Returns the length of all IDs of a bundle, in bytes, each cut to `most`.
 pub(super) fn ids_len(bundle: &Bundle<'_>, most: usize) -> u64 {
     total(bundle.entries.iter().map(|entry| len_u64(entry.id().get(..most).unwrap_or(entry.id()))))
 }
 
-/// The bytes that finding the targets of its code objects may read, beyond their headers: an ELF file for an Intel GPU
-/// names it in a section.
+/// Returns the number of bytes, beyond headers, that may be read to find the targets of the code objects of a bundle. An
+/// ELF file for an Intel GPU names the GPU in a section.
 pub(super) fn targets_len(bundle: &Bundle<'_>) -> u64 {
-    let head = |index| bundle.head(index, ContentKind::HEAD_LEN);
-    let is_intel = |index| head(index).is_some_and(|head| Magic::identify(head) == Magic::IntelGpu);
-    total(bundle.entries.iter().enumerate().filter(|(index, _)| is_intel(*index)).map(|(_, entry)| entry.size()))
+    let mut len = 0;
+    for (index, entry) in bundle.entries.iter().enumerate() {
+        if let Some(head) = bundle.head(index, ContentKind::HEAD_LEN)
+            && Magic::identify(head) == Magic::IntelGpu
+        {
+            add(&mut len, entry.size());
+        }
+    }
+    len
 }
 
-/// The number of findings in a bundle: itself and its code objects.
-pub(super) fn found_in(bundle: &Bundle<'_>) -> u64 {
+/// Returns the number of findings in a bundle: the bundle and its code objects.
+pub(super) fn findings_in(bundle: &Bundle<'_>) -> u64 {
     to_u64(bundle.entries.len()).saturating_add(1)
 }
 

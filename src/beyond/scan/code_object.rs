@@ -1,4 +1,4 @@
-//! Code objects: what a search knows of one, and the view of one while it is searched.
+//! Code objects: the facts about one that a search keeps, and the view of one during the search.
 
 use std::borrow::Cow;
 use std::io;
@@ -30,7 +30,7 @@ use crate::llvm::uri::Uri;
 pub(super) const ID_MAX: usize = 4096;
 const FEATURES_MAX: usize = 32;
 
-/// What a search knows of a bundle, which its code objects share.
+/// The facts about a bundle that a search keeps. The code objects of the bundle share them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BundleInfo {
@@ -96,7 +96,7 @@ pub(crate) struct Locator<'c> {
     pub(super) entry: usize,
 }
 
-/// What a search knows of a code object, kept after the search. [`Scan::read`](super::Scan::read) reads its content.
+/// The facts about a code object, kept after the search. [`Scan::read`](super::Scan::read) reads its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CodeObject {
@@ -159,36 +159,35 @@ impl CodeObject {
         printable(if target_id.is_empty() { id.triple().as_str().trim_end_matches('-') } else { &target_id })
     }
 
-    /// The stored size in bytes; in a bundle that is compressed as a whole, its share of that by its inflated size.
+    /// The stored size in bytes. If the bundle is compressed as a whole, it is a share of the stored size of the bundle,
+    /// by the inflated size of the code object.
     pub fn stored(&self) -> u64 {
         match (self.bundle.compressed, &self.packed) {
-            (Some(_), _) => {
-                let part = u128::from(self.bundle.stored()).saturating_mul(self.size.into());
-                part.checked_div(self.bundle.size.into()).and_then(|part| u64::try_from(part).ok()).unwrap_or(0)
-            }
+            (Some(_), _) => scale(self.bundle.stored(), self.size, self.bundle.size).unwrap_or(0),
             (None, Some(packed)) => packed.stored_len(),
             (None, None) => self.size,
         }
     }
 
-    /// Its sizes in sums, as those of one code object: nothing if its [parts](Self::has_parts) count. Bytes that it
-    /// shares with code objects before it in the bundle count once, so that no sum is larger than the bytes that are
-    /// there: those of the file, or of what was inflated.
+    /// Its sizes in sums, counted as one code object, or as nothing if its [parts](Self::has_parts) count. Bytes that it
+    /// shares with code objects before it in the bundle count once. So no sum is larger than the number of bytes in the
+    /// file or in the inflated data.
     pub fn sizes(&self) -> Sizes {
         if self.has_parts {
             return Sizes::default();
         }
         let Sizes { code_objects, size, stored } = self.own_sizes();
-        // Of an image that is compressed by itself, the stored bytes are shared.
+        // Images that are compressed on their own share stored bytes.
         let whole = if self.bundle.compressed.is_some() { size } else { stored };
-        let counted = |of: u64| {
-            let part = u128::from(of).saturating_mul(whole.saturating_sub(self.shared).into());
-            part.checked_div(whole.into()).and_then(|part| u64::try_from(part).ok()).unwrap_or(of)
-        };
-        Sizes { code_objects, size: counted(size), stored: counted(stored) }
+        let own = whole.saturating_sub(self.shared);
+        Sizes {
+            code_objects,
+            size: scale(size, own, whole).unwrap_or(size),
+            stored: scale(stored, own, whole).unwrap_or(stored),
+        }
     }
 
-    /// Its sizes, whatever counts in sums.
+    /// Its own sizes, even if other code objects count in sums instead.
     pub fn own_sizes(&self) -> Sizes {
         Sizes { code_objects: 1, size: self.size, stored: self.stored() }
     }
@@ -211,12 +210,12 @@ impl CodeObject {
 pub(crate) struct KnownId {
     /// The ID, safe to print on a terminal, as [`CodeObjectRef::shown_id`].
     pub(crate) shown: String,
-    /// None if the recorded ID is not valid.
+    /// The parsed ID, or `None` if the recorded ID is not valid.
     pub(crate) parsed: Option<EntryId>,
 }
 
 impl KnownId {
-    /// The ID recorded in a container of this format.
+    /// Parses the ID recorded in a container of this format.
     pub(crate) fn of(recorded: &[u8], format: Format) -> Self {
         Self { shown: short_name(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
     }
@@ -224,24 +223,46 @@ impl KnownId {
     /// Returns the name by which a selection of target IDs would select it: the target ID, or else the whole ID, or
     /// `None` for host code.
     pub(crate) fn target(&self) -> Option<String> {
-        let target = self.parsed.as_ref().map(|id| id.target().to_string()).filter(|target| !target.is_empty());
-        (!self.is_host()).then(|| target.unwrap_or_else(|| self.shown.clone()))
+        if self.is_host() {
+            return None;
+        }
+        if let Some(id) = &self.parsed {
+            let target = id.target().to_string();
+            if !target.is_empty() {
+                return Some(target);
+            }
+        }
+        Some(self.shown.clone())
     }
 
-    /// The target of an ID of another vendor's compiler, of an unknown kind or triple.
+    /// Returns the target of an ID of another vendor's compiler, of an unknown kind or triple.
     pub(crate) fn foreign_target(&self) -> Option<&str> {
-        self.shown.rsplit_once("--").map(|(_, target)| target).filter(|_| self.parsed.is_none())
+        if self.parsed.is_some() {
+            return None;
+        }
+        let (_, target) = self.shown.rsplit_once("--")?;
+        Some(target)
+    }
+
+    fn kind(&self) -> Option<OffloadKind> {
+        self.parsed.as_ref().map(EntryId::kind)
     }
 
     /// Returns whether it is the ID of code for HIP's runtime.
     pub(crate) fn is_of_hip(&self) -> bool {
-        self.parsed.as_ref().is_some_and(|id| matches!(id.kind(), OffloadKind::Hip | OffloadKind::HipV4))
+        matches!(self.kind(), Some(OffloadKind::Hip | OffloadKind::HipV4))
     }
 
     /// Returns whether it is the ID of host code.
     pub(crate) fn is_host(&self) -> bool {
-        self.parsed.as_ref().is_some_and(|id| id.kind() == OffloadKind::Host)
+        self.kind() == Some(OffloadKind::Host)
     }
+}
+
+/// Returns `value * part / whole`, or `None` if `whole` is zero or the result too large.
+fn scale(value: u64, part: u64, whole: u64) -> Option<u64> {
+    let product = u128::from(value).saturating_mul(part.into());
+    u64::try_from(product.checked_div(whole.into())?).ok()
 }
 
 /// Parses the ID recorded in a container of this format, or returns why it is not valid. Overlong IDs are not parsed,
@@ -263,16 +284,20 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     parsed.map_err(|error| error.to_string())
 }
 
-/// The URI of a range at a place, or in the compressed bundle at that place.
+/// Returns the URI of a range at a place, or in the compressed bundle at that place.
 fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>) -> Result<Option<Uri>> {
-    let Some(range) = range.filter(|_| !place.file().as_os_str().is_empty()) else { return Ok(None) };
+    let Some(range) = range else { return Ok(None) };
+    if place.file().as_os_str().is_empty() {
+        return Ok(None);
+    }
     match compressed {
         Some(bundle) => place.uri(bundle, Some(range)),
         None => place.uri(range, None),
     }
 }
 
-/// The URI of a code object that is compressed on its own, or with others, at a place: its entry is a step to it.
+/// Returns the URI of a code object that is compressed on its own, or with others, at a place. Its entry is a step of
+/// the URI.
 fn packed_uri(place: &Place, packed: &Packed, id: &[u8], number: u64) -> Result<Option<Uri>> {
     if place.file().as_os_str().is_empty() || !packed.is_exact() || packed.codec == Codec::Unknown {
         return Ok(None);
@@ -280,7 +305,7 @@ fn packed_uri(place: &Place, packed: &Packed, id: &[u8], number: u64) -> Result<
     place.join_numbered(Step::Entry(step_name(id).to_vec()), number).inflated().uri(packed.range.clone(), None)
 }
 
-/// An ID, which may be long, as the name of a step.
+/// Returns an ID as the name of a step. Long IDs are cut.
 pub(super) fn step_name(id: &[u8]) -> &[u8] {
     id.get(..ID_MAX).unwrap_or(id)
 }
@@ -295,7 +320,8 @@ pub struct CodeObjectRef<'f> {
 }
 
 impl<'f> CodeObjectRef<'f> {
-    /// What is known of it, to be kept after the search; `bundle` is what is known of its [bundle](Found::info).
+    /// Returns the facts about it, to be kept after the search. `bundle` is the [information](Found::info) about its
+    /// bundle.
     pub fn known(&self, bundle: &Arc<BundleInfo>) -> CodeObject {
         let id = self.id();
         CodeObject {
@@ -335,7 +361,7 @@ impl<'f> CodeObjectRef<'f> {
         parse_id(self.entry.id(), self.found.format)
     }
 
-    /// Its number among the entries at its place with its ID; 0 if it is not known.
+    /// Its number among the entries at its place with its ID, or 0 if it is not known.
     fn number(&self) -> u64 {
         self.found.facts.numbers.get(self.index).copied().unwrap_or_default()
     }
@@ -353,10 +379,8 @@ impl<'f> CodeObjectRef<'f> {
     /// The name of the source file, safe to print on a terminal, if the container records it. A name of more than 200
     /// characters is cut and ends in `...`.
     pub(crate) fn shown_source(&self) -> Option<String> {
-        self.cuda()
-            .map(|image| image.source.as_slice())
-            .filter(|source| !source.is_empty())
-            .map(|source| shown(source).to_string())
+        let source = &self.cuda()?.source;
+        if source.is_empty() { None } else { Some(shown(source).to_string()) }
     }
 
     /// The compressed form, if the code object is compressed in its bundle.
@@ -364,10 +388,10 @@ impl<'f> CodeObjectRef<'f> {
         self.entry.packed.as_ref()
     }
 
-    /// Returns the range of its bytes, counted from the [origin](Place::origin) of its place or, in a compressed
-    /// bundle, from the start of the inflated bundle, or `None` if the bytes are not contiguous. If the code object is
-    /// [in the file](Self::is_in_file) and not compressed, its range can be taken from the searched bytes after the
-    /// search.
+    /// Returns the range of its bytes, or `None` if they are not contiguous. It counts from the
+    /// [origin](Place::origin) of its place or, in a compressed bundle, from the start of the inflated bundle. If the
+    /// code object is [in the file](Self::is_in_file) and not compressed, its range can be taken from the searched bytes
+    /// after the search.
     pub fn range(&self) -> Option<Range<u64>> {
         let range = self.entry.range()?;
         let base = if self.found.bundle.compressed.is_some() { 0 } else { self.found.bundle.offset };
@@ -384,12 +408,12 @@ impl<'f> CodeObjectRef<'f> {
         self.entry.unreadable()
     }
 
-    /// What it is, if its container is read and its content cannot be: it is obfuscated, or compressed by a method that is
-    /// not known, or that this build lacks.
+    /// Returns a description of a code object with unreadable content, or `None` if the content can be read. Such a code
+    /// object is obfuscated, or its compression is unknown or missing in this build.
     pub fn unread(&self) -> Option<Unread> {
         let codec = self.packed()?.codec;
         let name = match codec {
-            Codec::Unknown if self.cuda().is_some_and(fatbin::Image::is_obfuscated) => "obfuscated code object",
+            Codec::Unknown if self.is_obfuscated() => "obfuscated code object",
             Codec::Unknown => "code object of an unknown compression",
             Codec::Zlib | Codec::Lz4 | Codec::Zstd if codec::has(codec.name()) => return None,
             Codec::Zlib => "code object compressed with zlib, which this build lacks",
@@ -399,37 +423,54 @@ impl<'f> CodeObjectRef<'f> {
         Some(Unread::device_code(name))
     }
 
+    fn is_obfuscated(&self) -> bool {
+        match self.cuda() {
+            Some(image) => image.is_obfuscated(),
+            None => false,
+        }
+    }
+
     /// Returns the kind of its content, or `None` if finding it out needs more inflating than the search was asked to
     /// do.
     pub fn kind(&self) -> Option<ContentKind> {
         if self.size() == 0 {
             return Some(ContentKind::Empty);
         }
-        let head = || self.head().map(|head| ContentKind::of(&head));
-        self.recorded_kind().filter(|_| self.cuda().is_some() || self.packed().is_some()).or_else(head)
+        if (self.cuda().is_some() || self.packed().is_some())
+            && let Some(kind) = self.recorded_kind()
+        {
+            return Some(kind);
+        }
+        Some(ContentKind::of(&self.head()?))
     }
 
-    /// Its first bytes, up to [`ContentKind::HEAD_LEN`]; none if finding them out needs more inflating than the search
-    /// was asked to do. Of a compressed device image, they are inflated.
+    /// Returns its first bytes, up to [`ContentKind::HEAD_LEN`], or `None` if finding them out needs more inflating than
+    /// the search was asked to do. The first bytes of a compressed device image are inflated.
     pub(super) fn head(&self) -> Option<Cow<'f, [u8]>> {
-        match self.packed().filter(|_| self.found.format == Format::DeviceImages) {
-            Some(packed) => packed.head(self.found.bundle.whole()?, ContentKind::HEAD_LEN).map(Cow::Owned),
-            None => self.found.bundle.head(self.index, ContentKind::HEAD_LEN).map(Cow::Borrowed),
+        if let Some(packed) = self.packed()
+            && self.found.format == Format::DeviceImages
+        {
+            return packed.head(self.found.bundle.whole()?, ContentKind::HEAD_LEN).map(Cow::Owned);
         }
+        self.found.bundle.head(self.index, ContentKind::HEAD_LEN).map(Cow::Borrowed)
     }
 
-    /// The kind of content that its container records: a fatbin for each code object; in a kpack archive, all are ELF
-    /// files or, for the target ID of SPIR-V, SPIR-V.
+    /// Returns the kind of content that its container records. A fatbin records one for each code object. A kpack
+    /// archive has ELF files, and SPIR-V for the target ID of SPIR-V.
     pub(crate) fn recorded_kind(&self) -> Option<ContentKind> {
-        match self.cuda().map(|image| image.kind) {
-            Some(CudaKind::Ptx) => Some(ContentKind::Ptx),
-            Some(CudaKind::Cubin) => Some(ContentKind::Cubin),
-            Some(CudaKind::LtoIr) => Some(ContentKind::LtoIr),
-            Some(CudaKind::TileIr | CudaKind::Other(_)) => self.packed().map(|_| ContentKind::Unknown),
-            None if self.found.format != Format::Kpack => None,
-            None if kpack::target_of(self.entry) == kpack::SPIR_V => Some(ContentKind::SpirV),
-            None => Some(ContentKind::Elf),
+        if let Some(image) = self.cuda() {
+            return match image.kind {
+                CudaKind::Ptx => Some(ContentKind::Ptx),
+                CudaKind::Cubin => Some(ContentKind::Cubin),
+                CudaKind::LtoIr => Some(ContentKind::LtoIr),
+                CudaKind::TileIr | CudaKind::Other(_) => self.packed().map(|_| ContentKind::Unknown),
+            };
         }
+        if self.found.format != Format::Kpack {
+            return None;
+        }
+        let is_spirv = kpack::target_of(self.entry) == kpack::SPIR_V;
+        Some(if is_spirv { ContentKind::SpirV } else { ContentKind::Elf })
     }
 
     /// Additional data, if its container is an offload binary.
@@ -451,10 +492,10 @@ impl<'f> CodeObjectRef<'f> {
             Magic::Cubin => self.found.format == Format::CodeObject,
             _ => false,
         };
-        match self.in_place().filter(|_| is_whole_needed) {
-            Some(whole) => self.found.facts.target(whole),
-            None => target::target_id(head),
+        if is_whole_needed && let Some(whole) = self.in_place() {
+            return self.found.facts.target(whole);
         }
+        target::target_id(head)
     }
 
     /// The bytes: borrowed from the file if they are contiguous in it, otherwise restored, or inflated and checked.
@@ -473,13 +514,16 @@ impl<'f> CodeObjectRef<'f> {
         self.found.bundle.write_to(self.index, out)
     }
 
-    /// Returns the code object as it is stored: its bytes, or its compressed form if it is compressed on its own, or
+    /// Returns the code object as it is stored: its bytes, or its compressed form if it is compressed on its own. Returns
     /// `None` if its bundle is compressed, or it has to be restored.
     pub(crate) fn stored_bytes(&self) -> Option<Slice<'f>> {
-        let packed = || {
-            self.found.bundle.whole().filter(|_| self.found.bundle.compressed.is_none())?.range(&self.packed()?.stored)
-        };
-        self.in_place().or_else(packed)
+        if let Some(bytes) = self.in_place() {
+            return Some(bytes);
+        }
+        if self.found.bundle.compressed.is_some() {
+            return None;
+        }
+        self.found.bundle.whole()?.range(&self.packed()?.stored)
     }
 
     /// Returns the code object as a slice of the file, or `None` if it is compressed or has to be restored.

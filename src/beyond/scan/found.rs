@@ -55,7 +55,7 @@ impl Format {
         }
     }
 
-    /// Whether a bundle of this format need not serve every GPU of a program: others beside it may serve the rest.
+    /// Returns whether a bundle of this format need not serve every GPU of a program. Other bundles may serve the rest.
     pub(crate) fn is_for_some_gpus(self) -> bool {
         matches!(self, Self::CodeObject | Self::DeviceImages | Self::SyclBin | Self::Kpack)
     }
@@ -67,7 +67,7 @@ impl Format {
 pub enum Finding<'f> {
     /// A bundle.
     Bundle(Found<'f>),
-    /// A place that begins like device code, or like a container of it, but cannot be read.
+    /// A place that begins like device code, or like a container of device code, but cannot be read.
     Broken {
         /// The place.
         place: &'f Place,
@@ -78,7 +78,7 @@ pub enum Finding<'f> {
     Trailing {
         /// The place.
         place: &'f Place,
-        /// The offset of the first trailing byte; none after a package that had to be inflated itself.
+        /// The offset of the first trailing byte, or `None` after a package that had to be inflated itself.
         offset: Option<u64>,
         /// The format of the package.
         after: Option<&'static str>,
@@ -124,7 +124,7 @@ pub struct Split<'f> {
     pub reference: &'f Reference,
     /// The indices in the wrappers of the library, in the order of their section.
     pub indices: &'f [u32],
-    /// The archives that exist; none if the reference was not followed.
+    /// The archives that exist, or `None` if the reference was not followed.
     pub archives: Option<&'f [Followed]>,
 }
 
@@ -142,25 +142,26 @@ impl Split<'_> {
 pub struct Followed {
     /// Its canonical path.
     pub path: PathBuf,
-    /// Its table of contents; none if it cannot be read.
+    /// Its table of contents, or `None` if it cannot be read.
     pub archive: Option<KpackArchive>,
     /// The number of code objects in it that the library loads.
     pub code_objects: usize,
 }
 
-/// What a walk passes on.
-pub(super) enum Visit<'f> {
+/// An event of a walk, for its visitor.
+pub(super) enum WalkEvent<'f> {
     Found(Finding<'f>),
     /// The end of a file, or of inflated data, with its place and its bytes. The bytes are gone afterwards.
     End(&'f Place, Slice<'f>),
 }
 
-/// What is known of a bundle and its entries beyond what it records.
+/// Facts about a bundle and its entries that the bundle does not record.
 #[derive(Debug, Default)]
 pub(crate) struct EntryFacts {
-    /// Of each entry, its number among those at the place with its ID, counted from 1; empty if they are not numbered.
+    /// The number of each entry among the entries at the place with its ID, counted from 1. Empty if they are not
+    /// numbered.
     pub(super) numbers: Vec<u64>,
-    /// Of each entry, the number of its bytes that entries before it have too; empty if they are not counted.
+    /// The number of bytes of each entry that entries before it have too. Empty if they are not counted.
     pub(super) shared: Vec<u64>,
     /// Whether a file, or a member of a package, begins with the bundle.
     pub(super) begins_file: bool,
@@ -171,7 +172,7 @@ pub(crate) struct EntryFacts {
 }
 
 impl EntryFacts {
-    /// The target of the ELF file in some bytes of the bundle.
+    /// Returns the target of the ELF file in some bytes of the bundle.
     pub(super) fn target(&self, code: Slice<'_>) -> Option<String> {
         let range = code.offset()..code.end();
         self.targets.borrow_mut().entry(range).or_insert_with(|| target::target_id(code.bytes())).clone()
@@ -201,7 +202,7 @@ impl<'f> Found<'f> {
         entries.map(move |(index, entry)| CodeObjectRef { found, entry, index })
     }
 
-    /// What is known of the bundle, to be kept after the search with [its code objects](CodeObjectRef::known).
+    /// Returns the facts about the bundle, to be kept after the search with [its code objects](CodeObjectRef::known).
     ///
     /// # Errors
     /// The errors of [`Bundle::stored_len`].
@@ -209,17 +210,17 @@ impl<'f> Found<'f> {
         BundleInfo::new(self).map(Arc::new)
     }
 
-    /// Whether it is the first of a file, or of a member of a zip file, a tar or cpio archive, which begins with it.
+    /// Returns whether a file begins with it, or a member of a zip file, a tar or cpio archive.
     pub(crate) fn is_file(&self) -> bool {
         self.facts.begins_file
     }
 
-    /// Whether it need not serve every GPU of a program: others beside it may serve the rest.
+    /// Returns whether it need not serve every GPU of a program. Other bundles may serve the rest.
     pub(crate) fn is_for_some_gpus(&self) -> bool {
         self.format.is_for_some_gpus() || self.is_relinked()
     }
 
-    /// Whether it has relocatable code of a linked file, which its driver links again on GPUs without linked code.
+    /// Returns whether it has relocatable code of a linked file. The driver links such code on GPUs without linked code.
     pub(crate) fn is_relinked(&self) -> bool {
         self.facts.is_relinked
     }

@@ -15,12 +15,11 @@ use std::sync::OnceLock;
 
 use super::found::{Finding, Followed, Format, Split};
 use super::place::{Place, Step};
-use super::walk::{Spot, Walk};
+use super::walk::{FilePart, Walk};
 use crate::base::bytes::len_u64;
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
-use crate::base::io::input::Slice;
+use crate::base::io::input::{Input, Slice};
 use crate::base::io::sys::{self, Stat};
-use crate::beyond::container::SearchEntry;
 use crate::beyond::container::host::wrapper;
 use crate::beyond::container::kpack::{KpackArchive, PLACEHOLDER, Reference, SPIR_V, WrappedBinary, target_of};
 
@@ -51,44 +50,43 @@ impl Follow {
     /// references, `ROCM_KPACK_PATH_PREFIX` those that are searched before, both separated by colons, on
     /// Windows by semicolons.
     pub fn from_environment() -> Self {
-        let paths = |name| {
-            let value = env::var_os(name).unwrap_or_default();
-            let parts =
-                value.as_encoded_bytes().split(|&byte| byte == sys::PATH_SEPARATOR).filter(|part| !part.is_empty());
-            parts.map(|part| sys::os_str(part).into_owned().into()).collect()
-        };
-        let (instead, before) = (paths("ROCM_KPACK_PATH"), paths("ROCM_KPACK_PATH_PREFIX"));
+        let (instead, before) = (paths_in_variable("ROCM_KPACK_PATH"), paths_in_variable("ROCM_KPACK_PATH_PREFIX"));
         Self { instead, before, ..Self::default() }
     }
 
-    /// The same, but only the tables of contents of archives are read, and no code in them is reported.
+    /// Returns a copy that reads only the tables of contents of archives, and reports no code in them.
     pub(crate) fn tables_only(&self) -> Self {
         Self { is_tables_only: true, ..self.clone() }
     }
 
-    /// Whether the caller searches the file with this canonical path too.
+    /// Returns whether the caller searches the file with this canonical path too.
     fn is_own(&self, path: &Path) -> bool {
-        let canonical = || self.own.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        self.own_canonical.get_or_init(canonical).contains(path)
+        let own =
+            self.own_canonical.get_or_init(|| self.own.iter().filter_map(|path| path.canonicalize().ok()).collect());
+        own.contains(path)
     }
 
-    /// Whether ROCm's loader would load nothing from archives in this process, because `ROCM_KPACK_DISABLE` is set.
+    /// Returns whether ROCm's loader would load nothing from archives in this process, because `ROCM_KPACK_DISABLE` is set.
     pub fn is_disabled() -> bool {
         let value = env::var_os("ROCM_KPACK_DISABLE").unwrap_or_default();
         !matches!(value.as_encoded_bytes().first(), None | Some(b'0'))
     }
 
-    /// The archives for a library, each once, in the order of the search, and the errors of the places that cannot be
-    /// searched: directories that cannot be read or are too large.
-    pub(super) fn archives(&self, library: &Path, reference: &Reference) -> (Vec<PathBuf>, Vec<Error>) {
-        let mut found = Archives::default();
+    /// Finds the archives for a library, each once, in the order of the search. Also returns the errors of directories
+    /// that cannot be read or are too large.
+    pub(super) fn find_archives(&self, library: &Path, reference: &Reference) -> (Vec<PathBuf>, Vec<Error>) {
+        let mut found = FoundArchives::default();
         if !self.instead.is_empty() {
-            self.instead.iter().for_each(|path| found.add(path));
+            for path in &self.instead {
+                found.add(path);
+            }
             return (found.paths, found.errors);
         }
-        self.before.iter().for_each(|path| found.add(path));
+        for path in &self.before {
+            found.add(path);
+        }
         match library.canonicalize() {
-            Ok(library) => found.add_all(&library, reference),
+            Ok(library) => found.add_referenced(&library, reference),
             Err(error) => found.errors.push(Error::io(library, error)),
         }
         if found.paths.len() > ARCHIVES_MAX {
@@ -100,36 +98,53 @@ impl Follow {
     }
 }
 
+/// Returns the paths in an environment variable.
+fn paths_in_variable(name: &str) -> Vec<PathBuf> {
+    let value = env::var_os(name).unwrap_or_default();
+    let mut paths = Vec::new();
+    for path in value.as_encoded_bytes().split(|&byte| byte == sys::PATH_SEPARATOR) {
+        if !path.is_empty() {
+            paths.push(sys::os_str(path).into_owned().into());
+        }
+    }
+    paths
+}
+
 /// The archives that were found.
 #[derive(Default)]
-struct Archives {
-    /// Their canonical paths, each file once.
+struct FoundArchives {
+    /// The canonical paths, each file once.
     paths: Vec<PathBuf>,
-    /// Device and inode of each.
+    /// Device and inode of each archive.
     seen: HashSet<(u64, u64)>,
     errors: Vec<Error>,
 }
 
-impl Archives {
+impl FoundArchives {
     /// Adds the archives that the reference of a library names.
-    fn add_all(&mut self, library: &Path, reference: &Reference) {
+    fn add_referenced(&mut self, library: &Path, reference: &Reference) {
         for path in &reference.search_paths {
             let path = sys::join(&library.with_file_name(""), path);
-            match around(&path) {
-                None => self.add(&path),
-                Some((before, after)) => match fitting(before, after) {
-                    Ok(paths) => paths.iter().for_each(|path| self.add(path)),
-                    Err(error) => self.errors.push(error),
-                },
+            let Some((before, after)) = split_at_placeholder(&path) else {
+                self.add(&path);
+                continue;
+            };
+            match paths_with_target(before, after) {
+                Ok(paths) => {
+                    for path in paths {
+                        self.add(&path);
+                    }
+                }
+                Err(error) => self.errors.push(error),
             }
         }
     }
 
     /// Adds a path if it leads to a regular file.
     fn add(&mut self, path: &Path) {
-        match path.canonicalize().and_then(|path| Ok((Stat::at(&path)?, path))) {
-            Ok((found, path)) => {
-                if found.is_file() && self.seen.insert(found.identity()) {
+        match canonical_path_and_stat(path) {
+            Ok((path, stat)) => {
+                if stat.is_file() && self.seen.insert(stat.identity()) {
                     self.paths.push(path);
                 }
             }
@@ -139,14 +154,24 @@ impl Archives {
     }
 }
 
+fn canonical_path_and_stat(path: &Path) -> io::Result<(PathBuf, Stat)> {
+    let path = path.canonicalize()?;
+    let stat = Stat::at(&path)?;
+    Ok((path, stat))
+}
+
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The existing paths that have a target ID between `before` and `after`. Those of a processor follow one another, with
-/// more features first.
-fn fitting(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
-    let (directory, prefix) = before.split_at(memchr::memrchr(b'/', before).map_or(0, |slash| slash.saturating_add(1)));
+/// Returns the existing paths that have a target ID between `before` and `after`. The paths of a processor follow one
+/// another, with more features first.
+fn paths_with_target(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
+    let name_start = match memchr::memrchr(b'/', before) {
+        Some(slash) => slash.saturating_add(1),
+        None => 0,
+    };
+    let (directory, prefix) = before.split_at(name_start);
     let (suffix, below) = after.split_at(memchr::memchr(b'/', after).unwrap_or(after.len()));
     let directory = sys::os_str(directory);
     let directory = Path::new(&*directory);
@@ -173,135 +198,192 @@ fn fitting(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
     Ok(paths.into_iter().map(|(.., path)| path).collect())
 }
 
-/// The parts of a pattern before and after its first placeholder, if it has one.
-fn around(pattern: &Path) -> Option<(&[u8], &[u8])> {
+/// Returns the parts of a pattern before and after its first placeholder, or `None` if it has no placeholder.
+fn split_at_placeholder(pattern: &Path) -> Option<(&[u8], &[u8])> {
     let pattern = pattern.as_os_str().as_encoded_bytes();
     let (before, after) = pattern.split_at_checked(memchr::memmem::find(pattern, PLACEHOLDER)?)?;
     Some((before, after.strip_prefix(PLACEHOLDER)?))
 }
 
 fn target_between<'n>(name: &'n [u8], before: &[u8], after: &[u8]) -> Option<&'n [u8]> {
-    name.strip_prefix(before)?.strip_suffix(after).filter(|target| is_target_id(target))
+    let target = name.strip_prefix(before)?.strip_suffix(after)?;
+    if is_target_id(target) { Some(target) } else { None }
 }
 
-/// The target ID that a path has where `pattern` has the placeholder.
+/// Returns the target ID that a path has where `pattern` has the placeholder.
 pub(crate) fn target_in<'p>(path: &'p Path, pattern: &Path) -> Option<&'p [u8]> {
-    let (before, after) = around(pattern)?;
+    let (before, after) = split_at_placeholder(pattern)?;
     target_between(path.as_os_str().as_encoded_bytes(), before, after)
 }
 
-/// Whether a part of a file name looks like a target ID.
+/// Returns whether a part of a file name looks like a target ID.
 fn is_target_id(text: &[u8]) -> bool {
-    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-+:".contains(byte);
-    text == SPIR_V || (text.starts_with(b"gfx") && text.iter().all(is_of_name))
+    text == SPIR_V
+        || (text.starts_with(b"gfx") && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-+:".contains(byte)))
+}
+
+/// Returns whether a loader could load a library and resolve its references. Their paths count from the directory of the
+/// file.
+fn is_loadable(library: &Place, section: Slice<'_>) -> bool {
+    if section.input().is_none() || !library.steps().is_empty() {
+        return false;
+    }
+    match library.file().metadata() {
+        Ok(metadata) => metadata.is_file(),
+        Err(error) => !is_missing(&error),
+    }
+}
+
+/// Prepares the error of an archive for a finding whose place names the library.
+fn error_at_library(error: Error) -> Error {
+    match error.fault() {
+        Some(fault) => Error::refused(error.kind(), error.path(), error.offset(), fault),
+        None => error.of_referred(),
+    }
+}
+
+/// The code objects that a library loads from archives. It takes the first with a key and a target ID.
+struct WantedCode<'r> {
+    reference: &'r Reference,
+    /// The indices in the wrappers of the library; if there are none, any index is wanted.
+    indices: HashSet<u32>,
+    seen: HashSet<(u32, Vec<u8>)>,
+}
+
+impl WantedCode<'_> {
+    /// Returns whether a code object is wanted, and notes that it is found.
+    fn take(&mut self, key: &[u8], target: &[u8]) -> bool {
+        let Some(index) = self.reference.index_of(key) else { return false };
+        if !self.indices.is_empty() && !self.indices.contains(&index) {
+            return false;
+        }
+        self.seen.insert((index, target.to_vec()))
+    }
 }
 
 impl Walk<'_, '_, '_> {
     /// Searches a kpack archive.
-    pub(super) fn kpack(&mut self, at: Spot<'_>) -> Result<()> {
+    pub(super) fn search_kpack_archive(&mut self, at: FilePart<'_>) -> Result<()> {
         let archive = match KpackArchive::read(at.data) {
             Ok(archive) => archive,
-            Err(error) => return self.broken_container(at, error),
+            Err(error) => return self.report_broken_container(at, error),
         };
         for WrappedBinary { key, entries } in &archive.binaries {
             let Some(place) = self.step(at.place, Step::Member(key.clone())) else { continue };
-            self.entries(at.to(&place, at.data), Format::Kpack, 0, entries.clone())?;
+            self.report_entries(at.to(&place, at.data), Format::Kpack, 0, entries.clone())?;
         }
-        self.faults(at, archive.faults.iter().cloned())?;
-        self.tell(1, at, Finding::Kpack { place: at.place, archive: &archive })
+        self.report_faults(at, archive.faults.iter().cloned())?;
+        self.report_finding(1, at, Finding::Kpack { place: at.place, archive: &archive })
     }
 
     /// Reports a library whose device code is in kpack archives, and the code in those that exist. `at` is the section
     /// with the reference.
-    pub(super) fn split(&mut self, library: &Place, at: Spot<'_>, wrappers: Option<Slice<'_>>) -> Result<()> {
+    pub(super) fn report_split_library(
+        &mut self,
+        library: &Place,
+        at: FilePart<'_>,
+        wrappers: Option<Slice<'_>>,
+    ) -> Result<()> {
         let section = at.data;
-        let wrappers = wrappers.map_or(&[][..], |wrappers| wrappers.bytes());
+        let wrappers = if let Some(wrappers) = &wrappers { wrappers.bytes() } else { &[] };
         if !self.spend(at, len_u64(wrappers))? {
             return Ok(());
         }
         let Some(reference) =
-            self.sound(at, Reference::read(section.bytes(), section.offset()).with_path(section.path()))?
+            self.ok_or_report(at, Reference::read(section.bytes(), section.offset()).with_path(section.path()))?
         else {
             return Ok(());
         };
         let indices = wrapper::kpack_indices(wrappers);
-        // The paths count from the directory of a file that a loader could load.
-        let is_file = || library.file().metadata().map_or_else(|error| !is_missing(&error), |found| found.is_file());
-        let is_loadable = section.input().is_some() && library.steps().is_empty() && is_file();
-        let follow = self.scan.follow.as_deref().filter(|_| is_loadable);
-        if follow.is_some() && std::mem::replace(&mut self.has_followed, true) {
-            let offset = section.offset();
-            let (what, problem) = ("another reference to kpack archives", ": only the first one is followed");
-            return self.broken(at, at.error(Malformed::fault(what, offset, problem)));
-        }
-        let archives = match follow.map(|follow| follow.archives(library.file(), &reference)) {
-            None => None,
-            Some((paths, errors)) => {
-                errors.into_iter().try_for_each(|error| self.broken(at, error.of_referred()))?;
-                let asked: HashSet<u32> = indices.iter().copied().collect();
-                let mut seen = HashSet::new();
-                let mut wanted = |key: &[u8], target: &[u8]| {
-                    let index = reference.index_of(key).filter(|index| asked.is_empty() || asked.contains(index));
-                    index.is_some_and(|index| seen.insert((index, target.to_vec())))
-                };
-                let followed = paths.into_iter().map(|path| self.followed(at, path, &mut wanted));
-                Some(followed.collect::<Result<Vec<_>>>()?)
+        let mut archives = None;
+        if let Some(follow) = &self.scan.follow
+            && is_loadable(library, section)
+        {
+            if std::mem::replace(&mut self.has_followed, true) {
+                let offset = section.offset();
+                let (what, problem) = ("another reference to kpack archives", ": only the first one is followed");
+                return self.report_broken(at, at.error(Malformed::fault(what, offset, problem)));
             }
-        };
+            let indices = indices.iter().copied().collect();
+            let mut wanted = WantedCode { reference: &reference, indices, seen: HashSet::new() };
+            archives = Some(self.follow_reference(follow, library, at, &mut wanted)?);
+        }
         let split = Split { reference: &reference, indices: &indices, archives: archives.as_deref() };
-        self.tell(1, at, Finding::Split { place: at.place, split })
+        self.report_finding(1, at, Finding::Split { place: at.place, split })
     }
 
-    /// Searches a kpack archive that a library refers to for code with a `wanted` key and target ID.
-    fn followed(
+    /// Searches the archives to which the reference of a library leads.
+    fn follow_reference(
         &mut self,
-        at: Spot<'_>,
+        follow: &Follow,
+        library: &Place,
+        at: FilePart<'_>,
+        wanted: &mut WantedCode<'_>,
+    ) -> Result<Vec<Followed>> {
+        let (paths, errors) = follow.find_archives(library.file(), wanted.reference);
+        for error in errors {
+            self.report_broken(at, error.of_referred())?;
+        }
+        let mut followed = Vec::with_capacity(paths.len());
+        for path in paths {
+            followed.push(self.search_followed_archive(follow, at, path, wanted)?);
+        }
+        Ok(followed)
+    }
+
+    /// Searches a kpack archive to which a library refers, for code that the library loads.
+    fn search_followed_archive(
+        &mut self,
+        follow: &Follow,
+        at: FilePart<'_>,
         path: PathBuf,
-        wanted: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        wanted: &mut WantedCode<'_>,
     ) -> Result<Followed> {
-        let is_own = self.scan.follow.as_deref().is_some_and(|follow| follow.is_own(&path));
+        let is_own = follow.is_own(&path);
         let place = at.place.clone().in_file(&path);
-        let opened = self.sources.referred(&path).and_then(|input| {
-            let archive = KpackArchive::read(&input);
-            Ok((input.vouch_for(archive)?, input))
-        });
-        // The place names the library.
-        let opened = opened.map_err(|error| match error.fault() {
-            Some(fault) => Error::refused(error.kind(), error.path(), error.offset(), fault),
-            None => error.of_referred(),
-        });
-        let (archive, input) = match opened {
+        let (archive, input) = match self.open_kpack_archive(&path) {
             Ok(opened) => opened,
             Err(error) => {
+                let error = error_at_library(error);
                 if !is_own || error.kind() == ErrorKind::Referred {
-                    self.broken(at.to(&place, at.data), error)?;
+                    self.report_broken(at.to(&place, at.data), error)?;
                 }
                 return Ok(Followed { path, archive: None, code_objects: 0 });
             }
         };
-        let is_told = !is_own && self.scan.follow.as_deref().is_some_and(|follow| !follow.is_tables_only);
-        if is_told {
+        let is_reported = !is_own && !follow.is_tables_only;
+        if is_reported {
             self.budget.add_file(input.len());
         }
         let mut code_objects = 0_usize;
         for binary in &archive.binaries {
-            // The loader asks an archive only for what it claims.
-            let mut is_asked =
-                |entry: &&SearchEntry| archive.claims(target_of(entry)) && wanted(&binary.key, target_of(entry));
-            let entries: Vec<SearchEntry> = binary.entries.iter().filter(|entry| is_asked(entry)).cloned().collect();
+            let mut entries = Vec::new();
+            for entry in &binary.entries {
+                let target = target_of(entry);
+                // The loader asks an archive only for target IDs that the archive claims.
+                if archive.claims(target) && wanted.take(&binary.key, target) {
+                    entries.push(entry.clone());
+                }
+            }
             code_objects = code_objects.saturating_add(entries.len());
-            if is_told && !entries.is_empty() && !self.budget.is_spent {
+            if is_reported && !entries.is_empty() && !self.budget.is_spent {
                 let Some(place) = self.step(&place, Step::Member(binary.key.clone())) else { continue };
-                let searched = self.entries(at.to(&place, input.as_slice()), Format::Kpack, 0, entries);
+                let searched = self.report_entries(at.to(&place, input.as_slice()), Format::Kpack, 0, entries);
                 input.vouch_for(searched)?;
             }
         }
-        if is_told {
+        if is_reported {
             let at = at.to(&place, input.as_slice());
-            self.faults(at, archive.faults.iter().cloned())?;
-            self.end(at)?;
+            self.report_faults(at, archive.faults.iter().cloned())?;
+            self.report_end(at)?;
         }
         Ok(Followed { path, archive: Some(archive), code_objects })
+    }
+
+    fn open_kpack_archive(&self, path: &Path) -> Result<(KpackArchive, Input)> {
+        let input = self.sources.referred(path)?;
+        let archive = KpackArchive::read(&input);
+        Ok((input.vouch_for(archive)?, input))
     }
 }
 
@@ -336,7 +418,7 @@ mod tests {
             return say("SKIPPED: links cannot be made here");
         }
         let found = |follow: &Follow, paths: &[&str]| {
-            let (found, errors) = follow.archives(&at("link/x"), &reference(paths));
+            let (found, errors) = follow.find_archives(&at("link/x"), &reference(paths));
             assert!(errors.is_empty(), "{errors:?}");
             found
         };
@@ -363,7 +445,7 @@ mod tests {
             fs::write(at(file), b"").unwrap();
         }
         let long = "n/".repeat(5000) + "@GFXARCH@";
-        let (found, errors) = Follow::default().archives(&at("x"), &reference(&[&long, "x_@GFXARCH@.kpack"]));
+        let (found, errors) = Follow::default().find_archives(&at("x"), &reference(&[&long, "x_@GFXARCH@.kpack"]));
         assert_eq!((found, errors.len()), (vec![at("x_gfx906.kpack")], 1));
     }
 }

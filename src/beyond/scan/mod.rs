@@ -83,12 +83,12 @@ pub(crate) use read::{ReadList, Reading, Shared, Together, contents, top_member,
 pub use resolve::Resolved;
 pub(crate) use stream::HEAD;
 pub(crate) use walk::is_zip;
-pub(crate) use wide::{BundleReader, Wide};
+pub(crate) use wide::{AnyBundle, BundleReader};
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use found::Visit;
+use found::WalkEvent;
 
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
@@ -169,8 +169,8 @@ impl Scan {
         data: Slice<'_>,
         visitor: &mut dyn FnMut(Finding<'_>) -> Result<()>,
     ) -> Result<()> {
-        let visitor = &mut |visit: Visit<'_>| {
-            if let Visit::Found(finding) = visit {
+        let visitor = &mut |visit: WalkEvent<'_>| {
+            if let WalkEvent::Found(finding) = visit {
                 visitor(finding)?;
             }
             Ok(ControlFlow::Continue(()))
@@ -195,17 +195,17 @@ impl Scan {
     pub(crate) fn run_in_members(
         &self,
         data: Slice<'_>,
-        members: &walk::Accepts<'_>,
+        members: &walk::MemberFilter<'_>,
         visitor: &mut Visitor<'_>,
     ) -> Result<()> {
         self.walk(data, members, &mut |visit| match visit {
-            Visit::Found(finding) => visitor(finding),
-            Visit::End(..) => Ok(ControlFlow::Continue(())),
+            WalkEvent::Found(finding) => visitor(finding),
+            WalkEvent::End(..) => Ok(ControlFlow::Continue(())),
         })
     }
 
     /// As [`run_in_members`](Self::run_in_members). The visitor also sees where data ends.
-    fn walk(&self, data: Slice<'_>, members: &walk::Accepts<'_>, visitor: &mut walk::Visitor<'_>) -> Result<()> {
+    fn walk(&self, data: Slice<'_>, members: &walk::MemberFilter<'_>, visitor: &mut walk::Visitor<'_>) -> Result<()> {
         let mut walk = walk::Walk::new(self, data, visitor);
         walk.members = Some(members);
         walk.file(data).map(|_| ())

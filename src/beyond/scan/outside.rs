@@ -5,10 +5,10 @@
 //! - Data of programs, which is in sections that are loaded and not run, is searched by content.
 //! - A [deep](super::Scan::deep) search does the same with all bytes.
 //!
-//! By content means: for the first bytes of containers, ELF files for GPUs, SPIR-V and PTX, at any offset. Programs also
-//! mention these bytes, so that only what can be read counts: a container with entries, an ELF file whose tables and
-//! content lie inside the data, a SPIR-V module whose functions end, PTX that is complete. Nothing is looked for inside
-//! of what was found.
+//! A search by content looks for the first bytes of containers, ELF files for GPUs, SPIR-V and PTX, at any offset.
+//! Programs also mention these bytes, so only readable findings count: a container with entries, an ELF file with tables
+//! and content inside the data, a SPIR-V module whose functions end, complete PTX. The search continues after the end of
+//! a finding.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,10 +17,10 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 
 use super::place::Step;
-use super::sections::{self, Holds, ListedSections, Sections};
-use super::walk::{JointSections, SHADER, Spot, Walk};
-use super::{BundleReader, Checksums, Wide};
-use crate::base::bytes::{Cursor, add, len_of, len_u64, part, slice, tail, to_u64, total};
+use super::sections::{self, ListedSections, SectionContent, Sections};
+use super::walk::{FilePart, JointSections, SHADER, Walk};
+use super::{AnyBundle, BundleReader, Checksums};
+use crate::base::bytes::{Cursor, add, len_of, len_u64, slice, tail, to_u64, total};
 use crate::base::display::shown;
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
@@ -48,74 +48,92 @@ const MAGICS: [&[u8]; 8] = [
     &dxbc::MAGIC,
 ];
 
-/// Searches for them: to make these takes longer than to search a small section.
+/// The searchers for `MAGICS`, made once: to make them takes longer than to search a small section.
 static FINDERS: LazyLock<[Finder<'static>; MAGICS.len()]> = LazyLock::new(|| MAGICS.map(Finder::new));
 
-/// The longest of them.
+/// The longest of the magics.
 const BUNDLE: &[u8] = container::MAGIC.as_bytes();
 
 /// The number of bytes that identify a format found by its first bytes.
-const HEAD: u64 = 512;
+const HEAD_LEN: u64 = 512;
 
 /// The number of bytes that are inflated to identify the content of a compressed container.
 const HEAD_INFLATED: usize = 64;
 
-/// The number of bytes that this may take of a compressed container, at most.
+/// The maximum number of compressed bytes that identifying a compressed container reads.
 const HEAD_STORED: u64 = 128 << 10;
 
-/// The number of bytes that are searched at a time, for each of the magics: they should stay in the cache.
+/// The number of bytes that are searched at a time, once for each magic. They should stay in the cache.
 const BLOCK: u64 = 256 << 10;
 
 /// The reason to read a container at some place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lead {
-    /// Its first bytes, which may be there for any reason.
+enum ReasonToRead {
+    /// The bytes of a magic, which may be there for any reason.
     Magic,
-    /// A wrapper that points there. It is a fault if it cannot be read.
+    /// A wrapper that points there. If the container cannot be read, that is a fault.
     Wrapper,
 }
 
-/// The source files of the bundles in a linked file, by the offsets of the bundles, as far as its symbol table tells.
+/// Returns the source files of the bundles in a linked file, by the offsets of the bundles, as far as the symbol table
+/// has them.
 pub(crate) fn sources(data: &[u8]) -> HashMap<u64, String> {
-    let Ok(sections) = sections::read(data, 0, ListedSections::Known) else { return HashMap::new() };
-    let wrappers = sections.chosen.iter().filter(|section| section.holds == Holds::Wrappers(Wrapped::Bundle));
-    let sources = wrappers.flat_map(|section| wrapper::sources(data, &section.range));
-    sources.map(|(offset, source)| (offset, shown(&source).to_string())).collect()
+    let mut sources = HashMap::new();
+    let Ok(sections) = sections::read(data, 0, ListedSections::Known) else { return sources };
+    for section in bundle_wrappers(&sections) {
+        for (offset, source) in wrapper::sources(data, &section.range) {
+            sources.insert(offset, shown(&source).to_string());
+        }
+    }
+    sources
+}
+
+/// Returns the sections with wrappers of bundles.
+fn bundle_wrappers(sections: &Sections) -> impl Iterator<Item = &ChosenSection<SectionContent>> {
+    sections.chosen.iter().filter(|section| section.holds == SectionContent::Wrappers(Wrapped::Bundle))
 }
 
 impl Walk<'_, '_, '_> {
-    /// Searches sections of an object that are not made for device code: those of data, and those into which its
-    /// wrappers point. `found` is the number of bundles in its sections for them; images of `tables` were found
-    /// already.
-    pub(super) fn other_sections(
+    /// Searches sections of an object that are not made for device code: sections of data, and sections into which its
+    /// wrappers point. `found` is the number of bundles in the sections for them. Images of `tables` were found already.
+    pub(super) fn search_other_sections(
         &mut self,
-        object: Spot<'_>,
+        object: FilePart<'_>,
         sections: Sections,
         tables: &JointSections<'_>,
         found: u64,
     ) -> Result<()> {
         let data = object.data;
-        let targets = if self.may_lack(data, &sections, found) { self.targets(object, &sections)? } else { Vec::new() };
-        let mut others = match targets.is_empty() {
-            true => sections.others,
-            false => sections::read(data.bytes(), data.offset(), ListedSections::All).with_path(data.path())?.others,
+        let targets = if self.may_lack_bundles(data, &sections, found) {
+            self.wrapper_targets(object, &sections)?
+        } else {
+            Vec::new()
+        };
+        let mut others = if targets.is_empty() {
+            sections.others
+        } else {
+            sections::read(data.bytes(), data.offset(), ListedSections::All).with_path(data.path())?.others
         };
         others.sort_by_key(|section| (section.range.start, section.range.end));
         let (images, mut position) = (tables.images.elsewhere(), 0_u64);
-        // As `step` would number them all, but those that are passed over take none of the numbers that a search has.
+        // The numbers are those of `step`. Sections that are passed over use none of the numbers that a search has.
         let (mut numbers, mut passed) = (HashMap::new(), 0);
         for ChosenSection { holds, name, range } in &others {
             let number = numbers.entry(name).or_insert(0);
             add(number, 1);
             let range = range.start.max(position)..range.end;
-            let target = targets.get(targets.partition_point(|&target| target < range.start));
-            let has_target = target.is_some_and(|&target| target < range.end);
-            let content = data.range(&range).filter(|content| !content.is_empty());
-            let Some(content) = content.filter(|_| has_target || *holds == Holds::Data) else { continue };
+            let has_target = has_any_in(&targets, &range);
+            if !has_target && *holds != SectionContent::Data {
+                continue;
+            }
+            let Some(content) = data.range(&range) else { continue };
+            if content.is_empty() {
+                continue;
+            }
             // Objects have thousands of small sections, whose places take longer than the search. On the way to a goal,
-            // what is off it need not be searched.
+            // sections off the way are not searched anyway.
             let may_pass = !has_target && content.len() <= BLOCK && !self.has_goal();
-            if may_pass && hits(content.bytes()).is_empty() {
+            if may_pass && find_magics(content.bytes()).is_empty() {
                 if !self.spend(object.with(content), content.len())? {
                     return Ok(());
                 }
@@ -123,16 +141,15 @@ impl Walk<'_, '_, '_> {
                 position = range.end;
                 continue;
             }
-            let place = self.step_to(object.place, Step::Section(name.clone()), *number);
-            let Some(place) = place else { continue };
+            let Some(place) = self.step_to(object.place, Step::Section(name.clone()), *number) else { continue };
             let (at, mut index) = (object.to(&place, data), 0);
             position = range.start;
             let first = images.partition_point(|image| image.start < range.start);
             for image in images.iter().skip(first).take_while(|image| image.start < range.end) {
-                self.by_content(at, position..image.start, &mut index, &targets)?;
+                self.search_by_content(at, position..image.start, &mut index, &targets)?;
                 position = position.max(image.end);
             }
-            self.by_content(at, position..range.end, &mut index, &targets)?;
+            self.search_by_content(at, position..range.end, &mut index, &targets)?;
             position = position.max(range.end);
         }
         // Counted together, since a call may release memory.
@@ -140,23 +157,27 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Whether wrappers of an object may point at bundles outside of its sections for bundles, which have `found` of
-    /// them.
-    fn may_lack(&self, data: Slice<'_>, sections: &Sections, found: u64) -> bool {
-        let wrappers = sections.chosen.iter().filter(|section| section.holds == Holds::Wrappers(Wrapped::Bundle));
-        let count = |section: &ChosenSection<Holds>| {
-            let content = data.range(&section.range).map(|section| section.bytes());
-            wrapper::count(content.unwrap_or_default(), Wrapped::Bundle)
-        };
-        self.scan.checksums == Checksums::OfAll || total(wrappers.map(count)) > found
+    /// Returns whether wrappers of an object may point at bundles outside of its sections for bundles. `found` is the
+    /// number of bundles in these.
+    fn may_lack_bundles(&self, data: Slice<'_>, sections: &Sections, found: u64) -> bool {
+        if self.scan.checksums == Checksums::OfAll {
+            return true;
+        }
+        let mut count = 0;
+        for section in bundle_wrappers(sections) {
+            if let Some(content) = data.range(&section.range) {
+                add(&mut count, wrapper::count(content.bytes(), Wrapped::Bundle));
+            }
+        }
+        count > found
     }
 
-    /// The offsets in an object, in order, to which its wrappers of bundles point.
-    fn targets(&mut self, object: Spot<'_>, sections: &Sections) -> Result<Vec<u64>> {
+    /// Returns the offsets in an object, in order, to which its wrappers of bundles point.
+    fn wrapper_targets(&mut self, object: FilePart<'_>, sections: &Sections) -> Result<Vec<u64>> {
         let mut targets = Vec::new();
-        for section in &sections.chosen {
+        for section in bundle_wrappers(sections) {
             // Each section takes the tables of the whole file.
-            if section.holds == Holds::Wrappers(Wrapped::Bundle) && self.spend(object, object.data.len())? {
+            if self.spend(object, object.data.len())? {
                 targets.extend(wrapper::targets(object.data.bytes(), &section.range, Wrapped::Bundle));
             }
         }
@@ -167,75 +188,79 @@ impl Walk<'_, '_, '_> {
 
     /// Searches an object in file order: sections for device code as always, all other bytes by content. `count` is the
     /// number of bundles that were found at the place itself.
-    pub(super) fn all_sections(&mut self, object: Spot<'_>, sections: Sections, count: usize) -> Result<()> {
+    pub(super) fn search_all_sections(&mut self, object: FilePart<'_>, sections: Sections, count: usize) -> Result<()> {
         let data = object.data;
-        let targets = self.targets(object, &sections)?;
-        let tables = JointSections::of(data, &sections);
+        let targets = self.wrapper_targets(object, &sections)?;
+        let tables = JointSections::new(data, &sections);
         let mut all = sections.chosen;
         all.extend(sections.others);
         all.sort_by_key(|section| (section.range.start, section.range.end));
         let (mut position, mut between) = (0_u64, count);
         for section in all {
             let Range { start, end } = section.range;
-            self.by_content(object, position..start, &mut between, &targets)?;
+            self.search_by_content(object, position..start, &mut between, &targets)?;
             position = position.max(start);
-            let place = self.section(object, &section, &tables)?;
-            let magic = data.range(&section.range).map(|section| Magic::identify(section.bytes()));
-            let is_read = match section.holds {
-                Holds::FatObject => true,
-                Holds::DeviceImages => magic.is_some_and(|magic| magic != Magic::Unknown),
-                Holds::Containers | Holds::OffloadBinaries | Holds::PerhapsContainers => {
-                    magic.is_some_and(Magic::is_container)
-                }
-                Holds::Wrappers(_) | Holds::KpackReference | Holds::ImageTable | Holds::Data | Holds::Other => false,
-            };
-            if let Some(place) = place.filter(|_| !is_read) {
-                self.by_content(object.to(&place, data), position..end, &mut 0, &targets)?;
+            let place = self.search_section(object, &section, &tables)?;
+            if let Some(place) = place
+                && !is_read_whole(data, &section)
+            {
+                self.search_by_content(object.to(&place, data), position..end, &mut 0, &targets)?;
             }
             position = position.max(end);
         }
-        self.by_content(object, position..data.len(), &mut between, &targets)
+        self.search_by_content(object, position..data.len(), &mut between, &targets)
     }
 
     /// Reports a container that cannot be read, and searches its bytes if the search is deep.
-    pub(super) fn broken_container(&mut self, at: Spot<'_>, error: Error) -> Result<()> {
-        self.broken(at, error)?;
-        self.rest(at, 0, 0)
+    pub(super) fn report_broken_container(&mut self, at: FilePart<'_>, error: Error) -> Result<()> {
+        self.report_broken(at, error)?;
+        self.search_rest(at, 0, 0)
     }
 
-    /// Searches the rest of some data, from an offset in it, if the search is deep. `count` bundles lie before it.
-    pub(super) fn rest(&mut self, at: Spot<'_>, from: u64, mut count: usize) -> Result<()> {
-        match self.scan.deep {
-            true => self.by_content(at, from..at.data.len(), &mut count, &[]),
-            false => Ok(()),
+    /// Searches the rest of some data, from an offset in it, if the search is deep. `count` is the number of bundles
+    /// before the offset.
+    pub(super) fn search_rest(&mut self, at: FilePart<'_>, from: u64, mut count: usize) -> Result<()> {
+        if self.scan.deep {
+            self.search_by_content(at, from..at.data.len(), &mut count, &[])?;
         }
+        Ok(())
     }
 
     /// Searches a range of some data for containers and code objects, which are numbered from `index` and end in the
     /// range. `targets` are offsets in the data to which wrappers point.
-    fn by_content(&mut self, at: Spot<'_>, range: Range<u64>, index: &mut usize, targets: &[u64]) -> Result<()> {
-        let Some(region) = at.data.range(&range).filter(|region| !region.is_empty()) else { return Ok(()) };
-        if !self.spend(at.with(region), len_of(&range))? {
+    fn search_by_content(
+        &mut self,
+        at: FilePart<'_>,
+        range: Range<u64>,
+        index: &mut usize,
+        targets: &[u64],
+    ) -> Result<()> {
+        let Some(region) = at.data.range(&range) else { return Ok(()) };
+        if region.is_empty() || !self.spend(at.with(region), len_of(&range))? {
             return Ok(());
         }
         let mut position = 0_u64;
-        while let Some(rest) = region.tail(position).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = region.tail(position)
+            && !rest.is_empty()
+        {
             let rest = rest.tail(rest.hole_len()).unwrap_or(rest);
             position = rest.start_in(region);
             let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(len_u64(BUNDLE)))).unwrap_or(rest);
             let mut end = position;
-            for hit in hits(block.bytes()).into_iter().filter(|&hit| hit < BLOCK) {
+            for hit in find_magics(block.bytes()) {
+                if hit >= BLOCK {
+                    // The next block has it.
+                    break;
+                }
                 let hit = position.saturating_add(hit);
                 if hit < end {
                     continue;
                 }
-                let lead = match targets.binary_search(&range.start.saturating_add(hit)) {
-                    Ok(_) => Lead::Wrapper,
-                    Err(_) => Lead::Magic,
-                };
-                let start = start_of(region.bytes(), end, hit);
-                let Some(rest) = start.and_then(|start| region.tail(start)) else { continue };
-                if let Some(len) = self.found_at(at.with(rest), index, lead)? {
+                let is_target = targets.binary_search(&range.start.saturating_add(hit)).is_ok();
+                let reason = if is_target { ReasonToRead::Wrapper } else { ReasonToRead::Magic };
+                let Some(start) = start_of(region.bytes(), end, hit) else { continue };
+                let Some(rest) = region.tail(start) else { continue };
+                if let Some(len) = self.report_found_at(at.with(rest), index, reason)? {
                     end = rest.start_in(region).saturating_add(len);
                 }
                 if self.budget.is_spent {
@@ -248,12 +273,12 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Reports the container or code object at the start of some data, counts it in `index` and returns its length, or
-    /// that of text in which there is none; none if it cannot be read.
-    fn found_at(&mut self, at: Spot<'_>, index: &mut usize, lead: Lead) -> Result<Option<u64>> {
+    /// Reports the container or code object at the start of some data, and counts it in `index`. Returns its length, or
+    /// the length of text without code, or `None` if nothing can be read.
+    fn report_found_at(&mut self, at: FilePart<'_>, index: &mut usize, reason: ReasonToRead) -> Result<Option<u64>> {
         let rest = at.data;
-        let magic = Magic::identify(slice(rest.bytes(), 0, HEAD).unwrap_or(rest.bytes()));
-        if !is_plausible(magic, rest.bytes()) && (lead == Lead::Magic || !magic.is_container()) {
+        let magic = Magic::identify(slice(rest.bytes(), 0, HEAD_LEN).unwrap_or(rest.bytes()));
+        if !is_plausible(magic, rest.bytes()) && (reason == ReasonToRead::Magic || !magic.is_container()) {
             return Ok(None);
         }
         let len = match magic {
@@ -261,48 +286,57 @@ impl Walk<'_, '_, '_> {
             Magic::SpirV => spirv::len(rest.bytes()),
             Magic::Ptx => {
                 let text = ptx::text_at(rest.bytes());
-                // No part of it is PTX either.
+                // No part of the text is PTX either.
                 let Some(ptx) = ptx::whole(text) else { return Ok(Some(len_u64(text))) };
                 Ok(len_u64(ptx))
             }
             Magic::Unread(_) => dxbc::len(rest.bytes()).ok_or(0),
-            _ => return self.container_at(at, magic, index, lead),
+            _ => return self.report_container_at(at, magic, index, reason),
         };
         let code = match len.map(|len| rest.slice(0, len)) {
             Ok(Some(code)) => code,
             Ok(None) => return Ok(None),
-            Err(cost) => return self.spend(at, cost).map(|_| None),
+            Err(cost) => {
+                self.spend(at, cost)?;
+                return Ok(None);
+            }
         };
         match magic {
-            Magic::SpirV if !spirv::has_kernels(code.bytes()) => self.unread(at.with(code), SHADER)?,
-            Magic::Unread(what) => self.unread(at.with(code), what)?,
+            Magic::SpirV if !spirv::has_kernels(code.bytes()) => self.report_unread(at.with(code), SHADER)?,
+            Magic::Unread(format) => self.report_unread(at.with(code), format)?,
             _ => {
-                self.bare(at.with(code), *index)?;
+                self.report_bare_code_object(at.with(code), *index)?;
                 *index = index.saturating_add(1);
             }
         }
         Ok(Some(code.len()))
     }
 
-    /// The same for a container.
-    fn container_at(&mut self, at: Spot<'_>, magic: Magic, index: &mut usize, lead: Lead) -> Result<Option<u64>> {
+    /// Reports the container at the start of some data, as [`report_found_at`](Self::report_found_at).
+    fn report_container_at(
+        &mut self,
+        at: FilePart<'_>,
+        magic: Magic,
+        index: &mut usize,
+        reason: ReasonToRead,
+    ) -> Result<Option<u64>> {
         let rest = at.data;
-        let reader = BundleReader::of(magic);
+        let reader = BundleReader::for_magic(magic);
         let container = reader.container;
         let limits = self.budget.limits_at(at.place);
-        // The same for every search, so that one that inflates more finds no less.
+        // Every search reads headers first, so that one that inflates more finds no less.
         let mut trial = Bundles::new(rest, container, Inflate::Headers);
-        let read = match lead == Lead::Wrapper || inflates(container, rest, limits) {
-            true => trial.next_within(limits),
-            false => Ok(None),
-        };
-        let len = match read {
+        let mut bundle = Ok(None);
+        if reason == ReasonToRead::Wrapper || is_container_inside(container, rest, limits) {
+            bundle = trial.next_within(limits);
+        }
+        let len = match bundle {
             Ok(Some(bundle)) if !bundle.entries.is_empty() && (reader.format_of)(&bundle).is_ok() => {
                 Some(bundle.stored_len()?)
             }
             Err(error) if error.is_of_system() => return Err(error),
-            Err(error) if lead == Lead::Wrapper || is_beyond(&error, self.scan.limits.inflated) => {
-                self.broken(at, error)?;
+            Err(error) if reason == ReasonToRead::Wrapper || is_beyond(&error, self.scan.limits.inflated) => {
+                self.report_broken(at, error)?;
                 None
             }
             _ => None,
@@ -315,9 +349,9 @@ impl Walk<'_, '_, '_> {
         };
         match self.next_bundle(at, &mut Bundles::new(rest, container, self.scan.inflate))? {
             Some(Ok(bundle)) => {
-                self.report(at.with(rest.slice(0, len).unwrap_or(rest)), *index, bundle, reader)?;
+                self.report_bundle(at.with(rest.slice(0, len).unwrap_or(rest)), *index, bundle, reader)?;
             }
-            Some(Err(error)) => self.broken(at, error)?,
+            Some(Err(error)) => self.report_broken(at, error)?,
             None => {}
         }
         *index = index.saturating_add(1);
@@ -325,25 +359,56 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-/// Whether the first bytes of a container can be inflated, and are those of one, if it is compressed.
-fn inflates(container: &dyn Container<Entry = SearchEntry>, data: Slice<'_>, limits: Limits) -> bool {
-    let Ok(Some(compressed)) = container.compressed(data, limits) else { return true };
-    let mut head = Vec::new();
-    let inflated = compressed.inflate(false).and_then(|mut inflater| inflater.fill(&mut head, HEAD_INFLATED));
-    inflated.is_ok() && (Wide::format_of(&head).is_some() || Magic::identify(&head).is_container())
+/// Returns whether offsets in order have one in a range.
+fn has_any_in(offsets: &[u64], range: &Range<u64>) -> bool {
+    match offsets.get(offsets.partition_point(|&offset| offset < range.start)) {
+        Some(&first) => first < range.end,
+        None => false,
+    }
 }
 
-/// Whether it is the error for a container that claims more than the caller allows.
+/// Returns whether a section of an object was searched as a whole, so that its bytes need no search by content.
+fn is_read_whole(data: Slice<'_>, section: &ChosenSection<SectionContent>) -> bool {
+    let Some(content) = data.range(&section.range) else { return section.holds == SectionContent::FatObject };
+    match section.holds {
+        SectionContent::FatObject => true,
+        SectionContent::DeviceImages => Magic::identify(content.bytes()) != Magic::Unknown,
+        SectionContent::Containers | SectionContent::OffloadBinaries | SectionContent::PerhapsContainers => {
+            Magic::identify(content.bytes()).is_container()
+        }
+        SectionContent::Wrappers(_)
+        | SectionContent::KpackReference
+        | SectionContent::ImageTable
+        | SectionContent::Data
+        | SectionContent::Other => false,
+    }
+}
+
+/// Returns whether a container that is compressed can be inflated, and begins as a container does. Returns true for one
+/// that is not compressed.
+fn is_container_inside(container: &dyn Container<Entry = SearchEntry>, data: Slice<'_>, limits: Limits) -> bool {
+    let Ok(Some(compressed)) = container.compressed(data, limits) else { return true };
+    let Ok(mut inflater) = compressed.inflate(false) else { return false };
+    let mut head = Vec::new();
+    if inflater.fill(&mut head, HEAD_INFLATED).is_err() {
+        return false;
+    }
+    AnyBundle::format_of(&head).is_some() || Magic::identify(&head).is_container()
+}
+
+/// Returns whether it is the error for a container that claims more than the caller allows.
 fn is_beyond(error: &Error, limit: u64) -> bool {
     matches!(error.fault(), Some(Malformed::Claim { claimed, .. }) if *claimed > limit)
 }
 
-/// The offsets of magics in some bytes, in order.
-fn hits(block: &[u8]) -> Vec<u64> {
+/// Returns the offsets of magics in some bytes, in order.
+fn find_magics(block: &[u8]) -> Vec<u64> {
     let mut hits = Vec::new();
     for finder in FINDERS.iter() {
         let mut from = 0_u64;
-        while let Some(hit) = tail(block, from).and_then(|rest| finder.find(rest)) {
+        while let Some(rest) = tail(block, from)
+            && let Some(hit) = finder.find(rest)
+        {
             let hit = from.saturating_add(to_u64(hit));
             hits.push(hit);
             from = hit.saturating_add(1);
@@ -353,26 +418,28 @@ fn hits(block: &[u8]) -> Vec<u64> {
     hits
 }
 
-/// Whether the fields after the magic may be those of a container. This costs next to nothing, and leaves out almost
-/// all that is not one.
+/// Returns whether the fields after the magic may be those of a container. This costs next to nothing, and leaves out
+/// almost all other data.
 fn is_plausible(magic: Magic, data: &[u8]) -> bool {
-    let after = |magic: &[u8]| Cursor::new(tail(data, len_u64(magic)).unwrap_or_default(), 0);
     let what = "a field";
     match magic {
         Magic::Bundle => {
-            let mut fields = after(BUNDLE);
-            fields.u64(what).is_ok_and(|count| count > 0 && count <= fields.remaining() / binary::ENTRY_FIELDS)
+            let mut fields = fields_after(BUNDLE, data);
+            let Ok(count) = fields.u64(what) else { return false };
+            count > 0 && count <= fields.remaining() / binary::ENTRY_FIELDS
         }
         Magic::CompressedBundle => {
-            let mut fields = after(compressed::MAGIC);
-            let [version, method] = [fields.u16(what), fields.u16(what)];
-            version.is_ok_and(|version| (1..=3).contains(&version)) && method.is_ok_and(|method| method <= 1)
+            let mut fields = fields_after(compressed::MAGIC, data);
+            matches!((fields.u16(what), fields.u16(what)), (Ok(1..=3), Ok(0..=1)))
         }
         Magic::OffloadBinary => {
-            let version = after(&offload_binary::MAGIC).u32(what);
-            version.is_ok_and(|version| Version::from_number(version).is_some())
+            let Ok(version) = fields_after(&offload_binary::MAGIC, data).u32(what) else { return false };
+            Version::from_number(version).is_some()
         }
-        Magic::FatBinary => after(&fatbin::MAGIC).u16(what).is_ok_and(|version| u32::from(version) == fatbin::VERSION),
+        Magic::FatBinary => {
+            let Ok(version) = fields_after(&fatbin::MAGIC, data).u16(what) else { return false };
+            u32::from(version) == fatbin::VERSION
+        }
         Magic::SpirV => spirv::is_plausible(data),
         Magic::Ptx => true,
         Magic::Unread(_) => dxbc::len(data).is_some(),
@@ -384,9 +451,15 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
 /// Returns the start of a container or of PTX after `end`, from the offset of its first word (`hit`), or `None` if the word
 /// is in the middle of a line of text. Only PTX may begin before its first word, with comments.
 fn start_of(data: &[u8], end: u64, hit: u64) -> Option<u64> {
-    match tail(data, hit)?.starts_with(ptx::VERSION) {
-        true => ptx::start(part(data, end..len_u64(data))?, usize::try_from(hit.checked_sub(end)?).ok()?)
-            .and_then(|start| end.checked_add(to_u64(start))),
-        false => Some(hit),
+    if !tail(data, hit)?.starts_with(ptx::VERSION) {
+        return Some(hit);
     }
+    let word = usize::try_from(hit.checked_sub(end)?).ok()?;
+    let start = ptx::start(tail(data, end)?, word)?;
+    end.checked_add(to_u64(start))
+}
+
+/// Returns a reader of the fields after a magic.
+fn fields_after<'d>(magic: &[u8], data: &'d [u8]) -> Cursor<'d> {
+    Cursor::new(tail(data, len_u64(magic)).unwrap_or_default(), 0)
 }

@@ -1,9 +1,9 @@
-//! Finds the sections of an ELF or PE file whose bundles are to be rewritten, and refuses those that share bytes with
-//! other sections, or that two segments load.
+//! Finds the sections of an ELF or PE file with bundles to be rewritten. Refuses sections that share bytes with other
+//! sections, or that two segments load.
 //!
 //! No linker writes such files. Rewriting the bundles would change the bytes of the other section or segment, or of the
-//! tables of headers, symbols or the signature. Several device code sections with exactly the same range count as one. A section
-//! without bytes in the file (`SHT_NOBITS`) shares none.
+//! tables of headers, symbols or the signature. Several device code sections with exactly the same range count as one. A
+//! section without bytes in the file (`SHT_NOBITS`) shares none.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -17,11 +17,11 @@ use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::container::host::gaps::pe;
-use crate::llvm::container::host::{self, ChosenSection, elf};
+use crate::llvm::container::host::{self, elf};
 use crate::llvm::container::magic::Magic;
 
 /// A section or a table, and its range in the file.
-struct Lying<'d> {
+struct OccupiedRange<'d> {
     /// The name of a section, or the description of a table.
     name: &'d [u8],
     is_table: bool,
@@ -29,21 +29,21 @@ struct Lying<'d> {
     has_bundles: bool,
 }
 
-impl Lying<'_> {
+impl OccupiedRange<'_> {
     fn described(&self) -> String {
         if self.is_table { shown(self.name).to_string() } else { format!("the section '{}'", shown(self.name)) }
     }
 }
 
-/// The first bytes of sections in which bundles stay at their offsets: in linked files.
+/// The formats of sections in linked files. Their bundles stay at their offsets.
 const BUNDLES: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary];
 
-/// The first bytes of sections in which bundles may move: in relocatable objects. Offload binaries are among them,
-/// since readers expect each directly after the one before.
+/// The formats of sections in relocatable objects. Their bundles may move, even offload binaries, of which readers
+/// expect each directly after the one before.
 const MOVABLE: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary, Magic::OffloadBinary];
 
-/// The sections of an ELF or PE file that begin with a bundle or a fatbin, in the order of their offsets, each range
-/// once.
+/// Returns the sections of a linked ELF or PE file that begin with a bundle or a fatbin, in the order of their offsets,
+/// each range once.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] if one of them shares bytes with another section or with a table,
@@ -52,7 +52,7 @@ pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     sections_with(data, BUNDLES)
 }
 
-/// The same of an object in which bundles may move, and those that begin with an offload binary.
+/// Returns the sections of a relocatable object, as [`bundle_sections`], and those that begin with an offload binary.
 pub(crate) fn movable_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     sections_with(data, MOVABLE)
 }
@@ -61,39 +61,38 @@ fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>
     // This call limits the total length of the names.
     let device = sections::read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
     // The section table may be in any order.
-    let mut runs = BTreeMap::new();
-    for ChosenSection { range, .. } in device.iter().filter(|section| section.holds.is_read()) {
-        let run = data.claimed(range)?;
-        if magics.contains(&Magic::identify(run.bytes())) {
-            runs.insert((range.start, range.end), run);
+    let mut bundles = BTreeMap::new();
+    for section in &device {
+        if !section.holds.is_read() {
+            continue;
+        }
+        let range = &section.range;
+        let content = data.claimed(range)?;
+        if magics.contains(&Magic::identify(content.bytes())) {
+            bundles.insert((range.start, range.end), content);
         }
     }
     let device: HashSet<_> = device.iter().map(|section| (&section.range, section.name.as_slice())).collect();
-    let has_bundles = |range: &Range<u64>, name: &[u8]| {
-        runs.contains_key(&(range.start, range.end)) && device.contains(&(range, name))
-    };
-    let lying = lying(data.bytes(), data.offset(), has_bundles).with_path(data.path())?;
-    match first_overlap(lying) {
-        Some((bundles, other, offset)) => {
-            let reason = format!(
-                "cannot rewrite the bundles in section '{bundles}': it shares bytes at offset {offset} with {other}"
-            );
-            Err(Error::refused(ErrorKind::Unsupported, data.path(), offset, reason))
-        }
-        None => match second_segment(data.bytes(), runs.keys()) {
-            Some((start, end)) => {
-                let reason = format!(
-                    "cannot rewrite the bundles at offset {start}: two segments load bytes of them, up to offset {end}"
-                );
-                Err(Error::refused(ErrorKind::Unsupported, data.path(), start, reason))
-            }
-            None => Ok(runs.into_values().collect()),
-        },
+    let occupied = occupied_ranges(data.bytes(), data.offset(), |range, name| {
+        bundles.contains_key(&(range.start, range.end)) && device.contains(&(range, name))
+    });
+    if let Some((section, other, offset)) = first_overlap(occupied.with_path(data.path())?) {
+        let reason = format!(
+            "cannot rewrite the bundles in section '{section}': it shares bytes at offset {offset} with {other}"
+        );
+        return Err(Error::refused(ErrorKind::Unsupported, data.path(), offset, reason));
     }
+    if let Some((start, end)) = first_loaded_twice(data.bytes(), bundles.keys()) {
+        let reason = format!(
+            "cannot rewrite the bundles at offset {start}: two segments load bytes of them, up to offset {end}"
+        );
+        return Err(Error::refused(ErrorKind::Unsupported, data.path(), start, reason));
+    }
+    Ok(bundles.into_values().collect())
 }
 
-/// The first of some ranges of an ELF file, in order, of which two segments load bytes.
-fn second_segment<'r>(data: &[u8], ranges: impl Iterator<Item = &'r (u64, u64)>) -> Option<(u64, u64)> {
+/// Returns the first of some ranges of an ELF file, in order, that has bytes that two segments load.
+fn first_loaded_twice<'r>(data: &[u8], ranges: impl Iterator<Item = &'r (u64, u64)>) -> Option<(u64, u64)> {
     let file = elf::File::read(data).ok()?;
     let mut segments: Vec<_> = file.segments.iter().filter(|segment| segment.is(PT_LOAD) && segment.size > 0).collect();
     segments.sort_by_key(|segment| segment.offset);
@@ -114,29 +113,39 @@ fn second_segment<'r>(data: &[u8], ranges: impl Iterator<Item = &'r (u64, u64)>)
     None
 }
 
-/// The sections and tables of a file that take bytes of it. Offsets in errors count from `base`.
-fn lying(
+/// Returns the sections and tables of a file that occupy bytes of it. Offsets in errors count from `base`.
+fn occupied_ranges(
     data: &[u8],
     base: u64,
     has_bundles: impl Fn(&Range<u64>, &[u8]) -> bool,
-) -> Result<Vec<Lying<'_>>, Malformed> {
-    let broken = |error: object::read::Error| Malformed::at(error.to_string(), base);
-    let file = File::parse(data).map_err(broken)?;
-    let tables = elf::File::read(data).map_or_else(|_| pe::tables(data), |elf| tables(&elf));
-    let table = |(name, range)| Lying { name, is_table: true, range, has_bundles: false };
-    let mut lying: Vec<_> = tables.into_iter().map(table).collect();
+) -> Result<Vec<OccupiedRange<'_>>, Malformed> {
+    let file = match File::parse(data) {
+        Ok(file) => file,
+        Err(error) => return Err(Malformed::at(error.to_string(), base)),
+    };
+    let tables = match elf::File::read(data) {
+        Ok(elf) => elf_tables(&elf),
+        Err(_) => pe::tables(data),
+    };
+    let mut occupied = Vec::new();
+    for (name, range) in tables {
+        occupied.push(OccupiedRange { name, is_table: true, range, has_bundles: false });
+    }
     for section in file.sections() {
-        let Some((start, size)) = host::file_range(&file, &section).filter(|(_, size)| *size > 0) else { continue };
+        let Some((start, size)) = host::file_range(&file, &section) else { continue };
+        if size == 0 {
+            continue;
+        }
         let name = section.name_bytes().unwrap_or_default();
         let range = sections::without_padding(data, span(start, size));
         let has_bundles = has_bundles(&range, name);
-        lying.push(Lying { name, is_table: false, range, has_bundles });
+        occupied.push(OccupiedRange { name, is_table: false, range, has_bundles });
     }
-    Ok(lying)
+    Ok(occupied)
 }
 
-/// The locations of an ELF file's headers, each with its description.
-fn tables(file: &elf::File<'_>) -> Vec<(&'static [u8], Range<u64>)> {
+/// Returns the locations of an ELF file's headers, each with its description.
+fn elf_tables(file: &elf::File<'_>) -> Vec<(&'static [u8], Range<u64>)> {
     let header = &file.header;
     let tables = [
         (&b"the file header"[..], 0, header.len),
@@ -146,29 +155,35 @@ fn tables(file: &elf::File<'_>) -> Vec<(&'static [u8], Range<u64>)> {
     tables.into_iter().filter(|(_, _, len)| *len > 0).map(|(name, start, len)| (name, span(start, len))).collect()
 }
 
-/// The name of the first section in file order that has bundles and shares bytes, what it shares them with, and the
-/// offset of the first shared byte.
-fn first_overlap(mut lying: Vec<Lying<'_>>) -> Option<(String, String, u64)> {
-    lying.sort_by_key(|section| (section.range.start, section.range.end, section.has_bundles));
-    lying.dedup_by(|next, kept| next.has_bundles && kept.has_bundles && next.range == kept.range);
-    let end_of = |&index: &usize| lying.get(index).map(|section| section.range.end);
-    let further = |kept: Option<usize>, index: usize| kept.into_iter().chain([index]).max_by_key(end_of);
+/// Finds the first section in file order that has bundles and shares bytes. Returns its name, the description of the
+/// other range, and the offset of the first shared byte.
+fn first_overlap(mut occupied: Vec<OccupiedRange<'_>>) -> Option<(String, String, u64)> {
+    occupied.sort_by_key(|section| (section.range.start, section.range.end, section.has_bundles));
+    occupied.dedup_by(|next, kept| next.has_bundles && kept.has_bundles && next.range == kept.range);
     // The sections so far that reach furthest.
-    let (mut furthest, mut furthest_bundles) = (None, None);
-    for (index, section) in lying.iter().enumerate() {
+    let (mut furthest, mut furthest_bundles) = (None::<&OccupiedRange<'_>>, None);
+    for section in &occupied {
         let before = if section.has_bundles { furthest } else { furthest_bundles };
-        if let Some(before) = before.and_then(|before: usize| lying.get(before))
+        if let Some(before) = before
             && before.range.end > section.range.start
         {
             let (bundles, other) = if section.has_bundles { (section, before) } else { (before, section) };
             return Some((shown(bundles.name).to_string(), other.described(), section.range.start));
         }
-        furthest = further(furthest, index);
+        furthest = Some(further(furthest, section));
         if section.has_bundles {
-            furthest_bundles = further(furthest_bundles, index);
+            furthest_bundles = Some(further(furthest_bundles, section));
         }
     }
     None
+}
+
+/// Returns the range that reaches further; of two with the same end, the next one.
+fn further<'r, 'd>(furthest: Option<&'r OccupiedRange<'d>>, next: &'r OccupiedRange<'d>) -> &'r OccupiedRange<'d> {
+    match furthest {
+        Some(furthest) if furthest.range.end > next.range.end => furthest,
+        _ => next,
+    }
 }
 
 #[cfg(test)]
@@ -176,11 +191,11 @@ mod tests {
     use super::*;
 
     fn overlap(sections: &[(&'static str, Range<u64>)]) -> Option<(String, String, u64)> {
-        let lying = sections.iter().map(|(name, range)| {
+        let occupied = sections.iter().map(|(name, range)| {
             let has_bundles = name.starts_with("bundles");
-            Lying { name: name.as_bytes(), is_table: false, range: range.clone(), has_bundles }
+            OccupiedRange { name: name.as_bytes(), is_table: false, range: range.clone(), has_bundles }
         });
-        first_overlap(lying.collect())
+        first_overlap(occupied.collect())
     }
 
     #[test]
@@ -217,7 +232,7 @@ mod tests {
                 data[at + 8..at + 16].copy_from_slice(&range.start.to_le_bytes());
                 data[at + 32..at + 40].copy_from_slice(&(range.end - range.start).to_le_bytes());
             }
-            second_segment(&data, [(100, 200)].iter())
+            first_loaded_twice(&data, [(100, 200)].iter())
         };
         for clean in [300..400, 200..400, 0..100, 150..150] {
             assert_eq!(found(clean.clone()), None, "{clean:?}");

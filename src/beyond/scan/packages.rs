@@ -1,17 +1,19 @@
 //! Searches packages: files that are compressed as a whole, and the archives that are usually in them: tar, cpio (also
 //! in RPM packages), the kernels of AOTriton, and zip files in any of these.
 //!
-//! They are read once, from start to end. A member that may hold device code is kept in a temporary file, unless it is
-//! small; others are read over. So the memory and the space that are needed are those of the largest member. (Of a zip
-//! file, as many large members are inflated at a time as there are processors, at most 8, and one may wait.)
+//! Packages are read once, from start to end. A member that may hold device code is kept in a temporary file, unless it
+//! is small. Other members are skipped. So the search needs memory and disk space for the largest member. (In a zip
+//! file, one large member per processor, at most 8, is inflated at a time, and one may wait.)
 
 use std::io::{self, BufReader, Cursor, Read};
 use std::mem;
 use std::path::Path;
 
 use super::place::{Place, Step};
-use super::stream::{BoundedReader, Explained, FailsOnce, Head, ReadRoom, Stream, UntilFault, error_in};
-use super::walk::{Spot, Walk};
+use super::stream::{
+    BoundedReader, ExplainingReader, FailingReader, ReadLimit, ReaderUntilFault, Stream, StreamHead, error_in,
+};
+use super::walk::{FilePart, Walk};
 use super::{Checksums, Finding, Unread};
 use crate::base::bytes::{len_of, len_u64, total};
 use crate::base::codec::Coding;
@@ -23,13 +25,13 @@ use crate::beyond::once::{self, head};
 use crate::llvm::container::Limits;
 use crate::llvm::container::magic::Magic;
 
-/// The maximum length of all headers of one member, in bytes: its name, its attributes, and where its holes are.
+/// The maximum length of all headers of one member, in bytes: its name, its attributes, and the map of its holes.
 const HEADERS_MAX: u64 = 1 << 20;
 
 /// The buffer of a decoder, in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// A member that is the rest of a file.
+/// A member that has only the rest of a file.
 const PART: Unread = Unread::anything("part of a file in a tar archive of several volumes");
 
 /// An RPM package that is compressed in another way.
@@ -44,184 +46,211 @@ const AKS2: &str = "AKS2 file";
 /// The length of a header for the budget, in bytes.
 const HEADER: u64 = 512;
 
-/// The errors for data beyond the limit: for headers, and for what a decoder reads.
+/// The errors for data beyond the limit: for headers, and for the input of a decoder.
 const LONG_HEADERS: &str = "the headers of a member are longer than 1 MiB";
 const LONG_DATA: &str = "it is larger than the limit";
 const LONG_STREAM: &str = "its stream is longer than its header says";
 
-/// The step to a member. Most archives of file trees name their members `./usr/...`.
+/// Returns the step to a member. Most archives of file trees name their members `./usr/...`.
 fn step_to(name: &[u8]) -> Step {
     Step::Member(name.strip_prefix(b"./").unwrap_or(name).to_vec())
 }
 
-/// The error for a member that is larger than a limit.
+/// Returns the error for a member that is larger than a limit.
 pub(crate) fn exceeded(source: Slice<'_>, limits: Limits, size: u64) -> Error {
     Error::malformed(source.path(), limits.exceeded("the member", source.offset(), size))
 }
 
-/// The name of what is inflated from a file or member: without its extension, as the tools do that compressed it.
+/// Returns the name of the content of a compressed file or member: its name without the extension, as the compressing
+/// tools do.
 fn name_of_inflated(place: &Place) -> Vec<u8> {
-    let name = place.innermost_member().map_or(place.file().as_os_str().into(), sys::os_str);
+    let name = match place.innermost_member() {
+        Some(member) => sys::os_str(member),
+        None => place.file().as_os_str().into(),
+    };
     Path::new(&*name).file_stem().unwrap_or(&name).as_encoded_bytes().to_vec()
 }
 
 impl Walk<'_, '_, '_> {
-    /// Searches data that is read once. It is not read to its end, unless something in it needs that.
-    pub(super) fn stream(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
-        let head = Head::read(stream.reader);
-        self.stream_after(head, at, stream)
+    /// Searches data that is read once. The data is not read to its end, unless something in it needs that.
+    pub(super) fn search_stream(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
+        let head = StreamHead::read(stream.reader);
+        self.search_stream_after_head(head, at, stream)
     }
 
-    /// Searches data of which the first bytes are read already. If they end with a fault, it is reported, here or by
-    /// what reads them.
-    fn stream_after(&mut self, head: Head, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
-        let Head { bytes, mut fault } = head;
+    /// Searches data after its first bytes were read. A fault that ends these bytes is reported here, unless a reader of
+    /// the data reports it.
+    fn search_stream_after_head(&mut self, head: StreamHead, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
+        let StreamHead { bytes, mut fault } = head;
         if let Some(fault) = fault.take_if(|_| stream.size.is_some()) {
-            return self.unreadable(at, MEMBER, fault);
+            return self.report_unreadable(at, MEMBER, fault);
         }
-        let reader = &mut bytes.chain(FailsOnce(&mut fault)).chain(stream.reader);
-        self.stream_of(Magic::identify(&bytes), at, Stream { reader, ..stream })?;
-        fault.map_or(Ok(()), |fault| self.unreadable(at, MEMBER, fault))
+        let reader = &mut bytes.chain(FailingReader(&mut fault)).chain(stream.reader);
+        self.search_stream_as(Magic::identify(&bytes), at, Stream { reader, ..stream })?;
+        if let Some(fault) = fault {
+            self.report_unreadable(at, MEMBER, fault)?;
+        }
+        Ok(())
     }
 
-    fn stream_of(&mut self, magic: Magic, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
-        match magic {
-            _ if magic.is_package() => match self.deeper(at, 1)? {
-                Some(at) => self.package(magic, at, stream),
-                None => Ok(()),
-            },
-            _ if self.scan.deep => self.kept(at, stream),
-            _ if !magic.may_hold_code() => match self.scan.checksums {
-                // Members of an archive are read over anyway.
-                Checksums::OfAll if !stream.is_charged => {
-                    let room = ReadRoom::up_to(0, LONG_DATA);
-                    self.drain(at, &mut BoundedReader { reader: stream.reader, room: &room })
-                }
-                _ => Ok(()),
-            },
-            _ => match magic.unread() {
-                Some(what) => self.tell(1, at, Finding::Unread { place: at.place, offset: 0, what }),
-                None => self.kept(at, stream),
-            },
+    fn search_stream_as(&mut self, magic: Magic, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
+        if magic.is_package() {
+            let Some(at) = self.one_deeper(at)? else { return Ok(()) };
+            return self.search_package(magic, at, stream);
+        }
+        if self.scan.deep {
+            return self.keep_and_search(at, stream);
+        }
+        if !magic.may_hold_code() {
+            // Members of an archive are read to their ends anyway.
+            if self.scan.checksums == Checksums::OfAll && !stream.is_charged {
+                let limit = ReadLimit::up_to(0, LONG_DATA);
+                self.read_to_end(at, &mut BoundedReader { reader: stream.reader, limit: &limit })?;
+            }
+            return Ok(());
+        }
+        match magic.unread() {
+            Some(what) => self.report_finding(1, at, Finding::Unread { place: at.place, offset: 0, what }),
+            None => self.keep_and_search(at, stream),
         }
     }
 
     /// Searches a format that is read from start to end.
-    pub(super) fn package(&mut self, magic: Magic, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
+    pub(super) fn search_package(&mut self, magic: Magic, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         match magic {
-            Magic::Tar => self.tar(at, stream),
-            Magic::Cpio => self.cpio(at, stream),
-            Magic::Rpm => self.rpm(at, stream),
-            Magic::Aks2 => self.aks2(at, stream),
-            Magic::Coded(coding) => self.coded(coding, at, stream),
-            _ => self.kept(at, stream),
+            Magic::Tar => self.search_tar(at, stream),
+            Magic::Cpio => self.search_cpio(at, stream),
+            Magic::Rpm => self.search_rpm(at, stream),
+            Magic::Aks2 => self.search_aks2(at, stream),
+            Magic::Coded(coding) => self.search_compressed_file(coding, at, stream),
+            _ => self.keep_and_search(at, stream),
         }
     }
 
     /// Reports that a format cannot be read.
-    fn unreadable(&mut self, at: Spot<'_>, what: &str, error: io::Error) -> Result<()> {
-        self.readable::<()>(at, what, Err(error)).map(drop)
+    fn report_unreadable(&mut self, at: FilePart<'_>, what: &str, error: io::Error) -> Result<()> {
+        self.report_broken(at, error_in(at.data, what, error))
     }
 
-    /// What was read of a format; none if it cannot be read, which is reported.
-    fn readable<T>(&mut self, at: Spot<'_>, what: &str, read: io::Result<T>) -> Result<Option<T>> {
-        self.sound(at, read.map_err(|error| error_in(at.data, what, error)))
+    /// Returns the value that was read, or reports that the format cannot be read and returns `None`.
+    fn read_or_report<T>(&mut self, at: FilePart<'_>, what: &str, read: io::Result<T>) -> Result<Option<T>> {
+        self.ok_or_report(at, read.map_err(|error| error_in(at.data, what, error)))
     }
 
     /// Keeps all of the data to search it.
-    fn kept(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
+    fn keep_and_search(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let Stream { reader, size, is_charged, .. } = stream;
         let limits = self.budget.limits_at(at.place);
-        let most = size.map_or(limits.inflated, |size| size.min(limits.inflated));
-        let exceeded = |size| exceeded(at.data, limits, size);
-        if let Some(size) = size.filter(|&size| size > self.scan.limits.inflated) {
-            return self.broken(at, exceeded(size));
+        let mut most = limits.inflated;
+        if let Some(size) = size {
+            if size > self.scan.limits.inflated {
+                return self.report_broken(at, exceeded(at.data, limits, size));
+            }
+            most = size.min(limits.inflated);
         }
-        if !self.spend(at, size.filter(|_| !is_charged).unwrap_or(0))? {
+        let cost = if is_charged { 0 } else { size.unwrap_or(0) };
+        if !self.spend(at, cost)? {
             return Ok(());
         }
-        let mut reader = UntilFault { reader: reader.take(most.saturating_add(1)), fault: None };
-        let Some(input) = self.readable(at, MEMBER, Input::spool(at.data.path(), &mut reader))? else { return Ok(()) };
+        let mut reader = ReaderUntilFault { reader: reader.take(most.saturating_add(1)), fault: None };
+        let Some(input) = self.read_or_report(at, MEMBER, Input::spool(at.data.path(), &mut reader))? else {
+            return Ok(());
+        };
         if let Some(fault) = reader.fault {
-            self.unreadable(at, MEMBER, fault)?;
+            self.report_unreadable(at, MEMBER, fault)?;
             // A part of a member has further faults, which say nothing new.
             if size.is_some() {
                 return Ok(());
             }
         }
-        match size {
-            None if input.len() > most => self.broken(at, exceeded(input.len())),
-            None if !self.spend(at, input.len())? => Ok(()),
-            _ => self.look(at.copied(input.as_slice())),
+        if size.is_none() {
+            if input.len() > most {
+                return self.report_broken(at, exceeded(at.data, limits, input.len()));
+            }
+            if !self.spend(at, input.len())? {
+                return Ok(());
+            }
         }
+        self.search_part(at.copied(input.as_slice()))
     }
 
     /// Searches a file that is compressed as a whole: an archive, or a member without a name of its own.
-    fn coded(&mut self, coding: Coding, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
+    fn search_compressed_file(&mut self, coding: Coding, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let source = at.data;
         let what = coding.file_name();
-        let room = ReadRoom::up_to(self.budget.left(), LONG_DATA);
-        let reader = BufReader::with_capacity(BUFFER, BoundedReader { reader: stream.reader, room: &room });
-        let Some(reader) = self.readable(at, what, coding.inflate(reader))? else { return Ok(()) };
-        let mut inflated = Explained { reader, explain: |error| error_in(source, what, error) };
-        let head = match Head::read(&mut inflated) {
-            Head { bytes, fault: Some(error) } if bytes.is_empty() => return self.unreadable(at, what, error),
+        let limit = ReadLimit::up_to(self.budget.left(), LONG_DATA);
+        let reader = BufReader::with_capacity(BUFFER, BoundedReader { reader: stream.reader, limit: &limit });
+        let Some(reader) = self.read_or_report(at, what, coding.inflate(reader))? else { return Ok(()) };
+        let mut inflated = ExplainingReader { reader, explain: |error| error_in(source, what, error) };
+        let head = match StreamHead::read(&mut inflated) {
+            StreamHead { bytes, fault: Some(error) } if bytes.is_empty() => {
+                return self.report_unreadable(at, what, error);
+            }
             head => head,
         };
         let place = match Magic::identify(&head.bytes) {
             Magic::Tar | Magic::Cpio => at.place.clone(),
-            _ => match self.step(at.place, Step::Member(name_of_inflated(at.place))) {
-                Some(place) => place,
-                None => return Ok(()),
-            },
+            _ => {
+                let step = Step::Member(name_of_inflated(at.place));
+                let Some(place) = self.step(at.place, step) else { return Ok(()) };
+                place
+            }
         };
         let content = Stream { reader: &mut inflated, size: None, is_charged: false, is_source: false };
-        self.stream_after(head, at.to(&place.clone().inflated(), source), content)?;
+        self.search_stream_after_head(head, at.to(&place.clone().inflated(), source), content)?;
         if let Some(offset) = inflated.reader.trailing() {
-            self.trailing(at, stream.is_source.then(|| source.absolute(offset)), Some(what))?;
+            let offset = if stream.is_source { Some(source.absolute(offset)) } else { None };
+            self.report_trailing(at, offset, Some(what))?;
         }
-        // Of a file, that is at most its length. What is decoded again was not kept, and so not charged.
-        self.spend(at.to(&place, source), room.total.get()).map(|_| ())
+        // A decoder of a file reads at most the length of the file. Data that is decoded again was not kept, and so not
+        // charged.
+        self.spend(at.to(&place, source), limit.total.get())?;
+        Ok(())
     }
 
     /// Searches kernels of AOTriton, in the order of their images.
-    fn aks2(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
+    fn search_aks2(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let source = at.data;
-        let packed_room = ReadRoom::up_to(self.budget.left(), LONG_DATA);
-        let mut packed = BoundedReader { reader: stream.reader, room: &packed_room };
+        let packed_limit = ReadLimit::up_to(self.budget.left(), LONG_DATA);
+        let mut packed = BoundedReader { reader: stream.reader, limit: &packed_limit };
         let header = aks2::Header::read(&mut packed, source.offset());
-        let Some(header) = self.readable(at, AKS2, header)? else { return Ok(()) };
-        let Some(header) = self.sound(at, header.map_err(|fault| at.error(fault)))? else { return Ok(()) };
+        let Some(header) = self.read_or_report(at, AKS2, header)? else { return Ok(()) };
+        let Some(header) = self.ok_or_report(at, header.map_err(|fault| at.error(fault)))? else { return Ok(()) };
         let limits = self.budget.limits_at(at.place);
         if header.inflated > limits.inflated {
-            return self.broken(at, at.error(limits.exceeded(AKS2, source.offset(), header.inflated)));
+            return self.report_broken(at, at.error(limits.exceeded(AKS2, source.offset(), header.inflated)));
         }
-        let Some(decoder) = self.readable(at, AKS2, Coding::Xz.inflate(BufReader::with_capacity(BUFFER, packed)))?
+        let Some(decoder) =
+            self.read_or_report(at, AKS2, Coding::Xz.inflate(BufReader::with_capacity(BUFFER, packed)))?
         else {
             return Ok(());
         };
-        let room = ReadRoom::up_to(0, LONG_STREAM);
-        let explained = Explained { reader: decoder, explain: |error| error_in(source, AKS2, error) };
-        let mut reader = BoundedReader { reader: explained, room: &room };
+        let limit = ReadLimit::up_to(0, LONG_STREAM);
+        let explained = ExplainingReader { reader: decoder, explain: |error| error_in(source, AKS2, error) };
+        let mut reader = BoundedReader { reader: explained, limit: &limit };
         if !self.spend(at, header.directory)? {
             return Ok(());
         }
-        room.give_exactly(header.directory);
-        let Some(directory) = self.readable(at, AKS2, head(&mut reader, header.directory))? else { return Ok(()) };
-        let Some((kernels, faults)) = self.sound(at, header.kernels(&directory).map_err(|fault| at.error(fault)))?
+        limit.give_exactly(header.directory);
+        let Some(directory) = self.read_or_report(at, AKS2, head(&mut reader, header.directory))? else {
+            return Ok(());
+        };
+        let Some((kernels, faults)) =
+            self.ok_or_report(at, header.kernels(&directory).map_err(|fault| at.error(fault)))?
         else {
             return Ok(());
         };
-        self.faults(at, faults)?;
+        self.report_faults(at, faults)?;
         let mut end = 0_u64;
         for aks2::Aks2Kernel { name, image } in kernels {
             if !self.skip_gap(at, image.start.saturating_sub(end), &mut reader)? {
                 return Ok(());
             }
             let (step, size) = (Step::Member(name), len_of(&image));
-            if !self
-                .member(at, AKS2, step, size, &mut reader, |walk, at, reader| walk.whole_member(at, size, reader))?
-            {
+            let is_readable = self.search_member(at, AKS2, step, size, &mut reader, |walk, at, reader| {
+                walk.search_whole_member(at, size, reader)
+            })?;
+            if !is_readable {
                 return Ok(());
             }
             end = image.end;
@@ -230,68 +259,71 @@ impl Walk<'_, '_, '_> {
         if !self.skip_gap(at, rest, &mut reader)? {
             return Ok(());
         }
-        room.give(0, LONG_STREAM);
-        let Some(_) = self.readable(at, AKS2, io::copy(&mut reader, &mut io::sink()))? else { return Ok(()) };
+        limit.give(0, LONG_STREAM);
+        let Some(_) = self.read_or_report(at, AKS2, io::copy(&mut reader, &mut io::sink()))? else {
+            return Ok(());
+        };
         if let Some(offset) = reader.reader.reader.trailing() {
             let offset = source.absolute(offset.saturating_add(aks2::HEADER_LEN));
-            self.trailing(at, stream.is_source.then_some(offset), Some(AKS2))?;
+            self.report_trailing(at, if stream.is_source { Some(offset) } else { None }, Some(AKS2))?;
         }
-        self.spend(at, packed_room.total.get()).map(|_| ())
+        self.spend(at, packed_limit.total.get())?;
+        Ok(())
     }
 
-    /// Reads over bytes between images of an AKS2 file. Returns whether what follows can be read.
-    fn skip_gap(&mut self, at: Spot<'_>, len: u64, reader: &mut BoundedReader<'_, impl Read>) -> Result<bool> {
-        Ok(self.begin_member(at, 0, len, reader.room)? && self.end_member(at, reader, AKS2)?)
+    /// Skips bytes between images of an AKS2 file. Returns whether the next image can be read.
+    fn skip_gap(&mut self, at: FilePart<'_>, len: u64, reader: &mut BoundedReader<'_, impl Read>) -> Result<bool> {
+        Ok(self.begin_member(at, 0, len, reader.limit)? && self.end_member(at, reader, AKS2)?)
     }
 
-    fn rpm(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
-        let room = ReadRoom::up_to(self.budget.left(), LONG_DATA);
-        let mut reader = BoundedReader { reader: stream.reader, room: &room };
+    fn search_rpm(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
+        let limit = ReadLimit::up_to(self.budget.left(), LONG_DATA);
+        let mut reader = BoundedReader { reader: stream.reader, limit: &limit };
         let skipped = rpm::skip_headers(&mut reader);
-        let Some(()) = self.readable(at, "RPM package", skipped)? else { return Ok(()) };
-        let head = Head::read(&mut reader);
+        let Some(()) = self.read_or_report(at, "RPM package", skipped)? else { return Ok(()) };
+        let head = StreamHead::read(&mut reader);
         if head.bytes.is_empty() && head.fault.is_none() {
             return Ok(());
         }
-        if !self.spend(at, room.total.get())? {
+        if !self.spend(at, limit.total.get())? {
             return Ok(());
         }
         match Magic::identify(&head.bytes) {
             Magic::Cpio | Magic::Coded(_) => {
                 let stream = Stream { reader: &mut reader, size: None, is_charged: false, is_source: false };
-                self.stream_after(head, at.to(&at.place.clone().inflated(), at.data), stream)
+                self.search_stream_after_head(head, at.to(&at.place.clone().inflated(), at.data), stream)
             }
-            _ => self.unread(at, PAYLOAD),
+            _ => self.report_unread(at, PAYLOAD),
         }
     }
 
-    fn cpio(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
+    fn search_cpio(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let Stream { is_source, reader, .. } = stream;
-        let room = ReadRoom::up_to(0, LONG_HEADERS);
-        let mut reader = BoundedReader { reader: BufReader::new(reader), room: &room };
+        let limit = ReadLimit::up_to(0, LONG_HEADERS);
+        let mut reader = BoundedReader { reader: BufReader::new(reader), limit: &limit };
         let mut magic = Vec::new();
         loop {
-            room.give(HEADERS_MAX, LONG_HEADERS);
+            limit.give(HEADERS_MAX, LONG_HEADERS);
             let header = match cpio::Header::read(&mut Cursor::new(mem::take(&mut magic)).chain(&mut reader)) {
                 Ok(Some(header)) => header,
-                Ok(None) => match self.after_cpio(at, &mut reader)? {
+                Ok(None) => match self.skip_zeros_after_cpio(at, &mut reader)? {
                     Some(next) if cpio::MAGICS.contains(&next.as_slice()) => {
                         magic = next;
                         continue;
                     }
                     Some(next) => {
-                        let offset = room.total.get().saturating_sub(len_u64(&next));
-                        self.trailing(at, is_source.then(|| at.data.absolute(offset)), Some(CPIO))?;
-                        return self.drain(at, &mut reader);
+                        let offset = at.data.absolute(limit.total.get().saturating_sub(len_u64(&next)));
+                        self.report_trailing(at, if is_source { Some(offset) } else { None }, Some(CPIO))?;
+                        return self.read_to_end(at, &mut reader);
                     }
                     None => return Ok(()),
                 },
-                Err(error) => return self.unreadable(at, CPIO, error),
+                Err(error) => return self.report_unreadable(at, CPIO, error),
             };
             let cpio::Header { name, size, is_file, padding } = header;
             let stored = size.saturating_add(padding);
-            let is_readable = self.member(at, CPIO, step_to(&name), stored, &mut reader, |walk, at, reader| {
-                if is_file { walk.whole_member(at, size, reader) } else { Ok(()) }
+            let is_readable = self.search_member(at, CPIO, step_to(&name), stored, &mut reader, |walk, at, reader| {
+                if is_file { walk.search_whole_member(at, size, reader) } else { Ok(()) }
             });
             if !is_readable? {
                 return Ok(());
@@ -299,100 +331,102 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Reads over the zeros after a cpio archive, which fill up blocks. Returns the first bytes after them, as many as
-    /// a magic has: another archive may follow, as in the initramfs of Linux. None if nothing follows that can be read.
-    fn after_cpio(
+    /// Skips the zeros after a cpio archive, which fill up blocks. Returns the next bytes, as many as a magic has, or
+    /// `None` if nothing readable follows. Another archive may follow, as in the initramfs of Linux.
+    fn skip_zeros_after_cpio(
         &mut self,
-        at: Spot<'_>,
+        at: FilePart<'_>,
         reader: &mut BoundedReader<'_, BufReader<impl Read>>,
     ) -> Result<Option<Vec<u8>>> {
-        let (start, room) = (reader.room.total.get(), reader.room);
-        room.give(self.budget.left(), LONG_DATA);
+        let (start, limit) = (reader.limit.total.get(), reader.limit);
+        limit.give(self.budget.left(), LONG_DATA);
         #[expect(clippy::unbuffered_bytes, reason = "the reader inside is buffered")]
         let first = reader.by_ref().bytes().find(|byte| !matches!(byte, Ok(0)));
-        let next = first.transpose().and_then(|first| match first {
-            Some(first) => head(reader, 5).map(|rest| Some([&[first], rest.as_slice()].concat())),
+        let next = match first {
+            Some(Ok(first)) => head(reader, 5).map(|rest| Some([&[first], rest.as_slice()].concat())),
+            Some(Err(error)) => Err(error),
             None => Ok(None),
-        });
-        let cost = total([room.total.get().saturating_sub(start), HEADER]);
-        let Some(next) = self.readable(at, MEMBER, next)? else { return Ok(None) };
-        Ok(self.spend(at, cost)?.then_some(next).flatten())
+        };
+        let cost = total([limit.total.get().saturating_sub(start), HEADER]);
+        let Some(next) = self.read_or_report(at, MEMBER, next)? else { return Ok(None) };
+        Ok(if self.spend(at, cost)? { next } else { None })
     }
 
-    fn tar(&mut self, at: Spot<'_>, stream: Stream<'_>) -> Result<()> {
-        let room = ReadRoom::up_to(0, LONG_HEADERS);
-        let mut reader = BoundedReader { reader: stream.reader, room: &room };
+    fn search_tar(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
+        let limit = ReadLimit::up_to(0, LONG_HEADERS);
+        let mut reader = BoundedReader { reader: stream.reader, limit: &limit };
         let mut archive = tar::TarArchive::default();
         loop {
-            room.give(HEADERS_MAX, LONG_HEADERS);
-            let Some(next) = self.readable(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
+            limit.give(HEADERS_MAX, LONG_HEADERS);
+            let Some(next) = self.read_or_report(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
             let header = match next {
                 tar::NextMember::Member(header) => header,
                 tar::NextMember::Zeros if self.spend(at, tar::BLOCK)? => continue,
                 tar::NextMember::Zeros => return Ok(()),
                 tar::NextMember::End { has_trailing } => {
                     if has_trailing {
-                        // One in the file itself is not read as a stream.
-                        self.trailing(at, None, Some(TAR))?;
+                        // The bytes have no offset: a tar archive in the file itself is not read as a stream.
+                        self.report_trailing(at, None, Some(TAR))?;
                     }
-                    return self.drain(at, &mut reader);
+                    return self.read_to_end(at, &mut reader);
                 }
             };
             let (step, padded) = (step_to(&header.name), tar::padded(header.stored));
-            let is_readable = self
-                .member(at, TAR, step, padded, &mut reader, |walk, at, reader| walk.tar_member(at, header, reader))?;
+            let is_readable = self.search_member(at, TAR, step, padded, &mut reader, |walk, at, reader| {
+                walk.search_tar_member(at, header, reader)
+            })?;
             if !is_readable {
                 return Ok(());
             }
         }
     }
 
-    /// Searches a member of a tar archive, at the start of whose content the reader is. It is charged already.
-    fn tar_member(&mut self, at: Spot<'_>, header: tar::Header, reader: &mut impl Read) -> Result<()> {
+    /// Searches a member of a tar archive, which is charged already. The reader is at the start of the content.
+    fn search_tar_member(&mut self, at: FilePart<'_>, header: tar::Header, reader: &mut impl Read) -> Result<()> {
         let mut left = header.stored;
         let (size, ranges) = match header.kind {
             tar::MemberKind::Other => return Ok(()),
             tar::MemberKind::Part => {
-                return self.tell(1, at, Finding::Unread { place: at.place, offset: 0, what: PART });
+                return self.report_finding(1, at, Finding::Unread { place: at.place, offset: 0, what: PART });
             }
             tar::MemberKind::File => {
-                return self.whole_member(at, left, reader);
+                return self.search_whole_member(at, left, reader);
             }
             tar::MemberKind::Sparse(size, ranges) => (size, ranges),
             tar::MemberKind::MapInContent(size) => {
                 let ranges = tar::read_map(reader, size, &mut left);
-                let Some(ranges) = self.readable(at, TAR, ranges)? else { return Ok(()) };
+                let Some(ranges) = self.read_or_report(at, TAR, ranges)? else { return Ok(()) };
                 (size, ranges)
             }
         };
-        // Only this member is given up.
+        // If it is too large, the search goes on with the next member.
         let limits = self.budget.limits_at(at.place);
         if size > limits.inflated {
-            return self.broken(at, exceeded(at.data, limits, size));
+            return self.report_broken(at, exceeded(at.data, limits, size));
         }
         let reader = &mut tar::Sparse::new(reader.take(left), size, ranges);
-        self.stream(at, Stream { reader, size: Some(size), is_charged: false, is_source: false })
+        self.search_stream(at, Stream { reader, size: Some(size), is_charged: false, is_source: false })
     }
 
-    /// Searches a tar archive whose members lie in the file.
-    pub(super) fn tar_in_file(&mut self, at: Spot<'_>) -> Result<()> {
+    /// Searches a tar archive that is not compressed: its members are ranges of the file.
+    pub(super) fn search_tar_in_file(&mut self, at: FilePart<'_>) -> Result<()> {
         let data = at.data;
-        let room = ReadRoom::up_to(0, LONG_HEADERS);
-        let mut reader = BoundedReader { reader: Cursor::new(data.bytes()), room: &room };
+        let limit = ReadLimit::up_to(0, LONG_HEADERS);
+        let mut reader = BoundedReader { reader: Cursor::new(data.bytes()), limit: &limit };
         let mut archive = tar::TarArchive::default();
         loop {
-            room.give(HEADERS_MAX, LONG_HEADERS);
+            limit.give(HEADERS_MAX, LONG_HEADERS);
             let before = reader.reader.position();
-            let Some(next) = self.readable(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
+            let Some(next) = self.read_or_report(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
             let header = match next {
                 tar::NextMember::Member(header) => header,
                 tar::NextMember::Zeros => continue,
                 tar::NextMember::End { has_trailing: false } => return Ok(()),
                 tar::NextMember::End { has_trailing: true } => {
                     // The last block may be short.
-                    let blocks = room.total.get().saturating_sub(1) / tar::BLOCK;
+                    let blocks = limit.total.get().saturating_sub(1) / tar::BLOCK;
                     let offset = data.absolute(blocks.saturating_mul(tar::BLOCK));
-                    return self.trailing(at, Some(offset), Some(TAR));
+                    return self.report_trailing(at, Some(offset), Some(TAR));
                 }
             };
             let start = reader.reader.position();
@@ -404,40 +438,40 @@ impl Walk<'_, '_, '_> {
             }
             match (&header.kind, data.slice(start, header.stored)) {
                 _ if on_way.is_none() => {}
-                (tar::MemberKind::File, Some(content)) => self.look(at.with(content).as_file())?,
+                (tar::MemberKind::File, Some(content)) => self.search_part(at.with(content).as_file())?,
                 (tar::MemberKind::File, None) => {}
                 _ => {
-                    room.give_exactly(padded);
-                    self.tar_member(at.to(&at.place.clone().inflated(), data).as_file(), header, &mut reader)?;
+                    limit.give_exactly(padded);
+                    self.search_tar_member(at.to(&at.place.clone().inflated(), data).as_file(), header, &mut reader)?;
                 }
             }
-            if !room.has_failed.get() && data.slice(start, padded).is_none() {
-                return self.unreadable(at, TAR, io::ErrorKind::UnexpectedEof.into());
+            if !limit.has_failed.get() && data.slice(start, padded).is_none() {
+                return self.report_unreadable(at, TAR, io::ErrorKind::UnexpectedEof.into());
             }
             let end = start.saturating_add(padded);
             reader.reader.set_position(end);
-            room.total.set(end);
+            limit.total.set(end);
             data.looked_at();
         }
     }
 
-    /// Searches a member of an archive, of whose content and padding `stored` bytes follow, if the walk leads to it.
-    /// Returns whether the next one can be read.
-    fn member<R: Read>(
+    /// Searches a member of an archive, if the walk leads to it. `stored` is the length of its content and padding.
+    /// Returns whether the next member can be read.
+    fn search_member<R: Read>(
         &mut self,
-        at: Spot<'_>,
+        at: FilePart<'_>,
         what: &str,
         step: Step,
         stored: u64,
         reader: &mut BoundedReader<'_, R>,
-        search: impl FnOnce(&mut Self, Spot<'_>, &mut BoundedReader<'_, R>) -> Result<()>,
+        search: impl FnOnce(&mut Self, FilePart<'_>, &mut BoundedReader<'_, R>) -> Result<()>,
     ) -> Result<bool> {
         let name_len = len_u64(&step.name());
         let on_way = self.step(at.place, step).map(Place::inflated);
         let at = at.to(on_way.as_ref().unwrap_or(at.place), at.data);
         // The kernels of an AKS2 file are not files of a directory.
         let at = if what == AKS2 { at } else { at.as_file() };
-        if !self.begin_member(at, name_len, stored, reader.room)? {
+        if !self.begin_member(at, name_len, stored, reader.limit)? {
             return Ok(false);
         }
         if on_way.is_some() {
@@ -447,32 +481,33 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Searches the content of a member, which is charged already.
-    fn whole_member(&mut self, at: Spot<'_>, size: u64, reader: &mut impl Read) -> Result<()> {
+    fn search_whole_member(&mut self, at: FilePart<'_>, size: u64, reader: &mut impl Read) -> Result<()> {
         let reader = &mut reader.take(size);
-        self.stream(at, Stream { reader, size: Some(size), is_charged: true, is_source: false })
+        self.search_stream(at, Stream { reader, size: Some(size), is_charged: true, is_source: false })
     }
 
-    /// Charges a member of an archive, of whose content and padding `stored` bytes follow. Returns whether it can be
-    /// read.
-    fn begin_member(&mut self, at: Spot<'_>, name_len: u64, stored: u64, room: &ReadRoom) -> Result<bool> {
-        room.give_exactly(stored);
+    /// Charges a member of an archive. `stored` is the length of its content and padding. Returns whether the member can
+    /// be read.
+    fn begin_member(&mut self, at: FilePart<'_>, name_len: u64, stored: u64, limit: &ReadLimit) -> Result<bool> {
+        limit.give_exactly(stored);
         self.spend(at, total([stored, HEADER, name_len]))
     }
 
-    /// Reads over the rest of a member. Returns whether the next one can be read.
-    fn end_member(&mut self, at: Spot<'_>, reader: &mut BoundedReader<'_, impl Read>, what: &str) -> Result<bool> {
-        // What failed in the member was reported there.
-        if reader.room.has_failed.get() {
+    /// Skips the rest of a member. Returns whether the next member can be read.
+    fn end_member(&mut self, at: FilePart<'_>, reader: &mut BoundedReader<'_, impl Read>, what: &str) -> Result<bool> {
+        // The search of the member has reported the failure.
+        if reader.limit.has_failed.get() {
             return Ok(false);
         }
-        let left = reader.room.left.get();
-        Ok(self.readable(at, what, once::skip(reader, left))?.is_some())
+        let left = reader.limit.left.get();
+        Ok(self.read_or_report(at, what, once::skip(reader, left))?.is_some())
     }
 
     /// Reads to the end of the data, so that its reader compares sizes and checksums.
-    fn drain(&mut self, at: Spot<'_>, reader: &mut BoundedReader<'_, impl Read>) -> Result<()> {
-        reader.room.give(self.budget.left(), LONG_DATA);
-        let len = self.readable(at, MEMBER, io::copy(reader, &mut io::sink()))?;
-        self.spend(at, len.unwrap_or(0)).map(|_| ())
+    fn read_to_end(&mut self, at: FilePart<'_>, reader: &mut BoundedReader<'_, impl Read>) -> Result<()> {
+        reader.limit.give(self.budget.left(), LONG_DATA);
+        let len = self.read_or_report(at, MEMBER, io::copy(reader, &mut io::sink()))?;
+        self.spend(at, len.unwrap_or(0))?;
+        Ok(())
     }
 }

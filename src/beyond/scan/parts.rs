@@ -1,7 +1,7 @@
-//! Which bytes count in sums of sizes: those of a code object once, wherever it is listed.
+//! Decides which bytes count in sums of sizes, so that each byte counts once.
 //!
-//! A code object that is a container itself is listed, and so are the code objects that the search finds in it: only
-//! these count. Bytes that several entries of a bundle share count once.
+//! The search lists a code object that is a container, and the code objects in it. Only the latter count. Bytes that
+//! several entries of a bundle share count once.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -13,7 +13,7 @@ use super::place::{Place, Step};
 use crate::beyond::container::Bundle;
 use crate::beyond::container::SearchEntry;
 
-/// The code objects of a search in which others were found, by the steps to them.
+/// The code objects of a search that hold other code objects, as hashes of the steps to them.
 #[derive(Debug, Default)]
 pub(crate) struct Holders {
     state: RandomState,
@@ -21,7 +21,7 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
-    /// Notes the code objects on the way to a bundle.
+    /// Notes the code objects around a bundle.
     pub(crate) fn note(&mut self, place: &Place) {
         for (index, step) in place.steps().iter().enumerate() {
             if matches!(step, Step::Entry(_)) {
@@ -42,28 +42,28 @@ impl Holders {
 }
 
 impl Place {
-    /// The steps up to the one with this index, with their numbers.
+    /// Returns the steps up to the one with this index, with their numbers.
     fn way_to(&self, index: usize) -> Vec<(&Step, u64)> {
         self.steps().iter().zip(self.step_numbers().iter().copied()).take(index.saturating_add(1)).collect()
     }
 }
 
 impl CodeObject {
-    /// The place of what is inside of the code object, if it is a container.
+    /// Returns the place inside the code object, if it is a container.
     fn place_inside(&self) -> Place {
         self.bundle.place.join_numbered(Step::Entry(step_name(&self.id).to_vec()), self.number)
     }
 }
 
 impl CodeObjectRef<'_> {
-    /// The range that it takes in its bundle, if no other entry of a sound bundle takes bytes of it, counted as
-    /// [`range`](Self::range).
+    /// Returns the range that its bundle has for it alone, counted as [`range`](Self::range). Returns `None` if entries
+    /// of a sound bundle may share bytes of it.
     pub(crate) fn taken(&self) -> Option<Range<u64>> {
-        taken(self.found.bundle, self.found.format, self.entry)
+        taken_range(self.found.bundle, self.found.format, self.entry)
     }
 }
 
-fn taken(bundle: &Bundle<'_>, format: Format, entry: &SearchEntry) -> Option<Range<u64>> {
+fn taken_range(bundle: &Bundle<'_>, format: Format, entry: &SearchEntry) -> Option<Range<u64>> {
     let range = match &entry.packed {
         None => entry.range()?,
         // In other formats, code objects may be compressed together.
@@ -74,12 +74,15 @@ fn taken(bundle: &Bundle<'_>, format: Format, entry: &SearchEntry) -> Option<Ran
     Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
 }
 
-/// The number of bytes of each entry of a bundle that entries before it in the bundle have too.
+/// Returns the number of bytes of each entry of a bundle that entries before it in the bundle have too.
 pub(super) fn shared_bytes(bundle: &Bundle<'_>, format: Format) -> Vec<u64> {
     let mut shared = vec![0; bundle.entries.len()];
-    let taken =
-        bundle.entries.iter().enumerate().filter_map(|(index, entry)| Some((taken(bundle, format, entry)?, index)));
-    let mut taken: Vec<(Range<u64>, usize)> = taken.collect();
+    let mut taken = Vec::with_capacity(bundle.entries.len());
+    for (index, entry) in bundle.entries.iter().enumerate() {
+        if let Some(range) = taken_range(bundle, format, entry) {
+            taken.push((range, index));
+        }
+    }
     taken.sort_by_key(|(range, index)| (range.start, *index));
     let mut end = 0_u64;
     for (range, index) in taken {

@@ -21,7 +21,7 @@ pub struct Selection {
     pub comparison: Comparison,
 }
 
-/// The beginning of the name of a virtual architecture, for which PTX is compiled.
+/// The prefix of the names of virtual architectures. PTX is compiled for these.
 const COMPUTE: &str = "compute_";
 
 /// How the target of a code object is compared with a pattern.
@@ -73,23 +73,13 @@ impl Pattern {
     /// # Errors
     /// [`PatternError`] for an empty text, wildcards that do not parse, and target features without a sign.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
-        let error = |reason: String| PatternError { text: text.to_owned(), reason };
-        let form = if text.is_empty() {
-            return Err(error("it is empty".to_owned()));
-        } else if text.contains(WILDCARDS) {
-            PatternForm::Glob(glob::Pattern::new(text).map_err(|glob| error(glob.msg.to_owned()))?)
-        } else if is_any_ptx(text) {
-            PatternForm::Ptx
-        } else if let Ok(id) = EntryId::parse_any(text) {
-            PatternForm::Entry(Box::new(id))
-        } else {
-            text.parse::<TargetId>().map_err(|reason| error(reason.to_string()))?;
-            PatternForm::Target
-        };
-        Ok(Self { text: text.to_owned(), form })
+        match PatternForm::parse(text) {
+            Ok(form) => Ok(Self { text: text.to_owned(), form }),
+            Err(reason) => Err(PatternError { text: text.to_owned(), reason }),
+        }
     }
 
-    /// The pattern as it was typed.
+    /// Returns the pattern as it was typed.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -99,49 +89,92 @@ impl Pattern {
         if *shown == self.text {
             return true;
         }
-        let (id, foreign) = (parsed.as_ref(), known.foreign_target());
+        let Some(id) = parsed else { return self.matches_foreign(known) };
         match &self.form {
             PatternForm::Glob(glob) => {
-                let written = |id: &EntryId| glob.matches(&id.target().to_string()) || glob.matches(&id.to_string());
-                glob.matches(shown) || id.is_some_and(written) || foreign.is_some_and(|target| glob.matches(target))
+                glob.matches(shown) || glob.matches(&id.target().to_string()) || glob.matches(&id.to_string())
             }
-            PatternForm::Entry(pattern) => id.is_some_and(|id| match id.compatibility(pattern, Rules::default()) {
-                Compatibility::Exact => comparison == Comparison::Compatible || *id == **pattern,
-                Compatibility::Compatible => comparison == Comparison::Compatible,
-                Compatibility::KindOrTriple | Compatibility::Processor => false,
-                _ => comparison == Comparison::Compatible && pattern.target_id().features().next().is_none(),
-            }),
-            PatternForm::Ptx => id.is_some_and(|id| id.target_id().processor().starts_with(COMPUTE)),
-            PatternForm::Target if foreign == Some(&self.text) => true,
-            PatternForm::Target => id.is_some_and(|id| {
-                let Ok(pattern) = TargetId::parse(&self.text, id.triple().arch()) else { return false };
-                let (own, any) = (id.target(), pattern.features().next().is_none());
-                match comparison {
-                    Comparison::Exact => *own == pattern,
-                    Comparison::Compatible if any => {
-                        own.processor() == pattern.processor() || id.processor_of_bitcode() == Some(pattern.processor())
-                    }
-                    Comparison::Compatible => own.compatibility(&pattern).is_compatible(),
-                }
-            }),
+            PatternForm::Entry(pattern) => matches_entry_id(pattern, id, comparison),
+            PatternForm::Ptx => id.target_id().processor().starts_with(COMPUTE),
+            PatternForm::Target => matches_target_id(&self.text, id, comparison),
         }
     }
+
+    /// Returns whether it matches an ID that cannot be parsed, perhaps of another vendor's compiler.
+    fn matches_foreign(&self, known: &KnownId) -> bool {
+        let target = known.foreign_target();
+        match &self.form {
+            PatternForm::Glob(glob) if glob.matches(&known.shown) => true,
+            PatternForm::Glob(glob) => {
+                let Some(target) = target else { return false };
+                glob.matches(target)
+            }
+            PatternForm::Target => target == Some(&self.text),
+            PatternForm::Entry(_) | PatternForm::Ptx => false,
+        }
+    }
+}
+
+impl PatternForm {
+    /// Returns the form of a pattern, or the reason why it is not valid.
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("it is empty".to_owned());
+        }
+        if text.contains(WILDCARDS) {
+            return match glob::Pattern::new(text) {
+                Ok(pattern) => Ok(Self::Glob(pattern)),
+                Err(error) => Err(error.msg.to_owned()),
+            };
+        }
+        if is_any_ptx(text) {
+            return Ok(Self::Ptx);
+        }
+        if let Ok(id) = EntryId::parse_any(text) {
+            return Ok(Self::Entry(Box::new(id)));
+        }
+        match text.parse::<TargetId>() {
+            Ok(_) => Ok(Self::Target),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn matches_entry_id(pattern: &EntryId, id: &EntryId, comparison: Comparison) -> bool {
+    match id.compatibility(pattern, Rules::default()) {
+        Compatibility::Exact => comparison == Comparison::Compatible || id == pattern,
+        Compatibility::Compatible => comparison == Comparison::Compatible,
+        Compatibility::KindOrTriple | Compatibility::Processor => false,
+        _ => comparison == Comparison::Compatible && pattern.target_id().features().next().is_none(),
+    }
+}
+
+fn matches_target_id(pattern: &str, id: &EntryId, comparison: Comparison) -> bool {
+    let Ok(pattern) = TargetId::parse(pattern, id.triple().arch()) else { return false };
+    let target = id.target();
+    if comparison == Comparison::Exact {
+        return *target == pattern;
+    }
+    if pattern.features().next().is_some() {
+        return target.compatibility(&pattern).is_compatible();
+    }
+    target.processor() == pattern.processor() || id.processor_of_bitcode() == Some(pattern.processor())
 }
 
 impl Selection {
     /// Returns whether a code object is selected. Without targets and kinds, all but host code objects are.
     pub fn takes(&self, code_object: &CodeObjectRef<'_>) -> bool {
         let id = code_object.known_id();
-        self.takes_if(&id, || self.targets.iter().any(|pattern| self.target_takes(pattern, &id)))
+        self.takes_kind(&id)
+            && (self.targets.is_empty() || self.targets.iter().any(|pattern| self.target_takes(pattern, &id)))
     }
 
-    /// Returns whether a code object with this ID is selected, whose ID matches a target pattern or not.
-    fn takes_if(&self, id: &KnownId, has_target: impl FnOnce() -> bool) -> bool {
-        if self.targets.is_empty() && self.kinds.is_empty() {
-            return !id.is_host();
+    /// Returns whether a code object with this ID is selected, if its target is.
+    fn takes_kind(&self, id: &KnownId) -> bool {
+        if self.kinds.is_empty() {
+            return !self.targets.is_empty() || !id.is_host();
         }
-        (self.kinds.is_empty() || self.kinds.iter().any(|&kind| Self::kind_takes(kind, id)))
-            && (self.targets.is_empty() || has_target())
+        self.kinds.iter().any(|&kind| Self::kind_takes(kind, id))
     }
 
     /// Returns whether a code object with this ID matches a target pattern, whatever its kind.
@@ -151,7 +184,10 @@ impl Selection {
 
     /// Returns whether a code object with this ID has an offload kind.
     pub(crate) fn kind_takes(kind: OffloadKind, id: &KnownId) -> bool {
-        id.parsed.as_ref().is_some_and(|id| id.kind().is_compatible_with(kind, Rules::default()))
+        match &id.parsed {
+            Some(id) => id.kind().is_compatible_with(kind, Rules::default()),
+            None => false,
+        }
     }
 }
 
@@ -160,15 +196,15 @@ impl Selection {
 pub(crate) struct Selector<'s> {
     selection: &'s Selection,
     names_entries: bool,
-    /// Of each target pattern, the position of the first one with the same text.
+    /// For each target pattern, the position of the first one with the same text.
     first: Vec<usize>,
     /// The positions of target patterns, by their text.
     by_text: HashMap<&'s str, usize>,
-    /// The positions of those without wildcards, by the processors that they may name.
+    /// The positions of patterns without wildcards, by the processors that they may name.
     by_processor: HashMap<&'s str, Vec<usize>>,
-    /// That for PTX of any version.
+    /// The position of the pattern for PTX of any version.
     ptx: Option<usize>,
-    /// Those with wildcards.
+    /// The patterns with wildcards, with their positions.
     globs: Globs,
 }
 
@@ -198,7 +234,9 @@ impl<'s> Selector<'s> {
         };
         self.by_processor.entry(processor).or_default().push(position);
         // A processor may have several names.
-        if let Some(known) = processors::find(processor).filter(|known| known.name != processor) {
+        if let Some(known) = processors::find(processor)
+            && known.name != processor
+        {
             self.by_processor.entry(known.name).or_default().push(position);
         }
     }
@@ -212,28 +250,31 @@ impl<'s> Selector<'s> {
         self.selection.targets.is_empty() && self.selection.kinds.is_empty()
     }
 
-    /// Whether it names offload kinds or whole entry IDs, and not only target IDs.
+    /// Returns whether the selection names offload kinds or whole entry IDs, and not only target IDs.
     pub(crate) fn names_entries(&self) -> bool {
         self.names_entries
     }
 
-    /// The position of the first target pattern with the same text as that at a position; beyond the patterns, the
-    /// position itself.
+    /// Returns the position of the first target pattern with the same text as the pattern at a position. Returns a
+    /// position after the last pattern unchanged.
     pub(crate) fn first_of(&self, position: usize) -> usize {
         self.first.get(position).copied().unwrap_or(position)
     }
 
-    /// The positions of the target patterns that match an ID, of several with one text the first.
+    /// Returns the positions of the target patterns that match an ID. If several patterns have the same text, only the
+    /// first is returned.
     pub(crate) fn targets_of(&self, id: &KnownId) -> Vec<usize> {
         if self.selection.targets.is_empty() {
             return Vec::new();
         }
         let named = [Some(id.shown.as_str()), id.foreign_target()];
-        let mut positions: Vec<usize> =
-            named.into_iter().flatten().filter_map(|text| self.by_text.get(text)).copied().collect();
-        let mut texts: Vec<Cow<'_, str>> = named.into_iter().flatten().map(Cow::Borrowed).collect();
+        let (mut positions, mut texts) = (Vec::new(), Vec::<Cow<'_, str>>::new());
+        for text in named.into_iter().flatten() {
+            positions.extend(self.by_text.get(text));
+            texts.push(text.into());
+        }
         if let Some(id) = &id.parsed {
-            // Entry IDs are compared with the target ID, target IDs with that of the GPU, which the triple may name.
+            // Entry IDs are compared with the target ID. Target IDs are compared with the GPU, which the triple may name.
             let target = id.target();
             let processors = [Some(id.target_id().processor()), Some(target.processor()), id.processor_of_bitcode()];
             for processor in processors.into_iter().flatten() {
@@ -244,11 +285,15 @@ impl<'s> Selector<'s> {
         }
         texts.sort_unstable();
         texts.dedup();
-        texts.iter().for_each(|text| positions.extend(self.globs.matching(text)));
+        for text in &texts {
+            positions.extend(self.globs.matching(text));
+        }
         positions.sort_unstable();
         positions.dedup();
-        let matches = |pattern: &Pattern| pattern.matches(id, self.selection.comparison);
-        positions.retain(|position| self.selection.targets.get(*position).is_some_and(matches));
+        positions.retain(|&position| match self.selection.targets.get(position) {
+            Some(pattern) => pattern.matches(id, self.selection.comparison),
+            None => false,
+        });
         positions
     }
 
@@ -257,9 +302,9 @@ impl<'s> Selector<'s> {
         self.takes_by(id, &self.targets_of(id))
     }
 
-    /// Returns whether a code object is selected, whose ID these target patterns match.
+    /// Returns whether a code object is selected. `targets` are the target patterns that match its ID.
     pub(crate) fn takes_by(&self, id: &KnownId, targets: &[usize]) -> bool {
-        self.selection.takes_if(id, || !targets.is_empty())
+        self.selection.takes_kind(id) && (self.selection.targets.is_empty() || !targets.is_empty())
     }
 }
 

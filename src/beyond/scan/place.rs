@@ -42,10 +42,10 @@ pub enum Origin {
 pub struct Place {
     file: PathBuf,
     steps: Vec<Step>,
-    /// For each step, its number among those with the same name from the same place, counted from 1; 0 if it is not
+    /// The number of each step among the steps with the same name from the same place, counted from 1; 0 if it is not
     /// known.
     numbers: Vec<u64>,
-    /// The file that holds the bytes, perhaps compressed, if it is not the searched one.
+    /// The file that holds the bytes, perhaps compressed, if it is not the searched file.
     beside: Option<PathBuf>,
     /// The steps from the file that holds the bytes to the innermost inflated data.
     way: Range<usize>,
@@ -58,12 +58,12 @@ impl Place {
         Self { file, steps: Vec::new(), numbers: Vec::new(), beside: None, way: 0..0, origin }
     }
 
-    /// The same place one step further in.
+    /// Returns the place one step further in.
     pub(crate) fn join(&self, step: Step) -> Self {
         self.join_numbered(step, 1)
     }
 
-    /// The same place one step further in, which may have the name of other steps from here.
+    /// Returns the place one step further in. Other steps from here may have the same name and other numbers.
     pub(super) fn join_numbered(&self, step: Step, number: u64) -> Self {
         let mut place = self.clone();
         place.steps.push(step);
@@ -71,12 +71,12 @@ impl Place {
         place
     }
 
-    /// The same place, with its bytes inflated rather than in the file.
+    /// Returns the place with its bytes inflated rather than in the file.
     pub(super) fn inflated(self) -> Self {
         Self { way: self.way.start..self.steps.len(), origin: Origin::Inflated, ..self }
     }
 
-    /// The same place, with its bytes in another file.
+    /// Returns the place with its bytes in another file.
     pub(super) fn in_file(self, file: &Path) -> Self {
         let (base, origin) = (self.steps.len(), Origin::File(file.to_owned()));
         Self { way: base..base, beside: Some(file.to_owned()), origin, ..self }
@@ -87,13 +87,9 @@ impl Place {
         &self.file
     }
 
-    /// The memory that its names take, in bytes.
+    /// Returns the memory that its names take, in bytes.
     pub(crate) fn weight(&self) -> u64 {
-        let name = |step: &Step| match step {
-            Step::Member(name) | Step::Section(name) | Step::Entry(name) => len_u64(name),
-            Step::Embedded(_) => 0,
-        };
-        total(self.steps.iter().map(name))
+        total(self.steps.iter().map(Step::name_len))
     }
 
     /// The steps from the file to the place; empty if the file itself is the place.
@@ -101,17 +97,24 @@ impl Place {
         &self.steps
     }
 
-    /// The place without its last step, and the name of this step, if it is a member.
+    /// Returns the place without its last step, and the name of this step. Returns `None` if the step is not a member.
     pub(crate) fn parent(&self) -> Option<(Self, &[u8])> {
         let (last, steps) = self.steps.split_last()?;
-        let parent = steps.iter().zip(&self.numbers);
-        let parent =
-            parent.fold(Self::of_file(&self.file), |place, (step, number)| place.join_numbered(step.clone(), *number));
         let Step::Member(name) = last else { return None };
-        Some((parent, name))
+        Some((self.first_steps(steps.len()), name))
     }
 
-    /// The number of each step among those with the same name from the same place; 0 if it is not known.
+    /// Returns the place after the first `len` steps, as if all of them were in the file itself.
+    fn first_steps(&self, len: usize) -> Self {
+        let mut place = Self::of_file(&self.file);
+        for (step, number) in self.steps.iter().zip(&self.numbers).take(len) {
+            place.steps.push(step.clone());
+            place.numbers.push(*number);
+        }
+        place
+    }
+
+    /// The number of each step among the steps with the same name from the same place; 0 if it is not known.
     pub(super) fn step_numbers(&self) -> &[u64] {
         &self.numbers
     }
@@ -135,35 +138,34 @@ impl Place {
         member_of(&self.steps)
     }
 
-    /// The innermost member that is not in a static library (`.a`, `.lib`); without one, the file.
+    /// Returns the innermost member that is not in a static library (`.a`, `.lib`), or else the file.
     pub(crate) fn library(&self) -> Self {
-        let is_static = |name: &[u8]| name.ends_with(b".a") || name.ends_with(b".lib");
         let mut len = 0_usize;
-        if !is_static(self.file.as_os_str().as_encoded_bytes()) {
+        if !is_static_library(self.file.as_os_str().as_encoded_bytes()) {
             for (steps, step) in (1..).zip(&self.steps) {
                 let Step::Member(name) = step else { continue };
                 len = steps;
-                if is_static(name) {
+                if is_static_library(name) {
                     break;
                 }
             }
         }
-        let steps = self.steps.iter().zip(&self.numbers).take(len);
-        steps.fold(Self::of_file(&self.file), |place, (step, number)| place.join_numbered(step.clone(), *number))
+        self.first_steps(len)
     }
 
-    /// Whether its bytes were inflated from a compressed bundle, or from a code object that is compressed by itself.
+    /// Returns whether its bytes were inflated from a compressed bundle, or from a code object that is compressed on its
+    /// own.
     pub(crate) fn is_in_packed_entry(&self) -> bool {
-        let innermost = self.way.end.checked_sub(1).and_then(|last| self.steps.get(last));
-        self.origin == Origin::Inflated && matches!(innermost, Some(Step::Entry(_)))
+        let inflated_steps = self.steps.get(..self.way.end).unwrap_or_default();
+        self.origin == Origin::Inflated && matches!(inflated_steps.last(), Some(Step::Entry(_)))
     }
 
-    /// Whether it is the whole of the data that its offsets count from.
+    /// Returns whether it is the whole of the data that its offsets count from.
     pub(super) fn is_data(&self) -> bool {
         self.way.end == self.steps.len()
     }
 
-    /// The place of the data that its offsets count from: a file, or what was inflated.
+    /// Returns the place of the data that its offsets count from: a file, or inflated data.
     pub(crate) fn data(&self) -> Self {
         let mut data = self.clone();
         data.steps.truncate(self.way.end);
@@ -171,7 +173,8 @@ impl Place {
         data
     }
 
-    /// The file with its bytes, if that is not the file that was searched, as of a thin archive or a split library.
+    /// Returns the file with its bytes, if that is not the searched file: a member of a thin archive, or the archive of
+    /// a split library.
     pub fn other_file(&self) -> Option<&Path> {
         match &self.origin {
             Origin::File(file) if *file != self.file => Some(file),
@@ -187,28 +190,30 @@ impl Place {
         })
     }
 
-    /// The steps to the innermost inflated data.
+    /// Returns the names and numbers of the steps to the innermost inflated data.
     fn way(&self) -> impl Iterator<Item = (Cow<'_, [u8]>, u64)> {
         let steps = self.steps.iter().zip(&self.numbers).take(self.way.end).skip(self.way.start);
         steps.map(|(step, number)| (step.name(), *number))
     }
 
-    /// Whether the inflated data to which `way` leads begins here.
+    /// Returns whether the inflated data to which `way` leads begins here.
     pub(super) fn is_end_of(&self, way: &[Level]) -> bool {
         let levels = way.iter().map(|level| (Cow::Borrowed(level.name.as_slice()), level.number));
         self.origin == Origin::Inflated && self.way.start == 0 && self.is_data() && self.way().eq(levels)
     }
 
-    /// Whether the last step is one of `way`. The steps before it are.
+    /// Returns whether the last step is a step of `way`. The caller knows that the steps before it are.
     pub(super) fn is_on(&self, way: &[Level]) -> bool {
-        let level = self.steps.len().checked_sub(1).and_then(|last| way.get(last));
-        let (name, number) = (self.steps.last().map(Step::name), self.numbers.last().copied());
-        level.is_some_and(|level| name.as_deref() == Some(&level.name) && number == Some(level.number))
+        let (Some(step), Some(&number)) = (self.steps.last(), self.numbers.last()) else { return false };
+        let Some(level) = way.get(self.steps.len().saturating_sub(1)) else { return false };
+        *step.name() == *level.name && number == level.number
     }
 
     /// Returns the [URI](Uri) of a range of bytes at this place or, with `inflated`, of a range in the compressed
-    /// bundle at `range`, or `None` if the search did not number the steps to the place, because there are too many, or
-    /// if the searched bytes are those of a URI themselves, in which these have no URI.
+    /// bundle at `range`.
+    ///
+    /// Returns `None` if the search did not number the steps to the place, because there are too many. Also returns
+    /// `None` if the searched bytes were read by a URI already, and no URI can name a range in them.
     ///
     /// # Errors
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has a relative path, and the system does not report the
@@ -236,11 +241,15 @@ fn member_names(steps: &[Step]) -> impl DoubleEndedIterator<Item = &[u8]> {
 /// Returns the names of the members on a path, joined by slashes, or `None` without members.
 pub(crate) fn member_of(steps: &[Step]) -> Option<String> {
     let names: Vec<String> = member_names(steps).map(printable_name).collect();
-    (!names.is_empty()).then(|| names.join("/"))
+    if names.is_empty() { None } else { Some(names.join("/")) }
+}
+
+fn is_static_library(name: &[u8]) -> bool {
+    name.ends_with(b".a") || name.ends_with(b".lib")
 }
 
 impl Error {
-    /// The same error, with the place added unless the file alone identifies it.
+    /// Adds the place to the error, unless the file alone identifies it.
     pub fn at(self, place: &Place) -> Self {
         if place.steps().is_empty() {
             return self;
@@ -250,6 +259,14 @@ impl Error {
 }
 
 impl Step {
+    /// The memory that the name takes, in bytes.
+    fn name_len(&self) -> u64 {
+        match self {
+            Self::Member(name) | Self::Section(name) | Self::Entry(name) => len_u64(name),
+            Self::Embedded(_) => 0,
+        }
+    }
+
     /// The name in a [URI](Uri).
     pub(super) fn name(&self) -> Cow<'_, [u8]> {
         match self {
@@ -272,7 +289,10 @@ impl fmt::Display for Step {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&printable(&self.file.to_string_lossy()))?;
-        self.steps.iter().try_for_each(|step| write!(f, "({step})"))
+        for step in &self.steps {
+            write!(f, "({step})")?;
+        }
+        Ok(())
     }
 }
 
@@ -284,12 +304,13 @@ pub(super) struct StepNumbers {
 }
 
 impl StepNumbers {
-    /// The key of a place from which steps lead.
+    /// Returns the key of a place from which steps lead.
     pub(super) fn key(&self, place: &Place) -> u64 {
         self.state.hash_one(place)
     }
 
-    /// The number of a step from the place with this key, counted from 1; 0 if there are too many steps to number them.
+    /// Counts a step from the place with this key. Returns its number, counted from 1, or 0 if there are too many steps
+    /// to number them.
     pub(super) fn next(&mut self, place: u64, name: &[u8]) -> u64 {
         let key = self.state.hash_one((place, name));
         if self.counts.len() >= NUMBERED_MAX && !self.counts.contains_key(&key) {

@@ -7,9 +7,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
-use super::found::{Finding, Found, Visit};
+use super::found::{Finding, Found, WalkEvent};
 use super::place::{Origin, Place, Step};
-use super::walk::Accepts;
+use super::walk::MemberFilter;
 use super::wide::BundleReader;
 use super::{Checksums, Scan};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
@@ -23,14 +23,15 @@ use crate::llvm::container::limits::{Allowance, SEARCHED_MAX};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Inflate;
 
-/// How often the bytes of a bundle may be read as code objects, which may share them. Hosts of fat objects share bytes
-/// with their bundle.
+/// The maximum number of times that the bytes of a bundle may be read as code objects, which may share them. Hosts of
+/// fat objects share bytes with their bundle.
 const SHARED_MAX: u64 = 4;
 
-/// What was read of a code object, by its index among those that were asked for; or an error, with its place.
+/// The results for some of the wanted code objects: the index of the code object among all wanted ones, and the result
+/// of its `work`, or an error with its place.
 pub type ReadResults<T> = Vec<(usize, Result<T>)>;
 
-/// How much of a bundle is left to be read as code objects.
+/// A limit on the bytes of a bundle that are read as code objects, which may share them.
 #[derive(Debug)]
 pub(crate) struct Shared {
     left: Allowance,
@@ -42,10 +43,10 @@ impl Shared {
         Ok(Self { left: Allowance::new(bundle.full_len()?.saturating_mul(SHARED_MAX)), offset: bundle.offset })
     }
 
-    /// Takes a code object of the bundle, which is one of `input`.
+    /// Charges a code object of the bundle, in `input`.
     ///
     /// # Errors
-    /// That the code objects overlap too much.
+    /// [`ErrorKind::Limit`] if the code objects overlap too much.
     pub(crate) fn take(&mut self, code_object: &CodeObjectRef<'_>, input: &Input) -> Result<()> {
         if self.has_room_for(code_object) {
             return Ok(());
@@ -55,23 +56,25 @@ impl Shared {
         Err(Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, offset, text)))
     }
 
-    /// Takes a code object of the bundle, if the code objects do not overlap too much.
+    /// Charges a code object of the bundle. Returns whether the limit permits it.
     pub(crate) fn has_room_for(&mut self, code_object: &CodeObjectRef<'_>) -> bool {
         self.left.take(code_object.size()).is_some()
     }
 }
 
 impl CodeObject {
-    /// Returns the code object as it is stored in `input`, the file that was searched: its bytes, or its compressed
-    /// form if it is compressed on its own, or `None` if its bundle is compressed, or not in the file, or if it has to
-    /// be restored.
+    /// Returns the code object as it is stored in `input`, the searched file: its bytes, or its compressed form if it is
+    /// compressed on its own. Returns `None` if its bundle is compressed, or not in the file, or if it has to be restored.
     pub(crate) fn stored_in<'i>(&self, input: &'i Input) -> Option<Slice<'i>> {
-        let rest = self.bundle.rest_of(input.as_slice()).filter(|_| self.bundle.is_in(input))?;
-        rest.range(self.part()?.range()?)
+        if !self.bundle.is_in(input) {
+            return None;
+        }
+        self.bundle.rest_of(input.as_slice())?.range(self.stored_part()?.range()?)
     }
 
-    /// Where it is in its bundle; none if that is compressed, or if the code object has to be restored.
-    fn part(&self) -> Option<Stored> {
+    /// Returns its location in its bundle, or `None` if the bundle is compressed, or if the code object has to be
+    /// restored.
+    fn stored_part(&self) -> Option<Stored> {
         match (self.bundle.compressed, &self.packed, &self.range) {
             (None, Some(packed), _) => Some(Stored::Packed((**packed).clone())),
             (None, None, Some(range)) => {
@@ -84,12 +87,12 @@ impl CodeObject {
 }
 
 impl BundleInfo {
-    /// Whether its bytes are in the searched file, which is `input`.
+    /// Returns whether its bytes are in `input`, the searched file.
     pub(crate) fn is_in(&self, input: &Input) -> bool {
         matches!(self.place.origin(), Origin::File(file) if file == input.path())
     }
 
-    /// The data of its place, from its start on.
+    /// Returns the data of its place, from the start of the bundle on.
     fn rest_of<'d>(&self, data: Slice<'d>) -> Option<Slice<'d>> {
         data.tail(self.range.start.checked_sub(data.offset())?)
     }
@@ -97,47 +100,49 @@ impl BundleInfo {
 
 /// Code objects that are wanted of a search. Each is read while its bytes are there.
 pub(crate) struct ReadList<K, C> {
-    /// Those that only the bundle that is being visited has.
+    /// Code objects that can be read only during the visit of their bundle, with their indices in it.
     now: Vec<(usize, (K, C))>,
     /// The others, by the place of the data that has them.
     later: HashMap<Place, Vec<(K, C)>>,
 }
 
 impl<K, C: Borrow<CodeObject>> ReadList<K, C> {
-    /// Adds a code object: of the bundle that is being visited, or one that was visited before in data that has not
-    /// ended.
+    /// Adds a code object of the bundle that is being visited, or of a bundle that was visited before in the same data.
     pub(crate) fn add(&mut self, visited: Option<&Found<'_>>, wanted: (K, C)) {
         let code_object = code_object_of(&wanted);
         let index = code_object.entry;
-        let is_visited = |found: &&Found<'_>| found.locator(index) == code_object.locator();
-        match visited.filter(is_visited).is_some_and(|found| found.bundle.is_needed_for(index)) {
-            true => self.now.push((index, wanted)),
-            false => self.later.entry(code_object.bundle.place.data()).or_default().push(wanted),
+        if let Some(found) = visited
+            && found.locator(index) == code_object.locator()
+            && found.bundle.is_needed_for(index)
+        {
+            self.now.push((index, wanted));
+        } else {
+            self.later.entry(code_object.bundle.place.data()).or_default().push(wanted);
         }
     }
 }
 
-/// What happens in a search whose code objects are read.
+/// An event in a search that also reads code objects.
 pub(crate) enum Reading<'f, K, C, R> {
-    /// Something was found. What is wanted of it is added.
+    /// A finding. The receiver adds the wanted code objects of it to the list.
     Found(Finding<'f>, &'f mut ReadList<K, C>),
-    /// The data at a place ends. What else is wanted of it is added.
+    /// The end of the data at a place. The receiver adds further wanted code objects of it to the list.
     End(&'f Place, &'f mut ReadList<K, C>),
-    /// Some wanted code objects were read together.
+    /// The result for wanted code objects that were read together.
     Read(R),
 }
 
-/// What is done with what happens, and whether the search goes on.
+/// The receiver of events. It decides whether the search goes on.
 pub(crate) type EachReading<'e, K, C, R> = dyn FnMut(Reading<'_, K, C, R>) -> Result<ControlFlow<()>> + 'e;
 
-/// What a part of a search is about: the bundle of some wanted code objects with their indices in it, or why it cannot
-/// be read.
+/// Wanted code objects to be read together: their bundle, or why it cannot be read, and the code objects with their
+/// indices in the bundle.
 pub(crate) type Together<'b, K, C> = (Result<&'b Bundle<'b>>, Vec<(usize, (K, C))>);
 
 impl Scan {
-    /// Searches a file, and reads the code objects that are wanted of it, all with `read`: those of inflated bundles
-    /// during the visit, all others at the end of the data that has them, on all processors. `weight` is that of
-    /// [`read`](Self::read).
+    /// Searches a file, and reads the code objects that are wanted of it, all with `read`. Code objects of inflated
+    /// bundles are read during the visit, all others at the end of the data that has them, on all processors. `weight`
+    /// is the same as for [`read`](Self::read).
     ///
     /// # Errors
     /// The errors of the search, and of `each`.
@@ -155,7 +160,7 @@ impl Scan {
     pub(crate) fn run_in_members_and_read<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
         &self,
         input: &Input,
-        members: &Accepts<'_>,
+        members: &MemberFilter<'_>,
         read: &(impl Fn(Together<'_, K, C>) -> R + Sync),
         weight: &(impl Fn(&R) -> usize + Sync),
         each: &mut EachReading<'_, K, C, R>,
@@ -163,15 +168,17 @@ impl Scan {
         let mut wanted = ReadList { now: Vec::new(), later: HashMap::new() };
         let mut room = self.room_for_reading(input);
         self.walk(input.as_slice(), members, &mut |visit| match visit {
-            Visit::Found(finding) => {
+            WalkEvent::Found(finding) => {
                 let visited = if let Finding::Bundle(found) = &finding { Some(found.bundle) } else { None };
                 let flow = each(Reading::Found(finding, &mut wanted))?;
-                match visited.filter(|_| !wanted.now.is_empty()) {
-                    Some(bundle) => each(Reading::Read(read((Ok(bundle), mem::take(&mut wanted.now))))),
-                    None => Ok(flow),
+                if let Some(bundle) = visited
+                    && !wanted.now.is_empty()
+                {
+                    return each(Reading::Read(read((Ok(bundle), mem::take(&mut wanted.now)))));
                 }
+                Ok(flow)
             }
-            Visit::End(place, data) => {
+            WalkEvent::End(place, data) => {
                 let flow = each(Reading::End(place, &mut wanted))?;
                 let Some(wanted) = wanted.later.remove(place) else { return Ok(flow) };
                 if *place.origin() == Origin::Inflated
@@ -199,15 +206,19 @@ impl Scan {
         weight: &(impl Fn(&R) -> usize + Sync),
         take: &mut dyn FnMut(R) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
-        let work = |task| self.read_together(data, task, read);
-        parallel::in_order(tasks(wanted), work, weight, |results| {
-            for result in results {
-                if take(result)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
+        parallel::in_order(
+            group_by_bytes(wanted),
+            |task| self.read_together(data, task, read),
+            weight,
+            |results| {
+                for result in results {
+                    if take(result)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
                 }
-            }
-            Ok(ControlFlow::Continue(()))
-        })
+                Ok(ControlFlow::Continue(()))
+            },
+        )
     }
 
     /// Reads code objects of a bundle.
@@ -219,11 +230,7 @@ impl Scan {
     ) -> R {
         let bundle = wanted.first().map(|first| Arc::clone(&code_object_of(first).bundle));
         let rest = bundle.as_ref().and_then(|bundle| bundle.rest_of(data)).unwrap_or(Slice::from(&[][..]));
-        let entry = |wanted: &(K, C)| {
-            let part = code_object_of(wanted).part()?;
-            Some(SearchEntry::new(Vec::new(), part))
-        };
-        let done = match wanted.iter().map(entry).collect() {
+        let done = match stored_entries(&wanted) {
             Some(entries) => {
                 let bundle = Bundle::plain(rest, Contents::new(entries, rest.len()), self.limits);
                 read((Ok(&bundle), wanted.into_iter().enumerate().collect()))
@@ -237,21 +244,29 @@ impl Scan {
         done
     }
 
-    /// Reads a bundle again, which is at the start of some data.
+    /// Reads a bundle at the start of some data again.
     fn reopen<'d>(&self, rest: Slice<'d>, bundle: Option<&BundleInfo>) -> Result<Bundle<'d>> {
-        let container = BundleReader::of(Magic::identify(rest.bytes())).container;
+        let container = BundleReader::for_magic(Magic::identify(rest.bytes())).container;
         let data = bundle.and_then(|bundle| rest.slice(0, bundle.stored())).unwrap_or(rest);
-        let bundle = Bundles::new(data, container, Inflate::Headers).with_limits(self.limits).next();
-        let gone = || Malformed::fault("the bundle", data.offset(), " is no longer there");
-        bundle.unwrap_or_else(|| Err(Error::malformed(data.path(), gone())))
+        match Bundles::new(data, container, Inflate::Headers).with_limits(self.limits).next() {
+            Some(bundle) => bundle,
+            None => {
+                let gone = Malformed::fault("the bundle", data.offset(), " is no longer there");
+                Err(Error::malformed(data.path(), gone))
+            }
+        }
     }
 
-    /// Reads the contents of code objects that a search of `input` with the same settings has found. `work` makes
-    /// something of each. What is compressed together is inflated once, and all processors are used; what is not in the
-    /// file itself, but in members of zip files and packages, takes another search of these. `weight` estimates the
-    /// memory that a result takes, in units of a few hundred bytes: while results of more than 100,000 wait, nothing
-    /// else is read. `take` gets the results of what was read together, first those of the file, in order; what it
-    /// breaks off is not read. If a bundle cannot be inflated, that is an error of the first of its code objects.
+    /// Reads the contents of code objects that a search of `input` with the same settings has found, on all processors.
+    ///
+    /// - `work` makes a result of each content. Code objects that are compressed together are inflated once. Code objects
+    ///   in members of zip files and packages are found by another search of these members.
+    /// - `weight` estimates the memory that a result takes, in units of a few hundred bytes. While results of more than
+    ///   100,000 wait, nothing else is read.
+    /// - `take` gets the results of code objects that were read together, first those in the file itself, in order. If it
+    ///   breaks off, nothing more is read.
+    ///
+    /// If a bundle cannot be inflated, the first of its code objects has the error, and the others have no result.
     ///
     /// # Errors
     /// The errors of another search.
@@ -277,7 +292,7 @@ impl Scan {
         self.read_elsewhere(input, elsewhere, &read, &weigh, take)
     }
 
-    /// Reads code objects by another search. One that it does not find is an error.
+    /// Reads code objects by another search. If it does not find a code object, that is an error.
     fn read_elsewhere<T: Send>(
         &self,
         input: &Input,
@@ -295,7 +310,7 @@ impl Scan {
         let scan = Self { checksums: Checksums::None, ..self.clone() };
         let mut flow = ControlFlow::Continue(());
         scan.walk(input.as_slice(), &|name| members.contains(&Some(name)), &mut |visit| {
-            if let Visit::End(place, data) = visit
+            if let WalkEvent::End(place, data) = visit
                 && flow.is_continue()
                 && let Some(wanted) = by_data.remove(place)
             {
@@ -328,31 +343,40 @@ fn charge<K, C: Borrow<CodeObject>>(room: &mut Allowance, wanted: &[(K, C)]) -> 
     for code_objects in wanted.chunk_by(|a, b| Arc::ptr_eq(&code_object_of(a).bundle, &code_object_of(b).bundle)) {
         let Some(first) = code_objects.first() else { continue };
         let bundle = &code_object_of(first).bundle;
-        let spent = room.take(bundle.size.max(bundle.stored()));
-        spent.ok_or_else(|| Malformed::search("bytes to read", room.most(), bundle.range.start))?;
+        if room.take(bundle.size.max(bundle.stored())).is_none() {
+            return Err(Malformed::search("bytes to read", room.most(), bundle.range.start));
+        }
     }
     Ok(())
+}
+
+/// Returns entries for code objects at their stored locations, or `None` if their bundle has to be read again.
+fn stored_entries<K, C: Borrow<CodeObject>>(wanted: &[(K, C)]) -> Option<Vec<SearchEntry>> {
+    let mut entries = Vec::with_capacity(wanted.len());
+    for wanted in wanted {
+        entries.push(SearchEntry::new(Vec::new(), code_object_of(wanted).stored_part()?));
+    }
+    Some(entries)
 }
 
 fn indexed<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<(usize, (K, C))> {
     wanted.into_iter().map(|wanted| (code_object_of(&wanted).entry, wanted)).collect()
 }
 
-/// What is read together of some data: for each bundle, what is compressed together, and what has to be inflated or
-/// restored.
-fn tasks<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, C)>> {
+/// Groups code objects that are read together. In each bundle, these are the code objects that are compressed together,
+/// and the code objects for which the bundle has to be inflated or restored.
+fn group_by_bytes<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, C)>> {
     let (mut tasks, mut together) = (Vec::<Vec<(K, C)>>::new(), HashMap::new());
     for wanted in wanted {
         let code_object = code_object_of(&wanted);
-        let stored = match code_object.part() {
-            Some(Stored::Packed(packed)) => Some(Some(packed.stored)),
-            Some(_) => None,
-            None => Some(None),
-        };
-        let next = tasks.len();
         let bundle = Arc::as_ptr(&code_object.bundle);
-        let at = stored.map_or(next, |stored| *together.entry((bundle, stored)).or_insert(next));
-        match tasks.get_mut(at) {
+        let next = tasks.len();
+        let task = match code_object.stored_part() {
+            Some(Stored::Packed(packed)) => *together.entry((bundle, Some(packed.stored))).or_insert(next),
+            Some(_) => next,
+            None => *together.entry((bundle, None)).or_insert(next),
+        };
+        match tasks.get_mut(task) {
             Some(task) => task.push(wanted),
             None => tasks.push(vec![wanted]),
         }
@@ -360,37 +384,63 @@ fn tasks<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, C)>> {
     tasks
 }
 
-/// Reads code objects of a bundle one after another. If it cannot be inflated, that is an error of the first.
+/// Reads code objects of a bundle one after another. If the bundle cannot be inflated, only the first has a result: the
+/// error.
 pub(crate) fn contents<K, C: Borrow<CodeObject>, T>(
     (bundle, wanted): Together<'_, K, C>,
     read: impl Fn(&CodeObject, Slice<'_>) -> Result<T>,
 ) -> Vec<((K, C), Result<T>)> {
-    let mut inflated = bundle.and_then(|bundle| Ok((bundle, bundle.inflate_whole()?))).map_err(Some);
+    let inflated = bundle.and_then(|bundle| Ok((bundle, bundle.inflate_whole()?)));
+    let (bundle, whole) = match inflated {
+        Ok(inflated) => inflated,
+        Err(error) => {
+            let Some((_, first)) = wanted.into_iter().next() else { return Vec::new() };
+            let error = error.at(&code_object_of(&first).bundle.place);
+            return vec![(first, Err(error))];
+        }
+    };
     let mut last = LastInflated::default();
-    let content = |(index, wanted): (usize, (K, C))| {
+    let mut contents = Vec::with_capacity(wanted.len());
+    for (index, wanted) in wanted {
         let code_object = code_object_of(&wanted);
-        let content = match &mut inflated {
-            Err(error) => Err(error.take()?),
-            Ok((bundle, Some(whole))) => bundle
-                .range_of(index)
-                .and_then(|range| whole.as_slice().claimed(&range))
-                .and_then(|code| read(code_object, code)),
-            Ok((bundle, None)) => {
-                bundle.content_after(index, &mut last).and_then(|content| read(code_object, content.as_slice()))
-            }
+        let content = match &whole {
+            Some(whole) => read_range(bundle, index, whole, |code| read(code_object, code)),
+            None => match bundle.content_after(index, &mut last) {
+                Ok(content) => read(code_object, content.as_slice()),
+                Err(error) => Err(error),
+            },
         };
         let content = content.map_err(|error| error.at(&code_object.bundle.place));
-        Some((wanted, content))
-    };
-    wanted.into_iter().map_while(content).collect()
+        contents.push((wanted, content));
+    }
+    contents
 }
 
-/// The weight of what was read together, if `weight` is that of each content.
+/// Reads the range of an entry in its inflated bundle.
+fn read_range<T>(
+    bundle: &Bundle<'_>,
+    index: usize,
+    whole: &Input,
+    read: impl FnOnce(Slice<'_>) -> Result<T>,
+) -> Result<T> {
+    let range = bundle.range_of(index)?;
+    read(whole.as_slice().claimed(&range)?)
+}
+
+/// Returns the weight of results that were read together. `weight` is the weight of each.
 pub(crate) fn weight_of<K, T>(read: &[(K, Result<T>)], weight: impl Fn(&T) -> usize) -> usize {
-    read.iter().map(|(_, read)| read.as_ref().map_or(1, &weight)).fold(1, usize::saturating_add)
+    let mut sum = 1_usize;
+    for (_, result) in read {
+        let own = match result {
+            Ok(content) => weight(content),
+            Err(_) => 1,
+        };
+        sum = sum.saturating_add(own);
+    }
+    sum
 }
 
-/// The member of a zip file that holds a place.
+/// Returns the name of the outermost member that holds a place, such as the member of a zip file.
 pub(crate) fn top_member(place: &Place) -> Option<&[u8]> {
     match place.steps().first() {
         Some(Step::Member(name)) => Some(name),

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::found::Visit;
+use super::found::WalkEvent;
 use super::walk::{Goal, Walk};
 use super::{BundleReader, CodeObjectRef, Finding, Scan};
 use crate::base::display::shown;
@@ -45,7 +45,7 @@ impl Uri {
     pub fn open(path: &Path, limits: Limits, open: impl FnOnce(&Path) -> Result<Input>) -> Result<Input> {
         let Some(uri) = Self::of_path(path).transpose()? else { return open(path) };
         let file = open(&uri.path)?;
-        let opening = Opening { uri: &uri, name: path, file: &file, limits };
+        let opening = UriToOpen { uri: &uri, name: path, file: &file, limits };
         file.vouch_for(opening.part())
     }
 
@@ -90,7 +90,7 @@ impl Uri {
     fn inflated_part<'a>(&self, part: Content<'a>, limits: Limits) -> Result<Content<'a>> {
         let Some(inflated) = &self.inflated else { return Ok(part) };
         let bundle = part.as_slice();
-        let reader = BundleReader::of(Magic::identify(bundle.bytes()));
+        let reader = BundleReader::for_magic(Magic::identify(bundle.bytes()));
         let compressed = reader.container.compressed(bundle, limits)?;
         let (what, offset) = ("there is no compressed bundle", bundle.offset());
         let compressed = compressed.ok_or_else(|| {
@@ -114,17 +114,17 @@ impl Uri {
         each: &mut dyn FnMut(&CodeObjectRef<'_>) -> Result<()>,
     ) -> Result<()> {
         let scan = Scan { inflate: Inflate::Whole, ..scan };
-        let mut visit = |visit: Visit<'_>| {
+        let mut visit = |visit: WalkEvent<'_>| {
             match visit {
-                Visit::Found(Finding::Broken { place, error }) => {
+                WalkEvent::Found(Finding::Broken { place, error }) => {
                     fault.get_or_insert_with(|| error.at(place));
                 }
-                Visit::Found(Finding::Bundle(found)) => {
+                WalkEvent::Found(Finding::Bundle(found)) => {
                     for code_object in found.code_objects() {
                         each(&code_object)?;
                     }
                 }
-                Visit::Found(_) | Visit::End(..) => {}
+                WalkEvent::Found(_) | WalkEvent::End(..) => {}
             }
             Ok(ControlFlow::Continue(()))
         };
@@ -142,7 +142,7 @@ impl Uri {
 }
 
 /// A URI that is opened like a file.
-struct Opening<'u> {
+struct UriToOpen<'u> {
     uri: &'u Uri,
     /// The URI as it was given.
     name: &'u Path,
@@ -151,7 +151,7 @@ struct Opening<'u> {
     limits: Limits,
 }
 
-impl Opening<'_> {
+impl UriToOpen<'_> {
     /// Returns a copy of the bytes that the URI names, if they are known to be code. Walks through the file at most
     /// twice.
     fn part(&self) -> Result<Input> {

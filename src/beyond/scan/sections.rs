@@ -19,8 +19,8 @@
 //! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2026.2; rocm-kpack of February 2026; public documents for
 //! MetaX, Moore Threads, Enflame and Cray, of whose files there are no samples.
 //!
-//! LLVM's packager looks for offload binaries only, in fewer places; the job [`Unpackage`](crate::llvm::work::Unpackage) has
-//! its own walk.
+//! LLVM's packager looks for offload binaries only, in fewer places. The job
+//! [`Unpackage`](crate::llvm::work::Unpackage) has its own walk.
 //!
 //! Rejected: everything that `container::host` rejects.
 
@@ -43,16 +43,16 @@ use crate::llvm::container::magic::Magic;
 
 /// The content of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holds {
-    /// Containers that are read; their format is detected by content.
+pub(crate) enum SectionContent {
+    /// Containers of any format, which is detected by content.
     Containers,
-    /// Containers that LLVM's packager reads too: it treats them as offload binaries.
+    /// Containers that LLVM's packager treats as offload binaries.
     OffloadBinaries,
     /// A code object of a fat object, which consists of all sections of this kind.
     FatObject,
-    /// Containers, if it begins with one. Its name may mean something else.
+    /// Containers, if the section begins with one. The name may mean something else.
     PerhapsContainers,
-    /// Wrappers of this kind, and of those that lie beside it.
+    /// Wrappers of this kind, or of a related kind.
     Wrappers(Wrapped),
     /// The reference of a split library to kpack archives.
     KpackReference,
@@ -68,7 +68,7 @@ pub(crate) enum Holds {
 
 /// How the header of a section identifies it.
 #[derive(Clone, Copy)]
-enum HeaderRule {
+enum SectionRule {
     /// By its type (ELF only).
     Type(SectionType),
     /// By its name.
@@ -81,52 +81,52 @@ enum HeaderRule {
     IsData,
 }
 
-/// The name that lld gives `.llvm.offloading` in programs and libraries, which have no table for longer names.
+/// The name that lld gives `.llvm.offloading` in PE files, which have no table for longer names.
 const CUT_NAME: &str = ".llvm.of";
 
-/// The sections with relocatable CUDA code (`nvcc -rdc=true`), which the linker leaves beside the code that it links.
+/// The sections with relocatable CUDA code (`nvcc -rdc=true`). The linker keeps them in addition to the linked code.
 const RELOCATABLE_CODE: [&str; 2] = ["__nv_relfatbin", "__nv_rel"];
 
 /// The known sections and their content. The first matching row applies.
-const SECTIONS: [(HeaderRule, Holds); 28] = [
-    (HeaderRule::Type(SectionType(0x6fff_4c0b)), Holds::OffloadBinaries),
-    (HeaderRule::Is(".hip_fatbin"), Holds::Containers),
-    (HeaderRule::Is(".hip_fat"), Holds::Containers),
-    (HeaderRule::Is(".mc_fatbin"), Holds::PerhapsContainers),
-    (HeaderRule::Is(".mt_fatbin"), Holds::PerhapsContainers),
-    (HeaderRule::Is(".topsfb"), Holds::PerhapsContainers),
-    (HeaderRule::Begins(".llvm.offloading"), Holds::OffloadBinaries),
-    (HeaderRule::Is(".cray.llvm.offloading"), Holds::Containers),
-    (HeaderRule::Is(CUT_NAME), Holds::OffloadBinaries),
-    (HeaderRule::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__sycl-"), Holds::DeviceImages),
-    (HeaderRule::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__openmp-spir"), Holds::DeviceImages),
-    (HeaderRule::Begins("__CLANG_OFFLOAD_BUNDLE__"), Holds::FatObject),
-    (HeaderRule::IsLinked("__CLANG_"), Holds::DeviceImages),
-    (HeaderRule::Is("OFFLOAD_DEVICE_CODE"), Holds::DeviceImages),
-    (HeaderRule::IsLinked("OFFLOAD_"), Holds::DeviceImages),
-    (HeaderRule::IsLinked(sycl::TABLE), Holds::ImageTable),
-    (HeaderRule::Is(".nv_fatbin"), Holds::Containers),
-    (HeaderRule::Is(".nv_fatb"), Holds::Containers),
-    (HeaderRule::Is(RELOCATABLE_CODE[0]), Holds::Containers),
-    (HeaderRule::Is(RELOCATABLE_CODE[1]), Holds::Containers),
-    (HeaderRule::Is(".kernel"), Holds::PerhapsContainers),
-    (HeaderRule::Is(".nvFatBinSegment"), Holds::Wrappers(Wrapped::Fatbin)),
-    (HeaderRule::Is(".nvFatBi"), Holds::Wrappers(Wrapped::Fatbin)),
-    (HeaderRule::Is(".hipFatBinSegment"), Holds::Wrappers(Wrapped::Bundle)),
-    (HeaderRule::Is(".hipFatB"), Holds::Wrappers(Wrapped::Bundle)),
-    (HeaderRule::Is(kpack::REFERENCE_SECTIONS[0]), Holds::KpackReference),
-    (HeaderRule::Is(kpack::REFERENCE_SECTIONS[1]), Holds::KpackReference),
-    (HeaderRule::IsData, Holds::Data),
+const SECTIONS: [(SectionRule, SectionContent); 28] = [
+    (SectionRule::Type(SectionType(0x6fff_4c0b)), SectionContent::OffloadBinaries),
+    (SectionRule::Is(".hip_fatbin"), SectionContent::Containers),
+    (SectionRule::Is(".hip_fat"), SectionContent::Containers),
+    (SectionRule::Is(".mc_fatbin"), SectionContent::PerhapsContainers),
+    (SectionRule::Is(".mt_fatbin"), SectionContent::PerhapsContainers),
+    (SectionRule::Is(".topsfb"), SectionContent::PerhapsContainers),
+    (SectionRule::Begins(".llvm.offloading"), SectionContent::OffloadBinaries),
+    (SectionRule::Is(".cray.llvm.offloading"), SectionContent::Containers),
+    (SectionRule::Is(CUT_NAME), SectionContent::OffloadBinaries),
+    (SectionRule::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__sycl-"), SectionContent::DeviceImages),
+    (SectionRule::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__openmp-spir"), SectionContent::DeviceImages),
+    (SectionRule::Begins("__CLANG_OFFLOAD_BUNDLE__"), SectionContent::FatObject),
+    (SectionRule::IsLinked("__CLANG_"), SectionContent::DeviceImages),
+    (SectionRule::Is("OFFLOAD_DEVICE_CODE"), SectionContent::DeviceImages),
+    (SectionRule::IsLinked("OFFLOAD_"), SectionContent::DeviceImages),
+    (SectionRule::IsLinked(sycl::TABLE), SectionContent::ImageTable),
+    (SectionRule::Is(".nv_fatbin"), SectionContent::Containers),
+    (SectionRule::Is(".nv_fatb"), SectionContent::Containers),
+    (SectionRule::Is(RELOCATABLE_CODE[0]), SectionContent::Containers),
+    (SectionRule::Is(RELOCATABLE_CODE[1]), SectionContent::Containers),
+    (SectionRule::Is(".kernel"), SectionContent::PerhapsContainers),
+    (SectionRule::Is(".nvFatBinSegment"), SectionContent::Wrappers(Wrapped::Fatbin)),
+    (SectionRule::Is(".nvFatBi"), SectionContent::Wrappers(Wrapped::Fatbin)),
+    (SectionRule::Is(".hipFatBinSegment"), SectionContent::Wrappers(Wrapped::Bundle)),
+    (SectionRule::Is(".hipFatB"), SectionContent::Wrappers(Wrapped::Bundle)),
+    (SectionRule::Is(kpack::REFERENCE_SECTIONS[0]), SectionContent::KpackReference),
+    (SectionRule::Is(kpack::REFERENCE_SECTIONS[1]), SectionContent::KpackReference),
+    (SectionRule::IsData, SectionContent::Data),
 ];
 
-impl Holds {
-    /// Whether its content is always read as containers.
+impl SectionContent {
+    /// Returns whether the content is always read as containers.
     pub(super) fn is_read(self) -> bool {
         matches!(self, Self::Containers | Self::OffloadBinaries)
     }
 }
 
-impl HeaderRule {
+impl SectionRule {
     fn fits(self, section: &Section<'_>) -> bool {
         let section_name = section.name.unwrap_or_default();
         match self {
@@ -147,53 +147,54 @@ fn is_linked(section: &Section<'_>) -> bool {
 /// The sections of an object that matter to a search.
 pub(super) struct Sections {
     /// The sections that are made for device code, in file order.
-    pub(super) chosen: Vec<ChosenSection<Holds>>,
+    pub(super) chosen: Vec<ChosenSection<SectionContent>>,
     /// Whether the object is linked, so that its empty sections stay empty.
     pub(super) is_linked: bool,
     /// The total number of sections.
     pub(super) count: u64,
-    /// The names of sections for bundles or offload binaries that have no content in the file.
+    /// The names of sections for bundles or offload binaries without content in the file.
     pub(super) empty: Vec<Vec<u8>>,
-    /// Sections of data with content, in the order of the section table, and all others with content, if they were
-    /// asked for. A fault in their headers does not matter.
-    pub(super) others: Vec<ChosenSection<Holds>>,
-    /// Why some sections cannot be identified.
+    /// Sections of data with content, in the order of the section table; with [`ListedSections::All`], all other
+    /// sections with content too. A fault in their headers does not matter.
+    pub(super) others: Vec<ChosenSection<SectionContent>>,
+    /// The fault because of which some sections cannot be identified.
     pub(super) hidden: Option<Malformed>,
 }
 
 /// The sections to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListedSections {
-    /// Those that are made for device code, and those of data.
+    /// Sections that are made for device code, and sections of data.
     Known,
     All,
 }
 
-/// What the sections of an object with device code hold.
-pub(crate) fn held(data: &[u8]) -> Result<Vec<Holds>, Malformed> {
+/// Returns the content of each section of an object that is made for device code.
+pub(crate) fn held(data: &[u8]) -> Result<Vec<SectionContent>, Malformed> {
     Ok(read(data, 0, ListedSections::Known)?.chosen.iter().map(|section| section.holds).collect())
 }
 
-/// The number of sections in which [`lost_wrappers`] looks. Compilers write at most one for each kind of wrapper, and
+/// The maximum number of sections that [`lost_wrappers`] reads. Compilers write at most one for each kind of wrapper, and
 /// each section takes all relocations of the file.
 const WRAPPER_SECTIONS_MAX: usize = 16;
 
-/// The number of wrappers in the first sections of an object that do not point at device code.
+/// Counts the wrappers in the first sections of an object that do not point at device code.
 pub(crate) fn lost_wrappers(data: Slice<'_>) -> Result<usize, Error> {
     let sections = read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
-    let wrappers = sections.iter().filter_map(|section| match section.holds {
-        Holds::Wrappers(kind) => Some((&section.range, kind)),
-        _ => None,
-    });
-    let mut lost = 0_usize;
-    for (range, kind) in wrappers.take(WRAPPER_SECTIONS_MAX) {
-        let faults = wrapper::faults(data.bytes(), data.offset(), range, kind);
+    let (mut count, mut lost) = (0_usize, 0_usize);
+    for section in sections {
+        let SectionContent::Wrappers(kind) = section.holds else { continue };
+        if count >= WRAPPER_SECTIONS_MAX {
+            break;
+        }
+        count = count.saturating_add(1);
+        let faults = wrapper::faults(data.bytes(), data.offset(), &section.range, kind);
         lost = lost.saturating_add(faults.len());
     }
     Ok(lost)
 }
 
-/// The sections of an object. Offsets in errors count from `base`.
+/// Reads the sections of an object. Offsets in errors count from `base`.
 pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sections, Malformed> {
     let (mut count, mut nameless, mut empty, mut is_linked) = (0, 0, Vec::new(), false);
     let mut others = Vec::new();
@@ -201,58 +202,74 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         add(&mut count, 1);
         add(&mut nameless, section.name.is_err().into());
         is_linked = self::is_linked(section);
-        let holds = holds(section);
-        if holds.is_some_and(Holds::is_read) && section.range.is_none() {
+        let content = known_content(section);
+        if let Some(content) = content
+            && content.is_read()
+            && section.range.is_none()
+        {
             empty.push(section.name.unwrap_or_default().to_vec());
         }
-        let other = match holds {
-            None if listed == ListedSections::All => Holds::Other,
-            Some(Holds::Data) => Holds::Data,
-            _ => return Ok(holds),
+        let other = match content {
+            None if listed == ListedSections::All => SectionContent::Other,
+            Some(SectionContent::Data) => SectionContent::Data,
+            _ => return Ok(content),
         };
         if let Some((start, len)) = section.range
-            && slice(data, start, len).is_some_and(|content| !content.is_empty())
+            && len > 0
+            && slice(data, start, len).is_some()
         {
             let name = section.name.unwrap_or_default().to_vec();
             others.push(ChosenSection { holds: other, name, range: span(start, len) });
         }
         Ok(None)
     })?;
-    for section in chosen.iter_mut().filter(|section| section.holds.is_read()) {
-        section.range = without_padding(data, std::mem::take(&mut section.range));
+    for section in &mut chosen {
+        if section.holds.is_read() {
+            section.range = without_padding(data, std::mem::take(&mut section.range));
+        }
     }
-    // Beside the parts of a section that `recompress` split, the old one is left without content.
+    // When `recompress` splits a section, the old section stays without content, and its parts have the same name.
     let with_content: HashSet<_> = chosen.iter().map(|section| &section.name).collect();
     empty.retain(|name| !with_content.contains(name));
-    let hidden = match nameless {
-        _ if Magic::identify(data).is_elf() => elf::check_names(data).err().map(|malformed| malformed.moved(base)),
-        0 => None,
-        // Linkers and `strip` leave references to a name table that a program no longer has.
-        _ if has_no_names(data) => None,
-        _ => Some(Malformed::at(format!("the names of {nameless} sections cannot be read"), base)),
-    };
+    let hidden = unreadable_names(data, nameless, base);
     Ok(Sections { chosen, is_linked, count, empty, others, hidden })
 }
 
-/// A section without the zeros before a container: parts into which `recompress` split the section of a PE file begin
-/// at pages.
+/// Returns the fault because of which some sections of an object have no names, or `None` if no name is missing.
+fn unreadable_names(data: &[u8], nameless: u64, base: u64) -> Option<Malformed> {
+    if Magic::identify(data).is_elf() {
+        let Err(malformed) = elf::check_names(data) else { return None };
+        return Some(malformed.moved(base));
+    }
+    // Linkers and `strip` leave references to a name table that a program no longer has.
+    if nameless == 0 || has_no_names(data) {
+        return None;
+    }
+    Some(Malformed::at(format!("the names of {nameless} sections cannot be read"), base))
+}
+
+/// Returns the range of a section without the zeros before a container. When `recompress` splits the section of a PE
+/// file, the parts begin at pages.
 pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
     const PAGE: usize = 4096;
-    let is_padded = |content: &&[u8]| content.first() == Some(&0) && Magic::identify(data) == Magic::Pe;
-    let content = part(data, range.clone()).filter(is_padded).unwrap_or_default();
+    let Some(content) = part(data, range.clone()) else { return range };
+    if content.first() != Some(&0) || Magic::identify(data) != Magic::Pe {
+        return range;
+    }
     let zeros = to_u64(content.iter().take(PAGE).take_while(|&&byte| byte == 0).count());
-    let rest = tail(content, zeros);
-    match rest.map(Magic::identify) {
-        Some(magic) if magic.is_container() => range.start.saturating_add(zeros)..range.end,
+    match tail(content, zeros) {
+        Some(rest) if Magic::identify(rest).is_container() => range.start.saturating_add(zeros)..range.end,
         _ => range,
     }
 }
 
-/// Whether a section with this name has relocatable CUDA code.
+/// Returns whether a section with this name has relocatable CUDA code.
 pub(super) fn is_relocatable_code(name: &[u8]) -> bool {
     RELOCATABLE_CODE.iter().any(|known| known.as_bytes() == name)
 }
 
-fn holds(section: &Section<'_>) -> Option<Holds> {
-    SECTIONS.iter().find(|(header, _)| header.fits(section)).map(|(_, holds)| *holds)
+/// Returns the content of a section, if a row of [`SECTIONS`] applies to it.
+fn known_content(section: &Section<'_>) -> Option<SectionContent> {
+    let (_, content) = SECTIONS.iter().find(|(rule, _)| rule.fits(section))?;
+    Some(*content)
 }

@@ -1,4 +1,5 @@
-//! Data that is read once, from start to end: readers that end early, within limits, or say what is broken.
+//! Data that is read once, from start to end, and readers for it: with limits, with an early end, or with errors that
+//! name the broken format.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -8,7 +9,7 @@ use crate::base::error::{Error, ErrorKind, Malformed};
 use crate::base::io::input::Slice;
 use crate::beyond::once;
 
-/// The number of bytes that identify what is read.
+/// The number of bytes that identify the format of the data.
 pub(crate) const HEAD: u64 = 4096;
 
 /// Data that is read once.
@@ -22,13 +23,13 @@ pub(super) struct Stream<'r> {
     pub(super) is_source: bool,
 }
 
-/// The first bytes of data that is read once, and why there are no more.
-pub(super) struct Head {
+/// The first bytes of data that is read once, and the error that ended them early.
+pub(super) struct StreamHead {
     pub(super) bytes: Vec<u8>,
     pub(super) fault: Option<io::Error>,
 }
 
-impl Head {
+impl StreamHead {
     pub(super) fn read(reader: &mut (impl Read + ?Sized)) -> Self {
         let mut bytes = Vec::new();
         let fault = reader.take(HEAD).read_to_end(&mut bytes).err();
@@ -36,13 +37,13 @@ impl Head {
     }
 }
 
-/// A reader that ends where another one fails, to keep what was read before.
-pub(super) struct UntilFault<R> {
+/// A reader that ends where another one fails, so that the bytes before are kept.
+pub(super) struct ReaderUntilFault<R> {
     pub(super) reader: R,
     pub(super) fault: Option<io::Error>,
 }
 
-impl<R: Read> Read for UntilFault<R> {
+impl<R: Read> Read for ReaderUntilFault<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.fault.is_some() {
             return Ok(0);
@@ -58,16 +59,19 @@ impl<R: Read> Read for UntilFault<R> {
 }
 
 /// A reader that only fails, once.
-pub(super) struct FailsOnce<'f>(pub(super) &'f mut Option<io::Error>);
+pub(super) struct FailingReader<'f>(pub(super) &'f mut Option<io::Error>);
 
-impl Read for FailsOnce<'_> {
+impl Read for FailingReader<'_> {
     fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.take().map_or(Ok(0), Err)
+        match self.0.take() {
+            Some(error) => Err(error),
+            None => Ok(0),
+        }
     }
 }
 
-/// The number of bytes that may be read next. It is kept where both the walk and the reader of an archive can see it.
-pub(super) struct ReadRoom {
+/// The number of bytes that may be read next. The walk and the reader of an archive share it.
+pub(super) struct ReadLimit {
     pub(super) left: Cell<u64>,
     /// The error for data beyond that.
     beyond: Cell<&'static str>,
@@ -78,8 +82,8 @@ pub(super) struct ReadRoom {
     pub(super) total: Cell<u64>,
 }
 
-impl ReadRoom {
-    /// Room for `most` bytes at most, beyond which the data is too long.
+impl ReadLimit {
+    /// Allows `most` bytes at most. `beyond` is the error for longer data.
     pub(super) fn up_to(most: u64, beyond: &'static str) -> Self {
         let (left, total) = (Cell::new(most), Cell::new(0));
         Self { left, beyond: Cell::new(beyond), is_exact: Cell::new(false), has_failed: Cell::new(false), total }
@@ -91,53 +95,62 @@ impl ReadRoom {
         self.is_exact.set(false);
     }
 
-    /// Room for `len` bytes, before which the data must not end.
+    /// Allows `len` bytes. It is an error if the data ends before.
     pub(super) fn give_exactly(&self, len: u64) {
         self.left.set(len);
         self.is_exact.set(true);
     }
 
-    /// What to do about a read of `wanted` bytes that gave `count` of them.
+    /// Counts the result of a read of `wanted` bytes: `count` bytes.
+    ///
+    /// # Errors
+    /// That the data ends early, or is too long.
     fn take(&self, wanted: usize, count: usize) -> io::Result<usize> {
         let left = self.left.get();
         self.left.set(left.saturating_sub(to_u64(count)));
         self.total.set(self.total.get().saturating_add(to_u64(count)));
-        match (count, self.is_exact.get()) {
-            (0, true) if wanted > 0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            (1.., false) if left == 0 => Err(once::broken(self.beyond.get())),
-            _ => Ok(count),
+        let is_exact = self.is_exact.get();
+        if is_exact && count == 0 && wanted > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        if !is_exact && count > 0 && left == 0 {
+            return Err(once::broken(self.beyond.get()));
+        }
+        Ok(count)
     }
 }
 
 /// A reader with a limit, which notes whether it has failed.
 pub(super) struct BoundedReader<'m, R> {
     pub(super) reader: R,
-    pub(super) room: &'m ReadRoom,
+    pub(super) limit: &'m ReadLimit,
 }
 
 impl<R: Read> Read for BoundedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let room = self.room;
-        let left = usize::try_from(room.left.get()).unwrap_or(usize::MAX);
-        // With no room left, a byte more shows whether the data ends here.
-        let most = if left == 0 && room.is_exact.get() { 0 } else { left.max(1) };
+        let limit = self.limit;
+        let left = usize::try_from(limit.left.get()).unwrap_or(usize::MAX);
+        // At the limit, a byte more shows whether the data ends here.
+        let most = if left == 0 && limit.is_exact.get() { 0 } else { left.max(1) };
         let part = buffer.len().min(most);
         let part = buffer.get_mut(..part).unwrap_or_default();
         let wanted = part.len();
-        let read = self.reader.read(part).and_then(|count| room.take(wanted, count));
-        room.has_failed.set(read.is_err());
+        let read = match self.reader.read(part) {
+            Ok(count) => limit.take(wanted, count),
+            Err(error) => Err(error),
+        };
+        limit.has_failed.set(read.is_err());
         read
     }
 }
 
-/// A reader whose errors say what is broken.
-pub(super) struct Explained<R, E> {
+/// A reader whose errors say which format is broken.
+pub(super) struct ExplainingReader<R, E> {
     pub(super) reader: R,
     pub(super) explain: E,
 }
 
-impl<R: Read, E: Fn(io::Error) -> Error> Read for Explained<R, E> {
+impl<R: Read, E: Fn(io::Error) -> Error> Read for ExplainingReader<R, E> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.reader.read(buffer).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => error,
@@ -146,7 +159,8 @@ impl<R: Read, E: Fn(io::Error) -> Error> Read for Explained<R, E> {
     }
 }
 
-/// The error of a reader. Those of the operating system, and those that are explained already, stay as they are.
+/// Returns the error of a reader, with the name of the format that is broken. Errors of the operating system, and errors
+/// that are explained already, stay as they are.
 pub(super) fn error_in(source: Slice<'_>, what: &str, error: io::Error) -> Error {
     let error = Error::io(source.path(), error);
     match error.io_error() {

@@ -24,7 +24,7 @@ use super::Unread;
 use super::found::Format;
 use super::place::{Place, Step};
 use super::sections::{self, ListedSections};
-use super::walk::{Spot, Walk};
+use super::walk::{FilePart, Walk};
 use crate::base::bytes::{len_of, span, text};
 use crate::base::error::{Malformed, Result, WithPath};
 use crate::base::id::EntryId;
@@ -93,7 +93,7 @@ impl ImageTables {
 
 impl Walk<'_, '_, '_> {
     /// What the tables of an object have. Each is read once, and takes the relocations of the whole file.
-    fn read_tables<'t>(&mut self, object: Spot<'_>, tables: &'t ImageTables) -> Result<&'t ReadTables> {
+    fn read_tables<'t>(&mut self, object: FilePart<'_>, tables: &'t ImageTables) -> Result<&'t ReadTables> {
         if let Some(read) = tables.read.get() {
             return Ok(read);
         }
@@ -112,7 +112,12 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Reports the device images in a section of an object: those of its tables, and what is between them.
-    pub(super) fn device_images(&mut self, object: Slice<'_>, section: Spot<'_>, tables: &ImageTables) -> Result<()> {
+    pub(super) fn device_images(
+        &mut self,
+        object: Slice<'_>,
+        section: FilePart<'_>,
+        tables: &ImageTables,
+    ) -> Result<()> {
         let data = section.data;
         let Range { start, end } = span(data.start_in(object), data.len());
         let all = &self.read_tables(section.with(object), tables)?.images;
@@ -124,13 +129,18 @@ impl Walk<'_, '_, '_> {
 
     /// Reports the faults of a table of device images and, with the first table, the images of all that are not in the
     /// usual sections.
-    pub(super) fn image_table(&mut self, object: Spot<'_>, table: Spot<'_>, tables: &ImageTables) -> Result<()> {
+    pub(super) fn image_table(
+        &mut self,
+        object: FilePart<'_>,
+        table: FilePart<'_>,
+        tables: &ImageTables,
+    ) -> Result<()> {
         let data = object.data;
         let read = self.read_tables(table.with(data), tables)?;
         let start = table.data.start_in(data);
         let Some(own) = tables.tables.iter().position(|range| range.start == start) else { return Ok(()) };
         let faults = read.faults.iter().filter(|(number, _)| *number == own).map(|(_, fault)| fault.clone());
-        self.faults(table, faults)?;
+        self.report_faults(table, faults)?;
         let elsewhere = read.images.iter().filter(|image| !tables.is_in_section(image.offset));
         let elsewhere: Vec<&Image> = elsewhere.filter(|_| own == 0).collect();
         if elsewhere.is_empty() {
@@ -158,28 +168,28 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Reports images in a section as one bundle.
-    fn images(&mut self, at: Spot<'_>, parts: Vec<Stored>) -> Result<()> {
+    fn images(&mut self, at: FilePart<'_>, parts: Vec<Stored>) -> Result<()> {
         let recorded = recorded(at.place);
         let mut entries = Vec::with_capacity(parts.len());
         for part in parts {
             let content = self.content(at, &part)?;
             match (id(recorded.as_deref(), content.as_deref().unwrap_or_default()), part) {
                 (Some(id), part) => entries.push(SearchEntry::new(id.into_bytes(), part)),
-                (None, Stored::Unreadable(malformed)) => self.faults(at, [malformed])?,
+                (None, Stored::Unreadable(malformed)) => self.report_faults(at, [malformed])?,
                 (None, part) => {
                     let start = part.range().map_or(0, |range| range.start);
-                    self.unread(at.with(at.data.tail(start).unwrap_or(at.data)), UNKNOWN)?;
+                    self.report_unread(at.with(at.data.tail(start).unwrap_or(at.data)), UNKNOWN)?;
                 }
             }
             if self.budget.is_spent {
                 return Ok(());
             }
         }
-        if entries.is_empty() { Ok(()) } else { self.entries(at, Format::DeviceImages, 0, entries) }
+        if entries.is_empty() { Ok(()) } else { self.report_entries(at, Format::DeviceImages, 0, entries) }
     }
 
     /// The bytes of an image that tell what it is: of a compressed one, the first, unless it is for Intel GPUs.
-    fn content<'s>(&mut self, section: Spot<'s>, part: &Stored) -> Result<Option<Cow<'s, [u8]>>> {
+    fn content<'s>(&mut self, section: FilePart<'s>, part: &Stored) -> Result<Option<Cow<'s, [u8]>>> {
         let packed = match part {
             Stored::Range(range) => {
                 // Its tables are read, and images may overlap.

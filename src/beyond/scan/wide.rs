@@ -1,5 +1,4 @@
-//! Chooses the reader of bundles by their first bytes. The form, which `-type` selects in the bundler, is detected by
-//! content here.
+//! Chooses the reader of bundles by their first bytes. So a search needs nothing like the bundler's `-type`.
 
 use super::found::Format;
 use crate::base::bytes::{Bounds, len_u64};
@@ -13,24 +12,24 @@ use crate::llvm::container::object::FatObject;
 use crate::llvm::container::text::Text;
 use crate::llvm::container::{Container, Contents, object};
 
-/// How a search reads bundles in a row.
+/// The reader of consecutive bundles of one family.
 #[derive(Clone, Copy)]
 pub(crate) struct BundleReader {
     pub(crate) container: &'static dyn Container<Entry = SearchEntry>,
-    /// The format of a bundle that was read. The error says why it is not known.
+    /// Returns the format of a bundle that was read. The error says why it is not known.
     pub(super) format_of: fn(&Bundle<'_>) -> Result<Format, Malformed>,
 }
 
 impl BundleReader {
-    /// Of fat objects, whatever they begin with.
+    /// The reader of fat objects, whatever their first bytes.
     pub(super) const FAT_OBJECT: Self = Self { container: &Searched(FatObject), format_of: |_| Ok(Format::FatObject) };
 
-    /// The reader of what begins with some magic bytes.
-    pub(crate) fn of(magic: Magic) -> Self {
+    /// Returns the reader of data that begins with some magic bytes.
+    pub(crate) fn for_magic(magic: Magic) -> Self {
         match magic {
             Magic::FatBinary => Self { container: &Fatbin, format_of: |_| Ok(Format::Fatbin) },
             Magic::OffloadBinary => Self { container: &Searched(SyclBin), format_of: SyclBin::form_of },
-            _ => Self { container: &Wide, format_of: Wide::form_of },
+            _ => Self { container: &AnyBundle, format_of: AnyBundle::form_of },
         }
     }
 }
@@ -46,20 +45,22 @@ impl SyclBin {
 const FILE_END: &[u8] = b"__FILE_END__";
 
 /// The container for bundles of any form, detected by the first bytes.
-pub(crate) struct Wide;
+pub(crate) struct AnyBundle;
 
-impl Wide {
-    /// The form of a bundle that was read as [`Wide`].
+impl AnyBundle {
+    /// Returns the form of a bundle that was read as [`AnyBundle`].
     ///
     /// # Errors
-    /// [`Malformed`] if it is compressed, and the inflated content has none.
+    /// [`Malformed`] if the bundle is compressed, and the inflated content has no known form.
     pub(crate) fn form_of(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
-        let what = bundle.compressed.map_or("bundle", |recorded| recorded.what);
-        Self::format_of(bundle.beginning())
-            .ok_or_else(|| Malformed::compressed(what, bundle.offset, "the inflated data is not a bundle"))
+        if let Some(format) = Self::format_of(bundle.beginning()) {
+            return Ok(format);
+        }
+        let what = if let Some(recorded) = bundle.compressed { recorded.what } else { "bundle" };
+        Err(Malformed::compressed(what, bundle.offset, "the inflated data is not a bundle"))
     }
 
-    /// The form of a bundle that begins with `head`.
+    /// Returns the form of a bundle that begins with `head`.
     pub(crate) fn format_of(head: &[u8]) -> Option<Format> {
         match Magic::identify(head) {
             Magic::Bundle => Some(Format::Bundle),
@@ -69,7 +70,7 @@ impl Wide {
     }
 }
 
-impl Container for Wide {
+impl Container for AnyBundle {
     type Entry = SearchEntry;
 
     fn filler_len(&self, data: &[u8]) -> u64 {
@@ -79,11 +80,10 @@ impl Container for Wide {
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
         let contents = match Self::format_of(data) {
             Some(Format::Bundle) => Binary::default().read(data, total, base),
-            Some(Format::TextBundle) => {
-                let whole = Text::of(data).filter(|_| len_u64(data) == total);
-                let truncated = || Bounds::of(data, base).truncated(0, total, "the text bundle");
-                whole.ok_or_else(truncated)?.read(data, total, base)
-            }
+            Some(Format::TextBundle) => match Text::of(data) {
+                Some(text) if len_u64(data) == total => text.read(data, total, base),
+                _ => Err(Bounds::of(data, base).truncated(0, total, "the text bundle")),
+            },
             Some(_) => FatObject.read(data, total, base),
             None => Ok(None),
         }?;

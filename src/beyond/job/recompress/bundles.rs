@@ -21,7 +21,7 @@ use crate::beyond::container::entry::Searched;
 use crate::beyond::container::fatbin::{self, Fatbin, Packing};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Bundle, Bundles};
-use crate::beyond::scan::{EntryFacts, Format, Found, Wide, bundle_sections};
+use crate::beyond::scan::{AnyBundle, EntryFacts, Format, Found, bundle_sections};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::llvm::container::sequence::{Content, Inflate};
@@ -52,7 +52,7 @@ impl Recompression<'_> {
         let container: &dyn Container<Entry = SearchEntry> = match Magic::identify(data.bytes()) {
             Magic::FatBinary => &Fatbin,
             Magic::OffloadBinary => &OFFLOAD_BINARY,
-            _ => &Wide,
+            _ => &AnyBundle,
         };
         Bundles::new(data, container, inflate).with_limits(self.job.limits)
     }
@@ -169,7 +169,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         if is_offload_binary(self.data, bundle) {
             return self.offload_binary(bundle, room);
         }
-        let format = Wide::format_of(bundle.beginning()).unwrap_or(Format::Bundle);
+        let format = AnyBundle::format_of(bundle.beginning()).unwrap_or(Format::Bundle);
         let kept = if new.is_some() { Some((0..bundle.entries.len()).collect()) } else { self.kept(bundle, format)? };
         let mut contents = kept.map(|kept: Vec<usize>| contents(path, bundle, &kept)).transpose()?;
         if let (Some((index, content)), Some(contents)) = (new, &mut contents) {
@@ -379,7 +379,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
 /// one would no longer be one.
 pub(super) fn is_fat_object(data: Slice<'_>, bundle: &Bundle<'_>) -> Result<bool> {
     let is_other = Magic::identify(bundle.beginning()) == Magic::FatBinary || is_offload_binary(data, bundle);
-    Ok(!is_other && Wide::form_of(bundle).with_path(data.path())? == Format::FatObject)
+    Ok(!is_other && AnyBundle::form_of(bundle).with_path(data.path())? == Format::FatObject)
 }
 
 fn is_offload_binary(data: Slice<'_>, bundle: &Bundle<'_>) -> bool {

@@ -16,7 +16,7 @@ use crate::base::io::piece::total_len;
 use crate::beyond::container::entry::Searched;
 use crate::beyond::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
 use crate::beyond::container::{Bundle, Bundles};
-use crate::beyond::scan::sections::{Holds, held};
+use crate::beyond::scan::sections::{SectionContent, held};
 use crate::beyond::scan::{EntryFacts, Format, Found};
 use crate::llvm::container::Member;
 use crate::llvm::container::object::{FatObject, Objects};
@@ -63,7 +63,7 @@ pub(super) fn rewrite(
 
 /// The bundle of a fat object from which code may be removed; none of another file.
 pub(super) fn fat_object<'d>(run: &mut Recompression<'_>, data: Slice<'d>) -> Result<Option<Bundle<'d>>> {
-    let is_fat = || held(data.bytes()).is_ok_and(|held| held.contains(&Holds::FatObject));
+    let is_fat = || held(data.bytes()).is_ok_and(|held| held.contains(&SectionContent::FatObject));
     if !run.job.removes() || run.replacing.is_some() || !is_fat() {
         return Ok(None);
     }

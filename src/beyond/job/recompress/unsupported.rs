@@ -4,7 +4,7 @@ use crate::base::bytes::{is_text, slice};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::io::input::Slice;
 use crate::beyond::container::spirv;
-use crate::beyond::scan::sections::{Holds, held};
+use crate::beyond::scan::sections::{SectionContent, held};
 use crate::llvm::container::archive::is_debian_package;
 use crate::llvm::container::magic::Magic;
 
@@ -59,11 +59,13 @@ fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'s
     let held = held(data);
     let has = |holds| held.as_ref().is_ok_and(|held| held.contains(&holds));
     match magic {
-        _ if has(Holds::FatObject) => (Some("fat object"), LINK_FAT),
-        _ if has(Holds::DeviceImages) => (Some("program with device images of DPC++"), COMPRESS_IMAGES),
+        _ if has(SectionContent::FatObject) => (Some("fat object"), LINK_FAT),
+        _ if has(SectionContent::DeviceImages) => (Some("program with device images of DPC++"), COMPRESS_IMAGES),
         // Any data may begin like a COFF object.
         Magic::Coff if held.is_err() => (None, SUPPORTED),
-        Magic::Coff if has(Holds::Containers) || has(Holds::OffloadBinaries) => (Some("COFF object"), LINK),
+        Magic::Coff if has(SectionContent::Containers) || has(SectionContent::OffloadBinaries) => {
+            (Some("COFF object"), LINK)
+        }
         Magic::Elf | Magic::BrokenElf => (Some(ELF), SUPPORTED),
         Magic::Pe => (Some(PE), SUPPORTED),
         magic => (magic.name(), SUPPORTED),
