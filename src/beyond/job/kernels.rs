@@ -161,7 +161,7 @@ impl ListedCode {
         let head = || bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code);
         match code_object.kind.unwrap_or_else(|| ContentKind::of(head())) {
             ContentKind::Elf | ContentKind::Cubin => {
-                Ok(Self::Kernels(target::target_id(code), of_kernels(code_object, read(code))?))
+                Ok(Self::Kernels(target::target_id(code), locate_kernel_error(code_object, read(code))?))
             }
             other => Ok(Self::Other(other)),
         }
@@ -273,7 +273,7 @@ pub(super) fn in_order<T>(mut items: Vec<(usize, T)>) -> Vec<T> {
 }
 
 /// What was read of the kernels of a code object, with its place.
-pub(super) fn of_kernels<T>(code_object: &CodeObject, read: Result<T, Malformed>) -> Result<T> {
+pub(super) fn locate_kernel_error<T>(code_object: &CodeObject, read: Result<T, Malformed>) -> Result<T> {
     read.map_err(|malformed| {
         let text = format!("the kernels of '{}' cannot be read: {malformed}", shown(&code_object.id));
         // The offset in the text counts from the code object.

@@ -8,7 +8,7 @@ use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::job::kernel_names::KernelNames;
 use crate::beyond::job::share::check_size;
-use crate::beyond::job::unmatched::{Matches, Wanted};
+use crate::beyond::job::unmatched::{Matches, WantedCode};
 use crate::beyond::runtime::loadable::{self, Unfound, UnfoundEntries};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
 use crate::beyond::scan::{CodeObjectRef, Finding, Found, KnownId, Pattern, Place, Scan, Selector};
@@ -91,7 +91,7 @@ impl<'j> Choice<'j> {
             && names.has_patterns()
         {
             let scan = Scan { limits: self.job.limits, ..Scan::default() };
-            let equal = names.equal_in(&scan, input)?;
+            let equal = names.find_equal(&scan, input)?;
             names.take_literally(&equal);
         }
         Ok(())
@@ -146,7 +146,7 @@ impl<'j> Choice<'j> {
         self.matches.note(id, names_entries);
         let is_ptx = *content == Some(ContentKind::Ptx);
         let is_selected = match &self.keep {
-            Some(keep) => self.matches.takes_for(Wanted::of(keep), id, None) || is_ptx,
+            Some(keep) => self.matches.takes_for(WantedCode::by(keep), id, None) || is_ptx,
             None => true,
         };
         id.is_host() || is_selected && self.may_be_taken(candidate)
@@ -173,7 +173,7 @@ impl<'j> Choice<'j> {
     fn is_launched<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
         let Some(names) = &self.keep_kernels else { return true };
         let Ok(content) = content() else { return true };
-        let Ok((launched, true)) = names.in_code(content.as_slice().bytes()) else { return true };
+        let Ok((launched, true)) = names.find_in_code(content.as_slice().bytes()) else { return true };
         self.launched.extend(launched.equal.iter().chain(&launched.matching));
         launched.len() > 0
     }
@@ -230,7 +230,7 @@ impl<'j> Choice<'j> {
     /// The parts of the job that have matched nothing.
     fn unmatched(&self) -> Vec<String> {
         let Recompress { drop, keep_for, .. } = self.job;
-        let keeping = self.keep.as_ref().map(|keep| self.matches.unmatched(Wanted::of(keep), None).0);
+        let keeping = self.keep.as_ref().map(|keep| self.matches.unmatched(WantedCode::by(keep), None).0);
         let mut unmatched = keeping.unwrap_or_default();
         let unserved = (0..).zip(keep_for).filter(|(index, _)| !self.served.contains(index));
         unmatched.extend(unserved.map(|(_, device)| format!("'{device}'")));
