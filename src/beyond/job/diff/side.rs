@@ -61,7 +61,7 @@ impl ReadCode {
     }
 
     pub(super) fn without_kernels(digester: &Digester, code: Slice<'_>) -> Result<Self> {
-        let digest = digester.of(code).with_path(code.path())?;
+        let digest = digester.digest(code).with_path(code.path())?;
         Ok(Self { size: len_u64(code.bytes()), digest, kernels: None })
     }
 
@@ -280,7 +280,7 @@ impl<'i> Side<'i> {
                 object.stored = StoredBytes::Here(slice);
             } else if !object.is_readable() {
                 if let Some(slice) = code_object.stored_bytes() {
-                    object.stored = StoredBytes::Digest(digester.of(slice).with_path(slice.path())?);
+                    object.stored = StoredBytes::Digest(digester.digest(slice).with_path(slice.path())?);
                 }
             } else if !bundle.is_in(input) {
                 // Its bytes are gone after the search.
