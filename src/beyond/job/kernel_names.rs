@@ -51,8 +51,8 @@ impl MeantNames {
         self.equal.len() + self.matching.len()
     }
 
-    /// Returns the indices of the names, without the matches of those that `equal` a name in the file: wildcards in
-    /// them are literal.
+    /// Returns the indices of the names. Names that `equal` a name in the file match nothing else: their wildcards are
+    /// literal.
     pub(super) fn without_patterns(&self, equal: &HashSet<usize>) -> BTreeSet<usize> {
         let mut names = self.equal.clone();
         for index in &self.matching {
@@ -131,12 +131,12 @@ impl KernelNames {
         !self.patterns.is_empty()
     }
 
-    /// Makes the wildcards literal in the names with these indices, which equal those of kernels.
+    /// Makes the wildcards literal in the names with these indices, because kernels have these names.
     pub(super) fn take_literally(&mut self, equal: &HashSet<usize>) {
         self.patterns = self.patterns.without(equal);
     }
 
-    /// Returns the indices of the names that equal those of kernels or variables in a file. Unreadable code objects are
+    /// Returns the indices of the names that kernels or variables in a file have. Unreadable code objects are
     /// passed over.
     pub(super) fn find_equal(&self, scan: &Scan, input: &Input) -> Result<HashSet<usize>> {
         let mut equal = HashSet::new();

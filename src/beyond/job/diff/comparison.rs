@@ -1,4 +1,4 @@
-//! Compares the code objects of two files, and the kernels of those that differ.
+//! Compares the code objects of two files, and the kernels of code objects that differ.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -79,7 +79,7 @@ pub(super) struct FileComparison<'c> {
     digester: &'c Digester,
     old: Side<'c>,
     new: Side<'c>,
-    /// The code objects of both files, those of the old one first.
+    /// The code objects of both files, the old file first.
     objects: Vec<SideObject<'c>>,
     /// The code objects that are not known to be equal to others.
     unpaired: Unpaired,
@@ -159,7 +159,7 @@ impl<'c> FileComparison<'c> {
         for (old, new) in pairs {
             let (Some(old), Some(new)) = (bundles.get(old), bundles.get(new)) else { continue };
             for (old, new) in old.clone().zip(new.clone()) {
-                // A header does not vouch for the entries, whose headers are known.
+                // The recorded hash may be wrong, but the entries are known.
                 if self.id_and_size(old) == self.id_and_size(new) {
                     equal.push((old, new));
                 }
@@ -185,8 +185,8 @@ impl<'c> FileComparison<'c> {
         Some((object.key.id, object.size()))
     }
 
-    /// Pairs code objects of the same place, entry ID and size whose stored bytes are equal. Those that are compressed
-    /// are inflated later, unless hashes are trusted: equal bytes may be broken.
+    /// Pairs code objects of the same place, entry ID and size whose stored bytes are equal. Compressed code
+    /// objects are inflated later, unless hashes are trusted: equal bytes may be broken.
     pub(super) fn pair_by_stored_bytes(&mut self) -> Result<()> {
         let pairs = self.unpaired.find_alike(|index| {
             let object = self.objects.get(index)?;
@@ -252,8 +252,8 @@ impl<'c> FileComparison<'c> {
         Ok(())
     }
 
-    /// Returns the code objects for which the other file may have an equal one, and, unless hashes are trusted, all
-    /// that are compressed.
+    /// Returns the code objects that may equal one of the other file. Unless hashes are trusted, returns all compressed
+    /// ones too.
     fn objects_to_read(&self) -> Vec<usize> {
         let (mut of_old, mut of_new) = (GpuSizes::default(), GpuSizes::default());
         for index in self.unpaired.indices() {
@@ -350,7 +350,7 @@ impl<'c> FileComparison<'c> {
         let (changed, unpaired) = self.pair_changed(&kernels);
         self.list_code_objects(&changed, &unpaired);
         self.list_kernels(&changed, kernels);
-        // The same part may have been read several times.
+        // A part may have been read several times.
         let mut known = HashSet::new();
         self.diff.problems.retain(|problem| known.insert(problem.to_string()));
         self.diff
@@ -484,7 +484,7 @@ impl<'a> GpuSizes<'a> {
     }
 }
 
-/// The kernels of the code objects of one file that differ, as many as a list has room for.
+/// The kernels of the differing code objects of one file, within the limits of a list.
 #[derive(Default)]
 struct SideKernels {
     room: ListRoom,
@@ -513,8 +513,7 @@ struct LostGpu {
     new: Served,
 }
 
-/// Returns the GPUs that all old bundles serve, but not all of the new ones, and those that no new bundle serves any
-/// longer. Returns `None` if there are too many bundles to compare.
+/// Returns the GPUs that all old bundles serve, but not all new ones, and the GPUs that only old bundles serve. Returns `None` if there are too many bundles to compare.
 fn find_lost_gpus(old: &Coverage, new: &Coverage) -> Option<Vec<LostGpu>> {
     let (devices, served): (Vec<Device>, Vec<Served>) = old.gpus()?.into_iter().unzip();
     let now = new.of_each(&devices)?;
@@ -582,7 +581,7 @@ impl FileComparison<'_> {
 
     /// Lists the kernels that differ between code objects that differ, and counts the others.
     fn list_kernels(&mut self, changed: &HashMap<usize, usize>, mut kernels: Kernels) {
-        // If the kernels of one cannot be read, those of the other are not compared.
+        // If the kernels of one cannot be read, the other is not compared either.
         for (old, new) in changed {
             if !kernels.contains_key(old) || !kernels.contains_key(new) {
                 kernels.remove(old);
@@ -645,7 +644,7 @@ struct ComparedKernel<'a> {
     /// The names of the code object.
     key: &'a NameKey,
     is_new: bool,
-    /// The index of its code object in the new file: its own, or the one that is paired with it.
+    /// The index of its code object in the new file, or of the new code object that its old one is paired with.
     new_object: Option<usize>,
     kernel: Kernel,
 }
@@ -662,8 +661,7 @@ impl ComparedKernel<'_> {
     }
 }
 
-/// Pairs kernels by GPU and name: those of code objects that are paired, then those of the same library, then all
-/// others. Several with the same name are paired in order.
+/// Pairs kernels by GPU and name: first within pairs of code objects, then within libraries, then all others. Several with the same name are paired in order.
 fn pair_kernels(unpaired: &mut Unpaired, kernels: &[ComparedKernel<'_>]) -> Vec<IndexPair> {
     let mut pairs = unpaired.pair_alike(|index| {
         let ComparedKernel { new_object, kernel, .. } = kernels.get(index)?;

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// The items of two files that are not paired yet. They are numbered, those of the old file first, and paired step by
+/// The items of two files that are not paired yet. They are numbered, the old file first, and paired step by
 /// step.
 #[derive(Clone, Debug)]
 pub(super) struct Unpaired {
@@ -26,7 +26,7 @@ impl Unpaired {
         index >= self.old_count
     }
 
-    /// Splits indices in ascending order into those of the old file and those of the new one.
+    /// Splits ascending indices into indices of the old file and of the new file.
     pub(super) fn split<'i>(&self, indices: &'i [usize]) -> (&'i [usize], &'i [usize]) {
         indices.split_at(indices.partition_point(|index| !self.is_new(*index)))
     }

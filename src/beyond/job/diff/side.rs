@@ -1,4 +1,4 @@
-//! One of the two files of a comparison: its code objects, and how their bytes are read.
+//! Searches one of the two files of a comparison, and reads its code objects.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::cell::RefCell;
@@ -133,10 +133,10 @@ impl SideObject<'_> {
     }
 }
 
-/// One of the two files, or nothing if the other file has no counterpart.
+/// The old or the new file, or nothing if the other file has no counterpart.
 pub(super) struct Side<'i> {
     pub(super) input: Option<&'i Input>,
-    /// The code objects, until those of both files are in one list.
+    /// The code objects, until the comparison takes them.
     pub(super) objects: Vec<SideObject<'i>>,
     /// The libraries, by name, and the GPUs that their bundles serve, whether or not their code is selected.
     pub(super) libraries: HashMap<LibraryName, (Place, Coverage)>,

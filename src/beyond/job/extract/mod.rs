@@ -103,7 +103,7 @@ pub enum Destination {
     /// Nowhere: only the names of the files that would be written to this directory are reported. `-` is standard
     /// output.
     Nowhere(PathBuf),
-    /// Standard output, for which exactly one code object must match.
+    /// Standard output. Exactly one code object must match.
     StandardOutput,
 }
 
@@ -181,7 +181,7 @@ impl Extract {
         Some(Error::refused(ErrorKind::Unsupported, &input.path, None, reason))
     }
 
-    /// Returns whether all code objects are asked for, so that those that cannot be read are passed over.
+    /// Returns whether all code objects are asked for. Unreadable code objects are then passed over.
     fn takes_all(&self) -> bool {
         self.selection.targets.is_empty() && self.selection.kinds.is_empty() && self.devices.is_empty()
     }
@@ -411,7 +411,7 @@ impl<'j> Extraction<'j> {
         self.apart.get_or_insert_with(|| Error::refused(ErrorKind::NotFound, input.path(), None, reason));
     }
 
-    /// Adds the code objects of a bundle that match, or those of them that the runtimes of the GPUs load.
+    /// Adds the code objects of a bundle that match. If GPUs are asked for, their runtimes choose among them.
     fn add_bundle(
         &mut self,
         found: &Found<'_>,
@@ -575,12 +575,12 @@ struct FileSearch<'f, 'j> {
     defining: Option<HashMap<usize, BTreeSet<usize>>>,
     /// The number of code objects so far.
     code_objects: usize,
-    /// The code objects in which others were found.
+    /// The code objects that have others inside.
     holders: Holders,
     part: &'f mut ExtractedPart<'j>,
 }
 
-/// The position of a code object among those of its file, and the name of the new file without the extension.
+/// The position of a code object in its file, and the name of the new file without the extension.
 type PositionAndStem = (usize, String);
 
 /// Extracts code objects of a bundle.

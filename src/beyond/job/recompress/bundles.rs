@@ -123,7 +123,10 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
                     break;
                 }
                 next = bundles.next().transpose()?;
-                let end = next.as_ref().map_or(bundles.stopped_at().unwrap_or(end), |next| next.offset);
+                let end = match &next {
+                    Some(next) => next.offset,
+                    None => bundles.stopped_at().unwrap_or(end),
+                };
                 self.to.copy_until(bundle.offset)?;
                 self.rewrite_or_keep_bundle(&bundle, Some(end.saturating_sub(bundle.offset)), observer)?;
             }

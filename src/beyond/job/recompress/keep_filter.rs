@@ -342,8 +342,11 @@ impl Candidate {
     fn new(code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> Self {
         let (id, content) = (code_object.known_id(), code_object.kind());
         let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
-        // In a new bundle, the position of a code object is no longer a reason.
-        let unfound = unfound.get(&code_object.index()).copied().filter(|reason| *reason != Unfound::Position);
+        let unfound = match unfound.get(&code_object.index()) {
+            // A new bundle has room for all kept code objects where the runtime looks for them.
+            None | Some(Unfound::Position) => None,
+            Some(reason) => Some(*reason),
+        };
         Self { id, content, code, unfound }
     }
 }

@@ -102,12 +102,12 @@ pub struct Recompress {
     pub input: PathBuf,
     /// The file to write, which may be the input.
     pub output: PathBuf,
-    /// The compression of the bundles; `None` writes them plain.
+    /// The compression of the bundles, or `None` to write them plain.
     pub compression: Option<Compression>,
-    /// The compression of code objects in fatbins, with the level of [`compression`](Self::compression); `None` uses
-    /// the method that the fatbin uses already, or LZ4. Drivers before that of CUDA 12.4 read LZ4, but not zstd.
+    /// The compression of code objects in fatbins, with the level of [`compression`](Self::compression). With `None`, the
+    /// method that the fatbin uses already, or LZ4. Drivers before that of CUDA 12.4 read LZ4, but not zstd.
     pub fatbin_codec: Option<Codec>,
-    /// The code objects to keep, besides those of hosts and PTX; `None` keeps all.
+    /// The code objects to keep, besides host code and PTX, or `None` to keep all.
     pub keep: Option<Selection>,
     /// The GPUs whose code is kept, besides that of hosts: all code objects that their runtimes could take, by the
     /// [rules of the vendors](Device). If there are none, only [`keep`](Self::keep) decides.

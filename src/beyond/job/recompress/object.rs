@@ -95,7 +95,7 @@ pub(super) fn rewrite_fat(
     let members: Vec<Member<'_>> = contents.iter().map(as_member).collect();
     ensure_fat(data, &members)?;
     let mut pieces = FatObject.plan(&members)?;
-    // The bundler adds its tables after those of the host. Another tool's fat object does not have them.
+    // The bundler adds tables after the tables of the host. Another tool's fat object does not have them.
     if total_len(&pieces)? > data.len() {
         let dropped: Vec<usize> = (0..bundle.entries.len()).filter(|index| !kept.contains(index)).collect();
         pieces = FatObject.without(data, &dropped).unwrap_or(pieces);

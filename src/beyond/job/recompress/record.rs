@@ -30,8 +30,8 @@ pub(super) fn is_signature(name: &[u8], record: &str) -> bool {
     SIGNATURES.iter().any(|end| end.as_bytes() == rest)
 }
 
-/// Returns whether a member signs the others of a JAR file. Such members are a list of hashes and its signature, and
-/// their names may have small letters.
+/// Returns whether a member signs the others of a JAR file. Signatures are a list of hashes and the
+/// signature of that list. Their names may have small letters.
 pub(super) fn is_signature_of_jar(name: &[u8]) -> bool {
     let name = name.to_ascii_uppercase();
     let Some(name) = name.strip_prefix(b"META-INF/") else { return false };

@@ -58,10 +58,9 @@ impl KindAndTarget {
 
     /// Returns the kind and the target that a fatbin records, whatever the content is.
     fn recorded(image: &Image, found: Option<&Self>) -> Option<Self> {
-        let target = |form: &str| Some(format!("nvptx64-nvidia-cuda--{form}_{}", image.sm));
         let (kind, target) = match image.kind {
-            CudaKind::Cubin => (ContentKind::Cubin, target("sm")),
-            CudaKind::Ptx => (ContentKind::Ptx, target("compute")),
+            CudaKind::Cubin => (ContentKind::Cubin, Some(format!("nvptx64-nvidia-cuda--sm_{}", image.sm))),
+            CudaKind::Ptx => (ContentKind::Ptx, Some(format!("nvptx64-nvidia-cuda--compute_{}", image.sm))),
             CudaKind::LtoIr => (ContentKind::LtoIr, None),
             CudaKind::TileIr | CudaKind::Other(_) => return None,
         };

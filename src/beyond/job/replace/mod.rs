@@ -40,8 +40,8 @@ use unchanged::Survey;
 ///   that is not compressed is written again too. In a file of fatbins or offload binaries, the data after it moves.
 ///   Elsewhere, a fatbin has room up to the next data in its section or member. An offload binary keeps its size,
 ///   because readers look for the next one directly after it.
-/// - A file that is a code object without a bundle becomes the new one. An ELF file without a bundle in a section or
-///   an archive is overwritten by one that is not larger, and zeros.
+/// - A file that is a code object without a bundle becomes the new one. An ELF file without a bundle, in a section or
+///   an archive, is overwritten by one that is not larger, and zeros.
 /// - A code object in any other container is overwritten by one of the same size.
 ///
 /// The new file is temporary at first, and is put in place only if nothing but this code object changed. Both files are
@@ -409,7 +409,7 @@ impl ReplaceTarget {
         match self.format() {
             Format::Fatbin => {
                 let contents = Fatbin.read(data.bytes(), data.len(), data.offset()).with_path(file.path())?;
-                // Entries are counted without those that cannot be read.
+                // Broken entries are not counted, so the index would be wrong.
                 if let Some(contents) = contents
                     && let Some(fault) = contents.faults.into_iter().next()
                 {

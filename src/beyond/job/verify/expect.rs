@@ -119,7 +119,7 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    /// Compares the units that nothing at a place can complete: units of a library come before those of the next.
+    /// Compares the units that nothing at a place can complete: units of a library come before units of the next.
     fn finish_before(&mut self, place: &Place, verified: &mut Verified) {
         for unit in self.units.finish(|open| !place.steps().starts_with(open.steps())) {
             self.compare_unit(unit, verified);

@@ -326,7 +326,7 @@ fn normalized(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// An archive at `path` in a zip file that claims some target IDs, and the indices of its code objects for each.
+    /// Makes an archive at `path` in a zip file, with its claimed target IDs and the indices of its code objects for each.
     fn archive(path: &str, claims: &[&str], held: &[(&str, &[usize])]) -> FoundArchive {
         let place = Place::of_file(Path::new("w.whl"));
         let keys = (0..10).map(|index| format!("lib/x#{index}").into_bytes()).collect();
@@ -335,7 +335,7 @@ mod tests {
         FoundArchive { place, path: normalized(path.as_ref()), table: Some(ArchiveIndex { claims, keys, held }) }
     }
 
-    /// The faults of a library in a zip file with these wrappers and archives.
+    /// Returns the faults of a library in a zip file with these wrappers and archives.
     fn faults(indices: &[u32], archives: Vec<FoundArchive>) -> Vec<String> {
         let (place, name) = (Place::of_file(Path::new("w.whl")), b"p/lib/x".to_vec());
         let search_paths = vec![b"../.kpack/x_@GFXARCH@.kpack".to_vec()];

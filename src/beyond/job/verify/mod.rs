@@ -160,7 +160,7 @@ pub struct Fault {
     /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records
     /// it. Otherwise null.
     pub source: Option<String>,
-    /// Whether files beside it may make up for it, which an [`ExpectTree`] knows.
+    /// Whether other files of the directory may correct it, as an [`ExpectTree`] finds out.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) is_of_file_alone: bool,
 }
@@ -177,7 +177,7 @@ pub enum Rule {
     EntryId,
     /// A processor supports the features that its target ID sets.
     Feature,
-    /// All entries of a bundle have different IDs.
+    /// Entries of a bundle have different IDs.
     Duplicate,
     /// A feature is set in all entries of a processor, or in none.
     Conflict,

@@ -272,7 +272,7 @@ impl<'f> EntryIds<'f> {
 }
 
 /// Parses the ID of a code object. LLVM's packager also writes images of the kind `none`. Their triples and architectures
-/// are checked like those of other kinds.
+/// are checked too.
 fn parse_id(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
     match code_object.image() {
         Some(image) if image.kind_number == 0 => {
