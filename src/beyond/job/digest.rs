@@ -19,13 +19,15 @@ pub(super) type Digest = [u64; 2];
 pub(super) struct Digester([RandomState; 2]);
 
 impl Digester {
-    /// The digest of some bytes.
-    pub(super) fn of(&self, data: Slice<'_>) -> io::Result<Digest> {
+    /// Computes the digest of some bytes.
+    pub(super) fn digest(&self, data: Slice<'_>) -> io::Result<Digest> {
         let mut hashers = [self.0[0].build_hasher(), self.0[1].build_hasher()];
         let (mut reader, mut buffer) = (data.reader(), vec![0; BLOCK]);
         loop {
             let block = fill(&mut reader, &mut buffer)?;
-            hashers.iter_mut().for_each(|hasher| hasher.write(block));
+            for hasher in &mut hashers {
+                hasher.write(block);
+            }
             if block.len() < BLOCK {
                 return Ok(hashers.map(|hasher| hasher.finish()));
             }
@@ -33,14 +35,15 @@ impl Digester {
     }
 }
 
-/// Whether two ranges have the same bytes. Both are read up to the first block that differs.
+/// Returns whether two ranges have the same bytes. Both are read up to the first block that differs.
 pub(super) fn are_equal(a: Slice<'_>, b: Slice<'_>) -> io::Result<bool> {
     if a.len() != b.len() {
         return Ok(false);
     }
-    let ([mut a, mut b], [mut of_a, mut of_b]) = ([a, b].map(|data| data.reader()), [vec![0; BLOCK], vec![0; BLOCK]]);
+    let (mut a, mut b) = (a.reader(), b.reader());
+    let (mut buffer_a, mut buffer_b) = (vec![0; BLOCK], vec![0; BLOCK]);
     loop {
-        let (one, other) = (fill(&mut a, &mut of_a)?, fill(&mut b, &mut of_b)?);
+        let (one, other) = (fill(&mut a, &mut buffer_a)?, fill(&mut b, &mut buffer_b)?);
         if one != other {
             return Ok(false);
         }
@@ -68,7 +71,7 @@ mod tests {
         for len in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK] {
             let data = Input::from_bytes("a", (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect());
             let same = Input::from_bytes("b", data.bytes().to_vec());
-            let digest = |input: &Input| digester.of(input.as_slice()).unwrap();
+            let digest = |input: &Input| digester.digest(input.as_slice()).unwrap();
             assert_eq!(digest(&data), digest(&same));
             assert!(are_equal(data.as_slice(), same.as_slice()).unwrap());
             for at in [0, len / 2, len.saturating_sub(1)].into_iter().filter(|at| *at < len) {

@@ -17,10 +17,8 @@ use crate::llvm::container::Limits;
 /// The bytes at the start of a member that are inflated to identify it, before it is known whether all of it is needed.
 const HEADS: u64 = 2 * HEAD;
 
-/// A zip file with deflated members.
+/// Makes a zip file with deflated members.
 fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
-    let u16_of = |number: usize| u16::try_from(number).unwrap().to_le_bytes();
-    let u32_of = |number: usize| u32::try_from(number).unwrap().to_le_bytes();
     let (mut data, mut directory) = (Vec::new(), Vec::new());
     for (name, content) in members {
         let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
@@ -41,6 +39,14 @@ fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
     [&data[..], &directory, b"PK\x05\x06", &end].concat()
 }
 
+fn u16_of(number: usize) -> [u8; 2] {
+    u16::try_from(number).unwrap().to_le_bytes()
+}
+
+fn u32_of(number: usize) -> [u8; 4] {
+    u32::try_from(number).unwrap().to_le_bytes()
+}
+
 fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)).unwrap()
 }
@@ -54,7 +60,7 @@ struct Wheel {
 }
 
 impl Wheel {
-    /// A wheel with a plain and a compressed bundle, an object with an offload binary, and a text.
+    /// Writes a wheel with a plain and a compressed bundle, an object with an offload binary, and a text.
     fn new(plain: &str, compressed: &str) -> Self {
         let contents = [fixture(plain), fixture(compressed), fixture("offload/llvm22-embedded.o"), vec![b'a'; 9000]];
         let names = ["pkg/plain.hipfb", "pkg/packed.hipfb", "pkg/embedded.o", "pkg/readme.txt"];
@@ -136,7 +142,7 @@ fn recompress_inflates_each_member_once_and_does_not_search_the_new_wheel() {
     wheel.assert_read_once("recompress", 0);
 }
 
-/// The URIs of the code objects in a wheel, and their bytes.
+/// Returns the URIs of the code objects in a wheel, and their bytes.
 fn code_objects(wheel: &Wheel) -> Vec<(Uri, Vec<u8>)> {
     let mut code_objects = Vec::new();
     Scan::default()
@@ -188,6 +194,6 @@ fn replace_walks_through_the_old_and_the_new_wheel() {
     replace.run(&mut |_| {}).unwrap();
     let WorkDone { walks, inflated } = take_work_done(&wheel.path);
     assert_eq!(walks, 2);
-    // Each search inflates all members, and the rewriter each one that it copies, for its hash.
+    // Each search inflates all members. The rewriter inflates the members that it copies, for their hashes.
     assert!(inflated <= 3 * (wheel.size + 5 * HEADS), "{inflated}");
 }

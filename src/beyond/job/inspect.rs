@@ -27,8 +27,7 @@ pub struct Inspect {
     pub inflate: bool,
 }
 
-/// The device code of a file. With the feature `serde`, it is serialized as `docs/inspect.schema.json` describes a
-/// file.
+/// The device code of a file. With the feature `serde`, it is serialized as a file in `docs/inspect.schema.json`.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Inspected {
@@ -52,7 +51,7 @@ pub struct Inspected {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct InspectedBundle {
-    /// What is known of it.
+    /// The properties of the bundle.
     pub info: Arc<BundleInfo>,
     /// Its code objects, in its order.
     pub code_objects: Vec<CodeObject>,
@@ -71,7 +70,7 @@ pub struct KpackReference {
     pub kernel_name: String,
     /// The paths that it names, safe to print on a terminal.
     pub search_paths: Vec<String>,
-    /// The archives that exist; none if they were not searched.
+    /// The archives that exist, or `None` if they were not searched.
     pub archives: Option<Vec<PathBuf>>,
     /// The number of code objects in them that the library loads.
     pub code_objects: usize,
@@ -81,12 +80,10 @@ impl Inspect {
     /// Lists the device code of an open file.
     ///
     /// # Errors
-    /// Those of [`Scan::run`]. What is broken in the file is a problem in the list, as is that the file has changed.
+    /// The errors of [`Scan::run`]. Broken parts are problems in the list, and so is a file that has changed.
     pub fn run(&self, input: &Input) -> Result<Inspected> {
-        let (inflate, checksums) = match self.inflate {
-            true => (Inflate::Whole, Checksums::OfAll),
-            false => (Inflate::Headers, Checksums::None),
-        };
+        let (inflate, checksums) =
+            if self.inflate { (Inflate::Whole, Checksums::OfAll) } else { (Inflate::Headers, Checksums::None) };
         let scan = Scan { inflate, checksums, ..self.scan.clone() };
         let mut inspected = Inspected::new(input);
         let visitor = &mut |finding: Finding<'_>| match finding {
@@ -106,12 +103,12 @@ impl Inspect {
 }
 
 impl Inspected {
-    /// A file, of which nothing is listed yet.
+    /// Creates an empty list for a file.
     pub(super) fn new(input: &Input) -> Self {
         Self { path: input.path().to_owned(), size: input.len(), ..Self::default() }
     }
 
-    /// Adds what is found, except problems.
+    /// Adds a finding, except problems.
     pub(super) fn add(&mut self, finding: &Finding<'_>) -> Result<()> {
         match finding {
             Finding::Bundle(found) => {
@@ -131,30 +128,35 @@ impl Inspected {
         Ok(())
     }
 
-    /// Ends the list: only now it is known in which code objects others were found.
+    /// Ends the list. Only now it is known which code objects have others inside.
     pub(super) fn finish(&mut self) {
         for bundle in &mut self.bundles {
-            bundle.code_objects.iter_mut().for_each(|code_object| self.holders.mark(code_object));
-            let coverage = self.coverage.get(bundle.info.container());
-            bundle.directory = coverage.and_then(Coverage::directory_of_file);
+            for code_object in &mut bundle.code_objects {
+                self.holders.mark(code_object);
+            }
+            if let Some(coverage) = self.coverage.get(bundle.info.container()) {
+                bundle.directory = coverage.directory_of_file();
+            }
         }
     }
 
-    /// In how many bundles of a container each GPU is served: that of a [bundle](BundleInfo::container), or the place
-    /// of a [reference](Self::references).
+    /// Returns the number of bundles of a container that serve each GPU, or `None` if there is no such container. The
+    /// container is that of a [bundle](BundleInfo::container), or the place of a [reference](Self::references).
     pub fn coverage_in(&self, container: &[Step]) -> Option<&Coverage> {
         self.coverage.get(container)
     }
 
-    /// Whether nothing was found: neither code nor formats that are not read, and nothing that is broken.
+    /// Returns whether nothing was found: no code, no formats that are not read, and no problems.
     pub fn is_empty(&self) -> bool {
         self.bundles.is_empty() && self.unread.is_empty() && self.references.is_empty() && self.problems.is_empty()
     }
 
-    /// In how many bundles of the file each GPU is served.
+    /// Returns the number of bundles of the file that serve each GPU.
     pub fn coverage(&self) -> Coverage {
         let mut all = Coverage::default();
-        self.coverage.values().for_each(|coverage| all.merge(coverage));
+        for coverage in self.coverage.values() {
+            all.merge(coverage);
+        }
         all
     }
 }
@@ -166,7 +168,7 @@ impl InspectedBundle {
         Ok(Self { info, code_objects, directory: None })
     }
 
-    /// The stored size of all its code objects in bytes. In a compressed bundle it includes the header.
+    /// Returns the stored size of all its code objects in bytes. In a compressed bundle it includes the header.
     pub fn stored(&self) -> u64 {
         match self.info.compressed {
             Some(_) => self.info.stored(),
@@ -174,7 +176,7 @@ impl InspectedBundle {
         }
     }
 
-    /// The number of its code objects, their inflated size and the [stored](Self::stored) one, as they
+    /// Returns the number of its code objects, their inflated size and their [stored](Self::stored) size, as they
     /// [count](CodeObject::sizes) in sums.
     pub fn sizes(&self) -> Sizes {
         let mut sizes = Sizes::default();
@@ -192,14 +194,14 @@ impl InspectedBundle {
         sizes
     }
 
-    /// The methods by which code objects are compressed on their own.
+    /// Returns the compression methods of code objects that are compressed on their own.
     pub fn codecs(&self) -> impl Iterator<Item = Codec> {
         self.code_objects.iter().filter_map(|code_object| Some(code_object.packed.as_ref()?.codec))
     }
 }
 
 impl BundleInfo {
-    /// The steps to its container: in kpack archives, the last step to a bundle is the name of the bundle itself.
+    /// Returns the steps to its container. In kpack archives, the last step to a bundle is the name of the bundle itself.
     pub fn container(&self) -> &[Step] {
         container(self.format, &self.place)
     }
@@ -219,12 +221,12 @@ fn container(format: Format, place: &Place) -> &[Step] {
 
 impl KpackReference {
     fn new(place: &Place, split: &Split<'_>) -> Self {
-        let paths = split.archives.map(|archives| archives.iter().map(|followed| followed.path.clone()).collect());
+        let archives = split.archives.map(|archives| archives.iter().map(|followed| followed.path.clone()).collect());
         Self {
             place: place.clone(),
             kernel_name: printable_name(&split.reference.kernel_name),
             search_paths: split.reference.search_paths.iter().map(|path| printable_name(path)).collect(),
-            archives: paths,
+            archives,
             code_objects: split.code_objects(),
         }
     }

@@ -20,7 +20,7 @@ use crate::llvm::container::content_kind::ContentKind;
 const LISTED_MAX: usize = 5;
 
 /// Names of kernels, as programs or profilers list them, and of global variables that programs copy to or from. White
-/// space in them does not count, nor does `.kd` or `[clone .kd]` at their end, which AMD's tools add.
+/// space is ignored, and so is `.kd` or `[clone .kd]` at the end of a name, which AMD's tools add.
 #[derive(Clone, Debug)]
 pub struct KernelNames {
     /// As typed, without duplicates.
@@ -29,46 +29,52 @@ pub struct KernelNames {
     /// The names with wildcards, with their indices as numbers.
     patterns: Globs,
     demangle: Demangle,
-    /// Whether names are allowed that no code object defines.
+    /// Whether names that no code object defines are allowed.
     pub allow_unused: bool,
 }
 
-/// Gives the name in the source code of a kernel with a mangled name; none if it is not mangled.
+/// Returns the name in the source code of a kernel with a mangled name, or `None` if the name is not mangled.
 pub type Demangle = fn(&[u8]) -> Option<String>;
 
-/// The names that mean a kernel, or kernels and variables of a code object, by their indices.
+/// The [`KernelNames`] that mean a kernel, or kernels and variables of a code object, by their indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Meant {
-    /// Those that equal one of its names.
+pub(super) struct MeantNames {
+    /// The names that equal one of its names.
     pub(super) equal: BTreeSet<usize>,
-    /// Those with wildcards that match one of its names.
+    /// The names with wildcards that match one of its names.
     pub(super) matching: BTreeSet<usize>,
 }
 
-impl Meant {
-    /// The number of the names.
+impl MeantNames {
+    /// Returns the number of the names.
     pub(super) fn len(&self) -> usize {
         self.equal.len() + self.matching.len()
     }
 
-    /// The indices of all, if some names equal those of kernels, which their wildcards do not count for then.
-    pub(super) fn unless_equal(&self, equal: &HashSet<usize>) -> BTreeSet<usize> {
-        let matching = self.matching.iter().filter(|index| !equal.contains(index));
-        self.equal.iter().chain(matching).copied().collect()
+    /// Returns the indices of the names. Names that `equal` a name in the file match nothing else: their wildcards are
+    /// literal.
+    pub(super) fn without_patterns(&self, equal: &HashSet<usize>) -> BTreeSet<usize> {
+        let mut names = self.equal.clone();
+        for index in &self.matching {
+            if !equal.contains(index) {
+                names.insert(*index);
+            }
+        }
+        names
     }
 }
 
 impl KernelNames {
-    /// Reads a list with a name in each line, as of [`new`](Self::new). Empty lines, and those that begin with `#`, are
-    /// passed over.
+    /// Parses a list with a name in each line, as for [`new`](Self::new). Empty lines, and lines that begin with `#`, are
+    /// ignored.
     pub fn parse(list: &str, demangle: Demangle) -> Self {
         let lines = list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         Self::new(lines, demangle)
     }
 
-    /// Some names. A name is mangled, or it is what `demangle` makes of it; with the wildcards `*`, `?` and `[...]`, it
-    /// stands for all kernels whose whole name matches. In a name that equals one of a kernel of the file they stand for
-    /// themselves, and in one that ends with a parenthesis, as the signature of a function does.
+    /// Creates a list of names. A name is mangled, or as `demangle` returns it. With the wildcards `*`, `?` and `[...]`, it
+    /// means all kernels whose whole name matches. They are literal in a name that equals that of a kernel in the file,
+    /// and in a name that ends with a parenthesis, as the signature of a function does.
     pub fn new<'n>(typed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
         let (names, by_name, patterns) = (Vec::new(), HashMap::new(), Globs::default());
         let mut all = Self { names, by_name, patterns, demangle, allow_unused: false };
@@ -89,15 +95,22 @@ impl KernelNames {
         all
     }
 
-    /// The names, without duplicates.
+    /// Returns the names, without duplicates.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The error that some files have no kernel of some names, unless these are [allowed](Self::allow_unused).
+    /// Fails if names are not used because the files have no such kernel, unless that is [allowed](Self::allow_unused).
     pub(super) fn ensure_used(&self, used: &HashSet<usize>, files: &[&Path]) -> Result<()> {
-        let unused = self.names.iter().enumerate().filter(|(index, _)| !used.contains(index) && !self.allow_unused);
-        let unused: Vec<String> = unused.map(|(_, name)| format!("'{}'", shown(name.as_bytes()))).collect();
+        if self.allow_unused {
+            return Ok(());
+        }
+        let mut unused = Vec::new();
+        for (index, name) in self.names.iter().enumerate() {
+            if !used.contains(&index) {
+                unused.push(format!("'{}'", shown(name.as_bytes())));
+            }
+        }
         if unused.is_empty() {
             return Ok(());
         }
@@ -108,40 +121,48 @@ impl KernelNames {
         })
     }
 
-    /// Whether one of the names is that of a kernel, which is given in one of its spellings: mangled or not.
+    /// Returns whether one of the names is that of a kernel, given in one spelling: mangled or not.
     pub fn has(&self, spelling: &str) -> bool {
         self.by_name.contains_key(&plain(spelling))
     }
 
-    /// Whether a name has wildcards.
+    /// Returns whether a name has wildcards.
     pub(super) fn has_patterns(&self) -> bool {
         !self.patterns.is_empty()
     }
 
-    /// Lets the wildcards stand for themselves in the names with these indices, which equal those of kernels.
+    /// Makes the wildcards literal in the names with these indices, because kernels have these names.
     pub(super) fn take_literally(&mut self, equal: &HashSet<usize>) {
         self.patterns = self.patterns.without(equal);
     }
 
-    /// The indices of the names that equal those of kernels or variables in a file. What cannot be read has none.
-    pub(super) fn equal_in(&self, scan: &Scan, input: &Input) -> Result<HashSet<usize>> {
+    /// Returns the indices of the names that kernels or variables in a file have. Unreadable code objects are
+    /// passed over.
+    pub(super) fn find_equal(&self, scan: &Scan, input: &Input) -> Result<HashSet<usize>> {
         let mut equal = HashSet::new();
-        let meant = |together: Together<'_, (), CodeObject>| {
-            contents(together, |_, code| {
-                Ok(self.in_code(code.bytes()).map_or_else(|_| Meant::default(), |(meant, _)| meant))
+        let read = &|together: Together<'_, (), CodeObject>| {
+            contents(together, |_, code| match self.find_in_code(code.bytes()) {
+                Ok((meant, _)) => Ok(meant),
+                Err(_) => Ok(MeantNames::default()),
             })
         };
-        scan.run_and_read(input, &meant, &|read| weight_of(read, Meant::len), &mut |step| {
+        scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |step| {
             match step {
                 Reading::Found(Finding::Bundle(found), reads) => {
                     let all = check_size(input.path(), found.bundle, 0..found.bundle.entries.len());
                     if let (Ok(()), Ok(info)) = (all, found.info()) {
-                        found.code_objects().for_each(|object| reads.add(Some(&found), ((), object.known(&info))));
+                        for code_object in found.code_objects() {
+                            reads.add(Some(&found), ((), code_object.known(&info)));
+                        }
                     }
                 }
                 Reading::Found(..) | Reading::End(..) => {}
                 Reading::Read(read) => {
-                    equal.extend(read.into_iter().filter_map(|(_, meant)| meant.ok()).flat_map(|meant| meant.equal));
+                    for (_, meant) in read {
+                        if let Ok(meant) = meant {
+                            equal.extend(meant.equal);
+                        }
+                    }
                 }
             }
             Ok(ControlFlow::Continue(()))
@@ -150,7 +171,7 @@ impl KernelNames {
     }
 
     /// Adds the names that mean a kernel.
-    fn add_meaning(&self, kernel: &[u8], meant: &mut Meant) {
+    fn add_meaning(&self, kernel: &[u8], meant: &mut MeantNames) {
         let mangled = bytes::text_lossy(kernel);
         let spellings = [Some(plain(&mangled)), (self.demangle)(mangled.as_bytes()).as_deref().map(plain)];
         for name in spellings.iter().flatten() {
@@ -159,8 +180,8 @@ impl KernelNames {
         }
     }
 
-    /// The names that mean kernels or variables of a code object, and whether it is known to have kernels.
-    pub(super) fn in_code(&self, code: &[u8]) -> Result<(Meant, bool), Malformed> {
+    /// Returns the names that mean kernels or variables of a code object, and whether it is known to have kernels.
+    pub(super) fn find_in_code(&self, code: &[u8]) -> Result<(MeantNames, bool), Malformed> {
         let kernels = kernels::of(code)?;
         let mut names: HashSet<&[u8]> = match ContentKind::of(code) {
             ContentKind::Ptx => ptx::names(code).collect(),
@@ -169,23 +190,32 @@ impl KernelNames {
         let has_kernels = !names.is_empty();
         // The symbol of a kernel's descriptor is a variable too.
         names.extend(variables(code).into_iter().map(|name| name.strip_suffix(b".kd").unwrap_or(name)));
-        let mut meant = Meant::default();
-        names.into_iter().for_each(|name| self.add_meaning(name, &mut meant));
+        let mut meant = MeantNames::default();
+        for name in names {
+            self.add_meaning(name, &mut meant);
+        }
         Ok((meant, has_kernels))
     }
 }
 
-/// The names of the global variables of an ELF file.
+/// Returns the names of the global variables of an ELF file.
 fn variables(code: &[u8]) -> Vec<&[u8]> {
     let Ok(file) = object::File::parse(code) else { return Vec::new() };
-    let is_variable = |symbol: &object::Symbol<'_, '_>| {
-        symbol.kind() == object::SymbolKind::Data && symbol.is_global() && symbol.is_definition()
-    };
-    let all = file.symbols().chain(file.dynamic_symbols()).filter(is_variable);
-    all.filter_map(|symbol| symbol.name_bytes().ok()).collect()
+    let mut names = Vec::new();
+    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+        let is_variable = symbol.kind() == object::SymbolKind::Data;
+        if is_variable
+            && symbol.is_global()
+            && symbol.is_definition()
+            && let Ok(name) = symbol.name_bytes()
+        {
+            names.push(name);
+        }
+    }
+    names
 }
 
-/// A name without what tools write in different ways.
+/// Returns a name without white space and suffixes, because tools write these in different ways.
 fn plain(name: &str) -> String {
     let name = name.trim_end();
     let name = name.strip_suffix("[clone .kd]").or_else(|| name.strip_suffix(".kd")).unwrap_or(name);
@@ -208,8 +238,8 @@ mod tests {
             None
         };
         let names = KernelNames::parse("_ZN2ns6spillsIiEEvPT_.kd", demangle);
-        let meant = Meant { equal: BTreeSet::from([0]), matching: BTreeSet::new() };
-        assert_eq!(names.in_code(code).unwrap(), (meant, true));
+        let meant = MeantNames { equal: BTreeSet::from([0]), matching: BTreeSet::new() };
+        assert_eq!(names.find_in_code(code).unwrap(), (meant, true));
         let mut demangled = DEMANGLED.take();
         demangled.sort_unstable();
         let mut kernels: Vec<_> = kernels::of(code).unwrap().iter().map(|kernel| kernel.name.to_vec()).collect();
@@ -217,15 +247,15 @@ mod tests {
         assert_eq!(demangled, kernels);
     }
 
-    /// The indices of the names that equal, and of those that match.
+    /// Returns the indices of the names that equal a kernel's name, and of the names that match it.
     fn meaning(names: &KernelNames, kernel: &[u8]) -> (Vec<usize>, Vec<usize>) {
-        let mut meant = Meant::default();
+        let mut meant = MeantNames::default();
         names.add_meaning(kernel, &mut meant);
         (meant.equal.into_iter().collect(), meant.matching.into_iter().collect())
     }
 
     #[test]
-    fn names_are_those_of_programs_and_profilers() {
+    fn names_of_programs_and_profilers_mean_kernels() {
         let demangle = |name: &[u8]| (name == b"_Z3addPi").then(|| "void add<int>(int*)".to_owned());
         for (list, expected) in [
             ("_Z3addPi", true),

@@ -24,8 +24,8 @@ use crate::llvm::container::sequence::Inflate;
 
 /// Lists the kernels of all device code in a file.
 ///
-/// Code objects are inflated as needed. On all processors, code objects that are not compressed are read, of which only
-/// the tables are, and compressed bundles of the file are inflated.
+/// Code objects are inflated as needed. If they are not compressed, only their tables are read. All processors read code
+/// objects and inflate bundles.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ListKernels {
@@ -58,7 +58,7 @@ pub struct KernelList {
 pub struct CodeObjectKernels {
     /// The code object.
     pub code_object: Arc<CodeObject>,
-    /// The target ID that it records itself.
+    /// The target ID that its content records.
     pub recorded_target: Option<String>,
     /// The kernels, in its order.
     pub kernels: Vec<Kernel>,
@@ -68,9 +68,9 @@ impl ListKernels {
     /// Lists the kernels of an open file.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if the file cannot be read, or has changed. What is broken in it is a problem in the list.
+    /// [`ErrorKind::Io`] if the file cannot be read, or has changed. Broken parts are problems in the list.
     pub fn run(&self, input: &Input) -> Result<KernelList> {
-        self.run_beside(input, &mut None)
+        self.run_both(input, &mut None)
     }
 
     /// Lists the kernels of an open file, and all of its device code as [`Inspect`](super::Inspect) does, by one
@@ -80,55 +80,71 @@ impl ListKernels {
     /// The errors of [`run`](Self::run).
     pub fn run_with_inspected(&self, input: &Input) -> Result<(Inspected, KernelList)> {
         let mut inspected = Some(Inspected::new(input));
-        let list = self.run_beside(input, &mut inspected)?;
-        inspected.iter_mut().for_each(Inspected::finish);
-        Ok((inspected.unwrap_or_default(), list))
+        let list = self.run_both(input, &mut inspected)?;
+        let mut inspected = inspected.unwrap_or_default();
+        inspected.finish();
+        Ok((inspected, list))
     }
 
-    fn run_beside(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
-        let first = if self.scan.deep { Ok(None) } else { self.search(input, Inflate::Headers, inspected) };
-        let listed = first.and_then(|list| match list {
-            None => self.search(input, Inflate::Whole, inspected).map(Option::unwrap_or_default),
-            list => Ok(list.unwrap_or_default()),
-        });
-        input.vouch_for(listed)
+    fn run_both(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
+        input.vouch_for(self.search(input, inspected))
     }
 
-    /// Lists the kernels by a search that inflates compressed bundles, or by one that leaves them for later, when
-    /// several are inflated at a time. The latter returns none for a file that needs the former: what is inside a
-    /// compressed bundle, beside code objects, only the search itself finds.
-    fn search(&self, input: &Input, inflate: Inflate, inspected: &mut Option<Inspected>) -> Result<Option<KernelList>> {
-        inspected.iter_mut().for_each(|inspected| *inspected = Inspected::new(input));
+    /// Searches first without inflating compressed bundles: their code objects are inflated later, several at a time.
+    fn search(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
+        if !self.scan.deep
+            && let Some(list) = self.search_inflating(input, Inflate::Headers, inspected)?
+        {
+            return Ok(list);
+        }
+        Ok(self.search_inflating(input, Inflate::Whole, inspected)?.unwrap_or_default())
+    }
+
+    /// Lists the kernels by one search, or returns `None` if it is incomplete. A search with [`Inflate::Headers`] is
+    /// incomplete if compressed bundles hold more than code objects.
+    fn search_inflating(
+        &self,
+        input: &Input,
+        inflate: Inflate,
+        inspected: &mut Option<Inspected>,
+    ) -> Result<Option<KernelList>> {
+        if let Some(inspected) = inspected {
+            *inspected = Inspected::new(input);
+        }
         let scan = Scan { inflate, checksums: Checksums::None, ..self.scan.clone() };
         let selector = Selector::new(&self.selection);
         let mut search = Search::new(&selector, input, inflate);
         let reader = if self.arguments { kernels::with_arguments } else { kernels::of };
-        let read = |together: Together<'_, usize, Arc<CodeObject>>| {
+        let read = &|together: Together<'_, usize, Arc<CodeObject>>| {
             contents(together, |code_object, code| {
                 let read = ListedCode::read(code_object, code.bytes(), reader);
                 code.looked_through();
                 read
             })
         };
-        scan.run_and_read(input, &read, &|read| weight_of(read, ListedCode::weight), &mut |step| {
+        scan.run_and_read(input, read, &|read| weight_of(read, ListedCode::weight), &mut |step| {
             if let (Reading::Found(finding, _), Some(inspected)) = (&step, &mut *inspected) {
                 inspected.add(finding)?;
             }
             match step {
                 Reading::Found(finding, _) if search.needs_inflating(&finding) => search.is_incomplete = true,
                 Reading::Found(Finding::Bundle(_), _) if search.room.is_full => {}
-                Reading::Found(Finding::Bundle(found), wanted) => search.bundle(&found, wanted)?,
+                Reading::Found(Finding::Bundle(found), wanted) => search.add_bundle(&found, wanted)?,
                 Reading::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
                 Reading::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
-                    search.problem(error.at(place));
+                    search.add_problem(error.at(place));
                 }
                 Reading::Found(..) | Reading::End(..) => {}
-                Reading::Read(contents) => contents.into_iter().for_each(|(listed, code)| search.take(listed, code)),
+                Reading::Read(contents) => {
+                    for (code_object, code) in contents {
+                        search.add_code(code_object, code);
+                    }
+                }
             }
             let is_over = search.is_incomplete || search.room.is_full && inspected.is_none();
             Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        Ok((!search.is_incomplete).then(|| search.finish()))
+        if search.is_incomplete { Ok(None) } else { Ok(Some(search.finish())) }
     }
 }
 
@@ -137,7 +153,7 @@ struct Search<'j> {
     selector: &'j Selector<'j>,
     input: &'j Input,
     inflate: Inflate,
-    /// The number of code objects and problems so far, by which both are put in order.
+    /// The number of code objects and problems so far. It gives both their order.
     found: usize,
     code_objects: Vec<(usize, CodeObjectKernels)>,
     problems: Vec<(usize, Error)>,
@@ -148,26 +164,30 @@ struct Search<'j> {
     is_incomplete: bool,
 }
 
-/// What was read of a code object.
+/// The kernels that were read of a code object.
 enum ListedCode {
+    /// The recorded target ID, and the kernels.
     Kernels(Option<String>, Vec<Kernel>),
-    /// It has no kernels yet.
+    /// A code object of a kind without kernels.
     Other(ContentKind),
 }
 
 impl ListedCode {
-    /// Reads a code object, whose kind is known unless its bundle had to be inflated.
+    /// Reads a code object. Its kind is known, unless its bundle had to be inflated.
     fn read(code_object: &CodeObject, code: &[u8], read: fn(&[u8]) -> Result<Vec<Kernel>, Malformed>) -> Result<Self> {
-        let head = || bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code);
-        match code_object.kind.unwrap_or_else(|| ContentKind::of(head())) {
+        let kind = match code_object.kind {
+            Some(kind) => kind,
+            None => ContentKind::of(bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code)),
+        };
+        match kind {
             ContentKind::Elf | ContentKind::Cubin => {
-                Ok(Self::Kernels(target::target_id(code), of_kernels(code_object, read(code))?))
+                Ok(Self::Kernels(target::target_id(code), locate_kernel_error(code_object, read(code))?))
             }
             other => Ok(Self::Other(other)),
         }
     }
 
-    /// The number of kernels.
+    /// Returns the number of kernels, as the weight of [`Scan::read`].
     fn weight(&self) -> usize {
         if let Self::Kernels(_, kernels) = self { kernels.len() } else { 0 }
     }
@@ -180,16 +200,14 @@ impl<'j> Search<'j> {
         Self { selector, input, inflate, found: 0, code_objects, problems, others, matches, room, is_incomplete: false }
     }
 
-    /// Returns whether a search that leaves compressed bundles for later misses something, by a finding inside of a
-    /// compressed bundle: only the search itself limits what is inflated there.
+    /// Returns whether a finding is inside of a compressed bundle, so that a search without inflating is incomplete.
     fn needs_inflating(&self, finding: &Finding<'_>) -> bool {
         if self.inflate != Inflate::Headers {
             return false;
         }
         match finding {
             Finding::Bundle(Found { place, .. }) | Finding::Broken { place, .. } | Finding::Hidden { place, .. } => {
-                let is_in_entry = place.steps().iter().any(|step| matches!(step, Step::Entry(_)));
-                is_in_entry && *place.origin() == Origin::Inflated
+                place.steps().iter().any(|step| matches!(step, Step::Entry(_))) && *place.origin() == Origin::Inflated
             }
             _ => false,
         }
@@ -200,12 +218,12 @@ impl<'j> Search<'j> {
         self.found
     }
 
-    fn problem(&mut self, error: Error) {
+    fn add_problem(&mut self, error: Error) {
         let number = self.next_number();
         self.problems.push((number, error));
     }
 
-    fn bundle(&mut self, found: &Found<'_>, wanted: &mut ReadList<usize, Arc<CodeObject>>) -> Result<()> {
+    fn add_bundle(&mut self, found: &Found<'_>, wanted: &mut ReadList<usize, Arc<CodeObject>>) -> Result<()> {
         let (mut shared, bundle) = (Shared::new(found.bundle)?, found.info()?);
         for code_object in found.code_objects() {
             if !self.matches.takes(self.selector, &code_object.known_id()) {
@@ -215,12 +233,12 @@ impl<'j> Search<'j> {
                 Some(ContentKind::Elf | ContentKind::Cubin) => {}
                 None if self.inflate == Inflate::Headers && found.bundle.compressed.is_some() => {}
                 other => {
-                    self.other(other.unwrap_or(ContentKind::Unknown), found.bundle.compressed.is_some());
+                    self.count_other(other.unwrap_or(ContentKind::Unknown), found.bundle.compressed.is_some());
                     continue;
                 }
             }
             if let Err(error) = shared.take(&code_object, self.input) {
-                self.problem(error.at(found.place));
+                self.add_problem(error.at(found.place));
                 break;
             }
             let (number, code_object) = (self.next_number(), Arc::new(code_object.known(&bundle)));
@@ -230,10 +248,10 @@ impl<'j> Search<'j> {
     }
 
     /// Counts a code object without kernels.
-    fn other(&mut self, kind: ContentKind, is_compressed: bool) {
+    fn count_other(&mut self, kind: ContentKind, is_compressed: bool) {
         match kind {
             ContentKind::Empty => {}
-            // The search finds what is in it.
+            // The search lists the code objects in it.
             ContentKind::Bundle | ContentKind::FatBinary => {
                 self.is_incomplete |= is_compressed && self.inflate == Inflate::Headers;
             }
@@ -241,20 +259,20 @@ impl<'j> Search<'j> {
         }
     }
 
-    /// Takes in what was read of a code object, unless its kernels are too many.
-    fn take(&mut self, (number, code_object): (usize, Arc<CodeObject>), code: Result<ListedCode>) {
+    /// Adds the kernels of a code object, unless there are too many.
+    fn add_code(&mut self, (number, code_object): (usize, Arc<CodeObject>), code: Result<ListedCode>) {
         match code {
             Ok(ListedCode::Kernels(recorded_target, mut kernels)) => {
                 if !self.room.is_full && self.room.take_kernels(&mut kernels) {
                     self.code_objects.push((number, CodeObjectKernels { code_object, recorded_target, kernels }));
                 }
             }
-            Ok(ListedCode::Other(kind)) => self.other(kind, code_object.bundle.compressed.is_some()),
+            Ok(ListedCode::Other(kind)) => self.count_other(kind, code_object.bundle.compressed.is_some()),
             Err(error) => self.problems.push((number, error)),
         }
     }
 
-    /// Lists all in file order.
+    /// Returns everything in file order.
     fn finish(self) -> KernelList {
         let Self { selector, input, others, mut matches, room, .. } = self;
         let (code_objects, mut problems) = (in_order(self.code_objects), in_order(self.problems));
@@ -266,14 +284,14 @@ impl<'j> Search<'j> {
     }
 }
 
-/// Items in the order of their numbers.
+/// Returns items in the order of their numbers.
 pub(super) fn in_order<T>(mut items: Vec<(usize, T)>) -> Vec<T> {
     items.sort_unstable_by_key(|(number, _)| *number);
     items.into_iter().map(|(_, item)| item).collect()
 }
 
-/// What was read of the kernels of a code object, with its place.
-pub(super) fn of_kernels<T>(code_object: &CodeObject, read: Result<T, Malformed>) -> Result<T> {
+/// Adds the code object and its place to an error of reading kernels.
+pub(super) fn locate_kernel_error<T>(code_object: &CodeObject, read: Result<T, Malformed>) -> Result<T> {
     read.map_err(|malformed| {
         let text = format!("the kernels of '{}' cannot be read: {malformed}", shown(&code_object.id));
         // The offset in the text counts from the code object.
@@ -283,8 +301,8 @@ pub(super) fn of_kernels<T>(code_object: &CodeObject, read: Result<T, Malformed>
     })
 }
 
-/// The rest of what may be listed for a file. The names of the same kernel for several GPUs share memory, and so do
-/// equal lists of arguments.
+/// The remaining room in a list of the kernels of a file. The names of the same kernel for several GPUs share memory, and
+/// so do equal lists of arguments.
 pub(super) struct ListRoom {
     names: HashSet<Arc<[u8]>>,
     names_left: Allowance,
@@ -310,7 +328,7 @@ impl Default for ListRoom {
 }
 
 impl ListRoom {
-    /// Takes in kernels, unless they are too many.
+    /// Takes room for kernels. Returns whether there was enough.
     pub(super) fn take_kernels(&mut self, kernels: &mut [Kernel]) -> bool {
         let is_taken = self.kernels_left.take(to_u64(kernels.len())).is_some()
             && kernels.iter_mut().all(|kernel| self.share(kernel).is_some());
@@ -318,22 +336,25 @@ impl ListRoom {
         is_taken
     }
 
-    /// The problem that not all kernels of a file were taken in.
+    /// Returns the problem that there was no room for all kernels, or `None` if there was.
     pub(super) fn problem(&self, input: &Input) -> Option<Error> {
-        let text = format!(
-            "more than {FILE_KERNELS_MAX} kernels, or {FILE_KERNEL_NAMES_MAX} bytes of names; the rest is not listed"
-        );
-        let text = match self.is_full_of_arguments {
-            false => text,
-            true => format!(
+        if !self.is_full {
+            return None;
+        }
+        let text = if self.is_full_of_arguments {
+            format!(
                 "the kernels have more than {FILE_ARGUMENTS_MAX} arguments, or {FILE_ARGUMENT_LISTS_MAX} bytes of different \
                  ones; the rest is not listed"
-            ),
+            )
+        } else {
+            format!(
+                "more than {FILE_KERNELS_MAX} kernels, or {FILE_KERNEL_NAMES_MAX} bytes of names; the rest is not listed"
+            )
         };
-        let problem = || Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, None, text));
-        self.is_full.then(problem)
+        Some(Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, None, text)))
     }
 
+    /// Lets a kernel share its name and arguments with others. Returns `None` if there is no room for them.
     fn share(&mut self, kernel: &mut Kernel) -> Option<()> {
         let Kernel { name, arguments, .. } = kernel;
         match self.names.get(name) {
@@ -344,8 +365,10 @@ impl ListRoom {
             }
         }
         if let Some(list) = arguments {
-            let taken = self.arguments_left.take(to_u64(list.len()));
-            let shared = taken.and_then(|()| self.lists.shared(Arc::clone(list)));
+            let shared = match self.arguments_left.take(to_u64(list.len())) {
+                Some(()) => self.lists.shared(Arc::clone(list)),
+                None => None,
+            };
             self.is_full_of_arguments = shared.is_none();
             *list = shared?;
         }

@@ -1,9 +1,9 @@
-//! Writes a file again with other bytes in some of its ranges: what `recompress` and `replace` have in common.
+//! Writes a file again with other bytes in some of its ranges, for `recompress` and `replace`.
 //!
-//! A [`Rewriter`] goes once through the old file, in its order. All that is not skipped is copied as it is, in the
-//! kernel where that can. After new bytes, the rest of the file follows directly
-//! ([`skip_until`](Rewriter::skip_until)), as in a file of bundles or a zip file, or stays at its offset behind a hole
-//! ([`leave_room`](Rewriter::leave_room)), as in programs, whose code has addresses.
+//! A [`Rewriter`] goes once through the old file, in order. Ranges that are not skipped are copied, by the kernel if
+//! possible. After new bytes, the rest of the file follows directly ([`skip_until`](Rewriter::skip_until)), as in a file
+//! of bundles or a zip file. Or it stays at its offset after a hole ([`leave_room`](Rewriter::leave_room)), as in
+//! programs, because their code has addresses.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -21,13 +21,13 @@ const HOLE_MIN: u64 = 64 << 10;
 /// A file that is being written again.
 pub(super) struct Rewriter<'d> {
     old: Slice<'d>,
-    /// What is written to it directly has to be [counted](Self::count) or [taken back](Self::take_back).
+    /// Bytes that are written to it directly must be [counted](Self::count) or [taken back](Self::take_back).
     pub(super) output: Output,
-    /// The end of what was copied or skipped so far, in the old file.
+    /// The end of the copied or skipped part of the old file.
     read: u64,
     /// The length of the output so far, in bytes.
     written: u64,
-    /// Where the old file goes on after each skipped range: the offset in it and in the output.
+    /// The offsets after each skipped range, in the old file and in the output.
     moves: Vec<(u64, u64)>,
     /// The ranges of the output that are holes.
     holes: Vec<Range<u64>>,
@@ -38,7 +38,7 @@ impl<'d> Rewriter<'d> {
         Self { old, output, read: 0, written: 0, moves: Vec::new(), holes: Vec::new() }
     }
 
-    /// The length of the output so far, in bytes.
+    /// Returns the length of the output so far, in bytes.
     pub(super) fn written(&self) -> u64 {
         self.written
     }
@@ -77,7 +77,7 @@ impl<'d> Rewriter<'d> {
         Ok(())
     }
 
-    /// Takes back what was written to the output directly.
+    /// Takes back bytes that were written to the output directly.
     pub(super) fn take_back(&mut self) -> Result<()> {
         self.output.end_at(self.written)
     }
@@ -89,14 +89,16 @@ impl<'d> Rewriter<'d> {
         self.count(len)
     }
 
-    /// The offset in the output of what was copied from an offset in the old file.
+    /// Returns the offset in the output for an offset in the old file. The old bytes there must have been copied.
     pub(super) fn moved(&self, old: u64) -> u64 {
         let before = self.moves.partition_point(|(start, _)| *start <= old);
-        let last = before.checked_sub(1).and_then(|last| self.moves.get(last));
-        last.map_or(old, |(start, new)| old.saturating_sub(*start).saturating_add(*new))
+        match self.moves.get(..before).and_then(<[_]>::last) {
+            Some((start, new)) => old.saturating_sub(*start).saturating_add(*new),
+            None => old,
+        }
     }
 
-    /// Begins again.
+    /// Starts again from the beginning of both files.
     pub(super) fn restart(&mut self) -> Result<()> {
         (self.read, self.written) = (0, 0);
         self.moves.clear();
@@ -112,21 +114,29 @@ impl<'d> Rewriter<'d> {
     }
 }
 
-/// The length of a file with some changes.
+/// Returns the length of a file with some changes.
 pub(super) fn changed_len(old: Slice<'_>, changes: &[Change<'_>]) -> u64 {
-    let (gone, added) = changes.iter().fold((0_u64, 0_u64), |(gone, added), (old, new)| {
-        (gone.saturating_add(len_of(old)), added.saturating_add(total_len(new).unwrap_or(u64::MAX)))
-    });
+    let (mut gone, mut added) = (0_u64, 0_u64);
+    for (range, new) in changes {
+        gone = gone.saturating_add(len_of(range));
+        added = added.saturating_add(total_len(new).unwrap_or(u64::MAX));
+    }
     old.len().saturating_sub(gone).saturating_add(added)
 }
 
 /// A run of bytes in a file with some changes.
 struct Run<'c> {
-    /// Its offset in that file.
+    /// Its offset in the changed file.
     start: u64,
     len: u64,
-    /// Where they are from.
+    /// The source of the bytes.
     from: RunOrigin<'c>,
+}
+
+impl Run<'_> {
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.len)
+    }
 }
 
 enum RunOrigin<'c> {
@@ -135,35 +145,39 @@ enum RunOrigin<'c> {
     New(&'c Piece<'c>),
 }
 
-/// The runs of a file of `len` bytes with some changes, in order.
-fn runs<'c>(len: u64, changes: &'c [Change<'c>]) -> Vec<Run<'c>> {
-    let (mut runs, mut read, mut start) = (Vec::new(), 0, 0_u64);
-    let mut push = |len: u64, from| {
-        runs.push(Run { start, len, from });
-        start = start.saturating_add(len);
-    };
+/// Returns the runs of a file of `len` bytes with some changes, in order.
+fn runs_of<'c>(len: u64, changes: &'c [Change<'c>]) -> Vec<Run<'c>> {
+    let (mut runs, mut read) = (Vec::new(), 0);
     for (range, new) in changes {
-        push(range.start.saturating_sub(read), RunOrigin::Old(read));
+        push_run(&mut runs, range.start.saturating_sub(read), RunOrigin::Old(read));
         for piece in new {
-            push(piece.len(), RunOrigin::New(piece));
+            push_run(&mut runs, piece.len(), RunOrigin::New(piece));
         }
         read = range.end;
     }
-    push(len.saturating_sub(read), RunOrigin::Old(read));
+    push_run(&mut runs, len.saturating_sub(read), RunOrigin::Old(read));
     runs
 }
 
-/// Whether the changes `back` of a file with some changes give the old file back, except for a range that is ignored.
-/// Some holes of the old file are known; only its new bytes are compared.
+fn push_run<'c>(runs: &mut Vec<Run<'c>>, len: u64, from: RunOrigin<'c>) {
+    let start = match runs.last() {
+        Some(last) => last.end(),
+        None => 0,
+    };
+    runs.push(Run { start, len, from });
+}
+
+/// Returns whether the changes `back`, after `changes`, give the old file back, except for a range that is ignored. Bytes
+/// that are copied both times are not compared. Some holes of the old file are known, and are not read.
 pub(super) fn undoes(
     (old, holes): (Slice<'_>, &[Range<u64>]),
     changes: &[Change<'_>],
     back: &[Change<'_>],
     ignored: &Range<u64>,
 ) -> bool {
-    let runs = runs(old.len(), changes);
+    let runs = runs_of(old.len(), changes);
     let (mut index, mut at) = (0_usize, 0_u64);
-    for Run { len, from, .. } in self::runs(changed_len(old, changes), back) {
+    for Run { len, from, .. } in runs_of(changed_len(old, changes), back) {
         let (mut start, end) = match from {
             RunOrigin::Old(offset) => (offset, offset.saturating_add(len)),
             RunOrigin::New(piece) => {
@@ -175,10 +189,11 @@ pub(super) fn undoes(
             }
         };
         while start < end {
-            while runs.get(index).is_some_and(|run| run.start.saturating_add(run.len) <= start) {
-                index = index.saturating_add(1);
-            }
             let Some(run) = runs.get(index) else { return false };
+            if run.end() <= start {
+                index = index.saturating_add(1);
+                continue;
+            }
             let into = start.saturating_sub(run.start);
             let part = into..run.len.min(end.saturating_sub(run.start));
             let is_same = match run.from {
@@ -194,7 +209,7 @@ pub(super) fn undoes(
     at == old.len()
 }
 
-/// Whether a file has a part of a piece at an offset.
+/// Returns whether a file has a part of a piece at an offset.
 fn has_piece(
     (old, holes): (Slice<'_>, &[Range<u64>]),
     at: u64,
@@ -213,21 +228,27 @@ fn has_piece(
     pairs.all(|(at, (new, was))| new == was || ignored.contains(&at))
 }
 
-/// Whether there are only zeros in a range of a file, some holes of which are known.
+/// Returns whether a range of a file holds only zeros. Known holes are not read.
 fn has_zeros(old: Slice<'_>, holes: &[Range<u64>], range: Range<u64>) -> bool {
     let mut at = range.start;
     while at < range.end {
         let next = holes.partition_point(|hole| hole.end <= at);
-        let (start, end) = holes.get(next).map_or((range.end, range.end), |hole| (hole.start, hole.end));
-        if at < start && !part(old.bytes(), at..start.min(range.end)).is_some_and(is_zero) {
-            return false;
+        let (start, end) = match holes.get(next) {
+            Some(hole) => (hole.start, hole.end),
+            None => (range.end, range.end),
+        };
+        if at < start {
+            let Some(bytes) = part(old.bytes(), at..start.min(range.end)) else { return false };
+            if !is_zero(bytes) {
+                return false;
+            }
         }
         at = end.max(start);
     }
     true
 }
 
-/// Writes a file with some changes, which are in the order of the file.
+/// Writes a file with some changes, in the order of the file.
 pub(super) fn changed(old: Slice<'_>, changes: &[Change<'_>], output: Output) -> Result<Output> {
     changed_with_holes(old, changes, &[], output)
 }

@@ -10,11 +10,8 @@ use crate::beyond::container::SearchEntry;
 /// The maximum total size of code objects, as a multiple of the size of their bundle.
 const SHARED_MAX: u64 = 16;
 
-/// Checks that the total size of some code objects of a bundle, given by their indices, is within the limit. Without
-/// overlaps it is less than the size of the bundle.
-///
-/// # Errors
-/// [`Malformed`] if the limit is exceeded.
+/// Fails if the total size of the code objects with these indices exceeds the limit of their bundle. Without overlaps, it
+/// is less than the size of the bundle.
 pub(super) fn check_size(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
     let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(SearchEntry::size);
     let size = total(sizes);

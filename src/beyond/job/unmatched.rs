@@ -1,4 +1,4 @@
-//! Tracks the parts of a request that match, for the error that lists those that do not.
+//! Tracks which parts of a request match, for the error that lists the others.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -10,44 +10,50 @@ use crate::beyond::runtime::{Device, UnfoundCode};
 use crate::beyond::scan::{KnownId, Pattern, Selection, Selector};
 use crate::llvm::work::present::Present;
 
-/// What is asked for: a selection, and the GPUs whose runtimes choose.
+/// The request for code objects: a selection, and the GPUs whose runtimes choose.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'s> {
+pub(super) struct WantedCode<'s> {
     pub(super) selector: &'s Selector<'s>,
     pub(super) devices: &'s [Device],
 }
 
-/// A part of what is asked for.
-enum Want<'s> {
+/// A part of a request.
+enum WantedPart<'s> {
     Target(&'s Pattern),
     Kind(OffloadKind),
     Gpu(&'s Device),
 }
 
-impl<'s> Wanted<'s> {
-    pub(super) fn of(selector: &'s Selector<'s>) -> Self {
+impl<'s> WantedCode<'s> {
+    pub(super) fn by(selector: &'s Selector<'s>) -> Self {
         Self { selector, devices: &[] }
     }
 
-    /// All parts, in the order of their positions.
-    fn parts(self) -> impl Iterator<Item = Want<'s>> {
+    /// Returns all parts, in the order of their positions.
+    fn parts(self) -> impl Iterator<Item = WantedPart<'s>> {
         let Selection { targets, kinds, .. } = self.selector.selection();
-        let kinds = kinds.iter().map(|kind| Want::Kind(*kind));
-        targets.iter().map(Want::Target).chain(kinds).chain(self.devices.iter().map(Want::Gpu))
+        let kinds = kinds.iter().map(|kind| WantedPart::Kind(*kind));
+        targets.iter().map(WantedPart::Target).chain(kinds).chain(self.devices.iter().map(WantedPart::Gpu))
     }
 
-    /// The positions of the parts that a code object meets: the targets with these positions, its kinds, and the GPUs
-    /// with these indices.
-    fn met(self, targets: Vec<usize>, id: &KnownId, devices: &[usize]) -> impl Iterator<Item = usize> {
-        let Selection { targets: all, kinds, .. } = self.selector.selection();
-        let is_met = |(_, kind): &(usize, &OffloadKind)| Selection::kind_takes(**kind, id);
-        let met_kinds = kinds.iter().enumerate().filter(is_met).map(|(index, _)| all.len() + index);
-        let devices = devices.iter().map(|index| all.len() + kinds.len() + index);
-        targets.into_iter().chain(met_kinds).chain(devices)
+    /// Returns the positions of the parts that match a code object: the targets with these positions, its kinds, and the
+    /// GPUs with these indices.
+    fn matching_parts(self, targets: Vec<usize>, id: &KnownId, devices: &[usize]) -> Vec<usize> {
+        let Selection { targets: all_targets, kinds, .. } = self.selector.selection();
+        let mut parts = targets;
+        for (index, kind) in kinds.iter().enumerate() {
+            if Selection::kind_takes(*kind, id) {
+                parts.push(all_targets.len() + index);
+            }
+        }
+        for index in devices {
+            parts.push(all_targets.len() + kinds.len() + index);
+        }
+        parts
     }
 }
 
-impl fmt::Display for Want<'_> {
+impl fmt::Display for WantedPart<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Target(pattern) => write!(f, "'{}'", pattern.as_str()),
@@ -57,27 +63,26 @@ impl fmt::Display for Want<'_> {
     }
 }
 
-/// Which parts of a selection have matched in some files, and what these files have code objects for.
+/// The parts of a selection that have matched in some files, and the GPUs that these files have code objects for.
 #[derive(Debug, Default)]
 pub struct Matches {
-    /// The parts, by their positions.
+    /// The positions of the parts that have matched.
     matched: HashSet<usize>,
     present: Present,
-    /// For a GPU that is asked for, code that HIP's runtime does not find.
+    /// Code that HIP's runtime does not find, by the name of a GPU that is asked for.
     unfound: BTreeMap<String, UnfoundCode>,
 }
 
 impl Matches {
-    /// Whether a selection matches a code object with this ID. Records the parts that match.
+    /// Returns whether a selection matches a code object with this ID. Records the parts that match.
     pub(super) fn takes(&mut self, selector: &Selector<'_>, id: &KnownId) -> bool {
         if !selector.takes_all() {
             self.note(id, selector.names_entries());
         }
-        self.takes_for(Wanted::of(selector), id, None)
+        self.takes_for(WantedCode::by(selector), id, None)
     }
 
-    /// Notes that the files have a code object with this ID, for messages about a selection: by its target ID, or by
-    /// its whole ID.
+    /// Notes that the files have a code object with this ID, for messages: by its target ID, or by its whole ID.
     pub(super) fn note(&mut self, id: &KnownId, by_whole_id: bool) {
         if by_whole_id {
             self.present.note(&id.shown);
@@ -86,25 +91,25 @@ impl Matches {
         }
     }
 
-    /// Whether a code object with this ID is wanted, which the runtimes of the GPUs with these indices choose, if
-    /// runtimes choose. Records the parts that match.
-    pub(super) fn takes_for(&mut self, wanted: Wanted<'_>, id: &KnownId, devices: Option<&[usize]>) -> bool {
+    /// Returns whether a code object with this ID is wanted. `devices` are the indices of the GPUs whose runtimes choose
+    /// it, or `None` if the selection alone decides. Records the parts that match.
+    pub(super) fn takes_for(&mut self, wanted: WantedCode<'_>, id: &KnownId, devices: Option<&[usize]>) -> bool {
         let targets = wanted.selector.targets_of(id);
-        let is_taken = wanted.selector.takes_by(id, &targets) && devices.is_none_or(|devices| !devices.is_empty());
-        if is_taken {
-            self.matched.extend(wanted.met(targets, id, devices.unwrap_or_default()));
+        if !wanted.selector.takes_by(id, &targets) || devices == Some(&[]) {
+            return false;
         }
-        is_taken
+        self.matched.extend(wanted.matching_parts(targets, id, devices.unwrap_or_default()));
+        true
     }
 
-    /// The number of parts that have matched.
+    /// Returns the number of parts that have matched.
     pub(super) fn matched(&self) -> usize {
         self.matched.len()
     }
 
-    /// Takes all parts of a selection as matched, because not everything was searched.
+    /// Counts all parts of a selection as matched, because not everything was searched.
     pub(super) fn assume_all(&mut self, selector: &Selector<'_>) {
-        self.matched.extend(0..Wanted::of(selector).parts().count());
+        self.matched.extend(0..WantedCode::by(selector).parts().count());
     }
 
     /// Notes code for a GPU that HIP's runtime does not find.
@@ -112,14 +117,14 @@ impl Matches {
         self.unfound.entry(device.name().to_owned()).or_insert(code);
     }
 
-    /// The code that HIP's runtime does not find, for the first of some GPUs that has such code, in a sentence. The
-    /// GPUs are named as in messages.
+    /// Returns a sentence about the code that HIP's runtime does not find, for the first GPU that has such code. The GPUs
+    /// are named as in messages.
     pub(super) fn unfound_for(&self, unmatched: &[String]) -> Option<String> {
         let code = unmatched.iter().find_map(|name| self.unfound.get(name.trim_matches('\'')))?;
         Some(code.to_string())
     }
 
-    /// Adds those of other files.
+    /// Adds the matches in other files.
     pub fn add(&mut self, more: Self) {
         self.matched.extend(more.matched);
         self.present.add(more.present);
@@ -128,35 +133,39 @@ impl Matches {
         }
     }
 
-    /// Whether the files have any code objects, if the selection is not empty.
+    /// Returns whether the files have any code objects, if the selection is not empty.
     pub fn has_code(&self) -> bool {
         !self.present().is_empty()
     }
 
-    /// What the files have code objects for.
+    /// Returns the targets, or entry IDs, of the code objects in the files.
     pub(super) fn present(&self) -> &[String] {
         self.present.shown()
     }
 
-    /// The parts that match in no file, and those that match only in the files of `elsewhere`.
-    pub(super) fn unmatched(&self, wanted: Wanted<'_>, elsewhere: Option<&Self>) -> (Vec<String>, Vec<String>) {
-        let is_elsewhere = |position: &usize| {
-            elsewhere.is_some_and(|other| other.matched.contains(&wanted.selector.first_of(*position)))
-        };
-        let is_open = |position: usize| !self.matched.contains(&wanted.selector.first_of(position));
-        let open = wanted.parts().enumerate().filter(|(position, _)| is_open(*position));
-        let (only_elsewhere, nowhere): (Vec<_>, Vec<_>) = open.partition(|(position, _)| is_elsewhere(position));
-        let named = |wants: Vec<(usize, Want<'_>)>| wants.iter().map(|(_, want)| want.to_string()).collect();
-        (named(nowhere), named(only_elsewhere))
+    /// Returns the parts that match in no file, and the parts that match only in the files of `elsewhere`.
+    pub(super) fn unmatched(&self, wanted: WantedCode<'_>, elsewhere: Option<&Self>) -> (Vec<String>, Vec<String>) {
+        let (mut nowhere, mut only_elsewhere) = (Vec::new(), Vec::new());
+        for (position, part) in wanted.parts().enumerate() {
+            let first = wanted.selector.first_of(position);
+            if self.matched.contains(&first) {
+                continue;
+            }
+            match elsewhere {
+                Some(other) if other.matched.contains(&first) => only_elsewhere.push(part.to_string()),
+                _ => nowhere.push(part.to_string()),
+            }
+        }
+        (nowhere, only_elsewhere)
     }
 
     /// Fails if a part of the selection has not matched in any of the files, which are `inputs`.
     ///
     /// # Errors
-    /// An error of the kind [`NotFound`](crate::ErrorKind::NotFound), with the GPUs that the files have code objects
+    /// The kind is [`NotFound`](crate::ErrorKind::NotFound). The message lists the GPUs that the files have code objects
     /// for.
     pub fn ensure_all(&self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
-        let (unmatched, _) = self.unmatched(Wanted::of(&Selector::new(selection)), None);
+        let (unmatched, _) = self.unmatched(WantedCode::by(&Selector::new(selection)), None);
         if unmatched.is_empty() { Ok(()) } else { Err(Error::no_match(inputs, &unmatched, self.present())) }
     }
 }

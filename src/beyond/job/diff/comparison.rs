@@ -1,14 +1,13 @@
-//! The comparison of two files, of which all code objects are found.
+//! Compares the code objects of two files, and the kernels of code objects that differ.
 
 use std::collections::{HashMap, HashSet};
-use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::digest::{Digester, are_equal};
-use super::super::kernels::{ListRoom, of_kernels};
-use super::names::{NameKey, Renamed, library_name, unversioned};
-use super::pairs::{IndexPair, Left};
+use super::super::kernels::{ListRoom, locate_kernel_error};
+use super::names::{NameKey, RenamedMembers, library_name, unversioned};
+use super::pairs::{IndexPair, Unpaired};
 use super::side::{ReadCode, ReadState, Side, SideObject, StoredBytes};
 use super::{Change, CodeObjectDiff, Diff, FileDiff, KernelDiff, Loss};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
@@ -18,7 +17,7 @@ use crate::beyond::parallel;
 use crate::beyond::runtime::{Coverage, Device, Served};
 use crate::beyond::scan::{CodeObject, Place, Step, top_member};
 
-/// The numbers that stand for the names of code objects of both files.
+/// Numbers for the names of code objects of both files.
 #[derive(Default)]
 struct NameNumbers {
     known: HashMap<Vec<u8>, usize>,
@@ -31,7 +30,7 @@ impl NameNumbers {
     }
 
     /// Sets the keys of the code objects of one file, whose members may be renamed.
-    fn set_keys(&mut self, objects: &mut [SideObject<'_>], renamed: &Renamed) {
+    fn set_keys(&mut self, objects: &mut [SideObject<'_>], renamed: &RenamedMembers) {
         let mut gpus: HashSet<Arc<str>> = HashSet::new();
         let mut last: Option<(&Place, usize, usize)> = None;
         for SideObject { code_object, key, .. } in objects {
@@ -40,9 +39,13 @@ impl NameNumbers {
             let (place, library) = match last {
                 Some((known, place, library)) if *known == bundle.place => (place, library),
                 _ => {
-                    let library = renamed.old_library(library_name(&bundle.place, bundle.format));
-                    let library = library.iter().flat_map(|member| [b"\0library ", &member[..]].concat()).collect();
-                    (self.number(place_name(&bundle.place, renamed)), self.number(library))
+                    let place = self.number(place_name(&bundle.place, renamed));
+                    let mut library = Vec::new();
+                    for member in renamed.old_library_name(library_name(&bundle.place, bundle.format)) {
+                        library.extend_from_slice(b"\0library ");
+                        library.extend(member);
+                    }
+                    (place, self.number(library))
                 }
             };
             last = Some((&bundle.place, place, library));
@@ -54,15 +57,18 @@ impl NameNumbers {
     }
 }
 
-/// A name for a place: that in the old file, without the versions that names of libraries end in.
-fn place_name(place: &Place, renamed: &Renamed) -> Vec<u8> {
-    let step = |step: &Step| match step {
-        Step::Member(name) => [b"\0member ", renamed.old(unversioned(name))].concat(),
-        Step::Section(name) => [b"\0section ", &name[..]].concat(),
-        Step::Embedded(index) => format!("\0embedded {index}").into_bytes(),
-        Step::Entry(id) => [b"\0entry ", &id[..]].concat(),
-    };
-    place.steps().iter().flat_map(step).collect()
+/// Returns a name for a place: that in the old file, without the versions that names of libraries end in.
+fn place_name(place: &Place, renamed: &RenamedMembers) -> Vec<u8> {
+    let mut name = Vec::new();
+    for step in place.steps() {
+        match step {
+            Step::Member(member) => name.extend([b"\0member ", renamed.old_name(unversioned(member))].concat()),
+            Step::Section(section) => name.extend([b"\0section ", &section[..]].concat()),
+            Step::Embedded(index) => name.extend(format!("\0embedded {index}").into_bytes()),
+            Step::Entry(id) => name.extend([b"\0entry ", &id[..]].concat()),
+        }
+    }
+    name
 }
 
 /// The kernels of code objects that differ, by the index of the code object.
@@ -73,88 +79,116 @@ pub(super) struct FileComparison<'c> {
     digester: &'c Digester,
     old: Side<'c>,
     new: Side<'c>,
-    /// The code objects of both files, those of the old one first.
+    /// The code objects of both files, the old file first.
     objects: Vec<SideObject<'c>>,
-    /// Those that are not known to be equal to others.
-    left: Left,
+    /// The code objects that are not known to be equal to others.
+    unpaired: Unpaired,
     /// The members of zip files that were searched in the old file only.
     shared_members: HashSet<Vec<u8>>,
-    /// The code objects of the old file that stand for equal ones of the new file, which were not searched.
+    /// The code objects of the old file that equal ones of the new file, which were not searched.
     shared: Vec<usize>,
     diff: FileDiff,
 }
 
 impl<'c> FileComparison<'c> {
-    pub(super) fn new(job: &'c Diff, digester: &'c Digester, mut sides: [Side<'c>; 2]) -> Self {
-        let (mut objects, mut diff, of_old) = (Vec::new(), FileDiff::default(), sides[0].objects.len());
-        let renamed = Renamed::between(&sides[0].names(), &sides[1].names());
+    pub(super) fn new(job: &'c Diff, digester: &'c Digester, [mut old, mut new]: [Side<'c>; 2]) -> Self {
+        let renamed = RenamedMembers::between(&old.names(), &new.names());
         let mut numbers = NameNumbers::default();
-        numbers.set_keys(&mut sides[0].objects, &Renamed::default());
-        numbers.set_keys(&mut sides[1].objects, &renamed);
-        sides[1].rename(&renamed);
-        for side in &mut sides {
+        numbers.set_keys(&mut old.objects, &RenamedMembers::default());
+        numbers.set_keys(&mut new.objects, &renamed);
+        new.rename(&renamed);
+        let old_count = old.objects.len();
+        let (mut objects, mut diff) = (Vec::new(), FileDiff::default());
+        for side in [&mut old, &mut new] {
             objects.append(&mut side.objects);
-            diff.matches.add(mem::take(&mut side.matches));
+            diff.matches.add(std::mem::take(&mut side.matches));
             diff.problems.append(&mut side.problems);
         }
-        let ([old, new], left) = (sides, Left::of(of_old, objects.len()));
-        Self { job, digester, old, new, objects, left, shared_members: HashSet::new(), shared: Vec::new(), diff }
+        let unpaired = Unpaired::new(old_count, objects.len());
+        Self { job, digester, old, new, objects, unpaired, shared_members: HashSet::new(), shared: Vec::new(), diff }
     }
 
-    /// The names of a code object.
-    fn key(&self, index: usize) -> Option<&NameKey> {
-        self.objects.get(index).map(|object| &object.key)
-    }
-
-    /// The place and the entry ID of a code object.
+    /// Returns the place and the entry ID of a code object.
     fn group(&self, index: usize) -> Option<(usize, usize)> {
-        self.key(index).map(|key| (key.place, key.id))
+        let object = self.objects.get(index)?;
+        Some((object.key.place, object.key.id))
     }
 
-    /// Pairs code objects that are equal.
-    fn are_equal(&mut self, pairs: &[IndexPair]) {
+    /// Counts pairs of code objects as equal, and no longer as unpaired.
+    fn note_equal(&mut self, pairs: &[IndexPair]) {
         self.diff.equal.all += pairs.len();
-        pairs.iter().for_each(|pair| self.left.pair(*pair));
+        for pair in pairs {
+            self.unpaired.mark_pair(*pair);
+        }
     }
 
-    /// Takes the code objects in members of zip files for equal that were searched in the old file only.
-    pub(super) fn take_members(&mut self, same: HashSet<Vec<u8>>) {
-        let is_same = |object: &SideObject<'_>| object.member().is_some_and(|member| same.contains(member));
-        let is_shared = |index: &usize| !self.left.is_new(*index) && self.objects.get(*index).is_some_and(is_same);
-        self.shared = (0..self.objects.len()).filter(is_shared).collect();
-        self.shared.iter().for_each(|index| self.left.take(*index));
-        let equal = &mut self.diff.equal;
-        (equal.all, equal.by_checksum) = (self.shared.len(), self.shared.len());
+    /// Counts the code objects in members of zip files that were searched in the old file only as equal.
+    pub(super) fn note_equal_members(&mut self, same: HashSet<Vec<u8>>) {
         self.shared_members = same;
+        for (index, object) in self.objects.iter().enumerate() {
+            if !self.unpaired.is_new(index) && self.is_shared(&object.code_object.bundle.place) {
+                self.shared.push(index);
+            }
+        }
+        for index in &self.shared {
+            self.unpaired.mark_paired(*index);
+        }
+        self.diff.equal.all = self.shared.len();
+        self.diff.equal.by_checksum = self.shared.len();
+    }
+
+    /// Returns whether a place is in a member that was searched in the old file only.
+    fn is_shared(&self, place: &Place) -> bool {
+        match top_member(place) {
+            Some(member) => self.shared_members.contains(member),
+            None => false,
+        }
     }
 
     /// Pairs compressed bundles that record the same hash: first those at the same place.
-    pub(super) fn by_recorded_hash(&mut self) {
-        let bundles = bundles(&self.objects);
-        let old = bundles.iter().filter(|bundle| !self.left.is_new(bundle.start)).count();
-        let mut left = Left::of(old, bundles.len());
-        let recorded = |index: usize| {
-            let first = self.objects.get(bundles.get(index)?.start)?;
-            let recorded = first.code_object.bundle.compressed?;
-            // Zero may stand for no hash.
-            Some((first.key.place, (recorded.hash.filter(|hash| *hash != 0)?, recorded.inflated)))
-        };
-        let mut pairs = left.pair_alike(recorded);
-        pairs.extend(left.pair_alike(|index| recorded(index).map(|(_, recorded)| recorded)));
-        let ranges = |(old, new): IndexPair| Some((bundles.get(old)?.clone(), bundles.get(new)?.clone()));
-        let objects = pairs.into_iter().filter_map(ranges).flat_map(|(old, new)| old.zip(new));
-        // What the headers of the bundles record is not believed against the entries.
-        let id_and_size = |index: usize| self.objects.get(index).map(|object| (object.key.id, object.size()));
-        let is_same = |(old, new): &IndexPair| id_and_size(*old) == id_and_size(*new);
-        let objects: Vec<IndexPair> = objects.filter(is_same).collect();
-        self.diff.equal.by_hash = objects.len();
-        self.are_equal(&objects);
+    pub(super) fn pair_by_recorded_hash(&mut self) {
+        let bundles = bundle_ranges(&self.objects);
+        let old_count = bundles.partition_point(|bundle| !self.unpaired.is_new(bundle.start));
+        let mut unpaired = Unpaired::new(old_count, bundles.len());
+        let mut pairs = unpaired.pair_alike(|index| self.place_and_hash(bundles.get(index)?));
+        pairs.extend(unpaired.pair_alike(|index| {
+            let (_, hash, inflated) = self.place_and_hash(bundles.get(index)?)?;
+            Some((hash, inflated))
+        }));
+        let mut equal = Vec::new();
+        for (old, new) in pairs {
+            let (Some(old), Some(new)) = (bundles.get(old), bundles.get(new)) else { continue };
+            for (old, new) in old.clone().zip(new.clone()) {
+                // The recorded hash may be wrong, but the entries are known.
+                if self.id_and_size(old) == self.id_and_size(new) {
+                    equal.push((old, new));
+                }
+            }
+        }
+        self.diff.equal.by_hash = equal.len();
+        self.note_equal(&equal);
     }
 
-    /// Compares code objects of the same place, entry ID and size as they are stored. Those that are compressed are
-    /// inflated later, unless hashes are trusted: equal bytes may be broken.
-    pub(super) fn stored_bytes(&mut self) -> Result<()> {
-        let key = |index: usize| {
+    /// Returns the place of a bundle, and the hash and the inflated size that it records, or `None` if it records none.
+    fn place_and_hash(&self, bundle: &Range<usize>) -> Option<(usize, u64, u64)> {
+        let first = self.objects.get(bundle.start)?;
+        let recorded = first.code_object.bundle.compressed?;
+        match recorded.hash? {
+            // Tools write zero for no hash.
+            0 => None,
+            hash => Some((first.key.place, hash, recorded.inflated)),
+        }
+    }
+
+    fn id_and_size(&self, index: usize) -> Option<(usize, Option<u64>)> {
+        let object = self.objects.get(index)?;
+        Some((object.key.id, object.size()))
+    }
+
+    /// Pairs code objects of the same place, entry ID and size whose stored bytes are equal. Compressed code
+    /// objects are inflated later, unless hashes are trusted: equal bytes may be broken.
+    pub(super) fn pair_by_stored_bytes(&mut self) -> Result<()> {
+        let pairs = self.unpaired.find_alike(|index| {
             let object = self.objects.get(index)?;
             if object.form().is_some() && object.is_readable() && !self.job.trust_hashes {
                 return None;
@@ -165,77 +199,82 @@ impl<'c> FileComparison<'c> {
                 StoredBytes::Elsewhere => return None,
             };
             Some((self.group(index), object.code_object.size, object.form(), len, digest))
-        };
-        let pairs = self.left.alike(key);
-        let slice = |index: usize| match self.objects.get(index)?.stored {
-            StoredBytes::Here(slice) => Some(slice),
-            _ => None,
-        };
-        let compare = |pair: IndexPair| match (slice(pair.0), slice(pair.1)) {
-            (Some(old), Some(new)) => are_equal(old, new).with_path(old.path()).map(|are| are.then_some(pair)),
-            _ => Ok(Some(pair)),
-        };
-        let equal = parallel::in_order(pairs, compare, |_| 1, |equal| equal.collect::<Result<Vec<_>>>())?;
-        self.are_equal(&equal.into_iter().flatten().collect::<Vec<_>>());
+        });
+        let objects = &self.objects;
+        let compared = parallel::in_order(
+            pairs,
+            |pair| Ok((pair, have_equal_bytes(objects, pair)?)),
+            |_| 1,
+            |compared| compared.collect::<Result<Vec<_>>>(),
+        )?;
+        let mut equal = Vec::new();
+        for (pair, is_equal) in compared {
+            if is_equal {
+                equal.push(pair);
+            }
+        }
+        self.note_equal(&equal);
         Ok(())
     }
 
-    /// Pairs code objects for the same GPU that have the same digest: first those at the same place. Digests are taken
-    /// where the other file has a code object for the GPU that may have the same size and, unless hashes are trusted,
-    /// of everything that is compressed.
-    pub(super) fn digests(&mut self) -> Result<()> {
-        let left = self.left.all().filter_map(|index| Some((index, self.objects.get(index)?)));
-        let (mut gpus, mut sizes) = (HashSet::new(), HashSet::new());
-        for (index, object) in left.clone() {
-            let of_gpu = (self.left.is_new(index), &object.key.gpu);
-            gpus.insert(of_gpu);
-            sizes.insert((of_gpu, object.size()));
-        }
-        let is_read = |(index, object): &(usize, &SideObject<'_>)| {
-            let of_other = (!self.left.is_new(*index), &object.key.gpu);
-            let has = |size| sizes.contains(&(of_other, size));
-            let may_be_equal = match object.size() {
-                Some(size) => has(Some(size)) || has(None),
-                None => gpus.contains(&of_other),
-            };
-            // The hash of a compressed bundle is checked when it is inflated.
-            let is_compressed = object.form().is_some() || matches!(object.stored, StoredBytes::Elsewhere);
-            may_be_equal || (!self.job.trust_hashes && is_compressed)
-        };
-        let mut wanted = Vec::new();
-        for (index, object) in left {
-            if matches!(object.read, ReadState::NotYet) && object.is_readable() && is_read(&(index, object)) {
-                wanted.push(index);
-            }
-        }
-        // Kernels are read too where that would take another inflation.
-        let read = |code_object: &CodeObject, code: Slice<'_>| {
-            if code_object.packed.is_some() || code_object.bundle.compressed.is_some() {
-                ReadCode::with_kernels(self.digester, code_object, code)
-            } else {
-                ReadCode::without_kernels(self.digester, code)
-            }
-        };
+    /// Pairs code objects for the same GPU that have the same digest: first those at the same place.
+    pub(super) fn pair_by_digest(&mut self) -> Result<()> {
+        self.read_digests()?;
+        let objects = &self.objects;
+        let mut pairs = self.unpaired.pair_alike(|index| {
+            let object = objects.get(index)?;
+            Some((object.key.place, object.key.id, object.digest()?))
+        });
+        pairs.extend(self.unpaired.pair_alike(|index| {
+            let object = objects.get(index)?;
+            Some((&object.key.gpu, object.digest()?))
+        }));
+        self.note_equal(&pairs);
+        Ok(())
+    }
+
+    fn read_digests(&mut self) -> Result<()> {
+        let wanted = self.objects_to_read();
+        let (old, new) = self.unpaired.split(&wanted);
         let mut contents = Vec::new();
-        let (old, new) = wanted.split_at(wanted.partition_point(|index| !self.left.is_new(*index)));
         for (side, wanted) in [(&self.old, old), (&self.new, new)] {
-            side.read(self.job, (&self.objects, wanted), read, ReadCode::weight, &mut |index, read| {
-                contents.push((index, read));
-            })?;
+            side.read(
+                self.job,
+                (&self.objects, wanted),
+                |code_object, code| read_code(self.digester, code_object, code),
+                ReadCode::weight,
+                &mut |index, read| contents.push((index, read)),
+            )?;
         }
         for (index, read) in contents {
             self.note_read(index, read);
         }
-        let objects = &self.objects;
-        let with_digest = |index: usize| {
-            let object = objects.get(index)?;
-            Some((&object.key, object.digest()?))
-        };
-        let at_place = |index| with_digest(index).map(|(key, digest)| (key.place, key.id, digest));
-        let mut pairs = self.left.pair_alike(at_place);
-        pairs.extend(self.left.pair_alike(|index| with_digest(index).map(|(key, digest)| (&key.gpu, digest))));
-        self.are_equal(&pairs);
         Ok(())
+    }
+
+    /// Returns the code objects that may equal one of the other file. Unless hashes are trusted, returns all compressed
+    /// ones too.
+    fn objects_to_read(&self) -> Vec<usize> {
+        let (mut of_old, mut of_new) = (GpuSizes::default(), GpuSizes::default());
+        for index in self.unpaired.indices() {
+            let Some(object) = self.objects.get(index) else { continue };
+            let of_file = if self.unpaired.is_new(index) { &mut of_new } else { &mut of_old };
+            of_file.add(object);
+        }
+        let mut wanted = Vec::new();
+        for index in self.unpaired.indices() {
+            let Some(object) = self.objects.get(index) else { continue };
+            if !matches!(object.read, ReadState::NotYet) || !object.is_readable() {
+                continue;
+            }
+            let of_other = if self.unpaired.is_new(index) { &of_old } else { &of_new };
+            // The hash of a compressed bundle is checked when it is inflated.
+            let is_compressed = object.form().is_some() || matches!(object.stored, StoredBytes::Elsewhere);
+            if of_other.may_have_equal(object) || (is_compressed && !self.job.trust_hashes) {
+                wanted.push(index);
+            }
+        }
+        wanted
     }
 
     /// Takes in the result of reading a code object.
@@ -248,217 +287,393 @@ impl<'c> FileComparison<'c> {
     }
 
     /// Reads the kernels of the code objects that differ, for GPUs that both files have code for.
-    pub(super) fn kernels(&mut self) -> Result<Kernels> {
-        let with_gpu = |is_new: bool, index: usize| Some((is_new, &*self.key(index)?.gpu));
-        let in_files = (0..self.objects.len()).filter_map(|index| with_gpu(self.left.is_new(index), index));
-        let shared = self.shared.iter().filter_map(|index| with_gpu(true, *index));
-        let gpus: HashSet<(bool, &str)> = in_files.chain(shared).collect();
-        let is_in_both =
-            |index: &usize| with_gpu(!self.left.is_new(*index), *index).is_some_and(|gpu| gpus.contains(&gpu));
-        let is_readable = |index: &usize| self.objects.get(*index).is_some_and(SideObject::is_readable);
-        let differing: Vec<usize> = self.left.all().filter(is_in_both).filter(is_readable).collect();
-        let (mut kernels, mut problems) = (Kernels::new(), Vec::new());
-        let (old, new) = differing.split_at(differing.partition_point(|index| !self.left.is_new(*index)));
+    pub(super) fn read_kernels(&mut self) -> Result<Kernels> {
+        let differing = self.differing_objects();
+        let (old, new) = self.unpaired.split(&differing);
+        let (mut all, mut problems) = (Kernels::new(), Vec::new());
         for (side, differing) in [(&self.old, old), (&self.new, new)] {
-            let mut room = ListRoom::default();
-            let mut take = |index: usize, read: Result<Vec<Kernel>>| match read {
-                Ok(mut read) => {
-                    if room.take_kernels(&mut read) {
-                        kernels.insert(index, read);
-                    }
-                }
-                Err(error) => problems.push(error),
-            };
+            let mut listed = SideKernels::default();
             let mut wanted = Vec::new();
             for index in differing {
                 let Some(object) = self.objects.get_mut(*index) else { continue };
                 match (object.take_kernels(), &object.read) {
-                    (Some(read), _) => take(*index, read),
+                    (Some(kernels), _) => listed.add(*index, kernels),
                     // The reason is a problem already.
                     (None, ReadState::WithSearch) => {}
                     (None, _) => wanted.push(*index),
                 }
             }
-            let read = |code_object: &CodeObject, code: Slice<'_>| of_kernels(code_object, kernels::of(code.bytes()));
-            side.read(self.job, (&self.objects, &wanted), read, Vec::len, &mut take)?;
-            problems.extend(side.input.and_then(|input| room.problem(input)));
+            side.read(
+                self.job,
+                (&self.objects, &wanted),
+                |code_object, code| locate_kernel_error(code_object, kernels::of(code.bytes())),
+                Vec::len,
+                &mut |index, kernels| listed.add(index, kernels),
+            )?;
+            all.extend(listed.kernels);
+            problems.append(&mut listed.problems);
+            if let Some(input) = side.input {
+                problems.extend(listed.room.problem(input));
+            }
         }
         self.diff.problems.extend(problems);
-        Ok(kernels)
+        Ok(all)
     }
 
-    /// Pairs what differs, and counts everything.
+    /// Returns the readable code objects that differ, for GPUs that both files have code for.
+    fn differing_objects(&self) -> Vec<usize> {
+        let (mut old_gpus, mut new_gpus) = (HashSet::new(), HashSet::new());
+        for (index, object) in self.objects.iter().enumerate() {
+            let gpus = if self.unpaired.is_new(index) { &mut new_gpus } else { &mut old_gpus };
+            gpus.insert(&object.key.gpu);
+        }
+        for index in &self.shared {
+            if let Some(object) = self.objects.get(*index) {
+                new_gpus.insert(&object.key.gpu);
+            }
+        }
+        let mut differing = Vec::new();
+        for index in self.unpaired.indices() {
+            let Some(object) = self.objects.get(index) else { continue };
+            let other_gpus = if self.unpaired.is_new(index) { &old_gpus } else { &new_gpus };
+            if other_gpus.contains(&object.key.gpu) && object.is_readable() {
+                differing.push(index);
+            }
+        }
+        differing
+    }
+
+    /// Pairs the code objects and kernels that differ, and counts everything.
     pub(super) fn finish(mut self, kernels: Kernels) -> FileDiff {
-        self.count();
+        self.count_by_gpu();
         self.compare_coverage();
-        let (changed, left) = self.pair_changed(&kernels);
-        self.list_code_objects(&changed, &left);
+        let (changed, unpaired) = self.pair_changed(&kernels);
+        self.list_code_objects(&changed, &unpaired);
         self.list_kernels(&changed, kernels);
-        // The same part may have been read several times.
+        // A part may have been read several times.
         let mut known = HashSet::new();
         self.diff.problems.retain(|problem| known.insert(problem.to_string()));
         self.diff
     }
 
     /// Counts the code objects of both files by GPU.
-    fn count(&mut self) {
+    fn count_by_gpu(&mut self) {
         for (index, object) in self.objects.iter().enumerate() {
             let numbers = self.diff.gpus.entry(Arc::clone(&object.key.gpu)).or_default();
-            let of_file = if self.left.is_new(index) { &mut numbers.new } else { &mut numbers.old };
+            let of_file = if self.unpaired.is_new(index) { &mut numbers.new } else { &mut numbers.old };
             *of_file += object.code_object.sizes();
         }
-        for object in self.shared.iter().filter_map(|index| self.objects.get(*index)) {
-            self.diff.gpus.entry(Arc::clone(&object.key.gpu)).or_default().new += object.code_object.sizes();
+        for index in &self.shared {
+            if let Some(object) = self.objects.get(*index) {
+                self.diff.gpus.entry(Arc::clone(&object.key.gpu)).or_default().new += object.code_object.sizes();
+            }
         }
     }
 
     /// Compares which GPUs the libraries of both files serve.
     fn compare_coverage(&mut self) {
-        let is_shared = |place: &Place| top_member(place).is_some_and(|member| self.shared_members.contains(member));
-        for (place, coverage) in self.old.libraries.values() {
-            self.diff.old_coverage.merge(coverage);
-            if is_shared(place) {
-                self.diff.new_coverage.merge(coverage);
-            }
-        }
-        self.new.libraries.values().for_each(|(_, coverage)| self.diff.new_coverage.merge(coverage));
+        self.merge_coverage();
         if self.new.input.is_none() {
             return;
         }
-        let nothing = Coverage::default();
-        let gone = lost(&self.diff.old_coverage, &self.diff.new_coverage).map(|lost| {
-            let gone = lost.into_iter().filter(|(.., new)| new.serving == 0);
-            gone.map(|(device, ..)| device.name().to_owned()).collect::<HashSet<_>>()
-        });
-        let is_bare =
-            |place: &Place| top_member(place).is_some_and(|member| self.new.members.contains(unversioned(member)));
-        for (library, (place, old)) in self.old.libraries.iter().filter(|(_, (place, _))| !is_shared(place)) {
-            let losses = match self.new.libraries.get(library) {
-                Some((_, new)) => lost(old, new),
-                // The library is still there, without code.
-                None if is_bare(place) => lost(old, &nothing),
-                // The code may have moved to another place in the file.
-                None => gone.as_ref().and_then(|gone| {
-                    let mut losses = lost(old, &nothing)?;
-                    losses.retain(|(device, ..)| gone.contains(device.name()));
-                    Some(losses)
-                }),
-            };
-            if losses.is_none() {
-                let path = place.file();
-                let text = "too many different bundles to compare which GPUs they serve".to_owned();
-                let error = Malformed::other(ErrorKind::Limit, None, text);
-                self.diff.problems.push(Error::malformed(path, error).at(place));
+        let gone = self.gone_gpus();
+        let (mut losses, mut problems) = (Vec::new(), Vec::new());
+        for (library, (place, old)) in &self.old.libraries {
+            if self.is_shared(place) {
+                continue;
             }
-            for (device, old, new) in losses.into_iter().flatten() {
+            let lost = match self.new.libraries.get(library) {
+                Some((_, new)) => find_lost_gpus(old, new),
+                None => self.lost_with_library(place, old, gone.as_ref()),
+            };
+            let Some(lost) = lost else {
+                problems.push(too_many_bundles(place));
+                continue;
+            };
+            for LostGpu { device, old, new } in lost {
                 let gpu: Arc<str> = device.name().into();
                 if self.diff.gpus.contains_key(&gpu) {
-                    self.diff.losses.push(Loss { gpu, member: place.member(), old, new });
+                    losses.push(Loss { gpu, member: place.member(), old, new });
                 }
             }
         }
-        self.diff.losses.sort_by(|a, b| (&a.member, &a.gpu).cmp(&(&b.member, &b.gpu)));
+        losses.sort_by(|a, b| (&a.member, &a.gpu).cmp(&(&b.member, &b.gpu)));
+        self.diff.losses = losses;
+        self.diff.problems.append(&mut problems);
+    }
+
+    /// Merges the coverage of all libraries of each file.
+    fn merge_coverage(&mut self) {
+        for (place, coverage) in self.old.libraries.values() {
+            self.diff.old_coverage.merge(coverage);
+            if self.is_shared(place) {
+                self.diff.new_coverage.merge(coverage);
+            }
+        }
+        for (_, coverage) in self.new.libraries.values() {
+            self.diff.new_coverage.merge(coverage);
+        }
+    }
+
+    /// Returns the GPUs that no library of the new file serves any longer, or `None` if there are too many bundles to
+    /// compare.
+    fn gone_gpus(&self) -> Option<HashSet<String>> {
+        let lost = find_lost_gpus(&self.diff.old_coverage, &self.diff.new_coverage)?;
+        let mut gone = HashSet::new();
+        for LostGpu { device, new, .. } in lost {
+            if new.serving == 0 {
+                gone.insert(device.name().to_owned());
+            }
+        }
+        Some(gone)
+    }
+
+    /// Returns the GPUs that are lost with a library whose code the new file does not have, or `None` if there are too
+    /// many bundles to compare.
+    fn lost_with_library(&self, place: &Place, old: &Coverage, gone: Option<&HashSet<String>>) -> Option<Vec<LostGpu>> {
+        let nothing = Coverage::default();
+        if let Some(member) = top_member(place)
+            && self.new.members.contains(unversioned(member))
+        {
+            // The library is still there, without code.
+            return find_lost_gpus(old, &nothing);
+        }
+        // The code may have moved to another place in the file.
+        let gone = gone?;
+        let mut lost = find_lost_gpus(old, &nothing)?;
+        lost.retain(|lost| gone.contains(lost.device.name()));
+        Some(lost)
     }
 }
 
-/// Returns the GPUs that all bundles of the old library serve, but not all of the new one, or that are served no
-/// longer, or `None` if there are too many to compare.
-fn lost(old: &Coverage, new: &Coverage) -> Option<Vec<(Device, Served, Served)>> {
-    let (devices, served): (Vec<Device>, Vec<Served>) = old.gpus()?.into_iter().unzip();
-    let now = new.of_each(&devices)?;
-    let all = devices.into_iter().zip(served).zip(now).map(|((device, old), new)| (device, old, new));
-    let is_lost = |(_, old, new): &(Device, Served, Served)| {
-        let is_none = old.serving > 0 && new.serving == 0;
-        is_none || (old.is_complete() && !new.is_complete())
-    };
-    Some(all.filter(is_lost).collect())
+/// Compares the stored bytes of two code objects that have the same key. If they have digests, these are part of the
+/// key, and the bytes are equal.
+fn have_equal_bytes(objects: &[SideObject<'_>], (old, new): IndexPair) -> Result<bool> {
+    let (Some(old), Some(new)) = (objects.get(old), objects.get(new)) else { return Ok(true) };
+    match (old.stored, new.stored) {
+        (StoredBytes::Here(old), StoredBytes::Here(new)) => are_equal(old, new).with_path(old.path()),
+        _ => Ok(true),
+    }
 }
 
-/// The ranges of code objects that are in the same bundle.
-fn bundles(objects: &[SideObject<'_>]) -> Vec<Range<usize>> {
+/// Reads the digest of a code object, and its kernels too if reading them later would take another inflation.
+fn read_code(digester: &Digester, code_object: &CodeObject, code: Slice<'_>) -> Result<ReadCode> {
+    if code_object.packed.is_some() || code_object.bundle.compressed.is_some() {
+        ReadCode::with_kernels(digester, code_object, code)
+    } else {
+        ReadCode::without_kernels(digester, code)
+    }
+}
+
+/// The GPUs of the unpaired code objects of one file, with the sizes of their code objects as far as they are known.
+#[derive(Default)]
+struct GpuSizes<'a>(HashMap<&'a str, HashSet<Option<u64>>>);
+
+impl<'a> GpuSizes<'a> {
+    fn add(&mut self, object: &'a SideObject<'_>) {
+        self.0.entry(&object.key.gpu).or_default().insert(object.size());
+    }
+
+    /// Returns whether one of the code objects may equal a code object of the other file.
+    fn may_have_equal(&self, other: &SideObject<'_>) -> bool {
+        let Some(sizes) = self.0.get(&*other.key.gpu) else { return false };
+        match other.size() {
+            Some(size) => sizes.contains(&Some(size)) || sizes.contains(&None),
+            None => true,
+        }
+    }
+}
+
+/// The kernels of the differing code objects of one file, within the limits of a list.
+#[derive(Default)]
+struct SideKernels {
+    room: ListRoom,
+    kernels: Kernels,
+    problems: Vec<Error>,
+}
+
+impl SideKernels {
+    /// Adds the kernels of a code object, or the error of reading them.
+    fn add(&mut self, index: usize, kernels: Result<Vec<Kernel>>) {
+        match kernels {
+            Ok(mut kernels) => {
+                if self.room.take_kernels(&mut kernels) {
+                    self.kernels.insert(index, kernels);
+                }
+            }
+            Err(error) => self.problems.push(error),
+        }
+    }
+}
+
+/// A GPU that fewer bundles serve than before.
+struct LostGpu {
+    device: Device,
+    old: Served,
+    new: Served,
+}
+
+/// Returns the GPUs that all old bundles serve, but not all new ones, and the GPUs that only old bundles serve. Returns `None` if there are too many bundles to compare.
+fn find_lost_gpus(old: &Coverage, new: &Coverage) -> Option<Vec<LostGpu>> {
+    let (devices, served): (Vec<Device>, Vec<Served>) = old.gpus()?.into_iter().unzip();
+    let now = new.of_each(&devices)?;
+    let mut lost = Vec::new();
+    for ((device, old), new) in devices.into_iter().zip(served).zip(now) {
+        let is_gone = old.serving > 0 && new.serving == 0;
+        if is_gone || (old.is_complete() && !new.is_complete()) {
+            lost.push(LostGpu { device, old, new });
+        }
+    }
+    Some(lost)
+}
+
+fn too_many_bundles(place: &Place) -> Error {
+    let text = "too many different bundles to compare which GPUs they serve".to_owned();
+    Error::malformed(place.file(), Malformed::other(ErrorKind::Limit, None, text)).at(place)
+}
+
+/// Returns the ranges of code objects that are in the same bundle.
+fn bundle_ranges(objects: &[SideObject<'_>]) -> Vec<Range<usize>> {
+    let mut ranges = Vec::new();
     let mut start = 0_usize;
-    let range = |bundle: &[SideObject<'_>]| {
+    for bundle in objects.chunk_by(SideObject::is_in_same_bundle) {
         let end = start + bundle.len();
-        mem::replace(&mut start, end)..end
-    };
-    objects.chunk_by(SideObject::is_beside).map(range).collect()
+        ranges.push(start..end);
+        start = end;
+    }
+    ranges
 }
 
 impl FileComparison<'_> {
     /// Pairs code objects of the same place and entry ID that differ: those that share most kernels, then the rest in
-    /// the order of the files. Returns the new one for each old one, and what is left.
-    fn pair_changed(&self, kernels: &Kernels) -> (HashMap<usize, usize>, Left) {
-        let names = |index: usize| {
-            let kernels = kernels.get(&index).map(Vec::as_slice).unwrap_or_default();
-            kernels.iter().map(|kernel| Arc::clone(&kernel.name)).collect::<HashSet<_>>()
-        };
-        let mut left = self.left.clone();
-        let mut pairs = left.pair_nearest(|index| (self.group(index), names(index)));
-        pairs.extend(left.pair_alike(|index| self.group(index)));
-        (pairs.into_iter().collect(), left)
+    /// the order of the files. Returns the new one for each old one, and the code objects that remain unpaired.
+    fn pair_changed(&self, kernels: &Kernels) -> (HashMap<usize, usize>, Unpaired) {
+        let mut unpaired = self.unpaired.clone();
+        let mut pairs = unpaired.pair_nearest(|index| (self.group(index), kernel_names(kernels, index)));
+        pairs.extend(unpaired.pair_alike(|index| self.group(index)));
+        (pairs.into_iter().collect(), unpaired)
     }
 
-    fn list_code_objects(&mut self, changed: &HashMap<usize, usize>, left: &Left) {
-        let of_old = self.left.of_old().map(|old| (Some(old), changed.get(&old).copied()));
-        for (old, new) in of_old.chain(left.of_new().map(|new| (None, Some(new)))) {
+    /// Lists the code objects that differ: changed and removed ones, then added ones.
+    fn list_code_objects(&mut self, changed: &HashMap<usize, usize>, unpaired: &Unpaired) {
+        let mut pairs = Vec::new();
+        for old in self.unpaired.old_indices() {
+            pairs.push((Some(old), changed.get(&old).copied()));
+        }
+        for new in unpaired.new_indices() {
+            pairs.push((None, Some(new)));
+        }
+        for (old, new) in pairs {
             let [old, new] = [old, new].map(|index| self.objects.get(index?));
-            let Some(gpu) = old.or(new).map(|object| Arc::clone(&object.key.gpu)) else { continue };
-            let [old, new] = [old, new].map(|object| object.map(|object| Arc::clone(&object.code_object)));
+            let Some(either) = old.or(new) else { continue };
+            let gpu = Arc::clone(&either.key.gpu);
+            let [old, new] = [old, new].map(|object| Some(Arc::clone(&object?.code_object)));
             let diff = CodeObjectDiff { gpu, old, new };
             let numbers = self.diff.gpus.entry(Arc::clone(&diff.gpu)).or_default();
-            *match diff.change() {
-                Change::Changed => &mut numbers.changed,
-                Change::Added => &mut numbers.added,
-                Change::Removed => &mut numbers.removed,
-            } += 1;
+            match diff.change() {
+                Change::Changed => numbers.changed += 1,
+                Change::Added => numbers.added += 1,
+                Change::Removed => numbers.removed += 1,
+            }
             self.diff.code_objects.push(diff);
         }
     }
 
-    /// Pairs the kernels of code objects that differ, by GPU and name: those of code objects that are paired, then
-    /// those of the same library, then all others. Several with the same name are paired in order.
+    /// Lists the kernels that differ between code objects that differ, and counts the others.
     fn list_kernels(&mut self, changed: &HashMap<usize, usize>, mut kernels: Kernels) {
-        // If the kernels of one cannot be read, those of the other are not compared.
+        // If the kernels of one cannot be read, the other is not compared either.
         for (old, new) in changed {
             if !kernels.contains_key(old) || !kernels.contains_key(new) {
                 kernels.remove(old);
                 kernels.remove(new);
             }
         }
-        let (objects, kernels) = (&self.objects, in_order(kernels));
-        let mut left = Left::of(kernels.partition_point(|(object, _)| !self.left.is_new(*object)), kernels.len());
-        let with = |object: usize| if self.left.is_new(object) { Some(object) } else { changed.get(&object).copied() };
-        let in_pair =
-            |index: usize| kernels.get(index).and_then(|(object, kernel)| Some((with(*object)?, &kernel.name)));
-        let named = |index: usize| {
-            let (object, kernel) = kernels.get(index)?;
-            Some((&objects.get(*object)?.key, &kernel.name))
-        };
-        let mut pairs = left.pair_alike(in_pair);
-        pairs.extend(left.pair_alike(|index| named(index).map(|(key, name)| (key.library, &key.gpu, name))));
-        pairs.extend(left.pair_alike(|index| named(index).map(|(key, name)| (&key.gpu, name))));
-        let kernel = |index: usize| kernels.get(index).map(|(_, kernel)| kernel.clone());
-        let mut add = |index: usize, old: Option<Kernel>, new: Option<Kernel>| {
-            let Some((object, kernel)) = kernels.get(index) else { return };
-            let Some(object) = objects.get(*object) else { return };
-            let (gpu, code_object) = (Arc::clone(&object.key.gpu), Arc::clone(&object.code_object));
-            self.diff.kernels.push(KernelDiff { gpu, code_object, name: Arc::clone(&kernel.name), old, new });
-        };
-        for (at, with) in pairs {
-            let (old, new) = (kernel(at), kernel(with));
-            match old == new {
-                true => self.diff.same_kernels += 1,
-                false => add(with, old, new),
+        let kernels = self.compared_kernels(changed, kernels);
+        let old_count = kernels.partition_point(|kernel| !kernel.is_new);
+        let mut unpaired = Unpaired::new(old_count, kernels.len());
+        let (mut same, mut diffs) = (0, Vec::new());
+        for (old, new) in pair_kernels(&mut unpaired, &kernels) {
+            let (Some(old), Some(new)) = (kernels.get(old), kernels.get(new)) else { continue };
+            if old.kernel == new.kernel {
+                same += 1;
+            } else {
+                diffs.push(new.diff(Some(&old.kernel), Some(&new.kernel)));
             }
         }
-        left.of_old().for_each(|index| add(index, kernel(index), None));
-        left.of_new().for_each(|index| add(index, None, kernel(index)));
+        for old in unpaired.old_indices().filter_map(|index| kernels.get(index)) {
+            diffs.push(old.diff(Some(&old.kernel), None));
+        }
+        for new in unpaired.new_indices().filter_map(|index| kernels.get(index)) {
+            diffs.push(new.diff(None, Some(&new.kernel)));
+        }
+        self.diff.same_kernels = same;
+        self.diff.kernels = diffs;
+    }
+
+    /// Returns kernels in the order of their code objects.
+    fn compared_kernels(&self, changed: &HashMap<usize, usize>, kernels: Kernels) -> Vec<ComparedKernel<'_>> {
+        let mut by_object: Vec<(usize, Vec<Kernel>)> = kernels.into_iter().collect();
+        by_object.sort_unstable_by_key(|(index, _)| *index);
+        let mut compared = Vec::new();
+        for (index, kernels) in by_object {
+            let Some(object) = self.objects.get(index) else { continue };
+            let is_new = self.unpaired.is_new(index);
+            let new_object = if is_new { Some(index) } else { changed.get(&index).copied() };
+            for kernel in kernels {
+                compared.push(ComparedKernel {
+                    code_object: &object.code_object,
+                    key: &object.key,
+                    is_new,
+                    new_object,
+                    kernel,
+                });
+            }
+        }
+        compared
     }
 }
 
-/// The kernels of code objects, in the order of these.
-fn in_order(kernels: HashMap<usize, Vec<Kernel>>) -> Vec<(usize, Kernel)> {
-    let mut objects: Vec<(usize, Vec<Kernel>)> = kernels.into_iter().collect();
-    objects.sort_unstable_by_key(|(object, _)| *object);
-    objects.into_iter().flat_map(|(object, kernels)| kernels.into_iter().map(move |kernel| (object, kernel))).collect()
+fn kernel_names(kernels: &Kernels, index: usize) -> HashSet<Arc<[u8]>> {
+    let kernels = kernels.get(&index).map(Vec::as_slice).unwrap_or_default();
+    kernels.iter().map(|kernel| Arc::clone(&kernel.name)).collect()
+}
+
+/// A kernel of a code object that differs.
+struct ComparedKernel<'a> {
+    code_object: &'a Arc<CodeObject>,
+    /// The names of the code object.
+    key: &'a NameKey,
+    is_new: bool,
+    /// The index of its code object in the new file, or of the new code object that its old one is paired with.
+    new_object: Option<usize>,
+    kernel: Kernel,
+}
+
+impl ComparedKernel<'_> {
+    fn diff(&self, old: Option<&Kernel>, new: Option<&Kernel>) -> KernelDiff {
+        KernelDiff {
+            gpu: Arc::clone(&self.key.gpu),
+            code_object: Arc::clone(self.code_object),
+            name: Arc::clone(&self.kernel.name),
+            old: old.cloned(),
+            new: new.cloned(),
+        }
+    }
+}
+
+/// Pairs kernels by GPU and name: first within pairs of code objects, then within libraries, then all others. Several with the same name are paired in order.
+fn pair_kernels(unpaired: &mut Unpaired, kernels: &[ComparedKernel<'_>]) -> Vec<IndexPair> {
+    let mut pairs = unpaired.pair_alike(|index| {
+        let ComparedKernel { new_object, kernel, .. } = kernels.get(index)?;
+        Some(((*new_object)?, &kernel.name))
+    });
+    pairs.extend(unpaired.pair_alike(|index| {
+        let ComparedKernel { key, kernel, .. } = kernels.get(index)?;
+        Some((key.library, &key.gpu, &kernel.name))
+    }));
+    pairs.extend(unpaired.pair_alike(|index| {
+        let ComparedKernel { key, kernel, .. } = kernels.get(index)?;
+        Some((&key.gpu, &kernel.name))
+    }));
+    pairs
 }

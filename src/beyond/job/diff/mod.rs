@@ -17,12 +17,12 @@ use crate::beyond::runtime::{Coverage, Served};
 use crate::beyond::scan::{CodeObject, Scan, Selection, Sizes};
 pub use names::{unversioned, without_hash};
 
-/// Compares the device code of two files, of any format: which code objects differ, their sizes, and the registers and
+/// Compares the device code of two files of any format: which code objects differ, their sizes, and the registers and
 /// memory of their kernels.
 ///
-/// Code objects are compared where they are. Checksums of zip files and hashes of compressed bundles are checked; with
-/// `trust_hashes`, they decide instead, and only what may be equal to another one is inflated. Only the kernels of code
-/// objects that differ are read. Bytes are compared, and bundles of the files inflated, on all processors.
+/// Code objects are compared in place. Checksums of zip files and hashes of compressed bundles are checked. With
+/// `trust_hashes`, they decide instead, and only code objects that may be equal to another one are inflated. Only the
+/// kernels of code objects that differ are read. Bytes are compared, and bundles inflated, on all processors.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Diff {
@@ -31,7 +31,7 @@ pub struct Diff {
     /// The search. How much it inflates and which checksums it compares is up to the job.
     pub scan: Scan,
     /// Whether compressed bundles that record the same hash and size, and members of zip files with the same checksum
-    /// and size, are equal without being read. This is fast, and wrong of broken files.
+    /// and size, count as equal without being read. This is fast, but wrong for broken files.
     pub trust_hashes: bool,
 }
 
@@ -46,8 +46,8 @@ pub struct FileDiff {
     /// The code objects that differ: changed and removed ones in the order of the old file, then added ones in that of
     /// the new file.
     pub code_objects: Vec<CodeObjectDiff>,
-    /// The kernels in these that differ in a number, or are in one of them only; none for GPUs that only one of the
-    /// files has code for.
+    /// The kernels of these code objects that differ in a number, or are in one file only. GPUs that only one of the files
+    /// has code for are left out.
     pub kernels: Vec<KernelDiff>,
     /// The number of other kernels in code objects that differ.
     pub same_kernels: usize,
@@ -55,7 +55,7 @@ pub struct FileDiff {
     pub losses: Vec<Loss>,
     /// The GPUs that the bundles of the old file serve, whether or not their code is selected.
     pub old_coverage: Coverage,
-    /// The same for the new file.
+    /// The GPUs that the bundles of the new file serve, whether or not their code is selected.
     pub new_coverage: Coverage,
     /// Which parts of the selection have matched in either file.
     pub matches: Matches,
@@ -67,13 +67,13 @@ pub struct FileDiff {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Equal {
-    /// All of them.
+    /// The number of all equal code objects.
     pub all: usize,
-    /// Those in compressed bundles that were not inflated, because they record the same hash and size; none without
+    /// The number in compressed bundles that were not inflated, because they record the same hash and size. Zero without
     /// [`trust_hashes`](Diff::trust_hashes).
     pub by_hash: usize,
-    /// Those in members of zip files that were read once, because both files record the same checksum and size; none
-    /// without [`trust_hashes`](Diff::trust_hashes).
+    /// The number in members of zip files that were read once, because both files record the same checksum and size.
+    /// Zero without [`trust_hashes`](Diff::trust_hashes).
     pub by_checksum: usize,
 }
 
@@ -89,9 +89,9 @@ pub struct GpuDiff {
     pub added: usize,
     /// The number of them that are only in the old file.
     pub removed: usize,
-    /// Those of the old file.
+    /// The code objects of the old file.
     pub old: Sizes,
-    /// Those of the new file.
+    /// The code objects of the new file.
     pub new: Sizes,
 }
 
@@ -105,19 +105,19 @@ impl AddAssign<&Self> for GpuDiff {
     }
 }
 
-/// How something differs between two files.
+/// How a code object or a kernel differs between two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is in both files.
+    /// In both files.
     Changed,
-    /// It is only in the new file.
+    /// Only in the new file.
     Added,
-    /// It is only in the old file.
+    /// Only in the old file.
     Removed,
 }
 
 impl Change {
-    fn of<T>(old: Option<&T>, new: Option<&T>) -> Self {
+    fn between<T>(old: Option<&T>, new: Option<&T>) -> Self {
         match (old, new) {
             (None, _) => Self::Added,
             (_, None) => Self::Removed,
@@ -125,7 +125,7 @@ impl Change {
         }
     }
 
-    /// The name in reports.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Changed => "changed",
@@ -141,16 +141,16 @@ impl Change {
 pub struct CodeObjectDiff {
     /// The name of its GPU.
     pub gpu: Arc<str>,
-    /// That of the old file; none if it was added.
+    /// The code object in the old file, or `None` if it was added.
     pub old: Option<Arc<CodeObject>>,
-    /// That of the new file; none if it was removed.
+    /// The code object in the new file, or `None` if it was removed.
     pub new: Option<Arc<CodeObject>>,
 }
 
 impl CodeObjectDiff {
-    /// How it differs.
+    /// Returns how it differs.
     pub fn change(&self) -> Change {
-        Change::of(self.old.as_ref(), self.new.as_ref())
+        Change::between(self.old.as_ref(), self.new.as_ref())
     }
 }
 
@@ -164,37 +164,43 @@ pub struct KernelDiff {
     pub code_object: Arc<CodeObject>,
     /// The name, which may be mangled and may be any bytes.
     pub name: Arc<[u8]>,
-    /// The kernel in the old file; none if it was added.
+    /// The kernel in the old file, or `None` if it was added.
     pub old: Option<Kernel>,
-    /// The kernel in the new file; none if it was removed.
+    /// The kernel in the new file, or `None` if it was removed.
     pub new: Option<Kernel>,
 }
 
 impl KernelDiff {
-    /// How it differs.
+    /// Returns how it differs.
     pub fn change(&self) -> Change {
-        Change::of(self.old.as_ref(), self.new.as_ref())
+        Change::between(self.old.as_ref(), self.new.as_ref())
     }
 
-    /// Whether the new kernel spills more vector registers or more scalar registers than the old one. An added kernel
-    /// spills more if it spills.
+    /// Returns whether the new kernel spills more vector registers or more scalar registers than the old one. An added
+    /// kernel spills more if it spills.
     pub fn spills_more(&self) -> bool {
-        let spills = |kernel: &Kernel| [kernel.vgpr_spills, kernel.sgpr_spills].map(Option::unwrap_or_default);
-        let old = self.old.as_ref().map_or([0; 2], spills);
-        self.new.as_ref().is_some_and(|new| spills(new).iter().zip(old).any(|(new, old)| *new > old))
+        let Some(new) = &self.new else { return false };
+        let [new_vector, new_scalar] = spills(new);
+        let [old_vector, old_scalar] = self.old.as_ref().map(spills).unwrap_or_default();
+        new_vector > old_vector || new_scalar > old_scalar
     }
 }
 
-/// A GPU that fewer bundles of a library serve: all bundles did, or none does any longer.
+/// Returns the numbers of spilled vector registers and scalar registers.
+fn spills(kernel: &Kernel) -> [u32; 2] {
+    [kernel.vgpr_spills, kernel.sgpr_spills].map(Option::unwrap_or_default)
+}
+
+/// A GPU that fewer bundles of a library serve: before, all bundles did, or now, none does.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Loss {
     /// The name of the GPU.
     pub gpu: Arc<str>,
-    /// The members of the file that lead to the library; none if it is the file.
+    /// The members of the file that lead to the library, or `None` if the library is the file itself.
     pub member: Option<String>,
-    /// In how many bundles of the old library the GPU is served.
+    /// The number of bundles of the old library that serve the GPU.
     pub old: Served,
-    /// The same for the new library.
+    /// The number of bundles of the new library that serve the GPU.
     pub new: Served,
 }

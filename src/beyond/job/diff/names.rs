@@ -1,4 +1,4 @@
-//! The names of libraries in two builds: which of them stand for the same library.
+//! Names of libraries in two builds, and which of them are the same library.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::collections::{HashMap, HashSet};
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::beyond::scan::{Format, Place, Step};
 
-/// A path without the version that follows `.so`, in which two builds of a library may differ.
+/// Returns a path without the version after `.so`, because two builds of a library may differ in it.
 pub fn unversioned(path: &[u8]) -> &[u8] {
     const EXTENSION: &[u8] = b".so";
-    let at = memchr::memmem::rfind(path, b".so.").and_then(|at| at.checked_add(EXTENSION.len()));
-    let Some((start, version)) = at.and_then(|at| path.split_at_checked(at)) else { return path };
+    let Some(dot) = memchr::memmem::rfind(path, b".so.") else { return path };
+    let Some((start, version)) = path.split_at_checked(dot.saturating_add(EXTENSION.len())) else { return path };
     if version.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') { start } else { path }
 }
 
@@ -20,14 +20,16 @@ const EXTENSIONS: [&[u8]; 2] = [b".so", b".dll"];
 /// The numbers of digits of the hashes of auditwheel and delvewheel.
 const HASH_LENGTHS: [usize; 2] = [8, 32];
 
-/// A path without the version of a library, and without the hash of its content that tools for wheels put before the
-/// extension: `libnvjpeg-36e11081.so.13`, `libnvjpeg.36e11081.so.13` and `libnvjpeg.so.13` are the same library.
+/// Returns a path without the version of a library, and without the hash of its content that tools for wheels put before
+/// the extension: `libnvjpeg-36e11081.so.13`, `libnvjpeg.36e11081.so.13` and `libnvjpeg.so.13` are the same library.
 pub fn without_hash(path: &[u8]) -> Vec<u8> {
     let path = unversioned(path);
     for extension in EXTENSIONS {
         let Some(stem) = path.strip_suffix(extension) else { continue };
-        let separator = stem.iter().rposition(|byte| matches!(byte, b'-' | b'.' | b'/' | b'\\'));
-        let Some((name, hash)) = separator.and_then(|at| stem.split_at_checked(at)) else { continue };
+        let Some(separator) = stem.iter().rposition(|byte| matches!(byte, b'-' | b'.' | b'/' | b'\\')) else {
+            continue;
+        };
+        let Some((name, hash)) = stem.split_at_checked(separator) else { continue };
         if is_hash(hash) && name.last().is_some_and(u8::is_ascii_alphanumeric) {
             return [name, extension].concat();
         }
@@ -35,34 +37,35 @@ pub fn without_hash(path: &[u8]) -> Vec<u8> {
     path.to_vec()
 }
 
-/// Whether this is a dash or a dot, and the digits of a hash.
+/// Returns whether a text is a dash or a dot, and the digits of a hash.
 fn is_hash(text: &[u8]) -> bool {
     let Some((b'-' | b'.', digits)) = text.split_first() else { return false };
-    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    HASH_LENGTHS.contains(&digits.len()) && digits.iter().all(is_digit)
+    HASH_LENGTHS.contains(&digits.len()) && digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The members on the way to a library, without versions.
+/// The members that lead to a library, without versions.
 pub(super) type LibraryName = Vec<Vec<u8>>;
 
-/// The members of a place, without versions.
+/// Returns the members of a place, without versions.
 pub(super) fn members_of(place: &Place) -> LibraryName {
-    let names = place.steps().iter().filter_map(|step| match step {
-        Step::Member(name) => Some(unversioned(name).to_vec()),
-        _ => None,
-    });
-    names.collect()
+    let mut members = Vec::new();
+    for step in place.steps() {
+        if let Step::Member(name) = step {
+            members.push(unversioned(name).to_vec());
+        }
+    }
+    members
 }
 
-/// The members of a new file that are called otherwise in the old one, with their old names.
+/// The members of a new file that have another name in the old one, with their old names.
 #[derive(Debug, Default)]
-pub(super) struct Renamed(HashMap<Vec<u8>, Vec<u8>>);
+pub(super) struct RenamedMembers(HashMap<Vec<u8>, Vec<u8>>);
 
-impl Renamed {
-    /// Compares the names of both files, without versions. Those that differ only by a hash are the same library if no
-    /// other one is called so in either file.
+impl RenamedMembers {
+    /// Compares the names of both files, without versions. Two names that differ only by a hash are the same library if
+    /// no other name in either file differs only by a hash from them.
     pub(super) fn between(old: &HashSet<Vec<u8>>, new: &HashSet<Vec<u8>>) -> Self {
-        let [of_old, of_new] = [by_stem(old, new), by_stem(new, old)];
+        let [of_old, of_new] = [names_by_stem(old, new), names_by_stem(new, old)];
         let mut renamed = HashMap::new();
         for (stem, new) in of_new {
             if let (Some(new), Some(Some(old))) = (new, of_old.get(&stem)) {
@@ -72,19 +75,25 @@ impl Renamed {
         Self(renamed)
     }
 
-    /// The name in the old file.
-    pub(super) fn old<'n>(&'n self, name: &'n [u8]) -> &'n [u8] {
-        self.0.get(name).map_or(name, Vec::as_slice)
+    /// Returns the name of a member in the old file.
+    pub(super) fn old_name<'n>(&'n self, name: &'n [u8]) -> &'n [u8] {
+        match self.0.get(name) {
+            Some(old) => old,
+            None => name,
+        }
     }
 
-    /// The name of a library in the old file.
-    pub(super) fn old_library(&self, name: LibraryName) -> LibraryName {
-        name.iter().map(|member| self.old(member).to_vec()).collect()
+    /// Returns the name of a library in the old file.
+    pub(super) fn old_library_name(&self, name: LibraryName) -> LibraryName {
+        name.iter().map(|member| self.old_name(member).to_vec()).collect()
     }
 }
 
-/// The names that only one file has, by the names without hashes; none where several are alike.
-fn by_stem<'n>(names: &'n HashSet<Vec<u8>>, others: &'n HashSet<Vec<u8>>) -> HashMap<Vec<u8>, Option<&'n Vec<u8>>> {
+/// Returns the names that only one file has, by the names without hashes: `None` if several differ only by a hash.
+fn names_by_stem<'n>(
+    names: &'n HashSet<Vec<u8>>,
+    others: &'n HashSet<Vec<u8>>,
+) -> HashMap<Vec<u8>, Option<&'n Vec<u8>>> {
     let mut by_stem = HashMap::new();
     for name in names.difference(others) {
         by_stem.entry(without_hash(name)).and_modify(|known| *known = None).or_insert(Some(name));
@@ -96,18 +105,18 @@ fn by_stem<'n>(names: &'n HashSet<Vec<u8>>, others: &'n HashSet<Vec<u8>>) -> Has
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameKey {
     pub(super) gpu: Arc<str>,
-    /// The place, in which versions of libraries do not count.
+    /// The place. Versions of libraries do not count.
     pub(super) place: usize,
     /// The library: the members of the place.
     pub(super) library: usize,
     pub(super) id: usize,
 }
 
-/// A name for the library, or other file, that holds a bundle: the members on the way to it.
+/// Returns a name for the library, or other file, that holds a bundle: the members that lead to it.
 pub(super) fn library_name(place: &Place, format: Format) -> LibraryName {
     let mut members = members_of(place);
     if format == Format::Kpack {
-        // In a kpack archive, the innermost name is that of the bundle.
+        // In a kpack archive, the innermost name belongs to the bundle.
         members.pop();
     }
     members
@@ -145,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn renamed_libraries_are_those_that_alone_are_alike() {
+    fn libraries_are_renamed_if_only_they_differ_by_a_hash() {
         let set = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<HashSet<_>>();
         let [a1, a2, a3] = ["a-11111111.so", "a-22222222.so", "a.33333333.so"];
         for (old, new, name, expected) in [
@@ -161,8 +170,8 @@ mod tests {
             (&[a1], &[a2, a3], a3, a3),
             (&[a1], &["b-11111111.so"], "b-11111111.so", "b-11111111.so"),
         ] {
-            let renamed = Renamed::between(&set(old), &set(new));
-            assert_eq!(renamed.old(name.as_bytes()), expected.as_bytes(), "{old:?} {new:?}");
+            let renamed = RenamedMembers::between(&set(old), &set(new));
+            assert_eq!(renamed.old_name(name.as_bytes()), expected.as_bytes(), "{old:?} {new:?}");
         }
     }
 }

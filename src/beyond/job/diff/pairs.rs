@@ -1,80 +1,95 @@
-//! Finds out which code objects, and which kernels, of two files belong together.
+//! Pairs the code objects, and the kernels, of two files that belong together.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Items of two files, those of the old one first, that are paired step by step: which are not paired yet.
+/// The items of two files that are not paired yet. They are numbered, the old file first, and paired step by
+/// step.
 #[derive(Clone, Debug)]
-pub(super) struct Left {
-    is_left: Vec<bool>,
+pub(super) struct Unpaired {
+    is_unpaired: Vec<bool>,
     /// The number of items of the old file.
-    old: usize,
+    old_count: usize,
 }
 
 /// The indices of an item of the old file and one of the new file.
 pub(super) type IndexPair = (usize, usize);
 
-impl Left {
-    /// `count` items, of which the first `old` ones are of the old file. None is paired yet.
-    pub(super) fn of(old: usize, count: usize) -> Self {
-        Self { is_left: vec![true; count], old }
+impl Unpaired {
+    /// Starts with `count` items. The first `old_count` ones are of the old file.
+    pub(super) fn new(old_count: usize, count: usize) -> Self {
+        Self { is_unpaired: vec![true; count], old_count }
     }
 
     pub(super) fn is_new(&self, index: usize) -> bool {
-        index >= self.old
+        index >= self.old_count
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = usize> + Clone {
-        self.is_left.iter().enumerate().filter(|(_, is_left)| **is_left).map(|(index, _)| index)
+    /// Splits ascending indices into indices of the old file and of the new file.
+    pub(super) fn split<'i>(&self, indices: &'i [usize]) -> (&'i [usize], &'i [usize]) {
+        indices.split_at(indices.partition_point(|index| !self.is_new(*index)))
     }
 
-    pub(super) fn of_old(&self) -> impl Iterator<Item = usize> {
-        self.all().take_while(|index| !self.is_new(*index))
+    /// Returns the indices of all unpaired items.
+    pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
+        self.is_unpaired.iter().enumerate().filter(|(_, is_unpaired)| **is_unpaired).map(|(index, _)| index)
     }
 
-    pub(super) fn of_new(&self) -> impl Iterator<Item = usize> {
-        self.all().skip_while(|index| !self.is_new(*index))
+    pub(super) fn old_indices(&self) -> impl Iterator<Item = usize> {
+        self.indices().take_while(|index| !self.is_new(*index))
     }
 
-    /// Marks an item as paired.
-    pub(super) fn take(&mut self, index: usize) {
-        self.is_left.get_mut(index).into_iter().for_each(|is_left| *is_left = false);
+    pub(super) fn new_indices(&self) -> impl Iterator<Item = usize> {
+        self.indices().skip_while(|index| !self.is_new(*index))
     }
 
-    /// Marks two items as paired.
-    pub(super) fn pair(&mut self, (old, new): IndexPair) {
-        self.take(old);
-        self.take(new);
+    pub(super) fn mark_paired(&mut self, index: usize) {
+        if let Some(is_unpaired) = self.is_unpaired.get_mut(index) {
+            *is_unpaired = false;
+        }
     }
 
-    /// The items that can be paired because they have the same key: in the order of the files.
-    pub(super) fn alike<K: Hash + Eq>(&self, key: impl Fn(usize) -> Option<K>) -> Vec<IndexPair> {
+    pub(super) fn mark_pair(&mut self, (old, new): IndexPair) {
+        self.mark_paired(old);
+        self.mark_paired(new);
+    }
+
+    /// Returns pairs of unpaired items with the same key, in the order of the files.
+    pub(super) fn find_alike<K: Hash + Eq>(&self, key: impl Fn(usize) -> Option<K>) -> Vec<IndexPair> {
         let mut by_key: HashMap<K, VecDeque<usize>> = HashMap::new();
-        for index in self.of_new() {
+        for index in self.new_indices() {
             if let Some(key) = key(index) {
                 by_key.entry(key).or_default().push_back(index);
             }
         }
-        let pair = |old: usize| Some((old, by_key.get_mut(&key(old)?)?.pop_front()?));
-        self.of_old().filter_map(pair).collect()
-    }
-
-    /// Pairs the items with the same key.
-    pub(super) fn pair_alike<K: Hash + Eq>(&mut self, key: impl Fn(usize) -> Option<K>) -> Vec<IndexPair> {
-        let pairs = self.alike(key);
-        pairs.iter().for_each(|pair| self.pair(*pair));
+        let mut pairs = Vec::new();
+        for old in self.old_indices() {
+            let Some(key) = key(old) else { continue };
+            if let Some(new) = by_key.get_mut(&key).and_then(VecDeque::pop_front) {
+                pairs.push((old, new));
+            }
+        }
         pairs
     }
 
-    /// Pairs each old item with the new one that has most labels in common with it, of those in the same group. Labels
-    /// of many items tell nothing. The function gives the group and the labels of an item.
+    /// Pairs unpaired items with the same key, and returns the pairs.
+    pub(super) fn pair_alike<K: Hash + Eq>(&mut self, key: impl Fn(usize) -> Option<K>) -> Vec<IndexPair> {
+        let pairs = self.find_alike(key);
+        for pair in &pairs {
+            self.mark_pair(*pair);
+        }
+        pairs
+    }
+
+    /// Pairs each old item with the new one in the same group that has most labels in common with it. Labels of many
+    /// items are ignored. `labels` returns the group and the labels of an item.
     pub(super) fn pair_nearest<G: Hash + Eq + Copy, L: Hash + Eq, I: IntoIterator<Item = L>>(
         &mut self,
         labels: impl Fn(usize) -> (G, I),
     ) -> Vec<IndexPair> {
         let mut with_label: HashMap<(G, L), Vec<usize>> = HashMap::new();
-        for index in self.of_new() {
+        for index in self.new_indices() {
             let (group, of_item) = labels(index);
             for label in of_item {
                 let known = with_label.entry((group, label)).or_default();
@@ -84,19 +99,24 @@ impl Left {
             }
         }
         let mut pairs = Vec::new();
-        for old in self.of_old().collect::<Vec<_>>() {
+        for old in self.old_indices().collect::<Vec<_>>() {
             let mut counts: HashMap<usize, usize> = HashMap::new();
             let (group, of_item) = labels(old);
             for label in of_item {
-                let known = with_label.get(&(group, label)).filter(|known| known.len() <= COMMON);
-                for new in known.into_iter().flatten().filter(|new| self.is_left.get(**new) == Some(&true)) {
-                    let count = counts.entry(*new).or_default();
-                    *count = count.saturating_add(1);
+                let Some(known) = with_label.get(&(group, label)) else { continue };
+                if known.len() > COMMON {
+                    continue;
+                }
+                for new in known {
+                    if self.is_unpaired.get(*new) == Some(&true) {
+                        let count = counts.entry(*new).or_default();
+                        *count = count.saturating_add(1);
+                    }
                 }
             }
             let nearest = counts.into_iter().max_by_key(|(new, count)| (*count, std::cmp::Reverse(*new)));
             if let Some((new, _)) = nearest {
-                self.pair((old, new));
+                self.mark_pair((old, new));
                 pairs.push((old, new));
             }
         }
@@ -104,7 +124,7 @@ impl Left {
     }
 }
 
-/// The number of items from which on a label that they share is no longer compared: the time stays in proportion.
+/// The maximum number of items that a label is compared for, so that the time stays in proportion.
 const COMMON: usize = 16;
 
 #[cfg(test)]
@@ -114,18 +134,21 @@ mod tests {
     #[test]
     fn equal_keys_are_paired_in_order_and_each_item_once() {
         let items = ["a", "b", "a", "c", "a", "d", "b", "a", "a"];
-        let mut left = Left::of(4, items.len());
-        let pairs = left.pair_alike(|index| Some(items[index]));
+        let mut unpaired = Unpaired::new(4, items.len());
+        let pairs = unpaired.pair_alike(|index| Some(items[index]));
         assert_eq!(pairs, [(0, 4), (1, 6), (2, 7)]);
-        assert_eq!([left.of_old().collect::<Vec<_>>(), left.of_new().collect()], [vec![3], vec![5, 8]]);
+        assert_eq!(
+            [unpaired.old_indices().collect::<Vec<_>>(), unpaired.new_indices().collect()],
+            [vec![3], vec![5, 8]]
+        );
     }
 
     #[test]
-    fn what_shares_most_labels_is_paired_whatever_the_order() {
+    fn items_that_share_most_labels_are_paired_in_any_order() {
         let items = [["x", "y", "z"], ["p", "q", "z"], ["p", "q", "r"], ["x", "y", "s"]];
-        let two = || Left::of(2, items.len());
-        assert_eq!(two().pair_nearest(|index| (0, items[index])), [(0, 3), (1, 2)]);
+        let unpaired = Unpaired::new(2, items.len());
+        assert_eq!(unpaired.clone().pair_nearest(|index| (0, items[index])), [(0, 3), (1, 2)]);
         // In other groups.
-        assert_eq!(two().pair_nearest(|index| (index < 2, items[index])), []);
+        assert_eq!(unpaired.clone().pair_nearest(|index| (index < 2, items[index])), []);
     }
 }

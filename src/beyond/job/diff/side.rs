@@ -1,4 +1,4 @@
-//! One of the two files of a comparison: its code objects, and how their bytes are read.
+//! Searches one of the two files of a comparison, and reads its code objects.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::cell::RefCell;
@@ -7,10 +7,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::super::digest::{Digest, Digester};
-use super::super::kernels::{ListRoom, of_kernels};
+use super::super::kernels::{ListRoom, locate_kernel_error};
 use super::super::unmatched::Matches;
 use super::Diff;
-use super::names::{LibraryName, NameKey, Renamed, library_name, members_of, unversioned};
+use super::names::{LibraryName, NameKey, RenamedMembers, library_name, members_of, unversioned};
 use crate::base::bytes::len_u64;
 use crate::base::codec::Codec;
 use crate::base::error::{Error, Result, WithPath};
@@ -19,7 +19,7 @@ use crate::beyond::code::kernels::{self, Kernel};
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectRef, Finding, Format, Found, Holders, Place, ReadList, Reading, Scan, Selector,
-    Shared, Together, contents, top_member, weight_of,
+    Shared, Together, contents, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::magic::Magic;
@@ -39,7 +39,7 @@ pub(super) struct SideObject<'i> {
 #[derive(Debug)]
 pub(super) enum ReadState {
     NotYet,
-    /// It was to be read while the search had its bytes. If it could not be read, that is a problem of the file.
+    /// To be read while the search has its bytes. If that fails, it is a problem of the file.
     WithSearch,
     Done(ReadCode),
 }
@@ -50,22 +50,22 @@ pub(super) struct ReadCode {
     /// The size in bytes.
     size: u64,
     digest: Digest,
-    /// The kernels, or why they cannot be read; `None` if they have to be read again.
+    /// The kernels, or the error of reading them, or `None` if they have to be read again.
     kernels: Option<Result<Vec<Kernel>>>,
 }
 
 impl ReadCode {
     pub(super) fn with_kernels(digester: &Digester, code_object: &CodeObject, code: Slice<'_>) -> Result<Self> {
-        let kernels = of_kernels(code_object, kernels::of(code.bytes()));
+        let kernels = locate_kernel_error(code_object, kernels::of(code.bytes()));
         Ok(Self { kernels: Some(kernels), ..Self::without_kernels(digester, code)? })
     }
 
     pub(super) fn without_kernels(digester: &Digester, code: Slice<'_>) -> Result<Self> {
-        let digest = digester.of(code).with_path(code.path())?;
+        let digest = digester.digest(code).with_path(code.path())?;
         Ok(Self { size: len_u64(code.bytes()), digest, kernels: None })
     }
 
-    /// Returns the memory that it takes, as the weight of [`Scan::read`].
+    /// Returns the number of kernels, as the weight of [`Scan::read`].
     pub(super) fn weight(&self) -> usize {
         match &self.kernels {
             Some(Ok(kernels)) => kernels.len(),
@@ -74,12 +74,12 @@ impl ReadCode {
     }
 }
 
-/// The stored bytes of a code object.
+/// Where the stored bytes of a code object are.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StoredBytes<'i> {
     /// In the file: the code object, or its compressed form.
     Here(Slice<'i>),
-    /// The digest of those bytes, which are not in the file, and cannot be inflated.
+    /// Not in the file, and cannot be inflated: only their digest is known.
     Digest(Digest),
     /// Not in the file: in inflated data, in a compressed bundle, or to be restored.
     Elsewhere,
@@ -94,16 +94,22 @@ impl SideObject<'_> {
         Some((packed.codec, packed.inflated, packed.range.start, packed.range.end))
     }
 
-    /// Returns whether its content can be read: what is obfuscated, or compressed by a method that is not known, is only
+    /// Returns whether its content can be read. Code that is obfuscated, or compressed by an unknown method, is only
     /// compared as it is stored.
     pub(super) fn is_readable(&self) -> bool {
-        self.code_object.packed.as_ref().is_none_or(|packed| packed.codec != Codec::Unknown)
+        match &self.code_object.packed {
+            Some(packed) => packed.codec != Codec::Unknown,
+            None => true,
+        }
     }
 
     /// Returns the inflated size in bytes, or `None` if it is known only when the code object is inflated. The recorded
     /// size may include padding.
     pub(super) fn size(&self) -> Option<u64> {
-        self.code_object.packed.as_ref().is_none_or(|packed| packed.is_exact()).then_some(self.code_object.size)
+        match &self.code_object.packed {
+            Some(packed) if !packed.is_exact() => None,
+            _ => Some(self.code_object.size),
+        }
     }
 
     /// Returns the size and the digest of the code object, or `None` if it was not read.
@@ -122,25 +128,19 @@ impl SideObject<'_> {
         }
     }
 
-    /// Whether both are in the same bundle.
-    pub(super) fn is_beside(&self, other: &Self) -> bool {
+    pub(super) fn is_in_same_bundle(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.code_object.bundle, &other.code_object.bundle)
-    }
-
-    /// The member of a zip file that holds it.
-    pub(super) fn member(&self) -> Option<&[u8]> {
-        top_member(&self.code_object.bundle.place)
     }
 }
 
-/// A file, or nothing if there is none to compare with.
+/// The old or the new file, or nothing if the other file has no counterpart.
 pub(super) struct Side<'i> {
     pub(super) input: Option<&'i Input>,
-    /// Until those of both files are put together.
+    /// The code objects, until the comparison takes them.
     pub(super) objects: Vec<SideObject<'i>>,
     /// The libraries, by name, and the GPUs that their bundles serve, whether or not their code is selected.
     pub(super) libraries: HashMap<LibraryName, (Place, Coverage)>,
-    /// The names of its members without versions, whatever is in them, unless it is a static library.
+    /// The names of all its members without versions, unless it is a static library.
     pub(super) members: HashSet<Vec<u8>>,
     pub(super) matches: Matches,
     pub(super) problems: Vec<Error>,
@@ -170,61 +170,71 @@ impl<'i> Side<'i> {
         let Some(input) = input else { return Ok(side) };
         let members = RefCell::new(HashSet::new());
         let is_static = Magic::identify(input.bytes()) == Magic::Archive;
-        let is_searched = |member: &[u8]| {
+        let selector = Selector::new(&job.selection);
+        let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
+        let scan = job.scan_with(checksums);
+        let is_searched = &|member: &[u8]| {
             if !is_static {
                 members.borrow_mut().insert(unversioned(member).to_vec());
             }
             is_searched(member)
         };
-        let selector = Selector::new(&job.selection);
-        let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
-        let scan = job.scan_with(checksums);
-        let read = |together: Together<'_, usize, Arc<CodeObject>>| {
+        let read = &|together: Together<'_, usize, Arc<CodeObject>>| {
             contents(together, |code_object, code| ReadCode::with_kernels(digester, code_object, code))
         };
-        let weight = |read: &Vec<_>| weight_of(read, ReadCode::weight);
-        scan.run_in_members_and_read(input, &is_searched, &read, &weight, &mut |step| {
-            match step {
-                Reading::Found(Finding::Bundle(found), reads) => {
-                    side.bundle(&selector, digester, input, &found, reads)?;
-                }
-                Reading::Found(Finding::Split { place, split }, _) => {
-                    side.library(place, Format::Bundle).add_split(place, &split);
-                }
-                Reading::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
-                Reading::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
-                    side.problems.push(error.at(place));
-                }
-                Reading::Found(..) | Reading::End(..) => {}
-                Reading::Read(contents) => {
-                    for ((index, _), read) in contents {
-                        side.note_read(index, read);
+        scan.run_in_members_and_read(
+            input,
+            is_searched,
+            read,
+            &|read| weight_of(read, ReadCode::weight),
+            &mut |step| {
+                match step {
+                    Reading::Found(Finding::Bundle(found), reads) => {
+                        side.add_bundle(&selector, digester, input, &found, reads)?;
+                    }
+                    Reading::Found(Finding::Split { place, split }, _) => {
+                        side.coverage_of(place, Format::Bundle).add_split(place, &split);
+                    }
+                    Reading::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
+                    Reading::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
+                        side.problems.push(error.at(place));
+                    }
+                    Reading::Found(..) | Reading::End(..) => {}
+                    Reading::Read(contents) => {
+                        for ((index, _), read) in contents {
+                            side.note_read(index, read);
+                        }
                     }
                 }
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
         side.members = members.into_inner();
         side.leave_out_holders();
         Ok(side)
     }
 
-    /// The names of all members, without versions.
+    /// Returns the names of all members, without versions.
     pub(super) fn names(&self) -> HashSet<Vec<u8>> {
-        let places = self.objects.iter().map(|object| &object.code_object.bundle.place);
-        let places = places.chain(self.libraries.values().map(|(place, _)| place));
-        places.flat_map(members_of).chain(self.members.iter().cloned()).collect()
+        let mut names = self.members.clone();
+        for object in &self.objects {
+            names.extend(members_of(&object.code_object.bundle.place));
+        }
+        for (place, _) in self.libraries.values() {
+            names.extend(members_of(place));
+        }
+        names
     }
 
-    /// Calls its libraries and members as in the old file.
-    pub(super) fn rename(&mut self, renamed: &Renamed) {
+    /// Renames its libraries and members as in the old file.
+    pub(super) fn rename(&mut self, renamed: &RenamedMembers) {
         let libraries = std::mem::take(&mut self.libraries).into_iter();
-        self.libraries = libraries.map(|(name, library)| (renamed.old_library(name), library)).collect();
+        self.libraries = libraries.map(|(name, library)| (renamed.old_library_name(name), library)).collect();
         let members = std::mem::take(&mut self.members).into_iter();
-        self.members = members.map(|name| renamed.old(&name).to_vec()).collect();
+        self.members = members.map(|name| renamed.old_name(&name).to_vec()).collect();
     }
 
-    /// Leaves out code objects in which others were found: those are compared.
+    /// Leaves out code objects that have others inside, which are compared instead.
     fn leave_out_holders(&mut self) {
         for object in &mut self.objects {
             self.holders.mark(Arc::make_mut(&mut object.code_object));
@@ -232,13 +242,15 @@ impl<'i> Side<'i> {
         self.objects.retain(|object| !object.code_object.has_parts);
     }
 
-    /// The GPUs that the bundles of a library serve.
-    fn library(&mut self, place: &Place, format: Format) -> &mut Coverage {
-        let library = || (place.clone(), Coverage::default());
-        &mut self.libraries.entry(library_name(place, format)).or_insert_with(library).1
+    /// Returns the coverage of the library at a place, to be added to.
+    fn coverage_of(&mut self, place: &Place, format: Format) -> &mut Coverage {
+        let library = self.libraries.entry(library_name(place, format));
+        let (_, coverage) = library.or_insert_with(|| (place.clone(), Coverage::default()));
+        coverage
     }
 
-    fn bundle(
+    /// Adds the code objects of a bundle.
+    fn add_bundle(
         &mut self,
         selector: &Selector<'_>,
         digester: &Digester,
@@ -247,7 +259,7 @@ impl<'i> Side<'i> {
         reads: &mut ReadList<usize, Arc<CodeObject>>,
     ) -> Result<()> {
         let (mut shared, bundle) = (Shared::new(found.bundle)?, found.info()?);
-        self.library(found.place, found.format).add(found);
+        self.coverage_of(found.place, found.format).add(found);
         self.holders.note(found.place);
         for code_object in found.code_objects() {
             if !self.matches.takes(selector, &code_object.known_id()) || !is_compared(&code_object, found) {
@@ -268,7 +280,7 @@ impl<'i> Side<'i> {
                 object.stored = StoredBytes::Here(slice);
             } else if !object.is_readable() {
                 if let Some(slice) = code_object.stored_bytes() {
-                    object.stored = StoredBytes::Digest(digester.of(slice).with_path(slice.path())?);
+                    object.stored = StoredBytes::Digest(digester.digest(slice).with_path(slice.path())?);
                 }
             } else if !bundle.is_in(input) {
                 // Its bytes are gone after the search.
@@ -296,7 +308,7 @@ impl<'i> Side<'i> {
         }
     }
 
-    /// Reads some of its code objects, given by their indices among `all` of both files. `weight` is that of
+    /// Reads the code objects with the indices `wanted` among `all` of both files. `weight` is passed to
     /// [`Scan::read`].
     pub(super) fn read<T: Send>(
         &self,
@@ -306,7 +318,10 @@ impl<'i> Side<'i> {
         weight: impl Fn(&T) -> usize + Sync,
         take: &mut dyn FnMut(usize, Result<T>),
     ) -> Result<()> {
-        let Some(input) = self.input.filter(|_| !wanted.is_empty()) else { return Ok(()) };
+        let Some(input) = self.input else { return Ok(()) };
+        if wanted.is_empty() {
+            return Ok(());
+        }
         let code_objects = wanted.iter().filter_map(|index| Some(&*all.get(*index)?.code_object)).collect::<Vec<_>>();
         job.scan_with(Checksums::None).read(input, &code_objects, read, weight, &mut |results| {
             for (at, read) in results {
@@ -325,9 +340,14 @@ impl Diff {
     }
 }
 
-/// Whether a code object is compared: one that is itself searched as a bundle is not.
+/// Returns whether a code object is compared. A bundle in an entry is not: its own entries are.
 fn is_compared(code_object: &CodeObjectRef<'_>, found: &Found<'_>) -> bool {
-    let is_container = |kind| matches!(kind, Some(ContentKind::Bundle | ContentKind::FatBinary));
-    let kind = || code_object.recorded_kind().or_else(|| code_object.kind());
-    code_object.size() > 0 && (found.bundle.compressed.is_some() || !is_container(kind()))
+    if code_object.size() == 0 {
+        return false;
+    }
+    if found.bundle.compressed.is_some() {
+        return true;
+    }
+    let kind = code_object.recorded_kind().or_else(|| code_object.kind());
+    !matches!(kind, Some(ContentKind::Bundle | ContentKind::FatBinary))
 }

@@ -8,10 +8,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::kernel_names::{KernelNames, Meant};
-use super::kernels::{in_order, of_kernels};
+use super::kernel_names::{KernelNames, MeantNames};
+use super::kernels::{in_order, locate_kernel_error};
 use super::share::check_size;
-use super::unmatched::{Matches, Wanted};
+use super::unmatched::{Matches, WantedCode};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::{Accept, Input};
@@ -35,9 +35,9 @@ const STANDARD_OUTPUT: &str = "-";
 
 /// Extracts the code objects of some files that match a selection, each into a separate file.
 ///
-/// The name of such a file consists of the [input's name](Source::name), the names of the enclosing members if there
-/// are any, the number of the bundle at its place, the name of the source file if it is recorded, the entry ID, and an
-/// extension for the kind of content. It contains only letters, digits and `+-._=`, and does not begin with a dot.
+/// The name of a file consists of the [input's name](Source::name), the names of the enclosing members, the number of the
+/// bundle at its place, the name of the source file if it is recorded, and the entry ID. An extension gives the kind of
+/// content. Names contain only letters, digits and `+-._=`, and do not begin with a dot.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Extract {
@@ -45,10 +45,10 @@ pub struct Extract {
     pub inputs: Vec<Source>,
     /// The code objects to extract.
     pub selection: Selection,
-    /// GPUs: if there are any, only code objects are extracted that their runtimes load for them, as by
-    /// [`loaded`](crate::runtime::loaded).
+    /// GPUs. If there are any, only code objects are extracted that their runtimes load for them, as
+    /// [`loaded`](crate::runtime::loaded) returns them.
     pub devices: Vec<Device>,
-    /// Names of kernels: if there are any, only code objects are extracted that define one of them, or a variable of
+    /// Names of kernels. If there are any, only code objects are extracted that define one of them, or a variable of
     /// this name.
     pub kernels: Option<KernelNames>,
     /// The destination.
@@ -72,13 +72,14 @@ pub struct Source {
 }
 
 impl Source {
-    /// A file named by the user. It must be valid.
+    /// Creates a source for a file named by the user. It must be valid.
     pub fn named(path: PathBuf) -> Self {
         let name = path.file_name().unwrap_or_default().into();
         Self { path, name, if_broken: IfBroken::Fail }
     }
 
-    /// A file found in a directory. It is skipped if it is broken; its name is its path relative to the directory.
+    /// Creates a source for a file found in a directory. It is skipped if it is broken. Its name is its path relative to
+    /// the directory.
     pub fn found(path: PathBuf, directory: &Path) -> Self {
         let name = path.strip_prefix(directory).unwrap_or(&path).to_owned();
         Self { path, name, if_broken: IfBroken::LeaveOut }
@@ -90,19 +91,19 @@ impl Source {
 pub enum IfBroken {
     /// The job fails and writes nothing.
     Fail,
-    /// The job reports [`Event::LeftOut`] and writes nothing from this file. For files that the user did not name.
+    /// The job reports [`Event::LeftOut`] and writes nothing from this file. This is for files that the user did not name.
     LeaveOut,
 }
 
 /// The destination of extracted code objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// This directory, which is created if it does not exist.
+    /// A directory, which is created if it does not exist.
     Directory(PathBuf),
     /// Nowhere: only the names of the files that would be written to this directory are reported. `-` is standard
     /// output.
     Nowhere(PathBuf),
-    /// Standard output, for which exactly one code object must match.
+    /// Standard output. Exactly one code object must match.
     StandardOutput,
 }
 
@@ -114,18 +115,18 @@ pub struct Extracted {
     pub path: PathBuf,
     /// The SHA-256 of its bytes, if it was [asked for](Extract::sha256).
     pub sha256: Option<[u8; 32]>,
-    /// The code object, with the size, the kind and the recorded target of what was written.
+    /// The code object, with the size, the kind and the recorded target of the written file.
     pub code_object: CodeObject,
 }
 
 impl Extract {
-    /// Extracts the code objects of the inputs that match the selection to the destination.
+    /// Creates a job that extracts the code objects of the inputs that match the selection.
     pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
         let (devices, kernels, scan) = (Vec::new(), None, Scan::default());
         Self { inputs, selection, devices, kernels, destination, scan, sha256: false }
     }
 
-    /// Extracts, and returns the written files in the order of the inputs.
+    /// Extracts code objects, and returns the written files in the order of the inputs.
     ///
     /// # Errors
     /// Any [`Error`]; nothing is written then. The kind is [`NotFound`](ErrorKind::NotFound) if the selection, or any
@@ -135,7 +136,9 @@ impl Extract {
         let done = self.extract(observer);
         if done.is_err() {
             // A directory that is not empty was not created by this job, or is already used by others.
-            missing.into_iter().for_each(|directory| drop(std::fs::remove_dir(directory)));
+            for directory in missing {
+                drop(std::fs::remove_dir(directory));
+            }
         }
         done
     }
@@ -149,7 +152,7 @@ impl Extract {
             let (accept, max) =
                 if is_optional { (Accept::Regular, None) } else { (Accept::Finite, self.scan.limits.streamed) };
             let opened = Uri::open(&source.path, self.scan.limits, |path| open(path, accept, max));
-            match opened.and_then(|input| work.file(&input, &source.name, &mut part)) {
+            match opened.and_then(|input| work.extract_file(&input, &source.name, &mut part)) {
                 Err(error) if is_optional && is_of_input(&error, &source.path) => {
                     work.leave_out(part);
                     observer(Event::LeftOut { error: &error });
@@ -167,15 +170,18 @@ impl Extract {
         work.finish()
     }
 
-    /// Returns the error for inputs none of whose code objects can be read, or `None` if there is another reason.
+    /// Returns the error for inputs without a readable code object, or `None` if there is another reason.
     fn all_unread(&self, all: &ExtractedPart<'_>) -> Option<Error> {
-        let input = self.inputs.first().filter(|_| all.done.is_empty() && self.kernels.is_none())?;
+        if !all.done.is_empty() || all.unread.is_empty() || self.kernels.is_some() {
+            return None;
+        }
+        let input = self.inputs.first()?;
         let kinds = all.unread.iter().map(|(what, number)| format!("{what} ({number})")).collect::<Vec<_>>();
         let reason = format!("no code object can be read: {}", kinds.join(", "));
-        (!kinds.is_empty()).then(|| Error::refused(ErrorKind::Unsupported, &input.path, None, reason))
+        Some(Error::refused(ErrorKind::Unsupported, &input.path, None, reason))
     }
 
-    /// Returns whether all code objects are asked for, so that those that cannot be read are passed over.
+    /// Returns whether all code objects are asked for. Unreadable code objects are then passed over.
     fn takes_all(&self) -> bool {
         self.selection.targets.is_empty() && self.selection.kinds.is_empty() && self.devices.is_empty()
     }
@@ -185,10 +191,10 @@ impl Extract {
         self.takes_all() && code_object.unread().is_some()
     }
 
-    /// The positions of the code objects that match the selection and define kernels that are asked for, if any are,
-    /// with the indices of their names. This is a search of its own: how many there are has to be known before the
-    /// first is written.
-    fn defining(
+    /// Searches for the code objects that match the selection and define kernels that are asked for. Returns their
+    /// positions, each with the indices of the names, or `None` if no names are given. This search comes first, because
+    /// the number of code objects must be known before one is written.
+    fn find_defining(
         &self,
         selector: &Selector<'_>,
         scan: &Scan,
@@ -196,12 +202,13 @@ impl Extract {
     ) -> Result<Option<HashMap<usize, BTreeSet<usize>>>> {
         let Some(names) = &self.kernels else { return Ok(None) };
         let (mut defining, mut failed, mut first) = (Vec::new(), None, 0);
-        let meant = |together: Together<'_, usize, CodeObject>| {
+        let read = &|together: Together<'_, usize, CodeObject>| {
             contents(together, |code_object, code| {
-                of_kernels(code_object, names.in_code(code.bytes())).map(|(meant, _)| meant)
+                let (meant, _) = locate_kernel_error(code_object, names.find_in_code(code.bytes()))?;
+                Ok(meant)
             })
         };
-        scan.run_and_read(input, &meant, &|read| weight_of(read, Meant::len), &mut |step| {
+        scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |step| {
             match step {
                 Reading::Found(Finding::Bundle(found), reads) => {
                     let mut selected = Vec::new();
@@ -212,7 +219,7 @@ impl Extract {
                     }
                     if !selected.is_empty() {
                         check_size(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
-                            .map_err(|error| with_place(error, found.place))?;
+                            .map_err(|error| add_place(error, found.place))?;
                         let info = found.info()?;
                         for code_object in selected {
                             reads.add(Some(&found), (first + code_object.index(), code_object.known(&info)));
@@ -233,17 +240,24 @@ impl Extract {
             }
             Ok(if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        failed.map_or(Ok(()), Err)?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
         let equal: HashSet<usize> = defining.iter().flat_map(|(_, meant)| &meant.equal).copied().collect();
-        let meant = defining.into_iter().map(|(position, meant)| (position, meant.unless_equal(&equal)));
-        Ok(Some(meant.filter(|(_, meant)| !meant.is_empty()).collect()))
+        let mut names_by_position = HashMap::new();
+        for (position, meant) in defining {
+            let names = meant.without_patterns(&equal);
+            if !names.is_empty() {
+                names_by_position.insert(position, names);
+            }
+        }
+        Ok(Some(names_by_position))
     }
 
-    /// The directories that must be created, innermost first.
+    /// Returns the directories that must be created, innermost first.
     fn missing_directories(&self) -> Vec<&Path> {
         let Destination::Directory(directory) = &self.destination else { return Vec::new() };
-        let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
-        directory.ancestors().take_while(is_missing).collect()
+        directory.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect()
     }
 }
 
@@ -256,7 +270,7 @@ impl Destination {
         }
     }
 
-    /// The file for a code object.
+    /// Returns the path of the file for a code object.
     fn file(&self, stem: &str, kind: ContentKind) -> PathBuf {
         match self {
             Self::Directory(directory) | Self::Nowhere(directory) if !self.is_standard_output() => {
@@ -277,11 +291,11 @@ struct Extraction<'j> {
     /// The first split library without kpack archives, as an error.
     apart: Option<Error>,
     all: ExtractedPart<'j>,
-    /// What was found in skipped files; none if no file was skipped.
+    /// The matches in skipped files, or `None` if no file was skipped.
     left_out: Option<ExtractedPart<'j>>,
 }
 
-/// What was extracted of a file, or of several.
+/// The code objects extracted from one file or several.
 #[derive(Default)]
 struct ExtractedPart<'j> {
     matches: Matches,
@@ -289,17 +303,17 @@ struct ExtractedPart<'j> {
     used: HashSet<usize>,
     /// The number of code objects that match the selection.
     taken: usize,
-    /// The matches, if only one may match.
+    /// The IDs of the matches, if only one may match.
     rivals: Vec<KnownId>,
-    /// The file with the second of them.
+    /// The file with the second match, if only one may match.
     second: Option<PathBuf>,
-    /// The numbers of code objects that were passed over, by what they are.
+    /// The numbers of code objects that were passed over, by the name of their kind.
     unread: BTreeMap<&'static str, usize>,
     done: Vec<Pending<'j>>,
 }
 
 impl<'j> ExtractedPart<'j> {
-    /// Adds a file, of which all is written.
+    /// Adds a file whose code objects are all written.
     fn add(&mut self, part: Self, done: Vec<Pending<'j>>) {
         self.matches.add(part.matches);
         self.used.extend(part.used);
@@ -326,35 +340,38 @@ impl<'j> Extraction<'j> {
         }
     }
 
-    fn wanted(&self) -> Wanted<'j> {
-        Wanted { selector: self.selector, devices: &self.job.devices }
+    fn wanted(&self) -> WantedCode<'j> {
+        WantedCode { selector: self.selector, devices: &self.job.devices }
     }
 
-    /// Extracts from a file. What it finds is added to `part`.
-    fn file(&mut self, input: &Input, name: &Path, part: &mut ExtractedPart<'j>) -> Result<Vec<Pending<'j>>> {
+    /// Extracts from a file. Adds all matches to `part`.
+    fn extract_file(&mut self, input: &Input, name: &Path, part: &mut ExtractedPart<'j>) -> Result<Vec<Pending<'j>>> {
         self.names.keep();
         let Extract { scan, devices, .. } = self.job;
         let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
-        let loader = (!devices.is_empty()).then(|| Loader::new(devices));
-        let defining = self.job.defining(self.selector, &scan, input)?;
+        let loader = if devices.is_empty() { None } else { Some(Loader::new(devices)) };
+        let defining = self.job.find_defining(self.selector, &scan, input)?;
         let holders = Holders::default();
         let mut file = FileSearch { input, name, loader, defining, code_objects: 0, holders, part };
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
-        let extract = |together: Together<'_, Stem, CodeObject>| extract(job, &inputs, together);
+        let extract = &|together: Together<'_, PositionAndStem, CodeObject>| extract(job, &inputs, together);
         let (mut done, mut failed) = (Vec::new(), None);
-        let scanned = scan.run_and_read(input, &extract, &|_| 1, &mut |step| {
+        let scanned = scan.run_and_read(input, extract, &|_| 1, &mut |step| {
             let step = match step {
                 Reading::Found(Finding::Bundle(found), reads) => {
-                    self.bundle(&found, &mut file, reads).map_err(|error| with_place(error, found.place))
+                    self.add_bundle(&found, &mut file, reads).map_err(|error| add_place(error, found.place))
                 }
                 Reading::End(place, reads) => {
-                    let chosen = file.loader.as_mut().map(|loader| loader.finish(|unit| unit.data() == *place));
-                    chosen.into_iter().flatten().for_each(|chosen| self.name(&mut file, None, chosen, reads));
+                    if let Some(loader) = &mut file.loader {
+                        for chosen in loader.finish(|unit| unit.data() == *place) {
+                            self.add_code_object(&mut file, None, chosen, reads);
+                        }
+                    }
                     Ok(())
                 }
                 Reading::Found(Finding::Broken { place, error }, _) => Err(error.at(place)),
                 Reading::Found(Finding::Split { split, .. }, _) => {
-                    self.without_archives(input, &split);
+                    self.note_missing_archives(input, &split);
                     Ok(())
                 }
                 Reading::Found(..) => Ok(()),
@@ -364,7 +381,7 @@ impl<'j> Extraction<'j> {
                     return Ok(if has_failed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
                 }
             };
-            // What was found before is extracted all the same: it may have an earlier error.
+            // Code objects before the error are extracted too: one of them may fail earlier.
             failed = failed.take().or(step.err());
             Ok(if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
@@ -373,13 +390,15 @@ impl<'j> Extraction<'j> {
                 file.holders.mark(&mut pending.extracted.code_object);
             }
         }
-        let failed = failed.into_iter().map(|error| (usize::MAX, Err(error)));
-        let done = scanned.and_then(|()| in_order(done.into_iter().chain(failed).collect()).into_iter().collect());
-        input.vouch_for(done)
+        if let Some(error) = failed {
+            done.push((usize::MAX, Err(error)));
+        }
+        // The first error counts.
+        input.vouch_for(scanned.and_then(|()| in_order(done).into_iter().collect()))
     }
 
-    /// Notes a split library whose kpack archives were not found, or not searched.
-    fn without_archives(&mut self, input: &Input, split: &Split<'_>) {
+    /// Notes the error for a split library whose kpack archives were not found, or not searched.
+    fn note_missing_archives(&mut self, input: &Input, split: &Split<'_>) {
         let name = shown(&split.reference.kernel_name);
         let why = match split.archives {
             Some([]) => "none of which was found".to_owned(),
@@ -392,22 +411,23 @@ impl<'j> Extraction<'j> {
         self.apart.get_or_insert_with(|| Error::refused(ErrorKind::NotFound, input.path(), None, reason));
     }
 
-    /// Chooses what is extracted from a bundle, and names it: what matches or, for some GPUs, what their runtimes load
-    /// of that.
-    fn bundle(
+    /// Adds the code objects of a bundle that match. If GPUs are asked for, their runtimes choose among them.
+    fn add_bundle(
         &mut self,
         found: &Found<'_>,
         file: &mut FileSearch<'_, 'j>,
-        reads: &mut ReadList<Stem, CodeObject>,
+        reads: &mut ReadList<PositionAndStem, CodeObject>,
     ) -> Result<()> {
         let mut selected = Vec::new();
         for code_object in found.code_objects() {
             let id = code_object.known_id();
             file.part.matches.note(&id, self.selector.names_entries());
-            let is_selected = self.selector.takes(&id);
-            match code_object.unread().filter(|_| is_selected && self.job.takes_all()) {
-                Some(what) => *file.part.unread.entry(what.name()).or_default() += 1,
-                None => selected.extend(is_selected.then_some(code_object)),
+            if !self.selector.takes(&id) {
+                continue;
+            }
+            match code_object.unread() {
+                Some(kind) if self.job.takes_all() => *file.part.unread.entry(kind.name()).or_default() += 1,
+                _ => selected.push(code_object),
             }
         }
         file.holders.note(found.place);
@@ -429,29 +449,33 @@ impl<'j> Extraction<'j> {
             None if selected.is_empty() => return Ok(()),
             None => {
                 let info = found.info()?;
-                let all = |code_object: CodeObjectRef<'_>| {
+                let mut chosen = Vec::new();
+                for code_object in selected {
                     let loaded = Loaded { code_object: code_object.known(&info), devices: Vec::new() };
-                    (first + code_object.index(), loaded)
-                };
-                selected.into_iter().map(all).collect()
+                    chosen.push((first + code_object.index(), loaded));
+                }
+                chosen
             }
         };
-        chosen.into_iter().for_each(|chosen| self.name(file, Some(found), chosen, reads));
+        for code_object in chosen {
+            self.add_code_object(file, Some(found), code_object, reads);
+        }
         Ok(())
     }
 
-    /// Names a code object to extract, unless standard output has another one: of the bundle that was `found`, or one
-    /// before.
-    fn name(
+    /// Adds a code object to those to extract, with a new name, unless standard output has another one. It is from the
+    /// bundle that was `found`, or from one before.
+    fn add_code_object(
         &mut self,
         file: &mut FileSearch<'_, 'j>,
         found: Option<&Found<'_>>,
         (position, Loaded { code_object, devices }): (usize, Loaded),
-        reads: &mut ReadList<Stem, CodeObject>,
+        reads: &mut ReadList<PositionAndStem, CodeObject>,
     ) {
         let id = code_object.known_id();
         let part = &mut *file.part;
-        if !part.matches.takes_for(self.wanted(), &id, file.loader.as_ref().map(|_| devices.as_slice())) {
+        let devices = if file.loader.is_some() { Some(&*devices) } else { None };
+        if !part.matches.takes_for(self.wanted(), &id, devices) {
             return;
         }
         if let Some(defining) = &file.defining {
@@ -470,24 +494,29 @@ impl<'j> Extraction<'j> {
         reads.add(found, ((position, stem), code_object));
     }
 
-    /// Leaves out a file, keeping only what matched in it.
+    /// Leaves out a file, but keeps the matches in it for messages.
     fn leave_out(&mut self, part: ExtractedPart<'j>) {
         self.names.undo();
         self.left_out.get_or_insert_default().add(part, Vec::new());
     }
 
-    /// An entry ID that selects one of the matches alone, and that can be typed.
+    /// Returns an entry ID that selects one of the matches alone, and that can be typed.
     fn sole_id(&self) -> Option<String> {
         const TRIED_MAX: usize = 20;
+        // Runtimes choose code objects by other rules than exact IDs.
+        if !self.job.devices.is_empty() {
+            return None;
+        }
+        let mut candidates = self.all.rivals.iter().take(TRIED_MAX);
+        let sole = candidates.find(|id| !id.shown.contains([',', '\'', '\\']) && self.matches_one(&id.shown))?;
+        Some(sole.shown.clone())
+    }
+
+    /// Returns whether an entry ID, as an exact pattern, selects only one of the matches.
+    fn matches_one(&self, id: &str) -> bool {
+        let Ok(pattern) = Pattern::parse(id) else { return false };
         let exact = Selection { comparison: Comparison::Exact, ..Selection::default() };
-        let is_sole = |id: &&KnownId| {
-            let pattern = Pattern::parse(&id.shown).ok().filter(|_| !id.shown.contains([',', '\'', '\\']));
-            let takes = |pattern| self.all.rivals.iter().filter(|other| exact.target_takes(&pattern, other)).count();
-            pattern.is_some_and(|pattern| takes(pattern) == 1)
-        };
-        // What runtimes choose is not selected by exact IDs.
-        let candidates = self.all.rivals.iter().filter(|_| self.job.devices.is_empty());
-        candidates.take(TRIED_MAX).find(is_sole).map(|id| id.shown.clone())
+        self.all.rivals.iter().filter(|rival| exact.target_takes(&pattern, rival)).count() == 1
     }
 
     fn finish(self) -> Result<Vec<Extracted>> {
@@ -497,11 +526,15 @@ impl<'j> Extraction<'j> {
         }
         let elsewhere = self.left_out.as_ref().map(|left_out| &left_out.matches);
         let (unmatched, only_left_out) = self.all.matches.unmatched(self.wanted(), elsewhere);
-        if let Some(names) = self.job.kernels.as_ref().filter(|_| unmatched.is_empty()) {
+        if let Some(names) = &self.job.kernels
+            && unmatched.is_empty()
+        {
             names.ensure_used(&self.all.used, &self.job.inputs.iter().map(|input| &*input.path).collect::<Vec<_>>())?;
         }
         if self.all.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
-            if let Some(error) = self.apart.filter(|_| self.all.done.is_empty()) {
+            if let Some(error) = self.apart
+                && self.all.done.is_empty()
+            {
                 return Err(error);
             }
             if let Some(error) = self.job.all_unread(&self.all) {
@@ -522,7 +555,7 @@ impl<'j> Extraction<'j> {
     }
 }
 
-/// Whether an error is about an input. Other errors are about an output or the request.
+/// Returns whether an error is about an input. Other errors are about an output or the request.
 fn is_of_input(error: &Error, input: &Path) -> bool {
     match error.kind() {
         ErrorKind::Io => error.path() == input,
@@ -536,25 +569,25 @@ struct FileSearch<'f, 'j> {
     input: &'f Input,
     /// The [name](Source::name) of the file.
     name: &'f Path,
-    /// Chooses what runtimes load, if GPUs are asked for.
+    /// Chooses the code objects that runtimes load, if GPUs are asked for.
     loader: Option<Loader>,
-    /// The code objects with kernels that are asked for, if any are, by their positions.
+    /// The indices of the names of kernels that code objects define, by position, if kernels are asked for.
     defining: Option<HashMap<usize, BTreeSet<usize>>>,
     /// The number of code objects so far.
     code_objects: usize,
-    /// The code objects in which others were found.
+    /// The code objects that have others inside.
     holders: Holders,
     part: &'f mut ExtractedPart<'j>,
 }
 
-/// The position of a code object among those of its file, and the name of the new file without the extension.
-type Stem = (usize, String);
+/// The position of a code object in its file, and the name of the new file without the extension.
+type PositionAndStem = (usize, String);
 
 /// Extracts code objects of a bundle.
 fn extract<'j>(
     job: &'j Extract,
     inputs: &HashSet<PathBuf>,
-    (bundle, targets): Together<'_, Stem, CodeObject>,
+    (bundle, targets): Together<'_, PositionAndStem, CodeObject>,
 ) -> Vec<(usize, Result<Pending<'j>>)> {
     let mut pending = Vec::with_capacity(targets.len());
     for (index, ((position, stem), code_object)) in targets {
@@ -562,19 +595,22 @@ fn extract<'j>(
     }
     let mut wanted: Vec<_> = pending.iter_mut().map(|(index, _, pending)| (*index, pending)).collect();
     let mut extracted = bundle.and_then(|bundle| bundle.extract(&mut wanted, &mut Meter::silent())).map_err(Some);
-    let finished = |(_, position, pending): (usize, usize, Pending<'j>)| {
-        let finished = match &mut extracted {
-            Ok(()) => pending.finish(inputs),
-            // It is that of the first.
-            Err(error) => Err(with_place(error.take()?, &pending.extracted.code_object.bundle.place)),
-        };
-        Some((position, finished))
-    };
-    pending.into_iter().map_while(finished).collect()
+    let mut finished = Vec::with_capacity(pending.len());
+    for (_, position, pending) in pending {
+        match &mut extracted {
+            Ok(()) => finished.push((position, pending.finish(inputs))),
+            Err(error) => {
+                // The error of the bundle is reported once, at its first code object.
+                let Some(error) = error.take() else { break };
+                finished.push((position, Err(add_place(error, &pending.extracted.code_object.bundle.place))));
+            }
+        }
+    }
+    finished
 }
 
-/// An error in a bundle with its place; one of an output has none.
-fn with_place(error: Error, place: &Place) -> Error {
+/// Adds the place of a bundle to an error in it. An error of an output has no place.
+fn add_place(error: Error, place: &Place) -> Error {
     if error.fault().is_some() { error.at(place) } else { error }
 }
 

@@ -1,4 +1,4 @@
-//! The names of new files.
+//! Names of new files.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(super) struct FileNames {
 impl FileNames {
     /// Assigns a new name.
     pub(super) fn stem(&mut self, input: &Path, code_object: &CodeObject) -> String {
-        let name = name_of(input, code_object);
+        let name = file_name(input, code_object);
         let key = name.to_ascii_lowercase();
         let Some(mut number) = self.numbers.get(&key).copied() else {
             self.set(key, 1);
@@ -66,23 +66,38 @@ impl FileNames {
     }
 }
 
-/// The file name for a code object, which several code objects may share. Parts that are too long are shortened: to the
-/// beginning of the entry ID, and to the ends of the names of the input and the member. Each of these two names gets at
-/// least half of the space for both.
-fn name_of(input: &Path, code_object: &CodeObject) -> String {
-    let end = |text: &str, most: usize| text.get(text.len().saturating_sub(most)..).unwrap_or_default().to_owned();
+/// Returns the file name for a code object, which several code objects may share. Parts that are too long are shortened:
+/// to the beginning of the entry ID, and to the ends of the names of the input and the member. Each of these two names
+/// gets at least half of the space for both.
+fn file_name(input: &Path, code_object: &CodeObject) -> String {
     let id = plain(&code_object.id);
     let id = id.get(..ID_MAX.min(id.len())).unwrap_or_default();
     let rest = match &code_object.source {
-        Some(source) => format!("{}-{}-{id}", code_object.bundle.index, end(&plain(source.as_bytes()), SOURCE_MAX)),
+        Some(source) => {
+            let source = plain(source.as_bytes());
+            format!("{}-{}-{id}", code_object.bundle.index, end_of(&source, SOURCE_MAX))
+        }
         None => format!("{}-{id}", code_object.bundle.index),
     };
     let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
-    let members = code_object.bundle.place.member().map(|member| plain(member.as_bytes()));
-    let members_len = members.as_ref().map_or(0, String::len);
-    let input = end(&plain(input.as_os_str().as_encoded_bytes()), room.saturating_sub(members_len).max(room / 2));
-    let members = members.map(|members| end(&members, room.saturating_sub(input.len())));
-    let name = [Some(input), members, Some(rest)].into_iter().flatten().collect::<Vec<_>>().join("-");
-    // Directories of archives are called `.kpack`, but what is extracted from them is not to be hidden.
-    name.strip_prefix('.').map_or_else(|| name.clone(), |rest| format!("_{rest}"))
+    let input = plain(input.as_os_str().as_encoded_bytes());
+    let name = match code_object.bundle.place.member() {
+        Some(member) => {
+            let member = plain(member.as_bytes());
+            let input = end_of(&input, room.saturating_sub(member.len()).max(room / 2));
+            let member = end_of(&member, room.saturating_sub(input.len()));
+            format!("{input}-{member}-{rest}")
+        }
+        None => format!("{}-{rest}", end_of(&input, room)),
+    };
+    // Directories of archives are called `.kpack`, but extracted files must not be hidden.
+    match name.strip_prefix('.') {
+        Some(rest) => format!("_{rest}"),
+        None => name,
+    }
+}
+
+/// Returns the last bytes of a plain text, at most `max`.
+fn end_of(text: &str, max: usize) -> &str {
+    text.get(text.len().saturating_sub(max)..).unwrap_or_default()
 }

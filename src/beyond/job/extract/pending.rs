@@ -33,7 +33,7 @@ pub(super) struct Pending<'j> {
 
 impl<'j> Pending<'j> {
     pub(super) fn new(job: &'j Extract, stem: String, mut code_object: CodeObject) -> Self {
-        // The size is that of what is written.
+        // The size is counted as bytes are written.
         let expected = mem::take(&mut code_object.size);
         let extracted = Extracted { path: PathBuf::new(), sha256: None, code_object };
         let (destination, head, hash) = (&job.destination, Some(Vec::new()), job.sha256.then(Sha256::new));
@@ -66,29 +66,33 @@ impl<'j> Pending<'j> {
             output.write(&kept)?;
             self.output = Some(output);
         }
-        // Of an inflated code object, they are only known now.
+        // The kind and the target of an inflated code object are known only now.
         let code_object = &mut self.extracted.code_object;
         code_object.kind = Some(kind);
-        code_object.recorded_target =
-            code_object.recorded_target.take().or_else(|| Some(target::target_id(head)?.into()));
+        if code_object.recorded_target.is_none() {
+            code_object.recorded_target = target::target_id(head).map(Into::into);
+        }
         self.extracted.path = path;
         Ok(())
     }
 
     /// Releases the buffer once everything is written: thousands of outputs may wait for the last one.
     fn complete(&mut self) -> Result<()> {
-        if self.extracted.code_object.size < self.expected {
-            Ok(())
-        } else {
-            self.output.as_mut().map_or(Ok(()), Output::complete)
+        if self.extracted.code_object.size >= self.expected
+            && let Some(output) = &mut self.output
+        {
+            output.complete()?;
         }
+        Ok(())
     }
 }
 
 impl Sink for Pending<'_> {
     fn write(&mut self, data: &[u8]) -> Result<()> {
         add(&mut self.extracted.code_object.size, len_u64(data));
-        self.hash.iter_mut().for_each(|hash| hash.update(data));
+        if let Some(hash) = &mut self.hash {
+            hash.update(data);
+        }
         if let Some(head) = &mut self.head
             && len_u64(head).saturating_add(len_u64(data)) < ContentKind::HEAD_LEN
         {
@@ -96,7 +100,9 @@ impl Sink for Pending<'_> {
             return Ok(());
         }
         self.start(data)?;
-        self.output.as_mut().map_or(Ok(()), |output| output.write(data))?;
+        if let Some(output) = &mut self.output {
+            output.write(data)?;
+        }
         self.complete()
     }
 
@@ -108,9 +114,13 @@ impl Sink for Pending<'_> {
                 Ok(())
             })?;
         }
-        let head = slice.slice(0, slice.len().min(ContentKind::HEAD_LEN)).map_or(&[][..], |head| head.bytes());
-        self.start(head)?;
-        self.output.as_mut().map_or(Ok(()), |output| output.copy(slice))?;
+        match slice.slice(0, slice.len().min(ContentKind::HEAD_LEN)) {
+            Some(head) => self.start(head.bytes())?,
+            None => self.start(&[])?,
+        }
+        if let Some(output) = &mut self.output {
+            output.copy(slice)?;
+        }
         self.complete()
     }
 }

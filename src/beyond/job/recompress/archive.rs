@@ -1,8 +1,8 @@
 //! Recompresses the members of an archive, such as a static library.
 //!
 //! Every member that would be recompressed as a file is recompressed, one at a time. All other members are copied as
-//! they are, and so are those that would not become smaller, unless code was removed. Names, times, owners and modes
-//! stay, and so does the order; the index gets the new offsets.
+//! they are, and so are members that would not become smaller, unless code was removed. Names, times, owners, modes and
+//! the order stay. The index gets the new offsets.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::llvm::container::archive::{Archive, is_debian_package};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::event::Observer;
 
-/// Whether a member of a zip file is an archive that can be recompressed.
+/// Returns whether a member of a zip file is an archive that can be recompressed.
 pub(super) fn is_archive(head: &[u8]) -> bool {
     head.starts_with(b"!<arch>\n") && !is_debian_package(head)
 }
@@ -32,26 +32,28 @@ pub(super) fn rewrite(
     output: Output,
     observer: &mut Observer<'_>,
 ) -> Result<Rewritten> {
-    let (archive, all, mut result) = (Archive::read(data)?, run.span, Recompressed::default());
+    let (archive, all, mut result) = (Archive::read(data)?, run.progress, Recompressed::default());
     let (mut to, mut is_changed) = (Rewriter::new(data, output), false);
     for member in archive.members_before_padding() {
         let member = member?;
         let content = archive.content_of(&member)?;
         let range = archive.range_of(&member, content);
-        run.span = all.part(&range, data.len());
+        run.progress = all.subrange(&range, data.len());
         if !may_hold_bundles(Magic::identify(content.bytes())) {
             continue;
         }
-        run.span.tell(0, 1, observer);
+        run.progress.report(0, 1, observer);
         let place = place.join(Step::Member(member.name.to_vec()));
         let old = Input::spool(Path::new(""), content.reader()).with_path(data.path())?;
         let (new, of_member) = run.rewrite_member(&old, &place, observer)?;
-        let fits = |new: &Input| new.len() < old.len() || run.must_change(of_member.dropped);
-        let is_same = new.is_none();
-        let Some(new) = new.filter(fits) else {
-            result.add(&if is_same { of_member } else { of_member.unchanged() });
+        let Some(new) = new else {
+            result.add(&of_member);
             continue;
         };
+        if new.len() >= old.len() && !run.must_change(of_member.dropped) {
+            result.add(&of_member.unchanged());
+            continue;
+        }
         result.add(&of_member);
         is_changed = true;
         to.copy_until(range.start)?;
@@ -61,7 +63,7 @@ pub(super) fn rewrite(
         to.write(&[Piece::Bytes(header), Piece::Input(new.as_slice()), Piece::Bytes(padding.into())])?;
         to.skip_until(range.end);
     }
-    run.span = all;
+    run.progress = all;
     result.note_len(data.len(), to.moved(data.len()));
     if result.bundles == 0 {
         return Ok((to.output, result));

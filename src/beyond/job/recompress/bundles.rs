@@ -5,11 +5,11 @@ use std::ops::Range;
 use super::super::rewrite::Rewriter;
 use super::super::share::check_size;
 use super::Recompressed;
-use super::choice::Chosen;
-use super::form::{BundleForm, Plain, contents, ensure_it_ends, first_aligned_as, member};
+use super::form::{BundleForm, PlainBundle, as_member, ensure_end_is_known, first_aligned_as, read_contents};
+use super::keep_filter::KeptCodeObjects;
 use super::linked;
+use super::progress::scaled;
 use super::run::{Recompression, Rewritten};
-use super::span::scaled;
 use crate::base::bytes::{is_zero, len_of, part, tail};
 use crate::base::codec::Compression;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
@@ -33,21 +33,21 @@ pub(super) struct FileRewrite<'r, 'j> {
     run: &'r mut Recompression<'j>,
     data: Slice<'r>,
     pub(super) to: Rewriter<'r>,
-    /// The numbers of this file.
+    /// The numbers for this file.
     result: Recompressed,
     /// The number of remaining code objects for devices.
     left: usize,
 }
 
-/// Reads offload binaries whatever their images hold. Only the versions that it writes depend on its fields.
+/// The format of offload binaries. Its fields matter only for writing.
 static OFFLOAD_BINARY: Searched<OffloadBinary> =
     Searched(OffloadBinary { version: Version::V1, hip_number: HipNumber::Current });
 
-/// Where each bundle of a row was and is now, counted from the start of the row.
-pub(super) type Moved = Vec<(Range<u64>, Range<u64>)>;
+/// The old and the new range of each bundle of a row, counted from the start of the row.
+pub(super) type MovedRanges = Vec<(Range<u64>, Range<u64>)>;
 
 impl Recompression<'_> {
-    /// The bundles that some data begins with.
+    /// Returns the bundles at the start of some data.
     pub(super) fn bundles_in<'d>(&self, data: Slice<'d>, inflate: Inflate) -> Bundles<'d> {
         let container: &dyn Container<Entry = SearchEntry> = match Magic::identify(data.bytes()) {
             Magic::FatBinary => &Fatbin,
@@ -64,7 +64,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     }
 
     /// Rewrites bundles in a row, which move together.
-    pub(super) fn sequence(&mut self, row: Slice<'_>, observer: &mut Observer<'_>) -> Result<Moved> {
+    pub(super) fn rewrite_row(&mut self, row: Slice<'_>, observer: &mut Observer<'_>) -> Result<MovedRanges> {
         let (mut moved, start) = (Vec::new(), self.to.written());
         let mut bundles = self.run.bundles_in(row, Inflate::Whole);
         while let Some(bundle) = bundles.next().transpose()? {
@@ -77,19 +77,25 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
                 if is_offload_binary(self.data, &bundle) { position } else { first_aligned_as(old.start, position) };
             self.to.write(&[Piece::Zeros(new - position)])?;
             self.to.skip_until(bundle.offset);
-            self.bundle_or_refusal(&bundle, None, observer)?;
+            self.rewrite_or_keep_bundle(&bundle, None, observer)?;
             moved.push((old, new..self.to.written() - start));
         }
         Ok(moved)
     }
 
-    /// Ends a row of bundles that moved in a section of an object, which is at `old`. The zeros after it are the hole of
-    /// a job that kept all offsets, if there are enough for what the bundles need more now. So that this is certain, a
-    /// hole is left where there are that many before it.
-    pub(super) fn end_of_row(&mut self, moved: &Moved, old: &Range<u64>) -> Result<()> {
-        let (was, now) = moved.last().map_or((0, 0), |(was, now)| (was.end, now.end));
+    /// Ends a row of bundles that moved in a section of an object, which was at `old`. If the bundles grew, and enough
+    /// zeros follow them, these are the hole that an earlier job left, and are used up. If they shrank, a hole is left
+    /// where a later job recognises it.
+    pub(super) fn end_row(&mut self, moved: &MovedRanges, old: &Range<u64>) -> Result<()> {
+        let (was, now) = match moved.last() {
+            Some((was, now)) => (was.end, now.end),
+            None => (0, 0),
+        };
         let rest = old.start.saturating_add(was)..old.end;
-        let zeros = if part(self.data.bytes(), rest.clone()).is_some_and(is_zero) { len_of(&rest) } else { 0 };
+        let zeros = match part(self.data.bytes(), rest.clone()) {
+            Some(bytes) if is_zero(bytes) => len_of(&rest),
+            _ => 0,
+        };
         let (more, less) = (now.saturating_sub(was), was.saturating_sub(now));
         if (1..=zeros).contains(&more) {
             self.to.skip_until(rest.start.saturating_add(more));
@@ -100,13 +106,13 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         self.to.copy_until(old.end)
     }
 
-    /// Rewrites the sections of a program, in which each bundle stays at its offset.
-    pub(super) fn program(&mut self, observer: &mut Observer<'_>) -> Result<()> {
+    /// Rewrites the sections of a program. Each bundle stays at its offset.
+    pub(super) fn rewrite_program(&mut self, observer: &mut Observer<'_>) -> Result<()> {
         let sections = bundle_sections(self.data)?;
         if !sections.is_empty()
             && let Some(signature) = pe::signature(self.data.bytes())
         {
-            return Err(self.signed(&signature));
+            return Err(self.signed_error(&signature));
         }
         for section in sections {
             let end = section.end();
@@ -117,31 +123,39 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
                     break;
                 }
                 next = bundles.next().transpose()?;
-                let end = next.as_ref().map_or(bundles.stopped_at().unwrap_or(end), |next| next.offset);
+                let end = match &next {
+                    Some(next) => next.offset,
+                    None => bundles.stopped_at().unwrap_or(end),
+                };
                 self.to.copy_until(bundle.offset)?;
-                self.bundle_or_refusal(&bundle, Some(end.saturating_sub(bundle.offset)), observer)?;
+                self.rewrite_or_keep_bundle(&bundle, Some(end.saturating_sub(bundle.offset)), observer)?;
             }
         }
         Ok(())
     }
 
-    fn signed(&self, signature: &Range<u64>) -> Error {
+    fn signed_error(&self, signature: &Range<u64>) -> Error {
         let remove = "remove the signature first: signtool remove /s";
-        let (reason, hint) = match (self.run.job.drop_signature, &self.run.replacing) {
-            (true, _) => ("cannot remove its signature: other data may follow it", remove),
-            (false, Some(_)) => ("it is signed", remove),
-            (false, None) => {
-                ("it is signed", "recompress --drop-signature removes the signature; sign the new file again")
-            }
+        let (reason, hint) = if self.run.job.drop_signature {
+            ("cannot remove its signature: other data may follow it", remove)
+        } else if self.run.replacing.is_some() {
+            ("it is signed", remove)
+        } else {
+            ("it is signed", "recompress --drop-signature removes the signature; sign the new file again")
         };
         Error::refused(ErrorKind::Unsupported, self.data.path(), signature.start, reason).with_hint(hint)
     }
 
     /// Rewrites a bundle, or keeps it and notes why it cannot be written without compression.
-    fn bundle_or_refusal(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
+    fn rewrite_or_keep_bundle(
+        &mut self,
+        bundle: &Bundle<'_>,
+        room: Option<u64>,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
         let is_plain_wanted = self.run.job.compression.is_none() && self.run.replacing.is_none();
         let dropped = self.result.dropped;
-        match self.bundle(bundle, room, observer) {
+        match self.rewrite_bundle(bundle, room, observer) {
             Err(error) if error.is_refusal() && is_plain_wanted => {
                 self.run.refusals.add(error);
                 self.to.take_back()?;
@@ -154,57 +168,76 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     }
 
     /// Rewrites a bundle, into `room` bytes if it must stay at its offset.
-    fn bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
+    fn rewrite_bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let path = self.data.path();
-        self.run.span.tell(bundle.offset, self.data.len(), observer);
+        self.run.progress.report(bundle.offset, self.data.len(), observer);
         self.run.take_bundle(self.data, bundle)?;
         let new = self.run.replacing.as_ref().map(|replacing| (replacing.index, replacing.content));
-        if self.run.replacing.as_ref().is_some_and(|replacing| replacing.bundle != bundle.offset) {
-            return self.put(bundle, BundleForm::AsItWas, room);
+        if let Some(replacing) = &self.run.replacing
+            && replacing.bundle != bundle.offset
+        {
+            return self.write_bundle(bundle, BundleForm::AsItWas, room);
         }
         if Magic::identify(bundle.beginning()) == Magic::FatBinary {
             self.note_replaced(false);
-            return self.fatbin(bundle, new, room);
+            return self.rewrite_fatbin(bundle, new, room);
         }
         if is_offload_binary(self.data, bundle) {
-            return self.offload_binary(bundle, room);
+            return self.rewrite_offload_binary(bundle, room);
         }
         let format = AnyBundle::format_of(bundle.beginning()).unwrap_or(Format::Bundle);
-        let kept = if new.is_some() { Some((0..bundle.entries.len()).collect()) } else { self.kept(bundle, format)? };
-        let mut contents = kept.map(|kept: Vec<usize>| contents(path, bundle, &kept)).transpose()?;
-        if let (Some((index, content)), Some(contents)) = (new, &mut contents) {
-            // Its caller compares the result with the old file.
-            contents.get_mut(index).into_iter().for_each(|replaced| replaced.1 = Content::InPlace(content));
-        }
-        let members = contents.as_ref().map(|contents| contents.iter().map(member).collect::<Vec<_>>());
-        let plain = Plain::of(path, bundle, members.as_deref())?;
+        let contents = match new {
+            Some((index, content)) => {
+                let all: Vec<usize> = (0..bundle.entries.len()).collect();
+                let mut contents = read_contents(path, bundle, &all)?;
+                // The caller compares the result with the old file.
+                if let Some((_, replaced)) = contents.get_mut(index) {
+                    *replaced = Content::InPlace(content);
+                }
+                Some(contents)
+            }
+            None => match self.choose_kept(bundle, format)? {
+                Some(kept) => Some(read_contents(path, bundle, &kept)?),
+                None => None,
+            },
+        };
+        let members = contents.as_ref().map(|contents| contents.iter().map(as_member).collect::<Vec<_>>());
+        let plain = PlainBundle::new(path, bundle, members.as_deref())?;
         let form = match new {
             Some(_) => self.keep_form(bundle, &plain, room, observer)?,
-            None => self.choose(bundle, &plain, observer)?,
+            None => self.choose_form(bundle, &plain, observer)?,
         };
         let is_now_compressed = bundle.compressed.is_none() && matches!(form, BundleForm::Written(_));
         self.note_replaced(is_now_compressed);
         let is_for_hip = bundle.entries.iter().filter_map(|entry| entry.entry.entry_id()).any(|id| id.kind().is_hip());
         self.result.packed += usize::from(is_now_compressed && is_for_hip);
-        ensure_it_ends(self.data, bundle, &plain, &form, room)?;
-        self.put(bundle, form, room)
+        ensure_end_is_known(self.data, bundle, &plain, &form, room)?;
+        self.write_bundle(bundle, form, room)
     }
 
-    /// Notes that the code object that is replaced was found, and whether its bundle is compressed because of that.
+    /// Notes that the code object to replace was found, and whether its bundle is compressed because of that.
     fn note_replaced(&mut self, is_now_compressed: bool) {
         if let Some(replacing) = &mut self.run.replacing {
             replacing.done = Some(is_now_compressed);
         }
     }
 
-    /// Rewrites a fatbin, into `room` bytes if it must stay at its offset. One code object may be `new`: its index, and
-    /// its other content.
-    fn fatbin(&mut self, bundle: &Bundle<'_>, new: Option<(usize, Slice<'_>)>, room: Option<u64>) -> Result<()> {
+    /// Rewrites a fatbin, into `room` bytes if it must stay at its offset. `new` is the index and the content of a replaced
+    /// code object.
+    fn rewrite_fatbin(
+        &mut self,
+        bundle: &Bundle<'_>,
+        new: Option<(usize, Slice<'_>)>,
+        room: Option<u64>,
+    ) -> Result<()> {
         if let Some(fault) = bundle.faults.first() {
             return Err(Error::malformed(self.data.path(), fault.clone()));
         }
-        let kept = if new.is_some() { None } else { self.kept(bundle, Format::Fatbin)? };
-        let keeps = |index: usize| kept.as_ref().is_none_or(|kept| kept.binary_search(&index).is_ok());
+        let kept = if new.is_some() { None } else { self.choose_kept(bundle, Format::Fatbin)? };
+        let keeps = |index: usize| match &kept {
+            Some(kept) => kept.binary_search(&index).is_ok(),
+            None => true,
+        };
         let packing = match (new, &self.run.job.compression) {
             (Some((index, content)), _) => Packing::Replacing { index, content: content.bytes() },
             (None, Some(compression)) => {
@@ -216,34 +249,35 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let len = fatbin::rewrite(data, keeps, packing, self.run.job.limits.inflated, &mut self.to.output.writer()?)?;
         let is_same = kept.is_none() && len == bundle.stored_len()? && !bundle.entries.is_empty();
         self.result.unchanged += usize::from(is_same && packing != Packing::Plain);
-        self.put(bundle, BundleForm::Written(len), room)
+        self.write_bundle(bundle, BundleForm::Written(len), room)
     }
 
-    /// Rewrites an offload binary, from which images may be removed. Without images nothing is left of it.
-    fn offload_binary(&mut self, bundle: &Bundle<'_>, room: Option<u64>) -> Result<()> {
+    /// Rewrites an offload binary, without the images that are removed. Without any images, nothing is written.
+    fn rewrite_offload_binary(&mut self, bundle: &Bundle<'_>, room: Option<u64>) -> Result<()> {
         // The images of a SYCLBIN file are parts of one another.
         let mut infos = bundle.entries.iter().filter_map(|entry| entry.entry.image.as_ref());
         let is_one = infos.any(|info| info.image_kind == ImageKind::SyclBin);
-        let kept = if is_one { None } else { self.kept(bundle, Format::OffloadBinary)? };
+        let kept = if is_one { None } else { self.choose_kept(bundle, Format::OffloadBinary)? };
         self.result.uncompressed += usize::from(bundle.compressed.is_none());
-        let Some(kept) = kept else { return self.put(bundle, BundleForm::AsItWas, room) };
+        let Some(kept) = kept else { return self.write_bundle(bundle, BundleForm::AsItWas, room) };
         check_size(self.data.path(), bundle, kept.iter().copied())?;
         let contents = kept.iter().map(|&index| bundle.content(index)).collect::<Result<Vec<_>>>()?;
-        let infos = kept.iter().map(|&index| bundle.entries.get(index)?.entry.image.as_deref().cloned());
-        let images = infos
-            .zip(&contents)
-            .map(|(info, content)| NewImage { info: info.unwrap_or_default(), content: content.as_slice() });
+        let mut images = Vec::new();
+        for (&index, content) in kept.iter().zip(&contents) {
+            let info = bundle.entries.get(index).and_then(|entry| entry.entry.image.as_deref());
+            images.push(NewImage { info: info.cloned().unwrap_or_default(), content: content.as_slice() });
+        }
         let version = if bundle.compressed.is_some() { Version::V3 } else { Version::V2 };
-        let pieces = offload_binary::plan(version, &images.collect::<Vec<_>>())?;
-        self.put(bundle, BundleForm::New(&pieces), room)
+        let pieces = offload_binary::plan(version, &images)?;
+        self.write_bundle(bundle, BundleForm::New(&pieces), room)
     }
 
-    /// Chooses the smallest form of a bundle: of several, the first of those that [`Recompress`](super::Recompress)
-    /// lists.
-    fn choose<'p>(
+    /// Chooses the smallest form of a bundle, or the first one in the list of [`Recompress`](super::Recompress) if several
+    /// have the same size.
+    fn choose_form<'p>(
         &mut self,
         bundle: &Bundle<'_>,
-        plain: &'p Plain<'p>,
+        plain: &'p PlainBundle<'p>,
         observer: &mut Observer<'_>,
     ) -> Result<BundleForm<'p>> {
         let as_plain = BundleForm::New(&plain.pieces);
@@ -267,55 +301,59 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Ok(BundleForm::AsItWas)
     }
 
-    /// The form that a bundle had, or the other one if that does not fit.
+    /// Keeps the form of a bundle, plain or compressed, or chooses the other one if it does not fit.
     fn keep_form<'p>(
         &mut self,
         bundle: &Bundle<'_>,
-        plain: &'p Plain<'p>,
+        plain: &'p PlainBundle<'p>,
         room: Option<u64>,
         observer: &mut Observer<'_>,
     ) -> Result<BundleForm<'p>> {
-        let fits = |len: u64| room.is_none_or(|room| len <= room);
-        let is_plain_fit = fits(total_len(&plain.pieces)?);
+        let room = room.unwrap_or(u64::MAX);
+        let is_plain_fit = total_len(&plain.pieces)? <= room;
         if bundle.compressed.is_none() && is_plain_fit {
             return Ok(BundleForm::New(&plain.pieces));
         }
         let len = self.deflate(bundle, plain, &self.run.job.compression.unwrap_or_default(), observer)?;
-        if !fits(len) && is_plain_fit && !plain.is_text && !plain.has_tail {
+        if len > room && is_plain_fit && !plain.is_text && !plain.has_tail {
             self.to.take_back()?;
             return Ok(BundleForm::New(&plain.pieces));
         }
         Ok(BundleForm::Written(len))
     }
 
-    /// Compresses a bundle directly into the output, where it stays if no other form is smaller. Returns its length in
-    /// bytes.
+    /// Compresses a bundle directly into the output, and returns its length in bytes. It can be taken back if another form
+    /// is smaller.
     fn deflate(
         &mut self,
         bundle: &Bundle<'_>,
-        plain: &Plain<'_>,
+        plain: &PlainBundle<'_>,
         compression: &Compression,
         observer: &mut Observer<'_>,
     ) -> Result<u64> {
-        let (span, stored, len) = (self.run.span, bundle.stored_len()?, self.data.len());
-        let at = |done, total| bundle.offset.saturating_add(scaled(done, total, stored));
-        let mut tell = |done, total| span.tell(at(done, total), len, observer);
-        let (to, meter) = (&mut self.to.output.writer()?, &mut Meter::new(&mut tell));
+        let (progress, stored, len) = (self.run.progress, bundle.stored_len()?, self.data.len());
+        let mut report = |done, total| {
+            let at = bundle.offset.saturating_add(scaled(done, total, stored));
+            progress.report(at, len, observer);
+        };
+        let (to, meter) = (&mut self.to.output.writer()?, &mut Meter::new(&mut report));
         let deflation = compressed::write_metered(&plain.pieces, compression, None, to, meter)?;
         observer(Event::Deflated(deflation));
         deflation.recorded.total.ok_or_else(|| Error::internal("a new compressed bundle has no length"))
     }
 
-    /// Writes a bundle in a form, and leaves the part of its room that it does not need.
-    fn put(&mut self, bundle: &Bundle<'_>, form: BundleForm<'_>, room: Option<u64>) -> Result<()> {
+    /// Writes a bundle in a form, and leaves the rest of its room as a hole.
+    fn write_bundle(&mut self, bundle: &Bundle<'_>, form: BundleForm<'_>, room: Option<u64>) -> Result<()> {
         let (old, before) = (bundle.range()?, bundle.stored_len()?);
         let after = match form {
             BundleForm::AsItWas => before,
             BundleForm::New(pieces) => total_len(pieces)?,
             BundleForm::Written(len) => len,
         };
-        if let Some(room) = room.filter(|room| after > *room) {
-            return Err(self.no_room(bundle, after, room));
+        if let Some(room) = room
+            && after > room
+        {
+            return Err(self.no_room_error(bundle, after, room));
         }
         match form {
             BundleForm::AsItWas => self.to.write(&[Piece::Input(self.data.claimed(&old)?)])?,
@@ -338,8 +376,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Ok(())
     }
 
-    /// The error for a bundle that must stay at its offset and needs more than `room` bytes.
-    fn no_room(&self, bundle: &Bundle<'_>, needed: u64, room: u64) -> Error {
+    /// Returns the error for a bundle that must stay at its offset and needs more than `room` bytes.
+    fn no_room_error(&self, bundle: &Bundle<'_>, needed: u64, room: u64) -> Error {
         let offset = bundle.offset;
         let what = if Magic::identify(bundle.beginning()) == Magic::FatBinary { "fatbin" } else { "bundle" };
         let reason = format!("the {what} at offset {offset} needs {needed} bytes, but has room for only {room}");
@@ -350,24 +388,24 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
     }
 
-    /// The indices of the code objects to keep; `None` if all are kept.
-    fn kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
+    /// Returns the indices of the code objects to keep, or `None` if all are kept.
+    fn choose_kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
         let (index, facts) = (self.result.bundles, EntryFacts::default());
         let found = Found { place: &self.run.place, format, index, bundle, facts: &facts, space_end: 0 };
-        let Chosen { kept, devices } = self.run.choice.choose(&found)?;
+        let KeptCodeObjects { indices, devices } = self.run.filter.choose(&found)?;
         self.left += devices;
-        let dropped = bundle.entries.len() - kept.len();
+        let dropped = bundle.entries.len() - indices.len();
         self.result.dropped += dropped;
-        Ok((dropped > 0).then_some(kept))
+        if dropped == 0 { Ok(None) } else { Ok(Some(indices)) }
     }
 
-    /// What was written, and the numbers of the file, which is emptied if all code objects for devices were removed.
+    /// Returns the written file and its numbers. A file that lost all code objects for devices counts as emptied.
     pub(super) fn into_parts(self) -> (Rewriter<'r>, Recompressed) {
         let emptied = usize::from(self.result.dropped > 0 && self.left == 0);
         (self.to, Recompressed { emptied, ..self.result })
     }
 
-    /// Ends the file.
+    /// Ends the file. Returns the holes too.
     pub(super) fn finish(self) -> Result<(Rewritten, Vec<Range<u64>>)> {
         let (to, result) = self.into_parts();
         let (output, holes) = if result.bundles > 0 { to.finish()? } else { (to.output, Vec::new()) };
@@ -375,13 +413,16 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     }
 }
 
-/// Whether a bundle of the data is a fat object, which this job rejects: linkers need it as an object, and a rewritten
-/// one would no longer be one.
+/// Returns whether a bundle of the data is a fat object. Linkers need it as an object, and a rewritten bundle would no
+/// longer be one.
 pub(super) fn is_fat_object(data: Slice<'_>, bundle: &Bundle<'_>) -> Result<bool> {
     let is_other = Magic::identify(bundle.beginning()) == Magic::FatBinary || is_offload_binary(data, bundle);
     Ok(!is_other && AnyBundle::form_of(bundle).with_path(data.path())? == Format::FatObject)
 }
 
 fn is_offload_binary(data: Slice<'_>, bundle: &Bundle<'_>) -> bool {
-    tail(data.bytes(), bundle.offset).is_some_and(|data| Magic::identify(data) == Magic::OffloadBinary)
+    match tail(data.bytes(), bundle.offset) {
+        Some(data) => Magic::identify(data) == Magic::OffloadBinary,
+        None => false,
+    }
 }

@@ -45,11 +45,14 @@ impl Recompression<'_> {
     ) -> Result<(Option<Input>, Recompressed)> {
         let refused = self.refusals.listed.len();
         let rewritten = self.rewrite(old.as_slice(), place, Output::aside()?, observer);
-        self.refusals.place(refused, place);
+        self.refusals.add_place(refused, place);
         let (output, result) = rewritten.map_err(|error| error.at(place))?;
         let new = if result.bundles > 0 { Some(output.into_input(old.path())?) } else { None };
-        let is_same = new.as_ref().map(|new| are_equal(new.as_slice(), old.as_slice()).with_path(old.path()));
-        let new = if is_same.transpose()? == Some(true) { None } else { new };
+        if let Some(new) = &new
+            && are_equal(new.as_slice(), old.as_slice()).with_path(old.path())?
+        {
+            return Ok((None, result));
+        }
         Ok((new, result))
     }
 
@@ -85,14 +88,11 @@ impl Recompression<'_> {
         Ok(self.rewrite_at_offsets(data, output, observer)?.0)
     }
 
-    /// Returns an ELF object in which sections with bundles and offload binaries can move, and these sections, or
-    /// `None` for all other files.
-    ///
-    /// # Errors
-    /// Images are to be removed, and offload binaries of the object cannot move.
+    /// Returns an ELF object whose sections with bundles and offload binaries can move, and these sections, or `None` for
+    /// all other files. Fails if images are to be removed from offload binaries that cannot move.
     fn movable<'d>(&self, data: Slice<'d>) -> Result<Option<(Relocatable<'d>, Vec<Slice<'d>>)>> {
-        let is_object = Header::read(data.bytes()).is_some_and(|header| header.is_relocatable());
-        if !is_object || self.replacing.is_some() {
+        let Some(header) = Header::read(data.bytes()) else { return Ok(None) };
+        if !header.is_relocatable() || self.replacing.is_some() {
             return Ok(None);
         }
         let object = if self.job.keep_offsets { None } else { Relocatable::read(data.bytes()) };
@@ -101,25 +101,24 @@ impl Recompression<'_> {
             return Ok(None);
         }
         let sections = movable_sections(data)?;
-        let ranges = || sections.iter().map(|section| section.offset()..section.end());
-        if let Some(object) = object.filter(|object| !sections.is_empty() && object.can_change(ranges())) {
+        if let Some(object) = object
+            && !sections.is_empty()
+            && object.can_change(sections.iter().map(|section| section.offset()..section.end()))
+        {
             return Ok(Some((object, sections)));
         }
-        let is_offload = |section: &Slice<'_>| Magic::identify(section.bytes()) == Magic::OffloadBinary;
-        if !removes || !sections.iter().any(is_offload) {
+        if !removes || !sections.iter().any(|section| Magic::identify(section.bytes()) == Magic::OffloadBinary) {
             return Ok(None);
         }
-        let reason = match self.job.keep_offsets {
-            true => "images cannot be removed from offload binaries at their offsets: leave out --keep-offsets",
-            false => {
-                "images cannot be removed from its offload binaries: other data or relocations of the object cannot follow"
-            }
+        let reason = if self.job.keep_offsets {
+            "images cannot be removed from offload binaries at their offsets: leave out --keep-offsets"
+        } else {
+            "images cannot be removed from its offload binaries: other data or relocations of the object cannot follow"
         };
         Err(Error::refused(ErrorKind::Unsupported, data.path(), None, reason))
     }
 
-    /// Rewrites a file. In a program, all that follows a bundle stays at its offset, behind a hole. Returns the holes
-    /// too.
+    /// Rewrites a file. In a program, the data after a bundle stays at its offset, after a hole. Returns the holes too.
     pub(super) fn rewrite_at_offsets(
         &mut self,
         data: Slice<'_>,
@@ -128,15 +127,15 @@ impl Recompression<'_> {
     ) -> Result<(Rewritten, Vec<Range<u64>>)> {
         let mut work = FileRewrite::new(self, data, Rewriter::new(data, output));
         match Magic::identify(data.bytes()) {
-            magic if is_program(magic) => work.program(observer)?,
+            magic if is_program(magic) => work.rewrite_program(observer)?,
             // `package --compress` writes these again.
             Magic::OffloadBinary => {}
-            _ => drop(work.sequence(data, observer)?),
+            _ => drop(work.rewrite_row(data, observer)?),
         }
         work.finish()
     }
 
-    /// The result, if the job did with `data` what it was asked to do.
+    /// Returns the result, or fails if a part of the job could not be done.
     pub(super) fn finish(self, input: &Input) -> Result<Recompressed> {
         let data = input.as_slice();
         if let Some(error) = self.refusals.into_error(data.path()) {
@@ -149,7 +148,7 @@ impl Recompression<'_> {
             return Err(unsupported::refusal(data));
         }
         let mut result = self.result;
-        self.choice.finish(input, &mut result)?;
+        self.filter.finish(input, &mut result)?;
         Ok(result)
     }
 }

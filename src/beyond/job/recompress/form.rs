@@ -1,8 +1,10 @@
-//! The forms in which a bundle can be written.
+//! Forms of a bundle: unchanged, plain or compressed.
 
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use super::super::share::check_size;
+use crate::base::bytes::is_zero;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::Piece;
@@ -16,7 +18,7 @@ use crate::llvm::container::{Member, Part};
 const ALIGNMENT_MAX: u64 = 4096;
 
 /// A bundle in its plain form, without the removed code objects.
-pub(super) struct Plain<'p> {
+pub(super) struct PlainBundle<'p> {
     pub(super) pieces: Vec<Piece<'p>>,
     /// Whether code objects are removed.
     pub(super) is_changed: bool,
@@ -26,47 +28,54 @@ pub(super) struct Plain<'p> {
     pub(super) has_tail: bool,
 }
 
-impl<'p> Plain<'p> {
-    /// The plain form with the given members, or with all members if `members` is `None`.
-    pub(super) fn of(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
+impl<'p> PlainBundle<'p> {
+    /// Makes the plain form with the given members, or with all members if `members` is `None`.
+    pub(super) fn new(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
         let whole = bundle.whole().ok_or_else(|| Error::internal("the bundle is not inflated"))?;
         let text = Text::of(bundle.beginning());
         if members.is_some()
-            && text.is_some_and(|text| text.len_of(bundle.entries.iter().map(|entry| &entry.entry)) != whole.len())
+            && let Some(text) = text
+            && text.len_of(bundle.entries.iter().map(|entry| &entry.entry)) != whole.len()
         {
             return Err(cannot_drop(path, bundle, "text bundle", "it has text between its entries"));
         }
         // A text bundle without entries would not be a bundle.
-        let text = text.filter(|_| members.is_none_or(|members| !members.is_empty()));
+        let text = if matches!(members, Some([])) { None } else { text };
         let mut pieces = match (members, text) {
             (None, _) => vec![Piece::Input(whole)],
             (Some(members), Some(text)) => text.plan(members)?,
             (Some(members), None) => Binary { alignment: bundle_alignment(bundle) }.plan(members)?,
         };
         let tail = whole.slice(bundle.inflated_len, whole.len().saturating_sub(bundle.inflated_len));
-        let tail = tail.filter(|tail| tail.bytes().iter().any(|&byte| byte != 0));
-        let has_tail = tail.is_some();
-        pieces.extend(tail.filter(|_| members.is_some()).map(Piece::Input));
+        let mut has_tail = false;
+        if let Some(tail) = tail
+            && !is_zero(tail.bytes())
+        {
+            has_tail = true;
+            if members.is_some() {
+                pieces.push(Piece::Input(tail));
+            }
+        }
         Ok(Self { pieces, is_changed: members.is_some(), is_text: text.is_some(), has_tail })
     }
 }
 
-/// The form in which a bundle is written.
+/// The form that is chosen for a bundle.
 pub(super) enum BundleForm<'p> {
-    /// Its old bytes.
+    /// The old bytes.
     AsItWas,
-    /// A new one that is not compressed.
+    /// A new bundle that is not compressed.
     New(&'p [Piece<'p>]),
-    /// One that the output already has, with this length in bytes.
+    /// A bundle that is already written to the output, with this length in bytes.
     Written(u64),
 }
 
-/// Fails if the end of a text bundle would be lost: unless it is compressed, it ends only at the end of the file, or of
-/// the section in which it has some `room`.
-pub(super) fn ensure_it_ends(
+/// Fails if a plain bundle would run into the data after it. A text bundle ends only at the end of the file, or of the
+/// section where it has some `room`.
+pub(super) fn ensure_end_is_known(
     data: Slice<'_>,
     bundle: &Bundle<'_>,
-    plain: &Plain<'_>,
+    plain: &PlainBundle<'_>,
     form: &BundleForm<'_>,
     room: Option<u64>,
 ) -> Result<()> {
@@ -83,19 +92,26 @@ pub(super) fn ensure_it_ends(
     Err(Error::refused(ErrorKind::Unsupported, data.path(), offset, reason))
 }
 
-pub(super) fn member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
+pub(super) fn as_member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
     Member { id: id.clone(), content: content.as_slice() }
 }
 
-/// The code objects of a bundle to keep, with their IDs.
-pub(super) fn contents<'b>(path: &Path, bundle: &'b Bundle<'_>, kept: &[usize]) -> Result<Vec<(String, Content<'b>)>> {
+/// Reads the code objects of a bundle to keep, with their IDs.
+pub(super) fn read_contents<'b>(
+    path: &Path,
+    bundle: &'b Bundle<'_>,
+    kept: &[usize],
+) -> Result<Vec<(String, Content<'b>)>> {
     check_size(path, bundle, kept.iter().copied())?;
-    let content = |&index: &usize| {
-        let id = bundle.entries.get(index).ok_or_else(|| Error::internal("no such entry"))?.id().to_vec();
-        let no_text = |_| cannot_drop(path, bundle, "bundle", "an entry ID is not valid UTF-8");
-        Ok((String::from_utf8(id).map_err(no_text)?, bundle.content(index)?))
-    };
-    kept.iter().map(content).collect()
+    let mut contents = Vec::with_capacity(kept.len());
+    for &index in kept {
+        let entry = bundle.entries.get(index).ok_or_else(|| Error::internal("no such entry"))?;
+        let Ok(id) = str::from_utf8(entry.id()) else {
+            return Err(cannot_drop(path, bundle, "bundle", "an entry ID is not valid UTF-8"));
+        };
+        contents.push((id.to_owned(), bundle.content(index)?));
+    }
+    Ok(contents)
 }
 
 fn cannot_drop(path: &Path, bundle: &Bundle<'_>, what: &str, reason: &str) -> Error {
@@ -104,27 +120,32 @@ fn cannot_drop(path: &Path, bundle: &Bundle<'_>, what: &str, reason: &str) -> Er
     Error::refused(ErrorKind::Unsupported, path, offset, reason)
 }
 
-/// The first offset from `position` on with exactly the alignment of `offset`, so that the bundle can be moved back to
-/// its old offset later.
+/// Returns the first offset from `position` on with exactly the alignment of `offset`, so that the bundle can be moved
+/// back to its old offset later.
 pub(super) fn first_aligned_as(offset: u64, position: u64) -> u64 {
     let wanted = alignment(offset);
     let first = position.checked_next_multiple_of(wanted).unwrap_or(u64::MAX);
     if alignment(first) == wanted { first } else { first.saturating_add(wanted) }
 }
 
-/// The largest power of two that divides an offset, up to the size of a memory page.
+/// Returns the largest power of two that divides an offset, up to the size of a memory page.
 fn alignment(offset: u64) -> u64 {
     if offset == 0 { ALIGNMENT_MAX } else { 1 << offset.trailing_zeros().min(ALIGNMENT_MAX.trailing_zeros()) }
 }
 
-/// The common alignment of all code objects of a bundle.
-fn bundle_alignment(bundle: &Bundle<'_>) -> std::num::NonZeroU32 {
-    let starts = bundle.entries.iter().flat_map(|entry| &entry.entry.parts).filter_map(|part| match part {
-        Part::Range(range) if !range.is_empty() => Some(alignment(range.start)),
-        _ => None,
-    });
-    let alignment = starts.min().and_then(|alignment| u32::try_from(alignment).ok());
-    alignment.and_then(std::num::NonZeroU32::new).unwrap_or(std::num::NonZeroU32::MIN)
+/// Returns the common alignment of all code objects of a bundle.
+fn bundle_alignment(bundle: &Bundle<'_>) -> NonZeroU32 {
+    let mut common = None;
+    for part in bundle.entries.iter().flat_map(|entry| &entry.entry.parts) {
+        // Any offset may be recorded for an empty code object.
+        if let Part::Range(range) = part
+            && !range.is_empty()
+        {
+            common = Some(common.unwrap_or(u64::MAX).min(alignment(range.start)));
+        }
+    }
+    let common = u32::try_from(common.unwrap_or(1)).unwrap_or(1);
+    NonZeroU32::new(common).unwrap_or(NonZeroU32::MIN)
 }
 
 #[cfg(test)]
@@ -152,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_bundle_is_aligned_as_all_its_code_objects_are() {
-        for alignment in [1, 2, 8, 512, 4096].map(|alignment| std::num::NonZeroU32::new(alignment).unwrap()) {
+        for alignment in [1, 2, 8, 512, 4096].map(|alignment| NonZeroU32::new(alignment).unwrap()) {
             let binary = Binary { alignment };
             let members = ["empty", "one", "two", "six"].map(|id| {
                 let content: &[u8] = if id == "empty" { b"" } else { b"abc" };
@@ -160,7 +181,7 @@ mod tests {
             });
             let mut data = Vec::new();
             crate::base::io::write_to(&binary.plan(&members).unwrap(), &mut data).unwrap();
-            // Of an empty code object, any offset may be recorded.
+            // Any offset may be recorded for an empty code object.
             data[32..40].copy_from_slice(&3_u64.to_le_bytes());
             let searched = Searched(binary);
             let bundle = Bundles::new(&data, &searched, Inflate::Headers).next().unwrap().unwrap();

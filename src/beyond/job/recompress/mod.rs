@@ -2,30 +2,29 @@
 //!
 //! To write another container again takes:
 //!
-//! 1. an arm in `Recompression::rewrite`, and for one in which members move a file like `archive.rs` or `wheel.rs`: for
-//!    each member in the order of the file, `copy_until` its header, write the new header and contents, `skip_until`
-//!    its end; then the tables, with `moved` for each old offset;
-//! 2. a function beside its reader that makes a header or table with other sizes and offsets. It refuses what it could
-//!    not write again;
-//! 3. where addresses stay (as in ELF and PE), an arm in `Recompression::rewrite`, the tables of the format in
-//!    `scan/overlap.rs`, and a file in `container/host/gaps/` whose `close` takes gaps out, and whose `open` undoes
-//!    what `close` would make again;
-//! 4. for `replace`, the way to its members (`Replacing::way`). The check afterwards (`job/replace/unchanged.rs`)
+//! 1. an arm in `Recompression::rewrite`. If members move, also a file like `archive.rs` or `wheel.rs`: for each member
+//!    in the order of the file, `copy_until` its header, write the new header and contents, and `skip_until` its end;
+//!    then write the tables, with `moved` for each old offset;
+//! 2. a function next to its reader that makes a header or table with other sizes and offsets. It refuses headers that it
+//!    cannot write;
+//! 3. if addresses stay, as in ELF and PE, the tables of the format in `scan/overlap.rs`, and a file in
+//!    `container/host/gaps/` with `close`, which takes gaps out, and `open`, which puts them back;
+//! 4. for `replace`, the members that lead to a bundle (`Replacing::members`). The check afterwards (`job/replace/unchanged.rs`)
 //!    searches any container;
-//! 5. rows in `tests/properties/` (all that is not removed is found again with the same bytes), `tests/outputs.rs` and
-//!    `tests/faults.rs`.
+//! 5. rows in `tests/properties/` (code objects that are not removed are found again with the same bytes),
+//!    `tests/outputs.rs` and `tests/faults.rs`.
 
 mod archive;
 mod bundles;
-mod choice;
 mod file;
 mod form;
+mod keep_filter;
 mod linked;
 mod object;
+mod progress;
 mod record;
 mod refusals;
 mod run;
-mod span;
 mod unsupported;
 mod wheel;
 
@@ -44,51 +43,53 @@ pub(super) use run::rewrite_with;
 
 /// Compresses the bundles of a file again, and removes code objects.
 ///
-/// The file holds one bundle or several in a row, or CUDA fatbins in a row, or is an ELF or PE file with any of these
-/// in its sections, or an archive or a zip file of such files.
+/// The file holds one bundle, or bundles or CUDA fatbins in a row, or is an ELF or PE file with these in its sections.
+/// Archives and zip files of such files are supported too.
 ///
 /// # Form
 ///
-/// Each bundle is written in the smallest of these forms; among forms of equal size, in the first:
+/// Each bundle is written in the smallest of these forms, or in the first one if several have the same size:
 ///
 /// 1. unchanged, unless code objects are removed from it;
 /// 2. compressed again;
-/// 3. plain, unless the offset of its end would be lost: that of a text bundle that was compressed, or of any bundle
-///    that was compressed together with data after it.
+/// 3. plain, unless the offset of its end would be lost. This is so for a text bundle that was compressed, and for any
+///    bundle that was compressed together with data after it.
 ///
 /// If [`compression`](Self::compression) is `None`, every bundle is plain, and losing the offset of an end is an error
 /// unless nothing follows.
 ///
 /// In a fatbin, each cubin, and PTX that was compressed, is written in the smallest form: unchanged, compressed, or
-/// plain. All else stays as it was. PTX is only removed if [`drop`](Self::drop) selects it, because the driver can
+/// plain. Other code objects stay as they were. PTX is only removed if [`drop`](Self::drop) selects it, because the driver can
 /// compile it for GPUs that have no cubin. If [`compression`](Self::compression) is `None`, cubins are plain, and PTX
 /// stays as it was.
 ///
 /// # Location
 ///
-/// In a program or library each bundle keeps its address, since the program contains it. The pages of a library that it
-/// no longer needs are taken out, and what follows moves in the file, unless [`keep_offsets`](Self::keep_offsets) is
-/// set. If it is set, in an ELF program, and if other data follows the file, all stays at its offset, and the space
-/// becomes a hole in the file. [`Recompressed::holes_left`] has the reason. In a relocatable object, sections become shorter or longer, and symbols and relocations follow, unless other data than
-/// sections has to move; one that leads into the middle of a bundle is an error. A bundle whose form does not fit
-/// before the data that follows is an error. So is a section that shares bytes with bundles, because neither can be
-/// rewritten without the other.
+/// In a program or library each bundle keeps its address, because the program contains it. Pages of a library that
+/// bundles no longer need are taken out, and the data after them moves in the file. With
+/// [`keep_offsets`](Self::keep_offsets), in an ELF program, or if other data follows the file, everything stays at its
+/// offset, and the space becomes a hole in the file. [`Recompressed::holes_left`] has the reason.
 ///
-/// Bundles in a row move together. Each begins at the first offset after the previous one that is a multiple of the
-/// same power of two as its old offset, up to 4096, and not of a higher one. Everything after the last bundle is kept,
+/// In a relocatable object, sections become shorter or longer, and symbols and relocations follow, unless other data than
+/// sections has to move. A symbol or relocation that leads into the middle of a bundle is an error.
+///
+/// A bundle that does not fit before the data after it is an error. So is a section that shares bytes with bundles,
+/// because neither can be rewritten without the other.
+///
+/// Bundles in a row move together. Each begins at the first offset after the previous one with exactly the alignment of
+/// its old offset: the largest power of two that divides it, up to 4096. Everything after the last bundle is kept,
 /// including zeros.
 ///
 /// So recompressing a file of plain bundles, and then recompressing the result without compression, restores it byte by
-/// byte if nothing was removed and each bundle begins as near to the previous one as some power of two up to 4096
-/// allows: directly after it without padding, or at the start of a page. In other files, two things are lost: padding
-/// between bundles that no such alignment requires, and the compression of bundles that were compressed before. An ELF
-/// file of plain bundles is always restored: pages that were taken out come back. So is a PE file, unless it was signed
-/// or had a wrong checksum.
+/// byte, if nothing was removed and the bundles have no more padding than their alignment needs. In other files, two
+/// things are lost: padding between bundles that no alignment requires, and the compression of bundles that were
+/// compressed before. An ELF file of plain bundles is always restored: pages that were taken out come back. So is a PE
+/// file, unless it was signed or had a wrong checksum.
 ///
 /// # Fat objects
 ///
-/// From a fat object of HIP or SYCL, code objects are removed: it is written again around the same host. Linkers read
-/// no compressed form.
+/// Code objects are removed from a fat object of HIP or SYCL, which is written again around the same host. It is not
+/// compressed, because linkers do not read a compressed form.
 ///
 /// # Signatures
 ///
@@ -101,23 +102,23 @@ pub struct Recompress {
     pub input: PathBuf,
     /// The file to write, which may be the input.
     pub output: PathBuf,
-    /// The compression of the bundles; `None` writes them plain.
+    /// The compression of the bundles, or `None` to write them plain.
     pub compression: Option<Compression>,
-    /// The compression of code objects in fatbins, with the level of [`compression`](Self::compression); `None` uses
-    /// the method that the fatbin uses already, or LZ4. Drivers before that of CUDA 12.4 read LZ4, but not zstd.
+    /// The compression of code objects in fatbins, with the level of [`compression`](Self::compression). With `None`, the
+    /// method that the fatbin uses already, or LZ4. Drivers before that of CUDA 12.4 read LZ4, but not zstd.
     pub fatbin_codec: Option<Codec>,
-    /// The code objects to keep, besides those of hosts and PTX; `None` keeps all.
+    /// The code objects to keep, besides host code and PTX, or `None` to keep all.
     pub keep: Option<Selection>,
-    /// The GPUs for which all is kept that their runtimes could take, by the [rules of the vendors](Device), besides
-    /// the code of hosts; if there are none, all is kept that [`keep`](Self::keep) does not exclude.
+    /// The GPUs whose code is kept, besides that of hosts: all code objects that their runtimes could take, by the
+    /// [rules of the vendors](Device). If there are none, only [`keep`](Self::keep) decides.
     pub keep_for: Vec<Device>,
     /// The kernels that are launched: code objects that define only others are removed, PTX too.
     pub keep_kernels: Option<KernelNames>,
     /// The code objects to remove.
     pub drop: Option<Selection>,
-    /// Whether all stays at its offset in ELF and PE programs and libraries, which then do not become shorter.
+    /// Whether everything stays at its offset in ELF and PE programs and libraries, which then do not become shorter.
     pub keep_offsets: bool,
-    /// Whether PE files lose their signature, which would not be right any more.
+    /// Whether PE files lose their signature, which would no longer be valid.
     pub drop_signature: bool,
     /// Limits on the inflated size of compressed bundles.
     pub limits: Limits,
@@ -139,36 +140,36 @@ pub struct Recompressed {
     pub before: u64,
     /// The size of the bundles after, in bytes.
     pub after: u64,
-    /// The number of bytes of the file that became holes; of an archive or a zip file, those of its new members.
+    /// The number of bytes of the file that became holes. In an archive or a zip file, the holes of its new members count.
     pub holes: u64,
-    /// Why holes stay, for each file in which any do.
+    /// The files and members that have holes left, with the reasons.
     pub holes_left: Vec<HoleLeft>,
-    /// The members of archives and zip files that stay as they were, because all that they would save would be a hole.
+    /// The members of archives and zip files that stay as they were, because they would save nothing but a hole.
     pub stayed: Vec<HoleLeft>,
-    /// The files that keep holes which an earlier job took out of them, because another tool has rewritten them since.
+    /// The files that are not restored: an earlier job took holes out of them, and another tool has rewritten them since.
     pub not_restored: Vec<String>,
-    /// The number of bytes by which ELF and PE files and archives became shorter.
+    /// The number of bytes that ELF and PE files and archives became shorter.
     pub shortened: u64,
-    /// The number of bytes by which ELF and PE files and archives became longer.
+    /// The number of bytes that ELF and PE files and archives became longer.
     pub lengthened: u64,
-    /// The number of members of archives and zip files in which no code object for a device is left.
+    /// The number of members of archives and zip files that have no code object for a device left.
     pub emptied: usize,
-    /// The numbers of a zip file; none of another file.
+    /// The numbers of a zip file, or `None` for another file.
     pub zip: Option<RecompressedZip>,
-    /// What GPUs that are named in [`Recompress::keep`] would have used, and was removed.
+    /// The removed code that GPUs named in [`Recompress::keep`] would have used.
     pub missed: Vec<Missed>,
-    /// What was removed, by the target ID, or by the bundle entry ID of code without one.
+    /// The removed code, by its target ID, or by its bundle entry ID if it has none.
     pub removed: BTreeMap<String, Removed>,
-    /// Code that stays although its GPU was left out, because it is outside of the rewritten bundles; by its place.
+    /// The code that stays although its GPU was left out, because it is outside of the rewritten bundles, by its place.
     pub left: BTreeMap<String, Removed>,
     /// The number of offload binaries that stay without compression.
     pub uncompressed: usize,
-    /// The number of HIP's bundles that have no code left for some target, since it defined none of
+    /// The number of HIP's bundles that have no code left for some target, because it defined none of
     /// [`Recompress::keep_kernels`].
     pub unlaunched: usize,
 }
 
-/// Code that a GPU would have used, in bundles from which it was removed.
+/// Code that was removed from bundles, and that a GPU would have used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missed {
@@ -186,7 +187,7 @@ pub struct Missed {
 pub struct Removed {
     /// The number of code objects.
     pub code_objects: usize,
-    /// Their size in bytes, not compressed.
+    /// Their inflated size in bytes.
     pub size: u64,
 }
 
@@ -203,9 +204,9 @@ impl Removed {
 pub struct HoleLeft {
     /// The file, or the member of one.
     pub place: String,
-    /// The size of the hole in bytes, or of all of its holes.
+    /// The size of the hole in bytes, or of all holes of the file.
     pub size: u64,
-    /// Why it stays.
+    /// The reason why the hole stays.
     pub reason: HoleReason,
 }
 
@@ -224,7 +225,7 @@ pub struct RecompressedZip {
 }
 
 impl Recompress {
-    /// Compresses the bundles with the default settings and keeps all code objects.
+    /// Creates a job that compresses the bundles with the default settings and keeps all code objects.
     pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
         let compression = Some(Compression::default());
         Self {
@@ -253,22 +254,22 @@ impl Recompress {
     }
 }
 
-/// A code object that gets another content, in a file of which all else stays as it is.
+/// A code object that gets another content. The rest of the file stays as it is.
 pub(super) struct Replacing<'n> {
-    /// The members of zip files that lead to it, each with its number among those of its name.
-    pub(super) way: Vec<(Vec<u8>, u64)>,
-    /// The offset of its bundle in the file or, if that is compressed, in the member.
+    /// The members of zip files that lead to it, each with its number among the members of its name.
+    pub(super) members: Vec<(Vec<u8>, u64)>,
+    /// The offset of its bundle in the file or, if the member is compressed, in the inflated member.
     pub(super) bundle: u64,
     /// The index in the bundle.
     pub(super) index: usize,
     /// The new content.
     pub(super) content: Slice<'n>,
-    /// Whether a plain bundle is compressed now; none if it was not written yet.
+    /// Whether a plain bundle is compressed now, or `None` if the bundle is not written yet.
     pub(super) done: Option<bool>,
 }
 
 impl Recompressed {
-    /// The numbers of a file that stays as it was.
+    /// Returns the numbers for a file that stays as it was.
     fn unchanged(mut self) -> Self {
         self.stayed.append(&mut self.holes_left);
         Self { after: self.before, unchanged: 0, packed: 0, holes: 0, shortened: 0, lengthened: 0, ..self }

@@ -1,13 +1,10 @@
-//! Recompresses the sections of a relocatable object, in which all that follows moves, and removes code from fat
-//! objects.
-
-use std::ops::Range;
+//! Recompresses the sections of a relocatable object, whose other data moves, and removes code from fat objects.
 
 use super::super::rewrite::{Rewriter, changed, changed_len};
 use super::Recompressed;
-use super::bundles::{FileRewrite, Moved};
-use super::choice::{Chosen, NOTHING_LEFT};
-use super::form::{contents, member};
+use super::bundles::FileRewrite;
+use super::form::{as_member, read_contents};
+use super::keep_filter::{KeptCodeObjects, NOTHING_LEFT};
 use super::run::{Recompression, Rewritten};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
@@ -38,21 +35,22 @@ pub(super) fn rewrite(
         let old = section.offset()..section.end();
         work.to.skip_until(old.start);
         let start = work.to.written();
-        let moved = work.sequence(section, observer)?;
-        work.end_of_row(&moved, &old)?;
+        let moved = work.rewrite_row(section, observer)?;
+        work.end_row(&moved, &old)?;
         written.push((old, start..work.to.written(), moved));
     }
     let (to, mut result) = work.into_parts();
     let made = to.output.into_input(data.path())?;
-    let content = |(old, new, moved): (Range<u64>, Range<u64>, Moved)| {
+    let mut contents = Vec::new();
+    for (old, new, ranges) in written {
         let (was, new) = (data.claimed(&old)?, made.as_slice().claimed(&new)?);
-        let bundle = |(before, now): (Range<u64>, Range<u64>)| {
+        let mut moved = Vec::new();
+        for (before, now) in ranges {
             let is_same = was.claimed(&before)?.bytes() == new.claimed(&now)?.bytes();
-            Ok(MovedBundle { before, now, is_same })
-        };
-        Ok(NewContent { old, new, moved: moved.into_iter().map(bundle).collect::<Result<_>>()? })
-    };
-    let contents = written.into_iter().map(content).collect::<Result<Vec<_>>>()?;
+            moved.push(MovedBundle { before, now, is_same });
+        }
+        contents.push(NewContent { old, new, moved });
+    }
     let changes = object.changes(&contents).map_err(|reason| {
         let reason = format!("cannot rewrite the bundles: {reason}");
         Error::refused(ErrorKind::Unsupported, data.path(), None, reason)
@@ -61,20 +59,24 @@ pub(super) fn rewrite(
     Ok((changed(data, &changes, output)?, result))
 }
 
-/// The bundle of a fat object from which code may be removed; none of another file.
+/// Returns the bundle of a fat object, or `None` if the file is not one or the job does not remove code.
 pub(super) fn fat_object<'d>(run: &mut Recompression<'_>, data: Slice<'d>) -> Result<Option<Bundle<'d>>> {
-    let is_fat = || held(data.bytes()).is_ok_and(|held| held.contains(&SectionContent::FatObject));
-    if !run.job.removes() || run.replacing.is_some() || !is_fat() {
+    if !run.job.removes() || run.replacing.is_some() {
         return Ok(None);
+    }
+    match held(data.bytes()) {
+        Ok(held) if held.contains(&SectionContent::FatObject) => {}
+        _ => return Ok(None),
     }
     let mut bundles = Bundles::new(data, &Searched(FatObject), Inflate::Whole).with_limits(run.job.limits);
     let bundle = bundles.next().transpose()?;
-    bundle.iter().try_for_each(|bundle| run.take_bundle(data, bundle))?;
+    if let Some(bundle) = &bundle {
+        run.take_bundle(data, bundle)?;
+    }
     Ok(bundle)
 }
 
-/// Removes code from a fat object, which is written as the bundler writes it, around the same host. Linkers read no
-/// other form.
+/// Removes code from a fat object. The bundler's form is written, around the same host: linkers read no other form.
 pub(super) fn rewrite_fat(
     run: &mut Recompression<'_>,
     data: Slice<'_>,
@@ -83,17 +85,17 @@ pub(super) fn rewrite_fat(
 ) -> Result<Rewritten> {
     let facts = EntryFacts::default();
     let found = Found { place: &run.place, format: Format::FatObject, index: 0, bundle, facts: &facts, space_end: 0 };
-    let Chosen { kept, devices } = run.choice.choose(&found)?;
+    let KeptCodeObjects { indices: kept, devices } = run.filter.choose(&found)?;
     let dropped = bundle.entries.len() - kept.len();
     let mut result = Recompressed { bundles: 1, before: data.len(), after: data.len(), ..Recompressed::default() };
     if dropped == 0 {
         return Ok((changed(data, &[], output)?, result));
     }
-    let contents = contents(data.path(), bundle, &kept)?;
-    let members: Vec<Member<'_>> = contents.iter().map(member).collect();
+    let contents = read_contents(data.path(), bundle, &kept)?;
+    let members: Vec<Member<'_>> = contents.iter().map(as_member).collect();
     ensure_fat(data, &members)?;
     let mut pieces = FatObject.plan(&members)?;
-    // The bundler writes tables of its own after those of the host, which another tool's fat object does not have.
+    // The bundler adds tables after the tables of the host. Another tool's fat object does not have them.
     if total_len(&pieces)? > data.len() {
         let dropped: Vec<usize> = (0..bundle.entries.len()).filter(|index| !kept.contains(index)).collect();
         pieces = FatObject.without(data, &dropped).unwrap_or(pieces);
@@ -105,7 +107,7 @@ pub(super) fn rewrite_fat(
     Ok((changed(data, &changes, output)?, result))
 }
 
-/// Ensures that the code objects that are kept of a fat object make a fat object again.
+/// Fails if the kept code objects of a fat object do not make a fat object again.
 fn ensure_fat(data: Slice<'_>, members: &[Member<'_>]) -> Result<()> {
     let refused = |kind, reason| Error::refused(kind, data.path(), None, reason);
     Err(match FatObject::host_of(members) {

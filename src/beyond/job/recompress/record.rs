@@ -1,8 +1,8 @@
 //! The `RECORD` of a wheel: a CSV file with path, hash and size of each member ("Recording installed projects" of
 //! PyPA).
 //!
-//! A hash is `sha256=` and the digest in URL-safe base64 without padding. `RECORD` itself has none, and neither have
-//! its signatures (`RECORD.jws`, `RECORD.p7s`).
+//! A hash is `sha256=` and the digest in URL-safe base64 without padding. `RECORD` itself and its signatures
+//! (`RECORD.jws`, `RECORD.p7s`) have no hash.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::{HashMap, HashSet};
@@ -18,25 +18,30 @@ const SIGNATURES_OF_JAR: [&str; 4] = [".SF", ".RSA", ".DSA", ".EC"];
 /// The number of fields of a line.
 const FIELDS: usize = 3;
 
-/// Whether a member is the `RECORD` of the wheel, rather than of a package in it.
+/// Returns whether a member is the `RECORD` of the wheel, rather than of a package in it.
 pub(super) fn is_record(name: &[u8]) -> bool {
-    let directory = name.strip_suffix(b".dist-info/RECORD");
-    directory.is_some_and(|directory| !directory.is_empty() && !directory.contains(&b'/'))
+    let Some(directory) = name.strip_suffix(b".dist-info/RECORD") else { return false };
+    !directory.is_empty() && !directory.contains(&b'/')
 }
 
-/// Whether a member is a signature of a `RECORD`.
+/// Returns whether a member is a signature of a `RECORD`.
 pub(super) fn is_signature(name: &[u8], record: &str) -> bool {
-    name.strip_prefix(record.as_bytes()).is_some_and(|rest| SIGNATURES.iter().any(|end| end.as_bytes() == rest))
+    let Some(rest) = name.strip_prefix(record.as_bytes()) else { return false };
+    SIGNATURES.iter().any(|end| end.as_bytes() == rest)
 }
 
-/// Whether a member signs those of a JAR file: a list of hashes with its signature, whose names need not be in capitals.
+/// Returns whether a member signs the others of a JAR file. Signatures are a list of hashes and the
+/// signature of that list. Their names may have small letters.
 pub(super) fn is_signature_of_jar(name: &[u8]) -> bool {
     let name = name.to_ascii_uppercase();
-    let Some(name) = name.strip_prefix(b"META-INF/").filter(|name| !name.contains(&b'/')) else { return false };
+    let Some(name) = name.strip_prefix(b"META-INF/") else { return false };
+    if name.contains(&b'/') {
+        return false;
+    }
     name.starts_with(b"SIG-") || SIGNATURES_OF_JAR.iter().any(|end| name.ends_with(end.as_bytes()))
 }
 
-/// The text of a hash, as in a `RECORD`.
+/// Returns the text of a hash, as in a `RECORD`.
 pub(super) fn hash_text(sha256: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = "sha256=".to_owned();
@@ -49,18 +54,18 @@ pub(super) fn hash_text(sha256: &[u8]) -> String {
     text
 }
 
-/// Hash and size of a member.
+/// The hash and the size of a member, as in a `RECORD`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sum {
+pub(super) struct HashAndSize {
     pub(super) hash: String,
     pub(super) size: u64,
 }
 
-/// The `RECORD` called `record` of a wheel with these members, which `old` may have become outdated for. Correct lines
-/// stay as they are, and lines of what the wheel does not have are removed.
-pub(super) fn rewritten(old: &[u8], record: &str, members: &[(String, Sum)]) -> Vec<u8> {
-    // Of several members with one name, readers take the last.
-    let sums: HashMap<&str, &Sum> = members.iter().map(|(name, sum)| (name.as_str(), sum)).collect();
+/// Returns the `RECORD` with the name `record` for a wheel with these members. Correct lines of `old` stay as they are,
+/// and lines of members that the wheel does not have are removed.
+pub(super) fn rewrite(old: &[u8], record: &str, members: &[(String, HashAndSize)]) -> Vec<u8> {
+    // Readers take the last of several members with one name.
+    let sums: HashMap<&str, &HashAndSize> = members.iter().map(|(name, sum)| (name.as_str(), sum)).collect();
     let line_end = if old.windows(2).any(|pair| pair == b"\r\n") { "\r\n" } else { "\n" };
     let (mut new, mut seen) = (Vec::new(), HashSet::new());
     for line in Lines(old) {
@@ -85,10 +90,12 @@ pub(super) fn rewritten(old: &[u8], record: &str, members: &[(String, Sum)]) -> 
         seen.insert(path);
     }
     let nothing = [String::new(), String::new()];
-    for (name, _) in members.iter().filter(|(name, _)| !is_signature(name.as_bytes(), record)) {
-        if seen.insert(name.clone()) {
-            let expected = sums.get(name.as_str()).map(|sum| [sum.hash.clone(), sum.size.to_string()]);
-            add_line(&mut new, name, &expected.unwrap_or_default(), line_end);
+    for (name, _) in members {
+        if is_signature(name.as_bytes(), record) || !seen.insert(name.clone()) {
+            continue;
+        }
+        if let Some(sum) = sums.get(name.as_str()) {
+            add_line(&mut new, name, &[sum.hash.clone(), sum.size.to_string()], line_end);
         }
     }
     if !seen.contains(record) {
@@ -106,7 +113,7 @@ fn add_line(record: &mut Vec<u8>, path: &str, [hash, size]: &[String; 2], line_e
     record.extend(format!("{path},{hash},{size}{line_end}").into_bytes());
 }
 
-/// The lines of a CSV file, each with its end. A line ends in a quoted field are part of it.
+/// The lines of a CSV file, each with its end. A quoted field may contain line ends.
 struct Lines<'r>(&'r [u8]);
 
 impl<'r> Iterator for Lines<'r> {
@@ -118,13 +125,17 @@ impl<'r> Iterator for Lines<'r> {
             is_quoted ^= byte == b'"';
             byte == b'\n' && !is_quoted
         });
-        let (line, rest) = self.0.split_at_checked(end.map_or(self.0.len(), |end| end.saturating_add(1)))?;
+        let len = match end {
+            Some(end) => end.saturating_add(1),
+            None => self.0.len(),
+        };
+        let (line, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
-        (!line.is_empty()).then_some(line)
+        if line.is_empty() { None } else { Some(line) }
     }
 }
 
-/// The fields of a line, without their quotes; of more than [`FIELDS`], the first, and the rest as one.
+/// Returns the fields of a line, without their quotes. Fields after the first [`FIELDS`] are returned as one.
 fn fields(line: &[u8]) -> Vec<Vec<u8>> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -149,13 +160,13 @@ mod tests {
 
     const RECORD: &str = "a-1.dist-info/RECORD";
 
-    fn sum(seed: u8) -> Sum {
-        Sum { hash: hash_text(&[seed; 32]), size: u64::from(seed) }
+    fn sum(seed: u8) -> HashAndSize {
+        HashAndSize { hash: hash_text(&[seed; 32]), size: u64::from(seed) }
     }
 
-    fn rewrite(old: &str, members: &[(&str, u8)]) -> String {
+    fn rewritten(old: &str, members: &[(&str, u8)]) -> String {
         let members: Vec<_> = members.iter().map(|(name, seed)| ((*name).to_owned(), sum(*seed))).collect();
-        String::from_utf8(rewritten(old.as_bytes(), RECORD, &members)).unwrap()
+        String::from_utf8(rewrite(old.as_bytes(), RECORD, &members)).unwrap()
     }
 
     #[test]
@@ -196,7 +207,7 @@ mod tests {
         let [a, b, c] = [1, 2, 3].map(|seed| format!("{},{}", sum(seed).hash, seed));
         let right = format!("\"a,\"\"x\",{a}\n\"b\",{b}\n\nc,{c}\n{RECORD},,\n");
         let members = [("a,\"x", 1), ("b", 2), ("c", 3)];
-        assert_eq!(rewrite(&right, &members), right);
+        assert_eq!(rewritten(&right, &members), right);
         for (from, to) in [
             (a.clone(), c.clone()),
             (format!("\"b\",{b}"), "\"b\",,".to_owned()),
@@ -207,7 +218,7 @@ mod tests {
             let wrong = right.replace(&from, &to);
             assert!(wrong != right);
             assert_eq!(
-                rewrite(&wrong, &members),
+                rewritten(&wrong, &members),
                 right.replace("\"b\"", if from.starts_with("\"b") { "b" } else { "\"b\"" })
             );
         }
@@ -219,11 +230,11 @@ mod tests {
         let all = format!("a,{a}\nb,{b}\n{RECORD},,\n");
         let signature = format!("{RECORD}.jws");
         let members = [("a", 1), ("b", 2), (signature.as_str(), 3)];
-        assert_eq!(rewrite("", &members), all);
-        assert_eq!(rewrite(&format!("a,{a}"), &members), all);
-        assert_eq!(rewrite(&format!("b,{b}\r\n"), &members), format!("b,{b}\r\na,{a}\r\n{RECORD},,\r\n"));
+        assert_eq!(rewritten("", &members), all);
+        assert_eq!(rewritten(&format!("a,{a}"), &members), all);
+        assert_eq!(rewritten(&format!("b,{b}\r\n"), &members), format!("b,{b}\r\na,{a}\r\n{RECORD},,\r\n"));
         // The last of several members with one name.
-        assert_eq!(rewrite("", &[("a", 2), ("a", 1)]), format!("a,{a}\n{RECORD},,\n"));
+        assert_eq!(rewritten("", &[("a", 2), ("a", 1)]), format!("a,{a}\n{RECORD},,\n"));
     }
 
     #[test]
@@ -240,9 +251,9 @@ mod tests {
         let [a, b] = [1, 2].map(|seed| format!("{},{}", sum(seed).hash, seed));
         let right = format!("\"a\nx\",{a}\n{RECORD},,\nb,{b}\n");
         let members = [("a\nx", 1), ("b", 2)];
-        assert_eq!(rewrite(&right, &members), right);
+        assert_eq!(rewritten(&right, &members), right);
         for gone in ["gone", "gone,", ",gone", "\"gone\n\""] {
-            assert_eq!(rewrite(&format!("{gone}\n{right}"), &members), right, "{gone}");
+            assert_eq!(rewritten(&format!("{gone}\n{right}"), &members), right, "{gone}");
         }
     }
 }

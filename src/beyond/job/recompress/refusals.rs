@@ -5,10 +5,10 @@ use std::path::Path;
 use crate::base::error::Error;
 use crate::beyond::scan::Place;
 
-/// The bundles that cannot be written without compression, which are named together.
+/// The errors of bundles that cannot be written without compression. One error reports all of them.
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// The first of them.
+    /// The first errors.
     pub(super) listed: Vec<Error>,
     more: usize,
 }
@@ -23,8 +23,8 @@ impl Refusals {
         }
     }
 
-    /// Adds the place to those from the one with this index on.
-    pub(super) fn place(&mut self, first: usize, place: &Place) {
+    /// Adds a place to the errors from this index on.
+    pub(super) fn add_place(&mut self, first: usize, place: &Place) {
         let inside = self.listed.split_off(first.min(self.listed.len()));
         self.listed.extend(inside.into_iter().map(|error| error.at(place)));
     }
@@ -38,7 +38,9 @@ impl Refusals {
         let file = format!("'{}': ", path.display());
         let texts = listed.iter().map(ToString::to_string);
         let mut texts: Vec<String> = texts.map(|text| text.strip_prefix(&file).unwrap_or(&text).to_owned()).collect();
-        texts.extend((more > 0).then(|| format!("and {more} more")));
+        if more > 0 {
+            texts.push(format!("and {more} more"));
+        }
         let reason = format!("{count} bundles cannot be written without compression: {}", texts.join("; "));
         let first = listed.first()?;
         let error = Error::refused(first.kind(), path, first.offset(), reason);

@@ -1,4 +1,4 @@
-//! Files in which nothing can be recompressed: what they are, and what to do instead.
+//! Errors for files that cannot be recompressed, with advice for each kind of file.
 
 use crate::base::bytes::{is_text, slice};
 use crate::base::error::{Error, ErrorKind};
@@ -8,7 +8,7 @@ use crate::beyond::scan::sections::{SectionContent, held};
 use crate::llvm::container::archive::is_debian_package;
 use crate::llvm::container::magic::Magic;
 
-/// How much of a file is examined to recognise a text file.
+/// The number of bytes that are examined to recognise a text file.
 const TEXT_HEAD: u64 = 4096;
 
 const UNPACK: &str = "unpack it and recompress the libraries in it, then pack them again";
@@ -23,17 +23,17 @@ const ELF: &str = "ELF file without a bundle in .hip_fatbin or a fatbin in .nv_f
 const PE: &str = "PE file without a bundle in .hip_fat or a fatbin in .nv_fatb or __nv_rel";
 const CODE_OBJECT: &str = "code object without a bundle around it";
 
-/// The error for a file without a bundle that can be rewritten.
+/// Returns the error for a file without a bundle that can be rewritten.
 pub(super) fn refusal(data: Slice<'_>) -> Error {
     let (name, hint) = describe(data.bytes());
-    let reason = name
-        .map_or("cannot recompress: not a bundle, an ELF or PE file, an archive or a zip file".to_owned(), |name| {
-            format!("{}: not supported", with_article(name))
-        });
+    let reason = match name {
+        Some(name) => format!("{}: not supported", with_article(name)),
+        None => "cannot recompress: not a bundle, an ELF or PE file, an archive or a zip file".to_owned(),
+    };
     Error::refused(ErrorKind::Unsupported, data.path(), None, reason).with_hint(hint)
 }
 
-/// The name of a kind of file, if it is known, and what to do with such a file.
+/// Returns the name of the kind of a file, if it is known, and advice.
 fn describe(data: &[u8]) -> (Option<&'static str>, &'static str) {
     let magic = Magic::identify(data);
     let (name, hint) = match magic {
@@ -54,10 +54,10 @@ fn describe(data: &[u8]) -> (Option<&'static str>, &'static str) {
     (Some(name), hint)
 }
 
-/// The same for a program, library or object file.
+/// Returns the name of a program, library or object file, and advice. Both depend on its sections.
 fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'static str) {
     let held = held(data);
-    let has = |holds| held.as_ref().is_ok_and(|held| held.contains(&holds));
+    let has = |holds| matches!(&held, Ok(held) if held.contains(&holds));
     match magic {
         _ if has(SectionContent::FatObject) => (Some("fat object"), LINK_FAT),
         _ if has(SectionContent::DeviceImages) => (Some("program with device images of DPC++"), COMPRESS_IMAGES),
@@ -72,7 +72,7 @@ fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'s
     }
 }
 
-/// A noun with its article. Short names are read letter by letter.
+/// Returns a noun with its article. Short names are read letter by letter.
 fn with_article(name: &str) -> String {
     let letters = ["AKS", "ELF", "LLVM", "LZ4", "lz", "RPM", "x", "XCOFF"];
     let is_an = name.starts_with(['a', 'e', 'i', 'o']) || letters.iter().any(|start| name.starts_with(start));

@@ -1,9 +1,9 @@
 //! Recompresses the members of a zip file, such as a Python wheel.
 //!
-//! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with the method
-//! that it had. All other members are copied as they are, and so are those that would not become smaller, unless code
-//! was removed. In a wheel, the hashes and sizes in `RECORD` are made right, and `RECORD` moves to the end, where PyPA
-//! recommends it to be. A JAR file that is signed stays as it is.
+//! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with its old method.
+//! All other members are copied as they are, and so are members that would not become smaller, unless code was removed.
+//! In a wheel, the hashes and sizes in `RECORD` are updated, and `RECORD` moves to the end, as PyPA recommends. A signed
+//! JAR file stays as it is.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::collections::HashMap;
@@ -15,9 +15,9 @@ use sha2::{Digest, Sha256};
 
 use super::super::rewrite::Rewriter;
 use super::archive::is_archive;
-use super::record::{self, Sum};
+use super::progress::ProgressRange;
+use super::record::{self, HashAndSize};
 use super::run::{Recompression, may_hold_bundles};
-use super::span::Span;
 use super::{Recompressed, RecompressedZip};
 use crate::base::bytes::text;
 use crate::base::codec::{Method, StreamForm};
@@ -32,7 +32,7 @@ use crate::beyond::scan::{HEAD, Place, Step, exceeded};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::event::Observer;
 
-/// The maximum size of a `RECORD` in bytes. That of a wheel with 15,000 files has 1.5 MB.
+/// The maximum size of a `RECORD` in bytes. A wheel with 15,000 files has one of 1.5 MB.
 const RECORD_MAX: u64 = 16 << 20;
 
 /// Recompresses the members of a zip file.
@@ -43,7 +43,9 @@ pub(super) fn rewrite(
     observer: &mut Observer<'_>,
 ) -> Result<Output> {
     let mut directory = Directory::read(data);
-    directory.error.take().map_or(Ok(()), Err)?;
+    if let Some(error) = directory.error.take() {
+        return Err(error);
+    }
     let (mut numbers, mut all, mut members) = (HashMap::new(), Vec::new(), Vec::new());
     for ZipMember { name, is_directory, content } in std::mem::take(&mut directory.members) {
         let place = Place::of_file(data.path()).join(Step::Member(name.clone()));
@@ -51,7 +53,9 @@ pub(super) fn rewrite(
         all.push(content);
         let number: &mut u64 = numbers.entry(name.clone()).or_default();
         *number += 1;
-        members.extend((!is_directory).then_some(WheelMember { name, number: *number, place, content }));
+        if !is_directory {
+            members.push(WheelMember { name, number: *number, place, content });
+        }
     }
     let layout = Layout::of(data, &directory, all)?;
     let signature = members.iter().find(|member| record::is_signature_of_jar(&member.name));
@@ -67,12 +71,15 @@ pub(super) fn rewrite(
             work.leave_out(record)?;
         }
         let stored = member.content.stored;
-        work.run.span = Span { start: stored.offset(), len: stored.len(), of: data.len() };
-        work.run.span.tell(0, 1, observer);
-        let sum = work.member(&member, record.is_some(), observer)?;
-        sums.extend(sum.map(|sum| (member, sum)));
+        work.run.progress = ProgressRange { start: stored.offset(), len: stored.len(), total: data.len() };
+        work.run.progress.report(0, 1, observer);
+        if let Some(sum) = work.rewrite_member(&member, record.is_some(), observer)? {
+            sums.push((member, sum));
+        }
     }
-    next_record.map_or(Ok(()), |record| work.leave_out(record))?;
+    if let Some(record) = next_record {
+        work.leave_out(record)?;
+    }
     work.finish(record, sums)
 }
 
@@ -86,14 +93,14 @@ struct WheelMember<'d> {
 }
 
 impl WheelMember<'_> {
-    /// The result of reading the member, or the error with its place.
+    /// Adds the place to the error of reading the member.
     fn with_place<T>(&self, read: io::Result<T>) -> Result<T> {
         read.map_err(|error| self.content.error(error).at(&self.place))
     }
 
-    /// Hash and size of its contents, which are checked.
-    fn sum(&self) -> Result<Sum> {
-        self.with_place(self.content.reader().and_then(sum_of))
+    /// Computes the hash and the size of its contents, and checks these.
+    fn hash_and_size(&self) -> Result<HashAndSize> {
+        self.with_place(self.content.reader().and_then(hash_and_size_of))
     }
 }
 
@@ -101,20 +108,19 @@ impl WheelMember<'_> {
 struct WheelRecord<'d> {
     member: WheelMember<'d>,
     name: String,
-    /// The name of a signature of it.
+    /// The name of a signature of the `RECORD`.
     signature: Option<Vec<u8>>,
 }
 
-/// Takes the `RECORD` out of the members; none if they are not a wheel.
+/// Takes the `RECORD` out of the members and returns it, or `None` if they are not a wheel.
 fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Option<WheelRecord<'d>>> {
-    let is_record = |member: &WheelMember<'_>| record::is_record(&member.name);
-    // Of several members with one name, readers take the last.
-    let Some(at) = members.iter().rposition(is_record) else { return Ok(None) };
+    // Readers take the last of several members with one name.
+    let Some(at) = members.iter().rposition(|member| record::is_record(&member.name)) else { return Ok(None) };
     let member = members.remove(at);
-    if members.iter().any(|other| is_record(other) && other.name != member.name) {
+    if members.iter().any(|other| record::is_record(&other.name) && other.name != member.name) {
         return Err(Error::refused(ErrorKind::Unsupported, member.file(), None, "a wheel has one RECORD, not several"));
     }
-    let name = text(&member.name).ok_or_else(|| member.no_text())?;
+    let name = text(&member.name).ok_or_else(|| member.not_utf8_error())?;
     let signature = members.iter().find(|other| record::is_signature(&other.name, &name));
     let signature = signature.map(|signature| signature.name.clone());
     Ok(Some(WheelRecord { member, name, signature }))
@@ -134,16 +140,16 @@ struct ZipRewrite<'r, 'j, 'd> {
 }
 
 impl ZipRewrite<'_, '_, '_> {
-    /// Recompresses a member if it holds bundles, and writes it if it changed. Returns hash and size of its contents if
-    /// they `are_needed`.
-    fn member(
+    /// Recompresses a member if it holds bundles, and writes it if it changed. Returns the hash and the size of its
+    /// contents if they `are_needed`.
+    fn rewrite_member(
         &mut self,
         member: &WheelMember<'_>,
         are_needed: bool,
         observer: &mut Observer<'_>,
-    ) -> Result<Option<Sum>> {
+    ) -> Result<Option<HashAndSize>> {
         let content = &member.content;
-        let head = member.with_place(head_of(content))?;
+        let head = member.with_place(read_head(content))?;
         let magic = Magic::identify(&head);
         let is_rewritten = (may_hold_bundles(magic) || is_archive(&head)) && !self.stays(member);
         let is_searched = self.run.remaining.is_some() && magic.may_hold_code();
@@ -155,35 +161,43 @@ impl ZipRewrite<'_, '_, '_> {
             is_searched && self.charge(content).is_ok()
         };
         if !is_inflated {
-            return if are_needed { member.sum().map(Some) } else { Ok(None) };
+            return if are_needed { Ok(Some(member.hash_and_size()?)) } else { Ok(None) };
         }
-        // The errors get their place here.
         let old = member.with_place(content.reader().and_then(|reader| Input::spool(Path::new(""), reader)))?;
         let (new, result) = if is_rewritten {
             self.run.rewrite_member(&old, &member.place, observer)?
         } else {
             (None, Recompressed::default())
         };
-        let is_same = new.is_none();
-        let packed = new.as_ref().map(|new| PackedChange::of(member.content.form, new.as_slice())).transpose()?;
-        // A stored member whose bundles became smaller keeps its length: a hole takes their room. It is taken all the same,
-        // because the hole compresses well if the wheel is compressed as a whole.
-        let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
-        let must_change = self.run.must_change(result.dropped);
-        let fits = |packed: &PackedChange| packed.contents.stored <= len_max || must_change;
-        let (Some(packed), Some(new)) = (packed.filter(fits), new) else {
-            self.result.kept += usize::from(!is_same);
-            self.run.result.add(&if is_same { result } else { result.unchanged() });
-            self.note_remaining(member, old.as_slice())?;
-            return if are_needed { member.with_place(sum_of(old.as_slice().reader())).map(Some) } else { Ok(None) };
+        let Some(new) = new else {
+            self.run.result.add(&result);
+            return self.keep_member(member, &old, are_needed);
         };
+        let packed = PackedChange::new(member.content.form, new.as_slice())?;
+        // A stored member whose bundles became smaller keeps its length, with a hole. It is written nevertheless, because
+        // the hole compresses well if the wheel is compressed as a whole.
+        let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
+        if packed.contents.stored > len_max && !self.run.must_change(result.dropped) {
+            self.result.kept += 1;
+            self.run.result.add(&result.unchanged());
+            return self.keep_member(member, &old, are_needed);
+        }
         self.run.result.add(&result);
         self.result.members += 1;
         self.note_remaining(member, new.as_slice())?;
-        self.replace(member, new.as_slice(), packed).map(Some)
+        Ok(Some(self.replace_member(member, new.as_slice(), packed)?))
     }
 
-    /// Notes the code in a member as it is written that the job would remove from bundles.
+    /// Keeps a member as it is. Returns the hash and the size of its contents if they `are_needed`.
+    fn keep_member(&mut self, member: &WheelMember<'_>, old: &Input, are_needed: bool) -> Result<Option<HashAndSize>> {
+        self.note_remaining(member, old.as_slice())?;
+        if !are_needed {
+            return Ok(None);
+        }
+        Ok(Some(member.with_place(hash_and_size_of(old.as_slice().reader()))?))
+    }
+
+    /// Notes the code in a written member that the job would have removed from bundles.
     fn note_remaining(&mut self, member: &WheelMember<'_>, written: Slice<'_>) -> Result<()> {
         match &mut self.run.remaining {
             Some(remaining) => remaining.add(&member.place, written),
@@ -191,12 +205,12 @@ impl ZipRewrite<'_, '_, '_> {
         }
     }
 
-    /// Whether a member stays as it is because a code object elsewhere is replaced. The offset of the bundle in a
-    /// stored member is made to count from its start.
+    /// Returns whether a member stays as it is because a code object elsewhere is replaced. Otherwise makes the offset of
+    /// the bundle in a stored member count from the start of the member.
     fn stays(&mut self, member: &WheelMember<'_>) -> bool {
         let Some(replacing) = &mut self.run.replacing else { return false };
         let stored = member.content.stored;
-        match replacing.way.as_slice() {
+        match replacing.members.as_slice() {
             [] if replacing.done.is_some() || member.content.form.is_some() => true,
             [] if (stored.offset()..stored.end()).contains(&replacing.bundle) => {
                 replacing.bundle = replacing.bundle.saturating_sub(stored.offset());
@@ -213,20 +227,27 @@ impl ZipRewrite<'_, '_, '_> {
         if content.size > limits.inflated {
             return Err(exceeded(content.stored, limits, content.size));
         }
-        let spent = self.run.budget.take(content.size);
-        spent.map_err(|(what, limit)| Error::malformed(path, Malformed::search(what, limit, offset)))
+        match self.run.budget.take(content.size) {
+            Ok(()) => Ok(()),
+            Err((what, limit)) => Err(Error::malformed(path, Malformed::search(what, limit, offset))),
+        }
     }
 
-    /// Writes a member with other contents, after all that stands before it.
-    fn replace(&mut self, member: &WheelMember<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
+    /// Copies the data before a member, and writes the member with other contents.
+    fn replace_member(
+        &mut self,
+        member: &WheelMember<'_>,
+        new: Slice<'_>,
+        packed: PackedChange,
+    ) -> Result<HashAndSize> {
         let range = self.layout.range_of(&member.content)?;
         self.to.copy_until(range.start)?;
-        let sum = self.put(member, new, packed)?;
+        let sum = self.write_member(member, new, packed)?;
         self.to.skip_until(range.end);
         Ok(sum)
     }
 
-    /// Leaves out a `RECORD`, which is written later.
+    /// Leaves out the `RECORD`, which is written later.
     fn leave_out(&mut self, record: &WheelRecord<'_>) -> Result<()> {
         let range = self.layout.range_of(&record.member.content)?;
         self.to.copy_until(range.start)?;
@@ -234,31 +255,37 @@ impl ZipRewrite<'_, '_, '_> {
         Ok(())
     }
 
-    /// Writes a member with new contents.
-    fn put(&mut self, member: &WheelMember<'_>, new: Slice<'_>, packed: PackedChange) -> Result<Sum> {
+    fn write_member(&mut self, member: &WheelMember<'_>, new: Slice<'_>, packed: PackedChange) -> Result<HashAndSize> {
         let header = self.layout.local_header(&member.content, &packed.contents)?;
         self.changes.insert(member.content.start, (self.to.written(), packed.contents));
-        let stored = packed.bytes.as_ref().map_or(new, Input::as_slice);
+        let stored = match &packed.bytes {
+            Some(bytes) => bytes.as_slice(),
+            None => new,
+        };
         self.to.write(&[Piece::Bytes(header), Piece::Input(stored)])?;
         Ok(packed.sum)
     }
 
     /// Writes the `RECORD` and the directory.
-    fn finish(mut self, record: Option<WheelRecord<'_>>, mut sums: Vec<(WheelMember<'_>, Sum)>) -> Result<Output> {
+    fn finish(
+        mut self,
+        record: Option<WheelRecord<'_>>,
+        mut sums: Vec<(WheelMember<'_>, HashAndSize)>,
+    ) -> Result<Output> {
         let mut is_same = self.changes.is_empty();
         self.to.copy_until(self.layout.directory_start())?;
         if let Some(record) = record {
             sums.sort_unstable_by_key(|(member, _)| member.content.listed.offset());
-            let (old, new) = record.rewritten(&sums)?;
+            let (old, new) = record.rewrite(&sums)?;
             is_same &= old.bytes() == new;
             if !is_same {
                 let new = Input::from_bytes("", new);
-                let packed = PackedChange::of(record.member.content.form, new.as_slice())?;
-                self.put(&record.member, new.as_slice(), packed)?;
+                let packed = PackedChange::new(record.member.content.form, new.as_slice())?;
+                self.write_member(&record.member, new.as_slice(), packed)?;
             }
         }
         if !is_same {
-            self.directory()?;
+            self.write_directory()?;
         }
         // The new RECORD may need more than the members have saved.
         let is_larger = self.to.written() > self.data.len();
@@ -279,12 +306,14 @@ impl ZipRewrite<'_, '_, '_> {
         Ok(self.to.output)
     }
 
-    fn directory(&mut self) -> Result<()> {
+    fn write_directory(&mut self) -> Result<()> {
         let start = self.to.written();
         for member in &self.layout.members {
-            let change = self.changes.get(&member.start);
-            let offset = change.map_or_else(|| self.to.moved(member.start), |(offset, _)| *offset);
-            let header = self.layout.listed_header(member, offset, change.map(|(_, contents)| contents))?;
+            let (offset, contents) = match self.changes.get(&member.start) {
+                Some((offset, contents)) => (*offset, Some(contents)),
+                None => (self.to.moved(member.start), None),
+            };
+            let header = self.layout.listed_header(member, offset, contents)?;
             self.to.write(&[Piece::Bytes(header)])?;
         }
         let end = self.layout.end(start, self.to.written() - start)?;
@@ -293,8 +322,8 @@ impl ZipRewrite<'_, '_, '_> {
 }
 
 impl WheelRecord<'_> {
-    /// The `RECORD`, and what it should be.
-    fn rewritten(&self, sums: &[(WheelMember<'_>, Sum)]) -> Result<(Input, Vec<u8>)> {
+    /// Returns the old `RECORD` and the new one.
+    fn rewrite(&self, sums: &[(WheelMember<'_>, HashAndSize)]) -> Result<(Input, Vec<u8>)> {
         let content = &self.member.content;
         if content.size > RECORD_MAX {
             let reason = format!("RECORD has {} bytes, which is more than the limit of {RECORD_MAX}", content.size);
@@ -302,11 +331,12 @@ impl WheelRecord<'_> {
         }
         let old = content.reader().and_then(|reader| Input::spool(Path::new(""), reader));
         let old = self.member.with_place(old)?;
-        let named = |(member, sum): &(WheelMember<'_>, Sum)| {
-            Ok((text(&member.name).ok_or_else(|| member.no_text())?, sum.clone()))
-        };
-        let sums = sums.iter().map(named).collect::<Result<Vec<_>>>()?;
-        let new = record::rewritten(old.bytes(), &self.name, &sums);
+        let mut members = Vec::with_capacity(sums.len());
+        for (member, sum) in sums {
+            let name = text(&member.name).ok_or_else(|| member.not_utf8_error())?;
+            members.push((name, sum.clone()));
+        }
+        let new = record::rewrite(old.bytes(), &self.name, &members);
         match &self.signature {
             Some(signature) if old.bytes() != new => {
                 let reason =
@@ -319,40 +349,39 @@ impl WheelRecord<'_> {
 }
 
 impl WheelMember<'_> {
-    /// The zip file.
+    /// Returns the path of the zip file.
     fn file(&self) -> &Path {
         self.place.file()
     }
 
-    fn no_text(&self) -> Error {
+    fn not_utf8_error(&self) -> Error {
         let reason =
             format!("the name '{}' of a member is not UTF-8, as the RECORD of a wheel has to be", shown(&self.name));
         Error::refused(ErrorKind::Unsupported, self.file(), None, reason)
     }
 }
 
-/// The first bytes of a member, by which it is identified.
-fn head_of(content: &ZipContent<'_>) -> io::Result<Vec<u8>> {
+/// Reads the first bytes of a member, which identify it.
+fn read_head(content: &ZipContent<'_>) -> io::Result<Vec<u8>> {
     once::head(&mut content.reader()?, HEAD.min(content.size.saturating_sub(1)))
 }
 
-/// Hash and size of what a reader reads.
-fn sum_of(mut reader: impl io::Read) -> io::Result<Sum> {
+fn hash_and_size_of(mut reader: impl io::Read) -> io::Result<HashAndSize> {
     let mut sha256 = Sha256::new();
     let size = io::copy(&mut reader, &mut sha256)?;
-    Ok(Sum { hash: record::hash_text(&sha256.finalize()), size })
+    Ok(HashAndSize { hash: record::hash_text(&sha256.finalize()), size })
 }
 
 /// New contents, compressed as a member.
 struct PackedChange {
     contents: NewContents,
-    /// The compressed bytes; none if they are stored.
+    /// The compressed bytes, or `None` if the contents are stored.
     bytes: Option<Input>,
-    sum: Sum,
+    sum: HashAndSize,
 }
 
 impl PackedChange {
-    fn of(form: Option<StreamForm>, new: Slice<'_>) -> Result<Self> {
+    fn new(form: Option<StreamForm>, new: Slice<'_>) -> Result<Self> {
         let (mut sha256, mut crc, path) = (Sha256::new(), Crc32::new(), new.path());
         let mut read = |to: &mut dyn Write| {
             new.read_blocks(&mut |block| {
@@ -363,15 +392,22 @@ impl PackedChange {
         };
         let bytes = match form {
             Some(form) => {
-                // The lowest level of zlib-rs that makes libraries as small as level 6 of zlib does, which writes most
-                // wheels.
+                // Most wheels are written with level 6 of zlib. This is the lowest level of zlib-rs that makes libraries
+                // as small.
                 let level = if form == StreamForm::Deflate { 9 } else { Method::Zstd.default_level() };
                 Some(form.write(level, Spool::new(), path, read)?.into_input(path).with_path(path)?)
             }
-            None => read(&mut io::sink()).map(|()| None)?,
+            None => {
+                read(&mut io::sink())?;
+                None
+            }
         };
-        let (size, stored) = (new.len(), bytes.as_ref().map_or(new.len(), Input::len));
-        let sum = Sum { hash: record::hash_text(&sha256.finalize()), size };
+        let size = new.len();
+        let stored = match &bytes {
+            Some(bytes) => bytes.len(),
+            None => size,
+        };
+        let sum = HashAndSize { hash: record::hash_text(&sha256.finalize()), size };
         Ok(Self { contents: NewContents { crc: crc.checksum(), size, stored }, bytes, sum })
     }
 }

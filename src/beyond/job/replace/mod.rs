@@ -1,14 +1,14 @@
-//! Puts a changed code object back where it lies.
+//! Replaces a code object in its file.
 
-mod nature;
+mod kind_and_target;
 mod unchanged;
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::recompress::{Recompress, Replacing, rewrite_with};
 use super::rewrite::changed;
-use crate::base::bytes::{len_of, len_u64, shifted, span};
+use crate::base::bytes::{len_of, len_u64, shifted, span, to_u64};
 use crate::base::codec::Compression;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Accept, Input, Slice, vouch_for};
@@ -26,27 +26,27 @@ use crate::llvm::container::{Container, Limits, Part};
 use crate::llvm::event::Observer;
 use crate::llvm::uri::Uri;
 use crate::llvm::work::open;
-use nature::Nature;
+use kind_and_target::KindAndTarget;
 use unchanged::Survey;
 
 /// Replaces the code object that a URI names.
 ///
-/// - In a plain bundle, it is overwritten where it lies if the new one has room before the code object after it, or
-///   before what follows the bundle in its section or file. Its size in the header changes, and nothing else.
-/// - Otherwise its bundle is written again, as [`Recompress`] does: compressed if it was compressed, and if a plain one
-///   no longer has room in its section; plain if only that has room. Bundles in a row move together, those in an ELF
-///   file stay at their offsets, and in a wheel, `RECORD` is made right.
-/// - A fatbin is written again, the code object compressed with the method that the old one has. So is an offload
-///   binary that is not compressed. In a file of fatbins or offload binaries, all that follows moves. Elsewhere they
-///   stay at their offset: fatbins before what follows them in their section or member, and offload binaries at their
-///   old size, because readers look for the next one directly after it.
-/// - A file that is a code object without a bundle becomes the new one. An ELF file without a bundle in a section or
-///   an archive is overwritten by one that is not larger, and zeros.
+/// - In a plain bundle, the code object is overwritten in place if the new one has room: before the next code object, or
+///   before the data after the bundle. Only its size in the header changes, and nothing else.
+/// - Otherwise its bundle is written again, as [`Recompress`] does. It keeps its form, plain or compressed, if that has
+///   room in its section, and gets the other form if not. Bundles in a row move together. Bundles in an ELF file stay
+///   at their offsets. In a wheel, `RECORD` is updated.
+/// - A fatbin is written again, and the new code object is compressed with the method of the old one. An offload binary
+///   that is not compressed is written again too. In a file of fatbins or offload binaries, the data after it moves.
+///   Elsewhere, a fatbin has room up to the next data in its section or member. An offload binary keeps its size,
+///   because readers look for the next one directly after it.
+/// - A file that is a code object without a bundle becomes the new one. An ELF file without a bundle, in a section or
+///   an archive, is overwritten by one that is not larger, and zeros.
 /// - A code object in any other container is overwritten by one of the same size.
 ///
-/// The new file is made in a temporary one, and takes its place only if it is the old one with just this code object
-/// changed: both are searched completely, and all code objects, checksums and faults compared. The new code object has
-/// to be of the same kind and for the same target as the old one, and complete, unless [`force`](Self::force) is set.
+/// The new file is temporary at first, and is put in place only if nothing but this code object changed. Both files are
+/// searched completely, and all code objects, checksums and faults are compared. The new code object must be complete,
+/// and of the same kind and for the same target as the old one, unless [`force`](Self::force) is set.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Replace {
@@ -70,7 +70,7 @@ pub struct Replace {
 pub struct Replaced {
     /// Whether nothing but the code object and its recorded size changed.
     pub is_in_place: bool,
-    /// Whether its bundle was plain and is compressed now, because it had no room.
+    /// Whether its bundle was plain and is compressed now, because the plain form had no room.
     pub is_now_compressed: bool,
     /// The size of the old code object in bytes.
     pub before: u64,
@@ -78,41 +78,53 @@ pub struct Replaced {
     pub after: u64,
 }
 
-/// The end of the zeros with which a range of a file begins.
+/// Returns the end of the zeros at the start of a range of a file.
 fn zeros_end(file: Slice<'_>, range: Range<u64>) -> u64 {
-    let zeros = file.range(&range).map_or(0, |after| after.bytes().iter().take_while(|&&byte| byte == 0).count());
-    range.start.saturating_add(u64::try_from(zeros).unwrap_or_default())
+    let Some(after) = file.range(&range) else { return range.start };
+    let zeros = after.bytes().iter().take_while(|&&byte| byte == 0).count();
+    range.start.saturating_add(to_u64(zeros))
+}
+
+/// Returns whether a path is a regular file, or does not exist yet.
+fn is_regular_or_missing(path: &Path) -> bool {
+    if sys::is_null(path) {
+        return false;
+    }
+    match Stat::at(path) {
+        Ok(file) => file.is_file(),
+        Err(_) => true,
+    }
 }
 
 /// The code object to replace.
 struct ReplaceTarget {
     code_object: CodeObject,
-    /// Its range, counted as its URI does.
+    /// Its range, as in its URI.
     range: Range<u64>,
-    /// Whether it is in a file of its own, without any container.
+    /// Whether it is the whole file, without any container.
     is_file: bool,
-    /// Whether its container is in a file of such containers, in which all may move.
+    /// Whether its container is in a file of such containers, so that all of them may move.
     may_move: bool,
-    /// The members of zip files, and others, that lead to its bundle, each with its number among those of its name.
-    way: Vec<(Vec<u8>, u64)>,
-    /// Whether its bytes, perhaps compressed, are a range of the file that no checksum of a zip file covers.
+    /// The members that lead to its bundle, each with its number among the members of its name.
+    members: Vec<(Vec<u8>, u64)>,
+    /// Whether its bytes, perhaps compressed, are a range of the file, and no checksum of a zip file covers them.
     is_reachable: bool,
     is_elf: bool,
-    /// What it is; none if that cannot be read.
-    nature: Option<Nature>,
+    /// The kind and the target, or `None` if it cannot be read.
+    kind_and_target: Option<KindAndTarget>,
     /// The end of the bundle and of the zeros after it that belong to nothing else.
     space_end: u64,
-    /// The offset of its size in a plain bundle; none if its header does not end before it.
+    /// The offset of its size in a plain bundle, or `None` if the header of the bundle does not end before it.
     size_at: Option<u64>,
-    /// The end of its own bytes in the bundle, and of the zeros that may be its own: where the next code object starts,
-    /// or at the end of the space.
+    /// The end of the bytes and zeros that belong to no other code object: the start of the next one, or the end of the
+    /// space.
     limit: u64,
     /// Whether another code object of the bundle has some of its bytes.
     is_shared: bool,
 }
 
 impl Replace {
-    /// Replaces the code object in its file.
+    /// Creates a job that replaces the code object in its file.
     pub fn new(uri: Uri, content: impl Into<PathBuf>) -> Self {
         let (output, compression, limits) = (uri.path().to_owned(), Compression::default(), Limits::default());
         Self { uri, content: content.into(), output, compression, limits, force: false }
@@ -121,55 +133,62 @@ impl Replace {
     /// Writes the file.
     ///
     /// # Errors
-    /// Any [`Error`]; the output is then unchanged. an [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if no
-    /// code object has the URI, [`Limit`](ErrorKind::Limit) if the new one has no room, and
-    /// [`Unsupported`](ErrorKind::Unsupported) if its container cannot be written.
+    /// Any [`Error`]; the output is then unchanged. The kind is [`NotFound`](ErrorKind::NotFound) if no code object has the
+    /// URI, [`Limit`](ErrorKind::Limit) if the new one has no room, and [`Unsupported`](ErrorKind::Unsupported) if its
+    /// container cannot be written.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Replaced> {
         let file = open(self.uri.path(), Accept::Finite, self.limits.streamed)?;
         let new = open(&self.content, Accept::Finite, self.limits.streamed)?;
-        let written = self.write(&file, &new, observer).and_then(|(made, replaced)| {
-            Ok((Output::holding(&self.output, Manner::Rewrite, made.as_slice())?, replaced))
-        });
-        let (mut output, replaced) = vouch_for([&file, &new], written)?;
-        if Magic::identify(file.bytes()).is_elf() && file.mode().is_some_and(|mode| mode & 0o111 != 0) {
+        let (mut output, replaced) = vouch_for([&file, &new], self.write(&file, &new, observer))?;
+        if Magic::identify(file.bytes()).is_elf()
+            && let Some(mode) = file.mode()
+            && mode & 0o111 != 0
+        {
             output.make_executable()?;
         }
         output::commit(vec![output])?;
         Ok(replaced)
     }
 
-    /// Makes the new file, beside the output, and checks it.
-    fn write(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Input, Replaced)> {
-        let (target, survey) = self.target(file)?;
+    fn write(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Output, Replaced)> {
+        let (made, replaced) = self.write_aside(file, new, observer)?;
+        Ok((Output::holding(&self.output, Manner::Rewrite, made.as_slice())?, replaced))
+    }
+
+    /// Writes the new file to a temporary one, and checks it.
+    fn write_aside(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Input, Replaced)> {
+        let (target, survey) = self.find_target(file)?;
         self.check(file, new, &target)?;
         let (before, after) = (len_of(&target.range), new.len());
-        let in_place = target.in_place(file.as_slice(), new.as_slice());
+        let in_place = target.change_in_place(file.as_slice(), new.as_slice());
         let is_in_place = in_place.is_some();
         let (output, is_now_compressed) = match in_place {
             Some(changes) => (changed(file.as_slice(), &changes, Output::aside()?)?, false),
-            None => self.written_again(file, new, &target, observer)?,
+            None => self.write_bundle_again(file, new, &target, observer)?,
         };
         let made = output.into_input(file.path())?;
         // Zeros after an ELF file without a bundle count as its own, unless it was found by content.
-        let has_zeros = target.format() == Format::CodeObject && !target.is_file && after < before;
-        let zeros = || vec![0; usize::try_from(before.saturating_sub(after)).unwrap_or(0)];
-        let padded = has_zeros.then(|| [new.bytes(), &zeros()].concat());
-        let contents = padded.as_deref().map(Slice::from).into_iter().chain([new.as_slice()]);
-        if let Some(reason) = survey.difference(&made, contents)? {
+        let mut padded = Vec::new();
+        let mut contents = vec![new.as_slice()];
+        if target.format() == Format::CodeObject && !target.is_file && after < before {
+            padded.extend_from_slice(new.bytes());
+            padded.resize(usize::try_from(before).unwrap_or(padded.len()), 0);
+            contents.push(Slice::from(&*padded));
+        }
+        if let Some(reason) = survey.find_difference(&made, &contents)? {
             return Err(self.refused(&target, reason.to_owned()));
         }
         Ok((made, Replaced { is_in_place, is_now_compressed, before, after }))
     }
 
-    /// Refuses what would be wrong although it can be written.
+    /// Fails if the new file would be wrong although it can be written.
     fn check(&self, file: &Input, new: &Input, target: &ReplaceTarget) -> Result<()> {
         let refused = |reason: String| Err(self.refused(target, reason));
         let head = file.bytes();
         if is_debian_package(head) || Magic::identify(head) == Magic::Rpm {
             return refused("packages record checksums of their files".to_owned());
         }
-        let is_regular = !sys::is_null(&self.output) && Stat::at(&self.output).map_or(true, |file| file.is_file());
-        if self.output == self.uri.path() && !is_regular {
+        if self.output == self.uri.path() && !is_regular_or_missing(&self.output) {
             return refused(
                 "it cannot be written back, as it is not in a regular file; -o names another output".to_owned(),
             );
@@ -182,32 +201,37 @@ impl Replace {
         if self.force {
             return Ok(());
         }
-        let broken =
-            check::code_object(new.bytes()).err().map(|error| format!("the new code object is broken: {error}"));
-        let difference = || target.nature.as_ref()?.difference(&Nature::of(new.bytes()));
-        match broken.or_else(difference) {
+        let reason = match (check::code_object(new.bytes()), &target.kind_and_target) {
+            (Err(error), _) => Some(format!("the new code object is broken: {error}")),
+            (Ok(_), Some(old)) => old.difference(&KindAndTarget::identify(new.bytes())),
+            (Ok(_), None) => None,
+        };
+        match reason {
             Some(reason) => refused(format!("{reason}; only --force replaces it all the same")),
             None => Ok(()),
         }
     }
 
-    /// Writes the file with the bundle written again. Returns also whether a plain one is compressed now.
-    fn written_again(
+    /// Writes the file, with the bundle written again. Returns also whether a plain bundle is compressed now.
+    fn write_bundle_again(
         &self,
         file: &Input,
         new: &Input,
         target: &ReplaceTarget,
         observer: &mut Observer<'_>,
     ) -> Result<(Output, bool)> {
-        let container = target.container(file.as_slice(), new.as_slice(), self.limits)?;
-        let needed = container.as_ref().map_or(0, Input::len);
-        if let Some(change) = container.as_ref().and_then(|again| target.around(again)) {
-            return Ok((changed(file.as_slice(), &[change], Output::aside()?)?, false));
+        let container = target.write_container(file.as_slice(), new.as_slice(), self.limits)?;
+        let mut needed = 0;
+        if let Some(container) = &container {
+            needed = container.len();
+            if let Some(change) = target.change_around(container) {
+                return Ok((changed(file.as_slice(), &[change], Output::aside()?)?, false));
+            }
         }
         let mut job = Recompress::new(self.uri.path(), &self.output);
         (job.compression, job.limits, job.keep_offsets) = (Some(self.compression), self.limits, true);
         let replacing = Replacing {
-            way: target.way.clone(),
+            members: target.members.clone(),
             bundle: target.bundle().range.start,
             index: target.code_object.entry,
             content: new.as_slice(),
@@ -219,10 +243,10 @@ impl Replace {
             }
             _ => None,
         };
-        written.ok_or_else(|| {
-            let reason = target.no_room(new.len(), needed);
-            self.refused(target, reason)
-        })
+        match written {
+            Some(written) => Ok(written),
+            None => Err(self.refused(target, target.no_room_reason(new.len(), needed))),
+        }
     }
 
     fn refused(&self, target: &ReplaceTarget, reason: String) -> Error {
@@ -230,16 +254,16 @@ impl Replace {
         Error::new(ErrorKind::Unsupported, text).of_file(self.uri.path()).at_offset(target.range.start)
     }
 
-    /// The code object, and what else the search finds.
-    fn target(&self, file: &Input) -> Result<(ReplaceTarget, Survey)> {
+    /// Finds the code object, and surveys the file.
+    fn find_target(&self, file: &Input) -> Result<(ReplaceTarget, Survey)> {
         let is_zip = is_zip(file.as_slice());
         for deep in [false, true] {
             let scan = Scan { deep, limits: self.limits, ..Scan::default() };
             let mut target = None;
-            let survey = Survey::of(file, scan, &mut |code_object| {
+            let survey = Survey::run(file, scan, &mut |code_object| {
                 let is_it = self.uri.names(code_object, file)?;
                 if is_it && target.is_none() {
-                    target = ReplaceTarget::of(code_object, is_zip, file)?;
+                    target = ReplaceTarget::new(code_object, is_zip, file)?;
                 }
                 Ok(is_it)
             })?;
@@ -257,46 +281,58 @@ impl Replace {
 }
 
 impl ReplaceTarget {
-    fn of(code_object: &CodeObjectRef<'_>, is_zip: bool, file: &Input) -> Result<Option<Self>> {
+    fn new(code_object: &CodeObjectRef<'_>, is_zip: bool, file: &Input) -> Result<Option<Self>> {
         let found = code_object.found;
         let (place, info, entries) = (found.place, found.info()?, &found.bundle.entries);
         let (bundle, index) = (&info.range, code_object.index());
-        // What is compressed on its own is where it is in the inflated bytes.
+        // A code object that is compressed on its own has a range in the inflated bytes.
         let packed = code_object.packed().map(|packed| packed.range.clone());
         let is_packed = packed.is_some();
         let Some(range) = code_object.range().or(packed) else { return Ok(None) };
         let base = if found.bundle.compressed.is_some() { 0 } else { bundle.start };
-        let ranges = entries.iter().flat_map(|entry| &entry.entry.parts).filter_map(|part| match part {
-            Part::Range(range) if !range.is_empty() => Some(shifted(range, base)),
-            _ => None,
-        });
-        let ranges: Vec<Range<u64>> = ranges.collect();
-        let sharing = ranges.iter().filter(|other| other.start < range.end && range.start < other.end).count();
-        let next = ranges.iter().map(|other| other.start).filter(|&start| start >= range.end).min();
-        // The offset stands before the size.
+        let (mut sharing, mut next) = (0, None);
+        for part in entries.iter().flat_map(|entry| &entry.entry.parts) {
+            let Part::Range(part) = part else { continue };
+            if part.is_empty() {
+                continue;
+            }
+            let other = shifted(part, base);
+            if other.start < range.end && range.start < other.end {
+                sharing += 1;
+            }
+            if other.start >= range.end {
+                next = Some(next.unwrap_or(u64::MAX).min(other.start));
+            }
+        }
         let ends: Vec<u64> = header_ends(entries.iter().map(|entry| entry.id())).collect();
-        let id = entries.get(index).map_or(0, |entry| len_u64(entry.id()));
-        let described = ends.get(index).copied().unwrap_or_default().saturating_sub(id).saturating_sub(ENTRY_FIELDS);
-        let size_at = bundle.start.saturating_add(described).saturating_add(8);
+        let id_len = entries.get(index).map(|entry| len_u64(entry.id())).unwrap_or_default();
+        let fields = ends.get(index).copied().unwrap_or_default().saturating_sub(id_len).saturating_sub(ENTRY_FIELDS);
+        // The size follows the offset.
+        let size_at = bundle.start.saturating_add(fields).saturating_add(8);
         let header_end = bundle.start.saturating_add(ends.last().copied().unwrap_or_default());
         let is_code_object = found.format == Format::CodeObject;
         let is_alone = place.steps().is_empty();
         let is_zipped = is_zip && matches!(place.steps().first(), Some(Step::Member(_)));
         let container = Magic::identify(file.bytes());
-        // The zeros after it may be those of another section.
+        // The zeros after it may belong to another section.
         let has_own_bytes = !container.is_elf() || bundle_sections(file.as_slice()).is_ok();
         let space_end = zeros_end(file.as_slice(), bundle.end..if has_own_bytes { found.space_end } else { 0 });
-        let way =
-            place.uri(0..0, None)?.map(|uri| uri.members().map(|(name, number)| (name.to_vec(), number)).collect());
+        let mut members = Vec::new();
+        if let Some(uri) = place.uri(0..0, None)? {
+            members.extend(uri.members().map(|(name, number)| (name.to_vec(), number)));
+        }
         Ok(Some(Self {
             is_reachable: code_object.is_in_file() && !is_zipped,
             is_file: is_code_object && is_alone && range == (0..file.len()),
             may_move: is_alone && matches!(container, Magic::FatBinary | Magic::OffloadBinary) && found.space_end > 0,
             space_end,
-            way: way.unwrap_or_default(),
-            is_elf: code_object.in_place().is_some_and(|data| Magic::identify(data.bytes()).is_gpu_elf()),
-            nature: Nature::of_old(code_object),
-            size_at: (header_end <= range.start).then_some(size_at),
+            members,
+            is_elf: match code_object.in_place() {
+                Some(data) => Magic::identify(data.bytes()).is_gpu_elf(),
+                None => false,
+            },
+            kind_and_target: KindAndTarget::identify_old(code_object),
+            size_at: if header_end <= range.start { Some(size_at) } else { None },
             limit: next.unwrap_or(space_end),
             is_shared: !is_packed && sharing > usize::from(!range.is_empty()),
             code_object: code_object.known(&info),
@@ -316,18 +352,18 @@ impl ReplaceTarget {
         self.bundle().compressed.is_some()
     }
 
-    /// Whether it is compressed on its own, or with others.
+    /// Returns whether it is compressed on its own, or with others.
     fn is_packed(&self) -> bool {
         self.code_object.packed.is_some()
     }
 
-    /// Whether it is inside of another code object. In kpack archives, the last step is the bundle itself.
+    /// Returns whether it is inside of another code object. In kpack archives, the last step is the bundle itself.
     fn is_nested(&self) -> bool {
         self.format() != Format::Kpack && self.bundle().place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
     }
 
-    /// Returns the new code object where the old one is, or `None` if that does not fit.
-    fn in_place<'p>(&self, file: Slice<'_>, new: Slice<'p>) -> Option<Vec<Change<'p>>> {
+    /// Returns the changes that write the new code object in place of the old one, or `None` if it does not fit.
+    fn change_in_place<'p>(&self, file: Slice<'_>, new: Slice<'p>) -> Option<Vec<Change<'p>>> {
         if self.is_file {
             return Some(vec![(self.range.clone(), vec![Piece::Input(new)])]);
         }
@@ -335,32 +371,36 @@ impl ReplaceTarget {
             return None;
         }
         let size = len_of(&self.range);
-        let size_at = self.size_at.filter(|_| self.format() == Format::Bundle);
-        let room = || zeros_end(file, self.range.end..self.limit).saturating_sub(self.range.start);
+        let mut changes = Vec::new();
         let fits = match self.format() {
-            // Of an empty code object, any offset may be recorded.
-            Format::Bundle => size_at.is_some() && new.len() <= room(),
+            Format::Bundle => {
+                // Any offset may be recorded for an empty code object, even one in the header.
+                let size_at = self.size_at?;
+                changes.push((span(size_at, 8), vec![Piece::Bytes(new.len().to_le_bytes().to_vec())]));
+                new.len() <= zeros_end(file, self.range.end..self.limit).saturating_sub(self.range.start)
+            }
             Format::CodeObject if self.is_elf => new.len() <= size,
             // The header of the code object may change too.
             Format::Fatbin => false,
             _ => new.len() == size && !self.is_packed(),
         };
+        if !fits {
+            return None;
+        }
         let start = span(self.range.start, new.len()).end;
         let end = start.max(self.range.end);
         let zeros = len_of(&(start..end));
-        let new_size = || vec![Piece::Bytes(new.len().to_le_bytes().to_vec())];
-        let size = size_at.map(|at| (span(at, 8), new_size()));
-        let content = (self.range.start..end, vec![Piece::Input(new), Piece::Zeros(zeros)]);
-        fits.then(|| size.into_iter().chain([content]).collect())
+        changes.push((self.range.start..end, vec![Piece::Input(new), Piece::Zeros(zeros)]));
+        Some(changes)
     }
 
-    /// Whether the bundle is in the file, not compressed, and no checksum is known to cover it.
+    /// Returns whether the bundle is in the file, not compressed, and no checksum is known to cover it.
     fn is_plain(&self) -> bool {
         !self.is_compressed() && self.is_reachable
     }
 
-    /// The fatbin or plain offload binary, written again with the new code object.
-    fn container(&self, file: Slice<'_>, new: Slice<'_>, limits: Limits) -> Result<Option<Input>> {
+    /// Writes the fatbin or plain offload binary again, with the new code object. Returns `None` for other containers.
+    fn write_container(&self, file: Slice<'_>, new: Slice<'_>, limits: Limits) -> Result<Option<Input>> {
         if !self.is_plain() {
             return Ok(None);
         }
@@ -369,8 +409,10 @@ impl ReplaceTarget {
         match self.format() {
             Format::Fatbin => {
                 let contents = Fatbin.read(data.bytes(), data.len(), data.offset()).with_path(file.path())?;
-                // Entries are counted without those that cannot be read.
-                if let Some(fault) = contents.and_then(|contents| contents.faults.into_iter().next()) {
+                // Broken entries are not counted, so the index would be wrong.
+                if let Some(contents) = contents
+                    && let Some(fault) = contents.faults.into_iter().next()
+                {
                     return Err(Error::malformed(file.path(), fault));
                 }
                 let packing = Packing::Replacing { index: self.code_object.entry, content: new.bytes() };
@@ -382,21 +424,27 @@ impl ReplaceTarget {
             }
             _ => return Ok(None),
         }
-        output.into_input(file.path()).map(Some)
+        Ok(Some(output.into_input(file.path())?))
     }
 
-    /// Its container written `again`, where the old one is; none if that does not fit.
-    fn around<'p>(&self, again: &'p Input) -> Option<Change<'p>> {
+    /// Returns the change that writes a new container in place of the old one, or `None` if it does not fit.
+    fn change_around<'p>(&self, container: &'p Input) -> Option<Change<'p>> {
         let Range { start, end } = self.bundle().range;
-        let needed = start.saturating_add(again.len());
-        let rest = if self.may_move { end } else { needed.max(end) };
-        let zeros = if self.may_move { 0 } else { rest.saturating_sub(needed) };
-        let fits = self.may_move || rest <= self.space_end;
-        fits.then(|| (start..rest, vec![Piece::Input(again.as_slice()), Piece::Zeros(zeros)]))
+        if self.may_move {
+            return Some((start..end, vec![Piece::Input(container.as_slice())]));
+        }
+        let needed = start.saturating_add(container.len());
+        let rest = needed.max(end);
+        if rest > self.space_end {
+            return None;
+        }
+        let zeros = rest.saturating_sub(needed);
+        Some((start..rest, vec![Piece::Input(container.as_slice()), Piece::Zeros(zeros)]))
     }
 
-    /// Why there is no room for a code object of `len` bytes, whose container `needs` some bytes, if that is known.
-    fn no_room(&self, len: u64, needs: u64) -> String {
+    /// Returns the reason why there is no room for a code object of `len` bytes. Its container `needs` some bytes, if
+    /// that is known.
+    fn no_room_reason(&self, len: u64, needs: u64) -> String {
         let (what, before) = (self.format().name(), len_of(&self.range));
         let room = self.space_end.saturating_sub(self.bundle().range.start);
         let most = |most: &str| format!("the new code object must have {most}{before} bytes, not {len}");

@@ -1,4 +1,4 @@
-//! Checks that a file which was written differs from the one before in a single code object.
+//! Checks that a new file differs from the old one in a single code object.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -10,27 +10,27 @@ use crate::beyond::job::digest::{Digest, Digester};
 use crate::beyond::scan::{Checksums, CodeObjectRef, Finding, Scan};
 use crate::llvm::container::sequence::Inflate;
 
-/// The code objects of a file, in the order in which a search of everything finds them, and the number of its faults.
+/// The code objects of a file, in the order of a search of everything, and the number of its faults.
 pub(super) struct Survey {
     scan: Scan,
     digester: Rc<Digester>,
-    /// The digests of their entry IDs, and of themselves.
+    /// The digests of the entry ID and of the content of each.
     code_objects: Vec<[Digest; 2]>,
-    /// The positions of those that were looked for.
+    /// The positions of the code objects that were looked for.
     wanted: Vec<usize>,
     faults: usize,
 }
 
-/// Whether a code object is looked for.
+/// Returns whether a code object is looked for.
 type IsWanted<'w> = dyn FnMut(&CodeObjectRef<'_>) -> Result<bool> + 'w;
 
 impl Survey {
-    pub(super) fn of(input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
+    pub(super) fn run(input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
         let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..scan };
-        Self::with(Rc::default(), input, scan, is_wanted)
+        Self::run_with(Rc::default(), input, scan, is_wanted)
     }
 
-    fn with(digester: Rc<Digester>, input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
+    fn run_with(digester: Rc<Digester>, input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
         let (mut code_objects, mut wanted, mut faults) = (Vec::new(), Vec::new(), 0);
         scan.run(input, &mut |finding| {
             match finding {
@@ -42,18 +42,18 @@ impl Survey {
                         if is_wanted(&code_object)? {
                             wanted.push(code_objects.len());
                         }
-                        let digest = |bytes: Slice<'_>| digester.of(bytes).with_path(input.path());
                         let range = code_object.range();
-                        let known =
-                            before.filter(|(before, _)| Some(before) == range.as_ref()).map(|(_, digest)| digest);
-                        let read = || match found.bundle.content_after(code_object.index(), &mut last) {
-                            Ok(content) => digest(content.as_slice()),
-                            Err(error) if error.io_error().is_some() => Err(error),
-                            Err(_) => Ok(Digest::default()),
+                        let content = match before {
+                            Some((before, digest)) if Some(&before) == range.as_ref() => digest,
+                            _ => match found.bundle.content_after(code_object.index(), &mut last) {
+                                Ok(content) => digester.digest(content.as_slice()).with_path(input.path())?,
+                                Err(error) if error.io_error().is_some() => return Err(error),
+                                Err(_) => Digest::default(),
+                            },
                         };
-                        let content = known.map_or_else(read, Ok)?;
                         before = range.map(|range| (range, content));
-                        code_objects.push([digest(code_object.id().into())?, content]);
+                        let id = digester.digest(code_object.id().into()).with_path(input.path())?;
+                        code_objects.push([id, content]);
                     }
                 }
                 Finding::Broken { error, .. } if error.io_error().is_some() => return Err(error),
@@ -67,30 +67,36 @@ impl Survey {
         Ok(Self { scan, digester, code_objects, wanted, faults })
     }
 
-    /// Returns the reason why `new` is not this file with another content of the code object that was looked for, or
-    /// `None` if it is. The content may be any of `contents`.
-    pub(super) fn difference<'c>(
-        &self,
-        new: &Input,
-        contents: impl Iterator<Item = Slice<'c>>,
-    ) -> Result<Option<&'static str>> {
+    /// Compares a new file with this one. Returns the reason if it is not this file with one of the `contents` in place of
+    /// the code object that was looked for, or `None` if it is.
+    pub(super) fn find_difference(&self, new: &Input, contents: &[Slice<'_>]) -> Result<Option<&'static str>> {
         let [wanted] = *self.wanted else { return Ok(Some("several code objects have this URI")) };
-        let after = Self::with(Rc::clone(&self.digester), new, self.scan.clone(), &mut |_| Ok(false))?;
-        let contents = contents.map(|content| self.digester.of(content).with_path(content.path()));
-        let contents = contents.collect::<Result<Vec<_>>>()?;
-        let is_same = |(index, (one, other)): (usize, (&[Digest; 2], &[Digest; 2]))| index == wanted || one == other;
-        Ok(if after.code_objects.get(wanted).is_none_or(|[_, found]| !contents.contains(found)) {
-            Some(
-                "it would not be found there again: the new content is no code object, or ends the container around it",
-            )
-        } else if self.code_objects.len() != after.code_objects.len()
-            || !self.code_objects.iter().zip(&after.code_objects).enumerate().all(is_same)
-        {
-            Some("other code objects would change")
-        } else if after.faults > self.faults {
-            Some("a checksum would be wrong, or another fault would be added")
-        } else {
-            None
-        })
+        let after = Self::run_with(Rc::clone(&self.digester), new, self.scan.clone(), &mut |_| Ok(false))?;
+        let mut digests = Vec::new();
+        for content in contents {
+            digests.push(self.digester.digest(*content).with_path(content.path())?);
+        }
+        match after.code_objects.get(wanted) {
+            Some([_, found]) if digests.contains(found) => {}
+            _ => {
+                return Ok(Some(
+                    "it would not be found there again: the new content is no code object, or ends the container around it",
+                ));
+            }
+        }
+        if !self.has_same_others(&after, wanted) {
+            return Ok(Some("other code objects would change"));
+        }
+        if after.faults > self.faults {
+            return Ok(Some("a checksum would be wrong, or another fault would be added"));
+        }
+        Ok(None)
+    }
+
+    /// Returns whether all code objects but the one at this position are the same.
+    fn has_same_others(&self, after: &Self, position: usize) -> bool {
+        let mut pairs = self.code_objects.iter().zip(&after.code_objects).enumerate();
+        self.code_objects.len() == after.code_objects.len()
+            && pairs.all(|(index, (before, after))| index == position || before == after)
     }
 }

@@ -1,4 +1,4 @@
-//! Checks that bundles serve the GPUs that they are expected to serve.
+//! Checks that bundles serve the expected GPUs.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::cell::{LazyCell, OnceCell};
@@ -17,20 +17,20 @@ use crate::beyond::scan::{self, Found, Place, Split, Step};
 pub struct Expect {
     /// The GPUs.
     pub devices: Vec<Device>,
-    /// What has to serve them.
+    /// The parts of the file that must serve them.
     pub extent: Extent,
 }
 
-/// What has to serve the expected GPUs.
+/// The parts of a file that must serve the expected GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Extent {
     /// Every bundle.
     Bundles,
-    /// Every bundle, and code is a fault that no runtime loads for any of these GPUs.
+    /// Every bundle. Code that no runtime loads for any of these GPUs is a fault.
     Exactly,
-    /// Every library with some of its bundles, as where each source is built for other GPUs. A library is a file or a
-    /// member; members of static libraries (`.a`, `.lib`) count together.
+    /// Every library, with some of its bundles, because each source may be built for other GPUs. A library is a file or a
+    /// member. Members of static libraries (`.a`, `.lib`) count together.
     Libraries,
 }
 
@@ -43,7 +43,7 @@ impl Expect {
         Self { devices, extent: Extent::Bundles }
     }
 
-    /// Expects all bundles to serve some GPUs, and to hold no code but what their runtimes load.
+    /// Expects all bundles to serve some GPUs, and to hold no other code than their runtimes load.
     pub fn exactly(devices: Vec<Device>) -> Self {
         Self { devices, extent: Extent::Exactly }
     }
@@ -58,84 +58,94 @@ impl Expect {
     }
 }
 
-/// The comparison of a file with what is expected.
+/// Compares the code of a file with the expected GPUs.
 pub(super) struct ExpectComparison<'e> {
     expect: &'e Expect,
     input: &'e Input,
     /// The source files of the bundles in the file, by the offsets of the bundles, once they are needed.
     sources: OnceCell<HashMap<u64, String>>,
     units: Units,
-    /// The code of the last unit, and what is wrong with it.
-    last: Option<(CodeSet, Vec<Lack>)>,
+    /// The code of the last unit, and its mismatches.
+    last: Option<(CodeSet, Vec<Mismatch>)>,
     /// The place of the last unit.
     place: Option<Place>,
-    /// The library of the last unit, and all its code.
+    /// The library of the last unit, and all code of the library.
     library: Option<(Place, LibraryCode)>,
     /// Whether a library lacks code for a GPU in all of its bundles.
     has_unserved_library: bool,
     /// The positions of the GPUs that any code in the file serves.
     served: BTreeSet<usize>,
     /// The files of directories in packages, in the order of the first file of each.
-    directories: Directories,
+    directories: ServingDirectories,
 }
 
 impl<'e> ExpectComparison<'e> {
     pub(super) fn new(expect: &'e Expect, input: &'e Input) -> Self {
         let (sources, units, served) = (OnceCell::new(), Units::default(), BTreeSet::new());
-        let (last, place, library, directories) = (None, None, None, Directories::default());
+        let (last, place, library, directories) = (None, None, None, ServingDirectories::default());
         Self { expect, input, sources, units, last, place, library, has_unserved_library: false, served, directories }
     }
 
-    /// Compares a bundle, or what it completes.
-    pub(super) fn bundle(&mut self, found: &Found<'_>, verified: &mut Verified) {
+    /// Compares a bundle, and units that it completes.
+    pub(super) fn compare_bundle(&mut self, found: &Found<'_>, verified: &mut Verified) {
         self.finish_before(found.place, verified);
         if found.is_for_some_gpus() {
             let codes = Codes::of(found);
             let vendors = codes.vendors.clone();
             let codes: BTreeSet<Code> = codes.into_codes().into_iter().collect();
-            match found.is_relinked() {
-                true => self.relinked(
-                    found.place,
-                    CodeSet { vendors, codes: codes.clone(), ..CodeSet::default() },
-                    verified,
-                ),
-                false => self.note(&codes),
+            if found.is_relinked() {
+                let set = CodeSet { vendors, codes: codes.clone(), ..CodeSet::default() };
+                self.add_relinked(found.place, set, verified);
+            } else {
+                self.note_served(&codes);
             }
-            for code in codes.iter().filter(|code| self.expect.is_exact() && !self.is_taken(code)) {
-                let (bundle, offset) = (Some(found.index), Some(found.bundle.offset));
-                verified.list(Fault { bundle, offset, ..Lack::unexpected(code).fault(found.place) });
+            for code in &codes {
+                if self.expect.is_exact() && !self.is_taken(code) {
+                    let (bundle, offset) = (Some(found.index), Some(found.bundle.offset));
+                    verified.list(Fault { bundle, offset, ..Mismatch::unexpected(code).fault(found.place) });
+                }
             }
         }
-        self.units.add(found).into_iter().for_each(|unit| self.unit(unit, verified));
+        for unit in self.units.add(found) {
+            self.compare_unit(unit, verified);
+        }
     }
 
     /// Compares a split library.
-    pub(super) fn split(&mut self, place: &Place, split: &Split<'_>, verified: &mut Verified) {
+    pub(super) fn compare_split(&mut self, place: &Place, split: &Split<'_>, verified: &mut Verified) {
         self.finish_before(place, verified);
-        Unit::of_split(place, split).into_iter().for_each(|unit| self.unit(unit, verified));
+        for unit in Unit::of_split(place, split) {
+            self.compare_unit(unit, verified);
+        }
     }
 
-    /// Compares what nothing at a place can complete: units of a library come before those of the next.
+    /// Compares the units that nothing at a place can complete: units of a library come before units of the next.
     fn finish_before(&mut self, place: &Place, verified: &mut Verified) {
-        let units = self.units.finish(|open| !place.steps().starts_with(open.steps()));
-        units.into_iter().for_each(|unit| self.unit(unit, verified));
+        for unit in self.units.finish(|open| !place.steps().starts_with(open.steps())) {
+            self.compare_unit(unit, verified);
+        }
     }
 
-    /// Compares what was still open, and adds what is known only at the end.
+    /// Compares the units that are still open, and adds the results that are known only at the end.
     pub(super) fn finish(mut self, verified: &mut Verified) {
-        self.units.finish(|_| true).into_iter().for_each(|unit| self.unit(unit, verified));
+        for unit in self.units.finish(|_| true) {
+            self.compare_unit(unit, verified);
+        }
         self.finish_library(verified);
         for fault in std::mem::take(&mut self.directories).faults(self.expect) {
             self.has_unserved_library = true;
             verified.list(fault);
         }
         verified.is_served_by_libraries = !self.has_unserved_library;
-        let devices = self.expect.devices.iter().enumerate();
-        let served = devices.filter(|(index, _)| self.served.contains(index));
-        verified.served = served.map(|(_, device)| device.name().to_owned()).collect();
+        for (index, device) in self.expect.devices.iter().enumerate() {
+            if self.served.contains(&index) {
+                verified.served.push(device.name().to_owned());
+            }
+        }
     }
 
-    fn note(&mut self, codes: &BTreeSet<Code>) {
+    /// Notes the GPUs that some code serves.
+    fn note_served(&mut self, codes: &BTreeSet<Code>) {
         for (index, device) in self.expect.devices.iter().enumerate() {
             if !self.served.contains(&index) && codes.iter().any(|code| device.takes(code)) {
                 self.served.insert(index);
@@ -147,18 +157,21 @@ impl<'e> ExpectComparison<'e> {
         self.expect.devices.iter().any(|device| device.takes(code))
     }
 
-    /// Compares a file that serves together with others. Those of a directory on disk are others of the command.
-    fn file(&mut self, unit: &Unit, directory: &Place, verified: &mut Verified) {
+    /// Compares a file that serves GPUs together with the others in its directory. The files of a directory on disk are
+    /// known only to the command, which merges the results.
+    fn compare_file(&mut self, unit: &Unit, directory: &Place, verified: &mut Verified) {
         let set = unit.set();
-        self.note(&set.codes);
+        self.note_served(&set.codes);
         if unit.bundle.is_some() {
-            // What is unexpected is so in each file.
-            let lacks = self.lacks(&set, &unit.codes);
-            let unexpected = lacks.iter().filter(|lack| lack.rule == Rule::Unexpected);
-            unexpected.for_each(|lack| verified.list(LackingBundle::of(unit).fault(lack)));
+            // Unexpected code does not depend on the other files.
+            for mismatch in self.find_mismatches(&set, &unit.codes) {
+                if mismatch.rule == Rule::Unexpected {
+                    verified.list(MismatchedBundle::of_unit(unit).fault(&mismatch));
+                }
+            }
         }
         if unit.place.steps().is_empty() {
-            let mut alone = Directories::default();
+            let mut alone = ServingDirectories::default();
             alone.add(directory, unit);
             for fault in alone.clone().faults(self.expect) {
                 self.has_unserved_library = true;
@@ -170,13 +183,16 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    fn unit(&mut self, unit: Unit, verified: &mut Verified) {
+    fn compare_unit(&mut self, unit: Unit, verified: &mut Verified) {
         if let Some(directory) = &unit.directory {
-            return self.file(&unit, directory, verified);
+            return self.compare_file(&unit, directory, verified);
         }
         let set = unit.set();
         // Bundles of a library mostly have code for the same GPUs.
-        let is_new = self.last.as_ref().is_none_or(|(last, _)| *last != set);
+        let is_new = match &self.last {
+            Some((last, _)) => *last != set,
+            None => true,
+        };
         let is_elsewhere = self.place.as_ref() != Some(&unit.place);
         if is_new || is_elsewhere {
             self.add_to_library(unit.place.library(), &set, verified);
@@ -185,15 +201,20 @@ impl<'e> ExpectComparison<'e> {
             self.place = Some(unit.place.clone());
         }
         if is_new {
-            self.note(&set.codes);
+            self.note_served(&set.codes);
             let is_whole = self.expect.extent == Extent::Libraries;
-            let lacks = if is_whole { Vec::new() } else { self.lacks(&set, &unit.codes) };
-            self.last = Some((set, lacks));
+            let mismatches = if is_whole { Vec::new() } else { self.find_mismatches(&set, &unit.codes) };
+            self.last = Some((set, mismatches));
         }
-        let Some((_, lacks)) = self.last.as_ref().filter(|(_, lacks)| !lacks.is_empty()) else { return };
-        let source = unit.source.or_else(|| self.source(&unit.place, unit.bundle));
-        let at = LackingBundle { place: unit.place, bundle: unit.bundle, source };
-        lacks.iter().for_each(|lack| verified.list(at.fault(lack)));
+        let Some((_, mismatches)) = &self.last else { return };
+        if mismatches.is_empty() {
+            return;
+        }
+        let source = unit.source.or_else(|| self.source_of(&unit.place, unit.bundle));
+        let bundle = MismatchedBundle { place: unit.place, bundle: unit.bundle, source };
+        for mismatch in mismatches {
+            verified.list(bundle.fault(mismatch));
+        }
     }
 
     /// Adds the code of a unit to its library.
@@ -203,16 +224,20 @@ impl<'e> ExpectComparison<'e> {
         code.bundles.merge(set);
     }
 
-    /// Adds the relocatable code of an object to the library into which it was linked.
-    fn relinked(&mut self, place: &Place, set: CodeSet, verified: &mut Verified) {
+    /// Adds the relocatable code of an object to the library that it was linked into.
+    fn add_relinked(&mut self, place: &Place, set: CodeSet, verified: &mut Verified) {
         let code = self.open_library(place.library(), verified);
         code.bundles.vendors.extend(set.vendors);
-        code.relinked.insert(set.codes.into_iter().filter(|code| !matches!(code, Code::LtoIr(_))).collect());
+        let mut codes = set.codes;
+        codes.retain(|code| !matches!(code, Code::LtoIr(_)));
+        code.relinked.insert(codes);
     }
 
-    /// The code of a library so far, after the faults of the library before it.
+    /// Returns the code of a library so far. Lists the faults of the library before it.
     fn open_library(&mut self, library: Place, verified: &mut Verified) -> &mut LibraryCode {
-        if self.library.as_ref().is_some_and(|(open, _)| *open != library) {
+        if let Some((open, _)) = &self.library
+            && *open != library
+        {
             self.finish_library(verified);
         }
         let (_, code) = self.library.get_or_insert_with(|| (library, LibraryCode::default()));
@@ -222,106 +247,120 @@ impl<'e> ExpectComparison<'e> {
     /// Lists the faults of the last library, if it counts as a whole.
     fn finish_library(&mut self, verified: &mut Verified) {
         let Some((library, code)) = self.library.take() else { return };
-        let mut lacks = self.lacks(&code.bundles, &[]);
+        let mut mismatches = self.find_mismatches(&code.bundles, &[]);
         for (index, device) in self.expect.devices.iter().enumerate() {
             if code.is_relinked_for(device) {
                 self.served.insert(index);
-                lacks.retain(|lack| lack.gpu != device.name());
+                mismatches.retain(|mismatch| mismatch.gpu != device.name());
             }
         }
         if !code.relinked.is_empty() {
             let only_ptx = "; the driver links its relocatable code for another GPU only if that has PTX";
-            lacks.iter_mut().for_each(|lack| lack.text += only_ptx);
+            for mismatch in &mut mismatches {
+                mismatch.text += only_ptx;
+            }
         }
-        self.has_unserved_library |= !lacks.is_empty();
+        self.has_unserved_library |= !mismatches.is_empty();
         if self.expect.extent == Extent::Libraries || !code.has_bundles {
-            lacks.iter().for_each(|lack| verified.list(lack.fault(&library)));
+            for mismatch in &mismatches {
+                verified.list(mismatch.fault(&library));
+            }
         }
     }
 
-    /// What is wrong with bundles that have some code.
-    fn lacks(&self, set: &CodeSet, codes: &[(usize, Code)]) -> Vec<Lack> {
+    /// Compares the code of one bundle or several with the expected GPUs.
+    fn find_mismatches(&self, set: &CodeSet, codes: &[(usize, Code)]) -> Vec<Mismatch> {
         let devices = &self.expect.devices;
-        let mut lacks = unserved_by(set, "", devices);
+        let mut mismatches = find_unserved(set, "", devices);
         if self.expect.is_exact() {
-            // What a runtime chooses depends on the other code of the bundle.
+            // The choice of a runtime depends on the other code of the bundle.
             let chosen: BTreeSet<usize> = devices.iter().flat_map(|device| device.chosen(codes)).collect();
-            let is_named = |code: &Code| devices.iter().any(|device| device.name() == code.name());
-            let others = codes.iter().filter(|(position, code)| !chosen.contains(position) && !is_named(code));
-            let others: BTreeSet<&Code> = others.map(|(_, code)| code).collect();
-            lacks.extend(others.into_iter().map(Lack::unexpected));
+            let mut others = BTreeSet::new();
+            for (position, code) in codes {
+                if !chosen.contains(position) && !devices.iter().any(|device| device.name() == code.name()) {
+                    others.insert(code);
+                }
+            }
+            mismatches.extend(others.into_iter().map(Mismatch::unexpected));
         }
-        lacks
+        mismatches
     }
 
-    /// The source file of a bundle in a section of the file, if its symbol table tells that.
-    fn source(&self, place: &Place, bundle: Option<(usize, u64)>) -> Option<String> {
+    /// Returns the source file of a bundle in a section of the file, or `None` if the symbol table does not have it.
+    fn source_of(&self, place: &Place, bundle: Option<(usize, u64)>) -> Option<String> {
         let [Step::Section(_)] = place.steps() else { return None };
         let (_, offset) = bundle?;
         self.sources.get_or_init(|| scan::sources(self.input.bytes())).get(&offset).cloned()
     }
 }
 
-/// What code lacks for some GPUs. The text says where it is, after the GPUs that it is for.
-fn unserved_by(set: &CodeSet, place: &str, devices: &[Device]) -> Vec<Lack> {
-    let held = LazyCell::new(|| held(&set.codes));
-    let unserved = |device: &Device| {
-        let text = format!("{}; {}{place}{}", unserved(device, &set.codes)?, *held, unfound(device, set));
-        Some(Lack { rule: Rule::Expected, gpu: device.name().to_owned(), text })
-    };
-    devices.iter().filter(|device| set.is_for(device)).filter_map(unserved).collect()
+/// Finds the GPUs that some code does not serve. `place` is added to the list of GPUs that the code is for.
+fn find_unserved(set: &CodeSet, place: &str, devices: &[Device]) -> Vec<Mismatch> {
+    let held = LazyCell::new(|| describe_code(&set.codes));
+    let mut mismatches = Vec::new();
+    for device in devices {
+        if set.is_for(device)
+            && let Some(unserved) = describe_unserved(device, &set.codes)
+        {
+            let text = format!("{unserved}; {}{place}{}", *held, describe_unfound(device, set));
+            mismatches.push(Mismatch { rule: Rule::Expected, gpu: device.name().to_owned(), text });
+        }
+    }
+    mismatches
 }
 
-/// Directories whose files serve together: what can only be checked when all files are known.
+/// Directories whose files serve GPUs together. They are checked when all files are known.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Directories {
-    /// By the place of the directory, its position in the list.
+pub(super) struct ServingDirectories {
+    /// The positions in the list, by the place of the directory.
     known: HashMap<Place, usize>,
-    all: Vec<Directory>,
+    all: Vec<ServingDirectory>,
 }
 
 #[derive(Clone, Debug)]
-struct Directory {
+struct ServingDirectory {
     place: Place,
-    first: LackingBundle,
+    first: MismatchedBundle,
     files: FileSet,
 }
 
-/// A bundle in which something is wrong, for its faults.
+/// A bundle with a mismatch, for its faults.
 #[derive(Clone, Debug)]
-struct LackingBundle {
+struct MismatchedBundle {
     place: Place,
-    /// Its index and its offset; none if it is not a single one.
+    /// The index and the offset of the bundle, or `None` if there are several.
     bundle: Option<(usize, u64)>,
     source: Option<String>,
 }
 
-impl LackingBundle {
-    fn of(unit: &Unit) -> Self {
+impl MismatchedBundle {
+    fn of_unit(unit: &Unit) -> Self {
         Self { place: unit.place.clone(), bundle: unit.bundle, source: unit.source.clone() }
     }
 
-    fn fault(&self, lack: &Lack) -> Fault {
-        let from = self.source.as_ref().map_or_else(String::new, |source| format!("; its source is '{source}'"));
-        let (bundle, offset) = self.bundle.unzip();
-        let fault = lack.fault(&self.place);
-        let (source, text) = (self.source.clone(), fault.text.clone() + &from);
-        Fault { bundle, offset, source, text, ..fault }
+    fn fault(&self, mismatch: &Mismatch) -> Fault {
+        let mut fault = mismatch.fault(&self.place);
+        (fault.bundle, fault.offset) = self.bundle.unzip();
+        if let Some(source) = &self.source {
+            fault.text += &format!("; its source is '{source}'");
+            fault.source = Some(source.clone());
+        }
+        fault
     }
 }
 
-impl Directories {
-    fn entry(&mut self, place: &Place, first: &LackingBundle) -> Option<&mut Directory> {
+impl ServingDirectories {
+    fn entry(&mut self, place: &Place, first: &MismatchedBundle) -> Option<&mut ServingDirectory> {
         let next = self.all.len();
         let position = *self.known.entry(place.clone()).or_insert(next);
         if position == next {
-            self.all.push(Directory { place: place.clone(), first: first.clone(), files: FileSet::default() });
+            self.all.push(ServingDirectory { place: place.clone(), first: first.clone(), files: FileSet::default() });
         }
         self.all.get_mut(position)
     }
 
     fn add(&mut self, place: &Place, file: &Unit) {
-        if let Some(directory) = self.entry(place, &LackingBundle::of(file)) {
+        if let Some(directory) = self.entry(place, &MismatchedBundle::of_unit(file)) {
             directory.files.add(file);
         }
     }
@@ -334,54 +373,56 @@ impl Directories {
         }
     }
 
-    /// The faults of directories without code for a GPU that they should serve.
+    /// Returns the faults of directories without code for a GPU that they should serve.
     fn faults(self, expect: &Expect) -> Vec<Fault> {
         let mut faults = Vec::new();
-        for Directory { place, first, files: FileSet { code, files } } in self.all {
+        for ServingDirectory { place, first, files: FileSet { code, files } } in self.all {
             if files == 1 {
-                let lacks = unserved_by(&code, "", &expect.devices);
-                faults.extend(lacks.iter().map(|lack| first.fault(lack)));
+                let mismatches = find_unserved(&code, "", &expect.devices);
+                faults.extend(mismatches.iter().map(|mismatch| first.fault(mismatch)));
             } else {
-                let lacks = unserved_by(&code, &format!(" in {files} files"), &expect.devices);
-                faults.extend(lacks.iter().map(|lack| lack.fault(&place)));
+                let mismatches = find_unserved(&code, &format!(" in {files} files"), &expect.devices);
+                faults.extend(mismatches.iter().map(|mismatch| mismatch.fault(&place)));
             }
         }
         faults
     }
 }
 
-/// The files of a tree that serve GPUs together: those of a directory that are code objects, bundles or fatbins
-/// themselves. Each [`Verified`] reports a file as if it were alone; added here, it is compared with the others.
+/// The files of a tree that serve GPUs together: the code objects, bundles and fatbins in the same directory. Each
+/// [`Verified`] reports a file as if it were alone. Added here, it is compared with the others.
 #[derive(Clone, Debug)]
 pub struct ExpectTree {
     expect: Expect,
-    /// The number of files in each directory, whatever they are.
+    /// The number of all files in each directory.
     files: HashMap<Place, usize>,
-    directories: Directories,
+    directories: ServingDirectories,
 }
 
 impl ExpectTree {
-    /// A tree of these files, which are to be added.
+    /// Creates a tree of these files. Their results must be added.
     pub fn new<'p>(expect: Expect, paths: impl Iterator<Item = &'p Path>) -> Self {
         let mut files = HashMap::new();
         for path in paths {
             let number: &mut usize = files.entry(directory_of(&Place::of_file(path))).or_default();
             *number = number.saturating_add(1);
         }
-        Self { expect, files, directories: Directories::default() }
+        Self { expect, files, directories: ServingDirectories::default() }
     }
 
-    /// Adds a file. Faults that others of its directory may make up for are removed, to be found again when all are
-    /// added.
+    /// Adds the result for a file. Faults that other files of its directory may correct are removed, and found again when
+    /// all files are added.
     pub fn add(&mut self, verified: &mut Verified) {
         let directory = directory_of(&Place::of_file(&verified.path));
-        if self.files.get(&directory).is_some_and(|files| *files > 1) {
+        if let Some(files) = self.files.get(&directory)
+            && *files > 1
+        {
             verified.faults.retain(|fault| !fault.is_of_file_alone);
             self.directories.merge(std::mem::take(&mut verified.directories));
         }
     }
 
-    /// The faults of all files together.
+    /// Returns the faults of all files together.
     pub fn faults(self) -> Vec<Fault> {
         self.directories.faults(&self.expect)
     }
@@ -390,33 +431,35 @@ impl ExpectTree {
 /// The code of a library.
 #[derive(Default)]
 struct LibraryCode {
-    /// That of all of its bundles.
+    /// The code of all of its bundles.
     bundles: CodeSet,
     has_bundles: bool,
-    /// The relocatable code of each of its objects, from which bundles were linked.
+    /// The relocatable code of each of its objects. Bundles were linked from it.
     relinked: BTreeSet<BTreeSet<Code>>,
 }
 
 impl LibraryCode {
-    /// Whether CUDA's driver links the relocatable code for a GPU when the program starts: it compiles PTX, and needs
-    /// code of every object. Machine code alone was linked before, or not at all.
+    /// Returns whether CUDA's driver links the relocatable code for a GPU when the program starts. It compiles PTX, and
+    /// needs code of every object. Machine code alone was linked before, or not at all.
     fn is_relinked_for(&self, device: &Device) -> bool {
-        let has_ptx =
-            |codes: &BTreeSet<Code>| codes.iter().any(|code| matches!(code, Code::Ptx(_)) && device.takes(code));
-        let serves = |codes: &BTreeSet<Code>| device.unserved(codes.iter()).next().is_none();
-        self.relinked.iter().any(has_ptx) && self.relinked.iter().all(serves)
+        self.relinked.iter().any(|codes| has_ptx_for(device, codes))
+            && self.relinked.iter().all(|codes| device.unserved(codes.iter()).next().is_none())
     }
 }
 
-/// Something wrong with a bundle.
+fn has_ptx_for(device: &Device, codes: &BTreeSet<Code>) -> bool {
+    codes.iter().any(|code| matches!(code, Code::Ptx(_)) && device.takes(code))
+}
+
+/// A mismatch of a bundle: code for an expected GPU is missing, or code for another GPU is present.
 #[derive(Debug)]
-struct Lack {
+struct Mismatch {
     rule: Rule,
     gpu: String,
     text: String,
 }
 
-impl Lack {
+impl Mismatch {
     fn unexpected(code: &Code) -> Self {
         let text = format!("it has code for {}, which no expected GPU needs", code.name());
         Self { rule: Rule::Unexpected, gpu: code.name(), text }
@@ -427,33 +470,34 @@ impl Lack {
     }
 }
 
-/// What a bundle lacks for a GPU; none if it serves it.
-fn unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
+/// Describes the settings of a GPU that a bundle does not serve, or returns `None` if it serves all.
+fn describe_unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
     let unserved: Vec<Vec<String>> = device.unserved(codes.iter()).map(|setting| setting.features()).collect();
     let first = unserved.first()?;
     if unserved.len() == device.settings() {
         return Some(device.lack());
     }
     // The features that all settings without code share.
-    let shared: Vec<&str> = first
-        .iter()
-        .filter(|feature| unserved.iter().all(|other| other.contains(feature)))
-        .map(String::as_str)
-        .collect();
+    let mut shared = Vec::new();
+    for feature in first {
+        if unserved.iter().all(|other| other.contains(feature)) {
+            shared.push(feature.as_str());
+        }
+    }
     let with = if shared.is_empty() { "some settings".to_owned() } else { shared.join(" and ") };
     Some(format!("it does not serve {device} with {with}"))
 }
 
-/// The code for a GPU that a runtime does not find, and why, after the rest of a sentence; empty without such code.
-fn unfound(device: &Device, set: &CodeSet) -> String {
+/// Describes code for a GPU that a runtime does not find, as the end of a sentence. Empty if there is no such code.
+fn describe_unfound(device: &Device, set: &CodeSet) -> String {
     match set.unfound.iter().find(|unfound| device.takes(&unfound.code)) {
         Some(unfound) => format!("; {unfound}"),
         None => String::new(),
     }
 }
 
-/// The GPUs for which a bundle has code.
-fn held(codes: &BTreeSet<Code>) -> String {
+/// Describes the GPUs that a bundle has code for.
+fn describe_code(codes: &BTreeSet<Code>) -> String {
     match codes.iter().map(Code::name).collect::<BTreeSet<String>>() {
         names if names.is_empty() => "it has no code for any GPU".to_owned(),
         names => format!("it has code for {}", listed(names, LISTED_MAX, ", ", ", and ")),

@@ -1,8 +1,8 @@
-//! Checks kpack archives, and compares split libraries with those that hold their device code.
+//! Checks kpack archives, and compares split libraries with the archives that hold their device code.
 //!
-//! The rules are those by which ROCm's loader finds a code object: it takes the archives whose names fit, of those the
-//! ones that claim the target ID of the device, with all or some of its features, and asks each for the binary key with
-//! the index of the wrapper. Before August 2026 it asked only the first.
+//! The rules follow ROCm's loader. It takes the archives whose names fit, and that claim the target ID of the device,
+//! with all or some of its features. Then it asks each for the binary key with the index of the wrapper. Before August
+//! 2026 it asked only the first archive.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -16,7 +16,7 @@ use crate::base::io::sys;
 use crate::beyond::container::kpack::{KpackArchive, Reference, target_of};
 use crate::beyond::scan::{Place, Split, Step, target_in};
 
-/// The maximum number of target IDs for which the archives of a library are compared with one another.
+/// The maximum number of target IDs that the archives of a library are compared for.
 const COMPARED_MAX: usize = 100;
 
 /// The number of items that a fault lists.
@@ -42,13 +42,13 @@ struct SplitLibrary {
     indices: BTreeSet<u32>,
 }
 
-/// An archive.
+/// A kpack archive in a file or a zip file.
 #[derive(Clone, Debug)]
 struct FoundArchive {
     place: Place,
     /// Its canonical path, or its name in a zip file.
     path: PathBuf,
-    /// Of a member of a zip file; none for a file.
+    /// The table of a member of a zip file, or `None` for a file.
     table: Option<ArchiveIndex>,
 }
 
@@ -61,7 +61,7 @@ struct ArchiveIndex {
     held: BTreeMap<Vec<u8>, Vec<usize>>,
 }
 
-/// The indices of the wrappers for which archives have code, for each target ID that they claim.
+/// The indices of the wrappers that archives have code for, by the target ID that they claim.
 type ServedWrappers = BTreeMap<Vec<u8>, BTreeSet<u32>>;
 
 impl ArchiveIndex {
@@ -76,13 +76,16 @@ impl ArchiveIndex {
         Self { claims: archive.targets.clone(), keys, held }
     }
 
-    /// Adds the code objects of a library.
-    fn serve(&self, reference: &Reference, served: &mut ServedWrappers) {
+    /// Adds the wrappers of a library that the archive has code for.
+    fn add_served(&self, reference: &Reference, served: &mut ServedWrappers) {
         let indices: Vec<Option<u32>> = self.keys.iter().map(|key| reference.index_of(key)).collect();
         for target in &self.claims {
-            let held = self.held.get(target).into_iter().flatten();
-            let held = held.filter_map(|&index| indices.get(index).copied().flatten());
-            served.entry(target.clone()).or_default().extend(held);
+            let served = served.entry(target.clone()).or_default();
+            for &key in self.held.get(target).into_iter().flatten() {
+                if let Some(Some(index)) = indices.get(key) {
+                    served.insert(*index);
+                }
+            }
         }
     }
 }
@@ -92,14 +95,13 @@ impl KpackTree {
     pub(super) fn add_archive(&mut self, place: &Place, is_zip: bool, archive: &KpackArchive) {
         let (path, table) = match place.steps() {
             [] => (place.file().canonicalize().unwrap_or_else(|_| place.file().to_owned()), None),
-            [Step::Member(name)] if is_zip => (normal(&path_of(name)), Some(ArchiveIndex::new(archive))),
+            [Step::Member(name)] if is_zip => (normalized(&path_of(name)), Some(ArchiveIndex::new(archive))),
             _ => return,
         };
         self.archives.push(FoundArchive { place: place.clone(), path, table });
     }
 
-    /// Adds a library that is a file, or a member of a zip file. A file is compared with its archives: the result has
-    /// the faults.
+    /// Adds a library that is a file, or a member of a zip file. A file is compared with its archives. Returns the faults.
     pub(super) fn add_library(&mut self, place: &Place, is_zip: bool, split: &Split<'_>) -> Vec<String> {
         let indices = split.indices.iter().copied().collect();
         match (split.archives, place.steps()) {
@@ -108,7 +110,7 @@ impl KpackTree {
                 self.asked.extend(archives.iter().map(|followed| followed.path.clone()));
                 let mut served = ServedWrappers::new();
                 for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
-                    ArchiveIndex::new(archive).serve(split.reference, &mut served);
+                    ArchiveIndex::new(archive).add_served(split.reference, &mut served);
                 }
                 check_library(split.reference, &indices, archives.len(), &served)
             }
@@ -122,8 +124,8 @@ impl KpackTree {
         }
     }
 
-    /// Adds the libraries and archives of a file. An archive that was `found` in a directory is expected to be that of
-    /// a library which is added too.
+    /// Adds the libraries and archives of a file. An archive that was `found` in a directory must belong to a library that
+    /// is added too.
     pub fn add(&mut self, verified: &mut Verified, found: bool) {
         let Self { has_library, asked, libraries, archives } = std::mem::take(&mut verified.kpack);
         self.has_library |= has_library;
@@ -132,7 +134,7 @@ impl KpackTree {
         self.archives.extend(archives.into_iter().filter(|archive| found || archive.table.is_some()));
     }
 
-    /// The faults that none of the files shows alone, those of libraries first.
+    /// Returns the faults that no file shows alone. The faults of libraries come first.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut asked = HashSet::new();
@@ -141,32 +143,40 @@ impl KpackTree {
             let archives = self.members_for(library);
             for (archive, table) in &archives {
                 asked.insert(archive.path.as_path());
-                table.serve(&library.reference, &mut served);
+                table.add_served(&library.reference, &mut served);
             }
             let SplitLibrary { place, reference, indices, .. } = library;
             let texts = check_library(reference, indices, archives.len(), &served);
             faults.extend(texts.into_iter().map(|text| fault(place, text)));
         }
         if self.has_library {
-            let is_asked = |archive: &FoundArchive| match archive.table {
-                Some(_) => asked.contains(archive.path.as_path()),
-                None => self.asked.contains(&archive.path),
-            };
-            for archive in self.archives.iter().filter(|archive| !is_asked(archive)) {
-                faults.push(fault(&archive.place, "none of the libraries refers to this kpack archive".to_owned()));
+            for archive in &self.archives {
+                let is_asked = match archive.table {
+                    Some(_) => asked.contains(archive.path.as_path()),
+                    None => self.asked.contains(&archive.path),
+                };
+                if !is_asked {
+                    faults.push(fault(&archive.place, "none of the libraries refers to this kpack archive".to_owned()));
+                }
             }
         }
         faults
     }
 
-    /// The members of zip files that a library in a zip file refers to.
+    /// Returns the members of zip files that a library in a zip file refers to.
     fn members_for(&self, library: &SplitLibrary) -> Vec<(&FoundArchive, &ArchiveIndex)> {
-        let directory = normal(&path_of(&library.name)).with_file_name("");
+        let directory = normalized(&path_of(&library.name)).with_file_name("");
         let paths = library.reference.search_paths.iter();
-        let patterns: Vec<PathBuf> = paths.map(|path| normal(&directory.join(path_of(path)))).collect();
-        let fits = |path: &Path| patterns.iter().any(|pattern| pattern == path || target_in(path, pattern).is_some());
-        let members = self.archives.iter().filter_map(|archive| Some((archive, archive.table.as_ref()?)));
-        members.filter(|(archive, _)| fits(&archive.path)).collect()
+        let patterns: Vec<PathBuf> = paths.map(|path| normalized(&directory.join(path_of(path)))).collect();
+        let mut members = Vec::new();
+        for archive in &self.archives {
+            let Some(table) = &archive.table else { continue };
+            let path = &archive.path;
+            if patterns.iter().any(|pattern| pattern == path || target_in(path, pattern).is_some()) {
+                members.push((archive, table));
+            }
+        }
+        members
     }
 }
 
@@ -190,7 +200,7 @@ fn check_library(
         let paths = reference.search_paths.iter().map(|path| format!("'{}'", shown(path))).collect::<Vec<_>>();
         faults.push(format!("no kpack archive found at {}", paths.join(", ")));
     } else if served.values().all(BTreeSet::is_empty)
-        && let Some(wrappers) = numbers(wrappers.iter())
+        && let Some(wrappers) = list_indices(wrappers.iter())
     {
         faults.push(format!("its kpack archives lack the code objects {wrappers} of its wrappers for every target ID"));
     }
@@ -201,13 +211,17 @@ fn check_library(
     }
     for (target, indices) in served {
         let target_name = shown(target);
-        let surplus = numbers(indices.difference(wrappers));
-        if let Some(surplus) = surplus.filter(|_| !wrappers.is_empty()) {
+        if let Some(surplus) = list_indices(indices.difference(wrappers))
+            && !wrappers.is_empty()
+        {
             faults.push(format!("no wrapper loads the code objects {surplus} for '{target_name}'"));
         }
         let mut reachable = indices.clone();
-        for (general, others) in served.iter().filter(|(general, _)| is_more_general(general, target)) {
-            if let Some(fewer) = numbers(others.intersection(wrappers).filter(|index| !indices.contains(index))) {
+        for (general, others) in served {
+            if !is_more_general(general, target) {
+                continue;
+            }
+            if let Some(fewer) = list_indices(others.intersection(wrappers).filter(|index| !indices.contains(index))) {
                 faults.push(format!(
                     "'{target_name}' lacks the code objects {fewer}, which '{}' has: loaders before August 2026 do \
                      not fall back to that",
@@ -217,8 +231,9 @@ fn check_library(
             reachable.extend(others);
         }
         // Not every library of an archive is built for every GPU.
-        let missing = numbers(wrappers.difference(&reachable)).filter(|_| !reachable.is_empty());
-        if let Some(missing) = missing {
+        if let Some(missing) = list_indices(wrappers.difference(&reachable))
+            && !reachable.is_empty()
+        {
             faults.push(format!(
                 "its kpack archives claim '{target_name}', but lack the code objects {missing} of its wrappers"
             ));
@@ -232,10 +247,10 @@ pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String
     let mut faults = Vec::new();
     let held: BTreeSet<&[u8]> = archive.binaries.iter().flat_map(|binary| &binary.entries).map(target_of).collect();
     let claims: BTreeSet<&[u8]> = archive.targets.iter().map(Vec::as_slice).collect();
-    if let Some(empty) = some_of(claims.difference(&held).map(|target| format!("'{}'", shown(target)))) {
+    if let Some(empty) = list_some(claims.difference(&held).map(|target| format!("'{}'", shown(target)))) {
         faults.push(format!("the kpack archive claims {empty}, but holds no code for that"));
     }
-    if let Some(others) = some_of(held.difference(&claims).map(|target| format!("'{}'", shown(target)))) {
+    if let Some(others) = list_some(held.difference(&claims).map(|target| format!("'{}'", shown(target)))) {
         faults.push(format!("the kpack archive does not claim {others}, so nothing loads its code for that"));
     }
     let path = match place.steps() {
@@ -243,19 +258,27 @@ pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String
         _ => place.file().to_owned(),
     };
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-    let target = name.strip_suffix(b".kpack").and_then(|stem| stem.rsplit(|&byte| byte == b'_').next());
-    // Families of GPUs have names too, such as `gfx94X-dcgpu`.
-    let is_known = |target: &[u8]| {
-        let name = bytes::text(target.split(|&byte| byte == b':').next().unwrap_or_default());
-        name.is_some_and(|name| processors::find(&name).is_some())
-    };
-    if let Some(target) = target.filter(|target| is_known(target) && !claims.contains(target)) {
+    if let Some(stem) = name.strip_suffix(b".kpack")
+        && let Some(target) = stem.rsplit(|&byte| byte == b'_').next()
+        && is_target_id(target)
+        && !claims.contains(target)
+    {
         faults.push(format!("the name of the kpack archive is for '{}', which it does not claim", shown(target)));
     }
     faults
 }
 
-/// Whether code for the target ID `general` also runs on the more specific `target`: it sets some of its features.
+/// Returns whether a text is a target ID of a known processor. Names of archives may also end in a family of GPUs, such as
+/// `gfx94X-dcgpu`.
+fn is_target_id(text: &[u8]) -> bool {
+    let processor = text.split(|&byte| byte == b':').next().unwrap_or_default();
+    match bytes::text(processor) {
+        Some(processor) => processors::find(&processor).is_some(),
+        None => false,
+    }
+}
+
+/// Returns whether code for the target ID `general` also runs on the more specific `target`: it sets some of its features.
 fn is_more_general(general: &[u8], target: &[u8]) -> bool {
     let [general, target] = [general, target].map(|id| id.split(|&byte| byte == b':').collect::<Vec<_>>());
     general.first() == target.first()
@@ -263,22 +286,23 @@ fn is_more_general(general: &[u8], target: &[u8]) -> bool {
         && general.iter().all(|feature| target.contains(feature))
 }
 
-/// Some indices as a binary key ends in them; none if there are none.
-fn numbers<'i>(indices: impl Iterator<Item = &'i u32>) -> Option<String> {
-    some_of(indices.map(|index| format!("#{index}")))
+/// Lists some indices as they end binary keys, or returns `None` if there are none.
+fn list_indices<'i>(indices: impl Iterator<Item = &'i u32>) -> Option<String> {
+    list_some(indices.map(|index| format!("#{index}")))
 }
 
-/// Returns the first of some items, and the number of the others, or `None` if there are none.
-fn some_of(items: impl Iterator<Item = String>) -> Option<String> {
-    Some(listed(items, LISTED_MAX, ", ", " and ")).filter(|text| !text.is_empty())
+/// Lists the first items, and the number of the others, or returns `None` if there are no items.
+fn list_some(items: impl Iterator<Item = String>) -> Option<String> {
+    let text = listed(items, LISTED_MAX, ", ", " and ");
+    if text.is_empty() { None } else { Some(text) }
 }
 
 fn path_of(name: &[u8]) -> PathBuf {
     sys::os_str(name).into_owned().into()
 }
 
-/// The path of a member of a wheel after installation, without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
+/// Returns the path of a member of a wheel after installation, without `.` and `..`.
+fn normalized(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
         match component {
@@ -289,27 +313,29 @@ fn normal(path: &Path) -> PathBuf {
     }
     // A directory `<wheel>.data/platlib` is installed where the wheel is.
     let mut parts = normal.iter();
-    let is_data = parts.next().is_some_and(|first| first.as_encoded_bytes().ends_with(b".data"));
-    match parts.next().filter(|_| is_data) {
-        Some(scheme) if scheme == "purelib" || scheme == "platlib" => parts.as_path().to_owned(),
-        _ => normal,
+    if let (Some(data), Some(scheme)) = (parts.next(), parts.next())
+        && data.as_encoded_bytes().ends_with(b".data")
+        && (scheme == "purelib" || scheme == "platlib")
+    {
+        return parts.as_path().to_owned();
     }
+    normal
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// An archive at `path` in a zip file that claims some target IDs, and the indices of its code objects for each.
+    /// Makes an archive at `path` in a zip file, with its claimed target IDs and the indices of its code objects for each.
     fn archive(path: &str, claims: &[&str], held: &[(&str, &[usize])]) -> FoundArchive {
         let place = Place::of_file(Path::new("w.whl"));
         let keys = (0..10).map(|index| format!("lib/x#{index}").into_bytes()).collect();
         let held = held.iter().map(|(target, indices)| (target.as_bytes().to_vec(), indices.to_vec())).collect();
         let claims = claims.iter().map(|claim| claim.as_bytes().to_vec()).collect();
-        FoundArchive { place, path: normal(path.as_ref()), table: Some(ArchiveIndex { claims, keys, held }) }
+        FoundArchive { place, path: normalized(path.as_ref()), table: Some(ArchiveIndex { claims, keys, held }) }
     }
 
-    /// The faults of a library in a zip file with these wrappers and archives.
+    /// Returns the faults of a library in a zip file with these wrappers and archives.
     fn faults(indices: &[u32], archives: Vec<FoundArchive>) -> Vec<String> {
         let (place, name) = (Place::of_file(Path::new("w.whl")), b"p/lib/x".to_vec());
         let search_paths = vec![b"../.kpack/x_@GFXARCH@.kpack".to_vec()];
@@ -331,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_is_broken_by_itself() {
+    fn each_rule_is_broken_alone() {
         let at = |name: &str| format!("p/.kpack/x_{name}.kpack");
         let sound = || archive(&at("gfx906"), &["gfx906"], &[("gfx906", &[0, 1])]);
         let plain = archive(&at("gfx90a"), &["gfx90a"], &[("gfx90a", &[0, 1])]);
@@ -371,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_those_after_installation() {
+    fn paths_are_as_after_installation() {
         for (path, expected) in [
             ("lib/../x.kpack", "x.kpack"),
             ("./lib/./x.kpack", "lib/x.kpack"),
@@ -381,7 +407,7 @@ mod tests {
             ("data/purelib/x.kpack", "data/purelib/x.kpack"),
             ("w.data", "w.data"),
         ] {
-            assert_eq!(normal(Path::new(path)), Path::new(expected), "{path}");
+            assert_eq!(normalized(Path::new(path)), Path::new(expected), "{path}");
         }
     }
 }

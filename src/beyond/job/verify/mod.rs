@@ -19,27 +19,28 @@ use crate::base::io::input::{Accept, Input};
 use crate::beyond::scan::{Checksums, Finding, Format, Found, Place, Scan, Unread, is_zip};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
-use expect::{Directories, ExpectComparison};
+use expect::{ExpectComparison, ServingDirectories};
 
 /// Verifies all device code in a file.
 ///
 /// Reads every header and range, inflates every compressed bundle, and compares it with its recorded sizes and hash.
-/// Then checks the entries of each bundle against the rules of the Clang Offload Bundler documentation, and the code
-/// objects themselves: headers, tables and notes of ELF files, SPIR-V and bitcode. Bundles for HIP's runtime must be
-/// within its limits. A split library is compared with its kpack archives; those in zip files, and archives without
-/// libraries, by a [`KpackTree`], to which every result is added. Files that serve the expected GPUs together are
-/// compared by an [`ExpectTree`]. Formats that are recognised but not
-/// read are reported.
+/// Then checks the entries of each bundle against the rules of the Clang Offload Bundler documentation, and the content
+/// of code objects: headers, tables and notes of ELF files, SPIR-V and bitcode. Bundles for HIP's runtime must be within
+/// its limits. Formats that are recognised but not read are reported.
+///
+/// A split library is compared with its kpack archives. Archives and libraries in zip files are compared by a
+/// [`KpackTree`], and so are archives without libraries: add every result to it. Files that serve the expected GPUs
+/// together are compared by an [`ExpectTree`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verify {
     /// The search. How much it inflates and which checksums it compares is up to the job.
     pub scan: Scan,
-    /// The GPUs that every bundle has to serve.
+    /// The GPUs that the file must serve.
     pub expect: Option<Expect>,
-    /// The most bytes of plain code, if it is a fault to have more: in a bundle, a CUDA fatbin or an offload binary.
-    /// Text bundles and fat objects, which have no compressed form in place, may have any number; so may what is inside
-    /// of a compressed entry, and nested containers count by themselves.
+    /// The maximum number of bytes of plain code in a bundle, a CUDA fatbin or an offload binary, or `None` for any number.
+    /// There is no limit in text bundles and fat objects, which have no compressed form in place, and inside of a
+    /// compressed entry. Nested containers count separately.
     pub plain_max: Option<u64>,
 }
 
@@ -85,16 +86,15 @@ pub struct Verified {
     /// The names of the [expected](Verify::expect) GPUs that some code of the file serves.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub served: Vec<String>,
-    /// Whether every library has code for each expected GPU in some of its bundles: what
-    /// [`Extent::Libraries`] asks.
+    /// Whether every library has code for each expected GPU in some of its bundles, as [`Extent::Libraries`] requires.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub is_served_by_libraries: bool,
-    /// What can only be checked together with other files.
+    /// The libraries and archives that can only be checked together with other files.
     #[cfg_attr(feature = "serde", serde(skip))]
     kpack: KpackTree,
-    /// The file, if it is a code object, a bundle or a fatbin itself.
+    /// The directory of the file, if the file is a code object, a bundle or a fatbin itself.
     #[cfg_attr(feature = "serde", serde(skip))]
-    directories: Directories,
+    directories: ServingDirectories,
     /// The size of the listed faults, in bytes.
     #[cfg_attr(feature = "serde", serde(skip))]
     listed_bytes: u64,
@@ -160,7 +160,7 @@ pub struct Fault {
     /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records
     /// it. Otherwise null.
     pub source: Option<String>,
-    /// Whether files beside it may make up for it, which an [`ExpectTree`] knows.
+    /// Whether other files of the directory may correct it, as an [`ExpectTree`] finds out.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) is_of_file_alone: bool,
 }
@@ -177,7 +177,7 @@ pub enum Rule {
     EntryId,
     /// A processor supports the features that its target ID sets.
     Feature,
-    /// All entries of a bundle have different IDs.
+    /// Entries of a bundle have different IDs.
     Duplicate,
     /// A feature is set in all entries of a processor, or in none.
     Conflict,
@@ -185,7 +185,7 @@ pub enum Rule {
     Overlap,
     /// A code object is for the target in its entry ID.
     Target,
-    /// A code object is complete: its headers, tables and notes lie inside it and are consistent.
+    /// A code object is complete: its headers, tables and notes are in bounds and consistent.
     CodeObject,
     /// HIP's runtime can read a bundle of code objects for it, and load these.
     Loadable,
@@ -200,7 +200,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The name of the rule.
+    /// Returns the name of the rule.
     pub fn name(self) -> &'static str {
         match self {
             Self::Readable => "readable",
@@ -222,14 +222,14 @@ impl Rule {
 }
 
 impl Fault {
-    /// A fault at a place, in no bundle.
+    /// Creates a fault at a place, outside of bundles.
     pub(super) fn new(place: &Place, rule: Rule, text: String) -> Self {
         let place = place.clone();
         Self { place, bundle: None, offset: None, rule, text, gpu: None, source: None, is_of_file_alone: false }
     }
 }
 
-/// Shows the place, the bundle and the fault.
+/// Writes the place, the bundle and the fault.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.place)?;
@@ -263,7 +263,7 @@ impl Verify {
     /// Checks an open file.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub fn check(&self, input: &Input) -> Result<Verified> {
         let mut verified = Verified { path: input.path().to_owned(), ..Verified::default() };
         let mut scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..self.scan.clone() };
@@ -273,28 +273,34 @@ impl Verify {
         let scanned = scan.run(input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => {
-                    verified.bundle(&found, self.plain_max)?;
-                    comparison.iter_mut().for_each(|comparison| comparison.bundle(&found, &mut verified));
+                    verified.check_bundle(&found, self.plain_max)?;
+                    if let Some(comparison) = &mut comparison {
+                        comparison.compare_bundle(&found, &mut verified);
+                    }
                 }
                 Finding::Broken { error, .. } if error.is_io() => return Err(error),
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
-                    verified.fault(place, None, None, Rule::Readable, &inner_text(&error));
+                    verified.list_fault(place, None, None, Rule::Readable, &inner_text(&error));
                 }
                 Finding::Trailing { place, offset, after } => {
-                    let after_package = after.map(|package| format!("unexpected data after the {package}"));
-                    let text = after_package.as_deref().unwrap_or("trailing data is not a bundle");
-                    verified.fault(place, None, offset, Rule::Trailing, text);
+                    let text = match after {
+                        Some(package) => format!("unexpected data after the {package}"),
+                        None => "trailing data is not a bundle".to_owned(),
+                    };
+                    verified.list_fault(place, None, offset, Rule::Trailing, &text);
                 }
-                Finding::Unread { place, offset, what } => verified.not_read(place, offset, what),
+                Finding::Unread { place, offset, what } => verified.list_not_read(place, offset, what),
                 Finding::Kpack { place, archive } => {
-                    verified.kpack_faults(place, kpack_tree::check_archive(archive, place));
+                    verified.list_kpack_faults(place, kpack_tree::check_archive(archive, place));
                     verified.kpack.add_archive(place, is_zip, archive);
                 }
                 Finding::Split { place, split } => {
                     verified.kpack_references += 1;
                     let faults = verified.kpack.add_library(place, is_zip, &split);
-                    verified.kpack_faults(place, faults);
-                    comparison.iter_mut().for_each(|comparison| comparison.split(place, &split, &mut verified));
+                    verified.list_kpack_faults(place, faults);
+                    if let Some(comparison) = &mut comparison {
+                        comparison.compare_split(place, &split, &mut verified);
+                    }
                 }
             }
             Ok(())
@@ -308,26 +314,28 @@ impl Verify {
 }
 
 impl Verified {
-    fn fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: &str) {
+    fn list_fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: &str) {
         self.list(Fault { bundle, offset, ..Fault::new(place, rule, text.to_owned()) });
     }
 
     pub(super) fn list(&mut self, fault: Fault) {
         // The text may quote entry IDs, which can contain any characters.
         let fault = Fault { text: short_name(fault.text.as_bytes(), TEXT_MAX), ..fault };
-        if self.takes(self.faults.len(), &fault.place, len_u64(fault.text.as_bytes())) {
+        if self.has_room_for(self.faults.len(), &fault.place, len_u64(fault.text.as_bytes())) {
             self.faults.push(fault);
         } else {
             self.more_faults += 1;
         }
     }
 
-    fn kpack_faults(&mut self, place: &Place, texts: Vec<String>) {
-        texts.iter().for_each(|text| self.fault(place, None, None, Rule::Kpack, text));
+    fn list_kpack_faults(&mut self, place: &Place, texts: Vec<String>) {
+        for text in texts {
+            self.list_fault(place, None, None, Rule::Kpack, &text);
+        }
     }
 
-    fn not_read(&mut self, place: &Place, offset: u64, what: Unread) {
-        if self.takes(self.unread.len(), place, 0) {
+    fn list_not_read(&mut self, place: &Place, offset: u64, what: Unread) {
+        if self.has_room_for(self.unread.len(), place, 0) {
             self.unread.push(NotRead { place: place.clone(), offset, what });
         } else {
             let more = self.more_unread.entry(what.name()).or_default();
@@ -337,26 +345,29 @@ impl Verified {
 
     /// Notes the code objects of a bundle that cannot be read. In a kpack archive, that is a fault of the archive.
     fn note_unchecked(&mut self, found: &Found<'_>) {
-        for code_object in found.code_objects().filter(|_| found.format != Format::Kpack) {
+        if found.format == Format::Kpack {
+            return;
+        }
+        for code_object in found.code_objects() {
             if let (Some(what), Some(packed)) = (code_object.unread(), code_object.packed()) {
                 self.unchecked += 1;
-                self.not_read(found.place, found.bundle.offset.saturating_add(packed.stored.start), what);
+                self.list_not_read(found.place, found.bundle.offset.saturating_add(packed.stored.start), what);
             }
         }
     }
 
-    /// Whether another fault of `len` bytes can be listed, in addition to `listed` faults. The first one always is,
-    /// however long the names of its place are.
-    fn takes(&mut self, listed: usize, place: &Place, len: u64) -> bool {
+    /// Returns whether another fault of `len` bytes can be listed, in addition to `listed` faults. The first one always
+    /// can, even if the names of its place are long.
+    fn has_room_for(&mut self, listed: usize, place: &Place, len: u64) -> bool {
         add(&mut self.listed_bytes, total([place.weight(), len]));
         listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES)
     }
 
-    fn bundle(&mut self, found: &Found<'_>, plain_max: Option<u64>) -> Result<()> {
+    fn check_bundle(&mut self, found: &Found<'_>, plain_max: Option<u64>) -> Result<()> {
         let code_objects = found.bundle.entries.len();
         self.code_objects += code_objects;
         let mut fault = |(rule, text): rules::BrokenRule| {
-            self.fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text)
+            self.list_fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text)
         };
         self.without_code += rules::check(found, plain_max, &mut fault)?;
         self.note_unchecked(found);
@@ -368,7 +379,10 @@ impl Verified {
     }
 }
 
-/// The text of an error without the file, which the place already names.
+/// Returns the text of an error without the file, because the place already names it.
 fn inner_text(error: &Error) -> String {
-    error.fault().map_or_else(|| error.to_string(), ToString::to_string)
+    match error.fault() {
+        Some(fault) => fault.to_string(),
+        None => error.to_string(),
+    }
 }

@@ -1,4 +1,4 @@
-//! The rules that the bundles of a file have to follow, each by itself.
+//! Rules that each bundle of a file must follow.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,68 +23,95 @@ use crate::llvm::container::offload_binary::ImageKind;
 /// A broken rule, and a description of the fault.
 pub(super) type BrokenRule = (Rule, String);
 
-/// Checks a bundle. Returns the number of its entries for devices that are text or empty, if it has nothing else for
-/// devices.
+/// Checks a bundle. Returns the number of its entries for devices that are text or empty, or zero if it has code for
+/// devices too.
 pub(super) fn check(found: &Found<'_>, plain_max: Option<u64>, fault: &mut impl FnMut(BrokenRule)) -> Result<usize> {
     if found.format != Format::CodeObject {
-        let mut ids = Ids::default();
+        let mut ids = EntryIds::default();
         // Device images have no ID of their own, and each abstract module of a SYCLBIN file has code for the same
         // targets.
         let repeats = matches!(found.format, Format::DeviceImages | Format::SyclBin);
-        found.code_objects().for_each(|code_object| ids.check(code_object, repeats, fault));
+        for code_object in found.code_objects() {
+            ids.check(code_object, repeats, fault);
+        }
     }
-    for code_object in found.code_objects() {
-        let unreadable = code_object.unreadable().filter(|_| found.format != Format::Kpack);
-        unreadable.into_iter().for_each(|reason| fault(not_extractable(&code_object, reason)));
+    if found.format != Format::Kpack {
+        for code_object in found.code_objects() {
+            if let Some(reason) = code_object.unreadable() {
+                fault(not_extractable_fault(&code_object, reason));
+            }
+        }
     }
-    overlaps(found, fault);
-    not_loadable(found).into_iter().for_each(&mut *fault);
-    if let Some(most) = plain_max {
-        not_compressed(found, most)?.into_iter().for_each(&mut *fault);
+    check_overlaps(found, fault);
+    if let Some(broken) = check_loadable(found) {
+        fault(broken);
+    }
+    if let Some(max) = plain_max
+        && let Some(broken) = check_compressed(found, max)?
+    {
+        fault(broken);
     }
     check_contents(found, fault)?;
-    let without_code = without_code(found);
+    let without_code = entries_without_code(found);
     if holds_code(found) {
-        without_code.iter().for_each(|entry| fault(not_code(entry)));
+        for entry in &without_code {
+            fault(no_code_fault(entry));
+        }
         return Ok(0);
     }
     Ok(without_code.len())
 }
 
-fn not_extractable(code_object: &CodeObjectRef<'_>, reason: &Malformed) -> BrokenRule {
+fn not_extractable_fault(code_object: &CodeObjectRef<'_>, reason: &Malformed) -> BrokenRule {
     (Rule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object.id())))
 }
 
-/// The entries of a bundle for devices that are empty or text, as in bundles of assembly.
-fn without_code<'f>(found: &Found<'f>) -> Vec<CodeObjectRef<'f>> {
-    let is_for_device = |entry: &CodeObjectRef<'_>| entry.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host);
-    let is_without = |entry: &CodeObjectRef<'_>| matches!(entry.kind(), Some(ContentKind::Empty | ContentKind::Text));
-    match found.format {
-        Format::Bundle | Format::TextBundle | Format::FatObject => {
-            found.code_objects().filter(|entry| is_without(entry) && is_for_device(entry)).collect()
+/// Returns the entries of a bundle for devices that are empty or text, as in bundles of assembly.
+fn entries_without_code<'f>(found: &Found<'f>) -> Vec<CodeObjectRef<'f>> {
+    let mut entries = Vec::new();
+    if matches!(found.format, Format::Bundle | Format::TextBundle | Format::FatObject) {
+        for entry in found.code_objects() {
+            if matches!(entry.kind(), Some(ContentKind::Empty | ContentKind::Text)) && is_for_device(&entry) {
+                entries.push(entry);
+            }
         }
-        _ => Vec::new(),
+    }
+    entries
+}
+
+/// Returns whether a code object is for a device. One without a valid ID counts as not.
+fn is_for_device(code_object: &CodeObjectRef<'_>) -> bool {
+    match code_object.entry_id() {
+        Some(id) => id.kind() != OffloadKind::Host,
+        None => false,
     }
 }
 
-/// Whether code objects are what a bundle holds for devices. No compiler puts text or nothing into such a bundle.
+/// Returns whether a bundle holds code objects for devices. No compiler adds text or an empty entry to such a bundle.
 fn holds_code(found: &Found<'_>) -> bool {
-    let is_code = |kind| !matches!(kind, None | Some(ContentKind::Empty | ContentKind::Text | ContentKind::Unknown));
-    let is_host = |entry: &CodeObjectRef<'_>| entry.entry_id().is_none_or(|id| id.kind() == OffloadKind::Host);
-    found.format != Format::TextBundle && found.code_objects().any(|entry| is_code(entry.kind()) && !is_host(&entry))
+    if found.format == Format::TextBundle {
+        return false;
+    }
+    for entry in found.code_objects() {
+        match entry.kind() {
+            None | Some(ContentKind::Empty | ContentKind::Text | ContentKind::Unknown) => {}
+            Some(_) if is_for_device(&entry) => return true,
+            Some(_) => {}
+        }
+    }
+    false
 }
 
-fn not_code(entry: &CodeObjectRef<'_>) -> BrokenRule {
+fn no_code_fault(entry: &CodeObjectRef<'_>) -> BrokenRule {
     let what = if entry.size() == 0 { "is empty" } else { "is text" };
     (Rule::CodeObject, format!("'{}' {what}, but other entries of the bundle are code objects", shown(entry.id())))
 }
 
-/// Checks the code objects themselves. If too many of them share bytes, not all are checked, which is reported as a
-/// fault.
+/// Checks the content of code objects. If too many of them share bytes, not all are checked, and that is a fault.
 fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) -> Result<()> {
     let (mut shared, mut last) = (Shared::new(found.bundle)?, LastInflated::default());
     for code_object in found.code_objects() {
-        let recorded = code_object.recorded_kind().filter(|_| code_object.size() > 0);
+        let recorded = if code_object.size() > 0 { code_object.recorded_kind() } else { None };
         let checked = match recorded.or_else(|| code_object.kind()) {
             kind if is_checked(kind, &code_object) => {
                 if !shared.has_room_for(&code_object) {
@@ -96,7 +123,7 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) -> Resu
                     Ok(content) => content,
                     Err(error) => match error.fault() {
                         Some(malformed) => {
-                            fault(not_extractable(&code_object, malformed));
+                            fault(not_extractable_fault(&code_object, malformed));
                             continue;
                         }
                         None => return Err(error),
@@ -106,20 +133,20 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) -> Resu
                 note_read(len_u64(bytes));
                 if code_object.packed().is_some()
                     && let Some(id) = code_object.entry_id()
+                    && let Some(broken) = check_target(&code_object, &id, target::target_id(bytes))
                 {
-                    check_target(&code_object, &id, target::target_id(bytes)).into_iter().for_each(&mut *fault);
+                    fault(broken);
                 }
-                let checked =
-                    kind.map_or(Ok(()), |kind| check_kind(kind, bytes)).and_then(|()| check::code_object(bytes));
+                let checked = check_content(kind, bytes);
                 if checked.is_ok() && is_for_hip(&code_object) && check::lacks_strtab(bytes) {
-                    fault(without_strtab(&code_object));
+                    fault(no_strtab_fault(&code_object));
                 }
                 checked
             }
             Some(ContentKind::Unknown | ContentKind::Text) if found.format == Format::DeviceImages => {
                 Err(Malformed::at("an image of an unknown format", 0))
             }
-            Some(ContentKind::Unknown) if code_object.entry_id().is_some_and(|id| id.kind() != OffloadKind::Host) => {
+            Some(ContentKind::Unknown) if is_for_device(&code_object) => {
                 let head = found.bundle.head(code_object.index(), ContentKind::HEAD_LEN);
                 check::beginning(head.unwrap_or_default(), code_object.size())
             }
@@ -132,19 +159,23 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) -> Resu
     Ok(())
 }
 
-/// Whether HIP's runtime loads a code object: for HIP, or for SYCL, whose runtime asks HIP's.
+/// Returns whether HIP's runtime loads a code object. SYCL's runtime uses HIP's.
 fn is_for_hip(code_object: &CodeObjectRef<'_>) -> bool {
-    code_object.entry_id().is_some_and(|id| id.kind().is_hip() || id.kind() == OffloadKind::Sycl)
+    match code_object.entry_id() {
+        Some(id) => id.kind().is_hip() || id.kind() == OffloadKind::Sycl,
+        None => false,
+    }
 }
 
-fn without_strtab(code_object: &CodeObjectRef<'_>) -> BrokenRule {
+fn no_strtab_fault(code_object: &CodeObjectRef<'_>) -> BrokenRule {
     let id = shown(code_object.id());
     let text = "HIP runtimes refuse it without a section .strtab, which strip removes unless it is called with -g or \
                 --discard-all";
     (Rule::Loadable, format!("'{id}': {text}"))
 }
 
-/// Whether a code object of a kind is checked. What is compressed by itself must inflate, if this build can do that.
+/// Returns whether a code object of a kind is checked. A code object that is compressed on its own must inflate, if this
+/// build supports its method.
 fn is_checked(kind: Option<ContentKind>, code_object: &CodeObjectRef<'_>) -> bool {
     match kind {
         _ if code_object.unread().is_some() => false,
@@ -155,11 +186,19 @@ fn is_checked(kind: Option<ContentKind>, code_object: &CodeObjectRef<'_>) -> boo
     }
 }
 
-/// Checks that code recorded as ELF, SPIR-V, a cubin or PTX is that.
+/// Checks the bytes of a code object, whose kind may be recorded.
+fn check_content(kind: Option<ContentKind>, bytes: &[u8]) -> Result<(), Malformed> {
+    if let Some(kind) = kind {
+        check_kind(kind, bytes)?;
+    }
+    check::code_object(bytes)
+}
+
+/// Checks that code has its recorded kind, if that is ELF, SPIR-V, a cubin or PTX.
 fn check_kind(kind: ContentKind, content: &[u8]) -> Result<(), Malformed> {
-    let is_told = matches!(kind, ContentKind::Elf | ContentKind::SpirV | ContentKind::Cubin | ContentKind::Ptx);
+    let is_comparable = matches!(kind, ContentKind::Elf | ContentKind::SpirV | ContentKind::Cubin | ContentKind::Ptx);
     match ContentKind::of(content) {
-        found if found == kind || !is_told => Ok(()),
+        found if found == kind || !is_comparable => Ok(()),
         // Its first directives may follow long comments.
         _ if kind == ContentKind::Ptx && ptx::Header::of(content).is_some() => Ok(()),
         found => Err(Malformed::at(format!("{} instead of {}", found.name(), kind.name()), 0)),
@@ -168,27 +207,35 @@ fn check_kind(kind: ContentKind, content: &[u8]) -> Result<(), Malformed> {
 
 /// The entry IDs of a bundle so far.
 #[derive(Default)]
-struct Ids<'f> {
+struct EntryIds<'f> {
     counts: HashMap<&'f [u8], usize>,
     /// The first entry of each processor. Others are compared only with it, so the time is linear in the number of
     /// entries.
     firsts: HashMap<String, CodeObjectRef<'f>>,
 }
 
-impl<'f> Ids<'f> {
-    /// Checks the ID of a code object, which others may have too if it `repeats`.
+impl<'f> EntryIds<'f> {
+    /// Checks the ID of a code object. Other entries may have the same ID if it `repeats`.
     fn check(&mut self, code_object: CodeObjectRef<'f>, repeats: bool, fault: &mut impl FnMut(BrokenRule)) {
-        self.duplicate(&code_object).filter(|_| !repeats).into_iter().for_each(&mut *fault);
-        match id_of(&code_object) {
+        if let Some(broken) = self.check_duplicate(&code_object)
+            && !repeats
+        {
+            fault(broken);
+        }
+        match parse_id(&code_object) {
             Ok(id) => {
                 if let Err(error) = id.target_id().check_features() {
                     fault((Rule::Feature, format!("'{}': {error}", shown(code_object.id()))));
                 }
                 if id.triple().contradicts(id.target_id().processor()) {
-                    fault((Rule::Target, contradiction(&code_object, &id)));
+                    fault((Rule::Target, contradiction_text(&code_object, &id)));
                 }
-                self.conflict(code_object, &id).into_iter().for_each(&mut *fault);
-                check_target(&code_object, &id, code_object.recorded_target()).into_iter().for_each(fault);
+                if let Some(broken) = self.check_conflict(code_object, &id) {
+                    fault(broken);
+                }
+                if let Some(broken) = check_target(&code_object, &id, code_object.recorded_target()) {
+                    fault(broken);
+                }
             }
             Err(_) if is_unread_syclbin(&code_object) => {}
             Err(reason) => {
@@ -198,22 +245,27 @@ impl<'f> Ids<'f> {
         }
     }
 
-    fn duplicate(&mut self, code_object: &CodeObjectRef<'f>) -> Option<BrokenRule> {
+    /// Returns the fault when an ID is found for the second time.
+    fn check_duplicate(&mut self, code_object: &CodeObjectRef<'f>) -> Option<BrokenRule> {
         let count = self.counts.entry(code_object.id()).or_default();
         *count += 1;
-        let text = || format!("several entries have the ID '{}'; runtimes take one of them", shown(code_object.id()));
-        (*count == 2).then(|| (Rule::Duplicate, text()))
+        if *count != 2 {
+            return None;
+        }
+        let text = format!("several entries have the ID '{}'; runtimes take one of them", shown(code_object.id()));
+        Some((Rule::Duplicate, text))
     }
 
-    fn conflict(&mut self, code_object: CodeObjectRef<'f>, id: &EntryId) -> Option<BrokenRule> {
+    /// Returns the fault if a feature is set in only one of two entries for the same processor.
+    fn check_conflict(&mut self, code_object: CodeObjectRef<'f>, id: &EntryId) -> Option<BrokenRule> {
         let mut without_features = id.to_string();
         without_features.truncate(without_features.find(':').unwrap_or(without_features.len()));
         let first = match self.firsts.entry(without_features) {
             Entry::Occupied(first) => *first.get(),
             Entry::Vacant(free) => *free.insert(code_object),
         };
-        // Parsed again, because the parsed forms of all IDs would take many times the memory of the file.
-        if !id.target_id().conflicts_with(id_of(&first).ok()?.target_id()) {
+        // Parsed IDs are not kept, because they would take many times the memory of the file.
+        if !id.target_id().conflicts_with(parse_id(&first).ok()?.target_id()) {
             return None;
         }
         let (one, other) = (shown(first.id()), shown(code_object.id()));
@@ -221,41 +273,52 @@ impl<'f> Ids<'f> {
     }
 }
 
-/// The ID of a code object. LLVM's packager also writes images of the kind `none`: their triples and architectures are
-/// checked as those of other kinds.
-fn id_of(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
-    let Some(image) = code_object.image().filter(|image| image.kind_number == 0) else {
-        return code_object.parse_id();
-    };
-    let [triple, arch] = [image.triple(), image.arch()].map(text_lossy);
-    EntryId::new(OffloadKind::Other, &triple, &arch).map_err(|error| error.to_string())
+/// Parses the ID of a code object. LLVM's packager also writes images of the kind `none`. Their triples and architectures
+/// are checked too.
+fn parse_id(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
+    match code_object.image() {
+        Some(image) if image.kind_number == 0 => {
+            let [triple, arch] = [image.triple(), image.arch()].map(text_lossy);
+            EntryId::new(OffloadKind::Other, &triple, &arch).map_err(|error| error.to_string())
+        }
+        _ => code_object.parse_id(),
+    }
 }
 
-/// Whether an image of an offload binary is a SYCLBIN file that is not read. Its IDs are in the file itself.
+/// Returns whether an image of an offload binary is a SYCLBIN file that is not read. Its IDs are in the file itself.
 fn is_unread_syclbin(code_object: &CodeObjectRef<'_>) -> bool {
     let is_syclbin = code_object.image().is_some_and(|image| image.image_kind == ImageKind::SyclBin);
     is_syclbin && code_object.found.format == Format::OffloadBinary
 }
 
-fn overlaps(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) {
-    let ranges = found.code_objects().filter_map(|code_object| Some((code_object.taken()?, code_object)));
-    let mut ranges: Vec<(Range<u64>, CodeObjectRef<'_>)> = ranges.filter(|(range, _)| !range.is_empty()).collect();
+fn check_overlaps(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) {
+    let mut ranges: Vec<(Range<u64>, CodeObjectRef<'_>)> = Vec::new();
+    for code_object in found.code_objects() {
+        if let Some(range) = code_object.taken()
+            && !range.is_empty()
+        {
+            ranges.push((range, code_object));
+        }
+    }
     ranges.sort_by_key(|(range, _)| (range.start, range.end));
     // The code object with the largest end so far.
     let mut furthest: Option<(Range<u64>, CodeObjectRef<'_>)> = None;
     for (range, code_object) in ranges {
-        if let Some((before, other)) = furthest.as_ref().filter(|(before, _)| before.end > range.start) {
+        if let Some((before, other)) = &furthest
+            && before.end > range.start
+        {
             let (a, b) = (shown(other.id()), shown(code_object.id()));
             fault((Rule::Overlap, format!("'{a}' and '{b}' overlap: {before:?} and {range:?}")));
         }
-        if furthest.as_ref().is_none_or(|(before, _)| before.end < range.end) {
-            furthest = Some((range, code_object));
+        match &furthest {
+            Some((before, _)) if before.end >= range.end => {}
+            _ => furthest = Some((range, code_object)),
         }
     }
 }
 
 /// Checks that HIP's runtime can read a bundle for it.
-fn not_loadable(found: &Found<'_>) -> Option<BrokenRule> {
+fn check_loadable(found: &Found<'_>) -> Option<BrokenRule> {
     let first = loadable::first_lost_of(found)?;
     let reason = match found.bundle.compressed {
         Some(recorded) => {
@@ -273,29 +336,34 @@ fn not_loadable(found: &Found<'_>) -> Option<BrokenRule> {
     Some((Rule::Loadable, format!("HIP runtimes cannot load the bundle: {reason}")))
 }
 
-/// Checks that a container has at most `most` bytes of plain code, if it could be compressed. In a fatbin, that is what
-/// is not compressed one by one.
-fn not_compressed(found: &Found<'_>, most: u64) -> Result<Option<BrokenRule>> {
+/// Checks that a container has at most `max` bytes of plain code, if it could be compressed. In a fatbin, code objects are
+/// compressed one by one.
+fn check_compressed(found: &Found<'_>, max: u64) -> Result<Option<BrokenRule>> {
     let has_compressed_form = matches!(found.format, Format::Bundle | Format::OffloadBinary | Format::Fatbin);
     if !has_compressed_form || found.bundle.compressed.is_some() || found.place.is_in_packed_entry() {
         return Ok(None);
     }
     let (mut all, mut plain, mut size) = (0_usize, 0_usize, 0_u64);
-    for entry in found.code_objects().filter(|entry| entry.size() > 0) {
+    for entry in found.code_objects() {
+        if entry.size() == 0 {
+            continue;
+        }
         all += 1;
-        let is_container = || matches!(entry.kind(), Some(ContentKind::Bundle | ContentKind::FatBinary));
-        if entry.packed().is_none() && !is_container() {
+        if entry.packed().is_none() && !matches!(entry.kind(), Some(ContentKind::Bundle | ContentKind::FatBinary)) {
             plain += 1;
             add(&mut size, entry.size());
         }
     }
     // Entries may share bytes.
     let size = size.min(found.bundle.stored_len()?);
-    let text = || format!("{plain} of {all} code objects are not compressed: {size} bytes, expected at most {most}");
-    Ok((size > most).then(|| (Rule::Compressed, text())))
+    if size <= max {
+        return Ok(None);
+    }
+    let text = format!("{plain} of {all} code objects are not compressed: {size} bytes, expected at most {max}");
+    Ok(Some((Rule::Compressed, text)))
 }
 
-fn contradiction(code_object: &CodeObjectRef<'_>, id: &EntryId) -> String {
+fn contradiction_text(code_object: &CodeObjectRef<'_>, id: &EntryId) -> String {
     let named = id.triple().amd_processor().unwrap_or_default();
     let (id, processor) = (shown(code_object.id()), shown(id.target_id().processor().as_bytes()));
     format!("the triple of '{id}' is for {named}, its target ID for {processor}")
@@ -303,7 +371,7 @@ fn contradiction(code_object: &CodeObjectRef<'_>, id: &EntryId) -> String {
 
 /// Checks that the target recorded in a code object can serve requests for its entry ID.
 fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
-    // DPC++ has names for Intel's GPUs that are not those of `ocloc`, which records its own in the ELF file.
+    // `ocloc` records other names of Intel's GPUs in the ELF file than DPC++ uses.
     let is_of_dpcpp = code_object.found.format == Format::SyclBin && id.triple().arch_name() == INTEL;
     let target = id.target();
     if target.is_empty() || is_of_dpcpp {
@@ -311,22 +379,47 @@ fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<
     }
     let recorded = recorded?;
     let parsed = TargetId::parse(&recorded, id.triple().arch()).ok()?;
-    let differs = |(name, on): (&str, bool)| parsed.features().any(|(other, other_on)| name == other && on != other_on);
     let (one, other) = (parsed.processor(), target.processor());
-    // Before ROCm 4, features were part of it: gfx906+sram-ecc.
-    let is_old = || other.split_once('+').is_some_and(|(processor, _)| processor == one);
-    let is_same = one == other || is_same_architecture(one, other) || is_old();
-    // In a fatbin, code of a kind that is not known may be an ELF file.
-    if (is_same && !target.features().any(differs)) || other.starts_with("kind") {
+    // In a fatbin, code of an unknown kind may be an ELF file.
+    if other.starts_with("kind") {
+        return None;
+    }
+    if is_same_processor(one, other) && !have_different_features(&parsed, &target) {
         return None;
     }
     Some((Rule::Target, format!("'{}' holds an ELF file for '{recorded}'", shown(code_object.id()))))
 }
 
-/// Whether both are the same SM architecture, with or without a suffix: most ELF files do not record it.
-fn is_same_architecture(one: &str, other: &str) -> bool {
-    let number = |name: &str| Some(name.strip_prefix("sm_")?.trim_end_matches(['a', 'f']).to_owned());
-    number(one).is_some_and(|one| number(other) == Some(one))
+/// Returns whether the processor recorded in an ELF file is that of an entry ID.
+fn is_same_processor(recorded: &str, of_entry: &str) -> bool {
+    if recorded == of_entry {
+        return true;
+    }
+    if let (Some(recorded), Some(of_entry)) = (sm_number(recorded), sm_number(of_entry))
+        && recorded == of_entry
+    {
+        return true;
+    }
+    // Before ROCm 4, features were part of the processor: gfx906+sram-ecc.
+    match of_entry.split_once('+') {
+        Some((processor, _)) => processor == recorded,
+        None => false,
+    }
+}
+
+/// Returns the number of an SM architecture, without its suffix: most ELF files do not record that.
+fn sm_number(name: &str) -> Option<&str> {
+    Some(name.strip_prefix("sm_")?.trim_end_matches(['a', 'f']))
+}
+
+/// Returns whether a feature is on in one target ID and off in the other.
+fn have_different_features(one: &TargetId, other: &TargetId) -> bool {
+    for (name, is_on) in one.features() {
+        if other.features().any(|(other_name, other_is_on)| name == other_name && is_on != other_is_on) {
+            return true;
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -354,7 +447,7 @@ mod tests {
             let mut bundle = Bundles::new(&data, &searched, Inflate::Whole).next().unwrap().unwrap();
             let (what, method) = ("compressed bundle", Method::Zstd);
             bundle.compressed = Some(Recorded { what, version: 3, method, total, inflated: 1 << 40, hash: None });
-            not_loadable(&Found {
+            check_loadable(&Found {
                 place: &place,
                 format: Format::Bundle,
                 index: 0,
@@ -421,7 +514,7 @@ mod tests {
             let (format, facts) = (Format::Bundle, &EntryFacts::default());
             let found = Found { place: &place, bundle: &bundle, index: 0, format, facts, space_end: 0 };
             let mut pairs = Vec::new();
-            overlaps(&found, &mut |(rule, text)| {
+            check_overlaps(&found, &mut |(rule, text)| {
                 assert_eq!(rule, Rule::Overlap);
                 pairs.push(text);
             });

@@ -1,37 +1,37 @@
-//! How far a recompression is.
+//! Progress of a recompression.
 
 use std::ops::Range;
 
 use crate::base::bytes::len_of;
 use crate::llvm::event::{Event, Observer};
 
-/// The range of the job's input that the data which is being rewritten was read from, perhaps inflated.
+/// The range of the job's input that the current data was read from. The data may be inflated.
 #[derive(Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct ProgressRange {
     pub(super) start: u64,
     pub(super) len: u64,
     /// The length of the input.
-    pub(super) of: u64,
+    pub(super) total: u64,
 }
 
-impl Span {
-    /// Reports that some of the data was rewritten.
-    pub(super) fn tell(self, done: u64, len: u64, observer: &mut Observer<'_>) {
+impl ProgressRange {
+    /// Reports that `done` of `len` bytes of the data were rewritten.
+    pub(super) fn report(self, done: u64, len: u64, observer: &mut Observer<'_>) {
         let done = self.start.saturating_add(scaled(done, len, self.len));
-        observer(Event::Progress { done, total: self.of });
+        observer(Event::Progress { done, total: self.total });
     }
 
-    /// That of a range of the data, which has `len` bytes.
-    pub(super) fn part(self, range: &Range<u64>, len: u64) -> Self {
+    /// Returns the range of the input for a range of the data, which has `len` bytes.
+    pub(super) fn subrange(self, range: &Range<u64>, len: u64) -> Self {
         let start = self.start.saturating_add(scaled(range.start, len, self.len));
         Self { start, len: scaled(len_of(range), len, self.len), ..self }
     }
 }
 
-/// The part of `total` that `done` is of `len`.
+/// Returns the part of `total` in proportion to `done` of `len`.
 pub(super) fn scaled(done: u64, len: u64, total: u64) -> u64 {
-    let part = u128::from(done).saturating_mul(total.into()).checked_div(len.into());
-    part.and_then(|part| u64::try_from(part).ok()).map_or(total, |part| part.min(total))
+    let Some(part) = u128::from(done).saturating_mul(total.into()).checked_div(len.into()) else { return total };
+    u64::try_from(part).unwrap_or(total).min(total)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which code objects a recompression keeps.
+//! Decides which code objects a recompression keeps.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -8,7 +8,7 @@ use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::job::kernel_names::KernelNames;
 use crate::beyond::job::share::check_size;
-use crate::beyond::job::unmatched::{Matches, Wanted};
+use crate::beyond::job::unmatched::{Matches, WantedCode};
 use crate::beyond::runtime::loadable::{self, Unfound, UnfoundEntries};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
 use crate::beyond::scan::{CodeObjectRef, Finding, Found, KnownId, Pattern, Place, Scan, Selector};
@@ -19,15 +19,14 @@ use crate::llvm::container::sequence::Content;
 pub(super) const NOTHING_LEFT: &str = "no device code would be left";
 
 /// The code objects of a bundle that are kept.
-pub(super) struct Chosen {
-    /// Their indices.
-    pub(super) kept: Vec<usize>,
-    /// The number of those that are not host code.
+pub(super) struct KeptCodeObjects {
+    pub(super) indices: Vec<usize>,
+    /// The number of code objects that are not host code.
     pub(super) devices: usize,
 }
 
-/// What is kept of all bundles, and which parts of the job have matched so far.
-pub(super) struct Choice<'j> {
+/// Decides which code objects of each bundle are kept, and records which parts of the job have matched so far.
+pub(super) struct KeepFilter<'j> {
     job: &'j Recompress,
     keep: Option<Selector<'j>>,
     drop: Option<Selector<'j>>,
@@ -36,7 +35,7 @@ pub(super) struct Choice<'j> {
     matches: Matches,
     /// The GPUs of `keep_for`.
     kept_for: Vec<Device>,
-    /// Those that could take something, by their indices.
+    /// The indices of the GPUs of `keep_for` that could take a code object.
     served: BTreeSet<usize>,
     /// Whether `drop` matched anything.
     drops: bool,
@@ -44,27 +43,27 @@ pub(super) struct Choice<'j> {
     left: usize,
     /// The GPUs that `keep` names.
     named: Vec<Device>,
-    /// By the index in `named`.
+    /// The code that GPUs would have used, by the index in `named`.
     missed: BTreeMap<usize, Missed>,
     /// The names of kernels that kept code objects define, by their indices.
     launched: HashSet<usize>,
-    /// By the target ID, or another name.
+    /// The removed code objects, by the target ID or another name.
     removed: BTreeMap<String, Removed>,
-    /// The number of HIP's bundles that have no code left for a target, since it defines no kernel that is kept.
+    /// The number of HIP's bundles that have no code left for a target, because it defines no kernel that is kept.
     unlaunched: usize,
 }
 
 /// A code object that is kept or removed.
-struct Considered {
+struct Candidate {
     id: KnownId,
     content: Option<ContentKind>,
-    /// None if it is not known what it is for.
+    /// The code with its target, or `None` if the target is not known.
     code: Option<Code>,
-    /// Why HIP's runtime does not find it, if its ID is not one that the runtime looks for.
+    /// The reason why HIP's runtime does not find it, if the runtime does not look for its ID.
     unfound: Option<Unfound>,
 }
 
-impl<'j> Choice<'j> {
+impl<'j> KeepFilter<'j> {
     pub(super) fn new(job: &'j Recompress) -> Self {
         let named = job.keep.iter().flat_map(|keep| &keep.targets).map(Pattern::as_str);
         Self {
@@ -85,125 +84,144 @@ impl<'j> Choice<'j> {
         }
     }
 
-    /// Lets the wildcards in names of kernels stand for themselves where kernels of the file have these names.
+    /// Makes the wildcards in names of kernels literal where kernels of the file have these names.
     pub(super) fn settle_names(&mut self, input: &Input) -> Result<()> {
         if let Some(names) = &mut self.keep_kernels
             && names.has_patterns()
         {
             let scan = Scan { limits: self.job.limits, ..Scan::default() };
-            let equal = names.equal_in(&scan, input)?;
+            let equal = names.find_equal(&scan, input)?;
             names.take_literally(&equal);
         }
         Ok(())
     }
 
-    /// Chooses among the code objects of a bundle.
-    pub(super) fn choose(&mut self, found: &Found<'_>) -> Result<Chosen> {
+    /// Chooses the code objects of a bundle that are kept.
+    pub(super) fn choose(&mut self, found: &Found<'_>) -> Result<KeptCodeObjects> {
         let bundle = found.bundle;
         if self.job.keep_kernels.is_some() {
             check_size(found.place.file(), bundle, 0..bundle.entries.len())?;
         }
         let mut last = LastInflated::default();
         let unfound = loadable::unfound_in(found);
-        let (mut chosen, mut codes) = (Chosen { kept: Vec::new(), devices: 0 }, Vec::new());
+        let (mut kept, mut codes) = (KeptCodeObjects { indices: Vec::new(), devices: 0 }, Vec::new());
         let (mut launched, mut unlaunched) = (BTreeSet::new(), BTreeSet::new());
         for code_object in found.code_objects() {
-            let (index, candidate) = (code_object.index(), Considered::of(&code_object, &unfound));
+            let (index, candidate) = (code_object.index(), Candidate::new(&code_object, &unfound));
             let is_dropped = self.is_dropped(&candidate.id);
             let is_wanted = self.keeps(&candidate) && !is_dropped;
             let is_kept =
                 is_wanted && (candidate.id.is_host() || self.is_launched(|| bundle.content_after(index, &mut last)));
             if is_wanted && candidate.id.is_of_hip() {
-                (if is_kept { &mut launched } else { &mut unlaunched }).extend(candidate.id.target());
+                let targets = if is_kept { &mut launched } else { &mut unlaunched };
+                targets.extend(candidate.id.target());
             }
             if is_kept {
-                chosen.devices += usize::from(!candidate.id.is_host());
-                chosen.kept.push(index);
+                kept.devices += usize::from(!candidate.id.is_host());
+                kept.indices.push(index);
             } else {
                 let removed = self.removed.entry(candidate.id.target().unwrap_or_default()).or_default();
                 removed.add(code_object.size());
             }
             let is_code = !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
-            let is_found = !is_dropped && is_code && candidate.unfound.is_none();
-            codes.extend(candidate.code.filter(|_| is_found).map(|code| (index, code)));
+            if let Some(code) = candidate.code
+                && !is_dropped
+                && is_code
+                && candidate.unfound.is_none()
+            {
+                codes.push((index, code));
+            }
         }
-        self.left += chosen.devices;
+        self.left += kept.devices;
         self.unlaunched += usize::from(!unlaunched.is_subset(&launched));
-        self.note_missed(&codes, &chosen.kept);
-        Ok(chosen)
+        self.note_missed(&codes, &kept.indices);
+        Ok(kept)
     }
 
     fn is_dropped(&mut self, id: &KnownId) -> bool {
-        let is_dropped = self.drop.as_ref().is_some_and(|drop| drop.takes(id));
+        let Some(drop) = &self.drop else { return false };
+        let is_dropped = drop.takes(id);
         self.drops |= is_dropped;
         is_dropped
     }
 
-    /// Whether a code object is kept unless it is dropped. PTX is, unless no GPU takes it for which code is kept.
-    fn keeps(&mut self, candidate: &Considered) -> bool {
-        let Considered { id, content, .. } = candidate;
+    /// Returns whether a code object is kept unless it is dropped. PTX is kept, unless none of the GPUs takes it.
+    fn keeps(&mut self, candidate: &Candidate) -> bool {
+        let Candidate { id, content, .. } = candidate;
         let names_entries = self.keep.iter().chain(&self.drop).any(Selector::names_entries);
         self.matches.note(id, names_entries);
         let is_ptx = *content == Some(ContentKind::Ptx);
         let is_selected = match &self.keep {
-            Some(keep) => self.matches.takes_for(Wanted::of(keep), id, None) || is_ptx,
+            Some(keep) => self.matches.takes_for(WantedCode::by(keep), id, None) || is_ptx,
             None => true,
         };
         id.is_host() || is_selected && self.may_be_taken(candidate)
     }
 
-    /// Whether the runtime of any GPU could take some code. What is not known to be for a GPU may be for all.
-    fn may_be_taken(&mut self, candidate: &Considered) -> bool {
-        let Some(code) = candidate.code.as_ref().filter(|_| !self.kept_for.is_empty()) else { return true };
-        let takers = self.kept_for.iter().enumerate().filter(|(_, device)| device.takes(code));
-        let takers: Vec<usize> = takers.map(|(index, _)| index).collect();
-        if let Some(reason) = candidate.unfound {
-            for device in takers.iter().filter_map(|index| self.job.keep_for.get(*index)) {
-                let unfound = UnfoundCode { code: code.clone(), id: candidate.id.shown.clone(), reason };
-                self.matches.note_unfound(device, unfound);
-            }
-            return false;
+    /// Returns whether the runtime of any GPU could take some code. Code without a known target may be for all of them.
+    fn may_be_taken(&mut self, candidate: &Candidate) -> bool {
+        let Some(code) = &candidate.code else { return true };
+        if self.kept_for.is_empty() {
+            return true;
         }
-        self.served.extend(&takers);
-        !takers.is_empty()
+        let mut is_taken = false;
+        for (index, (device, named)) in self.kept_for.iter().zip(&self.job.keep_for).enumerate() {
+            if !device.takes(code) {
+                continue;
+            }
+            if let Some(reason) = candidate.unfound {
+                let unfound = UnfoundCode { code: code.clone(), id: candidate.id.shown.clone(), reason };
+                self.matches.note_unfound(named, unfound);
+            } else {
+                self.served.insert(index);
+                is_taken = true;
+            }
+        }
+        is_taken
     }
 
-    /// Whether a code object defines a kernel or a variable that is kept. What defines no kernel, or cannot be read,
-    /// may be needed by others.
+    /// Returns whether a code object defines a kernel or a variable that is kept. A code object that defines no kernel, or
+    /// cannot be read, may be needed by others.
     fn is_launched<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
         let Some(names) = &self.keep_kernels else { return true };
         let Ok(content) = content() else { return true };
-        let Ok((launched, true)) = names.in_code(content.as_slice().bytes()) else { return true };
+        let Ok((launched, true)) = names.find_in_code(content.as_slice().bytes()) else { return true };
         self.launched.extend(launched.equal.iter().chain(&launched.matching));
         launched.len() > 0
     }
 
-    /// Whether code that lies elsewhere would have been removed from a bundle.
+    /// Returns whether code outside of the rewritten bundles would have been removed from one.
     fn removes(&mut self, code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> bool {
-        let candidate = Considered::of(code_object, unfound);
+        let candidate = Candidate::new(code_object, unfound);
         let (is_kept, is_dropped) = (self.keeps(&candidate), self.is_dropped(&candidate.id));
         !is_kept || is_dropped
     }
 
-    /// Notes what GPUs would have used among the code of a bundle.
+    /// Notes the removed code of a bundle that GPUs would have used.
     fn note_missed(&mut self, codes: &[(usize, Code)], kept: &[usize]) {
         for (number, device) in self.named.iter().enumerate() {
             let chosen = device.chosen(codes);
-            let gone = codes.iter().filter(|(index, _)| chosen.contains(index) && kept.binary_search(index).is_err());
-            let targets: BTreeSet<String> = gone.map(|(_, code)| code.name()).collect();
-            if !targets.is_empty() {
-                let none = || Missed { device: device.clone(), bundles: 0, targets: BTreeSet::new() };
-                let missed = self.missed.entry(number).or_insert_with(none);
-                missed.bundles += 1;
-                missed.targets.extend(targets);
+            let mut targets = BTreeSet::new();
+            for (index, code) in codes {
+                if chosen.contains(index) && kept.binary_search(index).is_err() {
+                    targets.insert(code.name());
+                }
             }
+            if targets.is_empty() {
+                continue;
+            }
+            let missed = self.missed.entry(number).or_insert_with(|| Missed {
+                device: device.clone(),
+                bundles: 0,
+                targets: BTreeSet::new(),
+            });
+            missed.bundles += 1;
+            missed.targets.extend(targets);
         }
     }
 
-    /// Adds what GPUs would have used, and what was removed, to the result.
-    ///
-    /// # Errors
-    /// A part of the job has matched nothing, or nothing is left.
+    /// Adds the removed code, and the part of it that GPUs would have used, to the result. Fails if a part of the job has
+    /// matched nothing, or if nothing is left.
     pub(super) fn finish(self, input: &Input, result: &mut Recompressed) -> Result<()> {
         let path = input.path();
         let unmatched = self.unmatched();
@@ -222,25 +240,33 @@ impl<'j> Choice<'j> {
         Ok(())
     }
 
-    /// The number of parts of the job that have matched, where all patterns of `drop` are one.
+    /// Returns the number of parts of the job that have matched. All patterns of `drop` are one part.
     fn matched(&self) -> usize {
         self.matches.matched() + self.served.len() + usize::from(self.drops)
     }
 
-    /// The parts of the job that have matched nothing.
+    /// Returns the parts of the job that have matched nothing.
     fn unmatched(&self) -> Vec<String> {
         let Recompress { drop, keep_for, .. } = self.job;
-        let keeping = self.keep.as_ref().map(|keep| self.matches.unmatched(Wanted::of(keep), None).0);
-        let mut unmatched = keeping.unwrap_or_default();
-        let unserved = (0..).zip(keep_for).filter(|(index, _)| !self.served.contains(index));
-        unmatched.extend(unserved.map(|(_, device)| format!("'{device}'")));
-        let dropping = drop.iter().filter(|_| !self.drops).flat_map(|drop| &drop.targets);
-        unmatched.extend(dropping.map(|pattern| format!("'{}'", pattern.as_str())));
+        let mut unmatched = Vec::new();
+        if let Some(keep) = &self.keep {
+            (unmatched, _) = self.matches.unmatched(WantedCode::by(keep), None);
+        }
+        for (index, device) in keep_for.iter().enumerate() {
+            if !self.served.contains(&index) {
+                unmatched.push(format!("'{device}'"));
+            }
+        }
+        if let Some(drop) = drop
+            && !self.drops
+        {
+            unmatched.extend(drop.targets.iter().map(|pattern| format!("'{}'", pattern.as_str())));
+        }
         unmatched
     }
 
-    /// The error for parts of the job that have matched nothing that is rewritten: they match nothing in the file, or
-    /// else code that stays as it is, which has a place.
+    /// Returns the error for parts of the job that have matched nothing in the rewritten bundles. They match nothing in the
+    /// file, or code that stays as it is: its places are listed.
     fn mismatch(mut self, unmatched: &[String], input: &Input) -> Error {
         let present = self.matches.present().to_vec();
         let mut places = BTreeSet::new();
@@ -268,28 +294,28 @@ impl<'j> Choice<'j> {
     }
 }
 
-/// Code that stays although a recompression removes such code from bundles: it is outside of the rewritten ones.
+/// Code outside of the rewritten bundles that stays, although the job removes such code from bundles.
 pub(super) struct RemainingCode<'j> {
-    choice: Choice<'j>,
+    filter: KeepFilter<'j>,
     by_place: BTreeMap<String, Removed>,
 }
 
 impl<'j> RemainingCode<'j> {
     pub(super) fn new(job: &'j Recompress) -> Self {
-        Self { choice: Choice::new(job), by_place: BTreeMap::new() }
+        Self { filter: KeepFilter::new(job), by_place: BTreeMap::new() }
     }
 
-    /// Searches a file as it was written, or a member of one, which is at `place`.
+    /// Adds the code in a written file, or in a member of one at `place`.
     pub(super) fn add(&mut self, place: &Place, written: Slice<'_>) -> Result<()> {
-        let Self { choice, by_place } = self;
-        each_code_object(choice.job.limits, place, written, &mut |code_object, unfound| {
-            if choice.removes(code_object, unfound) {
+        let Self { filter, by_place } = self;
+        each_code_object(filter.job.limits, place, written, &mut |code_object, unfound| {
+            if filter.removes(code_object, unfound) {
                 by_place.entry(code_object.found.place.to_string()).or_default().add(code_object.size());
             }
         })
     }
 
-    /// Returns what remains, by its place.
+    /// Returns the code that stays, by place.
     pub(super) fn into_places(self) -> BTreeMap<String, Removed> {
         self.by_place
     }
@@ -312,12 +338,15 @@ fn each_code_object(
     })
 }
 
-impl Considered {
-    fn of(code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> Self {
+impl Candidate {
+    fn new(code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> Self {
         let (id, content) = (code_object.known_id(), code_object.kind());
         let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
-        // A new bundle has room for all that are kept.
-        let unfound = unfound.get(&code_object.index()).copied().filter(|reason| *reason != Unfound::Position);
+        let unfound = match unfound.get(&code_object.index()) {
+            // A new bundle has room for all kept code objects where the runtime looks for them.
+            None | Some(Unfound::Position) => None,
+            Some(reason) => Some(*reason),
+        };
         Self { id, content, code, unfound }
     }
 }
