@@ -77,11 +77,11 @@ pub(super) struct Catalogue {
 
 /// The description of a command in one line.
 fn about(command: &Command) -> String {
-    command.get_about().map_or_else(String::new, ToString::to_string)
+    command.get_about().map(StyledStr::to_string).unwrap_or_default()
 }
 
 impl Catalogue {
-    /// The subcommand named by the first word of a command line.
+    /// Returns the subcommand that the first word of a command line names.
     pub(super) fn find(&self, word: &OsStr) -> Option<Subcommand> {
         self.subcommands.into_iter().find(|subcommand| word == subcommand.name)
     }
@@ -98,7 +98,7 @@ impl Catalogue {
         own.chain(TOOLS.into_iter().filter_map(|tool| Some((tool.subcommand?, about(&tool.command())))))
     }
 
-    /// The subcommands as those of one `clap` command, for manual pages and completions.
+    /// One `clap` command with our own subcommands, for manual pages and completions.
     pub(super) fn command(&self) -> Command {
         Command::new(PROGRAM)
             .about("Bundle, unbundle, inspect and check GPU code objects")
@@ -107,19 +107,22 @@ impl Catalogue {
             .subcommands(self.subcommands.into_iter().map(Subcommand::command))
     }
 
-    /// The hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a word that
-    /// is neither a subcommand nor an option. Compilers never pass such command lines. `program` is the name that was
-    /// typed.
+    /// Returns the hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a
+    /// word that is neither a subcommand nor an option. Compilers never pass such command lines. `program` is the name
+    /// that was typed.
     pub(super) fn hint(&self, program: &OsStr, words: &[OsString]) -> Option<String> {
         let nearest = match words {
             [] => None,
-            [word] if ["-h", "--h"].map(OsStr::new).contains(&word.as_os_str()) => None,
-            [word, ..] if word.as_encoded_bytes().first().is_some_and(|first| !b"-@".contains(first)) => {
-                suggest::subcommand(word, self.names())
-            }
-            _ => return None,
+            [word] if word == "-h" || word == "--h" => None,
+            [word, ..] => match word.as_encoded_bytes() {
+                [] | [b'-' | b'@', ..] => return None,
+                _ => suggest::subcommand(word, self.names()),
+            },
         };
-        let meant = nearest.map_or(String::new(), |name| format!("did you mean '{name}'? "));
+        let meant = match nearest {
+            Some(name) => format!("did you mean '{name}'? "),
+            None => String::new(),
+        };
         let program = match Program::new(program).name {
             b"" => PROGRAM.into(),
             name => String::from_utf8_lossy(name),
@@ -130,18 +133,14 @@ impl Catalogue {
 }
 
 impl Subcommand {
-    pub(super) const fn of<O: Options>(name: &'static str, texts: &'static str) -> Self {
-        let run =
-            |matches: &ArgMatches, _: &Catalogue, console: &mut Console| O::from_arg_matches(matches)?.run(console);
-        Self { name, texts, command: O::command, run }
+    /// A subcommand with these options, and the texts of its help.
+    pub(super) const fn new<O: Options>(name: &'static str, texts: &'static str) -> Self {
+        Self { name, texts, command: O::command, run: run_matches::<O> }
     }
 
     /// A subcommand that describes all of them.
     pub(super) const fn about_all<O: OptionsAboutAll>(name: &'static str, texts: &'static str) -> Self {
-        let run = |matches: &ArgMatches, all: &Catalogue, console: &mut Console| {
-            O::from_arg_matches(matches)?.run(all, console)
-        };
-        Self { name, texts, command: O::command, run }
+        Self { name, texts, command: O::command, run: run_matches_about_all::<O> }
     }
 
     /// The definition of its command line.
@@ -151,17 +150,17 @@ impl Subcommand {
         if about.is_empty() { command } else { command.long_about(unwrapped(about)) }
     }
 
-    /// The same for a name of the executable, which its usage and examples show.
+    /// The definition of its command line for a name of the executable, which its usage and examples show.
     pub(super) fn named(self, program: &str) -> Command {
         let name = format!("{program} {}", self.name);
         let command = self.command();
-        let examples = command.get_after_help().map(|text| text.to_string().replace(PROGRAM, program));
+        let examples = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
         let command = command.bin_name(&name).display_name(name).version(env!("CARGO_PKG_VERSION"));
-        command.after_help(examples.unwrap_or_default())
+        command.after_help(examples.replace(PROGRAM, program))
     }
 
-    /// Parses the command line, without the name of the subcommand, and runs the subcommand, one of `all`. Returns a
-    /// hint, too, if files are missing whose names are those of GPUs.
+    /// Parses the command line, without the name of the subcommand, and runs the subcommand, one of `all`. Also returns
+    /// a hint if a file is missing and its name is the name of a GPU.
     pub(super) fn run(
         self,
         all: &Catalogue,
@@ -171,37 +170,59 @@ impl Subcommand {
         let mut command = self.named(&program(console));
         let argv = with_two_dashes(&command, argv);
         match command.try_get_matches_from_mut(&argv) {
-            Ok(matches) => {
-                let run = MessageOptions::from_arg_matches(&matches).map_err(anyhow::Error::new).and_then(|options| {
-                    if options.message_format == MessageFormat::Json {
-                        console.as_json = Some(json::message);
-                    }
-                    if options.quiet {
-                        progress::end();
-                    }
-                    (self.run)(&matches, all, console)
-                });
-                (run, missing_gpu(&command, &matches))
-            }
+            Ok(matches) => (self.run_parsed(&matches, all, console), hint_for_missing_file(&command, &matches)),
             Err(error) => {
                 let usage = command.render_usage();
                 (usage_error(&with_better_tip(error, usage, &argv)), None)
             }
         }
     }
+
+    /// Runs the subcommand after its command line has been parsed.
+    fn run_parsed(self, matches: &ArgMatches, all: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let options = MessageOptions::from_arg_matches(matches)?;
+        if options.message_format == MessageFormat::Json {
+            console.as_json = Some(json::message);
+        }
+        if options.quiet {
+            progress::end();
+        }
+        (self.run)(matches, all, console)
+    }
 }
 
-/// Paragraphs, each as one line, which `clap` breaks again. What is indented stays.
+fn run_matches<O: Options>(matches: &ArgMatches, _: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
+    O::from_arg_matches(matches)?.run(console)
+}
+
+fn run_matches_about_all<O: OptionsAboutAll>(
+    matches: &ArgMatches,
+    all: &Catalogue,
+    console: &mut Console,
+) -> anyhow::Result<ExitCode> {
+    O::from_arg_matches(matches)?.run(all, console)
+}
+
+/// Joins the lines of each paragraph into one, which `clap` breaks again. Indented paragraphs keep their lines.
 fn unwrapped(text: &str) -> String {
-    let paragraphs = text.trim_end().split("\n\n");
-    let line = |text: &str| if text.starts_with(' ') { text.to_owned() } else { text.replace('\n', " ") };
-    paragraphs.map(line).collect::<Vec<_>>().join("\n\n")
+    let mut paragraphs = Vec::new();
+    for paragraph in text.trim_end().split("\n\n") {
+        if paragraph.starts_with(' ') {
+            paragraphs.push(paragraph.to_owned());
+        } else {
+            paragraphs.push(paragraph.replace('\n', " "));
+        }
+    }
+    paragraphs.join("\n\n")
 }
 
 /// The name of the executable as typed, without the subcommand after it.
 pub(super) fn program(console: &Console) -> String {
     let typed = console.program();
-    typed.rsplit_once(' ').map_or(typed.clone(), |(program, _)| program.to_owned())
+    match typed.rsplit_once(' ') {
+        Some((program, _)) => program.to_owned(),
+        None => typed,
+    }
 }
 
 /// The words of a command line, in which long options have two dashes.
@@ -210,23 +231,30 @@ fn with_two_dashes(command: &Command, argv: &[OsString]) -> Vec<OsString> {
     let options: Vec<String> = options.map(str::to_owned).collect();
     let end = argv.iter().position(|word| word == "--").unwrap_or(argv.len());
     let (words, rest) = argv.split_at(end);
-    let with_two = |word: &OsString| suggest::with_two_dashes(word, &options).unwrap_or_else(|| word.clone());
-    words.iter().map(with_two).chain(rest.iter().cloned()).collect()
+    let mut corrected = Vec::with_capacity(argv.len());
+    for word in words {
+        corrected.push(suggest::with_two_dashes(word, &options).unwrap_or_else(|| word.clone()));
+    }
+    corrected.extend_from_slice(rest);
+    corrected
 }
 
-/// The hint for a file that does not exist and has the name of a GPU: its option is missing, or a list has spaces.
-fn missing_gpu(command: &Command, matches: &ArgMatches) -> Option<String> {
+/// Returns the hint for a file that does not exist and has the name of a GPU: its option is missing, or a list has
+/// spaces.
+fn hint_for_missing_file(command: &Command, matches: &ArgMatches) -> Option<String> {
     let positionals = command.get_positionals().map(|arg| arg.get_id().as_str());
     let mut paths = positionals.filter_map(|id| matches.try_get_many::<PathBuf>(id).ok()?).flatten();
-    let named = |path: &PathBuf| path.to_str().filter(|name| suggest::is_gpu(name)).map(str::to_owned);
-    let name = paths.find_map(|path| named(path).filter(|_| !path.exists()))?;
-    let options = ["target", "keep", "expect"].into_iter();
-    let option = options.into_iter().find(|option| command.get_arguments().any(|arg| arg.get_id() == option));
-    let advice = option.map_or_else(
-        || "extract --target selects code for it".to_owned(),
-        |option| format!("--{option} selects GPUs, with commas and no spaces between them"),
-    );
-    Some(format!("'{name}' is the name of a GPU: {advice}"))
+    let missing = paths.find(|path| is_gpu_name(path) && !path.exists())?;
+    let mut options = ["target", "keep", "expect"].into_iter();
+    let advice = match options.find(|option| command.get_arguments().any(|arg| arg.get_id() == option)) {
+        Some(option) => format!("--{option} selects GPUs, with commas and no spaces between them"),
+        None => "extract --target selects code for it".to_owned(),
+    };
+    Some(format!("'{}' is the name of a GPU: {advice}", missing.display()))
+}
+
+fn is_gpu_name(path: &Path) -> bool {
+    path.to_str().is_some_and(suggest::is_gpu)
 }
 
 /// Prints an error or a help text of `clap`. Returns the exit status.
@@ -236,9 +264,14 @@ pub(super) fn usage_error(error: &clap::Error) -> anyhow::Result<ExitCode> {
         drop(error.print());
         return Ok(ExitCode::from(USAGE));
     }
-    let printed = sys::ensure_output().and_then(|()| error.print()).and_then(|()| io::stdout().flush());
-    printed.map_err(|error| Error::io("-", error))?;
+    print_to_stdout(error).map_err(|error| Error::io("-", error))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn print_to_stdout(help: &clap::Error) -> io::Result<()> {
+    sys::ensure_output()?;
+    help.print()?;
+    io::stdout().flush()
 }
 
 /// The name in a typed option, without dashes and value.
@@ -259,7 +292,7 @@ fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) 
     };
     if !suggested.is_empty() && !is_slip(name_of(&refused), name_of(suggested)) {
         error.remove(ContextKind::SuggestedArg);
-        // Clap's names the suggested option.
+        // The usage that clap shows names the suggested option.
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     }
     if suggest::is_gpu(&refused) {
@@ -278,12 +311,14 @@ fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) 
 
 /// Whether a word combines several short options, including this one.
 fn is_group_with(word: &OsStr, option: &str) -> bool {
-    let is_group =
-        word.len() > 2 && word.as_encoded_bytes().starts_with(b"-") && !word.as_encoded_bytes().starts_with(b"--");
-    is_group
-        && option
-            .strip_prefix('-')
-            .is_some_and(|letter| memmem::find(word.as_encoded_bytes(), letter.as_bytes()).is_some())
+    let word = word.as_encoded_bytes();
+    if word.len() <= 2 || !word.starts_with(b"-") || word.starts_with(b"--") {
+        return false;
+    }
+    match option.strip_prefix('-') {
+        Some(letter) => memmem::find(word, letter.as_bytes()).is_some(),
+        None => false,
+    }
 }
 
 /// The exit status for an invalid command line.
