@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use crate::beyond::code::kernels::Kernel;
 use crate::beyond::job::KernelDiff;
 use crate::beyond::serialized::Counts;
 

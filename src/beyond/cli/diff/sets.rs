@@ -72,9 +72,7 @@ fn pairs(
         pairs.push(FilePair { path, old, new: Some(new) });
     }
     // The version may differ, then the hash, then the directory, then the version in the name of a package.
-    for alike in
-        [without_version, without_hash, name_without_version, name_without_hash, package_without_version]
-    {
+    for alike in [without_version, without_hash, name_without_version, name_without_hash, package_without_version] {
         pair_alike(alike, &mut old_files, &mut pairs);
     }
     pairs.extend(old_files.into_iter().map(|(path, old)| FilePair { path, old: Some(old), new: None }));

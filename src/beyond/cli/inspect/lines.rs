@@ -270,10 +270,7 @@ pub(super) fn table(
     if lines.iter().any(|line| line.uri.is_some()) {
         columns.push(Column::label("URI", |line: &Line| line.uri.clone().unwrap_or_default()));
     } else {
-        let bar = Column::label("", move |line: &Line| Cell::Bar {
-            part: line.counted.stored,
-            whole: scale.largest,
-        });
+        let bar = Column::label("", move |line: &Line| Cell::Bar { part: line.counted.stored, whole: scale.largest });
         columns.push(Column { fit: Fit::Bar, width: BAR, ..bar });
     }
     text.table(Table { indent: 4, columns }, || lines.iter())

@@ -247,7 +247,12 @@ impl FileKernels {
                 let Some(name) = names.get(&kernel.name).map(Arc::clone) else { continue };
                 conditions.note(&kernel);
                 if !hostcall || kernel.hostcall == Some(true) {
-                    rows.push(NamedKernel { code_object: Arc::clone(&code_object), gpu: Arc::clone(&gpu), name, kernel });
+                    rows.push(NamedKernel {
+                        code_object: Arc::clone(&code_object),
+                        gpu: Arc::clone(&gpu),
+                        name,
+                        kernel,
+                    });
                 }
             }
         }
@@ -286,7 +291,9 @@ pub(crate) fn demangled_names<'n>(
         chunks,
         |chunk| chunk.iter().map(|name| shown_if_selected(&demangler, name, filter)).collect::<Vec<_>>(),
         Vec::len,
-        |shown| names.iter().zip(shown.flatten()).filter_map(|(name, shown)| Some((Arc::clone(name), shown?))).collect(),
+        |shown| {
+            names.iter().zip(shown.flatten()).filter_map(|(name, shown)| Some((Arc::clone(name), shown?))).collect()
+        },
     );
     if selected.iter().any(|(_, (_, by))| *by == SelectedBy::Name) {
         selected.retain(|(_, (_, by))| *by == SelectedBy::Name);

@@ -102,7 +102,7 @@ impl Page {
         }
         let [size, facts] = self.libraries.summary();
         let label = format!("Map of sizes: {size}, {facts}. The table of sizes has the numbers.");
-        let picture = for_screens(&label, |canvas, height| canvas.treemap(&self.libraries, height));
+        let picture = for_screens(&label, |canvas, height| canvas.draw_treemap(&self.libraries, height));
         format!("<p>Stored size by library, section and target. Point at a rectangle for its numbers.</p>\n{picture}")
     }
 
@@ -168,7 +168,7 @@ fn for_screens(label: &str, draw: impl Fn(&mut Canvas, u64)) -> String {
         .map(|(width, height, class)| {
             let mut canvas = Canvas::of_page(width);
             draw(&mut canvas, height);
-            canvas.part(label, class)
+            canvas.into_part(label, class)
         })
         .concat()
 }
