@@ -1,4 +1,4 @@
-//! Hints at `--deep` for files in which a search finds no device code.
+//! Hints at `--deep` for files where a search finds no device code.
 //!
 //! Device code is looked for in the first bytes of a few files that the command line names. For every file in a
 //! directory, this would cost more than the search itself.
@@ -8,13 +8,13 @@ use crate::beyond::scan::{Finding, Scan};
 
 use super::files::WorkFile;
 
-/// The number of bytes of a file in which device code is looked for, which takes less than 0.1 seconds.
+/// The number of bytes of a file that are searched for device code, which takes less than 0.1 seconds.
 const HEAD_MAX: u64 = 64 << 20;
 
-/// The number of files of a command line in which device code is looked for.
+/// The number of files of a command line that are searched for device code.
 pub(super) const FILES_MAX: usize = 8;
 
-/// Returns the hint for a file in which `scan` finds no device code, or `None` if a deep search finds none either.
+/// Returns the hint for a file where `scan` finds no device code, or `None` if a deep search finds none either.
 pub(super) fn hint_at_deep(input: &Input, scan: &Scan) -> Option<String> {
     if scan.deep {
         return None;
@@ -32,7 +32,7 @@ pub(super) fn hint_at_deep(input: &Input, scan: &Scan) -> Option<String> {
     }
 }
 
-/// Returns the hints for files in which a job found nothing: `--deep`, or the name of a format that is recognised but
+/// Returns the hints for files where a job found nothing: `--deep`, or the name of a format that is recognised but
 /// not read.
 pub(super) fn hints_for_empty(files: &[WorkFile], scan: &Scan) -> Vec<String> {
     let named = files.iter().filter(|file| file.is_named() && file.path.is_file());

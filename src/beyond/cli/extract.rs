@@ -18,7 +18,7 @@ use super::files::{FollowOptions, WorkFile};
 use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::json;
 use super::print::problem::Problem;
-use super::subcommand::{Options, usage_error};
+use super::subcommand::{Options, heading, usage_error};
 use super::suggest;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::stdout::{text_to_stdout, to_stdout};
@@ -34,9 +34,10 @@ pub(super) struct ExtractOptions {
     #[command(flatten)]
     search: FollowOptions,
     /// Output directory, created if necessary; - writes a single code object to standard output.
-    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    #[arg(short, long, value_name = "DIR", default_value = ".", help_heading = heading::OUTPUT)]
     output: PathBuf,
     #[arg(
+        help_heading = heading::SELECTION,
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = TARGETS,
         long_help = format!(
             "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a) to extract, with the wildcards * ? and \
@@ -47,6 +48,7 @@ pub(super) struct ExtractOptions {
     target: Vec<TypedPattern>,
     /// Offload kinds to extract, in a comma list; hip and hipv4 are equivalent.
     #[arg(
+        help_heading = heading::SELECTION,
         short, long, value_delimiter = ',',
         value_parser = PossibleValuesParser::new(OffloadKind::all().map(OffloadKind::name))
             .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
@@ -54,6 +56,7 @@ pub(super) struct ExtractOptions {
     kind: Vec<OffloadKind>,
     /// Extract only code objects that define this kernel.
     #[arg(
+        help_heading = heading::SELECTION,
         long,
         value_name = "NAME",
         long_help = "Extract only code objects that define this kernel or global variable, PTX too. The name is mangled or not, as `kernels` \
@@ -66,12 +69,13 @@ pub(super) struct ExtractOptions {
     kernel: Vec<String>,
     #[command(flatten)]
     comparison: ExactOption,
-    /// Extract what the runtimes of the target GPUs load, from each bundle.
+    /// Extract from each bundle only the code that runtimes load on the target GPUs.
     #[arg(
+        help_heading = heading::SELECTION,
         long,
         requires = "target",
         conflicts_with = "exact",
-        long_help = "Extract from each bundle what runtimes load for the GPUs that --target names. On an AMD GPU (gfx1152), that is \
+        long_help = "Extract from each bundle only the code that runtimes load on the GPUs of --target. On an AMD GPU (gfx1152), that is \
             code for the processor with compatible features, else for its generic target (gfx11-generic), else SPIR-V; for gfx90a, \
             what is loaded in each setting of its features. On an NVIDIA GPU (sm_89), it is the latest machine code that it runs, \
             else PTX. Names mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of that target. Wildcards and \
@@ -79,10 +83,10 @@ pub(super) struct ExtractOptions {
     )]
     as_runtime: bool,
     /// Print where each file is from, and its SHA-256, as a JSON document (docs/extract.schema.json).
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
     /// Print the names of the files, or with --json the same document, without writing them.
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, help_heading = heading::OUTPUT)]
     dry_run: bool,
 }
 

@@ -16,6 +16,7 @@ use clap::Args;
 use walkdir::WalkDir;
 
 use super::print::problem::Problem;
+use super::subcommand::heading;
 use crate::llvm::cli::print::progress;
 use crate::llvm::cli::print::stdout::to_stdout;
 use crate::llvm::cli::texts;
@@ -71,10 +72,11 @@ impl SizeOption {
 #[derive(Clone, Debug, Args)]
 pub(super) struct SearchOptions {
     /// Descend into subdirectories, without following symbolic links.
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = heading::SEARCH)]
     pub(super) recursive: bool,
     /// Search all bytes, not only the sections and formats made for device code.
     #[arg(
+        help_heading = heading::SEARCH,
         long,
         long_help = "Search all bytes: also other sections, the space between sections, and files of any other format, such as \
             firmware. Bundles, offload binaries, CUDA fatbins and ELF files for GPUs are found at any offset, if they can be read. \
@@ -124,9 +126,10 @@ pub(super) struct FollowOptions {
     pub(super) search: SearchOptions,
     /// Do not follow split ROCm libraries to their kpack archives.
     #[arg(
+        help_heading = heading::SEARCH,
         long,
-        long_help = "Do not follow split ROCm libraries to the kpack archives with their device code. These are found as by \
-            ROCm's loader: in the places that a library names, for all target IDs. The environment variables ROCM_KPACK_PATH, \
+        long_help = "Do not follow split ROCm libraries to the kpack archives with their device code. The archives are \
+            found as ROCm's loader finds them: in the places that a library names, for all target IDs. The environment variables ROCM_KPACK_PATH, \
             ROCM_KPACK_PATH_PREFIX and ROCM_KPACK_DISABLE apply. Archives that are among the files of the command are not \
             searched twice."
     )]

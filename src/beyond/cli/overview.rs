@@ -41,7 +41,7 @@ fn help_of(name: &str, program: &str) -> Vec<u8> {
     }
     let Some(own) = CATALOGUE.find(name.as_ref()) else { return Vec::new() };
     // clap answers `--help` with an error that holds the text.
-    match own.named(program).try_get_matches_from(["", "--help"]) {
+    match own.with_help(program).try_get_matches_from(["", "--help"]) {
         Ok(_) => Vec::new(),
         Err(help) => help.render().to_string().into_bytes(),
     }

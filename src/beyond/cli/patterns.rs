@@ -10,11 +10,12 @@ use clap::Args;
 
 use super::gpus;
 use super::kernels::demangle::Demangler;
+use super::subcommand::heading;
 
 /// How patterns match targets.
 pub(super) const MATCHING: &str = "A target ID matches all code objects that can run on it: gfx90a:xnack+ also matches gfx90a, which \
     runs with any xnack setting. Without features, it matches every code object for that processor. The name of a product (MI300X, RTX 5090) \
-    stands for its processor. As for `verify --expect`, sm_90+ptx means sm_90 and its PTX, compute_90, and ptx means PTX of any version.";
+    means its processor. As for `verify --expect`, sm_90+ptx means sm_90 and its PTX, compute_90, and ptx means PTX of any version.";
 
 /// A pattern of a comma list, which may mean several: `sm_90+ptx` means `sm_90` and `compute_90`.
 #[derive(Clone, Debug)]
@@ -50,8 +51,8 @@ pub(super) fn targets(things: &str, done: &str) -> String {
 /// The option that compares names exactly.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ExactOption {
-    /// Match only the exact target ID or entry ID, not all that are compatible.
-    #[arg(long)]
+    /// Match only the exact target ID or entry ID, not compatible ones.
+    #[arg(long, help_heading = heading::SELECTION)]
     pub(super) exact: bool,
 }
 

@@ -16,17 +16,21 @@ use super::files::SizeOption;
 use super::gpus::Gpus;
 use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::units::{bytes, count};
-use super::subcommand::Options;
+use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::values;
 
 /// The compression method.
 const METHOD: Method = Method::Zstd;
 
-const PATTERNS: &str = "The patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list, as for `extract --target`.";
-const KEEP: &str = "Keep only host code, PTX and what matches any of the patterns";
-const KEEP_FOR: &str = "Keep only host code and what runtimes can take on any of these GPUs (sm_89, RTX 4090), or on those of a list in a file";
-const DROP: &str = "Drop what matches any of the patterns";
+/// The heading of the options that compress.
+const COMPRESSION: &str = "Compression options";
+
+const PATTERNS: &str =
+    "As in `extract`, the patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list.";
+const KEEP: &str = "Keep only host code, PTX, and code that matches any of the patterns";
+const KEEP_FOR: &str = "Keep only host code, and code that runtimes can load on any of these GPUs (sm_89, RTX 4090), or on the GPUs of a list in a file";
+const DROP: &str = "Drop code that matches any of the patterns";
 
 /// Make bundles smaller: compress them, and drop GPUs
 #[derive(Clone, Debug, Parser)]
@@ -37,25 +41,25 @@ pub(super) struct RecompressOptions {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// zstd compression level (default: 3); LZ4 in CUDA fatbins has none.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_level)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_level, help_heading = COMPRESSION)]
     level: Option<i32>,
     /// Largest zstd window of bundles as a power of two, 10 to 31; no effect on CUDA fatbins.
-    #[arg(long, value_name = "LOG", value_parser = parse_window)]
+    #[arg(long, value_name = "LOG", value_parser = parse_window, help_heading = COMPRESSION)]
     window: Option<u32>,
     /// Compression of code in CUDA fatbins: lz4, which drivers before CUDA 12.4 read too, or zstd, which needs the
     /// driver of CUDA 12.4 or later (default: zstd for a fatbin with any zstd entry, else lz4).
-    #[arg(long, value_name = "METHOD")]
+    #[arg(long, value_name = "METHOD", help_heading = COMPRESSION)]
     cuda_method: Option<CudaMethod>,
     /// Write plain bundles, and plain cubins in CUDA fatbins.
     #[arg(
+        help_heading = COMPRESSION,
         long, conflicts_with_all = ["level", "window", "cuda_method"],
         long_help = "Write plain bundles, and plain cubins in CUDA fatbins, whose PTX stays as it is. This undoes an earlier \
             `recompress` of plain bundles that dropped nothing: an ELF or PE file that no other tool has changed since is restored byte \
             for byte, and so is a file of bundles that are aligned as compilers align them, to a power of two up to 4096."
     )]
     none: bool,
-    /// Leave everything in ELF and PE files at its offset; the space saved becomes a hole, and the file keeps its
-    /// length.
+    /// Leave all data in ELF and PE files at its offset; the saved space becomes a hole, and the file keeps its length.
     #[arg(long)]
     keep_offsets: bool,
     /// Remove the signature from PE files that are rewritten; otherwise a signed PE file is an error.
@@ -64,11 +68,13 @@ pub(super) struct RecompressOptions {
     #[command(flatten)]
     size: SizeOption,
     #[arg(
+        help_heading = heading::SELECTION,
         long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = KEEP,
         long_help = format!("{KEEP}. {PATTERNS}"),
     )]
     keep: Option<Vec<TypedPattern>>,
     #[arg(
+        help_heading = heading::SELECTION,
         long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "keep", help = KEEP_FOR,
         long_help = format!(
             "{KEEP_FOR}. On an AMD GPU, that is code for its processor with compatible features, for its generic target, and SPIR-V; on \
@@ -81,6 +87,7 @@ pub(super) struct RecompressOptions {
     keep_for: Option<Gpus>,
     /// Keep only code objects with the kernels of a list: a name in each line, as profilers print them.
     #[arg(
+        help_heading = heading::SELECTION,
         long, value_name = "FILE", value_parser = read_kernel_names,
         long_help = "Keep only host code and code objects that define a kernel or a global variable of the list in FILE, PTX too: a name in \
             each line, mangled or not, as profilers and `kernels` print them. A name may have the wildcards * ? and [...], unless it ends with a parenthesis or equals that of a kernel, and must \
@@ -90,9 +97,10 @@ pub(super) struct RecompressOptions {
     )]
     keep_kernels: Option<KernelNames>,
     /// With --keep-kernels, allow names that no code object defines.
-    #[arg(long, requires = "keep_kernels")]
+    #[arg(long, requires = "keep_kernels", help_heading = heading::SELECTION)]
     allow_unused: bool,
     #[arg(
+        help_heading = heading::SELECTION,
         long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = DROP,
         long_help = format!("{DROP}. {PATTERNS}"),
     )]

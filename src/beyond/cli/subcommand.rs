@@ -10,7 +10,7 @@ use crate::base::error::Error;
 use crate::base::io::sys;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
 use memchr::memmem;
 
 use super::print::json;
@@ -43,9 +43,20 @@ enum MessageFormat {
     /// Sentences
     #[default]
     Text,
-    /// A JSON object in each line: level, message and, of an error in a file, kind, path, place and offset
+    /// A JSON object in each line: level, message and, for an error in a file, its kind, path, place and offset
     Json,
 }
+
+/// The headings of options that several subcommands have.
+pub(super) mod heading {
+    pub(in super::super) const SEARCH: &str = "Search options";
+    pub(in super::super) const SELECTION: &str = "Selection options";
+    pub(in super::super) const OUTPUT: &str = "Output options";
+    pub(in super::super) const COMMON: &str = "Common options";
+}
+
+/// The options that all or most subcommands have, by their fields. They come last in the help.
+const COMMON_OPTIONS: [&str; 4] = ["max_size", "color", "message_format", "quiet"];
 
 // The options of every subcommand. As a documentation comment, it would replace their descriptions.
 #[derive(Clone, Copy, Debug, Args)]
@@ -53,7 +64,7 @@ struct MessageOptions {
     /// Form of the messages on standard error.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", hide_short_help = true)]
     message_format: MessageFormat,
-    /// Show no progress. Without it, work of more than a second shows on a terminal how far it is.
+    /// Do not show progress. By default, work of more than a second shows its progress on a terminal.
     #[arg(long, hide_short_help = true)]
     quiet: bool,
 }
@@ -63,7 +74,8 @@ struct MessageOptions {
 pub(super) struct Subcommand {
     /// The first word, which selects it.
     pub(super) name: &'static str,
-    /// The long description and, from the examples on, what follows the options in the help.
+    /// The description and, from the examples on, the text after the options. The help has only the first paragraph of
+    /// the description; the manual page has all of it.
     texts: &'static str,
     command: fn() -> Command,
     run: fn(&ArgMatches, &Catalogue, &mut Console) -> anyhow::Result<ExitCode>,
@@ -86,7 +98,7 @@ impl Catalogue {
         self.subcommands.into_iter().find(|subcommand| word == subcommand.name)
     }
 
-    /// Every first word that selects a subcommand: our own, and those that select LLVM's tools.
+    /// Every first word that selects a subcommand or one of LLVM's tools.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         let own = self.subcommands.into_iter().map(|subcommand| subcommand.name);
         own.chain(TOOLS.into_iter().filter_map(|tool| tool.subcommand))
@@ -143,11 +155,18 @@ impl Subcommand {
         Self { name, texts, command: O::command, run: run_matches_about_all::<O> }
     }
 
-    /// The definition of its command line.
+    /// The description, and the text after the options.
+    fn split_texts(self) -> (&'static str, &'static str) {
+        let (description, after) = self.texts.split_at(self.texts.find("Examples:").unwrap_or_default());
+        (description.trim_end(), after.trim_end())
+    }
+
+    /// The definition of its command line, with the whole description.
     pub(super) fn command(self) -> Command {
-        let (about, after) = self.texts.split_at(self.texts.find("Examples:").unwrap_or_default());
-        let command = MessageOptions::augment_args((self.command)()).name(self.name).after_help(after.trim_end());
-        if about.is_empty() { command } else { command.long_about(unwrapped(about)) }
+        let (description, after) = self.split_texts();
+        let command = MessageOptions::augment_args((self.command)()).name(self.name).after_help(after);
+        let command = with_common_options_last(command);
+        if description.is_empty() { command } else { command.long_about(unwrapped(description)) }
     }
 
     /// The definition of its command line for a name of the executable, which its usage and examples show.
@@ -159,6 +178,22 @@ impl Subcommand {
         command.after_help(examples.replace(PROGRAM, program))
     }
 
+    /// The definition of its command line as in the help, with the first paragraph of the description.
+    pub(super) fn with_help(self, program: &str) -> Command {
+        let mut command = self.named(program).disable_help_flag(true).disable_version_flag(true);
+        let (description, _) = self.split_texts();
+        if let Some((first, _)) = description.split_once("\n\n") {
+            let after = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
+            let page =
+                format!("Manual page:\n  man {SHORT}-{}\n  (`{program} man -o DIR` writes all pages)", self.name);
+            command = command.long_about(unwrapped(first)).after_help(format!("{after}\n\n{page}"));
+        }
+        let help = Arg::new("help").short('h').long("help").action(ArgAction::Help);
+        let help = help.help("Print help (see more with '--help')").long_help("Print help (see a summary with '-h')");
+        let version = Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print version");
+        command.args([help, version].map(|arg| arg.help_heading(heading::COMMON)))
+    }
+
     /// Parses the command line, without the name of the subcommand, and runs the subcommand, one of `all`. Also returns
     /// a hint if a file is missing and its name is the name of a GPU.
     pub(super) fn run(
@@ -167,7 +202,7 @@ impl Subcommand {
         argv: &[OsString],
         console: &mut Console,
     ) -> (anyhow::Result<ExitCode>, Option<String>) {
-        let mut command = self.named(&program(console));
+        let mut command = self.with_help(&program(console));
         let argv = with_two_dashes(&command, argv);
         match command.try_get_matches_from_mut(&argv) {
             Ok(matches) => (self.run_parsed(&matches, all, console), hint_for_missing_file(&command, &matches)),
@@ -203,6 +238,17 @@ fn run_matches_about_all<O: OptionsAboutAll>(
     O::from_arg_matches(matches)?.run(all, console)
 }
 
+/// Moves the options that all or most subcommands have to the end, below their own heading.
+fn with_common_options_last(mut command: Command) -> Command {
+    for id in COMMON_OPTIONS {
+        if command.get_arguments().any(|arg| arg.get_id() == id) {
+            // An argument that is changed moves to the end.
+            command = command.mut_arg(id, |arg| arg.help_heading(heading::COMMON));
+        }
+    }
+    command
+}
+
 /// Joins the lines of each paragraph into one, which `clap` breaks again. Indented paragraphs keep their lines.
 fn unwrapped(text: &str) -> String {
     let mut paragraphs = Vec::new();
@@ -225,7 +271,7 @@ pub(super) fn program(console: &Console) -> String {
     }
 }
 
-/// The words of a command line, in which long options have two dashes.
+/// Returns the words of a command line, with two dashes before each long option.
 fn with_two_dashes(command: &Command, argv: &[OsString]) -> Vec<OsString> {
     let options = command.get_arguments().filter_map(Arg::get_long).chain(["help", "version"]);
     let options: Vec<String> = options.map(str::to_owned).collect();
@@ -279,8 +325,8 @@ fn name_of(option: &str) -> &str {
     option.trim_start_matches('-').split('=').next().unwrap_or_default()
 }
 
-/// Adds a tip for a GPU that no option takes, removes clap's tip if it names an option for something else, and replaces
-/// its tip for a file whose name begins with a dash, which quotes only the first letter instead of the word.
+/// Adds a tip for the name of a GPU that no option takes, and removes clap's tip if it names an unrelated option. For a
+/// file whose name begins with a dash, replaces clap's tip, which quotes only the first letter of the name.
 fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) -> clap::Error {
     let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => refused.clone(),

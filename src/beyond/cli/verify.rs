@@ -22,7 +22,7 @@ use super::judged::{Judged, Judgement};
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
 use super::print::units::{Kinds, count};
-use super::subcommand::Options;
+use super::subcommand::{Options, heading};
 use super::suggest;
 use crate::llvm::cli::print::console::Console;
 
@@ -34,16 +34,16 @@ pub(super) struct VerifyOptions {
     files: Vec<PathBuf>,
     #[command(flatten)]
     search: SearchOptions,
-    /// Succeed even if no device code was read, for trees in which none is expected.
+    /// Succeed even if no device code was read, for trees without device code.
     #[arg(long)]
     allow_none: bool,
-    /// GPUs that every bundle has to serve (gfx90a, MI300X): a comma list, or a file of names.
+    /// GPUs that every bundle must serve (gfx90a, MI300X): a comma list, or a file of names.
     #[arg(long, value_name = "GPUS", value_parser = Gpus::parse)]
     expect: Option<Gpus>,
-    /// The same, and no code may be there that none of them needs.
+    /// Like --expect, and code that none of these GPUs needs is a fault.
     #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "expect")]
     expect_exactly: Option<Gpus>,
-    /// GPUs that every library has to serve with any of its bundles.
+    /// GPUs that every library must serve with any of its bundles.
     #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with_all = ["expect", "expect_exactly"])]
     expect_any: Option<Gpus>,
     /// Report bundles, fatbins and offload binaries with more than SIZE bytes (default: 64K) of plain code.
@@ -51,12 +51,12 @@ pub(super) struct VerifyOptions {
         long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K",
         value_parser = files::parse_size,
         long_help = "Report bundles, CUDA fatbins and offload binaries with more plain code than SIZE bytes, optionally with suffix K, M \
-            or G; 64K without a SIZE. A compressed bundle has no plain code; in a fatbin, code counts that is not \
-            compressed by itself, PTX included. Text bundles, fat objects, device images of SYCL and code without a bundle are not reported."
+            or G; 64K without a SIZE. A compressed bundle has no plain code; in a fatbin, code that is not compressed \
+            counts, PTX included. Text bundles, fat objects, device images of SYCL and code without a bundle are not reported."
     )]
     compressed: Option<u64>,
     /// Print a JSON document, described by docs/verify.schema.json.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The kernels that differ, first those that got worse.
+//! The kernels that differ; kernels that got worse come first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -23,7 +23,7 @@ use super::picture::{changes, ensure_apart};
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
-use super::subcommand::Options;
+use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
 use compared::Compared;
 use fail::DiffCondition;
@@ -40,22 +40,23 @@ pub(super) struct DiffOptions {
     #[command(flatten)]
     search: FollowOptions,
     #[arg(
+        help_heading = heading::SELECTION,
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = patterns::TARGETS,
         long_help = patterns::targets("code objects", "compared"),
     )]
     target: Vec<TypedPattern>,
     #[command(flatten)]
     comparison: ExactOption,
-    /// Do not read what has the same recorded hash or checksum and size in both.
+    /// Do not read code with the same recorded hash or checksum, and the same size, in both.
     #[arg(
         long,
-        long_help = "Do not read what has the same recorded hash or checksum and size in both: compressed bundles and members of \
-            wheels. This is fast, but broken files may be called equal. The report ends with the number of code objects that are \
+        long_help = "Do not read code with the same recorded hash or checksum, and the same size, in both: compressed bundles and \
+            members of wheels. This is fast, but broken files may be called equal. The report ends with the number of code objects that are \
             equal by their recorded hash or checksum only."
     )]
     trust_hashes: bool,
     /// Show only the first N kernels; without it, 20 in the table and all in JSON.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = heading::OUTPUT)]
     top: Option<usize>,
     /// Exit with status 1 on lost-gpu, spill or size=+N% (see below), in a comma list.
     #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = DiffCondition::parse)]
@@ -64,12 +65,12 @@ pub(super) struct DiffOptions {
     #[arg(long)]
     allow_none: bool,
     /// Print a JSON document, described by docs/diff.schema.json.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
     #[command(flatten)]
     table: TableOptions,
     /// Also draw the sizes of each GPU's code before and now.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     svg: Option<PathBuf>,
 }
 

@@ -44,7 +44,7 @@ pub(super) fn write(
     report.write_head(&format!("{old} -> {new}"))?;
     report.write_gpus()?;
     for line in &file_lines {
-        report.text.item(line)?;
+        report.text.write_item(line)?;
     }
     report.write_kernels(&rows)?;
     Ok(report.write_not_read()?)
@@ -138,13 +138,13 @@ impl DiffText<'_, '_> {
         } else {
             format!("code objects: {changed}, {equal} equal")
         };
-        self.text.heading(title, &format!(": {facts}"))?;
+        self.text.write_heading(title, &format!(": {facts}"))?;
         for gpus in total.lost_and_gained(&self.presences) {
-            self.text.item(&gpus)?;
+            self.text.write_item(&gpus)?;
         }
         for (library, loss) in &total.losses {
             if self.presence(&loss.gpu) != Presence::Lost {
-                self.text.item(&loss_text(library, loss))?;
+                self.text.write_item(&loss_text(library, loss))?;
             }
         }
         Ok(())
@@ -157,7 +157,7 @@ impl DiffText<'_, '_> {
             0 => Ok(()),
             number => {
                 let objects = count(number, "code object", "code objects");
-                self.text.line(&format!("equal by their recorded hash or checksum only, not read: {objects}"))
+                self.text.write_line(&format!("equal by their recorded hash or checksum only, not read: {objects}"))
             }
         }
     }
@@ -190,7 +190,7 @@ impl DiffText<'_, '_> {
             Column::number("", GpuRow::share),
             Column::name("", GpuRow::note),
         ];
-        self.text.table(Table { indent: 4, columns }, || rows.iter())
+        self.text.write_table(Table { indent: 4, columns }, || rows.iter())
     }
 
     fn write_kernels(&mut self, rows: &[(KernelDiff, Arc<str>)]) -> io::Result<()> {
@@ -207,9 +207,9 @@ impl DiffText<'_, '_> {
             len if len < all && len > 0 => format!("; the first {}:", grouped(len)),
             _ => String::new(),
         };
-        self.text.item(&format!("kernels: {changes}{same}{shown}"))?;
+        self.text.write_item(&format!("kernels: {changes}{same}{shown}"))?;
         let place_column = if have_same_place(rows) { PlaceColumn::None } else { PlaceColumn::File };
-        kernels::table::table(|| rows.iter().map(listed), place_column, None, 4, &mut self.text)
+        kernels::table::write_kernels(|| rows.iter().map(listed), place_column, None, 4, &mut self.text)
     }
 }
 

@@ -204,7 +204,7 @@ impl Line {
         if self.unsure { format!("{name}?") } else { name.to_owned() }
     }
 
-    /// Whether the code objects count in sums. Those of a container do not count; their contents do.
+    /// Whether the code objects count in sums. A container does not; its contents do.
     pub(super) fn is_counted(&self) -> bool {
         self.counted.code_objects > 0
     }
@@ -240,7 +240,7 @@ impl Line {
 }
 
 /// Writes a table. `title` is the title of the column of labels; the kinds follow it if `has_kinds`.
-pub(super) fn table(
+pub(super) fn write_lines(
     lines: &[Line],
     scale: Scale,
     (title, has_kinds): (&'static str, bool),
@@ -273,11 +273,11 @@ pub(super) fn table(
         let bar = Column::label("", move |line: &Line| Cell::Bar { part: line.counted.stored, whole: scale.largest });
         columns.push(Column { fit: Fit::Bar, width: BAR, ..bar });
     }
-    text.table(Table { indent: 4, columns }, || lines.iter())
+    text.write_table(Table { indent: 4, columns }, || lines.iter())
 }
 
 /// Writes a table of GPUs with the products that they are sold as.
-pub(super) fn gpu_table(lines: &[Line], text: &mut Text<'_>) -> io::Result<()> {
+pub(super) fn write_gpus(lines: &[Line], text: &mut Text<'_>) -> io::Result<()> {
     let columns = vec![
         Column { width: TITLE_MIN, ..Column::label("GPU", |line: &Line| Cell::Bold(line.label.clone())) },
         Column { fit: Fit::LeftOut(1), ..Column::number("COUNT", Line::count) },
@@ -285,7 +285,7 @@ pub(super) fn gpu_table(lines: &[Line], text: &mut Text<'_>) -> io::Result<()> {
         Column::number("SERVED", Line::served),
         Column::name("PRODUCTS", |line: &Line| products_of(&line.gpu)),
     ];
-    text.table(Table { indent: 4, columns }, || lines.iter())
+    text.write_table(Table { indent: 4, columns }, || lines.iter())
 }
 
 #[cfg(test)]
@@ -319,7 +319,7 @@ mod tests {
         let (scale, style) =
             (Scale::new(lines.iter()), Style { color: false, unicode, width: Some(width), is_markdown: false });
         let mut out = Vec::new();
-        table(&lines, scale, ("ENTRY ID", true), compressed, &mut Text { style, out: &mut out }).unwrap();
+        write_lines(&lines, scale, ("ENTRY ID", true), compressed, &mut Text { style, out: &mut out }).unwrap();
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
 

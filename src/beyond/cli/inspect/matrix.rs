@@ -24,7 +24,7 @@ const NAME: usize = 32;
 /// Writes the table, or the reason why it cannot be shown.
 pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
     let Some(mut all) = libraries.served() else {
-        return text.line("too many GPUs and bundles to tell which bundles serve which GPU");
+        return text.write_line("too many GPUs and bundles to tell which bundles serve which GPU");
     };
     let more = all.split_off(all.len().min(GPUS_MAX)).len();
     let (gpus, served): (Vec<Device>, Vec<Served>) = all.into_iter().unzip();
@@ -37,7 +37,7 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
         }
     }
     if gpus.is_empty() {
-        text.line("no bundles with code for GPUs")?;
+        text.write_line("no bundles with code for GPUs")?;
         return write_left_out(&left_out, text);
     }
     if rows.len() > 1 {
@@ -56,17 +56,17 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
             fit: Fit::Stays,
             ..Column::number("", |(_, served): &(String, Vec<Served>)| cell(served.get(*index)))
         }));
-        text.table(Table { indent: 0, columns }, || rows.iter())?;
-        text.empty_line()?;
+        text.write_table(Table { indent: 0, columns }, || rows.iter())?;
+        text.write_empty_line()?;
     }
     if more > 0 {
-        text.line(&format!("GPUs not shown: {more}"))?;
+        text.write_line(&format!("GPUs not shown: {more}"))?;
     }
     write_left_out(&left_out, text)?;
     for line in unfound_lines(libraries.all_coverage()) {
-        text.line(&line)?;
+        text.write_line(&line)?;
     }
-    text.line(
+    text.write_line(
         "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor",
     )
 }
@@ -97,7 +97,7 @@ fn write_left_out(left_out: &LeftOut, text: &mut Text<'_>) -> io::Result<()> {
         if more > 0 {
             listed.push(format!("{more} more"));
         }
-        text.line(&format!("not in the table ({why}): {}", listed.join(", ")))?;
+        text.write_line(&format!("not in the table ({why}): {}", listed.join(", ")))?;
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ use super::picture::{Libraries, ensure_apart, picture};
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
-use super::subcommand::Options;
+use super::subcommand::{Options, heading};
 use crate::beyond::scan::Format;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::stdout::to_stdout;
@@ -41,28 +41,28 @@ pub(super) struct InspectOptions {
     #[command(flatten)]
     search: FollowOptions,
     /// Print a line for each code object, not one for each entry ID.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     each: bool,
     /// Print only the totals for each GPU, and the numbers of files without readable device code.
-    #[arg(long, conflicts_with_all = ["each", "json"])]
+    #[arg(long, conflicts_with_all = ["each", "json"], help_heading = heading::OUTPUT)]
     summary: bool,
     /// List the GPUs that the files have code for, by generation, with the names of products.
-    #[arg(long, conflicts_with_all = ["each", "json", "summary"])]
+    #[arg(long, conflicts_with_all = ["each", "json", "summary"], help_heading = heading::OUTPUT)]
     gpus: bool,
     /// Print a table of libraries and GPUs, with the gaps.
-    #[arg(long, conflicts_with_all = ["each", "json", "summary", "gpus"])]
+    #[arg(long, conflicts_with_all = ["each", "json", "summary", "gpus"], help_heading = heading::OUTPUT)]
     matrix: bool,
     /// With --each, print the URI of each code object: the file, the members in it and the range of bytes.
-    #[arg(long, requires = "each")]
+    #[arg(long, requires = "each", help_heading = heading::OUTPUT)]
     uri: bool,
     /// Inflate compressed bundles completely, to detect image kinds and nested bundles.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH)]
     inflate: bool,
     /// Print a JSON document, described by docs/inspect.schema.json.
-    #[arg(long, conflicts_with = "each")]
+    #[arg(long, conflicts_with = "each", help_heading = heading::OUTPUT)]
     json: bool,
     /// Also draw a chart of the space that each GPU takes, and of the bundles that serve it.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     svg: Option<PathBuf>,
     #[command(flatten)]
     table: TableOptions,

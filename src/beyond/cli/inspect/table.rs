@@ -10,7 +10,7 @@ use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{Format, Origin as Base, Sizes, Step};
 use crate::llvm::container::Codec;
 
-use super::lines::{LABEL_MAX, Line, Scale, TableRows, Targets, add_served, gpu_table, group_lines, table};
+use super::lines::{LABEL_MAX, Line, Scale, TableRows, Targets, add_served, group_lines, write_gpus, write_lines};
 use super::sort_by_need;
 use crate::beyond::cli::gpus::generation;
 use crate::beyond::cli::print::text::Text;
@@ -50,28 +50,28 @@ impl<'o> InspectTables<'o> {
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let Self { rows, text, totals, is_silent } = self;
         if rows.is_summary() {
-            return totals.summary(*rows, text);
+            return totals.write_summary(*rows, text);
         }
         if totals.groups > 1 && !(totals.files == 1 && is_summed_first(*rows, totals.groups)) {
-            totals.table(*rows, text)?;
+            totals.write_table(*rows, text)?;
         }
         if totals.is_unsure {
-            text.line("?: not inflated; use --inflate to see the kind")?;
+            text.write_line("?: not inflated; use --inflate to see the kind")?;
         }
         if !*is_silent || totals.files == 0 {
             return Ok(());
         }
         if totals.unread.total() == 0 {
-            return text.line("no device code found");
+            return text.write_line("no device code found");
         }
-        text.line(&format!("no device code found; not read: {}", totals.unread))
+        text.write_line(&format!("no device code found; not read: {}", totals.unread))
     }
 
     fn write_file(&mut self, file: &Inspected) -> io::Result<()> {
         let Self { rows, text, totals, .. } = self;
         let name = printable(&file.path.to_string_lossy());
         if let Some(reason) = reason_without_table(file) {
-            text.heading(&name, &format!(": {reason}"))?;
+            text.write_heading(&name, &format!(": {reason}"))?;
             write_references(file, text)?;
             return write_unread(file, text);
         }
@@ -90,27 +90,27 @@ impl<'o> InspectTables<'o> {
         let sizes = sum(file.bundles.iter().map(InspectedBundle::sizes));
         let inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
         let inflated = if inflated { ", members inflated" } else { "" };
-        text.heading(&name, &format!(": {}, code objects {}{inflated}", bytes(file.size), size_text(&sizes)))?;
+        text.write_heading(&name, &format!(": {}, code objects {}{inflated}", bytes(file.size), size_text(&sizes)))?;
         if is_summed_first(*rows, groups.len()) {
             if totals.files == 1 {
                 // The totals so far are those of this file.
-                totals.table(*rows, text)?;
+                totals.write_table(*rows, text)?;
             } else {
                 let mut own = Totals::default();
                 own.add(file);
-                own.table(*rows, text)?;
+                own.write_table(*rows, text)?;
             }
         }
         for (bundles, lines) in &groups {
-            text.subheading(&group_heading(bundles))?;
-            table(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), text)?;
+            text.write_subheading(&group_heading(bundles))?;
+            write_lines(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), text)?;
         }
         write_references(file, text)?;
         write_unread(file, text)?;
         if groups.len() == 1 {
             write_incomplete(&file.coverage(), text)?;
         }
-        text.empty_line()
+        text.write_empty_line()
     }
 }
 
@@ -151,7 +151,7 @@ fn write_references(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
                 format!("{none}{}", count(archives.len(), "kpack archive", "kpack archives"))
             }
         };
-        text.item(&format!("{}{found} at {paths}", prefix(reference.place.steps())))?;
+        text.write_item(&format!("{}{found} at {paths}", prefix(reference.place.steps())))?;
     }
     Ok(())
 }
@@ -166,14 +166,14 @@ fn write_unread(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
         let [first, others @ ..] = parts else { continue };
         let prefix = prefix(first.place.steps());
         if others.is_empty() {
-            text.item(&format!("{prefix}not read: {}", first.what.name()))?;
+            text.write_item(&format!("{prefix}not read: {}", first.what.name()))?;
         } else {
-            text.item(&format!("{prefix}not read: {}", kinds_of(parts)))?;
+            text.write_item(&format!("{prefix}not read: {}", kinds_of(parts)))?;
         }
     }
     let others = kinds_of(places.flatten());
     if others.total() > 0 {
-        text.item(&format!("not read, too: {others}"))?;
+        text.write_item(&format!("not read, too: {others}"))?;
     }
     Ok(())
 }
@@ -260,7 +260,7 @@ const INCOMPLETE_MAX: usize = 8;
 /// Names the GPUs that some bundles serve, and others do not.
 fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
     let Some(mut gpus) = coverage.gpus() else {
-        return text.item("too many GPUs and bundles to tell which bundles serve which GPU");
+        return text.write_item("too many GPUs and bundles to tell which bundles serve which GPU");
     };
     sort_by_need(&mut gpus);
     gpus.retain(|(_, served)| !served.is_complete());
@@ -270,10 +270,10 @@ fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> 
         listed.push(format!("{more} more (--gpus lists all)"));
     }
     if !listed.is_empty() {
-        text.item(&format!("not served by all bundles: {}", printable(&listed.join(", "))))?;
+        text.write_item(&format!("not served by all bundles: {}", printable(&listed.join(", "))))?;
     }
     for line in unfound_lines(coverage) {
-        text.item(&line)?;
+        text.write_item(&line)?;
     }
     Ok(())
 }
@@ -366,7 +366,7 @@ impl Totals {
     }
 
     /// Writes the table, one line for each GPU, largest first, unless `rows` are GPUs by generation.
-    fn table(&self, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
+    fn write_table(&self, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
         let mut lines = self.lines.clone();
         add_served(&mut lines, &self.coverage);
         if rows == TableRows::Gpus {
@@ -378,38 +378,38 @@ impl Totals {
         let scale = Scale::new(lines.iter());
         let objects = count(self.sizes.code_objects, "code object", "code objects");
         let files = count(self.files_with_bundles, "file", "files");
-        text.heading(&format!("Total: {objects} in {files}, {}", size_text(&self.sizes)), "")?;
+        text.write_heading(&format!("Total: {objects} in {files}, {}", size_text(&self.sizes)), "")?;
         if rows == TableRows::Gpus {
-            return gpu_table(&lines, text);
+            return write_gpus(&lines, text);
         }
-        table(&lines, scale, ("GPU", false), self.is_compressed, text)?;
+        write_lines(&lines, scale, ("GPU", false), self.is_compressed, text)?;
         write_incomplete(&self.coverage, text)
     }
 
     /// Writes the table, and the numbers of files without device code, files without anything readable, and files with
     /// unread parts.
-    fn summary(&self, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
+    fn write_summary(&self, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
         if self.files_with_bundles > 0 {
-            self.table(rows, text)?;
+            self.write_table(rows, text)?;
         }
         let is_empty = self.files_with_bundles == 0
             && self.files_broken == 0
             && self.files_with_unread == 0
             && self.files_split == 0;
         if self.files_without_device_code > 0 || is_empty {
-            text.line(&format!("No device code in {}", file_count(self.files_without_device_code)))?;
+            text.write_line(&format!("No device code in {}", file_count(self.files_without_device_code)))?;
         }
         if self.files_broken > 0 {
-            text.line(&format!("Nothing readable in {}", file_count(self.files_broken)))?;
+            text.write_line(&format!("Nothing readable in {}", file_count(self.files_broken)))?;
         }
         if self.files_split > 0 {
-            text.line(&format!("Device code of {} in kpack archives", file_count(self.files_split)))?;
+            text.write_line(&format!("Device code of {} in kpack archives", file_count(self.files_split)))?;
         }
         if self.files_with_missing > 0 {
-            text.line(&format!("No code found in kpack archives for {}", file_count(self.files_with_missing)))?;
+            text.write_line(&format!("No code found in kpack archives for {}", file_count(self.files_with_missing)))?;
         }
         if self.files_with_unread > 0 {
-            text.line(&format!("Not read in {}: {}", file_count(self.files_with_unread), self.unread))?;
+            text.write_line(&format!("Not read in {}: {}", file_count(self.files_with_unread), self.unread))?;
         }
         Ok(())
     }

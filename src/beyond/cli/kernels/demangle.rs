@@ -22,8 +22,8 @@ const WORK_MAX: usize = 64;
 /// fails after them, so each level may double its work: up to half a second for a name that is not valid.
 const DEPTH_MAX: u32 = 96;
 
-/// After this many invalid names in a file, the rest are read to a smaller depth, at which an invalid name takes little
-/// time. Compilers write no invalid names.
+/// After this many invalid names in a file, the others are read to a smaller depth, so that each takes little time.
+/// Compilers write no invalid names.
 const INVALID_MAX: usize = 64;
 const DEPTH_AFTER_INVALID: u32 = 40;
 

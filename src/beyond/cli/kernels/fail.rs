@@ -44,7 +44,7 @@ impl KernelCondition {
         Ok(Self::Above(column, limit))
     }
 
-    /// Whether a kernel records what the condition asks for.
+    /// Whether a kernel records the number that the condition asks for.
     fn is_recorded(self, kernel: &Kernel) -> bool {
         match self {
             Self::Spill => kernel.vgpr_spills.is_some() || kernel.sgpr_spills.is_some(),

@@ -25,7 +25,7 @@ use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
-use super::subcommand::Options;
+use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
 use column::SortKey;
 use fail::KernelCondition;
@@ -41,6 +41,7 @@ pub(super) struct KernelsOptions {
     #[command(flatten)]
     search: FollowOptions,
     #[arg(
+        help_heading = heading::SELECTION,
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = patterns::TARGETS,
         long_help = patterns::targets("kernels", "listed"),
     )]
@@ -49,6 +50,7 @@ pub(super) struct KernelsOptions {
     comparison: ExactOption,
     /// List only kernels with this text in their name; with wildcards * ? [...], the whole name.
     #[arg(
+        help_heading = heading::SELECTION,
         long, value_name = "PATTERN", value_parser = report::NameFilter::parse,
         long_help = "List only kernels with this text in their name, mangled or not. A text with the wildcards * ? and [...] must \
             match the whole name; if it equals the name of a kernel in a file, it selects that kernel there."
@@ -56,6 +58,7 @@ pub(super) struct KernelsOptions {
     name: Option<report::NameFilter>,
     /// Print the instructions of kernels instead, selected as by --name, with llvm-objdump or nvdisasm.
     #[arg(
+        help_heading = heading::OUTPUT,
         long, value_name = "PATTERN", value_parser = report::NameFilter::parse,
         conflicts_with_all = ["name", "sort", "top", "json", "arguments", "uri", "fail_on", "markdown"],
         long_help = "Print the instructions of kernels instead, selected as by --name. For AMD GPUs, this runs the newest of llvm-objdump \
@@ -66,6 +69,7 @@ pub(super) struct KernelsOptions {
     disassemble: Option<report::NameFilter>,
     /// List only kernels that need calls of the host, such as those of `printf`.
     #[arg(
+        help_heading = heading::SELECTION,
         long,
         long_help = "List only kernels of AMD GPUs that need calls of the host, such as those of `printf` and `assert`: they have an \
             argument of the kind hidden_hostcall_buffer. A thread of the host then has to serve them."
@@ -73,27 +77,32 @@ pub(super) struct KernelsOptions {
     hostcall: bool,
     /// Sort the kernels of all files: names from a to z, numbers from the largest.
     #[arg(
+        help_heading = heading::OUTPUT,
         long, value_name = "COLUMN",
         value_parser = PossibleValuesParser::new(SortKey::names()).try_map(|name| SortKey::from_name(&name).ok_or("not a column")),
     )]
     sort: Option<SortKey>,
     /// List only the first N kernels.
-    #[arg(long, value_name = "N", requires = "sort")]
+    #[arg(long, value_name = "N", requires = "sort", help_heading = heading::OUTPUT)]
     top: Option<usize>,
     /// Exit with status 1 on spill, scratch, hostcall or COLUMN>N (see below), in a comma list.
-    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = KernelCondition::parse)]
+    #[arg(
+        long, value_name = "CONDITION", value_delimiter = ',', value_parser = KernelCondition::parse,
+        long_help = "Exit with status 1 on spill, scratch, hostcall or COLUMN>N (see below), in a comma list. The conditions apply to \
+            the kernels that --target, --name and --hostcall select, also to kernels that --top leaves out."
+    )]
     fail_on: Vec<KernelCondition>,
     /// Also print the arguments of each kernel, in the JSON document.
-    #[arg(long, requires = "json")]
+    #[arg(long, requires = "json", help_heading = heading::OUTPUT)]
     arguments: bool,
     /// Succeed even if --target or --name matches nothing, or --fail-on has nothing to judge.
     #[arg(long)]
     allow_none: bool,
     /// Print the URI of the code object of each kernel, which `extract` takes as a file.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", help_heading = heading::OUTPUT)]
     uri: bool,
     /// Print a JSON document, described by docs/kernels.schema.json.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
     #[command(flatten)]
     table: TableOptions,

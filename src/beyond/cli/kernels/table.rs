@@ -48,18 +48,18 @@ pub(super) fn write(
         };
         for rows in rows.chunk_by(|a, b| key.is_some() || place(a) == place(b)) {
             if let (None, [first, ..]) = (key, rows) {
-                text.heading(&place(first).to_string(), &format!(": {}", summary(rows)))?;
+                text.write_heading(&place(first).to_string(), &format!(": {}", summary(rows)))?;
             }
-            table(|| rows.iter().map(ListedKernel::new), place_column, key, 2, &mut text)?;
+            write_kernels(|| rows.iter().map(ListedKernel::new), place_column, key, 2, &mut text)?;
         }
         text.out.flush()?;
     }
     if is_silent {
-        text.line("no kernels found")?;
+        text.write_line("no kernels found")?;
     }
     let others = &sums.borrow().others;
     if others.total() > 0 {
-        text.line(&format!("code objects of other kinds, not listed: {others}"))?;
+        text.write_line(&format!("code objects of other kinds, not listed: {others}"))?;
     }
     Ok(())
 }
@@ -147,7 +147,7 @@ pub(crate) fn old_to_new<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -
 
 /// Writes a table of kernels. Columns without a difference from the old file, or without any number if there is no old
 /// file, are left out. The column `kept` stays however narrow the terminal is.
-pub(crate) fn table<'r, I: Iterator<Item = ListedKernel<'r>>>(
+pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
     rows: impl Fn() -> I,
     place_column: PlaceColumn,
     kept: Option<SortKey>,
@@ -186,7 +186,7 @@ pub(crate) fn table<'r, I: Iterator<Item = ListedKernel<'r>>>(
         PlaceColumn::Uri => columns.push(Column { title: "URI".into(), fit: Fit::Stays, ..place }),
     }
     columns.push(Column::name("KERNEL", |row: &ListedKernel<'r>| row.name.to_owned()));
-    text.table(Table { indent, columns }, rows)
+    text.write_table(Table { indent, columns }, rows)
 }
 
 /// The column of a table with a number of each kernel.

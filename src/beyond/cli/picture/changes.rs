@@ -39,7 +39,7 @@ pub(crate) fn picture(total: &DiffTotal) -> String {
     canvas.into_file()
 }
 
-/// Draws a row for each GPU, those whose size differs most first.
+/// Draws a row for each GPU, the largest differences first.
 pub(crate) fn draw(total: &DiffTotal, canvas: &mut Canvas) {
     let mut gpus: Vec<(&str, &GpuDiff)> = total.gpus.iter().map(|(gpu, diff)| (&**gpu, diff)).collect();
     gpus.sort_by_key(|(_, diff)| Reverse(diff.old.stored.abs_diff(diff.new.stored)));

@@ -1,4 +1,4 @@
-//! Pictures of device code: who takes the space, which bundles serve each GPU, and what changed. `--svg` writes them as
+//! Pictures of device code: the sizes, the bundles that serve each GPU, and the differences between files. `--svg` writes them as
 //! files, and `report` puts them into its page.
 
 pub(super) mod changes;

@@ -61,14 +61,14 @@ fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
     text
 }
 
-/// The width to which names are shortened before columns with numbers are left out.
+/// The width that names keep before columns with numbers are left out.
 const NAME_MIN: usize = 30;
 
 /// The widths of the longest and of the shortest useful bar.
 pub(crate) const BAR: usize = 24;
 const BAR_MIN: usize = 4;
 
-/// The way in which a column is fitted to a terminal that is too narrow.
+/// Describes how a column is fitted to a terminal that is too narrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// The column stays as it is.
@@ -113,7 +113,7 @@ impl<'c, R> Column<'c, R> {
         Self { is_left_aligned: false, fit: Fit::LeftOut(0), ..Self::label(title, cell) }
     }
 
-    /// The width up to which the column is not shortened.
+    /// The width that the column keeps before other columns are left out.
     fn needed(&self) -> usize {
         if let Fit::Shortened(width) = self.fit { self.width.min(width) } else { self.width }
     }
@@ -124,7 +124,7 @@ pub(crate) enum Cell {
     Text(String),
     /// A text that stands out.
     Bold(String),
-    /// A text whose end stands out: its last `accent` bytes. That end is shortened last.
+    /// A text whose end stands out: its last `accent` bytes. The end is shortened last.
     Ending {
         text: String,
         accent: usize,
@@ -204,7 +204,7 @@ pub(crate) struct Table<'t, R> {
 }
 
 impl<'t, R> Table<'t, R> {
-    /// The lines of the table, see [`Text::table`](super::text::Text::table). Empty columns are left out.
+    /// The lines of the table, see [`Text::write_table`](super::text::Text::write_table). Empty columns are left out.
     pub(super) fn lines<I: Iterator<Item: Borrow<R>>>(
         mut self,
         rows: impl Fn() -> I,

@@ -8,6 +8,7 @@ use crate::base::io::sys;
 use clap::{Args, ColorChoice};
 
 use super::table::Table;
+use crate::beyond::cli::subcommand::heading;
 
 /// The capabilities of the output.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +27,7 @@ pub(crate) struct TableOptions {
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: ColorChoice,
     /// Print the tables as Markdown, for GitHub.
-    #[arg(long, conflicts_with_all = ["color", "json"])]
+    #[arg(long, conflicts_with_all = ["color", "json"], help_heading = heading::OUTPUT)]
     markdown: bool,
 }
 
@@ -86,47 +87,51 @@ pub(crate) struct Text<'o> {
 
 impl Text<'_> {
     /// Writes the first line about a file or a total: its name, and the text after it.
-    pub(crate) fn heading(&mut self, name: &str, rest: &str) -> io::Result<()> {
+    pub(crate) fn write_heading(&mut self, name: &str, rest: &str) -> io::Result<()> {
         self.write_marked("\n### ", &[name, rest].concat(), &(self.style.paint("1", name) + rest))
     }
 
     /// Writes the first line about a part of a file.
-    pub(crate) fn subheading(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn write_subheading(&mut self, text: &str) -> io::Result<()> {
         self.write_marked("\n#### ", text, &format!("  {}", self.style.paint("36", text)))
     }
 
     /// Writes a line about a file or a total, below its heading.
-    pub(crate) fn item(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn write_item(&mut self, text: &str) -> io::Result<()> {
         self.write_marked("- ", text, &format!("  {text}"))
     }
 
     /// Writes a line about everything.
-    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn write_line(&mut self, text: &str) -> io::Result<()> {
         self.write_marked("\n", text, text)
     }
 
     /// Writes a text as Markdown after `mark`, or the plain one.
     fn write_marked(&mut self, mark: &str, text: &str, plain: &str) -> io::Result<()> {
-        if self.style.is_markdown { self.write(&(mark.to_owned() + &markdown(text))) } else { self.write(plain) }
+        if self.style.is_markdown {
+            self.write_plain(&(mark.to_owned() + &markdown(text)))
+        } else {
+            self.write_plain(plain)
+        }
     }
 
     /// Writes a table. `rows` is called twice, for the widths and for the cells, so that the rows need no memory.
-    pub(crate) fn table<R, I: Iterator<Item: Borrow<R>>>(
+    pub(crate) fn write_table<R, I: Iterator<Item: Borrow<R>>>(
         &mut self,
         table: Table<'_, R>,
         rows: impl Fn() -> I,
     ) -> io::Result<()> {
         for line in table.lines(rows, self.style) {
-            self.write(&line)?;
+            self.write_plain(&line)?;
         }
         Ok(())
     }
 
-    pub(crate) fn empty_line(&mut self) -> io::Result<()> {
-        self.write("")
+    pub(crate) fn write_empty_line(&mut self) -> io::Result<()> {
+        self.write_plain("")
     }
 
-    fn write(&mut self, line: &str) -> io::Result<()> {
+    fn write_plain(&mut self, line: &str) -> io::Result<()> {
         writeln!(self.out, "{}", line.trim_end())
     }
 }
@@ -213,18 +218,18 @@ mod tests {
             let shown = |line: String, tags: &[TagEnd]| {
                 assert_eq!(parsed(&line), (expected.clone(), tags.to_vec()), "{text:?}: {line:?}");
             };
-            shown(written(&|out| out.heading(text, "")), &[TagEnd::Heading(HeadingLevel::H3)]);
-            shown(written(&|out| out.subheading(text)), &[TagEnd::Heading(HeadingLevel::H4)]);
-            shown(written(&|out| out.item(text)), &list);
-            shown(written(&|out| out.line(text)), &[TagEnd::Paragraph]);
+            shown(written(&|out| out.write_heading(text, "")), &[TagEnd::Heading(HeadingLevel::H3)]);
+            shown(written(&|out| out.write_subheading(text)), &[TagEnd::Heading(HeadingLevel::H4)]);
+            shown(written(&|out| out.write_item(text)), &list);
+            shown(written(&|out| out.write_line(text)), &[TagEnd::Paragraph]);
             let table = written(&|out| {
                 let columns = vec![
                     Column::label("", |text: &&str| (*text).to_owned()),
                     Column::number("A|", |text: &&str| Cell::Bold((*text).to_owned())),
                 ];
-                out.item("x")?;
-                out.table(Table { indent: 4, columns }, || [text].into_iter())?;
-                out.item("y")
+                out.write_item("x")?;
+                out.write_table(Table { indent: 4, columns }, || [text].into_iter())?;
+                out.write_item("y")
             });
             let (cells, tags) = parsed(&table);
             assert_eq!(cells, format!("xA|{expected}{expected}y"), "{table:?}");

@@ -1,4 +1,4 @@
-//! `report`: a page for a browser with the sizes, the GPUs and the kernels in files, and with what changed.
+//! `report`: a page for a browser with the sizes, the GPUs and the kernels in files, and the differences between files.
 
 mod columns;
 mod page;
@@ -34,7 +34,7 @@ pub(super) struct ReportOptions {
     /// Page to write, such as report.html; - writes to standard output.
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Compare two files, directories or wheels: OLD NEW. The page is about NEW, and shows what changed.
+    /// Compare two files, directories or wheels: OLD NEW. The page is about NEW, and shows the differences.
     #[arg(long)]
     diff: bool,
     #[command(flatten)]

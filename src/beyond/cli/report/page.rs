@@ -202,7 +202,7 @@ fn embedded(json: &[u8]) -> (&'static str, String) {
     ("json", escaped_json(&String::from_utf8_lossy(json)))
 }
 
-/// JSON in which all characters are escaped that HTML or an editor interprets.
+/// Escapes all characters of JSON that HTML or an editor interprets.
 fn escaped_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
