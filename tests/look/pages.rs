@@ -367,13 +367,32 @@ fn a_file_whose_name_begins_with_a_dash_is_recognised() {
 }
 
 #[test]
-fn the_help_tells_what_inspect_does_not_find() {
-    let (_, help, _) = text(&tool_in(Path::new("."), &["inspect", "--help"]));
-    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+fn the_manual_tells_what_inspect_does_not_find() {
+    let dir = memory_directory();
+    assert_eq!(text(&tool_in(dir.path(), &["man", "-o", "."])).0, 0);
+    let page = fs::read_to_string(dir.path().join("offload-bundle-inspect.1")).unwrap();
+    let page = page.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
     for sentence in
         ["Use --inflate to find bundles that are nested in its code objects", "are not reported; use `verify`"]
     {
-        assert!(help.contains(sentence), "{help}");
+        assert!(page.contains(sentence), "{page}");
+    }
+}
+
+/// The headings of a help text, which are not indented and end with a colon.
+fn headings(help: &str) -> Vec<&str> {
+    help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect()
+}
+
+#[test]
+fn a_help_has_one_paragraph_then_groups_of_options_and_the_common_ones_are_last() {
+    for subcommand in SUBCOMMANDS {
+        let (_, help, _) = text(&tool_in(Path::new("."), &[subcommand, "--help"]));
+        let (about, _) = help.split_once("\n\nUsage: ").unwrap();
+        assert!(about.lines().count() <= 5 && !about.contains("\n\n"), "{about}");
+        let headings = headings(&help);
+        let common = headings.iter().position(|heading| *heading == "Common options:").unwrap();
+        assert_eq!(headings[common + 1], "Examples:", "{subcommand}");
     }
 }
 

@@ -16,17 +16,17 @@ use super::verify::VerifyOptions;
 /// All subcommands.
 pub(super) const CATALOGUE: &Catalogue = &Catalogue {
     subcommands: [
-        Subcommand::of::<InspectOptions>("inspect", include_str!("help/inspect.txt")),
-        Subcommand::of::<ExtractOptions>("extract", include_str!("help/extract.txt")),
-        Subcommand::of::<KernelsOptions>("kernels", include_str!("help/kernels.txt")),
-        Subcommand::of::<DiffOptions>("diff", include_str!("help/diff.txt")),
-        Subcommand::of::<VerifyOptions>("verify", include_str!("help/verify.txt")),
-        Subcommand::of::<RecompressOptions>("recompress", include_str!("help/recompress.txt")),
-        Subcommand::of::<ReplaceOptions>("replace", include_str!("help/replace.txt")),
-        Subcommand::of::<ReportOptions>("report", include_str!("help/report.txt")),
+        Subcommand::new::<InspectOptions>("inspect", include_str!("help/inspect.txt")),
+        Subcommand::new::<ExtractOptions>("extract", include_str!("help/extract.txt")),
+        Subcommand::new::<KernelsOptions>("kernels", include_str!("help/kernels.txt")),
+        Subcommand::new::<DiffOptions>("diff", include_str!("help/diff.txt")),
+        Subcommand::new::<VerifyOptions>("verify", include_str!("help/verify.txt")),
+        Subcommand::new::<RecompressOptions>("recompress", include_str!("help/recompress.txt")),
+        Subcommand::new::<ReplaceOptions>("replace", include_str!("help/replace.txt")),
+        Subcommand::new::<ReportOptions>("report", include_str!("help/report.txt")),
         Subcommand::about_all::<CompletionsOptions>("completions", include_str!("help/completions.txt")),
         Subcommand::about_all::<ManOptions>("man", include_str!("help/man.txt")),
-        Subcommand::of::<HelpOptions>("help", include_str!("help/help.txt")),
+        Subcommand::new::<HelpOptions>("help", include_str!("help/help.txt")),
     ],
 };
 
@@ -43,20 +43,20 @@ mod tests {
         }
     }
 
-    /// What judges fails if there is nothing to judge ([`judged`](crate::beyond::cli::judged)): an option allows that.
+    /// A subcommand that judges fails if there is nothing to judge ([`judged`](crate::beyond::cli::judged)), unless an
+    /// option allows that.
     #[test]
     fn every_subcommand_that_judges_may_be_allowed_to_judge_nothing() {
-        let judges = |name: &str| name == "fail-on" || name.starts_with("expect");
         let mut gates = Vec::new();
         for subcommand in CATALOGUE.subcommands {
             let command = subcommand.command();
             let options: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
-            if options.iter().any(|name| judges(name)) {
+            if options.iter().any(|name| *name == "fail-on" || name.starts_with("expect")) {
                 gates.push(subcommand.name);
                 assert!(options.contains(&"allow-none"), "{}", subcommand.name);
             }
         }
-        // A new one needs rows in `tests/look/gates.rs`.
+        // Another subcommand needs rows in `tests/look/gates.rs`.
         assert_eq!(gates, ["kernels", "diff", "verify"]);
     }
 
@@ -65,12 +65,14 @@ mod tests {
         line.split('`').skip(1).step_by(2).collect()
     }
 
+    /// The text of a document.
+    fn page(name: &str) -> String {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        std::fs::read_to_string(path).unwrap()
+    }
+
     #[test]
     fn the_documents_name_every_subcommand() {
-        let page = |name: &str| {
-            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-            std::fs::read_to_string(path).unwrap()
-        };
         let differences = page("docs/differences.md");
         // The first word in backticks of such a row is `clang-offload-bundler SUBCOMMAND`, and more subcommands follow.
         let rows = differences.lines().filter(|line| line.starts_with("| `clang-offload-bundler "));
@@ -88,8 +90,7 @@ mod tests {
         }
         let readme = page("README.md");
         let rows: Vec<&str> = readme.lines().filter(|line| line.starts_with("| `")).collect();
-        let is_help = |name: &&&str| !["completions", "man", "help"].contains(*name);
-        for name in own.iter().filter(is_help) {
+        for name in own.iter().filter(|name| !["completions", "man", "help"].contains(*name)) {
             assert!(rows.iter().any(|row| quoted(row).first() == Some(name)), "README.md: {name}");
         }
         let statuses = page("docs/llvm.md");
@@ -108,13 +109,14 @@ mod tests {
     #[test]
     fn help_fits_80_columns_and_breaks_no_command() {
         for subcommand in CATALOGUE.subcommands {
-            let command = subcommand.named(PROGRAM).term_width(80);
+            let command = subcommand.with_help(PROGRAM).term_width(80);
             let [about, after] = [command.get_long_about(), command.get_after_help()];
-            let as_written = format!("{}\n{}", about.map_or(String::new(), ToString::to_string), after.unwrap());
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let as_written = format!("{about}\n{}", after.unwrap());
             let help = command.try_get_matches_from(["", "--help"]).unwrap_err().to_string();
             let lines: Vec<&str> = help.lines().collect();
             assert!(lines.iter().all(|line| line.chars().count() <= 80), "{help}");
-            // What is indented, such as examples and their tables, keeps its lines.
+            // Indented text, such as examples and their tables, keeps its lines.
             for line in as_written.lines().filter(|line| line.starts_with("  ")) {
                 assert!(lines.contains(&line.trim_end()), "{}: {line}", subcommand.name);
             }

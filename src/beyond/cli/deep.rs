@@ -1,45 +1,45 @@
-//! Hints at `--deep` for files in which a search finds no device code.
+//! Hints at `--deep` for files where a search finds no device code.
 //!
-//! What `--deep` would find is looked for in the first bytes of few files that the command line names: of every file in
-//! a directory, this would cost more than the search itself.
+//! Device code is looked for in the first bytes of a few files that the command line names. For every file in a
+//! directory, this would cost more than the search itself.
 
 use crate::base::io::Input;
 use crate::beyond::scan::{Finding, Scan};
 
 use super::files::WorkFile;
 
-/// The number of bytes of a file in which device code is looked for, which takes less than 0.1 seconds.
-const LOOK_MAX: u64 = 64 << 20;
+/// The number of bytes of a file that are searched for device code, which takes less than 0.1 seconds.
+const HEAD_MAX: u64 = 64 << 20;
 
-/// The number of files of a command line in which it is looked for.
+/// The number of files of a command line that are searched for device code.
 pub(super) const FILES_MAX: usize = 8;
 
-/// Returns the hint for a file in which `scan` finds no device code, or `None` if a deep search does not find any
-/// either.
-pub(super) fn hint(input: &Input, scan: &Scan) -> Option<String> {
+/// Returns the hint for a file where `scan` finds no device code, or `None` if a deep search finds none either.
+pub(super) fn hint_at_deep(input: &Input, scan: &Scan) -> Option<String> {
     if scan.deep {
         return None;
     }
     let mut deep = scan.clone();
     (deep.deep, deep.follow) = (true, None);
-    let head = input.slice(0, input.len().min(LOOK_MAX))?;
+    let head = input.slice(0, input.len().min(HEAD_MAX))?;
     let name = input.path().display();
     match deep.finds_code(head) {
         Ok(true) => Some(format!("--deep finds device code in '{name}'")),
-        Ok(false) if input.len() > LOOK_MAX => {
+        Ok(false) if input.len() > HEAD_MAX => {
             Some(format!("--deep searches all bytes of '{name}', which takes longer"))
         }
         _ => None,
     }
 }
 
-/// The same for files in which a job found nothing, and the names of formats that are recognised but not read.
-pub(super) fn hints(files: &[WorkFile], scan: &Scan) -> Vec<String> {
+/// Returns the hints for files where a job found nothing: `--deep`, or the name of a format that is recognised but
+/// not read.
+pub(super) fn hints_for_empty(files: &[WorkFile], scan: &Scan) -> Vec<String> {
     let named = files.iter().filter(|file| file.is_named() && file.path.is_file());
-    named.take(FILES_MAX).filter_map(|file| hint_for(file, scan)).collect()
+    named.take(FILES_MAX).filter_map(|file| hint_for_empty(file, scan)).collect()
 }
 
-fn hint_for(file: &WorkFile, scan: &Scan) -> Option<String> {
+fn hint_for_empty(file: &WorkFile, scan: &Scan) -> Option<String> {
     let input = file.open(scan.limits).ok()?;
     let (mut has_code, mut unread) = (false, None);
     let searched = scan.run(&input, &mut |finding| {
@@ -50,10 +50,11 @@ fn hint_for(file: &WorkFile, scan: &Scan) -> Option<String> {
         }
         Ok(())
     });
-    match (searched, unread) {
-        (Ok(()), _) if has_code => None,
-        (Ok(()), Some(what)) => Some(format!("'{}' is not read: {what}", file.path.display())),
-        (Ok(()), None) => hint(&input, scan),
-        (Err(_), _) => None,
+    if searched.is_err() || has_code {
+        return None;
+    }
+    match unread {
+        Some(what) => Some(format!("'{}' is not read: {what}", file.path.display())),
+        None => hint_at_deep(&input, scan),
     }
 }

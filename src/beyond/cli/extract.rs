@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::base::display::printable;
-use crate::base::error::Error;
+use crate::base::error::{self, Error};
 use crate::base::id::OffloadKind;
 use crate::beyond::job::{Destination, Extract, Extracted, KernelNames, Source};
 use crate::beyond::serialized::ExtractReport;
@@ -18,7 +18,7 @@ use super::files::{FollowOptions, WorkFile};
 use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::json;
 use super::print::problem::Problem;
-use super::subcommand::{Options, usage_error};
+use super::subcommand::{Options, heading, usage_error};
 use super::suggest;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::stdout::{text_to_stdout, to_stdout};
@@ -34,10 +34,11 @@ pub(super) struct ExtractOptions {
     #[command(flatten)]
     search: FollowOptions,
     /// Output directory, created if necessary; - writes a single code object to standard output.
-    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    #[arg(short, long, value_name = "DIR", default_value = ".", help_heading = heading::OUTPUT)]
     output: PathBuf,
     #[arg(
-        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = TARGETS,
+        help_heading = heading::SELECTION,
+        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = TARGETS,
         long_help = format!(
             "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a) to extract, with the wildcards * ? and \
              [...], in a comma list. May be repeated. Each must match something; what matches any of them is extracted. {}",
@@ -47,6 +48,7 @@ pub(super) struct ExtractOptions {
     target: Vec<TypedPattern>,
     /// Offload kinds to extract, in a comma list; hip and hipv4 are equivalent.
     #[arg(
+        help_heading = heading::SELECTION,
         short, long, value_delimiter = ',',
         value_parser = PossibleValuesParser::new(OffloadKind::all().map(OffloadKind::name))
             .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
@@ -54,6 +56,7 @@ pub(super) struct ExtractOptions {
     kind: Vec<OffloadKind>,
     /// Extract only code objects that define this kernel.
     #[arg(
+        help_heading = heading::SELECTION,
         long,
         value_name = "NAME",
         long_help = "Extract only code objects that define this kernel or global variable, PTX too. The name is mangled or not, as `kernels` \
@@ -66,12 +69,13 @@ pub(super) struct ExtractOptions {
     kernel: Vec<String>,
     #[command(flatten)]
     comparison: ExactOption,
-    /// Extract what the runtimes of the target GPUs load, from each bundle.
+    /// Extract from each bundle only the code that runtimes load on the target GPUs.
     #[arg(
+        help_heading = heading::SELECTION,
         long,
         requires = "target",
         conflicts_with = "exact",
-        long_help = "Extract from each bundle what runtimes load for the GPUs that --target names. On an AMD GPU (gfx1152), that is \
+        long_help = "Extract from each bundle only the code that runtimes load on the GPUs of --target. On an AMD GPU (gfx1152), that is \
             code for the processor with compatible features, else for its generic target (gfx11-generic), else SPIR-V; for gfx90a, \
             what is loaded in each setting of its features. On an NVIDIA GPU (sm_89), it is the latest machine code that it runs, \
             else PTX. Names mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of that target. Wildcards and \
@@ -79,34 +83,33 @@ pub(super) struct ExtractOptions {
     )]
     as_runtime: bool,
     /// Print where each file is from, and its SHA-256, as a JSON document (docs/extract.schema.json).
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
     /// Print the names of the files, or with --json the same document, without writing them.
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, help_heading = heading::OUTPUT)]
     dry_run: bool,
 }
 
 impl Options for ExtractOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let destination = self.destination();
-        let refused = |kind, text: &str| usage_error(&Self::command().bin_name(console.program()).error(kind, text));
         if self.json && destination == Destination::StandardOutput {
             let text = "the argument '--json' cannot be used with '--output -': both print to the standard output";
-            return refused(ErrorKind::ArgumentConflict, text);
+            return refuse(console, ErrorKind::ArgumentConflict, text);
         }
         let mut problems = Vec::new();
         let mut selection = self.comparison.selection(&self.target);
         let mut devices = Vec::new();
         if self.as_runtime {
-            let targets = std::mem::take(&mut selection.targets);
-            let gpus: Result<Vec<Vec<_>>, _> = targets.iter().map(|target| suggest::devices(target.as_str())).collect();
-            devices = match gpus {
-                Ok(gpus) => gpus.into_iter().flatten().collect(),
-                Err(error) => {
-                    let text = format!("--as-runtime needs names of GPUs: {error}");
-                    return refused(ErrorKind::ValueValidation, &text);
+            for target in std::mem::take(&mut selection.targets) {
+                match suggest::devices(target.as_str()) {
+                    Ok(gpus) => devices.extend(gpus),
+                    Err(error) => {
+                        let text = format!("--as-runtime needs names of GPUs: {error}");
+                        return refuse(console, ErrorKind::ValueValidation, &text);
+                    }
                 }
-            };
+            }
         }
         selection.kinds.clone_from(&self.kind);
         let (files, _, scan) = self.search.files(&self.files);
@@ -125,43 +128,57 @@ impl Options for ExtractOptions {
             Event::LeftOut { error } => problems.push(error.into()),
             event => console.event(event),
         });
-        if extracted.as_ref().is_err_and(|error| {
-            error.kind() == crate::base::error::ErrorKind::NotFound && error.present_targets().is_empty()
-        }) {
-            console.last_hints = deep::hints(&named, &extract.scan);
+        if let Err(error) = &extracted
+            && error.kind() == error::ErrorKind::NotFound
+            && error.present_targets().is_empty()
+        {
+            console.last_hints = deep::hints_for_empty(&named, &extract.scan);
         }
-        let told = extracted.map_err(anyhow::Error::new).and_then(|extracted| match self.json {
-            true => to_stdout(|out| json::write(ExtractReport { code_objects: &extracted }, &problems, out)),
-            false => tell(&extract, &extracted),
-        });
+        let printed = match extracted {
+            Ok(extracted) if self.json => {
+                to_stdout(|out| json::write(ExtractReport { code_objects: &extracted }, &problems, out))
+            }
+            Ok(extracted) => print_names(&extract, &extracted),
+            Err(error) => Err(error.into()),
+        };
         let status = console.problems(&problems);
-        told?;
+        printed?;
         Ok(status)
     }
 }
 
 impl ExtractOptions {
     fn destination(&self) -> Destination {
-        match (self.output.as_os_str() == "-", self.dry_run) {
-            (_, true) => Destination::Nowhere(self.output.clone()),
-            (true, false) => Destination::StandardOutput,
-            (false, false) => Destination::Directory(self.output.clone()),
+        if self.dry_run {
+            Destination::Nowhere(self.output.clone())
+        } else if self.output.as_os_str() == "-" {
+            Destination::StandardOutput
+        } else {
+            Destination::Directory(self.output.clone())
         }
     }
 }
 
+/// Prints an error of the command line that `clap` does not find.
+fn refuse(console: &Console, kind: ErrorKind, text: &str) -> anyhow::Result<ExitCode> {
+    usage_error(&ExtractOptions::command().bin_name(console.program()).error(kind, text))
+}
+
 /// The files to search. Directories and files in them that cannot be read are added to `problems`.
 fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<Problem>) -> Vec<Source> {
-    let sound = files.into_iter().filter_map(|file| file.map_err(|error| problems.push(error.into())).ok());
-    let source = |WorkFile { path, directory }| match directory {
-        None => Source::named(path),
-        Some(directory) => Source::found(path, &directory),
-    };
-    sound.map(source).collect()
+    let mut sources = Vec::new();
+    for file in files {
+        match file {
+            Ok(WorkFile { path, directory: None }) => sources.push(Source::named(path)),
+            Ok(WorkFile { path, directory: Some(directory) }) => sources.push(Source::found(path, &directory)),
+            Err(error) => problems.push(error.into()),
+        }
+    }
+    sources
 }
 
 /// Prints the names of the written files.
-fn tell(extract: &Extract, extracted: &[Extracted]) -> anyhow::Result<()> {
+fn print_names(extract: &Extract, extracted: &[Extracted]) -> anyhow::Result<()> {
     if extract.destination == Destination::StandardOutput {
         return Ok(());
     }

@@ -16,6 +16,7 @@ use clap::Args;
 use walkdir::WalkDir;
 
 use super::print::problem::Problem;
+use super::subcommand::heading;
 use crate::llvm::cli::print::progress;
 use crate::llvm::cli::print::stdout::to_stdout;
 use crate::llvm::cli::texts;
@@ -25,19 +26,19 @@ use crate::llvm::cli::values;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WorkFile {
     pub(super) path: PathBuf,
-    /// The directory named on the command line in which it was found; none if the file itself was named. Most files in
-    /// directories have no device code.
+    /// The directory on the command line in which the file was found, or `None` if the file itself was named. Most files
+    /// in directories have no device code.
     pub(super) directory: Option<Arc<Path>>,
 }
 
 impl WorkFile {
-    /// Whether the command line names it.
+    /// Whether the command line names the file itself.
     pub(super) fn is_named(&self) -> bool {
         self.directory.is_none()
     }
 
-    /// Opens the file, or copies what a URI names. A named file may be a pipe, which is read up to the limit; a file
-    /// from a directory may not.
+    /// Opens the file, or copies the bytes that a URI names. A named file may be a pipe, which is read up to the limit; a
+    /// file from a directory may not.
     pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
         let accept = if self.is_named() { Accept::Finite } else { Accept::Regular };
         Uri::open(&self.path, limits, |path| open(path, accept, limits.streamed))
@@ -49,14 +50,15 @@ pub(super) fn paths(files: &[Result<WorkFile, Error>]) -> Vec<PathBuf> {
     files.iter().flatten().map(|file| file.path.clone()).collect()
 }
 
-/// The option that limits what inflates.
+/// The option that limits the inflated size of data.
 #[derive(Clone, Debug, Args)]
 pub(super) struct SizeOption {
-    #[arg(long, value_name = "BYTES", value_parser = size, help = texts::MAX_SIZE)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, help = texts::MAX_SIZE)]
     max_size: Option<u64>,
 }
 
-pub(super) fn size(text: &str) -> Result<u64, &'static str> {
+/// Parses a number of bytes, with its unit.
+pub(super) fn parse_size(text: &str) -> Result<u64, &'static str> {
     values::size(text.as_bytes()).ok_or("expected a number of bytes, optionally with suffix K, M or G")
 }
 
@@ -70,10 +72,11 @@ impl SizeOption {
 #[derive(Clone, Debug, Args)]
 pub(super) struct SearchOptions {
     /// Descend into subdirectories, without following symbolic links.
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = heading::SEARCH)]
     pub(super) recursive: bool,
     /// Search all bytes, not only the sections and formats made for device code.
     #[arg(
+        help_heading = heading::SEARCH,
         long,
         long_help = "Search all bytes: also other sections, the space between sections, and files of any other format, such as \
             firmware. Bundles, offload binaries, CUDA fatbins and ELF files for GPUs are found at any offset, if they can be read. \
@@ -92,39 +95,41 @@ impl SearchOptions {
         scan
     }
 
-    /// The files that are named, and those in the directories that are named. A file or directory that cannot be read
-    /// is replaced by an error.
+    /// The named files, and the files in the named directories. A file or directory that cannot be read is replaced by
+    /// an error.
     pub(super) fn files(&self, named: &[PathBuf]) -> Vec<Result<WorkFile, Error>> {
         named.iter().flat_map(|path| self.files_at(path)).collect()
     }
 
-    /// A file that is named, or the files in a directory.
+    /// The file with this path, or the files in the directory.
     pub(super) fn files_at(&self, path: &Path) -> Vec<Result<WorkFile, Error>> {
-        let depth = if self.recursive { usize::MAX } else { 1 };
         let mut files = Vec::new();
-        match path.is_dir() {
-            true if depth == 1 && has_only_directories(path) => {
-                let reason = io::Error::new(io::ErrorKind::NotFound, "it has only subdirectories; -r searches them");
-                files.push(Err(Error::io(path, reason)));
-            }
-            true => directory(path, depth, &mut files),
-            false => files.push(Ok(WorkFile { path: path.to_owned(), directory: None })),
+        if !path.is_dir() {
+            files.push(Ok(WorkFile { path: path.to_owned(), directory: None }));
+        } else if self.recursive {
+            add_directory(path, usize::MAX, &mut files);
+        } else if has_only_directories(path) {
+            let reason = io::Error::new(io::ErrorKind::NotFound, "it has only subdirectories; -r searches them");
+            files.push(Err(Error::io(path, reason)));
+        } else {
+            add_directory(path, 1, &mut files);
         }
         progress::expect(files.iter().flatten().map(|file| file.path.as_path()));
         files
     }
 }
 
-/// Options of a search that follows split libraries to their kpack archives unless it is told not to.
+/// Options of a search that follows split libraries to their kpack archives, unless an option forbids it.
 #[derive(Clone, Debug, Args)]
 pub(super) struct FollowOptions {
     #[command(flatten)]
     pub(super) search: SearchOptions,
     /// Do not follow split ROCm libraries to their kpack archives.
     #[arg(
+        help_heading = heading::SEARCH,
         long,
-        long_help = "Do not follow split ROCm libraries to the kpack archives with their device code. These are found as by \
-            ROCm's loader: in the places that a library names, for all target IDs. The environment variables ROCM_KPACK_PATH, \
+        long_help = "Do not follow split ROCm libraries to the kpack archives with their device code. The archives are \
+            found as ROCm's loader finds them: in the places that a library names, for all target IDs. The environment variables ROCM_KPACK_PATH, \
             ROCM_KPACK_PATH_PREFIX and ROCM_KPACK_DISABLE apply. Archives that are among the files of the command are not \
             searched twice."
     )]
@@ -142,25 +147,39 @@ impl FollowOptions {
 
     /// The search in files with these paths.
     pub(super) fn scan(&self, paths: &[PathBuf]) -> Scan {
+        if self.no_follow || Follow::is_disabled() {
+            return self.search.scan(None);
+        }
         let mut follow = Follow::from_environment();
         follow.own = paths.to_vec();
-        let is_followed = !Follow::is_disabled() && !self.no_follow;
-        self.search.scan(is_followed.then(|| Arc::new(follow)))
+        self.search.scan(Some(Arc::new(follow)))
     }
 }
 
 /// Whether a directory has subdirectories and nothing else.
 fn has_only_directories(path: &Path) -> bool {
-    let mut entries = WalkDir::new(path).min_depth(1).max_depth(1).into_iter().peekable();
-    entries.peek().is_some() && entries.all(|entry| entry.is_ok_and(|entry| entry.file_type().is_dir()))
+    let mut has_directories = false;
+    for entry in WalkDir::new(path).min_depth(1).max_depth(1) {
+        match entry {
+            Ok(entry) if entry.file_type().is_dir() => has_directories = true,
+            _ => return false,
+        }
+    }
+    has_directories
 }
 
-/// What could not be read, in the order of the files; complete after the last one.
+/// The problems with files that could not be read, in the order of the files; complete after the last one.
 pub(super) type Problems = RefCell<Vec<Problem>>;
 
 /// Whether several of the files are pipes, which may be the same one under several names.
 pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
-    files.iter().flatten().filter(|file| file.is_named() && !file.path.is_file()).nth(1).is_some()
+    let mut pipes = 0;
+    for file in files.iter().flatten() {
+        if file.is_named() && !file.path.is_file() {
+            pipes += 1;
+        }
+    }
+    pipes > 1
 }
 
 /// Works on files or pairs of files, on several threads unless they have to be read in turn, and prints the results in
@@ -171,44 +190,69 @@ pub(super) fn report<I: Send, T: Send>(
     in_turn: bool,
     work: impl Fn(I) -> Result<T, Error> + Sync,
     weight: impl Fn(&T) -> usize + Sync,
+    note: impl FnMut(&mut T, &mut Vec<Problem>),
+    problems: &Problems,
+    print: impl FnOnce(&mut dyn Iterator<Item = T>, &mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    if in_turn {
+        return print_results(&mut items.into_iter().map(work), note, problems, print);
+    }
+    parallel::in_order(
+        items,
+        work,
+        |result| match result {
+            Ok(result) => weight(result),
+            Err(_) => 1,
+        },
+        |results| print_results(results, note, problems, print),
+    )
+}
+
+fn print_results<T>(
+    results: &mut dyn Iterator<Item = Result<T, Error>>,
     mut note: impl FnMut(&mut T, &mut Vec<Problem>),
     problems: &Problems,
     print: impl FnOnce(&mut dyn Iterator<Item = T>, &mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let consume = |results: &mut dyn Iterator<Item = Result<T, Error>>| {
-        let mut results = results.filter_map(|result| {
-            let mut problems = problems.borrow_mut();
-            let mut result = result.map_err(|error| problems.push(error.into())).ok()?;
-            note(&mut result, &mut problems);
-            Some(result)
-        });
-        let written = to_stdout(|out| print(&mut results, out));
-        // A reader that has gone away hides no fault: the rest is read all the same.
-        results.for_each(drop);
-        written
-    };
-    match in_turn {
-        true => consume(&mut items.into_iter().map(work)),
-        false => parallel::in_order(items, work, |result| result.as_ref().map_or(1, &weight), consume),
+    let mut results = results.filter_map(|result| {
+        let mut problems = problems.borrow_mut();
+        match result {
+            Ok(mut result) => {
+                note(&mut result, &mut problems);
+                Some(result)
+            }
+            Err(error) => {
+                problems.push(error.into());
+                None
+            }
+        }
+    });
+    let written = to_stdout(|out| print(&mut results, out));
+    // A reader that has gone away hides no fault: the other files are read too.
+    for result in results {
+        drop(result);
     }
+    written
 }
 
 /// Adds the files in a directory and `depth - 1` levels of subdirectories, sorted by name, so that the output is
 /// reproducible.
-fn directory(path: &Path, depth: usize, files: &mut Vec<Result<WorkFile, Error>>) {
+fn add_directory(path: &Path, depth: usize, files: &mut Vec<Result<WorkFile, Error>>) {
     let named: Arc<Path> = path.into();
     for entry in WalkDir::new(path).max_depth(depth).sort_by_file_name() {
-        files.extend(match entry {
+        match entry {
             Ok(entry) if entry.file_type().is_file() => {
-                Some(Ok(WorkFile { path: entry.into_path(), directory: Some(Arc::clone(&named)) }))
+                files.push(Ok(WorkFile { path: entry.into_path(), directory: Some(Arc::clone(&named)) }));
             }
-            Ok(_) => None,
+            Ok(_) => {}
             Err(error) => {
                 let path = error.path().unwrap_or(path).to_owned();
                 // Links are not followed, so there are no loops: every error is an I/O error.
-                error.into_io_error().map(|error| Err(Error::io(path, error)))
+                if let Some(error) = error.into_io_error() {
+                    files.push(Err(Error::io(path, error)));
+                }
             }
-        });
+        }
     }
 }
 
@@ -228,7 +272,7 @@ mod tests {
         sys::symlink_directory(dir.path(), &at("loop")).unwrap();
         let found = |depth| {
             let mut files = Vec::new();
-            directory(dir.path(), depth, &mut files);
+            add_directory(dir.path(), depth, &mut files);
             files.into_iter().map(|file| file.unwrap().path).collect::<Vec<_>>()
         };
         assert_eq!(found(1), [at("a"), at("z")]);

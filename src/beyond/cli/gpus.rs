@@ -1,7 +1,7 @@
 //! Options with names of GPUs.
 
 use std::borrow::Cow;
-use std::io;
+use std::{fs, io};
 
 use crate::base::id::processors;
 use crate::base::id::triple::Triple;
@@ -23,18 +23,7 @@ impl Gpus {
     pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
         let devices = match suggest::devices(text) {
             Ok(devices) => devices,
-            Err(error) => match std::fs::metadata(text) {
-                Ok(file) if file.is_file() && file.len() <= LIST_MAX => {
-                    let content = std::fs::read_to_string(text)?;
-                    let lines = content.trim_start_matches('\u{feff}').lines();
-                    let names: Vec<&str> = lines.map(|line| line.split('#').next().unwrap_or_default()).collect();
-                    suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)?
-                }
-                Ok(_) => bail!("it is not a file with a list of at most 1 MiB"),
-                Err(_) if !text.contains(['.', '/']) => bail!("{error}"),
-                Err(file) if file.kind() == io::ErrorKind::NotFound => bail!("there is no such file, and {error}"),
-                Err(file) => bail!("{file}, and {error}"),
-            },
+            Err(error) => read_list(text, &error)?,
         };
         if devices.is_empty() {
             bail!("it names no GPU");
@@ -43,63 +32,132 @@ impl Gpus {
     }
 }
 
-/// A target ID for one that is typed with the name of a product, or with the architecture of AMD's triples:
-/// `gfx942:xnack-` for `MI300X:xnack-` and `amdgpu9.42:xnack-`, `sm_120+ptx` for `RTX 5090+ptx`. Everything else stays as
+/// Reads the GPUs in a file. `error` says why the path itself is not a list of GPUs.
+fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
+    let file = match fs::metadata(path) {
+        Ok(file) => file,
+        Err(_) if !path.contains(['.', '/']) => bail!("{error}"),
+        Err(reason) if reason.kind() == io::ErrorKind::NotFound => bail!("there is no such file, and {error}"),
+        Err(reason) => bail!("{reason}, and {error}"),
+    };
+    if !file.is_file() || file.len() > LIST_MAX {
+        bail!("it is not a file with a list of at most 1 MiB");
+    }
+    let content = fs::read_to_string(path)?;
+    let lines = content.trim_start_matches('\u{feff}').lines();
+    let names: Vec<&str> = lines.map(|line| line.split('#').next().unwrap_or_default()).collect();
+    suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)
+}
+
+/// Returns the target ID for one that is typed with the name of a product, or with the architecture of AMD's triples:
+/// `gfx942:xnack-` for `MI300X:xnack-` and `amdgpu9.42:xnack-`, `sm_120+ptx` for `RTX 5090+ptx`. Any other text stays as
 /// it is.
 pub(super) fn target_of(typed: &str) -> Cow<'_, str> {
-    let plus = || ["+ptx", "+PTX"].into_iter().find_map(|ptx| Some(typed.strip_suffix(ptx)?.len()));
-    let (name, rest) = typed.split_at(typed.find(':').or_else(plus).unwrap_or(typed.len()));
+    let (name, rest) = typed.split_at(length_of_name(typed));
     let processor = match products::processor(name) {
         Some(processor) => Some(processor.to_owned()),
         None if name.contains('-') => None,
         None => Triple::parse(name).amd_processor(),
     };
-    processor.map_or(Cow::Borrowed(typed), |processor| Cow::Owned(processor + rest))
+    match processor {
+        Some(processor) => Cow::Owned(processor + rest),
+        None => Cow::Borrowed(typed),
+    }
+}
+
+/// The length of the name before features (`:xnack-`) or `+ptx`.
+fn length_of_name(typed: &str) -> usize {
+    if let Some(length) = typed.find(':') {
+        return length;
+    }
+    for ptx in ["+ptx", "+PTX"] {
+        if let Some(name) = typed.strip_suffix(ptx) {
+            return name.len();
+        }
+    }
+    typed.len()
 }
 
 /// Orders target IDs by vendors and generations: `sm_50` before `sm_100`, `gfx90a` before `gfx1030`.
 pub(super) fn generation(target: &str) -> impl Ord + use<> {
     let processor = target.split(':').next().unwrap_or_default();
-    let compiled_for = processor.strip_prefix("compute_").or_else(|| processor.strip_prefix("lto_"));
-    let processor = compiled_for.map_or_else(|| processor.to_owned(), |sm| format!("sm_{sm}"));
-    let number = |name: &str| name.strip_prefix("sm_")?.trim_end_matches(char::is_alphabetic).parse::<u32>().ok();
-    // NVIDIA's have numbers, by which new ones have a place too.
-    let before = || {
-        let own = number(&processor)?;
-        let older = |name: &str| number(name).filter(|number| *number < own);
-        let older = processors::all().enumerate().filter_map(|(at, known)| Some((older(known.name)?, at)));
-        older.max().map(|(_, at)| at)
+    let processor = match processor.split_once('_') {
+        Some(("compute" | "lto", version)) => format!("sm_{version}"),
+        _ => processor.to_owned(),
     };
-    let known = processors::all().position(|known| known.name == processor).or_else(before).unwrap_or(usize::MAX);
-    let sold = products::all().position(|(own, _)| own == processor).unwrap_or(usize::MAX);
-    (known, sold, target.to_owned())
+    let mut known = processors::all().position(|known| known.name == processor);
+    if known.is_none()
+        && let Some(version) = sm_version(&processor)
+    {
+        known = position_before(version);
+    }
+    let sold = products::all().position(|(own, _)| own == processor);
+    (known.unwrap_or(usize::MAX), sold.unwrap_or(usize::MAX), target.to_owned())
 }
 
-/// The products that code for a target runs on.
+/// The version in the name of a processor of NVIDIA: 90 for `sm_90a`.
+fn sm_version(name: &str) -> Option<u32> {
+    name.strip_prefix("sm_")?.trim_end_matches(char::is_alphabetic).parse().ok()
+}
+
+/// The position of the newest known processor of NVIDIA before this version. So GPUs that are not known yet have a place
+/// in the order too.
+fn position_before(version: u32) -> Option<usize> {
+    let mut newest = None;
+    for (at, known) in processors::all().enumerate() {
+        if let Some(older) = sm_version(known.name)
+            && older < version
+        {
+            newest = newest.max(Some((older, at)));
+        }
+    }
+    newest.map(|(_, at)| at)
+}
+
+/// The products that run code for a target, or a description of code that a runtime compiles for any product.
 pub(super) fn products_of(target: &str) -> String {
     let processor = target.split(':').next().unwrap_or_default();
     if processor.ends_with("-generic") || processor.starts_with("sm_") && processor.ends_with('f') {
-        let runs = |own: &str| Device::parse(own).is_ok_and(|device| device.runs(processor));
-        let sold = products::all().filter(|(own, _)| runs(own)).flat_map(|(_, names)| names.iter().copied());
-        return sold.collect::<Vec<_>>().join(", ");
+        return products_of_family(processor);
     }
-    match processor {
-        "amdgcnspirv" => "SPIR-V: any GPU of AMD, whose runtime compiles it".to_owned(),
-        _ if processor.starts_with("spir64-") || processor.starts_with("spirv") => {
-            "SPIR-V: any GPU whose driver compiles it".to_owned()
-        }
-        _ if processor.starts_with("compute_") => match processor.as_bytes().last() {
-            Some(b'a') => "PTX: GPUs of this version only".to_owned(),
-            Some(b'f') => "PTX: GPUs of its family".to_owned(),
-            _ => "PTX: any GPU of this version or a later one".to_owned(),
-        },
-        _ if processor.starts_with("lto_") => match processor.ends_with('a') {
-            true => "LTO-IR, linked at run time: GPUs of this version only".to_owned(),
-            false => "LTO-IR, linked at run time: any GPU of this version or a later one".to_owned(),
-        },
+    if let Some(description) = description_if_compiled(processor) {
+        return description.to_owned();
+    }
+    if processor.starts_with("sm_") {
         // Code with this suffix runs on the same products.
-        _ if processor.starts_with("sm_") => products::of(processor.trim_end_matches('a')).join(", "),
-        _ => products::of(processor).join(", "),
+        return products::of(processor.trim_end_matches('a')).join(", ");
+    }
+    products::of(processor).join(", ")
+}
+
+/// The products whose processors run code for a family of processors.
+fn products_of_family(family: &str) -> String {
+    let mut products = Vec::new();
+    for (processor, names) in products::all() {
+        if let Ok(device) = Device::parse(processor)
+            && device.runs(family)
+        {
+            products.extend_from_slice(names);
+        }
+    }
+    products.join(", ")
+}
+
+/// Returns a description of code that is compiled or linked at run time, or `None` for machine code.
+fn description_if_compiled(processor: &str) -> Option<&'static str> {
+    if processor == "amdgcnspirv" {
+        return Some("SPIR-V: any GPU of AMD, whose runtime compiles it");
+    }
+    if processor.starts_with("spir64-") || processor.starts_with("spirv") {
+        return Some("SPIR-V: any GPU whose driver compiles it");
+    }
+    match processor.split_once('_')? {
+        ("compute", version) if version.ends_with('a') => Some("PTX: GPUs of this version only"),
+        ("compute", version) if version.ends_with('f') => Some("PTX: GPUs of its family"),
+        ("compute", _) => Some("PTX: any GPU of this version or a later one"),
+        ("lto", version) if version.ends_with('a') => Some("LTO-IR, linked at run time: GPUs of this version only"),
+        ("lto", _) => Some("LTO-IR, linked at run time: any GPU of this version or a later one"),
+        _ => None,
     }
 }
 
@@ -108,12 +166,14 @@ mod tests {
     use super::*;
 
     fn names(list: &str) -> Result<Vec<String>, String> {
-        let named = |gpus: Gpus| gpus.0.iter().map(Device::to_string).collect();
-        Gpus::parse(list).map(named).map_err(|error| error.to_string())
+        match Gpus::parse(list) {
+            Ok(gpus) => Ok(gpus.0.iter().map(Device::to_string).collect()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     #[test]
-    fn products_stand_for_their_processors_and_keep_what_follows() {
+    fn products_are_replaced_by_their_processors_and_features_stay() {
         for (typed, target) in [
             ("MI300X", "gfx942"),
             ("AMD Instinct MI250X:xnack-", "gfx90a:xnack-"),

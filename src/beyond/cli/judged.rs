@@ -1,12 +1,12 @@
-//! The rule of subcommands that judge device code, such as `verify` and those with `--fail-on`: they fail if they had
-//! nothing to judge, so that a wrong path never passes for sound code.
+//! Subcommands that judge device code, such as `verify` and `kernels --fail-on`, fail if they had nothing to judge. So
+//! a wrong path never passes for sound code.
 
 use std::path::PathBuf;
 
 use super::files::{Problems, SearchOptions};
 use super::print::problem::Problem;
 
-/// How a subcommand that judges was asked to search.
+/// The options of a subcommand that judges: where it searches, and whether it may have nothing to judge.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judgement {
     /// Whether directories are searched without their subdirectories.
@@ -16,16 +16,15 @@ pub(super) struct Judgement {
     allows_none: bool,
 }
 
-/// What there was to judge.
+/// The result of looking for something to judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
     /// Some device code.
     Something,
-    /// Nothing.
     Nothing,
-    /// Nothing but libraries whose device code is in kpack archives, which were not searched.
+    /// Only libraries whose device code is in kpack archives, which were not searched.
     Elsewhere,
-    /// Device code of which nothing is recorded that a condition asks for.
+    /// Only device code that does not record the numbers of the conditions.
     Unrecorded,
 }
 
@@ -59,10 +58,11 @@ impl Judgement {
         if !self.is_deep && judged == Judged::Nothing {
             ways.push("--deep searches all bytes");
         }
-        ways.push(match judged {
-            Judged::Unrecorded => "--allow-none accepts code without these numbers",
-            _ => "--allow-none accepts files without device code",
-        });
+        if judged == Judged::Unrecorded {
+            ways.push("--allow-none accepts code without these numbers");
+        } else {
+            ways.push("--allow-none accepts files without device code");
+        }
         ways.join("; ")
     }
 }

@@ -48,10 +48,14 @@ pub(crate) const ADDITIONS: &Additions = &Additions {
 
 /// Runs a command line that begins with a subcommand, or any of the short name.
 fn run_own(argv: &[OsString]) -> Option<ExitCode> {
-    if let Some(subcommand) = argv.get(1).and_then(|word| CATALOGUE.find(word)) {
+    if let Some(word) = argv.get(1)
+        && let Some(subcommand) = CATALOGUE.find(word)
+    {
         return Some(run_subcommand(subcommand, argv.to_vec()));
     }
-    if argv.first().is_some_and(|typed| Program::new(typed).is_called(SHORT)) {
+    if let Some(typed) = argv.first()
+        && Program::new(typed).is_called(SHORT)
+    {
         return Some(run_short(argv));
     }
     None
@@ -60,44 +64,58 @@ fn run_own(argv: &[OsString]) -> Option<ExitCode> {
 /// Runs one of our own subcommands.
 fn run_subcommand(subcommand: Subcommand, argv: Vec<OsString>) -> ExitCode {
     let argv = without_subcommand(argv, subcommand.name);
-    let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
+    let mut console = Console::new(&argv.first().cloned().unwrap_or_default());
     progress::start(subcommand.name);
     let (executed, usage_hint) = subcommand.run(CATALOGUE, &argv, &mut console);
     let status = finish(&console, executed, hint);
-    usage_hint.iter().for_each(|hint| console.hint(hint));
+    if let Some(hint) = usage_hint {
+        console.hint(&hint);
+    }
     status
 }
 
 /// Runs a command line of the short name that has no subcommand.
 fn run_short(argv: &[OsString]) -> ExitCode {
-    let console = Console::new(SHORT.as_ref());
-    let is = |names: &[&str]| argv.get(1).is_none_or(|word| names.iter().any(|name| word == name));
-    if is(&["--help", "-h"]) {
-        return print(&overview::overview(SHORT), b"", 0);
-    }
-    if is(&["--version", "-V"]) {
-        return print(format!("{SHORT} {}\n", env!("CARGO_PKG_VERSION")).as_bytes(), b"", 0);
-    }
     let words = argv.get(1..).unwrap_or_default();
-    let word = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    let word = match words.first() {
+        Some(word) => word.to_string_lossy(),
+        None => "--help".into(),
+    };
+    match word.as_ref() {
+        "--help" | "-h" => return print(&overview::overview(SHORT), b"", 0),
+        "--version" | "-V" => {
+            return print(format!("{SHORT} {}\n", env!("CARGO_PKG_VERSION")).as_bytes(), b"", 0);
+        }
+        _ => {}
+    }
+    let console = Console::new(SHORT.as_ref());
     console.error(&format!("'{word}' is not a subcommand"));
-    console.hint(&CATALOGUE.hint(SHORT.as_ref(), words).unwrap_or_else(|| {
-        format!("LLVM's options belong to the name {PROGRAM}: type '{PROGRAM} {word} ...', or '{SHORT} help'")
-    }));
+    let hint = match CATALOGUE.hint(SHORT.as_ref(), words) {
+        Some(hint) => hint,
+        None => format!("LLVM's options belong to the name {PROGRAM}: type '{PROGRAM} {word} ...', or '{SHORT} help'"),
+    };
+    console.hint(&hint);
     ExitCode::from(USAGE)
 }
 
-/// A way to fix an error, in terms of the command line.
+/// Returns a way to fix an error, in terms of the command line.
 fn hint(error: &Error) -> Option<String> {
     const ALL: &str = "write all of them into a directory with -o DIR";
     match error.kind() {
-        ErrorKind::Ambiguous => Some(error.sole_match().map_or(ALL.to_owned(), |id| {
-            format!("choose one, such as --exact --target='{id}' with no other --target, or {ALL}")
-        })),
+        ErrorKind::Ambiguous => Some(match error.sole_match() {
+            Some(id) => format!("choose one, such as --exact --target='{id}' with no other --target, or {ALL}"),
+            None => ALL.to_owned(),
+        }),
         ErrorKind::Io if error.io_error()?.kind() == io::ErrorKind::NotFound => {
-            let parent = error.file()?.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists())?;
+            let parent = error.file()?.parent()?;
+            if parent.as_os_str().is_empty() || parent.exists() {
+                return None;
+            }
             Some(format!("the directory '{}' does not exist", parent.display()))
         }
-        _ => error.hint().map(str::to_owned).or_else(|| suggest::for_no_match(error)),
+        _ => match error.hint() {
+            Some(hint) => Some(hint.to_owned()),
+            None => suggest::for_no_match(error),
+        },
     }
 }

@@ -8,7 +8,7 @@ use clap::{Command, Parser};
 use super::catalogue::CATALOGUE;
 use super::subcommand::{self, Options, SHORT};
 use crate::llvm::cli::help;
-use crate::llvm::cli::options::{HelpStyle, Tool};
+use crate::llvm::cli::options::HelpStyle;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::stdout::text_to_stdout;
 use crate::llvm::cli::{PROGRAM, TOOLS};
@@ -25,7 +25,7 @@ impl Options for HelpOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let program = subcommand::program(console);
         let text = match &self.subcommand {
-            Some(name) => explained(name, &program),
+            Some(name) => help_of(name, &program),
             None => overview(&program),
         };
         text_to_stdout(&text)?;
@@ -34,25 +34,29 @@ impl Options for HelpOptions {
 }
 
 /// The help of a subcommand or of an LLVM tool.
-fn explained(name: &str, program: &str) -> Vec<u8> {
-    match TOOLS.into_iter().find(|tool| tool.subcommand == Some(name)) {
-        Some(tool) => {
-            let name = format!("{program} {name}");
-            help::text(&tool.command(), &[], name.as_bytes(), HelpStyle::FULL)
-        }
-        None => {
-            // clap answers `--help` with an error that holds the text.
-            let own = CATALOGUE.find(name.as_ref()).map(|own| own.named(program));
-            let answer = own.and_then(|command| command.try_get_matches_from(["", "--help"]).err());
-            answer.map_or(Vec::new(), |help| help.render().to_string().into_bytes())
-        }
+fn help_of(name: &str, program: &str) -> Vec<u8> {
+    if let Some(tool) = TOOLS.into_iter().find(|tool| tool.subcommand == Some(name)) {
+        let name = format!("{program} {name}");
+        return help::text(&tool.command(), &[], name.as_bytes(), HelpStyle::FULL);
+    }
+    let Some(own) = CATALOGUE.find(name.as_ref()) else { return Vec::new() };
+    // clap answers `--help` with an error that holds the text.
+    match own.with_help(program).try_get_matches_from(["", "--help"]) {
+        Ok(_) => Vec::new(),
+        Err(help) => help.render().to_string().into_bytes(),
     }
 }
 
 /// The list of subcommands.
 pub(super) fn overview(program: &str) -> Vec<u8> {
-    let listed = |tool: &Tool| Some(Command::new(tool.subcommand?).about(tool.command().get_about()?.clone()));
-    let tools = TOOLS.into_iter().filter_map(listed);
+    let mut tools = Vec::new();
+    for tool in TOOLS {
+        if let Some(name) = tool.subcommand
+            && let Some(about) = tool.command().get_about()
+        {
+            tools.push(Command::new(name).about(about.clone()));
+        }
+    }
     let subcommands = format!("{program} <SUBCOMMAND> ...");
     let (usage, bundler) = match program {
         SHORT => (subcommands, PROGRAM),

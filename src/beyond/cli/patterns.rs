@@ -10,32 +10,36 @@ use clap::Args;
 
 use super::gpus;
 use super::kernels::demangle::Demangler;
+use super::subcommand::heading;
 
 /// How patterns match targets.
 pub(super) const MATCHING: &str = "A target ID matches all code objects that can run on it: gfx90a:xnack+ also matches gfx90a, which \
     runs with any xnack setting. Without features, it matches every code object for that processor. The name of a product (MI300X, RTX 5090) \
-    stands for its processor. As for `verify --expect`, sm_90+ptx means sm_90 and its PTX, compute_90, and ptx means PTX of any version.";
+    means its processor. As for `verify --expect`, sm_90+ptx means sm_90 and its PTX, compute_90, and ptx means PTX of any version.";
 
-/// The patterns that one of a comma list stands for: `sm_90+ptx` for `sm_90` and `compute_90`.
+/// A pattern of a comma list, which may mean several: `sm_90+ptx` means `sm_90` and `compute_90`.
 #[derive(Clone, Debug)]
 pub(super) struct TypedPattern(Vec<Pattern>);
 
-/// Reads a pattern of a comma list.
-pub(super) fn pattern(text: &str) -> Result<TypedPattern, String> {
+/// Parses a pattern of a comma list.
+pub(super) fn parse(text: &str) -> Result<TypedPattern, String> {
     let text = text.trim();
     if text.is_empty() {
         return Err("a name is missing; a list has commas and no spaces: gfx90a,gfx942".to_owned());
     }
     let target = gpus::target_of(text);
     let (target, ptx) = with_ptx(&target);
-    let patterns = [Some(target), ptx.as_deref()].into_iter().flatten().map(Pattern::parse);
-    patterns.collect::<Result<_, _>>().map(TypedPattern).map_err(|error| error.reason().to_owned())
+    let mut patterns = Vec::new();
+    for text in [Some(target), ptx.as_deref()].into_iter().flatten() {
+        patterns.push(Pattern::parse(text).map_err(|error| error.reason().to_owned())?);
+    }
+    Ok(TypedPattern(patterns))
 }
 
 /// The short help of an option `--target`.
 pub(super) const TARGETS: &str = "Target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list";
 
-/// The help of an option `--target`, by which only some things are listed or compared.
+/// The help of an option `--target` that limits the things that a subcommand lists or compares.
 pub(super) fn targets(things: &str, done: &str) -> String {
     format!(
         "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a), with the wildcards * ? and [...], in \
@@ -44,11 +48,11 @@ pub(super) fn targets(things: &str, done: &str) -> String {
     )
 }
 
-/// The option for exact comparison.
+/// The option that compares names exactly.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ExactOption {
-    /// Match only the exact target ID or entry ID, not all that are compatible.
-    #[arg(long)]
+    /// Match only the exact target ID or entry ID, not compatible ones.
+    #[arg(long, help_heading = heading::SELECTION)]
     pub(super) exact: bool,
 }
 
@@ -64,7 +68,7 @@ impl ExactOption {
     }
 }
 
-/// Fails if a part of the selection matches nothing in any of the files, unless that is allowed or none could be read.
+/// Fails if a part of the selection matches nothing in any of the files, unless that is allowed or no code could be read.
 pub(super) fn ensure_match(
     allow_none: bool,
     found: &Matches,
@@ -72,11 +76,13 @@ pub(super) fn ensure_match(
     files: &[PathBuf],
     has_problems: bool,
 ) -> crate::base::error::Result<()> {
-    let is_accepted = allow_none || (has_problems && !found.has_code());
-    if is_accepted { Ok(()) } else { found.ensure_all(selection, files) }
+    if allow_none || (has_problems && !found.has_code()) {
+        return Ok(());
+    }
+    found.ensure_all(selection, files)
 }
 
-/// The C++ name of a kernel that was named in an option.
+/// Returns the C++ name of a kernel that an option names, or `None` if the name is not mangled.
 pub(super) fn demangled(name: &[u8]) -> Option<String> {
     static DEMANGLER: LazyLock<Demangler> = LazyLock::new(Demangler::default);
     DEMANGLER.demangled(name)

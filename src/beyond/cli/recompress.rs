@@ -16,17 +16,21 @@ use super::files::SizeOption;
 use super::gpus::Gpus;
 use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::units::{bytes, count};
-use super::subcommand::Options;
+use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::values;
 
 /// The compression method.
 const METHOD: Method = Method::Zstd;
 
-const PATTERNS: &str = "The patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list, as for `extract --target`.";
-const KEEP: &str = "Keep only host code, PTX and what matches any of the patterns";
-const KEEP_FOR: &str = "Keep only host code and what runtimes can take on any of these GPUs (sm_89, RTX 4090), or on those of a list in a file";
-const DROP: &str = "Drop what matches any of the patterns";
+/// The heading of the options that compress.
+const COMPRESSION: &str = "Compression options";
+
+const PATTERNS: &str =
+    "As in `extract`, the patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list.";
+const KEEP: &str = "Keep only host code, PTX, and code that matches any of the patterns";
+const KEEP_FOR: &str = "Keep only host code, and code that runtimes can load on any of these GPUs (sm_89, RTX 4090), or on the GPUs of a list in a file";
+const DROP: &str = "Drop code that matches any of the patterns";
 
 /// Make bundles smaller: compress them, and drop GPUs
 #[derive(Clone, Debug, Parser)]
@@ -37,25 +41,25 @@ pub(super) struct RecompressOptions {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// zstd compression level (default: 3); LZ4 in CUDA fatbins has none.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_level, help_heading = COMPRESSION)]
     level: Option<i32>,
     /// Largest zstd window of bundles as a power of two, 10 to 31; no effect on CUDA fatbins.
-    #[arg(long, value_name = "LOG", value_parser = window)]
+    #[arg(long, value_name = "LOG", value_parser = parse_window, help_heading = COMPRESSION)]
     window: Option<u32>,
     /// Compression of code in CUDA fatbins: lz4, which drivers before CUDA 12.4 read too, or zstd, which needs the
     /// driver of CUDA 12.4 or later (default: zstd for a fatbin with any zstd entry, else lz4).
-    #[arg(long, value_name = "METHOD")]
+    #[arg(long, value_name = "METHOD", help_heading = COMPRESSION)]
     cuda_method: Option<CudaMethod>,
     /// Write plain bundles, and plain cubins in CUDA fatbins.
     #[arg(
+        help_heading = COMPRESSION,
         long, conflicts_with_all = ["level", "window", "cuda_method"],
         long_help = "Write plain bundles, and plain cubins in CUDA fatbins, whose PTX stays as it is. This undoes an earlier \
             `recompress` of plain bundles that dropped nothing: an ELF or PE file that no other tool has changed since is restored byte \
             for byte, and so is a file of bundles that are aligned as compilers align them, to a power of two up to 4096."
     )]
     none: bool,
-    /// Leave everything in ELF and PE files at its offset; the space saved becomes a hole, and the file keeps its
-    /// length.
+    /// Leave all data in ELF and PE files at its offset; the saved space becomes a hole, and the file keeps its length.
     #[arg(long)]
     keep_offsets: bool,
     /// Remove the signature from PE files that are rewritten; otherwise a signed PE file is an error.
@@ -64,11 +68,13 @@ pub(super) struct RecompressOptions {
     #[command(flatten)]
     size: SizeOption,
     #[arg(
-        long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = KEEP,
+        help_heading = heading::SELECTION,
+        long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = KEEP,
         long_help = format!("{KEEP}. {PATTERNS}"),
     )]
     keep: Option<Vec<TypedPattern>>,
     #[arg(
+        help_heading = heading::SELECTION,
         long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "keep", help = KEEP_FOR,
         long_help = format!(
             "{KEEP_FOR}. On an AMD GPU, that is code for its processor with compatible features, for its generic target, and SPIR-V; on \
@@ -81,7 +87,8 @@ pub(super) struct RecompressOptions {
     keep_for: Option<Gpus>,
     /// Keep only code objects with the kernels of a list: a name in each line, as profilers print them.
     #[arg(
-        long, value_name = "FILE", value_parser = kernel_names,
+        help_heading = heading::SELECTION,
+        long, value_name = "FILE", value_parser = read_kernel_names,
         long_help = "Keep only host code and code objects that define a kernel or a global variable of the list in FILE, PTX too: a name in \
             each line, mangled or not, as profilers and `kernels` print them. A name may have the wildcards * ? and [...], unless it ends with a parenthesis or equals that of a kernel, and must \
             match the whole name; white space and .kd at the end are ignored, and so are lines that begin with #. \
@@ -90,10 +97,11 @@ pub(super) struct RecompressOptions {
     )]
     keep_kernels: Option<KernelNames>,
     /// With --keep-kernels, allow names that no code object defines.
-    #[arg(long, requires = "keep_kernels")]
+    #[arg(long, requires = "keep_kernels", help_heading = heading::SELECTION)]
     allow_unused: bool,
     #[arg(
-        long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = DROP,
+        help_heading = heading::SELECTION,
+        long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = DROP,
         long_help = format!("{DROP}. {PATTERNS}"),
     )]
     drop: Option<Vec<TypedPattern>>,
@@ -129,15 +137,21 @@ impl Options for RecompressOptions {
         let result = recompress.run(&mut |event| console.event(event))?;
         console.line(&summary(&result));
         if self.keep_kernels.is_some() {
-            removed(&result.removed).iter().for_each(|line| console.line(line));
+            for line in removed_lines(&result.removed) {
+                console.line(&line);
+            }
         }
         if result.unlaunched > 0 {
             let bundles = count(result.unlaunched, "HIP bundle has", "HIP bundles have");
             let reason = "where the runtime loads all bundles at the start, the program fails there";
             console.line(&format!("note: {bundles} no code left for some GPU: {reason}"));
         }
-        result.missed.iter().for_each(|missed| console.line(&note_of(missed)));
-        left(&result.left).iter().for_each(|line| console.line(line));
+        for missed in &result.missed {
+            console.line(&missed_note(missed));
+        }
+        if !result.left.is_empty() {
+            console.line(&left_note(&result.left));
+        }
         if result.uncompressed > 0 && self.compression().is_some() {
             let binaries = count(result.uncompressed, "offload binary stays", "offload binaries stay");
             console.line(&format!("note: {binaries} plain: recompress does not compress offload binaries"));
@@ -145,7 +159,9 @@ impl Options for RecompressOptions {
         if result.packed > 0 {
             console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
         }
-        stays(&result).iter().for_each(|line| console.line(line));
+        for note in hole_notes(&result) {
+            console.line(&note);
+        }
         if result.holes > 0 && (result.shortened == 0 || result.zip.is_some()) {
             console.line("note: copies by pip, unzip, dpkg, git or container images fill the hole with zeros");
         }
@@ -166,12 +182,12 @@ impl RecompressOptions {
 }
 
 /// Parses the value of `--level`.
-fn level(text: &str) -> anyhow::Result<i32> {
+fn parse_level(text: &str) -> anyhow::Result<i32> {
     values::level(METHOD, "it", text.parse()?)
 }
 
 /// Parses the value of `--window`.
-fn window(text: &str) -> anyhow::Result<u32> {
+fn parse_window(text: &str) -> anyhow::Result<u32> {
     values::window("it", text.parse()?)
 }
 
@@ -179,7 +195,7 @@ fn window(text: &str) -> anyhow::Result<u32> {
 const NAMES_MAX: u64 = 64 << 20;
 
 /// Reads the value of `--keep-kernels`.
-fn kernel_names(path: &str) -> anyhow::Result<KernelNames> {
+fn read_kernel_names(path: &str) -> anyhow::Result<KernelNames> {
     let mut list = String::new();
     let len = File::open(path)?.take(NAMES_MAX + 1).read_to_string(&mut list)?;
     ensure!(u64::try_from(len)? <= NAMES_MAX, "it is longer than 64 MiB");
@@ -188,40 +204,37 @@ fn kernel_names(path: &str) -> anyhow::Result<KernelNames> {
     Ok(names)
 }
 
-/// What was left out, a line for each GPU.
-fn removed(removed: &BTreeMap<String, Removed>) -> Vec<String> {
+/// The code objects that were left out, a line for each GPU.
+fn removed_lines(removed: &BTreeMap<String, Removed>) -> Vec<String> {
     const LINES_MAX: usize = 40;
-    let line = |(target, removed): (&String, &Removed)| {
-        format!(
-            "{target}: {} of {} left out",
-            count(removed.code_objects, "code object", "code objects"),
-            bytes(removed.size)
-        )
-    };
-    let mut lines: Vec<String> = removed.iter().take(LINES_MAX).map(line).collect();
+    let mut lines = Vec::new();
+    for (target, removed) in removed.iter().take(LINES_MAX) {
+        let code_objects = count(removed.code_objects, "code object", "code objects");
+        lines.push(format!("{target}: {code_objects} of {} left out", bytes(removed.size)));
+    }
     let more = removed.len() - lines.len();
-    lines.extend((more > 0).then(|| format!("and code for {more} more targets")));
+    if more > 0 {
+        lines.push(format!("and code for {more} more targets"));
+    }
     lines
 }
 
-/// What code for GPUs that were left out is still in the file.
-fn left(left: &BTreeMap<String, Removed>) -> Option<String> {
-    const PLACES_MAX: usize = 3;
-    let code_objects = left.values().map(|left| left.code_objects).sum();
-    let size = left.values().map(|left| left.size).fold(0, u64::saturating_add);
-    let mut places: Vec<&str> = left.keys().map(String::as_str).take(PLACES_MAX).collect();
+/// The note about code that is still in the file, although its GPUs were left out.
+fn left_note(left: &BTreeMap<String, Removed>) -> String {
+    let code_objects = count(left.values().map(|left| left.code_objects).sum(), "code object", "code objects");
+    let size = bytes(left.values().map(|left| left.size).fold(0, u64::saturating_add));
+    let mut places: Vec<String> = left.keys().take(PLACES_MAX).cloned().collect();
     let more = left.len() - places.len();
-    let more = (more > 0).then(|| count(more, "more place", "more places"));
-    places.extend(more.as_deref());
-    let code_objects = count(code_objects, "code object", "code objects");
+    if more > 0 {
+        places.push(count(more, "more place", "more places"));
+    }
     let places = places.join(", ");
-    let size = bytes(size);
-    (!left.is_empty()).then(|| {
-        format!("note: the file still has {code_objects} of {size} for targets that were left out, in parts that recompress does not change: {places}")
-    })
+    format!(
+        "note: the file still has {code_objects} of {size} for targets that were left out, in parts that recompress does not change: {places}"
+    )
 }
 
-/// The largest number of files that a note names.
+/// The largest number of places that a note names.
 const PLACES_MAX: usize = 3;
 
 /// The first of some places, and the number of the others.
@@ -235,9 +248,9 @@ fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
     first.join(", ")
 }
 
-/// Where holes stay, and where nothing was written because there would be only holes, a line for each reason; and what
-/// could not be restored.
-fn stays(result: &Recompressed) -> Vec<String> {
+/// The notes about places where holes stay, or where nothing was written because there would be only holes, a line for
+/// each reason; and about places that could not be restored.
+fn hole_notes(result: &Recompressed) -> Vec<String> {
     let mut lines = Vec::new();
     for (left, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
         let mut by_reason: BTreeMap<HoleReason, (u64, Vec<&str>)> = BTreeMap::new();
@@ -248,9 +261,10 @@ fn stays(result: &Recompressed) -> Vec<String> {
         }
         for (reason, (size, places)) in by_reason {
             let (size, places) = (bytes(size), first_places(places));
-            lines.push(match is_written {
-                true => format!("note: {size} stays a hole in {places}: {reason}"),
-                false => format!("note: nothing changed in {places}, where {size} would become a hole: {reason}"),
+            lines.push(if is_written {
+                format!("note: {size} stays a hole in {places}: {reason}")
+            } else {
+                format!("note: nothing changed in {places}, where {size} would become a hole: {reason}")
             });
         }
     }
@@ -261,8 +275,8 @@ fn stays(result: &Recompressed) -> Vec<String> {
     lines
 }
 
-/// What a GPU would have used.
-fn note_of(Missed { device, bundles, targets, .. }: &Missed) -> String {
+/// The note about code that a GPU would have used.
+fn missed_note(Missed { device, bundles, targets, .. }: &Missed) -> String {
     let targets = targets.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let bundles = count(*bundles, "bundle", "bundles");
     format!(

@@ -38,10 +38,12 @@ impl Options for ReplaceOptions {
             replace.output.clone_from(output);
         }
         let replaced = replace.run(&mut |event| console.event(event))?;
-        let how = match (replaced.is_in_place, replaced.is_now_compressed) {
-            (true, _) => "in place",
-            (false, false) => "its container was written again",
-            (false, true) => "its bundle had no room and is compressed now",
+        let how = if replaced.is_in_place {
+            "in place"
+        } else if replaced.is_now_compressed {
+            "its bundle had no room and is compressed now"
+        } else {
+            "its container was written again"
         };
         console.line(&format!("code object: {} before, {} now; {how}", bytes(replaced.before), bytes(replaced.after)));
         Ok(ExitCode::SUCCESS)

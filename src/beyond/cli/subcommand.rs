@@ -10,7 +10,7 @@ use crate::base::error::Error;
 use crate::base::io::sys;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
 use memchr::memmem;
 
 use super::print::json;
@@ -43,9 +43,20 @@ enum MessageFormat {
     /// Sentences
     #[default]
     Text,
-    /// A JSON object in each line: level, message and, of an error in a file, kind, path, place and offset
+    /// A JSON object in each line: level, message and, for an error in a file, its kind, path, place and offset
     Json,
 }
+
+/// The headings of options that several subcommands have.
+pub(super) mod heading {
+    pub(in super::super) const SEARCH: &str = "Search options";
+    pub(in super::super) const SELECTION: &str = "Selection options";
+    pub(in super::super) const OUTPUT: &str = "Output options";
+    pub(in super::super) const COMMON: &str = "Common options";
+}
+
+/// The options that all or most subcommands have, by their fields. They come last in the help.
+const COMMON_OPTIONS: [&str; 4] = ["max_size", "color", "message_format", "quiet"];
 
 // The options of every subcommand. As a documentation comment, it would replace their descriptions.
 #[derive(Clone, Copy, Debug, Args)]
@@ -53,7 +64,7 @@ struct MessageOptions {
     /// Form of the messages on standard error.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", hide_short_help = true)]
     message_format: MessageFormat,
-    /// Show no progress. Without it, work of more than a second shows on a terminal how far it is.
+    /// Do not show progress. By default, work of more than a second shows its progress on a terminal.
     #[arg(long, hide_short_help = true)]
     quiet: bool,
 }
@@ -63,7 +74,8 @@ struct MessageOptions {
 pub(super) struct Subcommand {
     /// The first word, which selects it.
     pub(super) name: &'static str,
-    /// The long description and, from the examples on, what follows the options in the help.
+    /// The description and, from the examples on, the text after the options. The help has only the first paragraph of
+    /// the description; the manual page has all of it.
     texts: &'static str,
     command: fn() -> Command,
     run: fn(&ArgMatches, &Catalogue, &mut Console) -> anyhow::Result<ExitCode>,
@@ -77,16 +89,16 @@ pub(super) struct Catalogue {
 
 /// The description of a command in one line.
 fn about(command: &Command) -> String {
-    command.get_about().map_or_else(String::new, ToString::to_string)
+    command.get_about().map(StyledStr::to_string).unwrap_or_default()
 }
 
 impl Catalogue {
-    /// The subcommand named by the first word of a command line.
+    /// Returns the subcommand that the first word of a command line names.
     pub(super) fn find(&self, word: &OsStr) -> Option<Subcommand> {
         self.subcommands.into_iter().find(|subcommand| word == subcommand.name)
     }
 
-    /// Every first word that selects a subcommand: our own, and those that select LLVM's tools.
+    /// Every first word that selects a subcommand or one of LLVM's tools.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         let own = self.subcommands.into_iter().map(|subcommand| subcommand.name);
         own.chain(TOOLS.into_iter().filter_map(|tool| tool.subcommand))
@@ -98,7 +110,7 @@ impl Catalogue {
         own.chain(TOOLS.into_iter().filter_map(|tool| Some((tool.subcommand?, about(&tool.command())))))
     }
 
-    /// The subcommands as those of one `clap` command, for manual pages and completions.
+    /// One `clap` command with our own subcommands, for manual pages and completions.
     pub(super) fn command(&self) -> Command {
         Command::new(PROGRAM)
             .about("Bundle, unbundle, inspect and check GPU code objects")
@@ -107,19 +119,22 @@ impl Catalogue {
             .subcommands(self.subcommands.into_iter().map(Subcommand::command))
     }
 
-    /// The hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a word that
-    /// is neither a subcommand nor an option. Compilers never pass such command lines. `program` is the name that was
-    /// typed.
+    /// Returns the hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a
+    /// word that is neither a subcommand nor an option. Compilers never pass such command lines. `program` is the name
+    /// that was typed.
     pub(super) fn hint(&self, program: &OsStr, words: &[OsString]) -> Option<String> {
         let nearest = match words {
             [] => None,
-            [word] if ["-h", "--h"].map(OsStr::new).contains(&word.as_os_str()) => None,
-            [word, ..] if word.as_encoded_bytes().first().is_some_and(|first| !b"-@".contains(first)) => {
-                suggest::subcommand(word, self.names())
-            }
-            _ => return None,
+            [word] if word == "-h" || word == "--h" => None,
+            [word, ..] => match word.as_encoded_bytes() {
+                [] | [b'-' | b'@', ..] => return None,
+                _ => suggest::subcommand(word, self.names()),
+            },
         };
-        let meant = nearest.map_or(String::new(), |name| format!("did you mean '{name}'? "));
+        let meant = match nearest {
+            Some(name) => format!("did you mean '{name}'? "),
+            None => String::new(),
+        };
         let program = match Program::new(program).name {
             b"" => PROGRAM.into(),
             name => String::from_utf8_lossy(name),
@@ -130,103 +145,162 @@ impl Catalogue {
 }
 
 impl Subcommand {
-    pub(super) const fn of<O: Options>(name: &'static str, texts: &'static str) -> Self {
-        let run =
-            |matches: &ArgMatches, _: &Catalogue, console: &mut Console| O::from_arg_matches(matches)?.run(console);
-        Self { name, texts, command: O::command, run }
+    /// A subcommand with these options, and the texts of its help.
+    pub(super) const fn new<O: Options>(name: &'static str, texts: &'static str) -> Self {
+        Self { name, texts, command: O::command, run: run_matches::<O> }
     }
 
     /// A subcommand that describes all of them.
     pub(super) const fn about_all<O: OptionsAboutAll>(name: &'static str, texts: &'static str) -> Self {
-        let run = |matches: &ArgMatches, all: &Catalogue, console: &mut Console| {
-            O::from_arg_matches(matches)?.run(all, console)
-        };
-        Self { name, texts, command: O::command, run }
+        Self { name, texts, command: O::command, run: run_matches_about_all::<O> }
     }
 
-    /// The definition of its command line.
+    /// The description, and the text after the options.
+    fn split_texts(self) -> (&'static str, &'static str) {
+        let (description, after) = self.texts.split_at(self.texts.find("Examples:").unwrap_or_default());
+        (description.trim_end(), after.trim_end())
+    }
+
+    /// The definition of its command line, with the whole description.
     pub(super) fn command(self) -> Command {
-        let (about, after) = self.texts.split_at(self.texts.find("Examples:").unwrap_or_default());
-        let command = MessageOptions::augment_args((self.command)()).name(self.name).after_help(after.trim_end());
-        if about.is_empty() { command } else { command.long_about(unwrapped(about)) }
+        let (description, after) = self.split_texts();
+        let command = MessageOptions::augment_args((self.command)()).name(self.name).after_help(after);
+        let command = with_common_options_last(command);
+        if description.is_empty() { command } else { command.long_about(unwrapped(description)) }
     }
 
-    /// The same for a name of the executable, which its usage and examples show.
+    /// The definition of its command line for a name of the executable, which its usage and examples show.
     pub(super) fn named(self, program: &str) -> Command {
         let name = format!("{program} {}", self.name);
         let command = self.command();
-        let examples = command.get_after_help().map(|text| text.to_string().replace(PROGRAM, program));
+        let examples = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
         let command = command.bin_name(&name).display_name(name).version(env!("CARGO_PKG_VERSION"));
-        command.after_help(examples.unwrap_or_default())
+        command.after_help(examples.replace(PROGRAM, program))
     }
 
-    /// Parses the command line, without the name of the subcommand, and runs the subcommand, one of `all`. Returns a
-    /// hint, too, if files are missing whose names are those of GPUs.
+    /// The definition of its command line as in the help, with the first paragraph of the description.
+    pub(super) fn with_help(self, program: &str) -> Command {
+        let mut command = self.named(program).disable_help_flag(true).disable_version_flag(true);
+        let (description, _) = self.split_texts();
+        if let Some((first, _)) = description.split_once("\n\n") {
+            let after = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
+            let page =
+                format!("Manual page:\n  man {SHORT}-{}\n  (`{program} man -o DIR` writes all pages)", self.name);
+            command = command.long_about(unwrapped(first)).after_help(format!("{after}\n\n{page}"));
+        }
+        let help = Arg::new("help").short('h').long("help").action(ArgAction::Help);
+        let help = help.help("Print help (see more with '--help')").long_help("Print help (see a summary with '-h')");
+        let version = Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print version");
+        command.args([help, version].map(|arg| arg.help_heading(heading::COMMON)))
+    }
+
+    /// Parses the command line, without the name of the subcommand, and runs the subcommand, one of `all`. Also returns
+    /// a hint if a file is missing and its name is the name of a GPU.
     pub(super) fn run(
         self,
         all: &Catalogue,
         argv: &[OsString],
         console: &mut Console,
     ) -> (anyhow::Result<ExitCode>, Option<String>) {
-        let mut command = self.named(&program(console));
+        let mut command = self.with_help(&program(console));
         let argv = with_two_dashes(&command, argv);
         match command.try_get_matches_from_mut(&argv) {
-            Ok(matches) => {
-                let run = MessageOptions::from_arg_matches(&matches).map_err(anyhow::Error::new).and_then(|options| {
-                    if options.message_format == MessageFormat::Json {
-                        console.as_json = Some(json::message);
-                    }
-                    if options.quiet {
-                        progress::end();
-                    }
-                    (self.run)(&matches, all, console)
-                });
-                (run, missing_gpu(&command, &matches))
-            }
+            Ok(matches) => (self.run_parsed(&matches, all, console), hint_for_missing_file(&command, &matches)),
             Err(error) => {
                 let usage = command.render_usage();
                 (usage_error(&with_better_tip(error, usage, &argv)), None)
             }
         }
     }
+
+    /// Runs the subcommand after its command line has been parsed.
+    fn run_parsed(self, matches: &ArgMatches, all: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let options = MessageOptions::from_arg_matches(matches)?;
+        if options.message_format == MessageFormat::Json {
+            console.as_json = Some(json::message);
+        }
+        if options.quiet {
+            progress::end();
+        }
+        (self.run)(matches, all, console)
+    }
 }
 
-/// Paragraphs, each as one line, which `clap` breaks again. What is indented stays.
+fn run_matches<O: Options>(matches: &ArgMatches, _: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
+    O::from_arg_matches(matches)?.run(console)
+}
+
+fn run_matches_about_all<O: OptionsAboutAll>(
+    matches: &ArgMatches,
+    all: &Catalogue,
+    console: &mut Console,
+) -> anyhow::Result<ExitCode> {
+    O::from_arg_matches(matches)?.run(all, console)
+}
+
+/// Moves the options that all or most subcommands have to the end, below their own heading.
+fn with_common_options_last(mut command: Command) -> Command {
+    for id in COMMON_OPTIONS {
+        if command.get_arguments().any(|arg| arg.get_id() == id) {
+            // An argument that is changed moves to the end.
+            command = command.mut_arg(id, |arg| arg.help_heading(heading::COMMON));
+        }
+    }
+    command
+}
+
+/// Joins the lines of each paragraph into one, which `clap` breaks again. Indented paragraphs keep their lines.
 fn unwrapped(text: &str) -> String {
-    let paragraphs = text.trim_end().split("\n\n");
-    let line = |text: &str| if text.starts_with(' ') { text.to_owned() } else { text.replace('\n', " ") };
-    paragraphs.map(line).collect::<Vec<_>>().join("\n\n")
+    let mut paragraphs = Vec::new();
+    for paragraph in text.trim_end().split("\n\n") {
+        if paragraph.starts_with(' ') {
+            paragraphs.push(paragraph.to_owned());
+        } else {
+            paragraphs.push(paragraph.replace('\n', " "));
+        }
+    }
+    paragraphs.join("\n\n")
 }
 
 /// The name of the executable as typed, without the subcommand after it.
 pub(super) fn program(console: &Console) -> String {
     let typed = console.program();
-    typed.rsplit_once(' ').map_or(typed.clone(), |(program, _)| program.to_owned())
+    match typed.rsplit_once(' ') {
+        Some((program, _)) => program.to_owned(),
+        None => typed,
+    }
 }
 
-/// The words of a command line, in which long options have two dashes.
+/// Returns the words of a command line, with two dashes before each long option.
 fn with_two_dashes(command: &Command, argv: &[OsString]) -> Vec<OsString> {
     let options = command.get_arguments().filter_map(Arg::get_long).chain(["help", "version"]);
     let options: Vec<String> = options.map(str::to_owned).collect();
     let end = argv.iter().position(|word| word == "--").unwrap_or(argv.len());
     let (words, rest) = argv.split_at(end);
-    let with_two = |word: &OsString| suggest::with_two_dashes(word, &options).unwrap_or_else(|| word.clone());
-    words.iter().map(with_two).chain(rest.iter().cloned()).collect()
+    let mut corrected = Vec::with_capacity(argv.len());
+    for word in words {
+        corrected.push(suggest::with_two_dashes(word, &options).unwrap_or_else(|| word.clone()));
+    }
+    corrected.extend_from_slice(rest);
+    corrected
 }
 
-/// The hint for a file that does not exist and has the name of a GPU: its option is missing, or a list has spaces.
-fn missing_gpu(command: &Command, matches: &ArgMatches) -> Option<String> {
+/// Returns the hint for a file that does not exist and has the name of a GPU: its option is missing, or a list has
+/// spaces.
+fn hint_for_missing_file(command: &Command, matches: &ArgMatches) -> Option<String> {
     let positionals = command.get_positionals().map(|arg| arg.get_id().as_str());
     let mut paths = positionals.filter_map(|id| matches.try_get_many::<PathBuf>(id).ok()?).flatten();
-    let named = |path: &PathBuf| path.to_str().filter(|name| suggest::is_gpu(name)).map(str::to_owned);
-    let name = paths.find_map(|path| named(path).filter(|_| !path.exists()))?;
-    let options = ["target", "keep", "expect"].into_iter();
-    let option = options.into_iter().find(|option| command.get_arguments().any(|arg| arg.get_id() == option));
-    let advice = option.map_or_else(
-        || "extract --target selects code for it".to_owned(),
-        |option| format!("--{option} selects GPUs, with commas and no spaces between them"),
-    );
-    Some(format!("'{name}' is the name of a GPU: {advice}"))
+    let missing = paths.find(|path| is_gpu_name(path) && !path.exists())?;
+    let mut options = ["target", "keep", "expect"].into_iter();
+    let advice = match options.find(|option| command.get_arguments().any(|arg| arg.get_id() == option)) {
+        Some(option) => format!("--{option} selects GPUs, with commas and no spaces between them"),
+        None => "extract --target selects code for it".to_owned(),
+    };
+    Some(format!("'{}' is the name of a GPU: {advice}", missing.display()))
+}
+
+fn is_gpu_name(path: &Path) -> bool {
+    path.to_str().is_some_and(suggest::is_gpu)
 }
 
 /// Prints an error or a help text of `clap`. Returns the exit status.
@@ -236,9 +310,14 @@ pub(super) fn usage_error(error: &clap::Error) -> anyhow::Result<ExitCode> {
         drop(error.print());
         return Ok(ExitCode::from(USAGE));
     }
-    let printed = sys::ensure_output().and_then(|()| error.print()).and_then(|()| io::stdout().flush());
-    printed.map_err(|error| Error::io("-", error))?;
+    print_to_stdout(error).map_err(|error| Error::io("-", error))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn print_to_stdout(help: &clap::Error) -> io::Result<()> {
+    sys::ensure_output()?;
+    help.print()?;
+    io::stdout().flush()
 }
 
 /// The name in a typed option, without dashes and value.
@@ -246,8 +325,8 @@ fn name_of(option: &str) -> &str {
     option.trim_start_matches('-').split('=').next().unwrap_or_default()
 }
 
-/// Adds a tip for a GPU that no option takes, removes clap's tip if it names an option for something else, and replaces
-/// its tip for a file whose name begins with a dash, which quotes only the first letter instead of the word.
+/// Adds a tip for the name of a GPU that no option takes, and removes clap's tip if it names an unrelated option. For a
+/// file whose name begins with a dash, replaces clap's tip, which quotes only the first letter of the name.
 fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) -> clap::Error {
     let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(refused))) => refused.clone(),
@@ -259,7 +338,7 @@ fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) 
     };
     if !suggested.is_empty() && !is_slip(name_of(&refused), name_of(suggested)) {
         error.remove(ContextKind::SuggestedArg);
-        // Clap's names the suggested option.
+        // The usage that clap shows names the suggested option.
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     }
     if suggest::is_gpu(&refused) {
@@ -278,12 +357,14 @@ fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) 
 
 /// Whether a word combines several short options, including this one.
 fn is_group_with(word: &OsStr, option: &str) -> bool {
-    let is_group =
-        word.len() > 2 && word.as_encoded_bytes().starts_with(b"-") && !word.as_encoded_bytes().starts_with(b"--");
-    is_group
-        && option
-            .strip_prefix('-')
-            .is_some_and(|letter| memmem::find(word.as_encoded_bytes(), letter.as_bytes()).is_some())
+    let word = word.as_encoded_bytes();
+    if word.len() <= 2 || !word.starts_with(b"-") || word.starts_with(b"--") {
+        return false;
+    }
+    match option.strip_prefix('-') {
+        Some(letter) => memmem::find(word, letter.as_bytes()).is_some(),
+        None => false,
+    }
 }
 
 /// The exit status for an invalid command line.

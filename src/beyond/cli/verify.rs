@@ -22,7 +22,7 @@ use super::judged::{Judged, Judgement};
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
 use super::print::units::{Kinds, count};
-use super::subcommand::Options;
+use super::subcommand::{Options, heading};
 use super::suggest;
 use crate::llvm::cli::print::console::Console;
 
@@ -34,29 +34,29 @@ pub(super) struct VerifyOptions {
     files: Vec<PathBuf>,
     #[command(flatten)]
     search: SearchOptions,
-    /// Succeed even if no device code was read, for trees in which none is expected.
+    /// Succeed even if no device code was read, for trees without device code.
     #[arg(long)]
     allow_none: bool,
-    /// GPUs that every bundle has to serve (gfx90a, MI300X): a comma list, or a file of names.
+    /// GPUs that every bundle must serve (gfx90a, MI300X): a comma list, or a file of names.
     #[arg(long, value_name = "GPUS", value_parser = Gpus::parse)]
     expect: Option<Gpus>,
-    /// The same, and no code may be there that none of them needs.
+    /// Like --expect, and code that none of these GPUs needs is a fault.
     #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "expect")]
     expect_exactly: Option<Gpus>,
-    /// GPUs that every library has to serve with any of its bundles.
+    /// GPUs that every library must serve with any of its bundles.
     #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with_all = ["expect", "expect_exactly"])]
     expect_any: Option<Gpus>,
     /// Report bundles, fatbins and offload binaries with more than SIZE bytes (default: 64K) of plain code.
     #[arg(
         long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K",
-        value_parser = files::size,
+        value_parser = files::parse_size,
         long_help = "Report bundles, CUDA fatbins and offload binaries with more plain code than SIZE bytes, optionally with suffix K, M \
-            or G; 64K without a SIZE. A compressed bundle has no plain code; in a fatbin, code counts that is not \
-            compressed by itself, PTX included. Text bundles, fat objects, device images of SYCL and code without a bundle are not reported."
+            or G; 64K without a SIZE. A compressed bundle has no plain code; in a fatbin, code that is not compressed \
+            counts, PTX included. Text bundles, fat objects, device images of SYCL and code without a bundle are not reported."
     )]
     compressed: Option<u64>,
     /// Print a JSON document, described by docs/verify.schema.json.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
 }
 
@@ -69,97 +69,155 @@ struct Outcome {
     /// The number of unread parts of each kind.
     unread: Kinds,
     kpack: KpackTree,
-    /// The files that serve the expected GPUs together.
+    /// The files that must serve the expected GPUs together.
     together: Option<ExpectTree>,
     /// The expected GPUs that no file has served, and that no fault names.
     unserved: Vec<String>,
     /// Whether some bundles do not serve the GPUs, but all their libraries do.
     is_served_by_libraries: Option<bool>,
     judgement: Judgement,
-    /// The number of problems that the end of the search added: expected GPUs that nothing serves, and that nothing was
-    /// verified. All others are about what could not be read.
+    /// The number of problems that the end of the search added: GPUs that no file serves, or that nothing was verified.
+    /// All other problems are about data that could not be read.
     own_problems: usize,
 }
 
 impl Outcome {
     fn new(expect: Option<&Expect>, paths: &[PathBuf], judgement: Judgement) -> Self {
-        let devices = expect.iter().flat_map(|expect| &expect.devices);
-        let unserved = devices.map(|device| device.name().to_owned()).collect();
+        let (mut together, mut unserved) = (None, Vec::new());
+        if let Some(expect) = expect {
+            unserved.extend(expect.devices.iter().map(|device| device.name().to_owned()));
+            together = Some(ExpectTree::new(expect.clone(), paths.iter().map(PathBuf::as_path)));
+        }
         let (total, unread, kpack) = (VerifyTotal::default(), Kinds::default(), KpackTree::default());
-        let together = expect.cloned().map(|expect| ExpectTree::new(expect, paths.iter().map(PathBuf::as_path)));
         Self { total, unread, kpack, together, unserved, is_served_by_libraries: None, judgement, own_problems: 0 }
     }
 
     /// Adds the result of a file.
     fn add(&mut self, (file, verified): &mut CheckedFile) {
-        self.together.iter_mut().for_each(|together| together.add(verified));
-        let is_told = |gpu: &String| verified.faults.iter().any(|fault| fault.gpu.as_ref() == Some(gpu));
-        self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_told(gpu));
+        if let Some(together) = &mut self.together {
+            together.add(verified);
+        }
+        self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_in_faults(gpu, &verified.faults));
         if verified.faults.iter().any(|fault| fault.rule == Rule::Expected) {
-            self.is_served_by_libraries =
-                Some(self.is_served_by_libraries.unwrap_or(true) && verified.is_served_by_libraries);
+            let is_served_before = self.is_served_by_libraries.unwrap_or(true);
+            self.is_served_by_libraries = Some(is_served_before && verified.is_served_by_libraries);
         }
         self.total.add(verified);
-        verified.unread.iter().for_each(|unread| self.unread.add(unread.what.name(), 1));
-        verified.more_unread.iter().for_each(|(name, more)| self.unread.add(name, *more));
+        for unread in &verified.unread {
+            self.unread.add(unread.what.name(), 1);
+        }
+        for (name, more) in &verified.more_unread {
+            self.unread.add(name, *more);
+        }
         self.kpack.add(verified, !file.is_named());
     }
 
-    /// The faults that only several files show together, once: after the last file. Expected GPUs that nothing serves,
-    /// and that nothing was verified, are problems then.
+    /// Returns the faults that only several files together show. Adds problems for expected GPUs that no file serves, or
+    /// one if nothing was verified. Is called after the last file; another call does nothing.
     fn finish(&mut self, problems: &Problems) -> Vec<Fault> {
         let of_directories = self.together.take().map(ExpectTree::faults).unwrap_or_default();
         if !of_directories.is_empty() {
             self.is_served_by_libraries = Some(false);
         }
-        self.unserved.retain(|gpu| of_directories.iter().all(|fault| fault.gpu.as_ref() != Some(gpu)));
+        self.unserved.retain(|gpu| !is_in_faults(gpu, &of_directories));
         let mut faults = std::mem::take(&mut self.kpack).faults();
         faults.extend(of_directories);
         self.total.faults += faults.len();
         let before = problems.borrow().len();
-        let error = || "no device code was read, so nothing was verified".to_owned();
-        self.judgement.ensure(self.judged(), error, problems);
+        self.judgement.ensure(
+            self.judged(),
+            || "no device code was read, so nothing was verified".to_owned(),
+            problems,
+        );
         if !self.total.is_none() {
             let unserved = std::mem::take(&mut self.unserved);
             self.total.faults += unserved.len();
-            let text = |gpu: String| format!("no code in any file serves {gpu}");
-            problems.borrow_mut().extend(unserved.into_iter().map(|gpu| Problem::from(text(gpu))));
+            for gpu in unserved {
+                problems.borrow_mut().push(format!("no code in any file serves {gpu}").into());
+            }
         }
         self.own_problems += problems.borrow().len() - before;
         faults
     }
 
     fn judged(&self) -> Judged {
-        match (self.total.is_none(), self.total.kpack_references) {
-            (false, _) => Judged::Something,
-            (true, 0) => Judged::Nothing,
-            (true, _) => Judged::Elsewhere,
+        if !self.total.is_none() {
+            Judged::Something
+        } else if self.total.kpack_references == 0 {
+            Judged::Nothing
+        } else {
+            Judged::Elsewhere
         }
     }
 
-    /// Whether nothing is wrong, which decides the exit status.
+    /// Whether there are neither faults nor problems, which decides the exit status.
     fn is_clean(&self, problems: &[Problem]) -> bool {
         problems.is_empty() && self.total.faults == 0
     }
 
-    /// The end of the report: what was checked, and how many faults and errors there are.
+    /// The end of the report: the numbers of checked bundles and code objects, of faults and of errors.
     fn verdict(&self, problems: &[Problem]) -> String {
-        let mut parts = vec![checked(&self.total)];
-        parts.extend(faults(&self.total));
+        let mut parts = vec![numbers_checked(&self.total)];
+        if self.total.faults > 0 {
+            parts.push(count(self.total.faults, "fault", "faults"));
+        }
         let errors = problems.len() - self.own_problems;
-        parts.extend((errors > 0).then(|| count(errors, "error", "errors")));
-        parts.extend(self.is_clean(problems).then(|| "nothing wrong".to_owned()));
+        if errors > 0 {
+            parts.push(count(errors, "error", "errors"));
+        }
+        if self.is_clean(problems) {
+            parts.push("nothing wrong".to_owned());
+        }
         parts.join(", ")
     }
 }
 
+/// Whether a fault names the GPU.
+fn is_in_faults(gpu: &str, faults: &[Fault]) -> bool {
+    faults.iter().any(|fault| fault.gpu.as_deref() == Some(gpu))
+}
+
 impl VerifyOptions {
-    /// What is expected.
+    /// The expected GPUs, if any of the options names some.
     fn expect(&self) -> Option<Expect> {
-        let gpus = |gpus: &Option<Gpus>, expect: fn(Vec<Device>) -> Expect| gpus.clone().map(|Gpus(gpus)| expect(gpus));
-        gpus(&self.expect, Expect::new)
-            .or_else(|| gpus(&self.expect_exactly, Expect::exactly))
-            .or_else(|| gpus(&self.expect_any, Expect::libraries))
+        if let Some(Gpus(gpus)) = &self.expect {
+            return Some(Expect::new(gpus.clone()));
+        }
+        if let Some(Gpus(gpus)) = &self.expect_exactly {
+            return Some(Expect::exactly(gpus.clone()));
+        }
+        if let Some(Gpus(gpus)) = &self.expect_any {
+            return Some(Expect::libraries(gpus.clone()));
+        }
+        None
+    }
+
+    /// Prints the report of each file as soon as it is available, and then the total.
+    fn print(
+        &self,
+        files: &mut dyn Iterator<Item = CheckedFile>,
+        has_total: bool,
+        outcome: &RefCell<Outcome>,
+        problems: &Problems,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        if self.json {
+            let files = Each::new(files.map(|(_, verified)| verified));
+            let faults = Late(|| {
+                let faults = outcome.borrow_mut().finish(problems);
+                faults.into_iter().map(FaultOfTree::new).collect::<Vec<_>>()
+            });
+            let total = Late(|| outcome.borrow().total.clone());
+            return json::write(VerifyReport { files, faults, total }, problems, out);
+        }
+        for checked in files {
+            write_file(&checked, has_total, out)?;
+        }
+        let faults = outcome.borrow_mut().finish(problems);
+        for fault in faults {
+            write_line(out, &fault.to_string())?;
+        }
+        Ok(self.write_summary(has_total, &outcome.borrow(), &problems.borrow(), out)?)
     }
 
     /// Writes the last line: the total of all files, or the result of the only one.
@@ -172,17 +230,25 @@ impl VerifyOptions {
     ) -> io::Result<()> {
         let Outcome { total, unread, .. } = outcome;
         let verdict = outcome.verdict(problems);
+        if has_total {
+            let unread = if total.unread == 0 { String::new() } else { format!("; not read: {unread}") };
+            return write_line(out, &format!("Total: {}, {verdict}{unread}", count(total.files, "file", "files")));
+        }
         match self.files.as_slice() {
-            [file] if !has_total && total.files > 0 => {
-                write_line(out, &format!("{}: {verdict}", file.to_string_lossy()))
-            }
-            _ if !has_total => Ok(()),
-            _ => {
-                let unread = if total.unread == 0 { String::new() } else { format!("; not read: {unread}") };
-                write_line(out, &format!("Total: {}, {verdict}{unread}", count(total.files, "file", "files")))
-            }
+            [file] if total.files > 0 => write_line(out, &format!("{}: {verdict}", file.to_string_lossy())),
+            _ => Ok(()),
         }
     }
+}
+
+fn check(verify: &Verify, file: Result<WorkFile>) -> Result<CheckedFile> {
+    let file = file?;
+    let verified = verify.check(&file.open(verify.scan.limits)?)?;
+    Ok((file, verified))
+}
+
+fn weight((_, verified): &CheckedFile) -> usize {
+    1 + verified.faults.len() + verified.unread.len()
 }
 
 impl Options for VerifyOptions {
@@ -191,56 +257,61 @@ impl Options for VerifyOptions {
         verify.scan = self.search.scan(Some(Arc::new(Follow::from_environment())));
         verify.expect = self.expect();
         verify.plain_max = self.compressed;
-        let check = |file: Result<WorkFile>| {
-            let file = file?;
-            let verified = verify.check(&file.open(verify.scan.limits)?)?;
-            Ok((file, verified))
-        };
-        let weight = |(_, verified): &CheckedFile| 1 + verified.faults.len() + verified.unread.len();
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
         let judgement = Judgement::new(&self.search, self.files.iter(), self.allow_none);
         let files = self.search.files(&self.files);
         let outcome = RefCell::new(Outcome::new(verify.expect.as_ref(), &files::paths(&files), judgement));
         let problems = Problems::default();
-        let note = |checked: &mut CheckedFile, _: &mut Vec<Problem>| outcome.borrow_mut().add(checked);
         let in_turn = files::has_pipes(&files);
-        let written = files::report(files, in_turn, check, weight, note, &problems, |checked, out| {
-            if self.json {
-                let files = Each::new(checked.map(|(_, verified)| verified));
-                let faults = || outcome.borrow_mut().finish(&problems).into_iter().map(FaultOfTree::new);
-                let faults = Late(|| faults().collect::<Vec<_>>());
-                let total = Late(|| outcome.borrow().total.clone());
-                return json::write(VerifyReport { files, faults, total }, &problems, out);
-            }
-            for checked in checked {
-                write_file(&checked, has_total, out)?;
-            }
-            let faults = outcome.borrow_mut().finish(&problems);
-            faults.iter().try_for_each(|fault| write_line(out, &fault.to_string()))?;
-            Ok(self.write_summary(has_total, &outcome.borrow(), &problems.borrow(), out)?)
-        });
+        let written = files::report(
+            files,
+            in_turn,
+            |file| check(&verify, file),
+            weight,
+            |checked, _| outcome.borrow_mut().add(checked),
+            &problems,
+            |files, out| self.print(files, has_total, &outcome, &problems, out),
+        );
         let mut outcome = outcome.into_inner();
         outcome.finish(&problems);
         let problems = problems.into_inner();
         console.problems(&problems);
         written?;
-        let (clean, is_served_by_libraries) = (outcome.is_clean(&problems), outcome.is_served_by_libraries);
-        if is_served_by_libraries == Some(true) {
+        if outcome.is_served_by_libraries == Some(true) {
             console.hint("each library has code for these GPUs in some of its bundles, which --expect-any accepts");
         }
-        for device in verify.expect.iter().filter(|_| !clean).flat_map(|expect| &expect.devices) {
-            if let Some(meant) = suggest::known_gpu(device.name()) {
-                console.hint(&format!("'{device}' is not a known GPU; did you mean {meant}?"));
-            }
+        if outcome.is_clean(&problems) {
+            return Ok(ExitCode::SUCCESS);
         }
-        Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        if let Some(expect) = &verify.expect {
+            hint_at_unknown_gpus(&expect.devices, console);
+        }
+        Ok(ExitCode::FAILURE)
     }
 }
 
-/// The numbers of checked code objects and bundles, or why there are none.
-fn checked(total: &VerifyTotal) -> String {
-    let objects = |number| count(number, "code object", "code objects");
-    let bundled = total.code_objects - total.without_bundle;
+fn hint_at_unknown_gpus(devices: &[Device], console: &Console) {
+    for device in devices {
+        if let Some(meant) = suggest::known_gpu(device.name()) {
+            console.hint(&format!("'{device}' is not a known GPU; did you mean {meant}?"));
+        }
+    }
+}
+
+/// The numbers of checked code objects and bundles, or the reason why nothing was checked.
+fn numbers_checked(total: &VerifyTotal) -> String {
+    if total.bundles == 0 && total.without_bundle == 0 {
+        if total.kpack_references > 0 {
+            return "device code in kpack archives".to_owned();
+        }
+        if total.is_none() {
+            return if total.unread == 0 { "no device code" } else { "no readable device code" }.to_owned();
+        }
+    }
+    let bare = format!("{} without a bundle", count(total.without_bundle, "code object", "code objects"));
+    if total.bundles == 0 && total.without_bundle > 0 {
+        return bare;
+    }
     let mut details = Vec::new();
     for (number, what) in [(total.without_code, "text or empty"), (total.unchecked, "not read and not checked")] {
         if number > 0 {
@@ -248,29 +319,23 @@ fn checked(total: &VerifyTotal) -> String {
         }
     }
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
-    let in_bundles = || format!("{}{details} in {}", objects(bundled), count(total.bundles, "bundle", "bundles"));
-    match (total.bundles, total.without_bundle) {
-        (0, 0) if total.kpack_references > 0 => "device code in kpack archives".to_owned(),
-        (0, 0) if total.is_none() && total.unread == 0 => "no device code".to_owned(),
-        (0, 0) if total.is_none() => "no readable device code".to_owned(),
-        (_, 0) => in_bundles(),
-        (0, bare) => format!("{} without a bundle", objects(bare)),
-        (_, bare) => format!("{}, {} without a bundle", in_bundles(), objects(bare)),
-    }
+    let bundled = count(total.code_objects - total.without_bundle, "code object", "code objects");
+    let in_bundles = format!("{bundled}{details} in {}", count(total.bundles, "bundle", "bundles"));
+    if total.without_bundle == 0 { in_bundles } else { format!("{in_bundles}, {bare}") }
 }
 
-/// The number of faults, if there are any.
-fn faults(total: &VerifyTotal) -> Option<String> {
-    (total.faults > 0).then(|| count(total.faults, "fault", "faults"))
-}
-
-/// Writes the result of a file, and what was checked if a total follows, which alone says whether nothing is wrong. For
-/// a file in a directory, only parts that concern device code are reported, because most files there have none.
+/// Writes the result of a file. If a total follows, the numbers that were checked are written too, and only the total
+/// says whether nothing is wrong. For a file in a directory, only parts that concern device code are reported, because
+/// most files there have none.
 fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Write) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
-    let is_told = |unread: &&NotRead| file.is_named() || unread.what.is_device_code();
-    let unread: Vec<&NotRead> = verified.unread.iter().filter(is_told).collect();
+    let mut unread = Vec::new();
+    for part in &verified.unread {
+        if file.is_named() || part.what.is_device_code() {
+            unread.push(part);
+        }
+    }
     if !file.is_named() && total.is_none() && unread.is_empty() && total.kpack_references == 0 {
         return Ok(());
     }
@@ -297,27 +362,33 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Wri
     if !has_total {
         return Ok(());
     }
-    let faults = faults(&total).map_or_else(String::new, |faults| format!(", {faults}"));
-    write_line(out, &format!("{name}: {}{faults}", checked(&total)))
+    let mut numbers = numbers_checked(&total);
+    if total.faults > 0 {
+        numbers.push_str(&format!(", {}", count(total.faults, "fault", "faults")));
+    }
+    write_line(out, &format!("{name}: {numbers}"))
 }
 
-/// Writes faults. Bundles that lack the same share the line of the first.
+/// Writes faults. Bundles of a place that lack code for the same GPU share the line of the first.
 fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
     fn key(fault: &Fault) -> (&Place, Rule, &str) {
         (&fault.place, fault.rule, &fault.text)
     }
     let mut alike = counts(faults.iter().map(key));
-    faults.iter().try_for_each(|fault| match (&fault.gpu, alike.remove(&key(fault))) {
-        (Some(_), None) => Ok(()),
-        (Some(_), Some(all @ 2..)) => {
-            let more = count(all - 1, "more bundle", "more bundles");
-            write_line(out, &format!("{fault} (the same in {more})"))
+    for fault in faults {
+        match (&fault.gpu, alike.remove(&key(fault))) {
+            (Some(_), None) => {}
+            (Some(_), Some(all @ 2..)) => {
+                let more = count(all - 1, "more bundle", "more bundles");
+                write_line(out, &format!("{fault} (the same in {more})"))?;
+            }
+            _ => write_line(out, &fault.to_string())?,
         }
-        _ => write_line(out, &fault.to_string()),
-    })
+    }
+    Ok(())
 }
 
-/// How often each key is there.
+/// Counts how often each key appears.
 fn counts<K: Eq + Hash>(keys: impl Iterator<Item = K>) -> HashMap<K, usize> {
     let mut counts = HashMap::new();
     for key in keys {

@@ -1,6 +1,7 @@
 //! The differences of a pair of files.
 
 use crate::base::error::Result;
+use crate::base::io::Input;
 use crate::beyond::job::{Diff, FileDiff};
 use crate::beyond::serialized::{ComparedFile, KernelChange};
 use serde::{Serialize, Serializer};
@@ -20,14 +21,13 @@ pub(crate) struct Compared {
 impl Compared {
     /// Compares a pair. Keeps at most `top` kernels.
     pub(crate) fn new(job: &Diff, pair: FilePair, top: usize) -> Result<Self> {
-        let open = |file: &Option<WorkFile>| file.as_ref().map(|file| file.open(job.scan.limits)).transpose();
-        let (old, new) = (open(&pair.old)?, open(&pair.new)?);
+        let (old, new) = (open_if_some(job, pair.old.as_ref())?, open_if_some(job, pair.new.as_ref())?);
         let mut diff = job.run(old.as_ref(), new.as_ref())?;
         let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top);
         Ok(Self { pair, diff, rows })
     }
 
-    /// The number of its findings.
+    /// The number of findings.
     pub(crate) fn weight(&self) -> usize {
         self.rows.kept.len() + self.diff.code_objects.len() + 1
     }
@@ -38,7 +38,14 @@ impl Compared {
     }
 }
 
-/// As in `docs/diff.schema.json`.
+fn open_if_some(job: &Diff, file: Option<&WorkFile>) -> Result<Option<Input>> {
+    match file {
+        Some(file) => Ok(Some(file.open(job.scan.limits)?)),
+        None => Ok(None),
+    }
+}
+
+/// Follows `docs/diff.schema.json`.
 impl Serialize for Compared {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { pair, diff, .. } = self;

@@ -1,17 +1,14 @@
-//! The conditions of `--fail-on`, and those that are met.
+//! The conditions of `--fail-on`, and the conditions that are met.
 
 use std::fmt;
-use std::sync::Arc;
 
-use super::kernel::Spilling;
+use super::kernel::SpillingKernels;
 use super::total::{DiffTotal, Presence};
 use crate::beyond::cli::judged::Judged;
 use crate::beyond::cli::kernels::column::spills;
 use crate::beyond::cli::kernels::report::demangled_names;
 use crate::beyond::cli::print::units::{bytes, count};
 use crate::beyond::job::{KernelDiff, Loss};
-use crate::beyond::runtime::Served;
-use crate::beyond::scan::Sizes;
 use crate::beyond::serialized::Failure;
 
 /// A condition on which the command fails.
@@ -20,7 +17,7 @@ pub(super) enum DiffCondition {
     LostGpu,
     /// A kernel spills more registers than before.
     Spill,
-    /// Device code grows by more than this.
+    /// Device code grows more.
     Size(Growth),
 }
 
@@ -36,22 +33,26 @@ const UNITS: [(&str, u64); 4] = [("kB", 1000), ("MB", 1_000_000), ("GB", 1_000_0
 impl DiffCondition {
     /// Reads a value of `--fail-on`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        match (text, text.strip_prefix("size=")) {
-            ("lost-gpu", _) => Ok(Self::LostGpu),
-            ("spill", _) => Ok(Self::Spill),
-            ("size", _) => Err(format!("by how much may it grow? {SIZE}")),
-            (_, Some(growth)) => Growth::parse(growth).map(Self::Size),
+        match text.split_once('=') {
+            None if text == "lost-gpu" => Ok(Self::LostGpu),
+            None if text == "spill" => Ok(Self::Spill),
+            None if text == "size" => Err(format!("by how much may it grow? {SIZE}")),
+            Some(("size", growth)) => Growth::parse(growth).map(Self::Size),
             _ => Err("not a condition; the conditions are lost-gpu, spill and size=+N%".to_owned()),
         }
     }
 
-    /// Whether code for a GPU of the old file records what the condition asks for. Only compilers for AMD GPUs record
-    /// spills.
+    /// Whether code for a GPU records the numbers of the condition. Only compilers for AMD GPUs record spills.
     fn is_recorded(self, gpu: &str) -> bool {
         match self {
             Self::Spill => gpu.starts_with("gfx"),
             Self::LostGpu | Self::Size(_) => true,
         }
+    }
+
+    /// Whether code of the old files records the numbers of the condition.
+    fn is_recorded_in(self, total: &DiffTotal) -> bool {
+        old_gpus(total).any(|gpu| self.is_recorded(gpu))
     }
 
     /// The name, as typed.
@@ -69,13 +70,12 @@ const SIZE: &str = "expected size=+5%, or a number of bytes such as size=+1MB (B
 impl Growth {
     fn parse(text: &str) -> Result<Self, String> {
         let number = text.strip_prefix('+').unwrap_or(text);
-        let growth = match number.strip_suffix('%') {
-            Some(percent) => thousandths(percent.trim_end(), 1000).map(Self::Percent),
-            None => {
-                let unit = UNITS.iter().find_map(|(unit, factor)| Some((number.strip_suffix(unit)?, *factor)));
-                let (number, factor) = unit.unwrap_or((number, 1));
-                thousandths(number.trim_end(), factor).map(Self::Bytes)
-            }
+        let growth = if let Some(percent) = number.strip_suffix('%') {
+            scaled(percent.trim_end(), 1000).map(Self::Percent)
+        } else {
+            let unit = UNITS.iter().find_map(|(unit, factor)| Some((number.strip_suffix(unit)?, *factor)));
+            let (number, factor) = unit.unwrap_or((number, 1));
+            scaled(number.trim_end(), factor).map(Self::Bytes)
         };
         growth.ok_or_else(|| SIZE.to_owned())
     }
@@ -102,42 +102,53 @@ impl fmt::Display for Growth {
     }
 }
 
-/// A decimal number times `factor`, without a rest: at most three digits may follow the point.
-fn thousandths(text: &str, factor: u64) -> Option<u64> {
+/// Returns a decimal number times `factor`, or `None` if the text is not a number, has more than three digits after the
+/// point, or the result is not a whole number.
+fn scaled(text: &str, factor: u64) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     if !is_number(whole) || !is_number(part) || part.len() > 3 {
         return None;
     }
     let part: u64 = format!("{part:0<3}").parse().ok()?;
     let thousandths = whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)?;
     let product = u128::from(thousandths).checked_mul(factor.into())?;
-    u64::try_from(product / 1000).ok().filter(|_| product % 1000 == 0)
+    if product % 1000 != 0 {
+        return None;
+    }
+    u64::try_from(product / 1000).ok()
 }
 
-/// The GPUs that the old file has code for.
+fn is_number(digits: &str) -> bool {
+    !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
+}
+
+/// The GPUs that the old files have code for.
 fn old_gpus(total: &DiffTotal) -> impl Iterator<Item = &str> {
     total.gpus.iter().filter(|(_, gpu)| gpu.old.code_objects > 0).map(|(name, _)| &**name)
 }
 
-/// What there was to judge: what the old file has, if the new one has anything to compare with it.
+/// Says whether the conditions had something to judge: code of the old files, if the new ones have code to compare.
 pub(super) fn judged(conditions: &[DiffCondition], total: &DiffTotal) -> Judged {
-    if total.all().new.code_objects == 0 {
-        return Judged::Nothing;
-    }
-    let is_judged = |condition: &DiffCondition| old_gpus(total).any(|gpu| condition.is_recorded(gpu));
-    match old_gpus(total).next() {
-        None => Judged::Nothing,
-        Some(_) if conditions.iter().any(is_judged) => Judged::Something,
-        Some(_) => Judged::Unrecorded,
+    if total.all().new.code_objects == 0 || old_gpus(total).next().is_none() {
+        Judged::Nothing
+    } else if conditions.iter().any(|condition| condition.is_recorded_in(total)) {
+        Judged::Something
+    } else {
+        Judged::Unrecorded
     }
 }
 
-/// The names of the conditions that ask for what no code of the old file records, if others were judged.
-pub(super) fn unrecorded(conditions: &[DiffCondition], total: &DiffTotal) -> impl Iterator<Item = &'static str> {
-    let is_judged = judged(conditions, total) == Judged::Something;
-    let is_unrecorded = move |condition: &&DiffCondition| !old_gpus(total).any(|gpu| condition.is_recorded(gpu));
-    conditions.iter().filter(move |_| is_judged).filter(is_unrecorded).map(|condition| condition.name())
+/// The names of the conditions whose numbers no code of the old files records, if other conditions were judged.
+pub(super) fn unrecorded(conditions: &[DiffCondition], total: &DiffTotal) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    if judged(conditions, total) == Judged::Something {
+        for condition in conditions {
+            if !condition.is_recorded_in(total) {
+                names.push(condition.name());
+            }
+        }
+    }
+    names
 }
 
 /// The conditions that are met, with the reasons.
@@ -146,64 +157,83 @@ pub(super) fn failures(conditions: &[DiffCondition], total: &DiffTotal) -> Vec<F
     for condition in conditions {
         let reasons = match condition {
             DiffCondition::LostGpu => lost_gpus(total),
-            DiffCondition::Spill => spilling(total),
-            DiffCondition::Size(growth) => grown(total, *growth),
+            DiffCondition::Spill => added_spills(total),
+            DiffCondition::Size(growth) => grown_sizes(total, *growth),
         };
-        let failure = |reason| Failure { condition: condition.name().to_owned(), reason };
-        failures.extend(reasons.into_iter().map(failure));
+        for reason in reasons {
+            failures.push(Failure { condition: condition.name().to_owned(), reason });
+        }
     }
     failures
 }
 
 fn lost_gpus(total: &DiffTotal) -> Vec<String> {
     let presences = total.presences();
-    let is_lost = |name: &str| presences.get(name) == Some(&Presence::Lost);
-    let before = |sizes: &Sizes| count(sizes.code_objects, "code object", "code objects");
-    let lost = total.gpus.iter().filter(|(name, _)| is_lost(name));
-    let lost = lost.map(|(name, gpu)| format!("no code for {name} any longer, before {}", before(&gpu.old)));
-    let in_libraries = total.losses.iter().filter(|(_, loss)| !is_lost(&loss.gpu));
-    lost.chain(in_libraries.map(|(library, loss)| lost_in(library, loss))).collect()
+    let mut reasons = Vec::new();
+    for (name, gpu) in &total.gpus {
+        if presences.get(&**name) == Some(&Presence::Lost) {
+            let before = count(gpu.old.code_objects, "code object", "code objects");
+            reasons.push(format!("no code for {name} any longer, before {before}"));
+        }
+    }
+    for (library, loss) in &total.losses {
+        if presences.get(&*loss.gpu) != Some(&Presence::Lost) {
+            reasons.push(loss_text(library, loss));
+        }
+    }
+    reasons
 }
 
-/// How a GPU is served less than before.
-pub(super) fn lost_in(library: &str, Loss { gpu, old, new, .. }: &Loss) -> String {
-    let of = |served: &Served| format!("{} of {}", served.serving, count(served.bundles, "bundle", "bundles"));
-    match new.serving {
-        0 => format!("no bundle of '{library}' serves {gpu} any longer, before {}", of(old)),
-        _ => format!("{} of '{library}' serve {gpu}, before {}", of(new), of(old)),
+/// The text about a GPU that fewer bundles of a library serve than before.
+pub(super) fn loss_text(library: &str, Loss { gpu, old, new, .. }: &Loss) -> String {
+    let [before, now] =
+        [old, new].map(|served| format!("{} of {}", served.serving, count(served.bundles, "bundle", "bundles")));
+    if new.serving == 0 {
+        format!("no bundle of '{library}' serves {gpu} any longer, before {before}")
+    } else {
+        format!("{now} of '{library}' serve {gpu}, before {before}")
     }
 }
 
-fn spilling(total: &DiffTotal) -> Vec<String> {
-    let reason = |((gpu, is_new), Spilling { kernels, worst }): (&(Arc<str>, bool), &Spilling)| {
-        let (numbers, more) = match is_new {
-            false => (count(*kernels, "kernel spills", "kernels spill"), "more "),
-            true => (count(*kernels, "new kernel spills", "new kernels spill"), ""),
+fn added_spills(total: &DiffTotal) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for ((gpu, is_new), SpillingKernels { kernels, worst }) in &total.spills {
+        let numbers = if *is_new {
+            format!("{} registers", count(*kernels, "new kernel spills", "new kernels spill"))
+        } else {
+            format!("{} more registers", count(*kernels, "kernel spills", "kernels spill"))
         };
-        format!("{numbers} {more}registers on {gpu}, {}", described(worst))
-    };
-    total.spills.iter().map(reason).collect()
+        reasons.push(format!("{numbers} on {gpu}, {}", spills_text(worst)));
+    }
+    reasons
 }
 
-/// A kernel, with the number of registers that it spills.
-fn described(kernel: &KernelDiff) -> String {
+/// The numbers of registers that a kernel spills, and its name.
+fn spills_text(kernel: &KernelDiff) -> String {
     let names = demangled_names(std::iter::once(&kernel.name), None);
-    let shown = names.get(&kernel.name).map_or("", |name| name);
-    let number = |kernel: &Option<_>| kernel.as_ref().map_or("none".to_owned(), |kernel| spills(kernel).to_string());
-    format!("{} (before {}) in '{shown}'", number(&kernel.new), number(&kernel.old))
+    let shown = names.get(&kernel.name).map(|name| &**name).unwrap_or_default();
+    let [old, new] = [&kernel.old, &kernel.new].map(|kernel| match kernel {
+        Some(kernel) => spills(kernel).to_string(),
+        None => "none".to_owned(),
+    });
+    format!("{new} (before {old}) in '{shown}'")
 }
 
-fn grown(total: &DiffTotal, growth: Growth) -> Vec<String> {
-    let all = total.all();
-    let in_both = total.gpus.iter().filter(|(_, gpu)| gpu.old.code_objects > 0 && gpu.new.code_objects > 0);
-    let of_gpus = in_both.map(|(name, gpu)| (format!("device code for {name}"), gpu));
-    let sizes = std::iter::once(("all device code".to_owned(), &all)).chain(of_gpus);
-    let exceeding = sizes.filter(|(_, gpu)| growth.is_exceeded(gpu.old.stored, gpu.new.stored));
-    let reason = |(what, gpu): (String, &crate::beyond::job::GpuDiff)| {
-        let (old, new) = (bytes(gpu.old.stored), bytes(gpu.new.stored));
-        format!("{what} grew by more than {growth}, from {old} to {new}")
-    };
-    exceeding.map(reason).collect()
+fn grown_sizes(total: &DiffTotal, growth: Growth) -> Vec<String> {
+    let mut sizes = vec![("all device code".to_owned(), total.all())];
+    for (name, gpu) in &total.gpus {
+        if gpu.old.code_objects > 0 && gpu.new.code_objects > 0 {
+            sizes.push((format!("device code for {name}"), *gpu));
+        }
+    }
+    let mut reasons = Vec::new();
+    for (code, gpu) in sizes {
+        if growth.is_exceeded(gpu.old.stored, gpu.new.stored) {
+            let (old, new) = (bytes(gpu.old.stored), bytes(gpu.new.stored));
+            reasons.push(format!("{code} grew by more than {growth}, from {old} to {new}"));
+        }
+    }
+    reasons
 }
 
 #[cfg(test)]

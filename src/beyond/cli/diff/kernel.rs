@@ -1,39 +1,39 @@
-//! The kernels that differ, the ones that got worse first.
+//! The kernels that differ; kernels that got worse come first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use crate::beyond::code::kernels::Kernel;
 use crate::beyond::job::KernelDiff;
 use crate::beyond::serialized::Counts;
 
 use crate::beyond::cli::kernels::column::spills;
 use crate::beyond::cli::kernels::report::demangled_names;
 
-/// Kernels that differ, each with its name as it is shown. They are sorted: those that got worse in the first of
-/// spills, scratch memory, registers, shared memory and code size come first.
+/// Kernels that differ, each with its name as it is shown. Kernels that got worse come first: they are compared by spills,
+/// then scratch memory, registers, shared memory and code size.
 #[derive(Debug, Default)]
 pub(super) struct KernelRows {
     pub(super) kept: Vec<(KernelDiff, Arc<str>)>,
     /// The number of kernels that changed, were added and were removed.
     pub(super) numbers: Counts,
-    /// How the kernels of each GPU spill.
-    pub(super) spills: Spills,
+    /// The kernels that spill more than before.
+    pub(super) spills: SpillsByGpu,
 }
 
-/// The kernels that spill more than before, by GPU, and whether the old file does not have them.
-pub(super) type Spills = BTreeMap<(Arc<str>, bool), Spilling>;
+/// The kernels that spill more than before, by GPU, and whether they are new.
+pub(super) type SpillsByGpu = BTreeMap<(Arc<str>, bool), SpillingKernels>;
 
 /// Some kernels that spill more than before.
 #[derive(Clone, Debug)]
-pub(super) struct Spilling {
+pub(super) struct SpillingKernels {
     pub(super) kernels: usize,
-    /// One of those that spill most more.
+    /// The kernel whose spills grew most.
     pub(super) worst: KernelDiff,
 }
 
-/// The kernels that a table keeps in memory beyond those that it shows.
+/// The number of kernels that a table keeps in memory in addition to the shown ones.
 const SPARE: usize = 256;
 
 impl KernelRows {
@@ -44,17 +44,16 @@ impl KernelRows {
             rows.numbers.add(kernel.change());
             if kernel.spills_more() {
                 let key = (Arc::clone(&kernel.gpu), kernel.old.is_none());
-                add_spills(&mut rows.spills, key, Spilling { kernels: 1, worst: kernel.clone() });
+                add_spills(&mut rows.spills, key, SpillingKernels { kernels: 1, worst: kernel.clone() });
             }
         }
         kernels.sort_by_cached_key(|kernel| Reverse(worsening(kernel)));
         kernels.truncate(top);
         let names = demangled_names(kernels.iter().map(|kernel| &kernel.name), None);
-        let named = |kernel: KernelDiff| {
+        for kernel in kernels {
             let name = names.get(&kernel.name).cloned().unwrap_or_default();
-            (kernel, name)
-        };
-        rows.kept = kernels.into_iter().map(named).collect();
+            rows.kept.push((kernel, name));
+        }
         rows
     }
 
@@ -75,35 +74,49 @@ impl KernelRows {
 }
 
 /// Adds kernels of a GPU.
-pub(super) fn add_spills(spills: &mut Spills, key: (Arc<str>, bool), more: Spilling) {
-    let Some(all) = spills.get_mut(&key) else { return drop(spills.insert(key, more)) };
-    all.kernels += more.kernels;
-    if more_spills(&all.worst) < more_spills(&more.worst) {
-        all.worst = more.worst;
+pub(super) fn add_spills(spills: &mut SpillsByGpu, key: (Arc<str>, bool), more: SpillingKernels) {
+    match spills.entry(key) {
+        Entry::Vacant(free) => {
+            free.insert(more);
+        }
+        Entry::Occupied(known) => {
+            let all = known.into_mut();
+            all.kernels += more.kernels;
+            if added_spills(&all.worst) < added_spills(&more.worst) {
+                all.worst = more.worst;
+            }
+        }
     }
 }
 
-fn more_spills(kernel: &KernelDiff) -> i128 {
-    let spills = |kernel: &Option<Kernel>| kernel.as_ref().map_or(0, |kernel| i128::from(spills(kernel)));
-    spills(&kernel.new) - spills(&kernel.old)
+fn added_spills(kernel: &KernelDiff) -> i128 {
+    let [old, new] = [&kernel.old, &kernel.new].map(|kernel| match kernel {
+        Some(kernel) => i128::from(spills(kernel)),
+        None => 0,
+    });
+    new - old
 }
 
-/// By how much a kernel got worse. An added kernel got worse by what it spills, and a removed one not at all.
+/// The numbers of a kernel that got worse, each with its growth. An added kernel counts with its spills and scratch
+/// memory, a removed one not at all.
 fn worsening(kernel: &KernelDiff) -> [i128; 5] {
     let (old, new) = match (&kernel.old, &kernel.new) {
         (Some(old), Some(new)) => (old, new),
         (None, Some(new)) => return [i128::from(spills(new)), new.scratch.unwrap_or_default().into(), 0, 0, 0],
         _ => return [0; 5],
     };
-    let more = |number: fn(&Kernel) -> Option<u64>| match (number(old), number(new)) {
-        (Some(old), Some(new)) => i128::from(new) - i128::from(old),
-        _ => 0,
-    };
     [
-        more_spills(kernel),
-        more(|kernel| kernel.scratch.map(u64::from)),
-        more(|kernel| kernel.vgprs.map(u64::from)),
-        more(|kernel| kernel.lds.map(u64::from)),
-        more(|kernel| kernel.code_size),
+        added_spills(kernel),
+        growth(old.scratch, new.scratch),
+        growth(old.vgprs, new.vgprs),
+        growth(old.lds, new.lds),
+        growth(old.code_size, new.code_size),
     ]
+}
+
+fn growth<N: Into<i128>>(old: Option<N>, new: Option<N>) -> i128 {
+    match (old, new) {
+        (Some(old), Some(new)) => new.into() - old.into(),
+        _ => 0,
+    }
 }

@@ -23,7 +23,7 @@ use super::picture::{changes, ensure_apart};
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
-use super::subcommand::Options;
+use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
 use compared::Compared;
 use fail::DiffCondition;
@@ -40,22 +40,23 @@ pub(super) struct DiffOptions {
     #[command(flatten)]
     search: FollowOptions,
     #[arg(
-        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = patterns::TARGETS,
+        help_heading = heading::SELECTION,
+        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = patterns::TARGETS,
         long_help = patterns::targets("code objects", "compared"),
     )]
     target: Vec<TypedPattern>,
     #[command(flatten)]
     comparison: ExactOption,
-    /// Do not read what has the same recorded hash or checksum and size in both.
+    /// Do not read code with the same recorded hash or checksum, and the same size, in both.
     #[arg(
         long,
-        long_help = "Do not read what has the same recorded hash or checksum and size in both: compressed bundles and members of \
-            wheels. This is fast, but broken files may be called equal. The report ends with the number of code objects that are \
+        long_help = "Do not read code with the same recorded hash or checksum, and the same size, in both: compressed bundles and \
+            members of wheels. This is fast, but broken files may be called equal. The report ends with the number of code objects that are \
             equal by their recorded hash or checksum only."
     )]
     trust_hashes: bool,
     /// Show only the first N kernels; without it, 20 in the table and all in JSON.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = heading::OUTPUT)]
     top: Option<usize>,
     /// Exit with status 1 on lost-gpu, spill or size=+N% (see below), in a comma list.
     #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = DiffCondition::parse)]
@@ -64,12 +65,12 @@ pub(super) struct DiffOptions {
     #[arg(long)]
     allow_none: bool,
     /// Print a JSON document, described by docs/diff.schema.json.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
     #[command(flatten)]
     table: TableOptions,
     /// Also draw the sizes of each GPU's code before and now.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     svg: Option<PathBuf>,
 }
 
@@ -89,37 +90,35 @@ impl Options for DiffOptions {
         job.trust_hashes = self.trust_hashes;
         let problems = RefCell::new(problems);
         let is_tree = old.is_dir();
-        let compare = |pair| Compared::new(&job, pair, top);
         let (total, found) = (RefCell::new(DiffTotal::default()), RefCell::new(Matches::default()));
-        let note = |compared: &mut Compared, problems: &mut Vec<Problem>| {
-            problems.extend(compared.diff.problems.drain(..).map(Problem::from));
-            total.borrow_mut().add(compared);
-            found.borrow_mut().add(std::mem::take(&mut compared.diff.matches));
-        };
-        let ensure_judged = |total: &DiffTotal| {
-            let is_complete = problems.borrow().is_empty();
-            let selected =
-                patterns::ensure_match(self.allow_none, &found.borrow(), &job.selection, &paths, !is_complete);
-            if selected.is_ok() {
-                self.ensure_judged(total, &problems);
-            }
-        };
-        let written = files::report(pairs, false, compare, Compared::weight, note, &problems, |compared, out| {
-            if !is_json {
-                let text = Text { style: self.table.style(), out };
-                return table::write([old, new], compared, &total, (is_tree, top), text);
-            }
-            let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
-            // What follows the files is complete only after the last one.
-            let files = Each::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
-            let failures = Late(|| {
-                ensure_judged(&total.borrow());
-                fail::failures(&self.fail_on, &total.borrow())
-            });
-            json::write(DiffReport { old, new, files, total: &total, failures }, &problems, out)
-        });
-        let total = total.into_inner();
-        ensure_judged(&total);
+        let written = files::report(
+            pairs,
+            false,
+            |pair| Compared::new(&job, pair, top),
+            Compared::weight,
+            |compared, problems| {
+                problems.extend(compared.diff.problems.drain(..).map(Problem::from));
+                total.borrow_mut().add(compared);
+                found.borrow_mut().add(std::mem::take(&mut compared.diff.matches));
+            },
+            &problems,
+            |compared, out| {
+                if !is_json {
+                    let text = Text { style: self.table.style(), out };
+                    return table::write([old, new], compared, &total, (is_tree, top), text);
+                }
+                let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
+                // The values after the files are complete only after the last file.
+                let files = Each::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
+                let failures = Late(|| {
+                    self.ensure_judged(&total.borrow(), &found.borrow(), &job, &paths, &problems);
+                    fail::failures(&self.fail_on, &total.borrow())
+                });
+                json::write(DiffReport { old, new, files, total: &total, failures }, &problems, out)
+            },
+        );
+        let (total, found) = (total.into_inner(), found.into_inner());
+        self.ensure_judged(&total, &found, &job, &paths, &problems);
         let is_complete = problems.borrow().is_empty();
         let mut problems = problems.into_inner();
         problems.extend(fail::failures(&self.fail_on, &total).iter().map(Problem::from));
@@ -129,7 +128,7 @@ impl Options for DiffOptions {
         }
         let drawn = match &self.svg {
             Some(path) if is_complete => write_file(path, changes::picture(&total).as_bytes()),
-            // It would show what was not read as lost or new.
+            // The picture would show unread code as lost or new.
             Some(path) => {
                 console.last_hints.push(format!("'{}' is not written because of the errors", path.display()));
                 Ok(())
@@ -138,32 +137,40 @@ impl Options for DiffOptions {
         };
         written?;
         drawn?;
-        patterns::ensure_match(self.allow_none, &found.borrow(), &job.selection, &paths, !is_complete)?;
+        patterns::ensure_match(self.allow_none, &found, &job.selection, &paths, !is_complete)?;
         Ok(status)
     }
 }
 
-/// The error that one of the files has nothing that the other could be compared with.
+/// The error that a file has no code to compare with the other.
 fn without_code(path: &Path) -> String {
     format!("'{}' has no device code to compare with, so --fail-on judged nothing", path.display())
 }
 
 impl DiffOptions {
-    /// Adds the error that `--fail-on` had nothing to judge.
-    fn ensure_judged(&self, total: &DiffTotal, problems: &Problems) {
-        if self.fail_on.is_empty() || !fail::failures(&self.fail_on, total).is_empty() {
+    /// Adds the error that `--fail-on` had nothing to judge, unless a filter that matches nothing is the reason.
+    fn ensure_judged(&self, total: &DiffTotal, found: &Matches, job: &Diff, paths: &[PathBuf], problems: &Problems) {
+        let has_problems = !problems.borrow().is_empty();
+        if patterns::ensure_match(self.allow_none, found, &job.selection, paths, has_problems).is_err()
+            || self.fail_on.is_empty()
+            || !fail::failures(&self.fail_on, total).is_empty()
+        {
             return;
         }
         let judged = fail::judged(&self.fail_on, total);
-        let error = || match judged {
-            Judged::Unrecorded => "no code records what --fail-on asks for, so nothing was judged".to_owned(),
-            _ => match (total.all().old.code_objects, total.all().new.code_objects) {
-                (0, 0) => "no device code was read, so --fail-on judged nothing".to_owned(),
-                (0, _) => without_code(&self.old),
-                (_, _) => without_code(&self.new),
-            },
-        };
-        let paths = [&self.old, &self.new].into_iter();
-        Judgement::new(&self.search.search, paths, self.allow_none).ensure(judged, error, problems);
+        let named = [&self.old, &self.new].into_iter();
+        let judgement = Judgement::new(&self.search.search, named, self.allow_none);
+        judgement.ensure(judged, || self.error_if_not_judged(judged, total), problems);
+    }
+
+    fn error_if_not_judged(&self, judged: Judged, total: &DiffTotal) -> String {
+        if judged == Judged::Unrecorded {
+            return "no code records what --fail-on asks for, so nothing was judged".to_owned();
+        }
+        match (total.all().old.code_objects, total.all().new.code_objects) {
+            (0, 0) => "no device code was read, so --fail-on judged nothing".to_owned(),
+            (0, _) => without_code(&self.old),
+            _ => without_code(&self.new),
+        }
     }
 }

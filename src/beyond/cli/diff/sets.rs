@@ -13,8 +13,8 @@ use anyhow::bail;
 use crate::beyond::cli::files::{self, SearchOptions, WorkFile};
 use crate::beyond::cli::print::problem::Problem;
 
-/// The files of a path; an error for each that could not be listed.
-type Files = Vec<Result<WorkFile, Error>>;
+/// The files of a path, with an error for each that could not be listed.
+type ListedFiles = Vec<Result<WorkFile, Error>>;
 
 /// Two files that are compared; only one of them, if the other directory has no counterpart.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct FileSets {
     pub(crate) paths: Vec<PathBuf>,
     /// The files in pairs, in the order of their names.
     pub(crate) pairs: Vec<FilePair>,
-    /// What could not be listed.
+    /// The errors of files that could not be listed.
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -56,56 +56,66 @@ impl FileSets {
     }
 }
 
-fn pairs([old, new]: [&PathBuf; 2], [of_old, of_new]: [Files; 2], problems: &mut Vec<Problem>) -> Vec<FilePair> {
+fn pairs(
+    [old, new]: [&PathBuf; 2],
+    [old_files, new_files]: [ListedFiles; 2],
+    problems: &mut Vec<Problem>,
+) -> Vec<FilePair> {
     if !old.is_dir() {
-        let first = |files: Files| files.into_iter().flatten().next();
-        return vec![FilePair { path: new.clone(), old: first(of_old), new: first(of_new) }];
+        let [old, new_file] = [old_files, new_files].map(|files| files.into_iter().flatten().next());
+        return vec![FilePair { path: new.clone(), old, new: new_file }];
     }
-    let mut below = |root: &Path, files: Files| {
-        let mut set = BTreeMap::new();
-        for file in files {
-            match file {
-                Ok(file) => drop(set.insert(file.path.strip_prefix(root).unwrap_or(&file.path).to_owned(), file)),
-                Err(error) => problems.push(error.into()),
-            }
-        }
-        set
-    };
-    let (mut of_old, of_new) = (below(old, of_old), below(new, of_new));
-    let mut pairs: Vec<FilePair> = of_new
-        .into_iter()
-        .map(|(path, new)| {
-            let old = of_old.remove(&path);
-            FilePair { path, old, new: Some(new) }
-        })
-        .collect();
+    let mut old_files = by_path_below(old, old_files, problems);
+    let mut pairs = Vec::new();
+    for (path, new) in by_path_below(new, new_files, problems) {
+        let old = old_files.remove(&path);
+        pairs.push(FilePair { path, old, new: Some(new) });
+    }
     // The version may differ, then the hash, then the directory, then the version in the name of a package.
-    for alike in [stem, without_hash, stem_of_name, name_without_hash, package] {
-        pair_alike(alike, &mut of_old, &mut pairs);
+    for alike in [without_version, without_hash, name_without_version, name_without_hash, package_without_version] {
+        pair_alike(alike, &mut old_files, &mut pairs);
     }
-    pairs.extend(of_old.into_iter().map(|(path, old)| FilePair { path, old: Some(old), new: None }));
+    pairs.extend(old_files.into_iter().map(|(path, old)| FilePair { path, old: Some(old), new: None }));
     pairs.sort_by(|a, b| a.path.cmp(&b.path));
     pairs
 }
 
+/// The files of a directory, by their paths below it.
+fn by_path_below(root: &Path, files: ListedFiles, problems: &mut Vec<Problem>) -> BTreeMap<PathBuf, WorkFile> {
+    let mut by_path = BTreeMap::new();
+    for file in files {
+        match file {
+            Ok(file) => {
+                by_path.insert(file.path.strip_prefix(root).unwrap_or(&file.path).to_owned(), file);
+            }
+            Err(error) => problems.push(error.into()),
+        }
+    }
+    by_path
+}
+
 /// Pairs an old and a new file that have no partner yet, if `alike` gives both the same name and no other file has it.
-fn pair_alike(alike: fn(&Path) -> PathBuf, of_old: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [FilePair]) {
+fn pair_alike(alike: fn(&Path) -> PathBuf, old_files: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [FilePair]) {
     let mut left: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
-    of_old.keys().for_each(|path| left.entry(alike(path)).or_default().push(path.clone()));
+    for path in old_files.keys() {
+        left.entry(alike(path)).or_default().push(path.clone());
+    }
     let mut waiting: HashMap<PathBuf, Vec<&mut FilePair>> = HashMap::new();
-    for pair in pairs.iter_mut().filter(|pair| pair.old.is_none()) {
-        waiting.entry(alike(&pair.path)).or_default().push(pair);
+    for pair in pairs {
+        if pair.old.is_none() {
+            waiting.entry(alike(&pair.path)).or_default().push(pair);
+        }
     }
     for (name, waiting) in &mut waiting {
         if let ([pair], Some([path])) = (waiting.as_mut_slice(), left.get(name).map(Vec::as_slice)) {
-            pair.old = of_old.remove(path);
+            pair.old = old_files.remove(path);
         }
     }
 }
 
-/// The name of a package without its version, which is the second part: of a wheel (`name-version-tags.whl`), and of a
-/// package for Debian (`name_version_arch.deb`). Other names stay.
-fn package(path: &Path) -> PathBuf {
+/// The name of a package without its version, which is the second part of the name: `name-version-tags.whl` for a wheel,
+/// `name_version_arch.deb` for a package of Debian. Other paths stay.
+fn package_without_version(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let separator = match path.extension().and_then(OsStr::to_str) {
         Some("whl") => '-',
@@ -117,7 +127,7 @@ fn package(path: &Path) -> PathBuf {
 }
 
 /// A path without the version of a library.
-fn stem(path: &Path) -> PathBuf {
+fn without_version(path: &Path) -> PathBuf {
     sys::os_str(unversioned(path.as_os_str().as_encoded_bytes())).into_owned().into()
 }
 
@@ -126,8 +136,8 @@ fn without_hash(path: &Path) -> PathBuf {
     sys::os_str(&job::without_hash(path.as_os_str().as_encoded_bytes())).into_owned().into()
 }
 
-fn stem_of_name(path: &Path) -> PathBuf {
-    stem(Path::new(path.file_name().unwrap_or_default()))
+fn name_without_version(path: &Path) -> PathBuf {
+    without_version(Path::new(path.file_name().unwrap_or_default()))
 }
 
 fn name_without_hash(path: &Path) -> PathBuf {

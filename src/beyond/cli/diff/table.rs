@@ -12,17 +12,17 @@ use crate::beyond::job::{GpuDiff, KernelDiff};
 use crate::beyond::serialized::Counts;
 
 use super::compared::Compared;
-use super::fail::lost_in;
+use super::fail::loss_text;
 use super::kernel::KernelRows;
 use super::sets::FilePair;
 use super::total::{DiffTotal, Presence, sum};
 use crate::beyond::cli::kernels;
-use crate::beyond::cli::kernels::table::{Listed, Where, either};
+use crate::beyond::cli::kernels::table::{ListedKernel, PlaceColumn, old_to_new};
 use crate::beyond::cli::print::table::{Cell, Column, Fit, Table};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{bytes, count, grouped, percent};
 
-/// Writes the report: what differs in all files, which is known after the last one.
+/// Writes the report of all files, after the last one.
 pub(super) fn write(
     [old, new]: [&PathBuf; 2],
     files: &mut dyn Iterator<Item = Compared>,
@@ -30,44 +30,53 @@ pub(super) fn write(
     (is_tree, top): (bool, usize),
     text: Text<'_>,
 ) -> anyhow::Result<()> {
-    let (mut rows, mut of_files) = (KernelRows::default(), Vec::new());
+    let (mut rows, mut file_lines) = (KernelRows::default(), Vec::new());
     for Compared { pair, diff, rows: more } in files {
         if is_tree && !diff.code_objects.is_empty() {
-            of_files.push(file(&pair, &sum(diff.gpus.values())));
+            file_lines.push(file_line(&pair, &sum(diff.gpus.values())));
         }
         rows.add(more, top);
     }
     rows.keep(top);
     let (rows, total) = (rows.kept, total.borrow());
-    let shown = |path: &PathBuf| printable(&path.to_string_lossy());
+    let [old, new] = [old, new].map(|path| printable(&path.to_string_lossy()));
     let mut report = DiffText { total: &total, presences: total.presences(), text };
-    report.head(&format!("{} -> {}", shown(old), shown(new)))?;
-    report.gpus()?;
-    of_files.iter().try_for_each(|file| report.text.item(file))?;
-    report.kernels(&rows)?;
-    Ok(report.not_read()?)
+    report.write_head(&format!("{old} -> {new}"))?;
+    report.write_gpus()?;
+    for line in &file_lines {
+        report.text.write_item(line)?;
+    }
+    report.write_kernels(&rows)?;
+    Ok(report.write_not_read()?)
 }
 
-/// What differs in a file of two directories.
-fn file(pair: &FilePair, sum: &GpuDiff) -> String {
+/// The line about a file of two directories.
+fn file_line(pair: &FilePair, sum: &GpuDiff) -> String {
     let path = pair.shown();
-    let objects = |number| count(number, "code object", "code objects");
     match (&pair.old, &pair.new) {
-        (_, None) => format!("{path}: only in the old directory, {}", objects(sum.removed)),
-        (None, _) => format!("{path}: only in the new directory, {}", objects(sum.added)),
-        _ => format!("{path}: {}", of_objects(sum)),
+        (_, None) => {
+            format!("{path}: only in the old directory, {}", count(sum.removed, "code object", "code objects"))
+        }
+        (None, _) => {
+            format!("{path}: only in the new directory, {}", count(sum.added, "code object", "code objects"))
+        }
+        _ => format!("{path}: {}", changed_objects(sum)),
     }
 }
 
 /// The numbers of code objects that differ.
-fn of_objects(gpu: &GpuDiff) -> String {
-    changes(gpu.changed, gpu.added, gpu.removed)
+fn changed_objects(gpu: &GpuDiff) -> String {
+    change_numbers(gpu.changed, gpu.added, gpu.removed)
 }
 
-fn changes(changed: usize, added: usize, removed: usize) -> String {
-    let numbers = [(changed, "changed"), (added, "added"), (removed, "removed")];
-    let told = numbers.into_iter().filter(|(number, _)| *number > 0);
-    told.map(|(number, what)| format!("{} {what}", grouped(number))).collect::<Vec<_>>().join(", ")
+fn change_numbers(changed: usize, added: usize, removed: usize) -> String {
+    let mut numbers = Vec::new();
+    for (number, change) in [(changed, "changed"), (added, "added"), (removed, "removed")] {
+        if number > 0 {
+            numbers.push(format!("{} {change}", grouped(number)));
+        }
+    }
+    numbers.join(", ")
 }
 
 struct DiffText<'r, 'o> {
@@ -76,92 +85,117 @@ struct DiffText<'r, 'o> {
     text: Text<'o>,
 }
 
-impl DiffText<'_, '_> {
-    fn head(&mut self, title: &str) -> io::Result<()> {
-        let (all, total) = (self.total.all(), self.total);
-        let (changed, equal) = (of_objects(&all), grouped(total.equal.all));
-        let is_empty = all.old.code_objects == 0 && all.new.code_objects == 0;
-        let facts = match changed.as_str() {
-            _ if is_empty && total.pairs == 0 => "nothing was compared",
-            _ if is_empty => "no code objects to compare in either",
-            "" => &format!("no differences in device code; code objects compared: {equal}"),
-            changed => &format!("code objects: {changed}, {equal} equal"),
+/// A line of the table of GPUs.
+struct GpuRow<'r> {
+    name: &'r str,
+    gpu: GpuDiff,
+    presence: Presence,
+}
+
+impl GpuRow<'_> {
+    /// The difference of the sizes in percent.
+    fn share(&self) -> String {
+        match self.presence {
+            Presence::Both => difference(&self.gpu, |difference| percent(difference, self.gpu.old.stored)),
+            _ => String::new(),
+        }
+    }
+
+    fn note(&self) -> String {
+        match self.presence {
+            Presence::Both => changed_objects(&self.gpu),
+            presence => presence.name().to_owned(),
+        }
+    }
+
+    /// The order of rows: GPUs that are lost, GPUs that are gained, then the GPUs with the largest difference.
+    fn sort_key(&self) -> Reverse<(u8, u64)> {
+        let rank = match self.presence {
+            Presence::Lost => 2,
+            Presence::Gained => 1,
+            Presence::Replaced | Presence::Both => 0,
         };
-        self.text.heading(title, &format!(": {facts}"))?;
+        Reverse((rank, self.gpu.new.stored.abs_diff(self.gpu.old.stored)))
+    }
+}
+
+/// A column with a number of each GPU.
+fn gpu_column<'c, 'r>(title: &'static str, number: fn(&GpuDiff) -> String) -> Column<'c, GpuRow<'r>> {
+    Column::number(title, move |row: &GpuRow<'r>| number(&row.gpu))
+}
+
+impl DiffText<'_, '_> {
+    fn write_head(&mut self, title: &str) -> io::Result<()> {
+        let (all, total) = (self.total.all(), self.total);
+        let (changed, equal) = (changed_objects(&all), grouped(total.equal.all));
+        let has_code = all.old.code_objects > 0 || all.new.code_objects > 0;
+        let facts = if !has_code && total.pairs == 0 {
+            "nothing was compared".to_owned()
+        } else if !has_code {
+            "no code objects to compare in either".to_owned()
+        } else if changed.is_empty() {
+            format!("no differences in device code; code objects compared: {equal}")
+        } else {
+            format!("code objects: {changed}, {equal} equal")
+        };
+        self.text.write_heading(title, &format!(": {facts}"))?;
         for gpus in total.lost_and_gained(&self.presences) {
-            self.text.item(&gpus)?;
+            self.text.write_item(&gpus)?;
         }
         for (library, loss) in &total.losses {
-            if !self.is(&loss.gpu, Presence::Lost) {
-                self.text.item(&lost_in(library, loss))?;
+            if self.presence(&loss.gpu) != Presence::Lost {
+                self.text.write_item(&loss_text(library, loss))?;
             }
         }
         Ok(())
     }
 
-    /// Writes how many code objects are equal only by what the files record.
-    fn not_read(&mut self) -> io::Result<()> {
+    /// Writes the number of code objects that are equal only by recorded hashes or checksums.
+    fn write_not_read(&mut self) -> io::Result<()> {
         let equal = &self.total.equal;
         match equal.by_hash + equal.by_checksum {
             0 => Ok(()),
             number => {
                 let objects = count(number, "code object", "code objects");
-                self.text.line(&format!("equal by their recorded hash or checksum only, not read: {objects}"))
+                self.text.write_line(&format!("equal by their recorded hash or checksum only, not read: {objects}"))
             }
         }
     }
 
-    fn is(&self, gpu: &str, presence: Presence) -> bool {
-        self.presences.get(gpu) == Some(&presence)
+    fn presence(&self, gpu: &str) -> Presence {
+        self.presences.get(gpu).copied().unwrap_or(Presence::Both)
     }
 
-    /// Writes the sizes by GPU: GPUs that are lost, GPUs that are gained, then those with the largest difference.
-    fn gpus(&mut self) -> io::Result<()> {
-        let differs = |gpu: &GpuDiff| gpu.changed > 0 || gpu.added > 0 || gpu.removed > 0;
+    /// Writes the sizes by GPU.
+    fn write_gpus(&mut self) -> io::Result<()> {
         // If bundles are compressed, any change in them changes the shares of all code objects.
-        let is_any = self.total.gpus.values().any(differs);
-        let is_shown = |gpu: &GpuDiff| if is_any { differs(gpu) } else { gpu.old.stored != gpu.new.stored };
-        let mut rows: Vec<(&str, GpuDiff)> =
-            self.total.gpus.iter().filter(|(_, gpu)| is_shown(gpu)).map(|(name, gpu)| (&**name, *gpu)).collect();
+        let has_changes = self.total.gpus.values().any(has_changed_objects);
+        let mut rows = Vec::new();
+        for (name, gpu) in &self.total.gpus {
+            if has_changed_objects(gpu) || !has_changes && gpu.old.stored != gpu.new.stored {
+                rows.push(GpuRow { name, gpu: *gpu, presence: self.presence(name) });
+            }
+        }
         if rows.is_empty() {
             return Ok(());
         }
-        let presence = |name: &str| self.presences.get(name).copied().unwrap_or(Presence::Both);
-        let weight = |name: &str, gpu: &GpuDiff| {
-            let rank = match presence(name) {
-                Presence::Lost => 2,
-                Presence::Gained => 1,
-                Presence::Replaced | Presence::Both => 0,
-            };
-            Reverse((rank, gpu.new.stored.abs_diff(gpu.old.stored)))
-        };
-        rows.sort_by_key(|(name, gpu)| weight(name, gpu));
-        rows.push(("all", self.total.all()));
-        let share = |(name, gpu): &(&str, GpuDiff)| match presence(name) {
-            Presence::Both => changed(gpu, |difference| percent(difference, gpu.old.stored)),
-            _ => String::new(),
-        };
-        let note = |(name, gpu): &(&str, GpuDiff)| match presence(name) {
-            Presence::Both => of_objects(gpu),
-            presence => presence.name().to_owned(),
-        };
-        let number =
-            |title, of: fn(&GpuDiff) -> String| Column::number(title, move |(_, gpu): &(&str, GpuDiff)| of(gpu));
+        rows.sort_by_key(GpuRow::sort_key);
+        rows.push(GpuRow { name: "all", gpu: self.total.all(), presence: Presence::Both });
         let columns = vec![
-            Column::label("GPU", |(name, _): &(&str, GpuDiff)| Cell::Bold((*name).to_owned())),
-            number("OBJECTS", |gpu| either(gpu.old.code_objects, gpu.new.code_objects, grouped)),
-            number("OLD", |gpu| bytes(gpu.old.stored)),
-            number("NEW", |gpu| bytes(gpu.new.stored)),
-            Column { fit: Fit::Stays, ..number("DIFFERENCE", |gpu| changed(gpu, bytes)) },
-            Column::number("", share),
-            Column::name("", note),
+            Column::label("GPU", |row: &GpuRow<'_>| Cell::Bold(row.name.to_owned())),
+            gpu_column("OBJECTS", |gpu| old_to_new(gpu.old.code_objects, gpu.new.code_objects, grouped)),
+            gpu_column("OLD", |gpu| bytes(gpu.old.stored)),
+            gpu_column("NEW", |gpu| bytes(gpu.new.stored)),
+            Column { fit: Fit::Stays, ..gpu_column("DIFFERENCE", |gpu| difference(gpu, bytes)) },
+            Column::number("", GpuRow::share),
+            Column::name("", GpuRow::note),
         ];
-        self.text.table(Table { indent: 4, columns }, || rows.iter())
+        self.text.write_table(Table { indent: 4, columns }, || rows.iter())
     }
 
-    fn kernels(&mut self, rows: &[(KernelDiff, Arc<str>)]) -> io::Result<()> {
+    fn write_kernels(&mut self, rows: &[(KernelDiff, Arc<str>)]) -> io::Result<()> {
         let Counts { equal, changed, added, removed } = self.total.kernels;
-        let (told, all) = (changes(changed, added, removed), changed + added + removed);
+        let (changes, all) = (change_numbers(changed, added, removed), changed + added + removed);
         if all == 0 && equal == 0 {
             return Ok(());
         }
@@ -173,25 +207,32 @@ impl DiffText<'_, '_> {
             len if len < all && len > 0 => format!("; the first {}:", grouped(len)),
             _ => String::new(),
         };
-        self.text.item(&format!("kernels: {told}{same}{shown}"))?;
-        let is_elsewhere = |first| rows.iter().any(|(kernel, _)| !has_same_place(first, kernel));
-        let has_places = rows.first().is_some_and(|(first, _)| is_elsewhere(first));
-        let place_column = if has_places { Where::File } else { Where::Nowhere };
-        kernels::table::table(|| rows.iter().map(listed), place_column, None, 4, &mut self.text)
+        self.text.write_item(&format!("kernels: {changes}{same}{shown}"))?;
+        let place_column = if have_same_place(rows) { PlaceColumn::None } else { PlaceColumn::File };
+        kernels::table::write_kernels(|| rows.iter().map(listed), place_column, None, 4, &mut self.text)
     }
 }
 
-/// The difference of the stored sizes, with its sign; empty if there is none.
-fn changed(GpuDiff { old, new, .. }: &GpuDiff, text: impl Fn(u64) -> String) -> String {
+fn has_changed_objects(gpu: &GpuDiff) -> bool {
+    gpu.changed > 0 || gpu.added > 0 || gpu.removed > 0
+}
+
+/// The difference of the stored sizes, with its sign; empty if they are equal.
+fn difference(GpuDiff { old, new, .. }: &GpuDiff, text: impl Fn(u64) -> String) -> String {
     match new.stored.abs_diff(old.stored) {
         0 => String::new(),
         difference => format!("{}{}", if new.stored < old.stored { "-" } else { "+" }, text(difference)),
     }
 }
 
-fn listed((kernel, name): &(KernelDiff, Arc<str>)) -> Listed<'_> {
+fn listed((kernel, name): &(KernelDiff, Arc<str>)) -> ListedKernel<'_> {
     let (gpu, code_object, change) = (&*kernel.gpu, &*kernel.code_object, Some(kernel.change()));
-    Listed { gpu, code_object, name, change, old: kernel.old.as_ref(), new: kernel.new.as_ref() }
+    ListedKernel { gpu, code_object, name, change, old: kernel.old.as_ref(), new: kernel.new.as_ref() }
+}
+
+fn have_same_place(rows: &[(KernelDiff, Arc<str>)]) -> bool {
+    let [(first, _), others @ ..] = rows else { return true };
+    others.iter().all(|(other, _)| has_same_place(first, other))
 }
 
 /// Whether the places of two kernels are the same in the old and the new file.

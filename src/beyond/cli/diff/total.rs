@@ -9,7 +9,7 @@ use crate::beyond::serialized::{Counts, DiffTotals, GpuTotal, LostGpu, Summary};
 use serde::{Serialize, Serializer};
 
 use super::compared::Compared;
-use super::kernel::{Spills, add_spills};
+use super::kernel::{SpillsByGpu, add_spills};
 
 /// The differences of all files.
 #[derive(Debug, Default)]
@@ -23,10 +23,10 @@ pub(crate) struct DiffTotal {
     pub(super) kernels: Counts,
     /// The GPUs that fewer bundles of a library serve, each with the library.
     pub(super) losses: Vec<(String, Loss)>,
-    /// The GPUs that the bundles of all old files serve, and those of all new ones.
+    /// The GPUs that the bundles of all old files serve, and the same for the new files.
     coverage: [Coverage; 2],
     /// The kernels of each GPU that spill more.
-    pub(super) spills: Spills,
+    pub(super) spills: SpillsByGpu,
 }
 
 impl DiffTotal {
@@ -45,11 +45,13 @@ impl DiffTotal {
         kernels.added += more.added;
         kernels.removed += more.removed;
         if pair.old.is_some() && pair.new.is_some() {
-            let library = |loss: &Loss| match &loss.member {
-                Some(member) => format!("{}({member})", pair.shown()),
-                None => pair.shown(),
-            };
-            self.losses.extend(diff.losses.iter().map(|loss| (library(loss), loss.clone())));
+            for loss in &diff.losses {
+                let library = match &loss.member {
+                    Some(member) => format!("{}({member})", pair.shown()),
+                    None => pair.shown(),
+                };
+                self.losses.push((library, loss.clone()));
+            }
         }
         for (all, more) in self.coverage.iter_mut().zip([&diff.old_coverage, &diff.new_coverage]) {
             all.merge(more);
@@ -61,30 +63,47 @@ impl DiffTotal {
 
     /// Whether each GPU has code in one of the files only.
     pub(crate) fn presences(&self) -> HashMap<&str, Presence> {
-        let by_name = self.gpus.iter().map(|(name, gpu)| (&**name, Presence::by_name(gpu)));
-        let mut presences: HashMap<&str, Presence> = by_name.collect();
-        for (presence, other) in [(Presence::Lost, &self.coverage[1]), (Presence::Gained, &self.coverage[0])] {
-            let names = presences.iter().filter(|(_, of)| **of == presence).map(|(name, _)| *name);
-            let (names, devices): (Vec<&str>, Vec<Device>) =
-                names.filter_map(|name| Some((name, Device::parse(name).ok()?))).unzip();
+        let mut presences: HashMap<&str, Presence> = HashMap::new();
+        for (name, gpu) in &self.gpus {
+            presences.insert(name, Presence::by_name(gpu));
+        }
+        let [old, new] = &self.coverage;
+        for (presence, other) in [(Presence::Lost, new), (Presence::Gained, old)] {
+            let (mut names, mut devices): (Vec<&str>, Vec<Device>) = (Vec::new(), Vec::new());
+            for (name, found) in &presences {
+                if *found == presence
+                    && let Ok(device) = Device::parse(name)
+                {
+                    names.push(name);
+                    devices.push(device);
+                }
+            }
             let served = other.of_each(&devices).unwrap_or_default();
-            let replaced = names.into_iter().zip(served).filter(|(_, of)| of.serving > 0 && of.is_complete());
-            presences.extend(replaced.map(|(name, _)| (name, Presence::Replaced)));
+            for (name, served) in names.into_iter().zip(served) {
+                if served.serving > 0 && served.is_complete() {
+                    presences.insert(name, Presence::Replaced);
+                }
+            }
         }
         presences
     }
 
-    /// The GPUs that only the old files have code for, and those that only the new ones have, as two sentences at most.
+    /// The GPUs that only the old files have code for, and the GPUs that only the new files have code for, as up to two
+    /// sentences.
     pub(crate) fn lost_and_gained(&self, presences: &HashMap<&str, Presence>) -> Vec<String> {
-        let names = |presence| {
-            let names = self.gpus.keys().map(|name| &**name).filter(|name| presences.get(name) == Some(&presence));
-            names.collect::<Vec<_>>().join(", ")
-        };
-        let told = [("GPUs lost", names(Presence::Lost)), ("GPUs gained", names(Presence::Gained))];
-        told.into_iter()
-            .filter(|(_, names)| !names.is_empty())
-            .map(|(what, names)| format!("{what}: {names}"))
-            .collect()
+        let mut sentences = Vec::new();
+        for (title, presence) in [("GPUs lost", Presence::Lost), ("GPUs gained", Presence::Gained)] {
+            let mut names = Vec::new();
+            for name in self.gpus.keys() {
+                if presences.get(&**name) == Some(&presence) {
+                    names.push(&**name);
+                }
+            }
+            if !names.is_empty() {
+                sentences.push(format!("{title}: {}", names.join(", ")));
+            }
+        }
+        sentences
     }
 
     /// All code objects.
@@ -93,7 +112,7 @@ impl DiffTotal {
     }
 }
 
-/// As in `docs/diff.schema.json`.
+/// Follows `docs/diff.schema.json`.
 impl Serialize for DiffTotal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let presences = self.presences();
@@ -116,7 +135,9 @@ impl Serialize for DiffTotal {
 /// The sums for several GPUs.
 pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
     let mut sum = GpuDiff::default();
-    gpus.for_each(|gpu| sum += gpu);
+    for gpu in gpus {
+        sum += gpu;
+    }
     sum
 }
 
@@ -125,13 +146,13 @@ pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
 pub(crate) enum Presence {
     Lost,
     Gained,
-    /// There is code of this name in one of them only, but all bundles of the other serve the GPU by other code.
+    /// Only one of the files has code of this name, but all bundles of the other serve the GPU with other code.
     Replaced,
     Both,
 }
 
 impl Presence {
-    /// By the names of code objects alone.
+    /// Compares the names of code objects, and not which GPUs they serve.
     fn by_name(gpu: &GpuDiff) -> Self {
         match (gpu.old.code_objects, gpu.new.code_objects) {
             (1.., 0) => Self::Lost,

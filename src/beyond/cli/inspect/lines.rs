@@ -12,7 +12,7 @@ use crate::llvm::container::content_kind::ContentKind;
 use crate::beyond::cli::gpus::products_of;
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Fit, Table};
 use crate::beyond::cli::print::text::{Style, Text};
-use crate::beyond::cli::print::units::{bytes, percent, shown_uri, sum};
+use crate::beyond::cli::print::units::{bytes, percent, shown_uri};
 
 /// The code objects that each line of a table summarises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum TableRows {
     EachWithUri,
     /// All code objects for the same GPU in all files.
     Totals,
-    /// The same, in the order of generations and with the products.
+    /// All code objects for the same GPU in all files, in the order of generations and with the products.
     Gpus,
 }
 
@@ -58,17 +58,17 @@ pub(super) struct Line {
     pub(super) label: String,
     /// The length of the target at the end of the label, in bytes.
     accent: usize,
-    /// The kind of image; none if it is not known.
+    /// The kind of image, if it is known.
     kind: Option<ContentKind>,
-    /// Whether the kind of some of them is unknown.
+    /// Whether the kind of some of the code objects is unknown.
     pub(super) unsure: bool,
     pub(super) sizes: Sizes,
     /// The sizes that count in sums.
     pub(super) counted: Sizes,
-    /// Whether the stored size is a share of what is compressed together.
+    /// Whether the stored size is a share of data that is compressed together.
     is_share: bool,
-    /// The GPU, and in how many bundles it is served.
     pub(super) gpu: String,
+    /// The number of bundles that serve the GPU.
     served: Option<Served>,
     uri: Option<String>,
 }
@@ -81,26 +81,39 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    pub(super) fn of<'l>(lines: impl Iterator<Item = &'l Line>) -> Self {
-        let mut largest = 0;
-        let sizes = lines.map(|line| line.counted).inspect(|sizes| largest = largest.max(sizes.stored));
-        Self { whole: sum(sizes).stored, largest }
+    pub(super) fn new<'l>(lines: impl Iterator<Item = &'l Line>) -> Self {
+        let (mut whole, mut largest) = (Sizes::default(), 0);
+        for line in lines {
+            whole += line.counted;
+            largest = largest.max(line.counted.stored);
+        }
+        Self { whole: whole.stored, largest }
     }
 }
 
-pub(super) fn lines(group: &[InspectedBundle], rows: TableRows) -> Vec<Line> {
+/// The lines for a group of bundles.
+pub(super) fn group_lines(group: &[InspectedBundle], rows: TableRows) -> Vec<Line> {
     let (code_objects, mut targets) = (group.iter().flat_map(|bundle| &bundle.code_objects), Targets::default());
     merged(code_objects.map(|code_object| (&*code_object.id, Line::new(code_object, rows, &mut targets))), rows)
 }
 
-/// The lines for code objects, which have their IDs.
+/// Merges the lines of code objects with the same ID, unless each code object has its own line.
 fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableRows) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (id, line) in code_objects {
         let same_id = known.entry(id).or_default();
-        let takes = |index: &&usize| !rows.is_each() && lines.get(**index).is_some_and(|other| other.takes(&line));
-        match same_id.iter().find(takes).and_then(|&index| lines.get_mut(index)) {
+        let mut same_line = None;
+        for index in same_id.iter() {
+            if let Some(same) = lines.get(*index)
+                && !rows.is_each()
+                && same.takes(&line)
+            {
+                same_line = Some(*index);
+                break;
+            }
+        }
+        match same_line.and_then(|index| lines.get_mut(index)) {
             Some(same) => same.add(&line),
             None => {
                 same_id.push(lines.len());
@@ -111,28 +124,31 @@ fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableR
     lines
 }
 
-/// Adds to each line in how many bundles its GPU is served, if there are several bundles, or code that a runtime does
+/// Adds to each line the number of bundles that serve its GPU, if there are several bundles, or code that a runtime does
 /// not find.
-pub(super) fn tell_served(lines: &mut [Line], coverage: Option<&Coverage>) {
-    let Some(coverage) = coverage else { return };
+pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
     if coverage.bundles() < 2 && coverage.unfound().is_empty() {
         return;
     }
     let Some(gpus) = coverage.gpus() else { return };
     let known: HashMap<&str, Served> = gpus.iter().map(|(gpu, served)| (gpu.name(), *served)).collect();
     for line in lines {
-        // In offload binaries, PTX is called like a GPU.
-        let ptx = || line.gpu.strip_prefix("sm_").map(|sm| format!("compute_{sm}"));
-        line.served = known.get(line.gpu.as_str()).or_else(|| known.get(ptx()?.as_str())).copied();
+        line.served = known.get(line.gpu.as_str()).copied();
+        // In offload binaries, PTX has the name of a GPU.
+        if line.served.is_none()
+            && let Some(version) = line.gpu.strip_prefix("sm_")
+        {
+            line.served = known.get(format!("compute_{version}").as_str()).copied();
+        }
     }
 }
 
-/// The targets of code objects, by their IDs: to parse an ID takes longer than all else that a line needs.
+/// The targets of code objects, by their IDs. Parsing an ID takes longer than everything else that makes a line.
 #[derive(Default)]
 pub(super) struct Targets<'c>(HashMap<(&'c [u8], Format), String>);
 
 impl<'c> Targets<'c> {
-    fn of(&mut self, code_object: &'c CodeObject) -> String {
+    fn target_of(&mut self, code_object: &'c CodeObject) -> String {
         let target = self.0.entry((&code_object.id, code_object.bundle.format)).or_insert_with(|| code_object.target());
         target.clone()
     }
@@ -142,21 +158,24 @@ impl Line {
     pub(super) fn new<'c>(code_object: &'c CodeObject, rows: TableRows, targets: &mut Targets<'c>) -> Self {
         let (bundle, kind) = (&code_object.bundle, code_object.kind);
         let id = printable_start(&code_object.shown_id(), LABEL_MAX);
-        let label = match rows {
-            TableRows::Grouped | TableRows::Totals | TableRows::Gpus => id,
-            TableRows::Each | TableRows::EachWithUri => {
-                match bundle.place.steps().last().filter(|_| bundle.format == Format::Kpack) {
-                    Some(key) => format!("{key}  {id}"),
-                    None => format!("{:>5}  {id}", bundle.index),
-                }
-            }
+        let label = if !rows.is_each() {
+            id
+        } else if bundle.format == Format::Kpack
+            && let Some(key) = bundle.place.steps().last()
+        {
+            format!("{key}  {id}")
+        } else {
+            format!("{:>5}  {id}", bundle.index)
         };
-        let gpu = targets.of(code_object);
+        let gpu = targets.target_of(code_object);
         let accent = if label.ends_with(&gpu) { gpu.len() } else { 0 };
-        let is_packed_with_others = || code_object.packed.as_ref().is_some_and(|packed| packed.is_shared());
-        let is_share = bundle.compressed.is_some() || is_packed_with_others();
+        let is_packed_with_others = match &code_object.packed {
+            Some(packed) => packed.is_shared(),
+            None => false,
+        };
+        let is_share = bundle.compressed.is_some() || is_packed_with_others;
         let (sizes, counted, unsure) = (code_object.own_sizes(), code_object.sizes(), kind.is_none());
-        let uri = (rows == TableRows::EachWithUri).then(|| shown_uri(code_object));
+        let uri = if rows == TableRows::EachWithUri { Some(shown_uri(code_object)) } else { None };
         Self { label, accent, kind, unsure, sizes, counted, is_share, gpu, served: None, uri }
     }
 
@@ -178,11 +197,14 @@ impl Line {
     }
 
     fn kind(&self) -> String {
-        let doubt = if self.unsure { "?" } else { "" };
-        self.kind.map_or("", ContentKind::name).to_owned() + doubt
+        let name = match self.kind {
+            Some(kind) => kind.name(),
+            None => "",
+        };
+        if self.unsure { format!("{name}?") } else { name.to_owned() }
     }
 
-    /// Whether its code objects count in sums, rather than what is in them.
+    /// Whether the code objects count in sums. A container does not; its contents do.
     pub(super) fn is_counted(&self) -> bool {
         self.counted.code_objects > 0
     }
@@ -203,10 +225,22 @@ impl Line {
     fn served(&self) -> String {
         self.served.as_ref().map(Served::to_string).unwrap_or_default()
     }
+
+    /// Whether the number of bundles that serve the GPU is worth a column: there are several, or none serves it.
+    fn needs_served(&self) -> bool {
+        match self.served {
+            Some(served) => served.bundles > 1 || served.serving == 0,
+            None => false,
+        }
+    }
+
+    fn share(&self, whole: u64) -> String {
+        if self.is_counted() { percent(self.counted.stored, whole) } else { String::new() }
+    }
 }
 
-/// Writes a table. `title` is that of the labels, after which the kinds follow if `has_kinds`.
-pub(super) fn table(
+/// Writes a table. `title` is the title of the column of labels; the kinds follow it if `has_kinds`.
+pub(super) fn write_lines(
     lines: &[Line],
     scale: Scale,
     (title, has_kinds): (&'static str, bool),
@@ -214,35 +248,36 @@ pub(super) fn table(
     text: &mut Text<'_>,
 ) -> io::Result<()> {
     let style = text.style;
-    let is_told = |served: Served| served.bundles > 1 || served.serving == 0;
-    let has_served = lines.iter().any(|line| line.served.is_some_and(is_told));
-    let has_uris = lines.iter().any(|line| line.uri.is_some());
-    let label = |line: &Line| Cell::Ending { text: line.label.clone(), accent: line.accent };
-    let stored = |line: &Line| line.stored(style);
-    let share = |line: &Line| match line.is_counted() {
-        true => percent(line.counted.stored, scale.whole),
-        false => String::new(),
-    };
-    let uri = |line: &Line| line.uri.clone().unwrap_or_default();
-    let bar = |line: &Line| Cell::Bar { part: line.counted.stored, whole: scale.largest };
-    let columns = [
-        Some(Column { fit: Fit::Shortened(LABEL_MIN), width: TITLE_MIN, ..Column::name(title, label) }),
-        has_kinds.then(|| Column { width: KIND_MIN, fit: Fit::LeftOut(3), ..Column::label("IMAGE", Line::kind) }),
-        Some(Column { gap: 1, width: 6, fit: Fit::LeftOut(1), ..Column::number("COUNT", Line::count) }),
-        Some(Column { gap: 1, width: 9, fit: Fit::Stays, ..Column::number("SIZE", Line::size) }),
-        is_compressed.then(|| Column { gap: 0, width: 11, fit: Fit::LeftOut(2), ..Column::number("STORED", stored) }),
-        has_served.then(|| Column::number("SERVED", Line::served)),
-        Some(Column { gap: 1, width: 7, fit: Fit::Stays, ..Column::number("SHARE", share) }),
-        Some(match has_uris {
-            true => Column::label("URI", uri),
-            false => Column { fit: Fit::Bar, width: BAR, ..Column::label("", bar) },
-        }),
-    ];
-    text.table(Table { indent: 4, columns: columns.into_iter().flatten().collect() }, || lines.iter())
+    let mut columns = vec![Column {
+        fit: Fit::Shortened(LABEL_MIN),
+        width: TITLE_MIN,
+        ..Column::name(title, |line: &Line| Cell::Ending { text: line.label.clone(), accent: line.accent })
+    }];
+    if has_kinds {
+        columns.push(Column { width: KIND_MIN, fit: Fit::LeftOut(3), ..Column::label("IMAGE", Line::kind) });
+    }
+    columns.push(Column { gap: 1, width: 6, fit: Fit::LeftOut(1), ..Column::number("COUNT", Line::count) });
+    columns.push(Column { gap: 1, width: 9, fit: Fit::Stays, ..Column::number("SIZE", Line::size) });
+    if is_compressed {
+        let stored = Column::number("STORED", move |line: &Line| line.stored(style));
+        columns.push(Column { gap: 0, width: 11, fit: Fit::LeftOut(2), ..stored });
+    }
+    if lines.iter().any(Line::needs_served) {
+        columns.push(Column::number("SERVED", Line::served));
+    }
+    let share = Column::number("SHARE", move |line: &Line| line.share(scale.whole));
+    columns.push(Column { gap: 1, width: 7, fit: Fit::Stays, ..share });
+    if lines.iter().any(|line| line.uri.is_some()) {
+        columns.push(Column::label("URI", |line: &Line| line.uri.clone().unwrap_or_default()));
+    } else {
+        let bar = Column::label("", move |line: &Line| Cell::Bar { part: line.counted.stored, whole: scale.largest });
+        columns.push(Column { fit: Fit::Bar, width: BAR, ..bar });
+    }
+    text.write_table(Table { indent: 4, columns }, || lines.iter())
 }
 
 /// Writes a table of GPUs with the products that they are sold as.
-pub(super) fn gpu_table(lines: &[Line], text: &mut Text<'_>) -> io::Result<()> {
+pub(super) fn write_gpus(lines: &[Line], text: &mut Text<'_>) -> io::Result<()> {
     let columns = vec![
         Column { width: TITLE_MIN, ..Column::label("GPU", |line: &Line| Cell::Bold(line.label.clone())) },
         Column { fit: Fit::LeftOut(1), ..Column::number("COUNT", Line::count) },
@@ -250,7 +285,7 @@ pub(super) fn gpu_table(lines: &[Line], text: &mut Text<'_>) -> io::Result<()> {
         Column::number("SERVED", Line::served),
         Column::name("PRODUCTS", |line: &Line| products_of(&line.gpu)),
     ];
-    text.table(Table { indent: 4, columns }, || lines.iter())
+    text.write_table(Table { indent: 4, columns }, || lines.iter())
 }
 
 #[cfg(test)]
@@ -282,9 +317,9 @@ mod tests {
     fn shown(labels: &[&str], width: usize, compressed: bool, unicode: bool) -> Vec<String> {
         let lines: Vec<Line> = labels.iter().map(|label| row(label, 6.min(label.len()))).collect();
         let (scale, style) =
-            (Scale::of(lines.iter()), Style { color: false, unicode, width: Some(width), is_markdown: false });
+            (Scale::new(lines.iter()), Style { color: false, unicode, width: Some(width), is_markdown: false });
         let mut out = Vec::new();
-        table(&lines, scale, ("ENTRY ID", true), compressed, &mut Text { style, out: &mut out }).unwrap();
+        write_lines(&lines, scale, ("ENTRY ID", true), compressed, &mut Text { style, out: &mut out }).unwrap();
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
 
@@ -306,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_narrow_loses_the_bar_then_the_middle_of_the_label_then_columns() {
+    fn a_narrow_table_loses_the_bar_then_the_middle_of_the_label_then_columns() {
         let id = "hipv4-amdgcn-amd-amdhsa--gfx90a";
         let second = |width| shown(&[id], width, false, true).swap_remove(1);
         assert!(second(200).ends_with(&format!("  {}", "█".repeat(24))));
@@ -374,28 +409,35 @@ mod tests {
                 };
                 let lines: Vec<Line> = sequence.iter().enumerate().map(line).collect();
                 let mut totals = Totals::default();
-                lines.iter().for_each(|line| totals.add_line(line.clone()));
+                for line in &lines {
+                    totals.add_line(line.clone());
+                }
                 (merged(lines.into_iter().map(|line| (&*known.id, line)), TableRows::Grouped), totals.lines)
             };
             let ((partial, partial_totals), (complete, totals)) = (rows(false), rows(true));
             assert!(partial.len() <= complete.len(), "{sequence:?}: {partial:?}, {complete:?}");
-            let sums = |lines: &[Line]| {
-                let mut sums = Sizes::default();
-                lines.iter().for_each(|line| sums += line.sizes);
-                sums
-            };
             for lines in [&partial, &totals, &partial_totals] {
-                assert_eq!(sums(lines), sums(&complete), "{sequence:?}");
+                assert_eq!(total(lines), total(&complete), "{sequence:?}");
             }
             assert!(totals.len() <= 1 && partial_totals.len() == totals.len(), "{sequence:?}");
             // Sizes are always known, so empty code objects are not mixed with others.
-            let empty = |lines: &[Line]| {
-                let empty = lines.iter().find(|line| line.kind == Some(ContentKind::Empty));
-                empty.map(|line| (line.kind(), line.sizes.code_objects, line.sizes.size))
-            };
             assert_eq!(empty(&partial), empty(&complete), "{sequence:?}");
             let hides = sequence.iter().any(|&(_, is_hidden)| is_hidden);
             assert_eq!(partial.iter().any(|line| line.kind().ends_with('?')), hides, "{sequence:?}");
         }
+    }
+
+    fn total(lines: &[Line]) -> Sizes {
+        let mut total = Sizes::default();
+        for line in lines {
+            total += line.sizes;
+        }
+        total
+    }
+
+    /// The kind, number and size of the empty code objects.
+    fn empty(lines: &[Line]) -> Option<(String, usize, u64)> {
+        let empty = lines.iter().find(|line| line.kind == Some(ContentKind::Empty))?;
+        Some((empty.kind(), empty.sizes.code_objects, empty.sizes.size))
     }
 }

@@ -15,36 +15,39 @@ use crate::beyond::cli::print::units::first;
 /// The number of GPUs that are shown; hostile files can name any number.
 const GPUS_MAX: usize = 200;
 
-/// The libraries of a kind that are named below the table.
+/// The number of libraries that are named below the table for each reason.
 const LEFT_OUT_MAX: usize = 20;
 
-/// The room for the names of libraries where a terminal is too narrow for all GPUs, which then take several tables.
+/// The columns for the names of libraries if a terminal is too narrow for all GPUs, which then take several tables.
 const NAME: usize = 32;
 
-/// Writes the table, or why there is none.
+/// Writes the table, or the reason why it cannot be shown.
 pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
     let Some(mut all) = libraries.served() else {
-        return text.line("too many GPUs and bundles to tell which bundles serve which GPU");
+        return text.write_line("too many GPUs and bundles to tell which bundles serve which GPU");
     };
     let more = all.split_off(all.len().min(GPUS_MAX)).len();
     let (gpus, served): (Vec<Device>, Vec<Served>) = all.into_iter().unzip();
     let mut left_out = LeftOut::default();
     let mut rows: Vec<(String, Vec<Served>)> = Vec::new();
     for library in libraries.iter() {
-        match library.served(&gpus).filter(|_| !gpus.is_empty()) {
-            Some(served) => rows.push((printable(&library.name), served)),
-            None => left_out.entry(reason(library, gpus.is_empty())).or_default().push(printable(&library.name)),
+        match library.served(&gpus) {
+            Some(served) if !gpus.is_empty() => rows.push((printable(&library.name), served)),
+            _ => left_out.entry(reason(library, gpus.is_empty())).or_default().push(printable(&library.name)),
         }
     }
     if gpus.is_empty() {
-        text.line("no bundles with code for GPUs")?;
+        text.write_line("no bundles with code for GPUs")?;
         return write_left_out(&left_out, text);
     }
     if rows.len() > 1 {
         rows.push(("all".to_owned(), served));
     }
     let widest = gpus.iter().map(|gpu| gpu.name().len()).max().unwrap_or_default();
-    let in_a_table = text.style.width.map_or(gpus.len(), |width| (width.saturating_sub(NAME) / (widest + 2)).max(1));
+    let in_a_table = match text.style.width {
+        Some(width) => (width.saturating_sub(NAME) / (widest + 2)).max(1),
+        None => gpus.len(),
+    };
     let gpus: Vec<(usize, Device)> = gpus.into_iter().enumerate().collect();
     for gpus in gpus.chunks(in_a_table) {
         let mut columns = vec![Column::name("LIBRARY", |(library, _): &(String, Vec<Served>)| library.clone())];
@@ -53,38 +56,48 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
             fit: Fit::Stays,
             ..Column::number("", |(_, served): &(String, Vec<Served>)| cell(served.get(*index)))
         }));
-        text.table(Table { indent: 0, columns }, || rows.iter())?;
-        text.empty_line()?;
+        text.write_table(Table { indent: 0, columns }, || rows.iter())?;
+        text.write_empty_line()?;
     }
     if more > 0 {
-        text.line(&format!("GPUs not shown: {more}"))?;
+        text.write_line(&format!("GPUs not shown: {more}"))?;
     }
     write_left_out(&left_out, text)?;
-    unfound_lines(libraries.all_coverage()).iter().try_for_each(|line| text.line(line))?;
-    text.line(
+    for line in unfound_lines(libraries.all_coverage()) {
+        text.write_line(&line)?;
+    }
+    text.write_line(
         "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor",
     )
 }
 
-/// The libraries that are not in the table, by the reason, which has a number for its place.
+/// The libraries that are not in the table, by the reason. Its number is its place in the order of reasons.
 type LeftOut = BTreeMap<(u8, &'static str), Vec<String>>;
 
 fn reason(library: &Library, is_without_gpus: bool) -> (u8, &'static str) {
-    match library.has_bundles() {
-        false if !library.is_apart => (0, "code without a bundle"),
-        false => (1, "code in kpack archives that were not searched"),
-        true if is_without_gpus && library.is_lost => (2, "kpack archives not found"),
-        true if is_without_gpus => (3, "no code for GPUs"),
-        true => (4, "too many GPUs and bundles to compare"),
+    if !library.has_bundles() {
+        if library.is_apart {
+            (1, "code in kpack archives that were not searched")
+        } else {
+            (0, "code without a bundle")
+        }
+    } else if !is_without_gpus {
+        (4, "too many GPUs and bundles to compare")
+    } else if library.is_lost {
+        (2, "kpack archives not found")
+    } else {
+        (3, "no code for GPUs")
     }
 }
 
 fn write_left_out(left_out: &LeftOut, text: &mut Text<'_>) -> io::Result<()> {
     for ((_, why), names) in left_out {
         let (listed, more) = first(names, LEFT_OUT_MAX);
-        let more = (more > 0).then(|| format!("{more} more"));
-        let listed: Vec<&str> = listed.iter().map(String::as_str).chain(more.as_deref()).collect();
-        text.line(&format!("not in the table ({why}): {}", listed.join(", ")))?;
+        let mut listed = listed.to_vec();
+        if more > 0 {
+            listed.push(format!("{more} more"));
+        }
+        text.write_line(&format!("not in the table ({why}): {}", listed.join(", ")))?;
     }
     Ok(())
 }

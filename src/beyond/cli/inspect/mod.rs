@@ -24,7 +24,7 @@ use super::picture::{Libraries, ensure_apart, picture};
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
-use super::subcommand::Options;
+use super::subcommand::{Options, heading};
 use crate::beyond::scan::Format;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::stdout::to_stdout;
@@ -41,34 +41,34 @@ pub(super) struct InspectOptions {
     #[command(flatten)]
     search: FollowOptions,
     /// Print a line for each code object, not one for each entry ID.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     each: bool,
     /// Print only the totals for each GPU, and the numbers of files without readable device code.
-    #[arg(long, conflicts_with_all = ["each", "json"])]
+    #[arg(long, conflicts_with_all = ["each", "json"], help_heading = heading::OUTPUT)]
     summary: bool,
     /// List the GPUs that the files have code for, by generation, with the names of products.
-    #[arg(long, conflicts_with_all = ["each", "json", "summary"])]
+    #[arg(long, conflicts_with_all = ["each", "json", "summary"], help_heading = heading::OUTPUT)]
     gpus: bool,
     /// Print a table of libraries and GPUs, with the gaps.
-    #[arg(long, conflicts_with_all = ["each", "json", "summary", "gpus"])]
+    #[arg(long, conflicts_with_all = ["each", "json", "summary", "gpus"], help_heading = heading::OUTPUT)]
     matrix: bool,
     /// With --each, print the URI of each code object: the file, the members in it and the range of bytes.
-    #[arg(long, requires = "each")]
+    #[arg(long, requires = "each", help_heading = heading::OUTPUT)]
     uri: bool,
     /// Inflate compressed bundles completely, to detect image kinds and nested bundles.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH)]
     inflate: bool,
     /// Print a JSON document, described by docs/inspect.schema.json.
-    #[arg(long, conflicts_with = "each")]
+    #[arg(long, conflicts_with = "each", help_heading = heading::OUTPUT)]
     json: bool,
     /// Also draw a chart of the space that each GPU takes, and of the bundles that serve it.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     svg: Option<PathBuf>,
     #[command(flatten)]
     table: TableOptions,
 }
 
-/// A file, what was found in it, and a hint if that is nothing.
+/// A file, its findings, and a hint if there are none.
 type InspectedFile = (WorkFile, Inspected, Option<String>);
 
 /// The number of findings in a file.
@@ -78,9 +78,21 @@ fn weight((_, inspected, _): &InspectedFile) -> usize {
     code_objects + unread.len() + references.len() + problems.len() + 1
 }
 
-/// Orders GPUs by what a reader needs to know: single ones first, of these the ones that most bundles do not serve.
+/// Sorts GPUs: single GPUs before families, and GPUs that more bundles do not serve before others.
 fn sort_by_need(gpus: &mut [(Device, Served)]) {
     gpus.sort_by_key(|(gpu, served)| (!gpu.is_one(), Reverse(served.missing())));
+}
+
+/// Inspects a file. If it has no device code and `has_hint` is set, adds a hint at `--deep`.
+fn inspect(job: &Inspect, file: Result<WorkFile>, has_hint: bool) -> Result<InspectedFile> {
+    let file = file?;
+    let input = file.open(job.scan.limits)?;
+    let inspected = job.run(&input)?;
+    let mut hint = None;
+    if has_hint && file.is_named() && inspected.is_empty() {
+        hint = deep::hint_at_deep(&input, &job.scan);
+    }
+    Ok((file, inspected, hint))
 }
 
 impl Options for InspectOptions {
@@ -92,40 +104,39 @@ impl Options for InspectOptions {
         let (problems, mut libraries) = (Problems::default(), Libraries::default());
         let coverage = RefCell::new(Coverage::default());
         let (in_turn, are_few) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX);
-        let inspect = |file: Result<WorkFile>| {
-            let file = file?;
-            let input = file.open(job.scan.limits)?;
-            let inspected = job.run(&input)?;
-            let may_hide_code = are_few && file.is_named() && inspected.is_empty();
-            let hint = if may_hide_code { deep::hint(&input, &job.scan) } else { None };
-            Ok((file, inspected, hint))
-        };
         let has_directories = files.iter().flatten().any(|file| !file.is_named());
         let (mut hints, mut has_read, mut has_found) = (Vec::new(), false, false);
-        let note = |(_, inspected, hint): &mut InspectedFile, problems: &mut Vec<Problem>| {
-            hints.extend(hint.take());
-            has_found |= !inspected.is_empty();
-            has_read |= inspected.problems.is_empty() || !inspected.bundles.is_empty();
-            problems.extend(inspected.problems.iter().map(Problem::from));
-            if self.svg.is_some() || self.matrix {
-                libraries.add(inspected);
-            }
-            if self.json {
-                coverage.borrow_mut().merge(&inspected.coverage());
-            }
-        };
-        let written = files::report(files, in_turn, inspect, weight, note, &problems, |reports, out| {
-            self.print(reports, &coverage, &problems, out)
-        });
+        let written = files::report(
+            files,
+            in_turn,
+            |file| inspect(&job, file, are_few),
+            weight,
+            |(_, inspected, hint), problems| {
+                hints.extend(hint.take());
+                has_found |= !inspected.is_empty();
+                has_read |= inspected.problems.is_empty() || !inspected.bundles.is_empty();
+                problems.extend(inspected.problems.iter().map(Problem::from));
+                if self.svg.is_some() || self.matrix {
+                    libraries.add(inspected);
+                }
+                if self.json {
+                    coverage.borrow_mut().merge(&inspected.coverage());
+                }
+            },
+            &problems,
+            |reports, out| self.print(reports, &coverage, &problems, out),
+        );
         if !has_found && has_directories && hints.is_empty() && !job.scan.deep {
             hints.push("--deep also searches files of other formats, and all bytes of each".to_owned());
         }
         console.last_hints = hints;
         libraries.finish();
-        let shown = written.and_then(|()| match self.matrix {
-            true => to_stdout(|out| Ok(matrix::write(&libraries, &mut Text { style: self.table.style(), out })?)),
-            false => Ok(()),
-        });
+        let shown = match written {
+            Ok(()) if self.matrix => {
+                to_stdout(|out| Ok(matrix::write(&libraries, &mut Text { style: self.table.style(), out })?))
+            }
+            written => written,
+        };
         let status = console.problems(&problems.into_inner());
         let drawn = match &self.svg {
             Some(path) if has_read => write_file(path, picture(libraries).as_bytes()),
@@ -141,44 +152,57 @@ impl InspectOptions {
     /// Prints the report of each file as soon as it is available.
     fn print(
         &self,
-        mut reports: impl Iterator<Item = InspectedFile>,
+        reports: impl Iterator<Item = InspectedFile>,
         coverage: &RefCell<Coverage>,
         problems: &Problems,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         if self.json {
             let files = Each::new(reports.map(|(_, inspected, _)| inspected));
-            let directories = || coverage.borrow().served_directories().into_iter().map(Directory::new);
-            let directories = Late(|| directories().collect::<Vec<_>>());
+            let directories = Late(|| {
+                let directories = coverage.borrow().served_directories();
+                directories.into_iter().map(Directory::new).collect::<Vec<_>>()
+            });
             return json::write(InspectReport { files, directories }, problems, out);
         }
         if self.matrix {
-            reports.for_each(drop);
+            // The table is written after the last file.
+            for report in reports {
+                drop(report);
+            }
             return Ok(());
         }
-        let rows = match self {
-            Self { each: true, uri: true, .. } => TableRows::EachWithUri,
-            Self { each: true, .. } => TableRows::Each,
-            Self { summary: true, .. } => TableRows::Totals,
-            Self { gpus: true, .. } => TableRows::Gpus,
-            _ => TableRows::Grouped,
-        };
-        let mut tables = InspectTables::new(rows, Text { style: self.table.style(), out });
-        reports.try_for_each(|(file, inspected, _)| tables.file(&inspected, file.is_named()))?;
-        Ok(tables.end()?)
+        let mut tables = InspectTables::new(self.rows(), Text { style: self.table.style(), out });
+        for (file, inspected, _) in reports {
+            tables.add_file(&inspected, file.is_named())?;
+        }
+        Ok(tables.finish()?)
+    }
+
+    fn rows(&self) -> TableRows {
+        if self.each && self.uri {
+            TableRows::EachWithUri
+        } else if self.each {
+            TableRows::Each
+        } else if self.summary {
+            TableRows::Totals
+        } else if self.gpus {
+            TableRows::Gpus
+        } else {
+            TableRows::Grouped
+        }
     }
 }
 
 /// Returns the hint for a file of another format, in which `-list` of LLVM's tool finds no bundle.
 pub(super) fn hint_for_list(program: &Program<'_>, input: &OsStr, format: &str) -> Option<String> {
     let (input, program) = (input.display(), String::from_utf8_lossy(program.name));
-    Some(if format == Format::OffloadBinary.name() {
-        format!(
+    if format == Format::OffloadBinary.name() {
+        return Some(format!(
             "'{input}' is an offload binary and not a bundle: llvm-offload-binary unpacks it, '{program} inspect' lists it"
-        )
-    } else {
-        format!(
-            "'{input}' has no bundles of this type (format: {format}): '{program} inspect' lists the device code of any file"
-        )
-    })
+        ));
+    }
+    Some(format!(
+        "'{input}' has no bundles of this type (format: {format}): '{program} inspect' lists the device code of any file"
+    ))
 }

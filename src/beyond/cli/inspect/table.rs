@@ -10,7 +10,7 @@ use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{Format, Origin as Base, Sizes, Step};
 use crate::llvm::container::Codec;
 
-use super::lines::{LABEL_MAX, Line, Scale, TableRows, Targets, gpu_table, lines, table, tell_served};
+use super::lines::{LABEL_MAX, Line, Scale, TableRows, Targets, add_served, group_lines, write_gpus, write_lines};
 use super::sort_by_need;
 use crate::beyond::cli::gpus::generation;
 use crate::beyond::cli::print::text::Text;
@@ -30,95 +30,107 @@ impl<'o> InspectTables<'o> {
         Self { rows, text, totals: Totals::default(), is_silent: true }
     }
 
-    /// Writes what is said of a file, which may be nothing.
-    pub(super) fn file(&mut self, file: &Inspected, is_named: bool) -> io::Result<()> {
+    /// Adds a file to the totals, and writes its tables, unless only totals are printed. Nothing is written about a file
+    /// of a directory that has no device code.
+    pub(super) fn add_file(&mut self, file: &Inspected, is_named: bool) -> io::Result<()> {
         self.totals.add(file);
-        let is_told = is_named
+        let is_listed = is_named
             || !file.bundles.is_empty()
             || file.unread.iter().any(|row| row.what.is_device_code())
             || !file.references.is_empty();
-        if self.rows.is_summary() || !is_told {
+        if self.rows.is_summary() || !is_listed {
             return Ok(());
         }
         self.is_silent = false;
-        self.told(file)?;
+        self.write_file(file)?;
         self.text.out.flush()
     }
 
-    /// Writes what is said of all files.
-    pub(super) fn end(&mut self) -> io::Result<()> {
+    /// Writes the totals.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
         let Self { rows, text, totals, is_silent } = self;
         if rows.is_summary() {
-            return totals.summary(*rows, text);
+            return totals.write_summary(*rows, text);
         }
         if totals.groups > 1 && !(totals.files == 1 && is_summed_first(*rows, totals.groups)) {
-            totals.table(*rows, text)?;
+            totals.write_table(*rows, text)?;
         }
         if totals.is_unsure {
-            text.line("?: not inflated; use --inflate to see the kind")?;
+            text.write_line("?: not inflated; use --inflate to see the kind")?;
         }
-        match totals.unread.total() {
-            _ if !*is_silent || totals.files == 0 => Ok(()),
-            0 => text.line("no device code found"),
-            _ => text.line(&format!("no device code found; not read: {}", totals.unread)),
+        if !*is_silent || totals.files == 0 {
+            return Ok(());
         }
+        if totals.unread.total() == 0 {
+            return text.write_line("no device code found");
+        }
+        text.write_line(&format!("no device code found; not read: {}", totals.unread))
     }
 
-    fn told(&mut self, file: &Inspected) -> io::Result<()> {
-        let Self { rows, text, .. } = self;
+    fn write_file(&mut self, file: &Inspected) -> io::Result<()> {
+        let Self { rows, text, totals, .. } = self;
         let name = printable(&file.path.to_string_lossy());
-        if let Some(what) = without_table(file) {
-            text.heading(&name, &format!(": {what}"))?;
-            references_text(file, text)?;
-            return unread_text(file, text);
+        if let Some(reason) = reason_without_table(file) {
+            text.write_heading(&name, &format!(": {reason}"))?;
+            write_references(file, text)?;
+            return write_unread(file, text);
         }
-        let groups = groups(&file.bundles).map(|group| {
-            let coverage = group.first().and_then(|first| file.coverage_in(first.info.container()));
-            let mut lines = lines(group, *rows);
-            tell_served(&mut lines, coverage.filter(|_| !rows.is_each()));
-            (group, lines)
-        });
-        let groups: Vec<(&[InspectedBundle], Vec<Line>)> = groups.collect();
-        let scale = Scale::of(groups.iter().flat_map(|(_, lines)| lines));
+        let mut groups: Vec<(&[InspectedBundle], Vec<Line>)> = Vec::new();
+        for group in groups_by_place(&file.bundles) {
+            let mut lines = group_lines(group, *rows);
+            if !rows.is_each()
+                && let Some(first) = group.first()
+                && let Some(coverage) = file.coverage_in(first.info.container())
+            {
+                add_served(&mut lines, coverage);
+            }
+            groups.push((group, lines));
+        }
+        let scale = Scale::new(groups.iter().flat_map(|(_, lines)| lines));
         let sizes = sum(file.bundles.iter().map(InspectedBundle::sizes));
         let inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
         let inflated = if inflated { ", members inflated" } else { "" };
-        text.heading(&name, &format!(": {}, code objects {}{inflated}", bytes(file.size), text_of(&sizes)))?;
+        text.write_heading(&name, &format!(": {}, code objects {}{inflated}", bytes(file.size), size_text(&sizes)))?;
         if is_summed_first(*rows, groups.len()) {
-            // The totals so far are those of the first file.
-            let mut own = Totals::default();
-            let is_first = self.totals.files == 1;
-            if !is_first {
+            if totals.files == 1 {
+                // The totals so far are those of this file.
+                totals.write_table(*rows, text)?;
+            } else {
+                let mut own = Totals::default();
                 own.add(file);
+                own.write_table(*rows, text)?;
             }
-            (if is_first { &self.totals } else { &own }).table(*rows, text)?;
         }
         for (bundles, lines) in &groups {
-            text.subheading(&heading(bundles))?;
-            table(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), text)?;
+            text.write_subheading(&group_heading(bundles))?;
+            write_lines(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), text)?;
         }
-        references_text(file, text)?;
-        unread_text(file, text)?;
+        write_references(file, text)?;
+        write_unread(file, text)?;
         if groups.len() == 1 {
-            incomplete_text(&file.coverage(), text)?;
+            write_incomplete(&file.coverage(), text)?;
         }
-        text.empty_line()
+        text.write_empty_line()
     }
 }
 
-/// The reason why a file has no table.
-fn without_table(file: &Inspected) -> Option<&'static str> {
+/// Returns the reason why a file has no table, or `None` if it has one.
+fn reason_without_table(file: &Inspected) -> Option<&'static str> {
     let Inspected { bundles, problems, unread, references, .. } = file;
-    match (bundles.is_empty(), problems.is_empty(), unread.is_empty()) {
-        (false, ..) => None,
-        _ if !references.is_empty() => Some("device code in kpack archives"),
-        (true, false, _) => Some("nothing readable"),
-        (true, true, true) => Some("no device code"),
-        (true, true, false) => Some("no readable device code"),
+    if !bundles.is_empty() {
+        None
+    } else if !references.is_empty() {
+        Some("device code in kpack archives")
+    } else if !problems.is_empty() {
+        Some("nothing readable")
+    } else if !unread.is_empty() {
+        Some("no readable device code")
+    } else {
+        Some("no device code")
     }
 }
 
-/// Whether the totals of a file are before its tables, where these are too many to be read.
+/// Whether the totals of a file come before its tables, because nobody reads that many tables.
 fn is_summed_first(rows: TableRows, groups: usize) -> bool {
     const GROUPS_MAX: usize = 5;
     rows == TableRows::Grouped && groups > GROUPS_MAX
@@ -127,8 +139,8 @@ fn is_summed_first(rows: TableRows, groups: usize) -> bool {
 /// The longest list of search paths, in characters.
 const PATHS_MAX: usize = 500;
 
-/// Lists the references to kpack archives, and whether those exist.
-fn references_text(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
+/// Lists the references to kpack archives, and the number of archives that were found.
+fn write_references(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
     for reference in &file.references {
         let paths = printable_start(&reference.search_paths.join(", "), PATHS_MAX);
         let found = match reference.archives.as_deref() {
@@ -139,7 +151,7 @@ fn references_text(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
                 format!("{none}{}", count(archives.len(), "kpack archive", "kpack archives"))
             }
         };
-        text.item(&format!("{}{found} at {paths}", way(reference.place.steps())))?;
+        text.write_item(&format!("{}{found} at {paths}", prefix(reference.place.steps())))?;
     }
     Ok(())
 }
@@ -148,37 +160,47 @@ fn references_text(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
 const UNREAD_MAX: usize = 100;
 
 /// Lists the unread parts of a file by their places.
-fn unread_text(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
-    let of = |parts: &mut dyn Iterator<Item = &NotRead>| {
-        let mut kinds = Kinds::default();
-        parts.for_each(|part| kinds.add(part.what.name(), 1));
-        kinds.to_string()
-    };
-    let mut rows = file.unread.chunk_by(|one, next| one.place == next.place);
-    for parts in rows.by_ref().take(UNREAD_MAX) {
-        let steps = parts.first().map_or(&[][..], |part| part.place.steps());
-        let kinds = if let [part] = parts { part.what.name().to_owned() } else { of(&mut parts.iter()) };
-        text.item(&format!("{}not read: {kinds}", way(steps)))?;
+fn write_unread(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
+    let mut places = file.unread.chunk_by(|one, next| one.place == next.place);
+    for parts in places.by_ref().take(UNREAD_MAX) {
+        let [first, others @ ..] = parts else { continue };
+        let prefix = prefix(first.place.steps());
+        if others.is_empty() {
+            text.write_item(&format!("{prefix}not read: {}", first.what.name()))?;
+        } else {
+            text.write_item(&format!("{prefix}not read: {}", kinds_of(parts)))?;
+        }
     }
-    let mut others = rows.flatten().peekable();
-    match others.peek() {
-        Some(_) => text.item(&format!("not read, too: {}", of(&mut others))),
-        None => Ok(()),
+    let others = kinds_of(places.flatten());
+    if others.total() > 0 {
+        text.write_item(&format!("not read, too: {others}"))?;
+    }
+    Ok(())
+}
+
+fn kinds_of<'p>(parts: impl IntoIterator<Item = &'p NotRead>) -> Kinds {
+    let mut kinds = Kinds::default();
+    for part in parts {
+        kinds.add(part.what.name(), 1);
+    }
+    kinds
+}
+
+/// The inflated size of code objects, and the stored size if it differs.
+fn size_text(sizes: &Sizes) -> String {
+    if sizes.stored == sizes.size {
+        bytes(sizes.size)
+    } else {
+        format!("{}, stored in {}", bytes(sizes.size), bytes(sizes.stored))
     }
 }
 
-/// The inflated size of code objects, and the stored one if it is another.
-fn text_of(sizes: &Sizes) -> String {
-    match sizes.stored == sizes.size {
-        true => bytes(sizes.size),
-        false => format!("{}, stored in {}", bytes(sizes.size), bytes(sizes.stored)),
-    }
-}
-
-/// The bundles by place, format and whether they are compressed.
-fn groups(bundles: &[InspectedBundle]) -> impl Iterator<Item = &[InspectedBundle]> {
-    let key = |bundle: &InspectedBundle| (bundle.info.format, bundle.info.compressed.is_some());
-    bundles.chunk_by(move |a, b| a.info.container() == b.info.container() && key(a) == key(b))
+/// Groups bundles that follow each other by place, format, and whether they are compressed.
+fn groups_by_place(bundles: &[InspectedBundle]) -> impl Iterator<Item = &[InspectedBundle]> {
+    bundles.chunk_by(|a, b| {
+        let (a, b) = (&a.info, &b.info);
+        a.container() == b.container() && a.format == b.format && a.compressed.is_some() == b.compressed.is_some()
+    })
 }
 
 /// Whether a bundle, or a code object in it, is compressed.
@@ -187,7 +209,7 @@ fn is_compressed(bundle: &InspectedBundle) -> bool {
 }
 
 /// The heading of a group: its place, format and number of bundles.
-fn heading(group: &[InspectedBundle]) -> String {
+fn group_heading(group: &[InspectedBundle]) -> String {
     let Some(first) = group.first() else { return String::new() };
     let (one, many) = match first.info.format {
         Format::TextBundle => ("text bundle", "text bundles"),
@@ -199,7 +221,7 @@ fn heading(group: &[InspectedBundle]) -> String {
         _ => ("bundle", "bundles"),
     };
     let mut text = match first.info.format {
-        Format::Kpack => in_kpack(group),
+        Format::Kpack => count_in_kpack(group),
         Format::DeviceImages => {
             count(group.iter().map(|bundle| bundle.code_objects.len()).sum(), "device image", "device images")
         }
@@ -215,19 +237,19 @@ fn heading(group: &[InspectedBundle]) -> String {
         let names = codecs.into_iter().collect::<Vec<_>>().join(" and ");
         text.push_str(&format!(", {}{names}", if is_whole { "" } else { "partly " }));
     }
-    way(first.info.container()) + &text
+    prefix(first.info.container()) + &text
 }
 
 /// The number of code objects, and of the kpack archives that hold them.
-fn in_kpack(group: &[InspectedBundle]) -> String {
+fn count_in_kpack(group: &[InspectedBundle]) -> String {
     let objects = group.iter().map(|bundle| bundle.code_objects.len()).sum();
     let archives: BTreeSet<_> = group.iter().map(|bundle| bundle.info.place.other_file()).collect();
     let archives = if archives.len() == 1 { "a kpack archive" } else { &format!("{} kpack archives", archives.len()) };
     format!("{} in {archives}", count(objects, "code object", "code objects"))
 }
 
-/// The steps from a file to a place, before the description of what is there.
-fn way(steps: &[Step]) -> String {
+/// The steps from a file to a place, as the prefix of a text about the place.
+fn prefix(steps: &[Step]) -> String {
     let steps: Vec<String> = steps.iter().map(Step::to_string).collect();
     if steps.is_empty() { String::new() } else { steps.join(" > ") + ": " }
 }
@@ -236,22 +258,27 @@ fn way(steps: &[Step]) -> String {
 const INCOMPLETE_MAX: usize = 8;
 
 /// Names the GPUs that some bundles serve, and others do not.
-fn incomplete_text(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
+fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
     let Some(mut gpus) = coverage.gpus() else {
-        return text.item("too many GPUs and bundles to tell which bundles serve which GPU");
+        return text.write_item("too many GPUs and bundles to tell which bundles serve which GPU");
     };
     sort_by_need(&mut gpus);
     gpus.retain(|(_, served)| !served.is_complete());
     let (listed, more) = first(&gpus, INCOMPLETE_MAX);
     let mut listed: Vec<String> = listed.iter().map(|(gpu, served)| format!("{gpu} ({served})")).collect();
-    listed.extend((more > 0).then(|| format!("{more} more (--gpus lists all)")));
-    if !listed.is_empty() {
-        text.item(&format!("not served by all bundles: {}", printable(&listed.join(", "))))?;
+    if more > 0 {
+        listed.push(format!("{more} more (--gpus lists all)"));
     }
-    unfound_lines(coverage).iter().try_for_each(|line| text.item(line))
+    if !listed.is_empty() {
+        text.write_item(&format!("not served by all bundles: {}", printable(&listed.join(", "))))?;
+    }
+    for line in unfound_lines(coverage) {
+        text.write_item(&line)?;
+    }
+    Ok(())
 }
 
-/// The largest number of entry IDs of which the reason is printed why a runtime does not find their code.
+/// The largest number of entry IDs that are listed with the reason why a runtime does not find their code.
 const UNFOUND_MAX: usize = 3;
 
 /// Names the code that a runtime does not find.
@@ -295,28 +322,34 @@ impl Totals {
     fn add(&mut self, file: &Inspected) {
         self.files += 1;
         let Inspected { bundles, unread, references, problems, .. } = file;
-        match (bundles.is_empty(), problems.is_empty()) {
-            (false, _) => self.files_with_bundles += 1,
-            (true, false) => self.files_broken += 1,
-            (true, true) if !references.is_empty() => self.files_split += 1,
-            (true, true) => self.files_without_device_code += usize::from(unread.is_empty()),
+        if !bundles.is_empty() {
+            self.files_with_bundles += 1;
+        } else if !problems.is_empty() {
+            self.files_broken += 1;
+        } else if !references.is_empty() {
+            self.files_split += 1;
+        } else if unread.is_empty() {
+            self.files_without_device_code += 1;
         }
         let is_missing = references.iter().any(|reference| reference.archives.is_some() && reference.code_objects == 0);
         self.files_with_missing += usize::from(is_missing);
         self.files_with_unread += usize::from(!unread.is_empty());
-        unread.iter().for_each(|row| self.unread.add(row.what.name(), 1));
-        self.groups += groups(bundles).count();
+        for row in unread {
+            self.unread.add(row.what.name(), 1);
+        }
+        self.groups += groups_by_place(bundles).count();
         self.coverage.merge(&file.coverage());
         let mut targets = Targets::default();
         for bundle in bundles {
             self.sizes += bundle.sizes();
             self.is_compressed |= is_compressed(bundle);
-            let line = |code_object| Line::new(code_object, TableRows::Totals, &mut targets);
-            bundle.code_objects.iter().map(line).for_each(|line| self.add_line(line));
+            for code_object in &bundle.code_objects {
+                self.add_line(Line::new(code_object, TableRows::Totals, &mut targets));
+            }
         }
     }
 
-    /// Adds the line of a code object, unless what is in it counts.
+    /// Adds the line of a code object, unless it is a container whose contents count instead.
     pub(super) fn add_line(&mut self, mut line: Line) {
         if !line.is_counted() {
             return;
@@ -333,48 +366,55 @@ impl Totals {
     }
 
     /// Writes the table, one line for each GPU, largest first, unless `rows` are GPUs by generation.
-    fn table(&self, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
+    fn write_table(&self, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
         let mut lines = self.lines.clone();
-        tell_served(&mut lines, Some(&self.coverage));
+        add_served(&mut lines, &self.coverage);
         if rows == TableRows::Gpus {
             lines.retain(|line| line.gpu != "host");
             lines.sort_by_cached_key(|line| generation(&line.gpu));
         } else {
             lines.sort_by_key(|line| Reverse(line.sizes.stored));
         }
-        let scale = Scale::of(lines.iter());
+        let scale = Scale::new(lines.iter());
         let objects = count(self.sizes.code_objects, "code object", "code objects");
         let files = count(self.files_with_bundles, "file", "files");
-        text.heading(&format!("Total: {objects} in {files}, {}", text_of(&self.sizes)), "")?;
+        text.write_heading(&format!("Total: {objects} in {files}, {}", size_text(&self.sizes)), "")?;
         if rows == TableRows::Gpus {
-            return gpu_table(&lines, text);
+            return write_gpus(&lines, text);
         }
-        table(&lines, scale, ("GPU", false), self.is_compressed, text)?;
-        incomplete_text(&self.coverage, text)
+        write_lines(&lines, scale, ("GPU", false), self.is_compressed, text)?;
+        write_incomplete(&self.coverage, text)
     }
 
     /// Writes the table, and the numbers of files without device code, files without anything readable, and files with
     /// unread parts.
-    fn summary(&self, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
+    fn write_summary(&self, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
         if self.files_with_bundles > 0 {
-            self.table(rows, text)?;
+            self.write_table(rows, text)?;
         }
         let is_empty = self.files_with_bundles == 0
             && self.files_broken == 0
             && self.files_with_unread == 0
             && self.files_split == 0;
-        let files = |number| count(number, "file", "files");
-        let without = self.files_without_device_code;
-        let lines = [
-            (without > 0 || is_empty, format!("No device code in {}", files(without))),
-            (self.files_broken > 0, format!("Nothing readable in {}", files(self.files_broken))),
-            (self.files_split > 0, format!("Device code of {} in kpack archives", files(self.files_split))),
-            (
-                self.files_with_missing > 0,
-                format!("No code found in kpack archives for {}", files(self.files_with_missing)),
-            ),
-            (self.files_with_unread > 0, format!("Not read in {}: {}", files(self.files_with_unread), self.unread)),
-        ];
-        lines.iter().filter(|(is_shown, _)| *is_shown).try_for_each(|(_, line)| text.line(line))
+        if self.files_without_device_code > 0 || is_empty {
+            text.write_line(&format!("No device code in {}", file_count(self.files_without_device_code)))?;
+        }
+        if self.files_broken > 0 {
+            text.write_line(&format!("Nothing readable in {}", file_count(self.files_broken)))?;
+        }
+        if self.files_split > 0 {
+            text.write_line(&format!("Device code of {} in kpack archives", file_count(self.files_split)))?;
+        }
+        if self.files_with_missing > 0 {
+            text.write_line(&format!("No code found in kpack archives for {}", file_count(self.files_with_missing)))?;
+        }
+        if self.files_with_unread > 0 {
+            text.write_line(&format!("Not read in {}: {}", file_count(self.files_with_unread), self.unread))?;
+        }
+        Ok(())
     }
+}
+
+fn file_count(number: usize) -> String {
+    count(number, "file", "files")
 }

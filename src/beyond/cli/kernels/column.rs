@@ -1,27 +1,31 @@
 //! The columns of the table, and the orders of kernels.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 
 use crate::beyond::code::kernels::Kernel;
 
-use super::row::Row;
+use super::row::NamedKernel;
 
-/// A column with what is recorded of kernels.
+/// A column with a number that code objects record for kernels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelColumn {
     pub(crate) title: &'static str,
     /// The number of a kernel, if it is recorded.
-    pub(crate) of: fn(&Kernel) -> Option<u64>,
-    /// Whether any number only says that something is true.
+    pub(crate) number: fn(&Kernel) -> Option<u64>,
+    /// Whether the column says yes or no: yes for any number.
     pub(crate) is_flag: bool,
 }
 
-const fn number(title: &'static str, of: fn(&Kernel) -> Option<u64>) -> KernelColumn {
-    KernelColumn { title, of, is_flag: false }
+const fn number(title: &'static str, number: fn(&Kernel) -> Option<u64>) -> KernelColumn {
+    KernelColumn { title, number, is_flag: false }
 }
 
-const fn flag(title: &'static str, of: fn(&Kernel) -> Option<u64>) -> KernelColumn {
-    KernelColumn { title, of, is_flag: true }
+const fn flag(title: &'static str, number: fn(&Kernel) -> Option<u64>) -> KernelColumn {
+    KernelColumn { title, number, is_flag: true }
+}
+
+fn one_if_true(flag: Option<bool>) -> Option<u64> {
+    if flag == Some(true) { Some(1) } else { None }
 }
 
 const VGPR: KernelColumn = number("VGPR", |kernel| kernel.vgprs.map(u64::from));
@@ -38,16 +42,21 @@ const CODE: KernelColumn = number("CODE", |kernel| kernel.code_size);
 /// The columns with numbers, in the order of the table.
 pub(crate) const NUMBERS: [KernelColumn; 10] = [VGPR, AGPR, SGPR, VSPILL, SSPILL, SCRATCH, LDS, KERNARG, GROUP, CODE];
 
-/// The columns after these, with what is true of some kernels.
+/// The columns after the numbers, which say yes for some kernels.
 pub(crate) const FLAGS: [KernelColumn; 2] = [
-    flag("DYNSTACK", |kernel| kernel.dynamic_stack.filter(|is_true| *is_true).map(u64::from)),
-    flag("HOSTCALL", |kernel| kernel.hostcall.filter(|is_true| *is_true).map(u64::from)),
+    flag("DYNSTACK", |kernel| one_if_true(kernel.dynamic_stack)),
+    flag("HOSTCALL", |kernel| one_if_true(kernel.hostcall)),
 ];
 
 impl KernelColumn {
     /// The name on the command line.
     pub(crate) fn name(&self) -> String {
         self.title.to_ascii_lowercase()
+    }
+
+    /// The number of a kernel, if there is a kernel and its number is recorded.
+    pub(crate) fn number_of(&self, kernel: Option<&Kernel>) -> Option<u64> {
+        (self.number)(kernel?)
     }
 }
 
@@ -56,7 +65,7 @@ pub(crate) fn spills(kernel: &Kernel) -> u64 {
     [kernel.vgpr_spills, kernel.sgpr_spills].into_iter().flatten().map(u64::from).sum()
 }
 
-/// The key by which kernels are sorted.
+/// The key that sorts kernels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SortKey {
     Name,
@@ -89,14 +98,14 @@ impl SortKey {
         KEYS.iter().find(|(known, _)| *known == name).map(|(_, key)| *key)
     }
 
-    /// The order of two kernels: names and GPUs ascend, numbers descend, and what is not recorded comes last.
-    pub(super) fn compare(self, a: &Row, b: &Row) -> Ordering {
+    /// The order of two kernels: names and GPUs ascend, numbers descend, and kernels without a number come last.
+    pub(super) fn compare(self, a: &NamedKernel, b: &NamedKernel) -> Ordering {
         match self {
             Self::Name => a.name.cmp(&b.name),
             Self::Gpu => a.gpu.cmp(&b.gpu),
             Self::Numbers(first, then) => {
-                let numbers = |row: &Row| Reverse(((first.of)(&row.kernel), (then.of)(&row.kernel)));
-                numbers(a).cmp(&numbers(b))
+                let [a, b] = [a, b].map(|row| ((first.number)(&row.kernel), (then.number)(&row.kernel)));
+                b.cmp(&a)
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Demangles the names of kernels.
 //!
-//! Names may be hostile: a few bytes can stand for gigabytes of text, because a mangled name refers to its own parts.
-//! The parser limits its recursion; the lengths are limited here, and what makes the parser try everything twice.
-//! Limits are in proportion to the name, and invalid names are counted, so that the names of a file take a time in
-//! proportion to it.
+//! Names may be hostile: a few bytes can expand to gigabytes of text, because a mangled name refers to its own parts.
+//! The parser limits its recursion. This module limits the lengths, and the expressions that make the parser try
+//! everything twice. Limits are in proportion to the name, and invalid names are counted. So the time for the names of a
+//! file is in proportion to the file.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,21 +15,20 @@ use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 const MANGLED_MAX: usize = 16 << 10;
 const DEMANGLED_MAX: usize = 64 << 10;
 
-/// The most work for each byte of a name: bytes that are written, and times that something is written, perhaps nothing.
+/// The most work for each byte of a name. Each written byte and each call of the writer is a unit of work.
 const WORK_MAX: usize = 64;
 
-/// The depth to which the parser reads, which is enough for 16 template arguments in one another. It reads some parts
-/// twice if what follows them fails, so that each level may double its work: up to half a second for a name that is not
-/// valid.
+/// The depth to which the parser reads, enough for 16 nested template arguments. The parser reads some parts twice if it
+/// fails after them, so each level may double its work: up to half a second for a name that is not valid.
 const DEPTH_MAX: u32 = 96;
 
-/// After this many invalid names in a file, the rest are read to a smaller depth, at which an invalid name takes little
-/// time. Compilers write no invalid names.
+/// After this many invalid names in a file, the others are read to a smaller depth, so that each takes little time.
+/// Compilers write no invalid names.
 const INVALID_MAX: usize = 64;
 const DEPTH_AFTER_INVALID: u32 = 40;
 
-/// The most expressions with `new` or `delete` in a name. The parser reads each twice if it fails to read what follows,
-/// so that nested ones double its work. The names of real kernels have none.
+/// The most expressions with `new` or `delete` in a name. The parser reads each twice if it fails after it, so nested
+/// expressions double its work. The names of real kernels have none.
 const NEW_AND_DELETE_MAX: usize = 8;
 
 /// Demangles the names of a file.
@@ -40,10 +39,10 @@ pub(crate) struct Demangler {
 }
 
 impl Demangler {
-    /// Returns the C++ name of a kernel, by the Itanium ABI, or `None` if the name is not mangled so, or is too long or
-    /// too deep.
+    /// Returns the C++ name of a kernel, or `None` if the name is not mangled as in the Itanium ABI, is too long or too
+    /// deep.
     pub(crate) fn demangled(&self, name: &[u8]) -> Option<String> {
-        if !name.starts_with(b"_Z") || name.len() > MANGLED_MAX || new_and_delete(name) > NEW_AND_DELETE_MAX {
+        if !name.starts_with(b"_Z") || name.len() > MANGLED_MAX || count_new_and_delete(name) > NEW_AND_DELETE_MAX {
             return None;
         }
         let depth = match self.invalid.load(Ordering::Relaxed) {
@@ -60,10 +59,10 @@ impl Demangler {
     }
 }
 
-/// How often `new` or `delete` may be in a name: never fewer times than the parser reads them. Identifiers, which
-/// follow their length, are skipped, but not after a literal that is not plain: the parser takes it to end at the next
-/// `E`, so that its digits may look like the length of what follows.
-fn new_and_delete(name: &[u8]) -> usize {
+/// Counts `new` and `delete` in a name: at least as many as the parser reads. Identifiers, which follow their length, are
+/// skipped, but not after a literal that is not plain. The parser ends such a literal at the next `E`, so its digits may
+/// look like the length of an identifier.
+fn count_new_and_delete(name: &[u8]) -> usize {
     // A function with internal linkage begins as a literal does.
     let (mut rest, mut before, mut found) = (name.strip_prefix(b"_ZL").unwrap_or(name), b' ', 0_usize);
     let mut has_identifiers = true;
@@ -71,25 +70,28 @@ fn new_and_delete(name: &[u8]) -> usize {
         let is_length = has_identifiers && first.is_ascii_digit() && is_length(rest, before);
         has_identifiers &= first != b'L' || is_plain_literal(after);
         found += usize::from(matches!(rest, [b'n', b'w' | b'a', ..] | [b'd', b'l' | b'a', ..]));
-        let identifier = is_length.then(|| after_identifier(rest)).flatten();
-        (before, rest) = identifier.map_or((first, after), |after| (b' ', after));
+        if is_length && let Some(after) = after_identifier(rest) {
+            (before, rest) = (b' ', after);
+        } else {
+            (before, rest) = (first, after);
+        }
     }
     found
 }
 
-/// Whether a number is the length of an identifier. It is not after a digit, or after a letter that gives it another
-/// meaning, and if it may be the end of a literal, which is an `E`, or of an index, which is `_`.
+/// Whether a number is the length of an identifier. A number after a digit, or after a letter that gives it another
+/// meaning, is not. Nor is a number that may be the end of a literal, before `E`, or of an index, before `_`.
 fn is_length(text: &[u8], before: u8) -> bool {
-    let rest = after(text, |byte| byte.is_ascii_digit());
+    let rest = skip(text, |byte| byte.is_ascii_digit());
     let may_be_other =
-        rest.first() == Some(&b'_') || matches!(after(rest, is_hexadecimal).first(), None | Some(b'E' | b'_'));
+        rest.first() == Some(&b'_') || matches!(skip(rest, is_hexadecimal).first(), None | Some(b'E' | b'_'));
     !may_be_other
         && !before.is_ascii_digit()
         && !matches!(before, b'v' | b'_' | b'.' | b'C' | b'D' | b'F' | b'L' | b'S')
 }
 
-/// Whether an `L` is followed by a mangled name, or by a type of one identifier, of identifiers in a namespace, a
-/// builtin or a substitution, and a number. Everything in these has one meaning.
+/// Whether the text after an `L` is a mangled name, or a number after its type: an identifier, identifiers in a
+/// namespace, a builtin or a substitution. The parser reads all of these in one way.
 fn is_plain_literal(text: &[u8]) -> bool {
     let value = match text {
         [b'_', b'Z', ..] => return true,
@@ -105,29 +107,30 @@ fn is_plain_literal(text: &[u8]) -> bool {
         [b'a'..=b'z', value @ ..] => Some(value),
         _ => after_identifier(text),
     };
-    let digits = value.map(|value| value.strip_prefix(b"n").unwrap_or(value));
-    digits.is_some_and(|digits| after(digits, is_hexadecimal).first() == Some(&b'E'))
+    let Some(value) = value else { return false };
+    let digits = value.strip_prefix(b"n").unwrap_or(value);
+    skip(digits, is_hexadecimal).first() == Some(&b'E')
 }
 
 /// Returns the bytes after an identifier, which begins with its length, or `None` if there is no number.
 fn after_identifier(text: &[u8]) -> Option<&[u8]> {
-    let rest = after(text, |byte| byte.is_ascii_digit());
+    let rest = skip(text, |byte| byte.is_ascii_digit());
     let number = text.get(..text.len().checked_sub(rest.len())?)?;
     rest.get(std::str::from_utf8(number).ok()?.parse().ok()?..)
 }
 
 /// Returns the bytes after a substitution such as `S1_`, or `None` if the text begins with something else.
 fn after_substitution(text: &[u8]) -> Option<&[u8]> {
-    after(text.strip_prefix(b"S")?, |byte| byte.is_ascii_digit() || byte.is_ascii_uppercase()).strip_prefix(b"_")
+    skip(text.strip_prefix(b"S")?, |byte| byte.is_ascii_digit() || byte.is_ascii_uppercase()).strip_prefix(b"_")
 }
 
 fn is_hexadecimal(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// The bytes after those at the start that `is_one` selects.
-fn after(text: &[u8], is_one: impl Fn(u8) -> bool) -> &[u8] {
-    let end = text.iter().position(|byte| !is_one(*byte)).unwrap_or(text.len());
+/// Skips the bytes at the start that `is_skipped` selects.
+fn skip(text: &[u8], is_skipped: impl Fn(u8) -> bool) -> &[u8] {
+    let end = text.iter().position(|byte| !is_skipped(*byte)).unwrap_or(text.len());
     text.get(end..).unwrap_or_default()
 }
 
@@ -208,9 +211,9 @@ mod tests {
             ("_ZL4dataI4dldaLb1EEvv", 0),
             ("_Z1aILf3da00000EE4data", 1),
         ] {
-            assert_eq!(new_and_delete(name.as_bytes()), count, "{name}");
+            assert_eq!(count_new_and_delete(name.as_bytes()), count, "{name}");
         }
-        // Each takes seconds, or hours, if it is parsed.
+        // Parsing any of these names would take seconds or hours.
         for piece in ["nw", "na", "dl", "da", "nw1b"] {
             for start in
                 ["_ZplA", "_Z1aDT", "_Z1aIX", "_Zpl", "_Z1aDTplLi240x0E", "_Z1aIXplLf240a9E", "_Z1aDTplL1bIiE240x0E"]
@@ -221,22 +224,26 @@ mod tests {
         assert_eq!(demangled(b"_Z1fdl").as_deref(), Some("f(double, long)"));
     }
 
+    /// A name in which each argument has the argument before it twice, so the text doubles.
+    fn doubling(times: usize) -> Option<String> {
+        let arguments = (0..times).map(|at| format!("1aI{0}{0}E", part(2 * at + 1))).collect::<String>();
+        demangled(format!("_Z1f1aIiiE{arguments}").as_bytes())
+    }
+
+    fn nested(depth: usize) -> String {
+        ["_Z1f", &"1aI".repeat(depth), "i", &"E".repeat(depth)].concat()
+    }
+
     #[test]
     fn hostile_names_take_little_memory() {
-        // Each argument has the one before it twice, so the text doubles.
-        let doubling = |times: usize| {
-            let arguments = (0..times).map(|at| format!("1aI{0}{0}E", part(2 * at + 1))).collect::<String>();
-            demangled(format!("_Z1f1aIiiE{arguments}").as_bytes())
-        };
         assert_eq!(doubling(1).as_deref(), Some("f(a<int, int>, a<a<int, int>, a<int, int> >)"));
         assert!(doubling(4).is_some_and(|name| name.len() > 400));
-        // Of what is written, each byte of a name pays for a few: many names cost no more than one that is as long.
+        // Each byte of a name pays for a few written bytes: many names cost no more than one name of the same length.
         for times in [12, 20, 40] {
             assert_eq!(doubling(times), None, "{times}");
         }
-        let nested = |depth: usize| ["_Z1f", &"1aI".repeat(depth), "i", &"E".repeat(depth)].concat();
         assert!(demangled(nested(16).as_bytes()).is_some() && demangled(nested(20).as_bytes()).is_none());
-        // Each of these takes long to read as deep as is allowed.
+        // Each of these names takes long to read to the full depth.
         let demangler = Demangler::default();
         demangler.invalid.store(INVALID_MAX, Ordering::Relaxed);
         for number in 0..20_000 {

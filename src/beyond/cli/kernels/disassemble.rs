@@ -13,7 +13,7 @@ use crate::beyond::scan::{CodeObject, Scan};
 use crate::llvm::container::content_kind::ContentKind;
 use anyhow::{Context as _, anyhow, bail, ensure};
 
-use super::row::Row;
+use super::row::NamedKernel;
 use crate::llvm::cli::program;
 
 /// The number of code objects of a file that are disassembled. More are an error: nobody reads them.
@@ -22,16 +22,16 @@ const CODE_OBJECTS_MAX: usize = 100;
 /// The bytes of names in the arguments of one run. A command line of Windows has at most 32 KiB.
 const NAMES_MAX: usize = 24 << 10;
 
-/// What a name can have that makes it impossible to select.
+/// Characters that make it impossible to select a name.
 const UNSELECTABLE: [(char, &str); 3] = [(',', "has a comma"), ('\0', "has a NUL"), ('\n', "has a line end")];
 
 /// The bytes of the code objects of some kernels, in their order.
 pub(super) type Contents = Vec<Vec<u8>>;
 
 /// Reads the code objects of kernels, while their file is open.
-pub(super) fn contents(rows: &[Row], scan: &Scan, input: &Input) -> crate::base::error::Result<Contents> {
-    let wanted: Vec<&CodeObject> =
-        by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code_object)).take(CODE_OBJECTS_MAX).collect();
+pub(super) fn read_contents(rows: &[NamedKernel], scan: &Scan, input: &Input) -> crate::base::error::Result<Contents> {
+    let code_objects = by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code_object));
+    let wanted: Vec<&CodeObject> = code_objects.take(CODE_OBJECTS_MAX).collect();
     let mut contents = Vec::new();
     scan.read(input, &wanted, |_, code| Ok(code.bytes().to_vec()), |code| code.len() / 256, &mut |read| {
         contents.extend(read);
@@ -41,9 +41,8 @@ pub(super) fn contents(rows: &[Row], scan: &Scan, input: &Input) -> crate::base:
     contents.into_iter().map(|(_, code)| code).collect()
 }
 
-/// Writes the instructions of kernels, after a line that says how they were disassembled, and what the disassembler
-/// warns of.
-pub(super) fn write(rows: &[Row], contents: &Contents, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Writes the instructions of kernels, after a line with the command that disassembled them, and its warnings.
+pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut dyn Write) -> anyhow::Result<()> {
     let count = by_code_object(rows).count();
     ensure!(
         count <= CODE_OBJECTS_MAX,
@@ -53,8 +52,8 @@ pub(super) fn write(rows: &[Row], contents: &Contents, out: &mut dyn Write) -> a
     for (rows, code) in by_code_object(rows).zip(contents) {
         let Some(first) = rows.first() else { continue };
         let place = format!("{}, {}", first.code_object.bundle.place, first.gpu);
-        let disassembler = Disassembler::of(code);
-        let names = disassembler.names(rows).map_err(|error| anyhow!("{place}: {error:#}"))?;
+        let disassembler = Disassembler::for_code(code);
+        let names = disassembler.names_by_run(rows).map_err(|error| anyhow!("{place}: {error:#}"))?;
         runs.push((place, disassembler, names, code));
     }
     for (place, disassembler, runs, code) in runs {
@@ -75,48 +74,42 @@ pub(super) fn write(rows: &[Row], contents: &Contents, out: &mut dyn Write) -> a
     Ok(())
 }
 
-fn by_code_object(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
+fn by_code_object(rows: &[NamedKernel]) -> impl Iterator<Item = &[NamedKernel]> {
     rows.chunk_by(|a, b| Arc::ptr_eq(&a.code_object, &b.code_object))
 }
 
-/// A program that disassembles code objects, by their kind.
+/// The disassembler of LLVM or of NVIDIA.
 #[derive(Clone, Copy)]
 enum Disassembler {
-    /// That of LLVM.
     Objdump,
-    /// That of NVIDIA.
     Nvdisasm,
 }
 
 impl Disassembler {
-    fn of(code: &[u8]) -> Self {
+    fn for_code(code: &[u8]) -> Self {
         match ContentKind::of(code) {
             ContentKind::Cubin => Self::Nvdisasm,
             _ => Self::Objdump,
         }
     }
 
-    /// The names of kernels for each run. NVIDIA's tool chooses functions by numbers only, so that it prints all of the
-    /// code object.
-    fn names(self, rows: &[Row]) -> anyhow::Result<Vec<Vec<&str>>> {
-        let mut runs = vec![Vec::new()];
-        let mut len = 0;
-        for row in rows.iter().filter(|_| matches!(self, Self::Objdump)) {
-            let refused = |reason: &str| {
-                let name = printable_name(&row.kernel.name);
-                anyhow!("llvm-objdump cannot select '{name}': its name {reason}; choose kernels without it")
-            };
-            let name = str::from_utf8(&row.kernel.name).map_err(|_| refused("is not UTF-8"))?;
-            if let Some((_, reason)) = UNSELECTABLE.iter().find(|(character, _)| name.contains(*character)) {
-                return Err(refused(reason));
+    /// The names of kernels for each run. NVIDIA's tool chooses functions only by numbers, so it prints the whole code
+    /// object.
+    fn names_by_run(self, rows: &[NamedKernel]) -> anyhow::Result<Vec<Vec<&str>>> {
+        if matches!(self, Self::Nvdisasm) {
+            return Ok(vec![Vec::new()]);
+        }
+        let (mut runs, mut run, mut len) = (Vec::new(), Vec::new(), 0);
+        for row in rows {
+            let name = selectable_name(row)?;
+            if len + name.len() + 1 > NAMES_MAX {
+                runs.push(std::mem::take(&mut run));
+                len = 0;
             }
             len += name.len() + 1;
-            if len > NAMES_MAX {
-                runs.push(Vec::new());
-                len = name.len() + 1;
-            }
-            runs.last_mut().into_iter().for_each(|run| run.push(name));
+            run.push(name);
         }
+        runs.push(run);
         Ok(runs)
     }
 
@@ -128,11 +121,11 @@ impl Disassembler {
         }
     }
 
-    /// Runs the programs that there are, until one succeeds, which is returned with what it printed.
+    /// Runs the installed programs until one succeeds. Returns the program and its output.
     fn run(self, names: &[&str], code: &[u8]) -> anyhow::Result<(&'static Path, Output)> {
         static OBJDUMPS: LazyLock<Vec<PathBuf>> = LazyLock::new(objdumps);
         static NVDISASMS: LazyLock<Vec<PathBuf>> =
-            LazyLock::new(|| found(&["nvdisasm".to_owned()], ("CUDA_HOME", "/usr/local/cuda"), "bin"));
+            LazyLock::new(|| find_programs(&["nvdisasm".to_owned()], ("CUDA_HOME", "/usr/local/cuda"), "bin"));
         let (programs, package) = match self {
             Self::Objdump => {
                 (&OBJDUMPS, "llvm-objdump was not found; it is in the package llvm (Debian), or rocm-llvm (ROCm)")
@@ -151,8 +144,8 @@ impl Disassembler {
         Err(if failures.is_empty() { anyhow!(package) } else { anyhow!(failures.join("; ")) })
     }
 
-    /// What a disassembler prints for a code object. It reads this from a file without a name where it can, of which
-    /// nothing is left if both are killed.
+    /// Returns the output of a disassembler for a code object. Where possible, the disassembler reads it from a file
+    /// without a name, which disappears even if both programs are killed.
     fn run_one(self, program: &Path, names: &[&str], code: &[u8]) -> anyhow::Result<Output> {
         let mut command = Command::new(program);
         command.args(self.arguments(names)).stdin(Stdio::null());
@@ -191,37 +184,65 @@ impl Disassembler {
     }
 }
 
-/// LLVM's disassemblers, from the newest: an old one does not know new GPUs.
+/// Returns the name of a kernel as an argument of `llvm-objdump`, which cannot select every name.
+fn selectable_name(row: &NamedKernel) -> anyhow::Result<&str> {
+    let Ok(name) = str::from_utf8(&row.kernel.name) else { return Err(not_selectable(row, "is not UTF-8")) };
+    for (character, reason) in UNSELECTABLE {
+        if name.contains(character) {
+            return Err(not_selectable(row, reason));
+        }
+    }
+    Ok(name)
+}
+
+fn not_selectable(row: &NamedKernel, reason: &str) -> anyhow::Error {
+    let name = printable_name(&row.kernel.name);
+    anyhow!("llvm-objdump cannot select '{name}': its name {reason}; choose kernels without it")
+}
+
+/// LLVM's disassemblers, the newest first: an old one does not know new GPUs.
 fn objdumps() -> Vec<PathBuf> {
     let names: Vec<String> =
         (10..100).rev().map(|version| format!("llvm-objdump-{version}")).chain(["llvm-objdump".to_owned()]).collect();
-    let mut programs = found(&names, ("ROCM_PATH", "/opt/rocm"), "llvm/bin");
+    let mut programs = find_programs(&names, ("ROCM_PATH", "/opt/rocm"), "llvm/bin");
     if programs.len() > 1 {
         programs.sort_by_cached_key(|program| std::cmp::Reverse(version(program)));
     }
     programs
 }
 
-/// The version of LLVM that a program has in its name, or else prints; 0 if it does not say.
+/// The version of LLVM in the name of a program, or else in its output; 0 if neither has one.
 fn version(program: &Path) -> u32 {
     let stem = program.file_stem().unwrap_or_default().to_string_lossy();
-    let named = stem.rsplit('-').next().and_then(|number| number.parse().ok());
-    let printed = || {
-        let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
-        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        printed.split_once("version ")?.1.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
-    };
-    named.or_else(printed).unwrap_or(0)
+    if let Some(number) = stem.rsplit('-').next()
+        && let Ok(version) = number.parse()
+    {
+        return version;
+    }
+    printed_version(program).unwrap_or(0)
 }
 
-/// The programs with these names in the `PATH`, and in a directory below the one that a variable names, or below the
-/// usual one. Each is there once, although directories and programs may be links.
-fn found(names: &[String], (variable, usual): (&str, &str), below: &str) -> Vec<PathBuf> {
-    let directory = env::var_os(variable).filter(|directory| !directory.is_empty()).unwrap_or_else(|| usual.into());
-    let installed = Path::new(&directory).join(below);
-    let in_path = names.iter().flat_map(|name| program::in_path(name));
-    let installed = names.last().and_then(|name| program::executable_in(&installed, name));
+fn printed_version(program: &Path) -> Option<u32> {
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    printed.split_once("version ")?.1.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Finds the programs with these names in the `PATH`, and the last name in `below` of the directory that a variable
+/// names, or of the usual directory. Returns each program once, although directories and programs may be links.
+fn find_programs(names: &[String], (variable, usual): (&str, &str), below: &str) -> Vec<PathBuf> {
+    let directory = match env::var_os(variable) {
+        Some(directory) if !directory.is_empty() => directory,
+        _ => usual.into(),
+    };
+    let mut candidates = Vec::new();
+    for name in names {
+        candidates.extend(program::in_path(name));
+    }
+    if let Some(name) = names.last() {
+        candidates.extend(program::executable_in(&Path::new(&directory).join(below), name));
+    }
     let mut known = HashSet::new();
-    let is_new = |path: &PathBuf| known.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
-    in_path.chain(installed).filter(is_new).collect()
+    candidates.retain(|path| known.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone())));
+    candidates
 }

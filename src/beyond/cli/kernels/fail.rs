@@ -7,7 +7,7 @@ use crate::beyond::code::kernels::Kernel;
 use crate::beyond::serialized::Failure;
 
 use super::column::{KernelColumn, NUMBERS, SCRATCH, spills};
-use super::row::Row;
+use super::row::NamedKernel;
 use crate::beyond::cli::judged::Judged;
 use crate::beyond::cli::print::units::count;
 
@@ -31,36 +31,50 @@ impl KernelCondition {
             "hostcall" => return Ok(Self::Hostcall),
             _ => {}
         }
-        let (name, limit) = text.split_once('>').map_or((text, None), |(name, limit)| (name, Some(limit)));
+        let (name, limit) = match text.split_once('>') {
+            Some((name, limit)) => (name, Some(limit)),
+            None => (text, None),
+        };
         let column = NUMBERS.into_iter().find(|column| column.name() == name);
         let column = column
             .ok_or("not a condition; the conditions are spill, scratch, hostcall and COLUMN>N, such as vgpr>128")?;
-        // A shell takes what follows for the name of a file, unless it is quoted.
+        // A shell uses the word after `>` as the name of a file, unless it is quoted.
         let limit = limit.ok_or_else(|| format!("above what? expected '{name}>128', in quotes"))?;
         let limit = limit.parse().map_err(|_| format!("expected a number after '>', such as {name}>128"))?;
         Ok(Self::Above(column, limit))
     }
 
-    /// Whether a kernel records what the condition asks for.
+    /// Whether a kernel records the number that the condition asks for.
     fn is_recorded(self, kernel: &Kernel) -> bool {
         match self {
             Self::Spill => kernel.vgpr_spills.is_some() || kernel.sgpr_spills.is_some(),
             Self::Hostcall => kernel.hostcall.is_some(),
-            Self::Above(column, _) => (column.of)(kernel).is_some(),
+            Self::Above(column, _) => (column.number)(kernel).is_some(),
         }
     }
 
-    /// The number by which a kernel meets it, if it does; none in it if it has no number.
-    fn number(self, kernel: &Kernel) -> Option<Option<u64>> {
+    fn is_met(self, kernel: &Kernel) -> bool {
         match self {
-            Self::Spill => Some(spills(kernel)).filter(|spills| *spills > 0).map(Some),
-            Self::Hostcall => kernel.hostcall?.then_some(None),
-            Self::Above(column, limit) => (column.of)(kernel).filter(|number| *number > limit).map(Some),
+            Self::Spill => spills(kernel) > 0,
+            Self::Hostcall => kernel.hostcall == Some(true),
+            Self::Above(column, limit) => match (column.number)(kernel) {
+                Some(number) => number > limit,
+                None => false,
+            },
+        }
+    }
+
+    /// Returns the number of a kernel that meets the condition, or `None` if the condition has no number.
+    fn number(self, kernel: &Kernel) -> Option<u64> {
+        match self {
+            Self::Spill => Some(spills(kernel)),
+            Self::Hostcall => None,
+            Self::Above(column, _) => (column.number)(kernel),
         }
     }
 }
 
-/// The name, as typed.
+/// Writes the name, as typed.
 impl fmt::Display for KernelCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -73,43 +87,42 @@ impl fmt::Display for KernelCondition {
 }
 
 /// The number of kernels that a message names.
-const NAMED: usize = 3;
+const NAMED_MAX: usize = 3;
 
-/// The kernels that conditions were applied to, and those that meet them.
+/// The results of all conditions.
 #[derive(Debug, Default)]
-pub(super) struct Failing {
-    /// The number of kernels, whether they record what a condition asks for or not.
+pub(super) struct ConditionResults {
+    /// The number of kernels that the conditions apply to, whether they record the numbers of a condition or not.
     kernels: usize,
-    conditions: Vec<Met>,
+    results: Vec<ConditionResult>,
 }
 
 /// The kernels that meet a condition.
 #[derive(Debug)]
-struct Met {
+struct ConditionResult {
     condition: KernelCondition,
-    /// Whether a kernel records what the condition asks for.
+    /// Whether a kernel records the number that the condition asks for.
     is_recorded: bool,
+    /// The number of kernels that meet the condition.
     kernels: usize,
-    /// The first ones.
+    /// The texts about the first of these kernels.
     first: Vec<String>,
 }
 
-impl Failing {
+impl ConditionResults {
     pub(super) fn new(conditions: &[KernelCondition]) -> Self {
-        let met = |condition: &KernelCondition| Met {
-            condition: *condition,
-            is_recorded: false,
-            kernels: 0,
-            first: Vec::new(),
-        };
-        Self { kernels: 0, conditions: conditions.iter().map(met).collect() }
+        let mut results = Vec::new();
+        for &condition in conditions {
+            results.push(ConditionResult { condition, is_recorded: false, kernels: 0, first: Vec::new() });
+        }
+        Self { kernels: 0, results }
     }
 
     /// Notes a kernel that the conditions apply to.
     pub(super) fn note(&mut self, kernel: &Kernel) {
         self.kernels += 1;
-        for met in &mut self.conditions {
-            met.is_recorded |= met.condition.is_recorded(kernel);
+        for result in &mut self.results {
+            result.is_recorded |= result.condition.is_recorded(kernel);
         }
     }
 
@@ -117,77 +130,91 @@ impl Failing {
     ///
     /// # Errors
     /// The errors of the URI of a code object.
-    pub(super) fn check(&mut self, rows: &[Row]) -> Result<()> {
-        for met in &mut self.conditions {
+    pub(super) fn check(&mut self, rows: &[NamedKernel]) -> Result<()> {
+        for result in &mut self.results {
             for row in rows {
-                let Some(number) = met.condition.number(&row.kernel) else { continue };
-                met.kernels += 1;
-                if met.first.len() < NAMED {
-                    met.first.push(described(row, number)?);
+                if result.condition.is_met(&row.kernel) {
+                    result.kernels += 1;
+                    if result.first.len() < NAMED_MAX {
+                        result.first.push(kernel_text(row, result.condition.number(&row.kernel))?);
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    /// Adds those of the next file.
+    /// Adds the results of the next file.
     pub(super) fn add(&mut self, more: Self) {
         self.kernels += more.kernels;
-        if self.conditions.is_empty() {
-            self.conditions = more.conditions;
+        if self.results.is_empty() {
+            self.results = more.results;
             return;
         }
-        for (met, more) in self.conditions.iter_mut().zip(more.conditions) {
-            met.is_recorded |= more.is_recorded;
-            met.kernels += more.kernels;
-            met.first.extend(more.first.into_iter().take(NAMED - met.first.len()));
+        for (result, more) in self.results.iter_mut().zip(more.results) {
+            result.is_recorded |= more.is_recorded;
+            result.kernels += more.kernels;
+            result.first.extend(more.first.into_iter().take(NAMED_MAX - result.first.len()));
         }
     }
 
-    /// What there was to judge.
     pub(super) fn judged(&self) -> Judged {
-        match self.conditions.iter().any(|met| met.is_recorded) {
-            true => Judged::Something,
-            false if self.kernels > 0 => Judged::Unrecorded,
-            false => Judged::Nothing,
+        if self.results.iter().any(|result| result.is_recorded) {
+            Judged::Something
+        } else if self.kernels > 0 {
+            Judged::Unrecorded
+        } else {
+            Judged::Nothing
         }
     }
 
-    /// The conditions that ask for what none of the kernels records.
+    /// The conditions that ask for a number that no kernel records.
     pub(super) fn unrecorded(&self) -> impl Iterator<Item = KernelCondition> {
-        self.conditions.iter().filter(|met| !met.is_recorded).map(|met| met.condition)
+        self.results.iter().filter(|result| !result.is_recorded).map(|result| result.condition)
     }
 
     /// The conditions that are met, with the reasons.
     pub(super) fn failures(&self) -> Vec<Failure> {
-        let failure = |Met { condition, kernels, first, .. }: &Met| {
-            let of = |one: &str, many: &str| count(*kernels, &format!("kernel {one}"), &format!("kernels {many}"));
-            let what = match condition {
-                KernelCondition::Hostcall => of("needs calls of the host", "need calls of the host"),
-                KernelCondition::Above(column, limit) => {
-                    let exceeds = format!("with {} above {limit}", column.title);
-                    of(&exceeds, &exceeds)
-                }
-                KernelCondition::Spill => of("spills registers", "spill registers"),
-            };
-            let more = match kernels - first.len() {
-                0 => String::new(),
-                more => format!("; and {more} more"),
-            };
-            Failure { condition: condition.to_string(), reason: format!("{what}: {}{more}", first.join("; ")) }
-        };
-        self.conditions.iter().filter(|met| met.kernels > 0).map(failure).collect()
+        let mut failures = Vec::new();
+        for result in &self.results {
+            if result.kernels > 0 {
+                failures.push(Failure { condition: result.condition.to_string(), reason: result.reason() });
+            }
+        }
+        failures
     }
 }
 
-/// A kernel, with its code object.
-fn described(row: &Row, number: Option<u64>) -> Result<String> {
-    let Row { code_object, gpu, name, .. } = row;
+impl ConditionResult {
+    fn reason(&self) -> String {
+        let kernels = match self.condition {
+            KernelCondition::Hostcall => {
+                count(self.kernels, "kernel needs calls of the host", "kernels need calls of the host")
+            }
+            KernelCondition::Above(column, limit) => {
+                format!("{} with {} above {limit}", count(self.kernels, "kernel", "kernels"), column.title)
+            }
+            KernelCondition::Spill => count(self.kernels, "kernel spills registers", "kernels spill registers"),
+        };
+        let first = self.first.join("; ");
+        match self.kernels - self.first.len() {
+            0 => format!("{kernels}: {first}"),
+            more => format!("{kernels}: {first}; and {more} more"),
+        }
+    }
+}
+
+/// The number and the name of a kernel, with its code object.
+fn kernel_text(row: &NamedKernel, number: Option<u64>) -> Result<String> {
+    let NamedKernel { code_object, gpu, name, .. } = row;
     let place = match code_object.uri()? {
         Some(uri) => uri.to_string(),
         None => code_object.bundle.place.to_string(),
     };
-    let number = number.map_or_else(String::new, |number| format!("{number} in "));
+    let number = match number {
+        Some(number) => format!("{number} in "),
+        None => String::new(),
+    };
     Ok(format!("{number}'{name}' for {gpu} in {place}"))
 }
 

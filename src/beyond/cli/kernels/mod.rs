@@ -9,6 +9,7 @@ mod row;
 pub(super) mod table;
 
 use std::cell::RefCell;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,12 +25,12 @@ use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
-use super::subcommand::Options;
+use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
 use column::SortKey;
 use fail::KernelCondition;
 use report::{FileKernels, KernelOrder, KernelSums, WantedKernels, with_uris};
-use row::Row;
+use row::NamedKernel;
 
 /// List the kernels in files, with their registers and memory
 #[derive(Clone, Debug, Parser)]
@@ -40,7 +41,8 @@ pub(super) struct KernelsOptions {
     #[command(flatten)]
     search: FollowOptions,
     #[arg(
-        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::pattern, help = patterns::TARGETS,
+        help_heading = heading::SELECTION,
+        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = patterns::TARGETS,
         long_help = patterns::targets("kernels", "listed"),
     )]
     target: Vec<TypedPattern>,
@@ -48,23 +50,26 @@ pub(super) struct KernelsOptions {
     comparison: ExactOption,
     /// List only kernels with this text in their name; with wildcards * ? [...], the whole name.
     #[arg(
-        long, value_name = "PATTERN", value_parser = report::Name::parse,
+        help_heading = heading::SELECTION,
+        long, value_name = "PATTERN", value_parser = report::NameFilter::parse,
         long_help = "List only kernels with this text in their name, mangled or not. A text with the wildcards * ? and [...] must \
             match the whole name; if it equals the name of a kernel in a file, it selects that kernel there."
     )]
-    name: Option<report::Name>,
+    name: Option<report::NameFilter>,
     /// Print the instructions of kernels instead, selected as by --name, with llvm-objdump or nvdisasm.
     #[arg(
-        long, value_name = "PATTERN", value_parser = report::Name::parse,
+        help_heading = heading::OUTPUT,
+        long, value_name = "PATTERN", value_parser = report::NameFilter::parse,
         conflicts_with_all = ["name", "sort", "top", "json", "arguments", "uri", "fail_on", "markdown"],
         long_help = "Print the instructions of kernels instead, selected as by --name. For AMD GPUs, this runs the newest of llvm-objdump \
             and llvm-objdump-N in the PATH and the one in $ROCM_PATH or /opt/rocm; for NVIDIA GPUs, nvdisasm, in the PATH or in \
             $CUDA_HOME, which prints all kernels of a cubin. If one fails, the next is tried. A line before the instructions says which \
             program it was."
     )]
-    disassemble: Option<report::Name>,
+    disassemble: Option<report::NameFilter>,
     /// List only kernels that need calls of the host, such as those of `printf`.
     #[arg(
+        help_heading = heading::SELECTION,
         long,
         long_help = "List only kernels of AMD GPUs that need calls of the host, such as those of `printf` and `assert`: they have an \
             argument of the kind hidden_hostcall_buffer. A thread of the host then has to serve them."
@@ -72,27 +77,32 @@ pub(super) struct KernelsOptions {
     hostcall: bool,
     /// Sort the kernels of all files: names from a to z, numbers from the largest.
     #[arg(
+        help_heading = heading::OUTPUT,
         long, value_name = "COLUMN",
         value_parser = PossibleValuesParser::new(SortKey::names()).try_map(|name| SortKey::from_name(&name).ok_or("not a column")),
     )]
     sort: Option<SortKey>,
     /// List only the first N kernels.
-    #[arg(long, value_name = "N", requires = "sort")]
+    #[arg(long, value_name = "N", requires = "sort", help_heading = heading::OUTPUT)]
     top: Option<usize>,
     /// Exit with status 1 on spill, scratch, hostcall or COLUMN>N (see below), in a comma list.
-    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = KernelCondition::parse)]
+    #[arg(
+        long, value_name = "CONDITION", value_delimiter = ',', value_parser = KernelCondition::parse,
+        long_help = "Exit with status 1 on spill, scratch, hostcall or COLUMN>N (see below), in a comma list. The conditions apply to \
+            the kernels that --target, --name and --hostcall select, also to kernels that --top leaves out."
+    )]
     fail_on: Vec<KernelCondition>,
     /// Also print the arguments of each kernel, in the JSON document.
-    #[arg(long, requires = "json")]
+    #[arg(long, requires = "json", help_heading = heading::OUTPUT)]
     arguments: bool,
     /// Succeed even if --target or --name matches nothing, or --fail-on has nothing to judge.
     #[arg(long)]
     allow_none: bool,
     /// Print the URI of the code object of each kernel, which `extract` takes as a file.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", help_heading = heading::OUTPUT)]
     uri: bool,
     /// Print a JSON document, described by docs/kernels.schema.json.
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
     #[command(flatten)]
     table: TableOptions,
@@ -106,61 +116,45 @@ impl Options for KernelsOptions {
         job.selection = self.comparison.selection(&self.target);
         (job.scan, job.arguments) = (scan, self.arguments);
         let order = self.sort.map(|key| KernelOrder { key, most: self.top.unwrap_or(usize::MAX) });
-        let (name, hostcall, fail_on) = (self.name(), self.hostcall, self.fail_on.as_slice());
-        let list = |file: Result<WorkFile>| {
-            let file = file?;
-            let input = file.open(job.scan.limits)?;
-            let mut kernels = FileKernels::new(job.run(&input)?, WantedKernels { name, hostcall, fail_on, order })?;
-            if self.disassemble.is_some() {
-                kernels.contents = disassemble::contents(&kernels.rows, &job.scan, &input)?;
-                input.ensure_unchanged()?;
-            }
-            Ok(kernels)
-        };
+        let wanted =
+            WantedKernels { name: self.name(), hostcall: self.hostcall, fail_on: self.fail_on.as_slice(), order };
         let (problems, sums) = (Problems::default(), RefCell::new(KernelSums::default()));
-        let note = |file: &mut FileKernels, problems: &mut Vec<Problem>| {
-            problems.extend(file.problems.drain(..).map(Problem::from));
-            sums.borrow_mut().add(std::mem::take(&mut file.sums));
-        };
-        let weight = |file: &FileKernels| file.rows.len() + 1;
         let in_turn = files::has_pipes(&files);
-        let written = files::report(files, in_turn, list, weight, note, &problems, |files, out| {
-            if self.disassemble.is_some() {
-                for file in files {
-                    disassemble::write(&file.rows, &file.contents, out)?;
+        let written = files::report(
+            files,
+            in_turn,
+            |file| self.list(&job, file, wanted),
+            |file| file.rows.len() + 1,
+            |file, problems| {
+                problems.extend(file.problems.drain(..).map(Problem::from));
+                sums.borrow_mut().add(std::mem::take(&mut file.sums));
+            },
+            &problems,
+            |files, out| {
+                if self.disassemble.is_some() {
+                    for file in files {
+                        disassemble::write(&file.rows, &file.contents, out)?;
+                    }
+                    return Ok(());
                 }
-                return Ok(());
-            }
-            let mut rows = files.map(|file| file.rows);
-            let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
-            let rows: &mut dyn Iterator<Item = Vec<Row>> = match &mut sorted {
-                Some(sorted) => sorted,
-                None => &mut rows,
-            };
-            match self.json {
-                true => {
-                    let kernels = Each::new(with_uris(rows.flatten()));
-                    // The rest is complete only after the last file.
-                    let other = |(image_kind, code_objects)| OtherCode { image_kind, code_objects };
-                    let others = Late(|| sums.borrow().others.iter().map(other).collect::<Vec<_>>());
-                    let failures = Late(|| {
-                        let sums = sums.borrow();
-                        self.ensure_judged(&sums, &job, &paths, &problems);
-                        sums.failing.failures()
-                    });
-                    json::write(KernelsReport { kernels, others, failures }, &problems, out)
+                let mut rows = files.map(|file| file.rows);
+                let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
+                let rows: &mut dyn Iterator<Item = Vec<NamedKernel>> = match &mut sorted {
+                    Some(sorted) => sorted,
+                    None => &mut rows,
+                };
+                if self.json {
+                    return self.write_json(rows, &sums, &job, &paths, &problems, out);
                 }
-                false => {
-                    let text = Text { style: self.table.style(), out };
-                    table::write(rows, self.sort, (is_one_file, self.uri), &sums, text)
-                }
-            }
-        });
+                let text = Text { style: self.table.style(), out };
+                table::write(rows, self.sort, (is_one_file, self.uri), &sums, text)
+            },
+        );
         let sums = sums.into_inner();
         let is_complete = problems.borrow().is_empty();
         self.ensure_judged(&sums, &job, &paths, &problems);
         let mut problems = problems.into_inner();
-        problems.extend(sums.failing.failures().iter().map(Problem::from));
+        problems.extend(sums.conditions.failures().iter().map(Problem::from));
         let status = console.problems(&problems);
         written?;
         self.warn_of_unrecorded(&sums, console);
@@ -170,6 +164,44 @@ impl Options for KernelsOptions {
 }
 
 impl KernelsOptions {
+    /// Lists the kernels of a file, and reads their code objects if they are to be disassembled.
+    fn list(&self, job: &ListKernels, file: Result<WorkFile>, wanted: WantedKernels<'_>) -> Result<FileKernels> {
+        let file = file?;
+        let input = file.open(job.scan.limits)?;
+        let mut kernels = FileKernels::new(job.run(&input)?, wanted)?;
+        if self.disassemble.is_some() {
+            kernels.contents = disassemble::read_contents(&kernels.rows, &job.scan, &input)?;
+            input.ensure_unchanged()?;
+        }
+        Ok(kernels)
+    }
+
+    fn write_json(
+        &self,
+        rows: &mut dyn Iterator<Item = Vec<NamedKernel>>,
+        sums: &RefCell<KernelSums>,
+        job: &ListKernels,
+        paths: &[PathBuf],
+        problems: &Problems,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let kernels = Each::new(with_uris(rows.flatten()));
+        // The rest is complete only after the last file.
+        let others = Late(|| {
+            let mut others = Vec::new();
+            for (image_kind, code_objects) in sums.borrow().others.iter() {
+                others.push(OtherCode { image_kind, code_objects });
+            }
+            others
+        });
+        let failures = Late(|| {
+            let sums = sums.borrow();
+            self.ensure_judged(&sums, job, paths, problems);
+            sums.conditions.failures()
+        });
+        json::write(KernelsReport { kernels, others, failures }, problems, out)
+    }
+
     /// Fails if a filter matches nothing.
     fn ensure_match(
         &self,
@@ -180,7 +212,7 @@ impl KernelsOptions {
     ) -> anyhow::Result<()> {
         patterns::ensure_match(self.allow_none, &sums.matches, &job.selection, paths, !is_complete)?;
         match self.name() {
-            Some(name) if !self.allow_none => sums.named.ensure_match(name, paths, is_complete),
+            Some(name) if !self.allow_none => sums.names.ensure_match(name, paths, is_complete),
             _ => Ok(()),
         }
     }
@@ -191,25 +223,26 @@ impl KernelsOptions {
         if self.fail_on.is_empty() || self.ensure_match(sums, job, paths, is_complete).is_err() {
             return;
         }
-        let judged = sums.failing.judged();
-        let error = || match judged {
-            Judged::Unrecorded => "no kernel records what --fail-on asks for, so nothing was judged".to_owned(),
-            _ => "no kernels were read, so --fail-on judged nothing".to_owned(),
+        let judged = sums.conditions.judged();
+        let error = match judged {
+            Judged::Unrecorded => "no kernel records what --fail-on asks for, so nothing was judged",
+            _ => "no kernels were read, so --fail-on judged nothing",
         };
-        Judgement::new(&self.search.search, self.files.iter(), self.allow_none).ensure(judged, error, problems);
+        let judgement = Judgement::new(&self.search.search, self.files.iter(), self.allow_none);
+        judgement.ensure(judged, || error.to_owned(), problems);
     }
 
     /// Warns of conditions that no kernel can meet, if others were judged.
     fn warn_of_unrecorded(&self, sums: &KernelSums, console: &Console) {
-        if sums.failing.judged() == Judged::Something {
-            for condition in sums.failing.unrecorded() {
+        if sums.conditions.judged() == Judged::Something {
+            for condition in sums.conditions.unrecorded() {
                 console.warning(&format!("no kernel records what '{condition}' asks for"));
             }
         }
     }
 
     /// The filter by name.
-    fn name(&self) -> Option<&report::Name> {
+    fn name(&self) -> Option<&report::NameFilter> {
         self.name.as_ref().or(self.disassemble.as_ref())
     }
 }

@@ -17,8 +17,8 @@ use serde::{Serialize, Serializer};
 use super::column::SortKey;
 use super::demangle::Demangler;
 use super::disassemble::Contents;
-use super::fail::{Failing, KernelCondition};
-use super::row::Row;
+use super::fail::{ConditionResults, KernelCondition};
+use super::row::NamedKernel;
 use crate::beyond::cli::patterns;
 use crate::beyond::cli::print::units::{Kinds, first};
 
@@ -28,114 +28,121 @@ const SHOWN_MAX: usize = 16 << 10;
 /// The number of names that a thread demangles at a time.
 const NAMES_AT_A_TIME: usize = 256;
 
-/// A kernel with the URI of its code object, or why that cannot be told.
-pub(crate) struct RowWithUri {
-    row: Row,
+/// A kernel with the URI of its code object, or the error of the URI.
+pub(crate) struct KernelWithUri {
+    row: NamedKernel,
     uri: crate::base::error::Result<Option<Arc<str>>>,
 }
 
-impl Serialize for RowWithUri {
+impl Serialize for KernelWithUri {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Row { code_object, gpu, name, kernel } = &self.row;
+        let NamedKernel { code_object, gpu, name, kernel } = &self.row;
         let uri = self.uri.as_ref().map_err(S::Error::custom)?.as_deref();
         KernelRow::new(code_object, uri, gpu, (name, mangled(&kernel.name)), kernel).serialize(serializer)
     }
 }
 
-/// Adds the URIs, each once for the kernels of a code object that follow each other.
-pub(crate) fn with_uris(rows: impl Iterator<Item = Row>) -> impl Iterator<Item = RowWithUri> {
+/// Adds URIs to kernels. The URI is computed once for kernels of the same code object that follow each other.
+pub(crate) fn with_uris(rows: impl Iterator<Item = NamedKernel>) -> impl Iterator<Item = KernelWithUri> {
     let mut last: Option<(Arc<CodeObject>, Option<Arc<str>>)> = None;
     rows.map(move |row| {
-        let known = last.as_ref().filter(|(code_object, _)| Arc::ptr_eq(code_object, &row.code_object));
-        let uri = match known {
-            Some((_, uri)) => Ok(uri.clone()),
-            None => row.code_object.uri().map(|uri| uri.map(|uri| uri.to_string().into())),
+        let uri = match &last {
+            Some((code_object, uri)) if Arc::ptr_eq(code_object, &row.code_object) => Ok(uri.clone()),
+            _ => row.code_object.uri().map(|uri| uri.map(|uri| uri.to_string().into())),
         };
-        last = uri.as_ref().ok().map(|uri| (Arc::clone(&row.code_object), uri.clone()));
-        RowWithUri { row, uri }
+        last = match &uri {
+            Ok(uri) => Some((Arc::clone(&row.code_object), uri.clone())),
+            Err(_) => None,
+        };
+        KernelWithUri { row, uri }
     })
 }
 
-/// The kernels of a file that are asked for.
+/// The selected kernels of a file.
 #[derive(Debug)]
 pub(crate) struct FileKernels {
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<NamedKernel>,
     pub(crate) sums: KernelSums,
     pub(crate) problems: Vec<Error>,
     /// The bytes of the code objects, if they are disassembled.
     pub(super) contents: Contents,
 }
 
-/// Sums and other facts about the kernels of one or more files.
+/// Sums and other results about the kernels of one or more files.
 #[derive(Debug, Default)]
 pub(crate) struct KernelSums {
     /// The code objects that have no kernels yet.
     pub(crate) others: Kinds,
     pub(super) matches: Matches,
-    pub(super) named: Named,
-    pub(super) failing: Failing,
+    pub(super) names: NameMatches,
+    pub(super) conditions: ConditionResults,
 }
 
 impl KernelSums {
-    /// Adds those of another file.
+    /// Adds the sums of another file.
     pub(super) fn add(&mut self, more: Self) {
-        more.others.iter().for_each(|(kind, number)| self.others.add(kind, number));
+        for (kind, number) in more.others.iter() {
+            self.others.add(kind, number);
+        }
         self.matches.add(more.matches);
-        self.named.add(more.named);
-        self.failing.add(more.failing);
+        self.names.add(more.names);
+        self.conditions.add(more.conditions);
     }
 }
 
-/// The kernels that a report is about.
+/// The kernels that a report lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WantedKernels<'o> {
-    pub(crate) name: Option<&'o Name>,
-    /// Whether only those that need calls of the host are listed.
+    pub(crate) name: Option<&'o NameFilter>,
+    /// Whether only kernels that need calls of the host are listed.
     pub(crate) hostcall: bool,
     pub(crate) fail_on: &'o [KernelCondition],
     pub(crate) order: Option<KernelOrder>,
 }
 
-/// Whether a filter by name selects a kernel, and if not, the first names that there are.
+/// The result of a filter by name: whether it selects a kernel, and if not, the first names of kernels.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(super) struct NameMatches {
     has_match: bool,
     present: Vec<Arc<str>>,
 }
 
-impl Named {
+impl NameMatches {
     /// The number of names that an error lists, and the characters of each.
     const SHOWN: (usize, usize) = (10, 80);
 
-    fn of(list: &KernelList, has_match: bool) -> Self {
-        let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
-        let mut named = Self { has_match, present: Vec::new() };
+    fn new(list: &KernelList, has_match: bool) -> Self {
+        let mut present = Vec::new();
         if !has_match {
             let (mut known, demangler) = (HashSet::new(), Demangler::default());
-            let names = kernels.map(|kernel| &kernel.name).filter(|name| known.insert(*name));
-            named.present = names
-                .take(Self::SHOWN.0 + 1)
-                .filter_map(|name| shown(&demangler, name, None).map(|(name, _)| name))
-                .collect();
+            let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
+            for kernel in kernels {
+                if present.len() > Self::SHOWN.0 {
+                    break;
+                }
+                if known.insert(&kernel.name) {
+                    present.push(shown_name(&kernel.name, demangler.demangled(&kernel.name)));
+                }
+            }
         }
-        named
+        Self { has_match, present }
     }
 
-    /// Adds those of another file.
+    /// Adds the result of another file.
     pub(super) fn add(&mut self, more: Self) {
         self.has_match |= more.has_match;
         self.present.extend(more.present);
         self.present.truncate(Self::SHOWN.0 + 1);
     }
 
-    /// Fails if no kernel matches, unless none could be read.
-    pub(super) fn ensure_match(&self, name: &Name, paths: &[PathBuf], is_complete: bool) -> anyhow::Result<()> {
+    /// Fails if no kernel matches, unless no kernels could be read.
+    pub(super) fn ensure_match(&self, name: &NameFilter, paths: &[PathBuf], is_complete: bool) -> anyhow::Result<()> {
         if self.has_match || (self.present.is_empty() && !is_complete) {
             return Ok(());
         }
         let typed = match name {
-            Name::Part(part) => part,
-            Name::Whole { pattern, .. } => pattern.as_str(),
+            NameFilter::Part(part) => part,
+            NameFilter::Whole { pattern, .. } => pattern.as_str(),
         };
         let (most, chars) = Self::SHOWN;
         let (present, more) = first(&self.present, most);
@@ -155,46 +162,46 @@ impl Named {
 
 /// A filter by name.
 #[derive(Clone, Debug)]
-pub(crate) enum Name {
+pub(crate) enum NameFilter {
     /// A part of the name.
     Part(String),
-    /// The whole name: that of a kernel, or else a pattern.
+    /// The whole name: the name of a kernel, or else a pattern.
     Whole { pattern: glob::Pattern, literally: KernelNames },
 }
 
-/// How a filter selects a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Selected {
-    /// It is the name itself, although it has characters that may be wildcards.
-    ByName,
-    ByPattern,
+/// The way in which a filter selects a name, the weaker one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SelectedBy {
+    Pattern,
+    /// The filter is the name itself, although it has characters that may be wildcards.
+    Name,
 }
 
-impl Name {
-    /// Reads the value of `--name`.
+impl NameFilter {
+    /// Parses the value of `--name`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        match text.contains(['*', '?', '[']) {
-            _ if text.is_empty() => Err("it is empty".to_owned()),
-            true => {
-                let literally = KernelNames::new([text], patterns::demangled);
-                let pattern = glob::Pattern::new(text).map_err(|error| error.msg.to_owned())?;
-                Ok(Self::Whole { pattern, literally })
-            }
-            false => Ok(Self::Part(text.to_owned())),
+        if text.is_empty() {
+            return Err("it is empty".to_owned());
+        }
+        if !text.contains(['*', '?', '[']) {
+            return Ok(Self::Part(text.to_owned()));
+        }
+        let literally = KernelNames::new([text], patterns::demangled);
+        let pattern = glob::Pattern::new(text).map_err(|error| error.msg.to_owned())?;
+        Ok(Self::Whole { pattern, literally })
+    }
+
+    fn selects(&self, name: &str) -> Option<SelectedBy> {
+        match self {
+            Self::Part(part) if name.contains(part.as_str()) => Some(SelectedBy::Pattern),
+            Self::Whole { literally, .. } if literally.has(name) => Some(SelectedBy::Name),
+            Self::Whole { pattern, .. } if pattern.matches(name) => Some(SelectedBy::Pattern),
+            _ => None,
         }
     }
-
-    fn selects(&self, name: &str) -> Option<Selected> {
-        let matches = match self {
-            Self::Part(part) => name.contains(part.as_str()),
-            Self::Whole { literally, .. } if literally.has(name) => return Some(Selected::ByName),
-            Self::Whole { pattern, .. } => pattern.matches(name),
-        };
-        matches.then_some(Selected::ByPattern)
-    }
 }
 
-/// The order of all kernels, and how many of them are listed.
+/// The order of all kernels, and the number of listed kernels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelOrder {
     pub(super) key: SortKey,
@@ -203,13 +210,13 @@ pub(crate) struct KernelOrder {
 
 impl KernelOrder {
     /// Sorts rows, and keeps the first ones. The order of equal rows stays.
-    fn keep(self, rows: &mut Vec<Row>) {
+    fn keep(self, rows: &mut Vec<NamedKernel>) {
         rows.sort_by(|a, b| self.key.compare(a, b));
         rows.truncate(self.most);
     }
 
     /// The first rows of all files.
-    pub(super) fn merge(self, files: &mut dyn Iterator<Item = Vec<Row>>) -> Vec<Row> {
+    pub(super) fn merge(self, files: &mut dyn Iterator<Item = Vec<NamedKernel>>) -> Vec<NamedKernel> {
         let mut kept = Vec::new();
         for rows in files {
             kept.extend(rows);
@@ -232,72 +239,90 @@ impl FileKernels {
         let WantedKernels { name, hostcall, fail_on, order } = wanted;
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
         let names = demangled_names(kernels.map(|kernel| &kernel.name), name);
-        let named = Named::of(&list, !names.is_empty());
-        let (mut rows, mut failing) = (Vec::new(), Failing::new(fail_on));
+        let name_matches = NameMatches::new(&list, !names.is_empty());
+        let (mut rows, mut conditions) = (Vec::new(), ConditionResults::new(fail_on));
         for CodeObjectKernels { code_object, recorded_target, kernels, .. } in list.code_objects {
-            let gpu: Arc<str> = gpu(&code_object, recorded_target).into();
+            let gpu: Arc<str> = gpu_name(&code_object, recorded_target).into();
             for kernel in kernels {
                 let Some(name) = names.get(&kernel.name).map(Arc::clone) else { continue };
-                failing.note(&kernel);
+                conditions.note(&kernel);
                 if !hostcall || kernel.hostcall == Some(true) {
-                    rows.push(Row { code_object: Arc::clone(&code_object), gpu: Arc::clone(&gpu), name, kernel });
+                    rows.push(NamedKernel {
+                        code_object: Arc::clone(&code_object),
+                        gpu: Arc::clone(&gpu),
+                        name,
+                        kernel,
+                    });
                 }
             }
         }
-        failing.check(&rows)?;
+        conditions.check(&rows)?;
         if let Some(order) = order {
             order.keep(&mut rows);
         }
-        let sums = KernelSums { others: Kinds(list.others), matches: list.matches, named, failing };
+        let sums = KernelSums { others: Kinds(list.others), matches: list.matches, names: name_matches, conditions };
         Ok(Self { rows, sums, problems: list.problems, contents: Contents::new() })
     }
 }
 
 /// The GPU of a code object in one word.
-fn gpu(code_object: &CodeObject, recorded: Option<String>) -> String {
-    let has_target_id = code_object.entry_id().is_some_and(|id| !id.target().is_empty());
-    recorded.filter(|_| !has_target_id).unwrap_or_else(|| code_object.target())
+fn gpu_name(code_object: &CodeObject, recorded: Option<String>) -> String {
+    let has_target_id = match code_object.entry_id() {
+        Some(id) => !id.target().is_empty(),
+        None => false,
+    };
+    match recorded {
+        Some(recorded) if !has_target_id => recorded,
+        _ => code_object.target(),
+    }
 }
 
-/// The names of the kernels that `filter` selects, as they are shown. Each is demangled once. A filter that is the name
-/// of a kernel selects that, and not what it would match.
+/// The names of the kernels that `filter` selects, as they are shown. Each is demangled once. If the filter is the name
+/// of a kernel, it selects only that kernel, and is not used as a pattern.
 pub(crate) fn demangled_names<'n>(
     names: impl Iterator<Item = &'n Arc<[u8]>>,
-    filter: Option<&Name>,
+    filter: Option<&NameFilter>,
 ) -> HashMap<Arc<[u8]>, Arc<str>> {
     let mut known = HashSet::new();
     let names: Vec<&Arc<[u8]>> = names.filter(|name| known.insert(*name)).collect();
     let chunks: Vec<&[&Arc<[u8]>]> = names.chunks(NAMES_AT_A_TIME).collect();
     let demangler = Demangler::default();
-    let shown = |chunk: &[&Arc<[u8]>]| chunk.iter().map(|name| shown(&demangler, name, filter)).collect::<Vec<_>>();
-    let mut selected: Vec<_> = parallel::in_order(chunks, shown, Vec::len, |shown| {
-        names.iter().zip(shown.flatten()).filter_map(|(name, shown)| Some((Arc::clone(name), shown?))).collect()
-    });
-    if selected.iter().any(|(_, (_, selected))| *selected == Selected::ByName) {
-        selected.retain(|(_, (_, selected))| *selected == Selected::ByName);
+    let mut selected: Vec<_> = parallel::in_order(
+        chunks,
+        |chunk| chunk.iter().map(|name| shown_if_selected(&demangler, name, filter)).collect::<Vec<_>>(),
+        Vec::len,
+        |shown| {
+            names.iter().zip(shown.flatten()).filter_map(|(name, shown)| Some((Arc::clone(name), shown?))).collect()
+        },
+    );
+    if selected.iter().any(|(_, (_, by))| *by == SelectedBy::Name) {
+        selected.retain(|(_, (_, by))| *by == SelectedBy::Name);
     }
     selected.into_iter().map(|(name, (shown, _))| (name, shown)).collect()
 }
 
-/// Returns a name as it is shown, and how it is selected, or `None` if it is not.
-fn shown(demangler: &Demangler, name: &[u8], filter: Option<&Name>) -> Option<(Arc<str>, Selected)> {
+/// Returns a name as it is shown, and the way in which it is selected, or `None` if it is not selected.
+fn shown_if_selected(
+    demangler: &Demangler,
+    name: &[u8],
+    filter: Option<&NameFilter>,
+) -> Option<(Arc<str>, SelectedBy)> {
     let demangled = demangler.demangled(name);
-    let selected = match filter {
-        None => Selected::ByPattern,
-        Some(filter) => {
-            let ways = [
-                demangled.as_deref().and_then(|name| filter.selects(name)),
-                filter.selects(&String::from_utf8_lossy(name)),
-            ];
-            let is_by_name = ways.contains(&Some(Selected::ByName));
-            if is_by_name { Selected::ByName } else { ways.into_iter().flatten().next()? }
+    let mut selected = Some(SelectedBy::Pattern);
+    if let Some(filter) = filter {
+        selected = filter.selects(&String::from_utf8_lossy(name));
+        if let Some(demangled) = &demangled {
+            selected = selected.max(filter.selects(demangled));
         }
-    };
-    let shown = match demangled {
-        Some(name) => printable_start(&name, SHOWN_MAX).into(),
+    }
+    Some((shown_name(name, demangled), selected?))
+}
+
+fn shown_name(name: &[u8], demangled: Option<String>) -> Arc<str> {
+    match demangled {
+        Some(demangled) => printable_start(&demangled, SHOWN_MAX).into(),
         None => mangled(name).into(),
-    };
-    Some((shown, selected))
+    }
 }
 
 /// A mangled name, safe to print on a terminal.

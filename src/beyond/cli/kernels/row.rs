@@ -7,7 +7,7 @@ use crate::beyond::scan::CodeObject;
 
 /// A kernel of a code object.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct NamedKernel {
     pub(super) code_object: Arc<CodeObject>,
     /// The target ID, or else the triple or the ID of the entry; safe to print on a terminal.
     pub(super) gpu: Arc<str>,

@@ -1,4 +1,4 @@
-//! What pictures show: the device code of each library, by section and GPU.
+//! The data of pictures: the device code of each library, by section and GPU.
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
@@ -13,8 +13,8 @@ use crate::beyond::cli::gpus::generation;
 use crate::beyond::cli::print::table::common_directory;
 use crate::beyond::cli::print::units::{bytes, count, sum};
 
-/// The number of libraries that are known by themselves, unless a hostile file has more, and of those that a picture
-/// shows; the others share one place.
+/// The number of libraries that are kept, because a hostile file can have any number, and of libraries in a picture. The
+/// others share one place.
 const LIBRARIES_MAX: usize = 10_000;
 const SHOWN_MAX: usize = 40;
 
@@ -26,15 +26,15 @@ pub(super) type Shares = BTreeMap<String, Sizes>;
 pub(crate) struct Library {
     /// The file, and in parentheses its member.
     pub(crate) name: String,
-    /// Where there is room for little.
+    /// A shorter name, for narrow columns.
     pub(super) short: String,
     path: String,
     member: Option<String>,
-    /// Whether it refers to kpack archives that were not searched.
+    /// Whether the library refers to kpack archives that were not searched.
     pub(crate) is_apart: bool,
-    /// Whether it refers to kpack archives of which none was found.
+    /// Whether the library refers to kpack archives, and no archive was found.
     pub(crate) is_lost: bool,
-    /// The sizes of each section, whose name is empty where there is none.
+    /// The sizes by section. The name is empty for code outside of sections.
     pub(crate) sections: BTreeMap<String, Shares>,
     coverage: Coverage,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Libraries {
     largest: Vec<Library>,
     /// Directories whose files serve GPUs together, by their places, with the number of files in each.
     directories: HashMap<String, (Library, usize)>,
-    /// The others, and their number.
+    /// The other libraries, and their number.
     rest: Library,
     others: usize,
     /// The bundles of all libraries.
@@ -61,7 +61,7 @@ impl Libraries {
                 self.add_file(file, bundle, directory);
                 continue;
             }
-            // What kpack archives have for single sources of a library belongs to the library.
+            // Code in kpack archives for single sources of a library belongs to the library.
             let parts = by_member.entry(bundle.info.member()).or_default();
             parts.bundles.push(bundle);
             parts.containers.insert(bundle.info.container());
@@ -69,8 +69,11 @@ impl Libraries {
         for reference in &file.references {
             let parts = by_member.entry(reference.place.member()).or_default();
             parts.containers.insert(reference.place.steps());
-            parts.is_apart |= reference.archives.is_none();
-            parts.is_lost |= reference.archives.as_ref().is_some_and(Vec::is_empty);
+            match reference.archives.as_deref() {
+                None => parts.is_apart = true,
+                Some([]) => parts.is_lost = true,
+                Some(_) => {}
+            }
         }
         for (member, parts) in by_member {
             self.largest.push(Library::new(file, member, &parts));
@@ -106,22 +109,17 @@ impl Libraries {
         }
     }
 
-    /// Sorts the libraries once all are known, and gives those of the same name the directories that tell them apart.
+    /// Sorts the libraries once all are known, and adds directories to names that several libraries have.
     pub(crate) fn finish(&mut self) {
         let mut directories: Vec<_> = std::mem::take(&mut self.directories).into_iter().collect();
         directories.sort_by(|(one, _), (other, _)| one.cmp(other));
         self.largest.extend(directories.into_iter().map(|(_, (library, _))| library));
         self.keep(LIBRARIES_MAX);
-        let member = |library: &Library| library.member.as_ref().map_or(String::new(), |member| format!("({member})"));
-        let place = |library: &Library| match &library.member {
-            Some(member) => format!("{}/{member}", library.path),
-            None => library.path.clone(),
-        };
-        tell_apart(&mut self.largest, |library| &mut library.name, |library| (library.path.clone(), member(library)));
-        tell_apart(&mut self.largest, |library| &mut library.short, |library| (place(library), String::new()));
+        make_unique(&mut self.largest, |library| &mut library.name, Library::path_and_member);
+        make_unique(&mut self.largest, |library| &mut library.short, Library::whole_path);
     }
 
-    /// Keeps as many libraries by themselves as a picture shows.
+    /// Keeps only the libraries that a picture shows, and merges the others.
     pub(crate) fn keep_shown(&mut self) {
         self.keep(SHOWN_MAX);
     }
@@ -129,7 +127,9 @@ impl Libraries {
     fn keep(&mut self, most: usize) {
         self.largest.sort_by_cached_key(|library| Reverse(library.stored()));
         let others = self.largest.split_off(self.largest.len().min(most));
-        others.iter().rev().for_each(|smallest| self.add_to_rest(smallest));
+        for smallest in others.iter().rev() {
+            self.add_to_rest(smallest);
+        }
     }
 
     fn add_to_rest(&mut self, library: &Library) {
@@ -141,14 +141,20 @@ impl Libraries {
 
     /// The libraries that are shown.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Library> {
-        self.largest.iter().chain((self.others > 0).then_some(&self.rest))
+        let rest = if self.others > 0 { Some(&self.rest) } else { None };
+        self.largest.iter().chain(rest)
     }
 
-    /// The sizes of each GPU in all libraries, without those of size 0; largest first.
+    /// The sizes of each GPU in all libraries, without GPUs of size 0; largest first.
     pub(super) fn gpus(&self) -> Vec<(String, Sizes)> {
         let mut all = Shares::new();
-        self.iter().flat_map(|library| library.sections.values()).for_each(|shares| merge(&mut all, shares));
-        let mut gpus: Vec<(String, Sizes)> = all.into_iter().filter(|(_, sizes)| sizes.stored > 0).collect();
+        for library in self.iter() {
+            for shares in library.sections.values() {
+                merge(&mut all, shares);
+            }
+        }
+        all.retain(|_, sizes| sizes.stored > 0);
+        let mut gpus: Vec<(String, Sizes)> = all.into_iter().collect();
         gpus.sort_by_key(|(_, sizes)| Reverse(sizes.stored));
         gpus
     }
@@ -158,11 +164,17 @@ impl Libraries {
         sum(self.iter().map(Library::sizes)).stored
     }
 
-    /// What all of it is, in two sentences: of a heading, and of the line after it.
+    /// The heading about all libraries, and the line after it.
     pub(crate) fn summary(&self) -> [String; 2] {
-        let shares = || self.iter().flat_map(|library| library.sections.values()).flatten();
-        let code_objects = shares().map(|(_, sizes)| sizes.code_objects).sum();
-        let targets: BTreeSet<&String> = shares().map(|(gpu, _)| gpu).filter(|gpu| *gpu != "host").collect();
+        let (mut code_objects, mut targets) = (0, BTreeSet::new());
+        for library in self.iter() {
+            for (_, gpu, sizes) in sections(library) {
+                code_objects += sizes.code_objects;
+                if gpu != "host" {
+                    targets.insert(gpu);
+                }
+            }
+        }
         let facts = format!(
             "{} for {} in {}",
             count(code_objects, "code object", "code objects"),
@@ -172,7 +184,7 @@ impl Libraries {
         [format!("{} of code objects", bytes(self.stored())), facts]
     }
 
-    /// In how many bundles of all libraries each GPU is served.
+    /// The coverage of the bundles of all libraries.
     pub(crate) fn all_coverage(&self) -> &Coverage {
         &self.coverage
     }
@@ -197,19 +209,23 @@ impl Library {
             Self { name, short, path, member, is_apart: parts.is_apart, is_lost: parts.is_lost, ..Self::default() };
         for bundle in &parts.bundles {
             let shares = library.section(&bundle.info.place.section().unwrap_or_default());
-            // A bundle has an empty entry for a host without code.
-            let counted =
-                bundle.code_objects.iter().filter(|code_object| code_object.size > 0 && !code_object.has_parts);
-            for code_object in counted {
+            for code_object in &bundle.code_objects {
+                // A bundle has an empty entry for a host without code.
+                if code_object.size == 0 || code_object.has_parts {
+                    continue;
+                }
                 *shares.entry(code_object.target()).or_default() += code_object.sizes();
             }
         }
-        let containers = parts.containers.iter().filter_map(|container| file.coverage_in(container));
-        containers.for_each(|coverage| library.coverage.merge(coverage));
+        for container in &parts.containers {
+            if let Some(coverage) = file.coverage_in(container) {
+                library.coverage.merge(coverage);
+            }
+        }
         library
     }
 
-    /// Makes it the library of all files of a directory.
+    /// Renames the library of a file to a library of all files of a directory.
     fn rename(&mut self, directory: &Place) {
         let file = directory.file();
         match directory.member() {
@@ -233,7 +249,9 @@ impl Library {
 
     /// Adds the code of another library.
     fn merge(&mut self, library: &Self) {
-        library.sections.iter().for_each(|(section, shares)| merge(self.section(section), shares));
+        for (section, shares) in &library.sections {
+            merge(self.section(section), shares);
+        }
         self.coverage.merge(&library.coverage);
     }
 
@@ -250,25 +268,45 @@ impl Library {
         self.sections.entry(name.to_owned()).or_default()
     }
 
-    /// Whether it has bundles, of which a GPU may need code.
+    /// Whether the library has bundles. A GPU may need code from each of them.
     pub(crate) fn has_bundles(&self) -> bool {
         self.coverage.bundles() > 0
     }
 
-    /// In how many of its bundles each of these GPUs is served; none if it has no bundles, or too many to compare.
+    /// Returns the number of bundles that serve each of these GPUs, or `None` if there are no bundles, or too many to
+    /// compare.
     pub(crate) fn served(&self, gpus: &[Device]) -> Option<Vec<Served>> {
-        self.has_bundles().then(|| self.coverage.of_each(gpus)).flatten()
+        if self.has_bundles() { self.coverage.of_each(gpus) } else { None }
+    }
+
+    fn path_and_member(&self) -> (String, String) {
+        let member = match &self.member {
+            Some(member) => format!("({member})"),
+            None => String::new(),
+        };
+        (self.path.clone(), member)
+    }
+
+    /// The path and the member as one path, without a text after it.
+    fn whole_path(&self) -> (String, String) {
+        let path = match &self.member {
+            Some(member) => format!("{}/{member}", self.path),
+            None => self.path.clone(),
+        };
+        (path, String::new())
     }
 }
 
-/// The last name in the path of a directory, with the one before it if it stands for names of GPUs (`hsa/*`).
+/// The last name in the path of a directory, with the name before it if the last name replaces names of GPUs (`hsa/*`).
 fn last_name(directory: &str) -> &str {
     let named = directory.trim_end_matches(|c| c == '*' || path::is_separator(c));
-    let start = named.rfind(path::is_separator).map_or(0, |at| at.saturating_add(1));
-    directory.get(start..).unwrap_or(directory)
+    match named.rfind(path::is_separator) {
+        Some(separator) => directory.get(separator.saturating_add(1)..).unwrap_or(directory),
+        None => directory,
+    }
 }
 
-/// The parts of a file that are one library.
+/// The parts of a file that make up one library.
 #[derive(Debug, Default)]
 struct Parts<'f> {
     bundles: Vec<&'f InspectedBundle>,
@@ -277,22 +315,25 @@ struct Parts<'f> {
     is_lost: bool,
 }
 
-/// Replaces the texts of libraries that have the same by their places, without the directories that these have in
-/// common, and by what follows the place.
-fn tell_apart(
+/// Replaces each text that several libraries have by their paths, without the directories that all of them have in
+/// common, and the text after the path.
+fn make_unique(
     libraries: &mut [Library],
     text: fn(&mut Library) -> &mut String,
-    place: impl Fn(&Library) -> (String, String),
+    path: fn(&Library) -> (String, String),
 ) {
     let mut by_text: HashMap<String, Vec<&mut Library>> = HashMap::new();
     for library in libraries {
         by_text.entry(text(library).clone()).or_default().push(library);
     }
-    for alike in by_text.into_values().filter(|alike| alike.len() > 1) {
-        let places: Vec<(String, String)> = alike.iter().map(|library| place(library)).collect();
-        let start = common_directory(places.iter().map(|(place, _)| place.as_str()));
-        for (library, (place, rest)) in alike.into_iter().zip(places) {
-            *text(library) = place.get(start..).unwrap_or_default().to_owned() + &rest;
+    for alike in by_text.into_values() {
+        if alike.len() == 1 {
+            continue;
+        }
+        let paths: Vec<(String, String)> = alike.iter().map(|library| path(library)).collect();
+        let start = common_directory(paths.iter().map(|(path, _)| path.as_str()));
+        for (library, (path, rest)) in alike.into_iter().zip(paths) {
+            *text(library) = path.get(start..).unwrap_or_default().to_owned() + &rest;
         }
     }
 }
@@ -304,7 +345,9 @@ pub(crate) fn sections(library: &Library) -> impl Iterator<Item = (&String, &Str
 }
 
 fn merge(into: &mut Shares, shares: &Shares) {
-    shares.iter().for_each(|(gpu, sizes)| *into.entry(gpu.clone()).or_default() += *sizes);
+    for (gpu, sizes) in shares {
+        *into.entry(gpu.clone()).or_default() += *sizes;
+    }
 }
 
 /// The stored size of all GPUs.

@@ -1,4 +1,4 @@
-//! Pictures of device code: who takes the space, which bundles serve each GPU, and what changed. `--svg` writes them as
+//! Pictures of device code: the sizes, the bundles that serve each GPU, and the differences between files. `--svg` writes them as
 //! files, and `report` puts them into its page.
 
 pub(super) mod changes;
@@ -23,29 +23,30 @@ pub(super) use matrix::Matrix;
 pub(super) fn picture(mut libraries: Libraries) -> String {
     libraries.keep_shown();
     let (mut canvas, [title, facts]) = (Canvas::of_file(), libraries.summary());
-    canvas.heading(&title, &facts);
-    canvas.treemap(&libraries, 480);
-    if let Some(matrix) = Matrix::new(&libraries).filter(|_| libraries.coverage.bundles() > 1) {
+    canvas.draw_heading(&title, &facts);
+    canvas.draw_treemap(&libraries, 480);
+    if libraries.coverage.bundles() > 1
+        && let Some(matrix) = Matrix::new(&libraries)
+    {
         canvas.skip(16);
-        canvas.heading(Matrix::TITLE, &matrix.facts);
+        canvas.draw_heading(Matrix::TITLE, &matrix.facts);
         matrix.draw(&mut canvas);
     }
-    canvas.file()
+    canvas.into_file()
 }
 
-/// Fails if the output would overwrite one of the inputs, unless it is an earlier page or picture, or a kpack archive,
-/// to which an input may lead.
+/// Fails if the output would overwrite an input or a kpack archive, which an input may refer to. An earlier page or
+/// picture may be overwritten.
 pub(super) fn ensure_apart<P: AsRef<Path>>(
     (option, output): (&str, Option<&Path>),
     mut inputs: impl Iterator<Item = P>,
 ) -> anyhow::Result<()> {
-    let canonical = output.and_then(|path| path.canonicalize().ok()).filter(|path| path.is_file());
-    let Some(output) = canonical.filter(|path| !EARLIER.iter().any(|start| begins_with(path, start))) else {
+    let Some(output) = output else { return Ok(()) };
+    let Ok(output) = output.canonicalize() else { return Ok(()) };
+    if !output.is_file() || EARLIER.iter().any(|start| begins_with(&output, start)) {
         return Ok(());
-    };
-    // Standard input may come from the file.
-    let opened = |path: &Path| if path == Path::new("-") { "/dev/stdin".into() } else { path.to_owned() };
-    if let Some(path) = inputs.find(|path| opened(path.as_ref()).canonicalize().is_ok_and(|path| path == output)) {
+    }
+    if let Some(path) = inputs.find(|path| is_same_file(path.as_ref(), &output)) {
         bail!("'{}': {option} would overwrite this input", path.as_ref().display());
     }
     if begins_with(&output, &kpack::MAGIC) {
@@ -54,12 +55,23 @@ pub(super) fn ensure_apart<P: AsRef<Path>>(
     Ok(())
 }
 
-/// How pages and pictures begin.
+/// Whether an input comes from a file.
+fn is_same_file(input: &Path, file: &Path) -> bool {
+    // Standard input may come from the file.
+    let input = if input == Path::new("-") { Path::new("/dev/stdin") } else { input };
+    match input.canonicalize() {
+        Ok(input) => input == file,
+        Err(_) => false,
+    }
+}
+
+/// The first bytes of pages and pictures.
 const EARLIER: [&[u8]; 2] = [b"<!DOCTYPE html>", b"<svg xmlns="];
 
 fn begins_with(path: &Path, start: &[u8]) -> bool {
     let mut head = vec![0; start.len()];
-    File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == start
+    let Ok(mut file) = File::open(path) else { return false };
+    file.read_exact(&mut head).is_ok() && head == start
 }
 
 /// The width of a file with a picture, in pixels, and the margin around the picture.
@@ -87,6 +99,12 @@ struct Rect {
     height: u64,
 }
 
+impl Rect {
+    fn is_empty(&self) -> bool {
+        self.width == 0 || self.height == 0
+    }
+}
+
 /// A picture that is drawn from the top.
 #[derive(Debug)]
 pub(super) struct Canvas {
@@ -99,18 +117,18 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// The picture of a file.
+    /// An empty picture for a file.
     pub(super) fn of_file() -> Self {
         Self { out: String::new(), margin: MARGIN, inner: WIDTH - 2 * MARGIN, end: 24 }
     }
 
-    /// A part of a page, which has its own margins.
+    /// An empty picture for a page, which has its own margins.
     pub(super) fn of_page(inner: u64) -> Self {
         Self { out: String::new(), margin: 0, inner, end: 0 }
     }
 
-    /// The file.
-    pub(super) fn file(self) -> String {
+    /// Returns the picture as a file.
+    pub(super) fn into_file(self) -> String {
         let height = self.end + MARGIN;
         let style = format!(
             "<style>\n{STYLE}</style>\n<rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n"
@@ -119,8 +137,8 @@ impl Canvas {
         svg(&size, (WIDTH, height), &(style + &self.out))
     }
 
-    /// The part of a page, for readers of screens with a label in its place.
-    pub(super) fn part(self, label: &str, class: &str) -> String {
+    /// Returns the picture as a part of a page. Readers of screens read the label instead.
+    pub(super) fn into_part(self, label: &str, class: &str) -> String {
         let (width, height) = (self.inner + 2 * self.margin, self.end);
         let attributes =
             format!(r#"class="{class}" role="img" aria-label="{}" width="{width}" height="{height}""#, escaped(label));
@@ -132,31 +150,31 @@ impl Canvas {
     }
 
     /// Reserves a part of the height, in the full width.
-    fn take(&mut self, height: u64) -> Rect {
+    fn reserve(&mut self, height: u64) -> Rect {
         let rect = Rect { x: self.margin, y: self.end, width: self.inner, height };
         self.end += height;
         rect
     }
 
-    fn text(&mut self, x: u64, y: u64, attributes: &str, content: &str) {
+    fn draw_text(&mut self, x: u64, y: u64, attributes: &str, content: &str) {
         let content = escaped(content);
         // Writing to a string does not fail.
         let _ = writeln!(self.out, r#"<text x="{x}" y="{y}" {attributes}>{content}</text>"#);
     }
 
-    /// A rectangle with a text that is shown where a mouse points at it.
-    fn rect(&mut self, Rect { x, y, width, height }: Rect, attributes: &str, hint: &str) {
+    /// Draws a rectangle with a text that is shown while a mouse points at it.
+    fn draw_rect(&mut self, Rect { x, y, width, height }: Rect, attributes: &str, hint: &str) {
         let hint = if hint.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(hint)) };
         let size = format!(r#"x="{x}" y="{y}" width="{width}" height="{height}""#);
         // Writing to a string does not fail.
         let _ = writeln!(self.out, r#"<rect {size} {attributes}>{hint}</rect>"#);
     }
 
-    /// The heading of a picture, or of a part of it.
-    pub(super) fn heading(&mut self, title: &str, facts: &str) {
-        let Rect { x, y, .. } = self.take(58);
-        self.text(x, y + 20, r#"font-size="20" font-weight="600""#, title);
-        self.text(x, y + 42, r#"class="faint""#, facts);
+    /// Draws the heading of a picture, or of a part of it.
+    pub(super) fn draw_heading(&mut self, title: &str, facts: &str) {
+        let Rect { x, y, .. } = self.reserve(58);
+        self.draw_text(x, y + 20, r#"font-size="20" font-weight="600""#, title);
+        self.draw_text(x, y + 42, r#"class="faint""#, facts);
     }
 }
 
@@ -169,28 +187,31 @@ fn svg(attributes: &str, (width, height): (u64, u64), content: &str) -> String {
 
 /// A text for XML and HTML, safe to show on a terminal.
 pub(super) fn escaped(text: &str) -> String {
-    let escape = |c: char| match c {
-        '&' => "&amp;".to_owned(),
-        '<' => "&lt;".to_owned(),
-        '>' => "&gt;".to_owned(),
-        '"' => "&quot;".to_owned(),
-        c => c.to_string(),
-    };
-    printable(text).chars().map(escape).collect()
+    let mut out = String::with_capacity(text.len());
+    for c in printable(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// The part of `width` that `size` is of `whole`, in pixels.
-fn part(size: u64, whole: u64, width: u64) -> u64 {
+fn scaled(size: u64, whole: u64, width: u64) -> u64 {
     let x = (u128::from(size) * u128::from(width)).checked_div(whole.into()).unwrap_or(0);
     u64::try_from(x).unwrap_or(0)
 }
 
 /// Whether a text fits into a width in pixels.
 fn fits(text: &str, width: u64) -> bool {
-    u64::try_from(text.chars().count()).is_ok_and(|count| count * CHARACTER <= width)
+    to_u64(text.chars().count()).saturating_mul(CHARACTER) <= width
 }
 
-/// A text that fits into a width in pixels, its middle elided if it is longer.
+/// Shortens a text to a width in pixels by leaving out its middle.
 fn shortened(text: &str, width: u64) -> String {
     let (characters, room) = (text.chars().count(), usize::try_from(width / CHARACTER).unwrap_or(0));
     if characters <= room {

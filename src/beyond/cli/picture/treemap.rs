@@ -8,12 +8,12 @@ use super::library::{Libraries, Library, Shares, total};
 use super::{Canvas, Rect, fits, shortened, to_u64};
 use crate::beyond::cli::print::units::{bytes, count, percent};
 
-/// The height of a name above what it names, and the smallest rectangle that has one.
+/// The height of the name at the top of a rectangle, and the smallest rectangle with a name.
 const NAME: u64 = 18;
 const NAMED: (u64, u64) = (56, 44);
 
-/// The smallest part that is drawn by itself, in pixels; smaller ones share a part. It limits the size of a picture
-/// too: files can name any number of targets.
+/// The smallest part, in pixels; smaller items share a part. This also limits the size of a picture, since files can
+/// name any number of targets.
 const PART_MIN: u128 = 64;
 
 /// Distances and sizes of the legend.
@@ -24,165 +24,183 @@ const KEY: u64 = 20;
 /// The number of GPUs in the legend.
 const LEGEND_MAX: usize = 60;
 
-/// The look of a GPU: its number in the legend, and its colour with the colour of the text on it.
+/// The style of a GPU: its number in the legend, and its colour with the colour of the text on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Look {
+struct GpuStyle {
     key: String,
     color: (&'static str, &'static str),
 }
 
-type Looks<'p> = HashMap<&'p str, Look>;
+type GpuStyles<'p> = HashMap<&'p str, GpuStyle>;
 
 impl Canvas {
     /// Draws the map with its legend.
-    pub(crate) fn treemap(&mut self, libraries: &Libraries, height: u64) {
+    pub(crate) fn draw_treemap(&mut self, libraries: &Libraries, height: u64) {
         let gpus = libraries.gpus();
-        let (looks, whole) = (looks(gpus.iter().map(|(gpu, _)| gpu.as_str())), libraries.stored());
-        let area = self.take(height);
+        let (styles, whole) = (gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str())), libraries.stored());
+        let area = self.reserve(height);
         let shown: Vec<(&Library, u64)> = libraries.iter().map(|library| (library, library.stored())).collect();
         let is_one = shown.len() == 1;
-        let (parts, rest) = divided(area, shown);
-        self.rest(rest, ("library", "libraries"), "");
+        let (parts, rest) = layout(area, shown);
+        self.draw_small(rest, ("library", "libraries"), "");
         for (library, rect) in parts {
-            let inner = if is_one { rect } else { self.named(rect, &library.short) };
-            self.sections(library, inner, &looks, whole);
+            let inner = if is_one { rect } else { self.draw_name(rect, &library.short) };
+            self.draw_sections(library, inner, &styles, whole);
         }
         self.skip(16);
-        self.legend(gpus.iter().map(|(gpu, sizes)| (gpu.as_str(), sizes.stored)), &looks, whole);
+        self.draw_legend(gpus.iter().map(|(gpu, sizes)| (gpu.as_str(), sizes.stored)), &styles, whole);
     }
 
-    fn sections(&mut self, library: &Library, area: Rect, looks: &Looks<'_>, whole: u64) {
+    fn draw_sections(&mut self, library: &Library, area: Rect, styles: &GpuStyles<'_>, whole: u64) {
         let sections: Vec<(_, u64)> = library.sections.iter().map(|section| (section, total(section.1))).collect();
         let is_one = sections.len() == 1;
-        let (parts, rest) = divided(area, sections);
-        self.rest(rest, ("section", "sections"), &library.name);
+        let (parts, rest) = layout(area, sections);
+        self.draw_small(rest, ("section", "sections"), &library.name);
         for ((section, shares), rect) in parts {
-            let inner = if is_one || section.is_empty() { rect } else { self.named(rect, section) };
+            let inner = if is_one || section.is_empty() { rect } else { self.draw_name(rect, section) };
             let place = if section.is_empty() { library.name.clone() } else { format!("{}, {section}", library.name) };
-            self.gpus(shares, &place, inner, looks, whole);
+            self.draw_gpus(shares, &place, inner, styles, whole);
         }
     }
 
-    fn gpus(&mut self, shares: &Shares, place: &str, area: Rect, looks: &Looks<'_>, whole: u64) {
+    fn draw_gpus(&mut self, shares: &Shares, place: &str, area: Rect, styles: &GpuStyles<'_>, whole: u64) {
         let gpus: Vec<(_, u64)> = shares.iter().map(|share| (share, share.1.stored)).collect();
-        let (parts, rest) = divided(area, gpus);
-        self.rest(rest, ("target", "targets"), place);
+        let (parts, rest) = layout(area, gpus);
+        self.draw_small(rest, ("target", "targets"), place);
         for ((gpu, sizes), rect) in parts {
-            let Some(look) = looks.get(gpu.as_str()) else { continue };
+            let Some(style) = styles.get(gpu.as_str()) else { continue };
             let share = percent(sizes.stored, whole);
             let code_objects = count(sizes.code_objects, "code object", "code objects");
             let hint = format!("{gpu}: {} ({share}), {code_objects}; {place}", bytes(sizes.stored));
-            self.cell(rect, (gpu, &bytes(sizes.stored)), look, &hint);
+            self.draw_part(rect, (gpu, &bytes(sizes.stored)), style, &hint);
         }
     }
 
-    /// Draws what is too small to be drawn by itself.
-    fn rest(&mut self, rest: Option<Rest>, (one, many): (&str, &str), place: &str) {
-        let Some(Rest { number, size, rect }) = rest else { return };
-        let look = Look { key: "…".to_owned(), color: GREY };
+    /// Draws the part that items share because they are too small.
+    fn draw_small(&mut self, rest: Option<SmallItems>, (one, many): (&str, &str), place: &str) {
+        let Some(SmallItems { number, size, rect }) = rest else { return };
+        let style = GpuStyle { key: "…".to_owned(), color: GREY };
         let (one, many) = (format!("more {one}"), format!("more {many}"));
         let hint = format!("{}: {}; {place}", count(number, &one, &many), bytes(size));
         let hint = hint.trim_end_matches("; ");
-        self.cell(rect, (&format!("{number} more"), &bytes(size)), &look, hint);
+        self.draw_part(rect, (&format!("{number} more"), &bytes(size)), &style, hint);
     }
 
     /// Writes a name into the top of a rectangle, if it is large enough, and returns the rest.
-    fn named(&mut self, rect: Rect, name: &str) -> Rect {
+    fn draw_name(&mut self, rect: Rect, name: &str) -> Rect {
         if rect.width < NAMED.0 || rect.height < NAMED.1 {
             return rect;
         }
         let name = shortened(name, rect.width - 8);
-        self.text(rect.x + 2, rect.y + 13, r#"font-size="12" font-weight="600""#, &name);
+        self.draw_text(rect.x + 2, rect.y + 13, r#"font-size="12" font-weight="600""#, &name);
         Rect { y: rect.y + NAME, height: rect.height - NAME, ..rect }
     }
 
     /// Draws a GPU's part with as much of a label as fits: name and size, only the name, or the number in the legend.
-    fn cell(&mut self, rect: Rect, (name, size): (&str, &str), look: &Look, hint: &str) {
-        let Look { key, color: (fill, ink) } = look;
+    fn draw_part(&mut self, rect: Rect, (name, size): (&str, &str), style: &GpuStyle, hint: &str) {
+        let GpuStyle { key, color: (fill, ink) } = style;
         // An outline would hide a narrow part.
         let is_wide = rect.width > 6 && rect.height > 6;
         let drawn = if is_wide { Rect { width: rect.width - 2, height: rect.height - 2, ..rect } } else { rect };
         let class = if is_wide { r#"class="part" rx="2" "# } else { "" };
-        self.rect(drawn, &format!(r#"{class}fill="{fill}""#), hint);
+        self.draw_rect(drawn, &format!(r#"{class}fill="{fill}""#), hint);
         let plain = format!(r#"style="fill: {ink}" font-size="12""#);
         let bold = format!(r#"{plain} font-weight="600""#);
         let (x, y, width) = (drawn.x + 8, drawn.y, drawn.width.saturating_sub(12));
         if drawn.height >= 40 && fits(name, width) && fits(size, width) {
-            self.text(x, y + 18, &bold, name);
-            self.text(x, y + 33, &plain, size);
+            self.draw_text(x, y + 18, &bold, name);
+            self.draw_text(x, y + 33, &plain, size);
         } else if drawn.height >= 20 && fits(name, width) {
-            self.text(x, y + drawn.height / 2 + 4, &bold, name);
+            self.draw_text(x, y + drawn.height / 2 + 4, &bold, name);
         } else if drawn.height >= 14 && fits(key, drawn.width.saturating_sub(1)) {
             let middle = format!(r#"{bold} text-anchor="middle""#);
-            self.text(drawn.x + drawn.width / 2, y + drawn.height / 2 + 4, &middle, key);
+            self.draw_text(drawn.x + drawn.width / 2, y + drawn.height / 2 + 4, &middle, key);
         }
     }
 
     /// Draws the legend, which is complete up to a number of GPUs.
-    fn legend<'g>(&mut self, gpus: impl ExactSizeIterator<Item = (&'g str, u64)>, looks: &Looks<'_>, whole: u64) {
+    fn draw_legend<'g>(
+        &mut self,
+        gpus: impl ExactSizeIterator<Item = (&'g str, u64)>,
+        styles: &GpuStyles<'_>,
+        whole: u64,
+    ) {
         let columns = (self.inner / LEGEND_COLUMN).max(1);
         let (width, more) = (self.inner / columns, gpus.len() - gpus.len().min(LEGEND_MAX));
         let rows = to_u64(gpus.len().min(LEGEND_MAX)).div_ceil(columns);
-        let area = self.take(rows * LEGEND_ROW);
+        let area = self.reserve(rows * LEGEND_ROW);
         for (index, (gpu, size)) in (0..).zip(gpus.take(LEGEND_MAX)) {
-            let Some(Look { key, color: (fill, ink) }) = looks.get(gpu) else { continue };
+            let Some(GpuStyle { key, color: (fill, ink) }) = styles.get(gpu) else { continue };
             let (x, y) = (area.x + index % columns * width, area.y + index / columns * LEGEND_ROW);
-            self.rect(Rect { x, y, width: KEY, height: 15 }, &format!(r#"class="part" rx="3" fill="{fill}""#), "");
+            self.draw_rect(Rect { x, y, width: KEY, height: 15 }, &format!(r#"class="part" rx="3" fill="{fill}""#), "");
             let bold = format!(r#"style="fill: {ink}" font-size="11" font-weight="600" text-anchor="middle""#);
-            self.text(x + KEY / 2, y + 12, &bold, key);
+            self.draw_text(x + KEY / 2, y + 12, &bold, key);
             let size = format!("{}, {}", bytes(size), percent(size, whole));
             let room = width.saturating_sub(KEY + 44 + to_u64(size.len()) * 7);
-            self.text(x + KEY + 8, y + 12, "", &shortened(gpu, room));
-            self.text(x + width - 24, y + 12, r#"class="faint" text-anchor="end""#, &size);
+            self.draw_text(x + KEY + 8, y + 12, "", &shortened(gpu, room));
+            self.draw_text(x + width - 24, y + 12, r#"class="faint" text-anchor="end""#, &size);
         }
         if more > 0 {
-            let Rect { x, y, .. } = self.take(LEGEND_ROW);
+            let Rect { x, y, .. } = self.reserve(LEGEND_ROW);
             let more = count(more, "more target is not named", "more targets are not named");
-            self.text(x, y + 12, r#"class="faint""#, &more);
+            self.draw_text(x, y + 12, r#"class="faint""#, &more);
         }
     }
 }
 
-/// The looks of GPUs, which are in the order of the legend.
-fn looks<'g>(gpus: impl Iterator<Item = &'g str>) -> Looks<'g> {
+/// The styles of GPUs, which are in the order of the legend.
+fn gpu_styles<'g>(gpus: impl Iterator<Item = &'g str>) -> GpuStyles<'g> {
     let mut colors = COLORS.into_iter().cycle();
-    let mut color = |gpu: &str| if gpu == "host" { GREY } else { colors.next().unwrap_or(GREY) };
-    (1..).zip(gpus).map(|(key, gpu)| (gpu, Look { key: i32::to_string(&key), color: color(gpu) })).collect()
+    let mut styles = HashMap::new();
+    for (index, gpu) in gpus.enumerate() {
+        let color = if gpu == "host" { GREY } else { colors.next().unwrap_or(GREY) };
+        styles.insert(gpu, GpuStyle { key: (index + 1).to_string(), color });
+    }
+    styles
 }
 
-/// Items that share a part of a rectangle.
+/// Small items that share a part of a rectangle.
 #[derive(Debug)]
-struct Rest {
+struct SmallItems {
     number: usize,
     size: u64,
     rect: Rect,
 }
 
-/// The parts of a rectangle for items, the largest first, and the part for those that are too small, if there are
-/// several. Those without size have no part.
-fn divided<T>(area: Rect, mut items: Vec<(T, u64)>) -> (Vec<(T, Rect)>, Option<Rest>) {
+/// Divides a rectangle into parts for items, the largest first, and a part for the items that are too small, if there
+/// are several. Items without size have no part.
+fn layout<T>(area: Rect, mut items: Vec<(T, u64)>) -> (Vec<(T, Rect)>, Option<SmallItems>) {
     items.retain(|(_, size)| *size > 0);
     items.sort_by_key(|(_, size)| Reverse(*size));
     let whole: u128 = items.iter().map(|(_, size)| u128::from(*size)).sum();
     let pixels = u128::from(area.width) * u128::from(area.height);
-    let is_seen = |size: u64| u128::from(size) * pixels >= whole * PART_MIN;
-    let mut rest = items.split_off(items.partition_point(|(_, size)| is_seen(*size)));
+    let mut rest = items.split_off(items.partition_point(|(_, size)| u128::from(*size) * pixels >= whole * PART_MIN));
     if rest.len() == 1 {
         items.append(&mut rest);
     }
     let mut sizes: Vec<u64> = items.iter().map(|(_, size)| *size).collect();
     let size = rest.iter().map(|(_, size)| *size).fold(0, u64::saturating_add);
-    // Sizes descend: the rest goes where it belongs.
+    // The part of the rest keeps the sizes in descending order.
     let at = sizes.partition_point(|other| *other >= size);
     if !rest.is_empty() {
         sizes.insert(at, size);
     }
     let mut rects = Vec::with_capacity(sizes.len());
     divide(area, &sizes, &mut rects);
-    let is_drawn = |rect: &Rect| rect.width > 0 && rect.height > 0;
-    let of_rest = (!rest.is_empty()).then(|| rects.remove(at)).filter(is_drawn);
-    let parts = items.into_iter().map(|(item, _)| item).zip(rects).filter(|(_, rect)| is_drawn(rect)).collect();
-    (parts, of_rest.map(|rect| Rest { number: rest.len(), size, rect }))
+    let mut small = None;
+    if !rest.is_empty() {
+        let rect = rects.remove(at);
+        if !rect.is_empty() {
+            small = Some(SmallItems { number: rest.len(), size, rect });
+        }
+    }
+    let mut parts = Vec::with_capacity(items.len());
+    for ((item, _), rect) in items.into_iter().zip(rects) {
+        if !rect.is_empty() {
+            parts.push((item, rect));
+        }
+    }
+    (parts, small)
 }
 
 /// Divides a rectangle by sizes that descend, again and again into two parts that are as equal as possible. Each part
@@ -201,19 +219,21 @@ fn divide(area: Rect, sizes: &[u64], rects: &mut Vec<Rect>) {
         (number, size) = (number + 1, size + u128::from(*next));
     }
     let (largest, others) = sizes.split_at(number);
-    let of = |length: u64| {
-        let part = (u128::from(length) * size).checked_div(whole).unwrap_or(0);
-        u64::try_from(part).unwrap_or(length)
-    };
     let (one, other) = if area.width >= area.height {
-        let width = of(area.width);
+        let width = share_of(area.width, size, whole);
         (Rect { width, ..area }, Rect { x: area.x + width, width: area.width - width, ..area })
     } else {
-        let height = of(area.height);
+        let height = share_of(area.height, size, whole);
         (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area })
     };
     divide(one, largest, rects);
     divide(other, others, rects);
+}
+
+/// The part of a length that `size` is of `whole`.
+fn share_of(length: u64, size: u128, whole: u128) -> u64 {
+    let part = (u128::from(length) * size).checked_div(whole).unwrap_or(0);
+    u64::try_from(part).unwrap_or(length)
 }
 
 #[cfg(test)]
@@ -224,9 +244,9 @@ mod tests {
 
     #[test]
     fn gpus_have_colours_by_size_and_the_host_has_none() {
-        let looks = looks(["gfx90a", "host", "gfx906"].into_iter());
-        let color = |gpu: &str| (looks[gpu].key.as_str(), looks[gpu].color);
-        assert_eq!(["gfx90a", "host", "gfx906"].map(color), [("1", COLORS[0]), ("2", GREY), ("3", COLORS[1])]);
+        let styles = gpu_styles(["gfx90a", "host", "gfx906"].into_iter());
+        let found = ["gfx90a", "host", "gfx906"].map(|gpu| (styles[gpu].key.as_str(), styles[gpu].color));
+        assert_eq!(found, [("1", COLORS[0]), ("2", GREY), ("3", COLORS[1])]);
     }
 
     #[test]
@@ -239,35 +259,43 @@ mod tests {
             (0..64).map(|bit| u64::MAX >> bit).collect(),
             vec![3, 0, 2],
         ] {
-            let (mut parts, rest) = divided(AREA, sizes.iter().map(|size| (*size, *size)).collect());
+            let (mut parts, rest) = layout(AREA, sizes.iter().map(|size| (*size, *size)).collect());
             let number = sizes.iter().filter(|size| **size > 0).count() - parts.len();
             assert_eq!(rest.as_ref().map_or(0, |rest| rest.number), number, "{sizes:?}");
             parts.extend(rest.map(|rest| (rest.size, rest.rect)));
-            let area = |rect: &Rect| rect.width * rect.height;
             assert_eq!(parts.iter().map(|(_, rect)| area(rect)).sum::<u64>(), area(&AREA), "{sizes:?}");
             let whole: u128 = sizes.iter().copied().map(u128::from).sum();
             for (index, (size, a)) in parts.iter().enumerate() {
                 let fair = u64::try_from(u128::from(area(&AREA)) * u128::from(*size) / whole).unwrap();
-                // Each cut is rounded to a pixel of at most the longer side.
+                // Each division is rounded to a pixel of at most the longer side.
                 assert!(area(a).abs_diff(fair) <= 7 * AREA.width, "{sizes:?}: {a:?}");
                 for (_, b) in &parts[..index] {
-                    let apart = |a: u64, a_len: u64, b: u64, b_len: u64| a + a_len <= b || b + b_len <= a;
                     assert!(apart(a.x, a.width, b.x, b.width) || apart(a.y, a.height, b.y, b.height), "{a:?} {b:?}");
                 }
             }
         }
     }
 
+    fn area(rect: &Rect) -> u64 {
+        rect.width * rect.height
+    }
+
+    fn apart(a: u64, a_len: u64, b: u64, b_len: u64) -> bool {
+        a + a_len <= b || b + b_len <= a
+    }
+
+    /// The texts in a part of this size.
+    fn label(width: u64, height: u64) -> Vec<String> {
+        let style = GpuStyle { key: "2".to_owned(), color: GREY };
+        let mut canvas = Canvas::of_page(900);
+        canvas.draw_part(Rect { x: 0, y: 0, width, height }, ("gfx906", "1.00 kB"), &style, "<hint>");
+        assert!(canvas.out.contains("<title>&lt;hint&gt;</title>"), "{}", canvas.out);
+        let texts = canvas.out.split("</text>").filter(|part| part.contains("<text "));
+        texts.map(|text| text[text.rfind('>').unwrap() + 1..].to_owned()).collect()
+    }
+
     #[test]
     fn parts_have_a_name_or_a_number_where_there_is_room() {
-        let looks = looks(["gfx90a", "gfx906"].into_iter());
-        let label = |width, height| {
-            let mut canvas = Canvas::of_page(900);
-            canvas.cell(Rect { x: 0, y: 0, width, height }, ("gfx906", "1.00 kB"), &looks["gfx906"], "<hint>");
-            assert!(canvas.out.contains("<title>&lt;hint&gt;</title>"), "{}", canvas.out);
-            let texts = canvas.out.split("</text>").filter(|part| part.contains("<text "));
-            texts.map(|text| text[text.rfind('>').unwrap() + 1..].to_owned()).collect::<Vec<_>>()
-        };
         assert_eq!(label(100, 60), ["gfx906", "1.00 kB"]);
         assert_eq!(label(100, 30), ["gfx906"]);
         assert_eq!(label(20, 60), ["2"]);

@@ -9,18 +9,19 @@ use serde::{Serialize, Serializer};
 
 use crate::llvm::cli::print::console::Message;
 
-/// Writes the document of a report. The problems are serialized last, when all that is streamed before them is
-/// complete.
+/// Writes the document of a report. The problems are serialized last, when everything streamed before them is complete.
 pub(crate) fn write(report: impl Report, problems: impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
     write_value(&Document::new(report, problems), out)
 }
 
 /// Writes a value. Escapes everything that a terminal would interpret, which JSON alone does not require.
 fn write_value(document: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(Escaping(&mut *out), document).map_err(|error| match error.is_io() {
-        true => io::Error::from(error).into(),
-        false => anyhow::Error::new(error),
-    })?;
+    if let Err(error) = serde_json::to_writer_pretty(Escaping(&mut *out), document) {
+        if error.is_io() {
+            return Err(io::Error::from(error).into());
+        }
+        return Err(error.into());
+    }
     Ok(out.write_all(b"\n")?)
 }
 
@@ -34,7 +35,9 @@ pub(crate) fn message(message: &Message<'_>) -> String {
 
 /// Adds a character of a string as JSON escapes it.
 pub(crate) fn push_escaped(out: &mut String, c: char) {
-    c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        out.push_str(&format!("\\u{unit:04x}"));
+    }
 }
 
 /// A value that is computed when it is serialized.

@@ -1,4 +1,4 @@
-//! What our subcommands print with: tables, pictures of numbers, JSON.
+//! The output of our subcommands: tables, JSON, and numbers for people.
 
 pub(super) mod json;
 pub(super) mod problem;

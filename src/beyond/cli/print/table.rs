@@ -15,13 +15,21 @@ impl Style {
         if !self.unicode {
             return "#".repeat(full.max(usize::from(part > 0)).min(width));
         }
-        let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-        let rest = usize::try_from(eighths % 8).ok().and_then(|index| rest.get(index)).copied().unwrap_or_default();
+        let rest = match eighths % 8 {
+            0 => "",
+            1 => "▏",
+            2 => "▎",
+            3 => "▍",
+            4 => "▌",
+            5 => "▋",
+            6 => "▊",
+            _ => "▉",
+        };
         "█".repeat(full) + rest
     }
 
-    /// A text without its middle, if it is wider than `width`: its end has at most `tail` columns. Returns the length
-    /// of that end, too.
+    /// Leaves out the middle of a text that is wider than `width`; the end keeps at most `tail` columns. Also returns
+    /// the length of the end.
     fn elided(self, text: &str, width: usize, tail: usize) -> (String, usize) {
         if columns_of(text) <= width {
             return (text.to_owned(), text.len());
@@ -36,37 +44,40 @@ impl Style {
 
 /// The columns that a text takes.
 fn columns_of(text: &str) -> usize {
-    // Most texts are ASCII, for which nothing has to be looked up.
+    // Most texts are ASCII, whose widths need no table.
     if text.is_ascii() { text.len() } else { text.width() }
 }
 
-/// As many characters as fit into `room` columns.
+/// The first characters that fit into `room` columns.
 fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
-    let mut taken = 0_usize;
-    let mut fits = |c: &char| {
-        taken += c.width().unwrap_or_default();
-        taken <= room
-    };
-    characters.take_while(|c| fits(c)).collect()
+    let (mut text, mut columns) = (String::new(), 0_usize);
+    for c in characters {
+        columns += c.width().unwrap_or_default();
+        if columns > room {
+            break;
+        }
+        text.push(c);
+    }
+    text
 }
 
-/// The width to which names are shortened before columns with numbers are left out.
+/// The width that names keep before columns with numbers are left out.
 const NAME_MIN: usize = 30;
 
 /// The widths of the longest and of the shortest useful bar.
 pub(crate) const BAR: usize = 24;
 const BAR_MIN: usize = 4;
 
-/// What becomes of a column if the terminal is too narrow.
+/// Describes how a column is fitted to a terminal that is too narrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// It stays as it is.
+    /// The column stays as it is.
     Stays,
-    /// It is left out, the ones with the highest number first, of these the last one.
+    /// The column is left out. Columns with the highest number go first, the last one of them before the others.
     LeftOut(u8),
-    /// It is shortened: to this width before other columns are left out, then as far as it has to.
+    /// The column is shortened: to this width before other columns are left out, then as far as necessary.
     Shortened(usize),
-    /// It is a bar, which takes what others leave.
+    /// The column has a bar, which takes the space that other columns leave.
     Bar,
 }
 
@@ -77,11 +88,11 @@ pub(crate) struct Column<'c, R> {
     pub(crate) fit: Fit,
     /// The least width, until the table is laid out; then the width, which is 0 if the column is left out.
     pub(crate) width: usize,
-    /// The space before it.
+    /// The space before the column.
     pub(crate) gap: usize,
-    /// Whether it has only zeros.
+    /// Whether all cells are zero or empty.
     pub(crate) is_zero: bool,
-    /// What a row has in it.
+    /// The cell of a row.
     pub(crate) cell: Box<dyn Fn(&R) -> Cell + 'c>,
 }
 
@@ -102,18 +113,18 @@ impl<'c, R> Column<'c, R> {
         Self { is_left_aligned: false, fit: Fit::LeftOut(0), ..Self::label(title, cell) }
     }
 
-    /// The width up to which the column is not shortened.
+    /// The width that the column keeps before other columns are left out.
     fn needed(&self) -> usize {
         if let Fit::Shortened(width) = self.fit { self.width.min(width) } else { self.width }
     }
 }
 
-/// What a row has in a column.
+/// The content of a row in a column.
 pub(crate) enum Cell {
     Text(String),
     /// A text that stands out.
     Bold(String),
-    /// A text whose end stands out: its last `accent` bytes. That end is shortened last.
+    /// A text whose end stands out: its last `accent` bytes. The end is shortened last.
     Ending {
         text: String,
         accent: usize,
@@ -150,20 +161,21 @@ impl Cell {
 
     /// The text in a column, with its padding.
     fn shown(&self, width: usize, is_left_aligned: bool, style: Style) -> String {
-        let padding = |text: &str| " ".repeat(width.saturating_sub(columns_of(text)));
         match self {
             Self::Text(text) | Self::Bold(text) => {
                 let (text, _) = style.elided(text, width, width / 2);
-                let padding = padding(&text);
+                let padding = padding(&text, width);
                 let cell = if is_left_aligned { text + &padding } else { padding + &text };
                 if let Self::Bold(_) = self { style.paint("1", &cell) } else { cell }
             }
             Self::Ending { text, accent } => {
-                let end = text.len().checked_sub(*accent).and_then(|at| text.get(at..)).unwrap_or_default();
-                let tail = if end.is_empty() { width.saturating_sub(1) / 2 } else { columns_of(end) + 2 };
+                let tail = match split_before_end(text, *accent) {
+                    Some((_, end)) if !end.is_empty() => columns_of(end) + 2,
+                    _ => width.saturating_sub(1) / 2,
+                };
                 let (text, tail) = style.elided(text, width, tail);
-                let padding = padding(&text);
-                match text.len().checked_sub(tail.min(*accent)).and_then(|at| text.split_at_checked(at)) {
+                let padding = padding(&text, width);
+                match split_before_end(&text, tail.min(*accent)) {
                     Some((start, end)) if !start.is_empty() && !end.is_empty() => {
                         style.paint("2", start) + &style.paint("1", end) + &padding
                     }
@@ -175,14 +187,24 @@ impl Cell {
     }
 }
 
+/// The spaces after or before a text in a column.
+fn padding(text: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(columns_of(text)))
+}
+
+/// Returns the text before its last `len` bytes and these bytes, or `None` if they do not begin with a character.
+fn split_before_end(text: &str, len: usize) -> Option<(&str, &str)> {
+    text.split_at_checked(text.len().checked_sub(len)?)
+}
+
 /// A table of `R`s.
 pub(crate) struct Table<'t, R> {
     pub(crate) indent: usize,
     pub(crate) columns: Vec<Column<'t, R>>,
 }
 
-impl<R> Table<'_, R> {
-    /// The lines of the table, see [`Text::table`](super::text::Text::table). Empty columns are left out.
+impl<'t, R> Table<'t, R> {
+    /// The lines of the table, see [`Text::write_table`](super::text::Text::write_table). Empty columns are left out.
     pub(super) fn lines<I: Iterator<Item: Borrow<R>>>(
         mut self,
         rows: impl Fn() -> I,
@@ -203,18 +225,28 @@ impl<R> Table<'_, R> {
         }
         let titles = self.line(|column| Cell::Text(column.title.clone().into_owned()), style);
         let titles = if style.is_markdown {
-            let rule = |column: &Column<'_, R>| if column.is_left_aligned { "---" } else { "--:" }.to_owned();
-            format!("\n{titles}\n{}", self.markdown_row(rule))
+            let rule = self.markdown_row(|column| if column.is_left_aligned { "---" } else { "--:" }.to_owned());
+            format!("\n{titles}\n{rule}")
         } else {
             style.paint("2", &titles)
         };
         std::iter::once(titles).chain(rows().map(move |row| self.line(|column| (column.cell)(row.borrow()), style)))
     }
 
-    /// The width of the table, if its columns have these widths.
-    fn width(&self, of: fn(&Column<'_, R>) -> usize) -> usize {
-        let widths = self.columns.iter().enumerate().filter(|(_, column)| column.width > 0);
-        widths.map(|(index, column)| of(column) + self.space(index, column)).sum()
+    /// The columns that are not left out, each with the space before it.
+    fn shown_columns(&self) -> impl Iterator<Item = (usize, &Column<'_, R>)> {
+        let spaced = self.columns.iter().enumerate().map(|(index, column)| (self.space(index, column), column));
+        spaced.filter(|(_, column)| column.width > 0)
+    }
+
+    /// The width of the table.
+    fn width(&self) -> usize {
+        self.shown_columns().map(|(space, column)| space + column.width).sum()
+    }
+
+    /// The width of the table if all names are as short as they may get before columns are left out.
+    fn needed(&self) -> usize {
+        self.shown_columns().map(|(space, column)| space + column.needed()).sum()
     }
 
     /// The space before a column.
@@ -222,25 +254,20 @@ impl<R> Table<'_, R> {
         if index == 0 { self.indent } else { column.gap }
     }
 
-    /// Makes bars shorter, leaves out columns with numbers until names can be shown, those with only zeros first, and
-    /// shortens the names.
+    /// Makes bars shorter, leaves out columns with numbers until names can be shown, and shortens the names.
     fn fit(&mut self, most: usize) {
-        let excess = self.width(|column| column.width).saturating_sub(most);
-        for bar in self.columns.iter_mut().filter(|column| column.fit == Fit::Bar) {
-            let room = bar.width.saturating_sub(excess);
-            bar.width = if room < BAR_MIN { 0 } else { room };
+        let excess = self.width().saturating_sub(most);
+        for column in &mut self.columns {
+            if column.fit == Fit::Bar {
+                let room = column.width.saturating_sub(excess);
+                column.width = if room < BAR_MIN { 0 } else { room };
+            }
         }
-        while self.width(|column| column.needed()) > most {
-            let ranks = self.columns.iter().enumerate().filter_map(|(index, column)| match column.fit {
-                Fit::LeftOut(rank) if column.width > 0 => Some((index, column.is_zero, rank)),
-                _ => None,
-            });
-            let zero = ranks.clone().find(|(_, is_zero, _)| *is_zero);
-            let gone = zero.or_else(|| ranks.max_by_key(|(_, _, rank)| *rank)).map(|(index, ..)| index);
-            let Some(gone) = gone.and_then(|index| self.columns.get_mut(index)) else { break };
-            gone.width = 0;
+        while self.needed() > most {
+            let Some(column) = self.next_to_leave_out() else { break };
+            column.width = 0;
         }
-        while self.width(|column| column.width) > most {
+        while self.width() > most {
             let names = self.columns.iter_mut().filter(|column| matches!(column.fit, Fit::Shortened(_)));
             match names.max_by_key(|column| column.width) {
                 Some(widest) if widest.width > 1 => widest.width -= 1,
@@ -249,10 +276,34 @@ impl<R> Table<'_, R> {
         }
     }
 
+    /// The next column to leave out: the first with only zeros, or else the one with the highest rank.
+    fn next_to_leave_out(&mut self) -> Option<&mut Column<'t, R>> {
+        let mut next: Option<(u8, &mut Column<'t, R>)> = None;
+        for column in &mut self.columns {
+            let Fit::LeftOut(rank) = column.fit else { continue };
+            if column.width == 0 {
+                continue;
+            }
+            if column.is_zero {
+                return Some(column);
+            }
+            match &next {
+                Some((highest, _)) if rank < *highest => {}
+                _ => next = Some((rank, column)),
+            }
+        }
+        next.map(|(_, column)| column)
+    }
+
     /// A row in Markdown, which has no bars.
     fn markdown_row(&self, cell: impl Fn(&Column<'_, R>) -> String) -> String {
-        let columns = self.columns.iter().filter(|column| column.width > 0 && column.fit != Fit::Bar);
-        format!("| {} |", columns.map(cell).collect::<Vec<_>>().join(" | "))
+        let mut cells = Vec::new();
+        for (_, column) in self.shown_columns() {
+            if column.fit != Fit::Bar {
+                cells.push(cell(column));
+            }
+        }
+        format!("| {} |", cells.join(" | "))
     }
 
     fn line(&self, cell: impl Fn(&Column<'_, R>) -> Cell, style: Style) -> String {
@@ -260,8 +311,8 @@ impl<R> Table<'_, R> {
             return self.markdown_row(|column| cell(column).markdown());
         }
         let mut line = String::new();
-        for (index, column) in self.columns.iter().enumerate().filter(|(_, column)| column.width > 0) {
-            line.extend(std::iter::repeat_n(' ', self.space(index, column)));
+        for (space, column) in self.shown_columns() {
+            line.extend(std::iter::repeat_n(' ', space));
             line.push_str(&cell(column).shown(column.width, column.is_left_aligned, style));
         }
         line.truncate(line.trim_end().len());
@@ -270,19 +321,27 @@ impl<R> Table<'_, R> {
 }
 
 /// The length of the directories that all places have in common, which a column leaves out on a terminal.
-pub(crate) fn common_start<'p>(places: impl Iterator<Item = &'p str> + Clone, style: Style) -> usize {
-    common_directory(places.filter(|_| style.width.is_some()))
+pub(crate) fn common_start<'p>(places: impl Iterator<Item = &'p str>, style: Style) -> usize {
+    if style.width.is_some() { common_directory(places) } else { 0 }
 }
 
 /// The length of the directories that all places have in common.
 pub(crate) fn common_directory<'p>(mut places: impl Iterator<Item = &'p str>) -> usize {
     let Some(first) = places.next() else { return 0 };
-    let common = |common: usize, place: &str| {
-        let same = first.bytes().zip(place.bytes()).take(common).take_while(|(a, b)| a == b).count();
-        first.as_bytes().get(..same).and_then(|same| same.iter().rposition(|byte| *byte == b'/')).map_or(0, |at| at + 1)
-    };
-    let directory = first.rfind('/').map_or(0, |at| at + 1);
-    places.fold(directory, common)
+    let mut common = directory_of(first.as_bytes());
+    for place in places {
+        let same = common.iter().zip(place.as_bytes()).take_while(|(a, b)| a == b).count();
+        common = directory_of(common.get(..same).unwrap_or_default());
+    }
+    common.len()
+}
+
+/// The path up to its last slash.
+fn directory_of(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => path.get(..=slash).unwrap_or_default(),
+        None => &[],
+    }
 }
 
 #[cfg(test)]

@@ -8,13 +8,14 @@ use crate::base::io::sys;
 use clap::{Args, ColorChoice};
 
 use super::table::Table;
+use crate::beyond::cli::subcommand::heading;
 
 /// The capabilities of the output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     pub(crate) color: bool,
     pub(crate) unicode: bool,
-    /// The width of a table in terminal columns; none for no limit.
+    /// The width of a table in terminal columns, or `None` for no limit.
     pub(crate) width: Option<usize>,
     pub(crate) is_markdown: bool,
 }
@@ -26,7 +27,7 @@ pub(crate) struct TableOptions {
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: ColorChoice,
     /// Print the tables as Markdown, for GitHub.
-    #[arg(long, conflicts_with_all = ["color", "json"])]
+    #[arg(long, conflicts_with_all = ["color", "json"], help_heading = heading::OUTPUT)]
     markdown: bool,
 }
 
@@ -43,25 +44,39 @@ impl Style {
 
     /// The style for `--color=when`, on a terminal or elsewhere.
     fn new(when: ColorChoice, terminal: bool) -> Self {
-        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let dumb = set("TERM").is_some_and(|term| term == "dumb");
         let color = match when {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => terminal && set("NO_COLOR").is_none() && !dumb,
+            ColorChoice::Auto => {
+                terminal && variable("NO_COLOR").is_none() && variable("TERM").as_deref() != Some("dumb")
+            }
         };
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
-        let utf8 = |locale: std::ffi::OsString| {
-            let name = locale.to_string_lossy().to_ascii_lowercase();
-            name.contains("utf-8") || name.contains("utf8")
+        let unicode = match ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable) {
+            Some(locale) => is_utf8(&locale),
+            None => true,
         };
-        let width = if terminal { columns() } else { None };
-        Self { color, unicode: locale.is_none_or(utf8), width, is_markdown: false }
+        let width = if terminal { width_of_terminal() } else { None };
+        Self { color, unicode, width, is_markdown: false }
     }
 
     pub(crate) fn paint(self, code: &str, text: &str) -> String {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
+}
+
+/// Returns an environment variable, or `None` if it is empty or not set.
+fn variable(name: &str) -> Option<String> {
+    let value = std::env::var_os(name)?;
+    if value.is_empty() {
+        return None;
+    }
+    Some(value.to_string_lossy().into_owned())
+}
+
+/// Whether the characters of a locale are encoded in UTF-8.
+fn is_utf8(locale: &str) -> bool {
+    let name = locale.to_ascii_lowercase();
+    name.contains("utf-8") || name.contains("utf8")
 }
 
 /// A report that is written line by line.
@@ -71,70 +86,91 @@ pub(crate) struct Text<'o> {
 }
 
 impl Text<'_> {
-    /// Writes the first line about a file or a total: its name, and what is said of it.
-    pub(crate) fn heading(&mut self, name: &str, rest: &str) -> io::Result<()> {
-        self.either("\n### ", &[name, rest].concat(), &(self.style.paint("1", name) + rest))
+    /// Writes the first line about a file or a total: its name, and the text after it.
+    pub(crate) fn write_heading(&mut self, name: &str, rest: &str) -> io::Result<()> {
+        self.write_marked("\n### ", &[name, rest].concat(), &(self.style.paint("1", name) + rest))
     }
 
     /// Writes the first line about a part of a file.
-    pub(crate) fn subheading(&mut self, text: &str) -> io::Result<()> {
-        self.either("\n#### ", text, &format!("  {}", self.style.paint("36", text)))
+    pub(crate) fn write_subheading(&mut self, text: &str) -> io::Result<()> {
+        self.write_marked("\n#### ", text, &format!("  {}", self.style.paint("36", text)))
     }
 
     /// Writes a line about a file or a total, below its heading.
-    pub(crate) fn item(&mut self, text: &str) -> io::Result<()> {
-        self.either("- ", text, &format!("  {text}"))
+    pub(crate) fn write_item(&mut self, text: &str) -> io::Result<()> {
+        self.write_marked("- ", text, &format!("  {text}"))
     }
 
     /// Writes a line about everything.
-    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
-        self.either("\n", text, text)
+    pub(crate) fn write_line(&mut self, text: &str) -> io::Result<()> {
+        self.write_marked("\n", text, text)
     }
 
-    /// Writes a text as Markdown after `mark`, or a plain one.
-    fn either(&mut self, mark: &str, text: &str, plain: &str) -> io::Result<()> {
-        if self.style.is_markdown { self.write(&(mark.to_owned() + &markdown(text))) } else { self.write(plain) }
+    /// Writes a text as Markdown after `mark`, or the plain one.
+    fn write_marked(&mut self, mark: &str, text: &str, plain: &str) -> io::Result<()> {
+        if self.style.is_markdown {
+            self.write_plain(&(mark.to_owned() + &markdown(text)))
+        } else {
+            self.write_plain(plain)
+        }
     }
 
-    /// Writes a table. `rows` is called twice, for the widths and for the rows, of which there may be very many.
-    pub(crate) fn table<R, I: Iterator<Item: Borrow<R>>>(
+    /// Writes a table. `rows` is called twice, for the widths and for the cells, so that the rows need no memory.
+    pub(crate) fn write_table<R, I: Iterator<Item: Borrow<R>>>(
         &mut self,
         table: Table<'_, R>,
         rows: impl Fn() -> I,
     ) -> io::Result<()> {
-        table.lines(rows, self.style).try_for_each(|line| self.write(&line))
+        for line in table.lines(rows, self.style) {
+            self.write_plain(&line)?;
+        }
+        Ok(())
     }
 
-    pub(crate) fn empty_line(&mut self) -> io::Result<()> {
-        self.write("")
+    pub(crate) fn write_empty_line(&mut self) -> io::Result<()> {
+        self.write_plain("")
     }
 
-    fn write(&mut self, line: &str) -> io::Result<()> {
+    fn write_plain(&mut self, line: &str) -> io::Result<()> {
         writeln!(self.out, "{}", line.trim_end())
     }
 }
 
-/// A text in Markdown that GitHub shows as it is, in a line or in a cell of a table.
+/// The Markdown that GitHub shows as this text, in a line or in a cell of a table.
 pub(super) fn markdown(text: &str) -> String {
     let text = text.trim();
     let number = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let mut out = String::with_capacity(text.len() + 8);
     for (at, c) in text.char_indices() {
         let is_special = matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '|' | '~' | '$' | '&' | '#');
-        // These begin a list or a heading, if the line begins with them.
-        let ends_word = || text.chars().nth(at + 1).is_none_or(char::is_whitespace);
-        let begins = at == 0 && matches!(c, '-' | '+' | '=' | '>')
-            || at > 0 && at == number && matches!(c, '.' | ')') && ends_word();
-        out.extend((is_special || begins).then_some('\\'));
+        let begins_list_or_heading = if at == 0 {
+            matches!(c, '-' | '+' | '=' | '>')
+        } else if at == number && matches!(c, '.' | ')') {
+            // The number of an item in a list.
+            text.chars().nth(at + 1).is_none_or(char::is_whitespace)
+        } else {
+            false
+        };
+        if is_special || begins_list_or_heading {
+            out.push('\\');
+        }
         out.push(if c.is_control() { ' ' } else { c });
     }
     out
 }
 
 /// The width of the terminal at standard output; `COLUMNS` overrides it, as in other tools.
-fn columns() -> Option<usize> {
-    let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    typed.filter(|columns| *columns > 0).or_else(sys::columns).filter(|columns| *columns > 0)
+fn width_of_terminal() -> Option<usize> {
+    if let Ok(typed) = std::env::var("COLUMNS")
+        && let Ok(columns) = typed.parse()
+        && columns > 0
+    {
+        return Some(columns);
+    }
+    match sys::columns() {
+        Some(0) => None,
+        columns => columns,
+    }
 }
 
 #[cfg(test)]
@@ -182,18 +218,18 @@ mod tests {
             let shown = |line: String, tags: &[TagEnd]| {
                 assert_eq!(parsed(&line), (expected.clone(), tags.to_vec()), "{text:?}: {line:?}");
             };
-            shown(written(&|out| out.heading(text, "")), &[TagEnd::Heading(HeadingLevel::H3)]);
-            shown(written(&|out| out.subheading(text)), &[TagEnd::Heading(HeadingLevel::H4)]);
-            shown(written(&|out| out.item(text)), &list);
-            shown(written(&|out| out.line(text)), &[TagEnd::Paragraph]);
+            shown(written(&|out| out.write_heading(text, "")), &[TagEnd::Heading(HeadingLevel::H3)]);
+            shown(written(&|out| out.write_subheading(text)), &[TagEnd::Heading(HeadingLevel::H4)]);
+            shown(written(&|out| out.write_item(text)), &list);
+            shown(written(&|out| out.write_line(text)), &[TagEnd::Paragraph]);
             let table = written(&|out| {
                 let columns = vec![
                     Column::label("", |text: &&str| (*text).to_owned()),
                     Column::number("A|", |text: &&str| Cell::Bold((*text).to_owned())),
                 ];
-                out.item("x")?;
-                out.table(Table { indent: 4, columns }, || [text].into_iter())?;
-                out.item("y")
+                out.write_item("x")?;
+                out.write_table(Table { indent: 4, columns }, || [text].into_iter())?;
+                out.write_item("y")
             });
             let (cells, tags) = parsed(&table);
             assert_eq!(cells, format!("xA|{expected}{expected}y"), "{table:?}");

@@ -44,13 +44,18 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
 /// The sum of sizes.
 pub(crate) fn sum(sizes: impl Iterator<Item = Sizes>) -> Sizes {
     let mut sum = Sizes::default();
-    sizes.for_each(|more| sum += more);
+    for more in sizes {
+        sum += more;
+    }
     sum
 }
 
-/// The URI of a code object; a dash if it has none.
+/// The URI of a code object, or a dash if it has none.
 pub(crate) fn shown_uri(code_object: &CodeObject) -> String {
-    code_object.uri().ok().flatten().map_or_else(|| "-".to_owned(), |uri| uri.to_string())
+    match code_object.uri() {
+        Ok(Some(uri)) => uri.to_string(),
+        _ => "-".to_owned(),
+    }
 }
 
 #[cfg(test)]

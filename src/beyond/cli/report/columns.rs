@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(super) struct Columns {
     /// The number of rows.
     rows: usize,
-    /// The columns, by the name of the field; those of an object in a field have its name and a point before theirs.
+    /// The columns, by the name of the field. A field of an object has the name of the object and a point before its own.
     columns: BTreeMap<String, PageColumn>,
 }
 
@@ -29,7 +29,11 @@ impl Columns {
     /// Adds a row, without the fields that `is_wanted` leaves out.
     pub(super) fn add(&mut self, row: &impl Serialize, is_wanted: fn(&str) -> bool) -> serde_json::Result<()> {
         if let Value::Object(fields) = serde_json::to_value(row)? {
-            fields.into_iter().filter(|(name, _)| is_wanted(name)).for_each(|(name, value)| self.set(name, value));
+            for (name, value) in fields {
+                if is_wanted(&name) {
+                    self.set(name, value);
+                }
+            }
             self.rows += 1;
         }
         Ok(())
@@ -38,7 +42,9 @@ impl Columns {
     fn set(&mut self, name: String, value: Value) {
         match value {
             Value::Object(fields) => {
-                fields.into_iter().for_each(|(field, value)| self.set(format!("{name}.{field}"), value));
+                for (field, value) in fields {
+                    self.set(format!("{name}.{field}"), value);
+                }
             }
             value => {
                 let column = self.columns.entry(name).or_default();
@@ -50,7 +56,9 @@ impl Columns {
 
     /// Gives all columns the same number of rows.
     pub(super) fn finish(&mut self) {
-        self.columns.values_mut().for_each(|column| column.fill(self.rows));
+        for column in self.columns.values_mut() {
+            column.fill(self.rows);
+        }
     }
 }
 

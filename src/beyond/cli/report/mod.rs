@@ -1,4 +1,4 @@
-//! `report`: a page for a browser with the sizes, the GPUs and the kernels in files, and with what changed.
+//! `report`: a page for a browser with the sizes, the GPUs and the kernels in files, and the differences between files.
 
 mod columns;
 mod page;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use crate::base::error::Result;
 use crate::base::io::write_file;
 use crate::beyond::job::{Diff, Inspected, ListKernels};
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use clap::Parser;
 
 use super::diff::compared::Compared;
@@ -34,7 +34,7 @@ pub(super) struct ReportOptions {
     /// Page to write, such as report.html; - writes to standard output.
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Compare two files, directories or wheels: OLD NEW. The page is about NEW, and shows what changed.
+    /// Compare two files, directories or wheels: OLD NEW. The page is about NEW, and shows the differences.
     #[arg(long)]
     diff: bool,
     #[command(flatten)]
@@ -46,23 +46,14 @@ impl Options for ReportOptions {
         ensure_apart(("-o", Some(&self.output)), self.files.iter())?;
         let problems = Problems::default();
         let mut page = Page::default();
-        let shown = match (self.diff, self.files.as_slice()) {
-            (false, files) => files,
-            (true, [old, new]) => {
-                let is_read_once = new == Path::new("-") || new.exists() && !new.is_file() && !new.is_dir();
-                ensure!(
-                    !is_read_once,
-                    "'{}': --diff reads the new file twice: write it to a file first",
-                    new.display()
-                );
-                page.changes = Some(self.compare([old, new], &problems)?);
-                std::slice::from_ref(new)
-            }
-            (true, files) => {
-                ensure!(files.len() == 2, "--diff compares two files: OLD NEW");
-                files
-            }
-        };
+        let mut shown = self.files.as_slice();
+        if self.diff {
+            let [old, new] = shown else { bail!("--diff compares two files: OLD NEW") };
+            let is_read_once = new == Path::new("-") || new.exists() && !new.is_file() && !new.is_dir();
+            ensure!(!is_read_once, "'{}': --diff reads the new file twice: write it to a file first", new.display());
+            page.changes = Some(self.compare([old, new], &problems)?);
+            shown = std::slice::from_ref(new);
+        }
         self.read(shown, &mut page, &problems)?;
         let (mut problems, mut known) = (problems.into_inner(), HashSet::new());
         problems.retain(|problem| known.insert(problem.text.clone()));
@@ -82,26 +73,20 @@ impl ReportOptions {
         ensure_apart(("-o", Some(&self.output)), found.iter())?;
         let mut job = ListKernels::default();
         job.scan = scan;
-        let read = |file: Result<WorkFile>| -> Result<(Inspected, FileKernels)> {
-            let (inspected, kernels) = job.run_with_inspected(&file?.open(job.scan.limits)?)?;
-            let wanted = WantedKernels { name: None, hostcall: false, fail_on: &[], order: None };
-            Ok((inspected, FileKernels::new(kernels, wanted)?))
-        };
-        let mut others = 0;
-        let note = |(_, kernels): &mut (Inspected, FileKernels), problems: &mut Vec<Problem>| {
-            problems.extend(kernels.problems.iter().map(Problem::from));
-            others += kernels.sums.others.total();
-        };
         let in_turn = files::has_pipes(&files);
-        let weight = |(inspected, kernels): &(Inspected, FileKernels)| inspected.bundles.len() + kernels.rows.len() + 1;
-        files::report(files, in_turn, read, weight, note, problems, |files, _| {
-            for (inspected, kernels) in files {
-                page.files += 1;
-                page.libraries.add(&inspected);
-                with_uris(kernels.rows.into_iter()).try_for_each(|row| page.kernels.add(&row, is_shown))?;
-            }
-            Ok(())
-        })?;
+        let mut others = 0;
+        files::report(
+            files,
+            in_turn,
+            |file| read(&job, file),
+            weight,
+            |(_, kernels), problems| {
+                problems.extend(kernels.problems.iter().map(Problem::from));
+                others += kernels.sums.others.total();
+            },
+            problems,
+            |files, _| page.add_files(files),
+        )?;
         page.others = others;
         Ok(())
     }
@@ -114,19 +99,53 @@ impl ReportOptions {
         let mut job = Diff::default();
         job.scan = self.search.scan(&sets.paths);
         let (mut total, mut kernels) = (DiffTotal::default(), Columns::default());
-        let compare = |pair| Compared::new(&job, pair, usize::MAX);
-        let note = |compared: &mut Compared, problems: &mut Vec<Problem>| {
-            problems.extend(compared.diff.problems.drain(..).map(Problem::from));
-            total.add(compared);
-        };
-        files::report(sets.pairs, false, compare, Compared::weight, note, problems, |compared, _| {
-            for pair in compared {
-                pair.kernels().try_for_each(|row| kernels.add(&row, is_shown))?;
-            }
-            Ok(())
-        })?;
+        files::report(
+            sets.pairs,
+            false,
+            |pair| Compared::new(&job, pair, usize::MAX),
+            Compared::weight,
+            |compared, problems| {
+                problems.extend(compared.diff.problems.drain(..).map(Problem::from));
+                total.add(compared);
+            },
+            problems,
+            |compared, _| {
+                for pair in compared {
+                    for kernel in pair.kernels() {
+                        kernels.add(&kernel, is_shown)?;
+                    }
+                }
+                Ok(())
+            },
+        )?;
         Ok(Changes { total, kernels })
     }
+}
+
+impl Page {
+    fn add_files(&mut self, files: &mut dyn Iterator<Item = ReadFile>) -> anyhow::Result<()> {
+        for (inspected, kernels) in files {
+            self.files += 1;
+            self.libraries.add(&inspected);
+            for kernel in with_uris(kernels.rows.into_iter()) {
+                self.kernels.add(&kernel, is_shown)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The code objects and kernels of a file.
+type ReadFile = (Inspected, FileKernels);
+
+fn read(job: &ListKernels, file: Result<WorkFile>) -> Result<ReadFile> {
+    let (inspected, kernels) = job.run_with_inspected(&file?.open(job.scan.limits)?)?;
+    let wanted = WantedKernels { name: None, hostcall: false, fail_on: &[], order: None };
+    Ok((inspected, FileKernels::new(kernels, wanted)?))
+}
+
+fn weight((inspected, kernels): &ReadFile) -> usize {
+    inspected.bundles.len() + kernels.rows.len() + 1
 }
 
 /// Whether a field of a kernel is in the page.

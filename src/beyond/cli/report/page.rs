@@ -29,10 +29,10 @@ const COMPRESSED_MIN: usize = 64 << 10;
 /// The strongest compression of zlib.
 const LEVEL: i32 = 9;
 
-/// The rows of the table of sizes that stands in for the map.
+/// The most rows in the table of sizes, which replaces the map for readers of screens.
 const SIZES_MAX: usize = 500;
 
-/// What the page shows.
+/// The contents of the page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     /// The number of files that were read.
@@ -44,7 +44,7 @@ pub(super) struct Page {
     pub(super) changes: Option<Changes>,
 }
 
-/// What changed.
+/// The differences between the old and the new files.
 #[derive(Debug)]
 pub(super) struct Changes {
     pub(super) total: DiffTotal,
@@ -64,7 +64,9 @@ impl Page {
         self.kernels.finish();
         self.libraries.finish();
         self.libraries.keep_shown();
-        self.changes.iter_mut().for_each(|changes| changes.kernels.finish());
+        if let Some(changes) = &mut self.changes {
+            changes.kernels.finish();
+        }
         let tables = Tables { kernels: &self.kernels, changes: self.changes.as_ref().map(|changes| &changes.kernels) };
         let (form, data) = embedded(&serde_json::to_vec(&tables)?);
         let [size, facts] = self.libraries.summary();
@@ -80,7 +82,7 @@ impl Page {
             ("size", escaped(&size)),
             ("facts", escaped(&facts)),
             ("problems", problem_list(problems)),
-            ("changes", self.changes.as_ref().map_or_else(String::new, changes_of)),
+            ("changes", self.changes.as_ref().map(changes_section).unwrap_or_default()),
             ("map", self.map()),
             ("no-sizes", if self.libraries.stored() > 0 { "" } else { " hidden" }.to_owned()),
             ("sizes", self.sizes()),
@@ -100,14 +102,16 @@ impl Page {
         }
         let [size, facts] = self.libraries.summary();
         let label = format!("Map of sizes: {size}, {facts}. The table of sizes has the numbers.");
-        let picture = for_screens(&label, |canvas, height| canvas.treemap(&self.libraries, height));
+        let picture = for_screens(&label, |canvas, height| canvas.draw_treemap(&self.libraries, height));
         format!("<p>Stored size by library, section and target. Point at a rectangle for its numbers.</p>\n{picture}")
     }
 
     /// The table of sizes.
     fn sizes(&self) -> String {
-        let sections = |library| picture::sections(library).map(move |section| (library, section));
-        let mut rows: Vec<_> = self.libraries.iter().flat_map(sections).collect();
+        let mut rows = Vec::new();
+        for library in self.libraries.iter() {
+            rows.extend(picture::sections(library).map(|section| (library, section)));
+        }
         rows.sort_by_key(|(_, (_, _, sizes))| std::cmp::Reverse(sizes.stored));
         let mut out = String::new();
         for (library, (section, gpu, sizes)) in rows.iter().take(SIZES_MAX) {
@@ -116,7 +120,8 @@ impl Page {
             let numbers = numbers.map(|number| format!("<td class=\"number\">{number}</td>")).concat();
             let _ = writeln!(out, "<tr>{texts}{numbers}</tr>");
         }
-        if let Some(more) = rows.len().checked_sub(SIZES_MAX).filter(|more| *more > 0) {
+        let more = rows.len().saturating_sub(SIZES_MAX);
+        if more > 0 {
             let _ = writeln!(out, "<tr><td colspan=\"6\">{}</td></tr>", count(more, "more row", "more rows"));
         }
         out
@@ -144,7 +149,8 @@ impl Page {
     }
 }
 
-fn changes_of(changes: &Changes) -> String {
+/// The section about the differences.
+fn changes_section(changes: &Changes) -> String {
     let [title, facts] = changes::summary(&changes.total).map(|text| escaped(&text));
     let label = format!("{title}; {facts}");
     let gpus = changes.total.lost_and_gained(&changes.total.presences());
@@ -162,7 +168,7 @@ fn for_screens(label: &str, draw: impl Fn(&mut Canvas, u64)) -> String {
         .map(|(width, height, class)| {
             let mut canvas = Canvas::of_page(width);
             draw(&mut canvas, height);
-            canvas.part(label, class)
+            canvas.into_part(label, class)
         })
         .concat()
 }
@@ -186,16 +192,17 @@ fn policy() -> String {
     )
 }
 
-/// Data in a form that can stand in an element of HTML, and the name of the form.
+/// Data in a form that an element of HTML can hold, after the name of the form.
 fn embedded(json: &[u8]) -> (&'static str, String) {
-    let compressed = || Codec::Zlib.compress(json, LEVEL, Path::new("-")).ok();
-    match (json.len() >= COMPRESSED_MIN).then(compressed).flatten() {
-        Some(data) => ("zlib", base64(&data)),
-        None => ("json", escaped_json(&String::from_utf8_lossy(json))),
+    if json.len() >= COMPRESSED_MIN
+        && let Ok(data) = Codec::Zlib.compress(json, LEVEL, Path::new("-"))
+    {
+        return ("zlib", base64(&data));
     }
+    ("json", escaped_json(&String::from_utf8_lossy(json)))
 }
 
-/// JSON without what HTML or an editor interprets.
+/// Escapes all characters of JSON that HTML or an editor interprets.
 fn escaped_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -210,24 +217,30 @@ fn escaped_json(json: &str) -> String {
 
 fn base64(data: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digit = |bits: u32| DIGITS.get(usize::try_from(bits & 63).unwrap_or(0)).copied().map_or('=', char::from);
     let mut out = String::with_capacity(data.len().div_ceil(3) * 4);
     for chunk in data.chunks(3) {
-        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        let digits = [18, 12, 6, 0].into_iter().take(chunk.len() + 1).map(|shift| digit(bits >> shift));
-        out.extend(digits.chain(['='; 2]).take(4));
+        let [first, second, third] = [0, 1, 2].map(|index| u32::from(chunk.get(index).copied().unwrap_or(0)));
+        let bits = first << 16 | second << 8 | third;
+        for (index, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let digit = usize::try_from(bits >> shift & 63).unwrap_or(0);
+            match DIGITS.get(digit) {
+                Some(digit) if index <= chunk.len() => out.push(char::from(*digit)),
+                _ => out.push('='),
+            }
+        }
     }
     out
 }
 
-/// A template in which each name in double braces is replaced by its part. Parts are not searched for names.
+/// Replaces each name in double braces of a template by its part. Parts are not searched for names.
 fn filled(template: &str, parts: &HashMap<&str, String>) -> String {
     let mut pieces = template.split("{{");
     let mut out = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
         let (name, rest) = piece.split_once("}}").unwrap_or(("", piece));
-        out.push_str(parts.get(name).map_or("", String::as_str));
+        if let Some(part) = parts.get(name) {
+            out.push_str(part);
+        }
         out.push_str(rest);
     }
     out
