@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::look::{PROGRAM, kernels};
 use crate::machine::{memory_directory, write_program};
+use crate::subcommands::{PROGRAM, kernels};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

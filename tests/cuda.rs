@@ -17,8 +17,8 @@ use crate::machine::memory_directory;
 use serde_json::Value;
 
 use crate::lists::share_out;
-use crate::look::{json_of, llvm, tool};
 use crate::reference::harness::Outcome;
+use crate::subcommands::{json_of, llvm, tool};
 use inputs::{Input, entry, fatbin, inputs};
 use oracle::Row;
 use tools::Tools;

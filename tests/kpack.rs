@@ -11,8 +11,8 @@ pub mod tree;
 
 use serde_json::Value;
 
-use crate::look::{schema, text};
 use crate::properties::kpacks::{self, Archive, Code, Scheme};
+use crate::subcommands::{schema, text};
 use tree::{LIBRARY, PATH, TARGETS, Tree, archives, codes, expected, program};
 
 /// Targets and sizes.
@@ -242,7 +242,7 @@ fn variables_of_the_loader_apply() {
     tree.put("one.kpack", &Archive::new("g", Scheme::None, vec![one.clone()]).write());
     tree.put("two.kpack", &Archive::new("g", Scheme::None, vec![two.clone()]).write());
     let run = |name: &str, value: &str| {
-        let mut command = std::process::Command::new(crate::look::PROGRAM);
+        let mut command = std::process::Command::new(crate::subcommands::PROGRAM);
         command.args(["inspect", "--json", LIBRARY]).current_dir(tree.root()).env(name, value);
         let document: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
         let mut found = brief(&document);

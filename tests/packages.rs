@@ -12,11 +12,11 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::lists::sample;
-use crate::look::{must, text, tool, tool_in};
 use crate::machine::{loud, memory_directory, skip};
 use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, zip};
 use crate::properties::packages::{self, File};
 use crate::reference::formats;
+use crate::subcommands::{must, text, tool, tool_in};
 use crate::uris::resolve_all;
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -280,7 +280,7 @@ fn a_file_that_is_compressed_by_itself_is_a_member() {
     let archive = packages::tar(&[File::new("lib/libx.so.gz", &packages::gzip(&data))]);
     let listed = |name: &str, data: &[u8]| -> String {
         let outcome = tool(&["inspect", "--json", name], &[(name, data)]);
-        let document = crate::look::json_of(&outcome);
+        let document = crate::subcommands::json_of(&outcome);
         document["files"][0]["code_objects"][1]["member"].as_str().unwrap().to_owned()
     };
     assert_eq!(listed("libx.so.1.gz", &packages::gzip(&data)), "libx.so.1");
@@ -478,7 +478,7 @@ fn what_follows_a_package_is_a_fault_and_hides_nothing() {
         {
             let file = [&package[..], &vec![0; zeros], tail].concat();
             let files = [("in", &file[..])];
-            let listed = crate::look::json_of(&tool(&["inspect", "--json", "in"], &files));
+            let listed = crate::subcommands::json_of(&tool(&["inspect", "--json", "in"], &files));
             assert_eq!(listed["files"][0]["code_objects"].as_array().unwrap().len(), 3, "{name} {zeros} {tail:?}");
             let verified: Value = serde_json::from_slice(&tool(&["verify", "--json", "in"], &files).stdout).unwrap();
             let faults = verified["files"][0]["faults"].as_array().unwrap();
@@ -530,7 +530,7 @@ fn a_broken_second_part_of_a_package_hides_nothing() {
         for tail in cuts.into_iter().chain([garbage, b"\x1f\x8bGARBAGE", b"BZhello world"]) {
             let file = [&first[..], tail].concat();
             let outcome = tool(&["inspect", "--json", "in"], &[("in", &file)]);
-            let listed = crate::look::json_of(&outcome);
+            let listed = crate::subcommands::json_of(&outcome);
             let found = listed["files"][0]["code_objects"].as_array().unwrap();
             assert_eq!(found.len(), 3, "{:x?} {}: {}", &first[..4], tail.len(), outcome.stderr_text());
             let status = tool(&["verify", "in"], &[("in", &file)]).status;
@@ -547,7 +547,7 @@ fn cpio_archives_in_a_row_are_read() {
     for zeros in [0, 1, 508, 9000] {
         let row = parts.join(&vec![0; zeros][..]);
         for file in [packages::gzip(&row), packages::tar(&[File::new("initrd", &row)]), row] {
-            let listed = crate::look::json_of(&tool(&["inspect", "--json", "in"], &[("in", &file)]));
+            let listed = crate::subcommands::json_of(&tool(&["inspect", "--json", "in"], &[("in", &file)]));
             assert_eq!(listed["files"][0]["code_objects"].as_array().unwrap().len(), 9, "{zeros}");
             assert_eq!(tool(&["verify", "in"], &[("in", &file)]).status, 0, "{zeros}");
         }
@@ -588,7 +588,7 @@ fn a_zip_file_after_other_data_is_read() {
             let file = [before, &zip].concat();
             for deep in [&[][..], &["--deep"]] {
                 let listed = tool(&[&["inspect", "--json", "in"], deep].concat(), &[("in", &file[..])]);
-                let listed = crate::look::json_of(&listed);
+                let listed = crate::subcommands::json_of(&listed);
                 let objects = listed["files"][0]["code_objects"].as_array().unwrap();
                 let members = objects.iter().filter(|object| object["member"] == "a/k.hipfb").count();
                 assert_eq!((members, objects.len()), (2, 2 + count), "{} {method} {comment} {moves}", before.len());

@@ -11,10 +11,10 @@ mod linked;
 use crate::machine::memory_directory;
 use serde_json::Value;
 
-use crate::look::{json_of, schema, tool};
 use crate::properties::images::{self, Image, PVC, Program, spirv, zebin};
 use crate::properties::make;
 use crate::reference::harness::Outcome;
+use crate::subcommands::{json_of, schema, tool};
 
 const SPIR64: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64";
 const GEN: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64_gen";
@@ -225,7 +225,7 @@ fn spirv_is_a_code_object_if_it_has_kernels() {
 #[test]
 fn bitcode_is_a_code_object_if_it_is_for_a_device() {
     let test = "bitcode for devices";
-    let Some(assembler) = crate::look::llvm(test, "llvm-as") else { return };
+    let Some(assembler) = crate::subcommands::llvm(test, "llvm-as") else { return };
     let dir = memory_directory();
     for (triple, id) in [
         ("amdgcn-amd-amdhsa", Some("amdgcn-amd-amdhsa")),
@@ -235,7 +235,7 @@ fn bitcode_is_a_code_object_if_it_is_for_a_device() {
     ] {
         let source = format!("target triple = \"{triple}\"\ndefine void @f() {{\n  ret void\n}}\n");
         std::fs::write(dir.path().join("in.ll"), source).unwrap();
-        crate::look::must(
+        crate::subcommands::must(
             std::process::Command::new(&assembler).args(["in.ll", "-o", "in.bc"]).current_dir(dir.path()),
         );
         let data = std::fs::read(dir.path().join("in.bc")).unwrap();

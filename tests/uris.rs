@@ -14,12 +14,12 @@ use offload_bundle::scan::{Finding, Scan, Uri};
 
 use serde_json::Value;
 
-use crate::look::{PROGRAM, text, tool_in};
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images;
 use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, thin_archive, zip};
 use crate::reference::formats;
 use crate::reference::harness::llvm23;
+use crate::subcommands::{PROGRAM, text, tool_in};
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";

@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 
 use super::oracle::{self, Row};
 use super::tools::{self, Tools};
-use crate::look::{llvm, must};
 use crate::properties::make::{self, DEFLATED, STORED, Zipped};
 use crate::reference::formats;
+use crate::subcommands::{llvm, must};
 
 /// A file that holds device code.
 pub struct Input {

@@ -11,7 +11,7 @@ use offload_bundle::job::Verify;
 use super::libraries::each_library;
 use super::tools::{self, Tools};
 use super::*;
-use crate::look::kernels::kernels_of;
+use crate::subcommands::kernels::kernels_of;
 
 /// Kernels by architecture, name, registers, stack, shared memory and constant bank 0, with the number of each.
 type Usage = BTreeMap<(String, String, [u64; 3], Option<u64>), usize>;

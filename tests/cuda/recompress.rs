@@ -5,8 +5,8 @@ use std::process::Command;
 
 use super::*;
 use crate::lists::share_of;
-use crate::look::wheel;
 use crate::properties::make::{self, STORED, Zipped};
+use crate::subcommands::wheel;
 
 /// The options of a run, and whether it keeps a row.
 pub type Run = (&'static [&'static str], fn(&Row) -> bool);

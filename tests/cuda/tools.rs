@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::look::must;
 use crate::machine::skip_unless;
+use crate::subcommands::must;
 
 /// The directory in which `.ci/run cuda` installs NVIDIA's packages.
 const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/cuda");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::*;
-use crate::look::must;
+use crate::subcommands::must;
 
 /// Two fatbins and their wrappers. The second address is wrong by `{off}`.
 const SOURCE: &str = "

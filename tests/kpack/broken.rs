@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::tree::{LIBRARY, PATH, Tree, archives, code_object, codes, program, program_with};
 use crate::lists::places;
-use crate::look::{schema, text};
 use crate::properties::kpacks::{self, Archive, Code, Scheme, file};
+use crate::subcommands::{schema, text};
 
 /// Two wrappers.
 const WRAPPERS: usize = 2;

@@ -37,7 +37,7 @@ fn endure(what: &str, tree: &Tree) -> Vec<String> {
     let mut printed = Vec::new();
     for look in LOOKS {
         let mut command = Command::new("timeout");
-        command.args([PATIENCE, crate::look::PROGRAM]).args(look).args([LIBRARY, "sound.bundle"]);
+        command.args([PATIENCE, crate::subcommands::PROGRAM]).args(look).args([LIBRARY, "sound.bundle"]);
         // A pipe that nobody writes to and nobody closes.
         let (reader, writer) = std::io::pipe().unwrap();
         command.current_dir(tree.root()).stdin(Stdio::from(reader));
@@ -160,8 +160,13 @@ fn a_directory_of_very_many_files_is_not_searched_forever() {
         fs::write(tree.path(&format!(".kpack/{number}")), b"").unwrap();
     }
     let most = std::time::Duration::from_secs(10);
-    let run =
-        measured::run(crate::look::PROGRAM.as_ref(), "clang-offload-bundler", &["inspect", LIBRARY], tree.root(), most);
+    let run = measured::run(
+        crate::subcommands::PROGRAM.as_ref(),
+        "clang-offload-bundler",
+        &["inspect", LIBRARY],
+        tree.root(),
+        most,
+    );
     assert!(matches!(run.status, Some(0 | 1)), "{:?} {}", run.signal, run.stderr);
     // Many archives with target IDs in their names.
     let tree = Tree::sound(Scheme::Zstd, 1);

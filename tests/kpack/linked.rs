@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use super::tree::{LIBRARY, PATH, Tree, archives, codes, expected};
-use crate::look::{Linked, link, llvm, must};
 use crate::machine::skip;
 use crate::properties::kpacks::{self, Archive, Code, Scheme};
+use crate::subcommands::{Linked, link, llvm, must};
 
 /// Two wrappers of one reference, and a function that returns the first.
 const SOURCE: &str = "
@@ -182,7 +182,7 @@ fn split_in_place(library: &[u8], reference: &[u8]) -> Vec<u8> {
 #[test]
 fn librocrand_split_in_place_leads_to_its_code_objects() {
     let test = "librocrand, split";
-    let Some(library) = crate::look::librocrand(test) else { return };
+    let Some(library) = crate::subcommands::librocrand(test) else { return };
     let tree = Tree::new();
     let whole = tree.extracted(&[library.to_str().unwrap()]);
     assert!(whole.len() > 4);

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use super::tree::{LIBRARY, Tree, codes, expected};
 use super::{listed, mixed};
-use crate::look::{librocrand, must};
 use crate::machine::loud;
 use crate::properties::kpacks::{Archive, Code, Scheme};
+use crate::subcommands::{librocrand, must};
 
 /// AMD's Python tools.
 struct Tools {

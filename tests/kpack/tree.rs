@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::look::{text, tool_in};
 use crate::machine::memory_directory;
 use crate::properties::kpacks::{self, Archive, Code, Scheme};
 use crate::properties::make::{Elf, Section};
+use crate::subcommands::{text, tool_in};
 
 /// Where the archives are for a library in `lib`, and the name of its code objects in them.
 pub const PATH: &str = "../.kpack/test_lib_@GFXARCH@.kpack";

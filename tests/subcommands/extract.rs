@@ -961,10 +961,10 @@ fn uris_lead_to_the_bytes_that_are_extracted() {
         fs::write(dir.path().join(name), data).unwrap();
     }
     let mut paths: Vec<PathBuf> = files.iter().map(|(name, _)| dir.path().join(name)).collect();
-    for (driver, more) in built::DRIVERS {
+    for (driver, more) in against_llvm::DRIVERS {
         let place = dir.path().join(format!("{driver}{}", more.concat()));
         fs::create_dir(&place).unwrap();
-        if built::build(test, &place, driver, more).is_some() {
+        if against_llvm::build(test, &place, driver, more).is_some() {
             paths.extend(["kernel.o", "libkernel.so", "program"].map(|name| place.join(name)));
         }
     }
@@ -975,7 +975,7 @@ fn uris_lead_to_the_bytes_that_are_extracted() {
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();
         schema::check("inspect", &document);
         let objects = document["files"][0]["code_objects"].as_array().unwrap();
-        let contents = built::extracted(&path, &["-t", "*"]);
+        let contents = against_llvm::extracted(&path, &["-t", "*"]);
         assert_eq!(objects.len(), contents.len(), "{}", path.display());
         for (object, content) in objects.iter().zip(&contents) {
             assert!(&resolve(object["uri"].as_str().unwrap()) == content, "{object:#}");

@@ -103,7 +103,7 @@ fn others(data: &[u8]) -> [Vec<u8>; 2] {
 fn extracted(data: &[u8]) -> Vec<Vec<u8>> {
     let dir = memory_directory();
     fs::write(dir.path().join("in"), data).unwrap();
-    built::extracted(&dir.path().join("in"), &[])
+    against_llvm::extracted(&dir.path().join("in"), &[])
 }
 
 fn put(data: &mut [u8], at: usize, field: usize) {

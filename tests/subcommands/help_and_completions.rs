@@ -128,7 +128,7 @@ const END: &str = "--end--\n";
 
 const FISH: &str = "source $argv[1]; for line in $argv[2..]; complete -C $line; echo --end--; end";
 
-const COMPLETE_ZSH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/look/complete.zsh");
+const COMPLETE_ZSH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/subcommands/complete.zsh");
 
 /// Calls the function like bash, which splits words at `=`.
 fn bash_line(script: &str, line: &str) -> String {

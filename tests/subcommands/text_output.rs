@@ -11,7 +11,7 @@ use crate::properties::make::{DEFLATED, Elf, Section, Zipped, archive, zip};
 use crate::reference::formats;
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/look/tables").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/subcommands/tables").join(name)
 }
 
 /// Files that do not depend on the version of a compression library.

@@ -22,7 +22,7 @@ fn library(bundle: &[u8]) -> Vec<u8> {
 
 /// Runs `wheel.py`. Returns the lines that it prints; none if Python is missing.
 fn python(test: &str, args: &[&Path]) -> Option<Vec<String>> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/look/wheel.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/subcommands/wheel.py");
     let output = match Command::new("python3").args(["-W", "ignore"]).arg(script).args(args).output() {
         Ok(output) => output,
         Err(_) => {

@@ -450,5 +450,5 @@ fn data_after_a_library_stays_at_its_offset() {
 
 /// The code objects in a file.
 fn extracted(file: &Path) -> Vec<Vec<u8>> {
-    built::extracted(file, &[])
+    against_llvm::extracted(file, &[])
 }

@@ -420,9 +420,9 @@ fn librocrand_and_what_clang_builds_are_clean() {
     if let Some(library) = librocrand(test) {
         check(&library);
     }
-    for (driver, more) in built::DRIVERS {
+    for (driver, more) in against_llvm::DRIVERS {
         let dir = memory_directory();
-        if built::build(test, dir.path(), driver, more).is_some() {
+        if against_llvm::build(test, dir.path(), driver, more).is_some() {
             ["kernel.o", "libkernel.so", "program"].iter().for_each(|name| check(&dir.path().join(name)));
         }
     }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::built::{RUNTIME, extracted};
+use super::against_llvm::{RUNTIME, extracted};
 use super::*;
 use crate::machine::memory_directory;
 

@@ -3,11 +3,11 @@
 use std::fs;
 
 use super::*;
-use crate::look::diff::code;
 use crate::machine::memory_directory;
 use crate::properties::code_objects::{Kernel, cubin};
 use crate::properties::make::{DEFLATED, Zipped, zip};
 use crate::reference::formats;
+use crate::subcommands::diff::code;
 
 /// The command lines of all gates, without the inputs; `diff` takes two.
 const GATES: [&[&str]; 9] = [

@@ -152,7 +152,7 @@ fn a_linked_library_tells_the_sources_of_its_bundles() {
     let dir = memory_directory();
     let mut objects = Vec::new();
     for (name, gpus) in [("one", &["gfx906", "gfx90a"][..]), ("two", &["gfx906"]), ("three", &["gfx90a"])] {
-        let source = super::built::HIP.split("extern \"C\" int puts").next().unwrap().replace("add", name);
+        let source = super::against_llvm::HIP.split("extern \"C\" int puts").next().unwrap().replace("add", name);
         std::fs::write(dir.path().join(format!("{name}.hip")), source).unwrap();
         let mut command = Command::new(&clang);
         command.args(["-x", "hip", "-nogpuinc", "-nogpulib", "-fPIC", "-c"]).current_dir(dir.path());
