@@ -1,5 +1,5 @@
-//! All integration tests except those of `portable.rs`, in one executable: shared code is compiled once, and the tests
-//! of all files run in parallel.
+//! The integration tests of all files but `portable.rs`, in one executable: shared code is compiled once, and all tests
+//! run in parallel.
 //!
 //! `cargo test --test suite hip::` runs the tests of `tests/hip.rs`.
 #![allow(

@@ -1,4 +1,4 @@
-//! The registers and memory of kernels are those that `cuobjdump -res-usage` prints.
+//! The registers and memory of kernels equal the output of `cuobjdump -res-usage`.
 
 use crate::machine::memory_directory;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ fn usage_of_kernels_of_ptxas_is_that_of_cuobjdump() {
                 let kernels = document["kernels"].as_array().unwrap();
                 kernels.iter().find(|kernel| kernel["mangled_name"] == name).unwrap()[field].as_u64()
             };
-            // What cuobjdump does not print.
+            // cuobjdump prints neither the sizes of arguments nor those of work-groups.
             let arguments = ["_Z3fooPfi", "bar", "stack"].map(|name| of(name, "kernarg"));
             assert_eq!(arguments, [Some(12), Some(0), Some(12)], "{arch}");
             let groups = ["_Z3fooPfi", "bar", "stack"].map(|name| of(name, "max_workgroup"));

@@ -1,4 +1,4 @@
-//! The wrappers with which programs register fatbins: `verify` follows their addresses as linkers write them.
+//! The wrappers that programs register fatbins with: `verify` follows their addresses as linkers write them.
 
 use crate::machine::memory_directory;
 use std::fs;

@@ -30,7 +30,7 @@ first_wrapper: leaq wrappers(%rip), %rax
  ret
 ";
 
-/// Loads a library, or is linked with the same source, and prints what a runtime reads of the wrappers.
+/// Loads a library, or is linked with the same source, and prints the fields of the wrappers that a runtime reads.
 const MAIN: &str = "
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,7 @@ int main(int count, char **words) {
 }
 ";
 
-/// What it prints.
+/// The output of that program.
 const READ: &str = "HIPK 1 0 kpack_search_paths\nHIPK 1 1 kpack_search_paths\n";
 
 /// Linkers write the address in the section, or in relative relocations.
@@ -71,7 +71,7 @@ const LINKED: &[Linked] = &[
     ("library.dll", "lld-link", &["/dll", "/noentry", "/opt:noref", "object.obj"]),
 ];
 
-/// Builds all forms. None if LLVM 22 is not installed.
+/// Builds all forms. Returns `None` if LLVM 22 is not installed.
 fn build(dir: &Path, reference: &[u8]) -> Option<()> {
     let test = "split libraries of linkers";
     ["clang", "ld.lld", "lld-link"].iter().all(|program| llvm(test, program).is_some()).then_some(())?;

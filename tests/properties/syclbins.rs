@@ -113,7 +113,7 @@ pub fn version_1(version: Version, parts: &[Part]) -> Vec<u8> {
     write(version, &[(Vec::new(), bare(parts))])
 }
 
-/// Version 1 as a file of its own. Parts come in the order of IR modules and native images.
+/// Returns a file of version 1. Parts come in the order of IR modules and native images.
 pub fn bare(parts: &[Part]) -> Vec<u8> {
     let of = |module: usize, is_native: bool| {
         parts.iter().filter(move |part| part.module == module && part.arch.is_some() == is_native)

@@ -1,4 +1,4 @@
-//! Tests of subcommands that judge: with nothing to judge, they fail, and say what may help.
+//! Tests of subcommands that judge: with nothing to judge, they fail and print a hint.
 
 use std::fs;
 
@@ -85,7 +85,7 @@ fn no_gate_passes_on_nothing() {
             let (status, out, said) = run(&args);
             assert_eq!(status, 0, "{args:?}: {out}{said}");
         }
-        // What cannot be read is reported alone.
+        // A file that cannot be read is the only error.
         let (status, _, said) = run(&with_inputs(gate, &["nowhere"], &[]));
         assert!(status == 1 && !said.contains("judged") && !said.contains("verified"), "{gate:?}: {said}");
     }

@@ -1078,7 +1078,7 @@ fn code_of_dropped_gpus_that_is_left_is_counted_with_its_place() {
             None => assert!(!said.contains("still has"), "{args:?}: {said}"),
         }
     }
-    // What is only there is not a typing error.
+    // A target that is only in unchanged parts is not a typing error.
     let gfx1100 = Elf::amdgpu(0x41).write(&[Section::new(".text", b"instructions")]);
     let other = Elf::LIBRARY.write(&[
         Section::new(".rodata", &[&b"text\0\0\0\0"[..], &gfx906, &gfx1100].concat()),

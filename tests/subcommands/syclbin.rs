@@ -1,4 +1,4 @@
-//! SYCLBIN files: their parts are found in each form, and each fault is told.
+//! SYCLBIN files: their parts are found in each form, and each fault is reported.
 
 use offload_bundle::container::offload_binary::Version;
 
