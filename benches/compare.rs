@@ -47,8 +47,8 @@ use anyhow::Result;
 use options::Options;
 
 fn main() -> ExitCode {
-    // Before anything else, so that the process that measures stays small: what it holds when it starts a tool is the
-    // least memory that the operating system reports for the tool.
+    // Before anything else, so that the process that measures stays small: its memory when it starts a tool is the
+    // least that the operating system reports for the tool.
     let mut words = std::env::args_os().skip(1).peekable();
     if words.next_if(|word| word == process::MEASURE).is_some() {
         return process::measuring(words);

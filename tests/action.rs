@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::look::{PROGRAM, kernels};
 use crate::machine::{memory_directory, write_program};
+use crate::subcommands::{PROGRAM, kernels};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -53,7 +53,8 @@ fn action() -> (Vec<String>, Vec<Step>) {
     (inputs, read)
 }
 
-/// Runs a step in a directory with some inputs, as GitHub does. Returns what it did, its outputs and the summary.
+/// Runs a step in a directory with some inputs, as GitHub does. Returns the result of the command, the step's outputs
+/// and the summary.
 fn run(step: &Step, inputs: &[(&str, &str)], dir: &Path, variables: &[(&str, &str)]) -> (Output, String, String) {
     assert_eq!(step.shell, "bash");
     let temporary = dir.parent().unwrap();
@@ -129,7 +130,7 @@ fn inputs_reach_the_shell_only_in_variables() {
     }
 }
 
-/// The first step installs what the input says, once.
+/// The first step installs the release or package that the input names, once.
 #[test]
 fn the_release_that_is_named_is_installed() {
     let (_, steps) = action();
@@ -252,7 +253,7 @@ fn faults_are_annotations_and_tables_are_in_the_summary() {
     }
 }
 
-/// Arguments reach the tool as they are, and those that say what is searched its second call too.
+/// Arguments reach the tool unchanged, and its second call gets the arguments about the search too.
 #[test]
 fn arguments_are_passed_on_or_refused() {
     let (_, steps) = action();

@@ -660,7 +660,7 @@ fn headers_of_members_and_the_end_are_read_as_llvm_does() {
         for field in fields.filter(|field| field.len() <= width) {
             let changed = with(at, width, &field);
             if at == 48 && field == format!("{number}9") {
-                // A member that is cut short, at which LLVM ends silently.
+                // LLVM ends silently at a member that is cut short.
                 continue;
             }
             let [ours, theirs] = run(&changed);

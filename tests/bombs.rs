@@ -395,7 +395,7 @@ fn what_is_looked_at_in_code_objects_is_bounded() {
 fn verify_takes_as_long_as_the_file_and_not_as_its_names() {
     let verify =
         |name, data, text: &str| Bomb::new(name, &["verify", "in"]).memory(128 * MB).file("in", data).finds(text);
-    // Every entry conflicts with the first and overlaps it. Each has 4,000 bytes, of which a fault shows 200.
+    // Every entry conflicts with the first and overlaps it. Each has 4,000 bytes, and a fault shows 200 of them.
     let conflicts = |count: usize| {
         let id = |number: usize| format!("{GFX906}:{}{number}+", "f".repeat(3900));
         let ids: Vec<String> = (0..count).map(id).collect();
@@ -494,8 +494,8 @@ fn what_is_listed_of_kernels_is_bounded() {
     Bomb::new("a name that doubles", &["kernels", "in"]).file("in", code_objects::amd(&[doubling])).ends();
 }
 
-/// Command lines of our subcommands that only read. Left out is what does less than one of these: `inspect --json`,
-/// plain `verify`, and `extract -n` of everything.
+/// Command lines of our subcommands that only read. Command lines that do less than one of these are left out: `inspect
+/// --json`, plain `verify`, and `extract -n` of everything.
 const LOOKS: [&[&str]; 7] = [
     &["inspect", "in"],
     &["inspect", "--inflate", "--json", "in"],
@@ -506,9 +506,9 @@ const LOOKS: [&[&str]; 7] = [
     &["diff", "--json", "in", "in"],
 ];
 
-/// Runs our subcommands, and more command lines, on a file with others beside it. Each ends soon. Half of the files
-/// run, each with one command line, unless `OFFLOAD_COMPLETE=1` requests all. The files are as small as a cost that
-/// grows with the square of their counts can be told from one that grows in proportion.
+/// Runs our subcommands, and more command lines, on a file in a directory with other files. Each ends soon. Half of the
+/// files run, each with one command line, unless `OFFLOAD_COMPLETE=1` requests all. The files are as small as a cost
+/// that grows with the square of their counts can be told from one that grows in proportion.
 fn looks_end(name: &'static str, data: &[u8], beside: &[(&str, &[u8])], more: &[&[&str]], memory: u64) {
     if !is_in_share(name, 2) {
         return;
@@ -603,7 +603,7 @@ fn static_libraries_whose_index_claims_much() {
     }
 }
 
-/// What `recompress` leaves: bundles with holes after them, which are zeros in a wheel. They take no memory again.
+/// `recompress` leaves holes after bundles, which are zeros in a wheel. Reading them takes no memory.
 #[test]
 fn holes_in_members_take_no_memory() {
     let bundle = formats::compressed(2, 1, &formats::binary(&[(GFX906, &[7; 5000])], 1));
@@ -680,7 +680,7 @@ fn pe_files_that_claim_to_have_been_longer() {
     }
 }
 
-/// What begins like a container at every few bytes, and fails late.
+/// Data that begins like a container at every few bytes, and fails late.
 #[test]
 fn files_full_of_magics_are_searched_once() {
     let fields = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
@@ -788,7 +788,7 @@ fn response_files_in_themselves() {
     bomb.file("12", b"x".to_vec()).fails("may hold no more than 4194304 bytes together");
 }
 
-/// Runs our subcommands on a file with fatbins. Each ends; `extract` and `recompress` may write up to what is inflated.
+/// Runs our subcommands on a file with fatbins. Each ends; `extract` and `recompress` may write all inflated bytes.
 fn fatbin_ends(name: &'static str, data: &[u8], memory: u64) {
     let more: [&[&str]; 4] = [
         &["extract", "-o", "new", "in"],
@@ -818,7 +818,7 @@ fn fatbins_that_inflate_to_much() {
         bomb(&["recompress", "in", "-o", "out"]).fails(limit);
         bomb(&["recompress", "--none", "in", "-o", "out"]).fails(limit);
     }
-    // The same in what is compressed itself.
+    // The fatbin may be in a compressed bundle in a zip file.
     let bundle = formats::binary(&[(GFX906, &lz4)], 1);
     let member = Zipped::new("x", DEFLATED, &formats::compressed(3, 1, &bundle));
     fatbin_ends("a fatbin in a compressed bundle in a zip file", &make::zip(&[member]), 100 * MB);

@@ -36,17 +36,16 @@ const VARIABLES: [&str; 6] = [
     "COMPRESSED_BUNDLE_FORMAT_VERSION",
     "OFFLOAD_BINARY_HIP_KIND",
 ];
-/// The number of cases that run with LLVM's tools, and of those that run in an emulator, unless `OFFLOAD_COMPLETE=1`
-/// requests all.
+/// The number of cases that run with LLVM's tools, and in an emulator, unless `OFFLOAD_COMPLETE=1` requests all.
 const SAMPLE: usize = 50;
-/// The folders of cases that do not run in wine: what IDs and files mean is the same on all systems.
+/// The folders of cases that do not run in wine: IDs and files mean the same on all systems.
 const ALIKE: [&str; 3] = ["hostile", "ids", "list"];
 /// The limit of processor time in seconds. A run that exceeds it is killed and counts as hanging.
 const CPU_LIMIT: u32 = 5;
 /// The limit of output in bytes. Further output is cut off.
 const OUTPUT_LIMIT: u64 = 1 << 20;
 
-/// The line between a case and its golden transcript, no line of which can be the same.
+/// The line between a case and its golden transcript. No line of a transcript can be the same.
 const SEPARATOR: &str = "\n---\n";
 
 /// A test file.
@@ -61,11 +60,11 @@ struct Case {
     differs: Option<String>,
     /// The reason why the program does not match the golden transcript yet, although the transcript is right.
     fault: Option<String>,
-    /// What in the case only Unix has.
+    /// The feature of the case that only Unix has.
     unix: Option<String>,
-    /// What in the case only Windows has.
+    /// The feature of the case that only Windows has.
     windows: Option<String>,
-    /// What in the case the clone of LLVM's tools alone does not have.
+    /// The feature of the case that a build of the clone alone lacks.
     beyond: Option<String>,
 }
 
@@ -154,7 +153,7 @@ fn the_reference_agrees_except_where_a_case_says_so() {
     let theirs = Subject { directory, sort_lists: true, path: &path };
     let compare = |case: Case| {
         let ours = ours.play(&case).unwrap().text;
-        // LLVM's tool may refuse what makes the inputs of a case.
+        // LLVM's tool may refuse the command that makes the inputs of a case.
         let theirs = match (theirs.play(&case), &case.differs) {
             (Err(_), Some(_)) => return None,
             (played, _) => played.unwrap().text,
@@ -388,7 +387,7 @@ fn difference(expected: &str, actual: &str) -> String {
     text
 }
 
-/// All cases, or those whose path contains `$CASE`.
+/// Returns all cases, or those whose path contains `$CASE`.
 fn cases() -> Result<Vec<Case>> {
     let filter = std::env::var("CASE").unwrap_or_default();
     let paths = files_with_extension(Path::new(CASES), "test")?;

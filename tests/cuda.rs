@@ -1,7 +1,7 @@
 //! CUDA fatbins, in every form that NVIDIA's tools and clang write, alone and in files of every format.
 //!
-//! The inputs are made here with `ptxas` and `fatbinary`; the lists and bytes must be those of `cuobjdump`. If NVIDIA's
-//! packages are not installed, the tests print that and pass; `OFFLOAD_REQUIRE_CUDA=1` makes that a failure.
+//! The inputs are made here with `ptxas` and `fatbinary`; the lists and bytes must equal those of `cuobjdump`. If
+//! NVIDIA's packages are not installed, the tests print that and pass; `OFFLOAD_REQUIRE_CUDA=1` makes that a failure.
 mod inputs;
 mod kernels;
 mod libraries;
@@ -17,8 +17,8 @@ use crate::machine::memory_directory;
 use serde_json::Value;
 
 use crate::lists::share_out;
-use crate::look::{json_of, llvm, tool};
 use crate::reference::harness::Outcome;
+use crate::subcommands::{json_of, llvm, tool};
 use inputs::{Input, entry, fatbin, inputs};
 use oracle::Row;
 use tools::Tools;
@@ -195,7 +195,7 @@ fn verify_refuses_what_cuobjdump_refuses() {
     }
 }
 
-/// The message with which cuobjdump refuses a fatbin; empty if it does not.
+/// Returns the message of cuobjdump when it refuses a fatbin, empty if it accepts it.
 fn refusal(tools: &Tools, data: &[u8]) -> String {
     let dir = memory_directory();
     std::fs::write(dir.path().join("in.fatbin"), data).unwrap();

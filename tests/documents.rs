@@ -148,7 +148,8 @@ fn a_reader_that_stops_is_no_error() {
     assert_eq!(shell(script), (Some(0), "0\n".to_owned()));
 }
 
-/// Every command that prints, or writes to standard output, fails if that is closed, as those of LLVM do. Others succeed.
+/// Every command that prints, or writes to standard output, fails if that is closed, as LLVM's tools do. Others
+/// succeed.
 #[test]
 fn closed_streams_are_errors() {
     let ours = [

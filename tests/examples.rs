@@ -1,9 +1,9 @@
 //! Runs the examples of the documents. The ```` ```sh ```` blocks of a document are one shell session, from top to
-//! bottom, on a plain Debian with the packages that the document names; a ```` ```python ```` block is a program of its
-//! own. A ```` ```text ```` block directly after one is its output. `BLESS=1` rewrites the `text` blocks.
+//! bottom, on a plain Debian with the packages that the document names. Each ```` ```python ```` block is a separate
+//! program. A ```` ```text ```` block directly after one is its output. `BLESS=1` rewrites the `text` blocks.
 //!
-//! One command is replaced: `cargo`, which would build for minutes. Instead, a script installs the executable under
-//! test in the directory that `cargo install` uses, and fails if its arguments differ from those in the README.
+//! `cargo` would build for minutes. Instead of it, a script installs the executable under test in the directory that
+//! `cargo install` uses, and fails if its arguments differ from those in the README.
 use std::collections::BTreeSet;
 use std::fs;
 use std::ops::Range;
@@ -156,7 +156,7 @@ fn is_word(text: &str, word: &str) -> bool {
     text.split(|c| !part(c)).any(|found| found == word)
 }
 
-/// A home directory in which `cargo` is the script described at the head of this file.
+/// Makes a home directory where `cargo` is the script described at the head of this file.
 fn home() -> tempfile::TempDir {
     let dir = memory_directory();
     let bin = dir.path().join(".cargo/bin");

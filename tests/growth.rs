@@ -1,6 +1,6 @@
-//! Checks that run time is about linear in the size of the input. Files that grow in one dimension each (entries,
-//! members, sections, strings, requests ...) are read by every command line that applies, and the processor time of the
-//! executable is compared with the size.
+//! Checks that run time is about linear in the size of the input. Each dimension (entries, members, sections, strings,
+//! requests ...) has files that grow in it. Every command line that applies reads them, and the executable's processor
+//! time is compared with their size.
 //!
 //! `GROWTH=1 cargo test --test suite growth:: -- --nocapture` prints every row; `GROWTH=text` only those with `text` in
 //! their name.
@@ -22,11 +22,11 @@ const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 /// The ratio of the larger to the smaller file.
 const TIMES: u32 = 4;
 
-/// The counts of the smaller file, as parts of that of the dimension. The next one is for command lines that are too
-/// quick to be measured with less, or seem to grow too fast there, where what does not grow has more weight.
+/// The counts of the smaller file, as parts of the dimension's count. If a command line is too quick to be measured, or
+/// seems to grow too fast because fixed costs weigh more, the next part is tried.
 const PARTS: [usize; 3] = [8, 2, 1];
 
-/// The part at which a command line that is still quick passes.
+/// A command line that is still quick with this part passes.
 const ENOUGH: usize = 2;
 
 /// The maximum exponent: the cost may grow by `TIMES` to the power of it.

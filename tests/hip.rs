@@ -51,7 +51,7 @@ const FOR_WINDOWS: &[&str] = &["--target=x86_64-pc-windows-msvc", "-mno-incremen
 const COMMON: &[&str] =
     &["--offload-arch=gfx906", "--offload-arch=gfx90a", "-nogpulib", "-nogpuinc", "-fuse-cuid=none", "-o", "out"];
 
-/// The options with which clang bundles.
+/// The options that clang bundles with.
 const BUNDLING: &[&[&str]] = &[
     &["--offload-device-only", "-c"],
     &["--offload-device-only", "-c", "--offload-compress"],
@@ -72,7 +72,7 @@ fn clang() -> Option<PathBuf> {
     [llvm_directory().join("clang"), PathBuf::from("/usr/bin/clang-22")].into_iter().find(|path| path.exists())
 }
 
-/// Both bundlers, and clang. If LLVM 22 is not installed, prints that and returns none.
+/// Returns both bundlers and clang. If LLVM 22 is not installed, prints that and returns `None`.
 fn tools_and_clang(test: &str) -> Option<(Tools, PathBuf)> {
     let (tools, clang) = (Tools::find(test)?, clang());
     if clang.is_none() {
@@ -186,7 +186,7 @@ fn members(tools: &Tools, archive: &[u8]) -> Vec<(String, String)> {
     found
 }
 
-/// The hosts' objects are compared by their content, what is for GPUs by its bytes.
+/// The hosts' objects are compared by their content, code for GPUs by its bytes.
 #[test]
 fn a_library_of_relocatable_device_code_comes_apart() {
     let test = "relocatable device code";
@@ -210,7 +210,8 @@ fn a_library_of_relocatable_device_code_comes_apart() {
             assert_eq!(object.starts_with(&[0, 0, 0xff, 0xff]), is_big);
             report.compare(&tools, &Case::new(&["-type=o", "-list", "-input=t.o"]).file("t.o", Arc::clone(&object)));
             let apart = unbundle("-type=a", "lib.a", ["host.a", "906.a", "90a.a"]).file("lib.a", library);
-            // Our tool also writes what it reads, as clang-cl asks for with `-fgpu-rdc`; LLVM's loses the object then.
+            // Our tool may also write the file that it reads, as clang-cl asks for with `-fgpu-rdc`; LLVM's loses the
+            // object then.
             for (who, tool, host) in [("LLVM", &tools.theirs, "host.o"), ("ours", &tools.ours, "t.o")] {
                 let one = unbundle("-type=o", "t.o", [host, "906.o", "90a.o"]).file("t.o", Arc::clone(&object));
                 let [mut apart, mut one] = [&apart, &one].map(|case| harness::run(tool, case));

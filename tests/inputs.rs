@@ -79,7 +79,7 @@ fn assert_succeeds(what: &str, run: &Output) {
     assert!(run.status.success(), "{what}: {:?} {}", run.status, stderr(run));
 }
 
-/// Whether a namespace of our own can be had, in which something can be mounted.
+/// Whether this process can make a namespace and mount file systems in it.
 pub fn has_namespaces() -> bool {
     let mut mount = Command::new("unshare");
     mount.args(["-Urm", "sh", "-c", "mount -t tmpfs -o size=64k none /tmp"]);
@@ -115,7 +115,7 @@ fn readers() -> Vec<Vec<&'static str>> {
     .collect()
 }
 
-/// One of them on a file.
+/// Returns the words of a command line on a file.
 fn on(file: &str, line: &[&str]) -> Vec<String> {
     line.iter().map(|word| word.replace("FILE", file)).collect()
 }

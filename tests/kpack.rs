@@ -11,8 +11,8 @@ pub mod tree;
 
 use serde_json::Value;
 
-use crate::look::{schema, text};
 use crate::properties::kpacks::{self, Archive, Code, Scheme};
+use crate::subcommands::{schema, text};
 use tree::{LIBRARY, PATH, TARGETS, Tree, archives, codes, expected, program};
 
 /// Targets and sizes.
@@ -45,7 +45,7 @@ fn sizes(codes: &[Code]) -> Vec<Brief> {
     sizes
 }
 
-/// One archive with code objects of several binaries and targets, in the order of its table of contents.
+/// Returns an archive with code objects of several binaries and targets, in the order of its table of contents.
 fn mixed(scheme: Scheme) -> Archive {
     let mut codes = codes(3);
     codes.push(Code::new("bin/program#0", "gfx906", &tree::code_object("gfx906", 7)));
@@ -104,7 +104,7 @@ fn a_library_of_several_sources_has_one_row_in_the_matrix() {
     let name = LIBRARY.rsplit('/').next().unwrap();
     assert_eq!(out.lines().filter(|line| line.contains(name)).count(), 1, "{out}");
     assert!(out.contains("all") && !out.contains('#'), "{out}");
-    // The same row, whether the archives are among the files or not; they have none.
+    // The row is the same, whether the archives are among the files or not; archives have no row.
     let row = |out: &str| out.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
     let whole = tree.says(&["inspect", "--matrix", "-r", "."]);
     assert_eq!(row(&whole), row(&out), "{whole}");
@@ -185,7 +185,7 @@ fn without_following_no_other_file_is_read() {
     assert_eq!((status, out.as_str()), (1, ""));
 }
 
-/// The archives of other libraries, of other groups and of no reference are not those of a library.
+/// A library does not use the archives of other libraries or groups, or archives without a reference.
 #[test]
 fn other_archives_in_the_same_directory_are_not_those_of_the_library() {
     let tree = Tree::sound(Scheme::None, 1);
@@ -242,7 +242,7 @@ fn variables_of_the_loader_apply() {
     tree.put("one.kpack", &Archive::new("g", Scheme::None, vec![one.clone()]).write());
     tree.put("two.kpack", &Archive::new("g", Scheme::None, vec![two.clone()]).write());
     let run = |name: &str, value: &str| {
-        let mut command = std::process::Command::new(crate::look::PROGRAM);
+        let mut command = std::process::Command::new(crate::subcommands::PROGRAM);
         command.args(["inspect", "--json", LIBRARY]).current_dir(tree.root()).env(name, value);
         let document: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
         let mut found = brief(&document);
@@ -252,7 +252,7 @@ fn variables_of_the_loader_apply() {
     let whole = codes(1);
     assert_eq!(run("ROCM_KPACK_PATH", "one.kpack::two.kpack:missing.kpack"), sizes(&[one.clone(), two]));
     assert_eq!(run("ROCM_KPACK_PATH", ""), sizes(&whole));
-    // These are paths of archives, in which nothing is replaced.
+    // The variable holds paths of archives, and nothing in them is replaced.
     assert_eq!(run("ROCM_KPACK_PATH", ".kpack/test_lib_@GFXARCH@.kpack"), []);
     assert_eq!(run("ROCM_KPACK_PATH_PREFIX", "one.kpack"), sizes(&[&[one], &whole[1..]].concat()));
     for (value, is_disabled) in [("", false), ("0", false), ("1", true), ("yes", true)] {
@@ -260,7 +260,7 @@ fn variables_of_the_loader_apply() {
     }
 }
 
-/// The dynamic loader opens the file that a link leads to, and a runtime looks beside that file.
+/// The dynamic loader opens the file that a link leads to, and a runtime looks in that file's directory.
 #[test]
 fn archives_are_beside_the_file_that_a_link_leads_to() {
     let tree = Tree::sound(Scheme::Zstd, 1);
@@ -279,7 +279,7 @@ fn archives_are_beside_the_file_that_a_link_leads_to() {
 fn a_windows_library_leads_to_its_archives() {
     let tree = Tree::new();
     let reference = kpacks::reference(&[PATH], LIBRARY);
-    // What is not a whole page of the old section stays.
+    // The part of the old section that is not a whole page stays.
     let rest = [&b"the end of a code object"[..], &[7; 300]].concat();
     let wrapper = kpacks::wrapper(0x2000, 0);
     let library = crate::properties::make::pe(&[(".hipFatB", &wrapper), (".kpackrf", &reference), (".hip_fat", &rest)]);
@@ -291,7 +291,7 @@ fn a_windows_library_leads_to_its_archives() {
     assert!(tree.says(&["verify", "-r", "."]).contains("nothing wrong"));
 }
 
-/// What is read does not depend on the names of files: archives are archives in zip files and `ar` archives too.
+/// Archives are recognised by content, not by name, also in zip files and `ar` archives.
 #[test]
 fn archives_in_other_files_are_read() {
     use crate::properties::make::{DEFLATED, STORED, Zipped, archive, zip};

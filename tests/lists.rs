@@ -11,19 +11,19 @@ pub fn is_complete() -> bool {
     std::env::var_os("OFFLOAD_COMPLETE").is_some_and(|value| value == "1")
 }
 
-/// All items if `OFFLOAD_COMPLETE=1` is set, otherwise `most` of them.
+/// Returns all items if `OFFLOAD_COMPLETE=1` is set, otherwise `most` of them.
 pub fn sample<T>(items: Vec<T>, most: usize) -> Vec<T> {
     if is_complete() { items } else { evenly_spread(items, most) }
 }
 
-/// All items if `OFFLOAD_COMPLETE=1` is set, otherwise half of them.
+/// Returns all items if `OFFLOAD_COMPLETE=1` is set, otherwise half of them.
 #[allow(dead_code, reason = "`portable` has other shares")]
 pub fn half_of<T>(items: Vec<T>) -> Vec<T> {
     let most = items.len().div_ceil(2);
     sample(items, most)
 }
 
-/// All offsets below `len` if `OFFLOAD_COMPLETE=1` is set, otherwise one of each `one_in`.
+/// Returns all offsets below `len` if `OFFLOAD_COMPLETE=1` is set, otherwise one of each `one_in`.
 #[allow(dead_code, reason = "`portable` damages no files")]
 pub fn places(len: usize, one_in: usize) -> Vec<usize> {
     sample((0..len).collect(), len.div_ceil(one_in))

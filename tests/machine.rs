@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-/// The directory of LLVM 22's tools: `LLVM_BIN`, or that of Debian's packages.
+/// Returns the directory of LLVM 22's tools: `LLVM_BIN`, or that of Debian's packages.
 pub fn llvm_directory() -> PathBuf {
     std::env::var_os("LLVM_BIN").map_or_else(|| PathBuf::from("/usr/lib/llvm-22/bin"), PathBuf::from)
 }
 
-/// The directory of LLVM 22's tools, with these. If one of them is missing, prints that the test is skipped.
+/// Returns the directory of LLVM 22's tools. If one of the needed tools is missing, prints that the test is skipped.
 pub fn llvm(test: &str, needed: &[&str]) -> Option<PathBuf> {
     let directory = llvm_directory();
     let Some(missing) = needed.iter().map(|tool| directory.join(tool)).find(|tool| !tool.exists()) else {
@@ -20,7 +20,7 @@ pub fn llvm(test: &str, needed: &[&str]) -> Option<PathBuf> {
     None
 }
 
-/// The executable under test: `OFFLOAD_EXECUTABLE`, or the one that was built with the tests.
+/// Returns the executable under test: `OFFLOAD_EXECUTABLE`, or the build of this test run.
 pub fn executable() -> PathBuf {
     let built = || PathBuf::from(env!("CARGO_BIN_EXE_clang-offload-bundler"));
     std::env::var_os("OFFLOAD_EXECUTABLE").map_or_else(built, PathBuf::from)
@@ -43,11 +43,11 @@ pub fn loud(line: &str) {
     drop(writeln!(std::io::stderr(), "{line}"));
 }
 
-/// The least free space, in bytes, with which temporary files are in memory.
+/// The free space, in bytes, that memory must have for temporary files.
 const MEMORY_MIN: u64 = 2 << 30;
 
-/// A temporary directory in memory, where the system has room there and runs what is there: file systems on disks take
-/// long to make and remove thousands of small files.
+/// Makes a temporary directory, in memory if the system has room there and runs programs from there: file systems on
+/// disks take long to make and remove thousands of small files.
 pub fn memory_directory() -> tempfile::TempDir {
     const IN_MEMORY: &str = "/dev/shm";
     static SERVES: LazyLock<bool> = LazyLock::new(|| {
@@ -61,8 +61,8 @@ pub fn memory_directory() -> tempfile::TempDir {
     in_memory.unwrap_or_else(|| tempfile::tempdir().unwrap())
 }
 
-/// Writes a program with another process: one that is open for writing cannot be run, and the processes that other
-/// tests start inherit what is open here.
+/// Writes a program with another process: a file that is open for writing cannot be run, and the processes that other
+/// tests start inherit open files.
 pub fn write_program(path: &Path, content: &[u8]) {
     let mut install = Command::new("install");
     let mut child = install.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped()).spawn().unwrap();

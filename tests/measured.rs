@@ -29,7 +29,7 @@ pub fn wait(child: &mut Child, most: Duration) -> Option<ExitStatus> {
             return Some(status);
         }
         let elapsed = started.elapsed();
-        // On several processors, the processor time can be more than what has elapsed.
+        // On several processors, the processor time can exceed the elapsed time.
         if elapsed > WATCHDOG || (elapsed > most / 16 && processor_time(child.id()) > most) {
             child.kill().unwrap();
             child.wait().unwrap();

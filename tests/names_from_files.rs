@@ -32,7 +32,7 @@ const NAMES: [&str; 12] = [
     "-rf",
 ];
 
-/// A directory two levels deep, in which a tool runs.
+/// The directory of a run, two levels below a temporary one.
 struct Lab {
     outer: tempfile::TempDir,
 }

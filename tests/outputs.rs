@@ -22,7 +22,7 @@ enum Tool {
     Theirs,
 }
 
-/// The way in which LLVM writes an output.
+/// How LLVM writes an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// Opens the file and writes into it.
@@ -142,7 +142,7 @@ fn object() -> Vec<u8> {
     object
 }
 
-/// Runs one of [`COMMANDS`] with the rights of this process, except those that only root has.
+/// Runs one of [`COMMANDS`] with the rights of this process, but without those of root.
 fn run(tool: Tool, llvm: Option<&Path>, directory: &Path, words: &[&str]) -> bool {
     let (executable, words) = match (tool, words.split_first()) {
         (Tool::Theirs, Some((&"package", rest))) => (llvm.unwrap().join("llvm-offload-binary"), rest),
@@ -274,7 +274,7 @@ fn every_way_of_writing_treats_what_is_there_as_llvm_does() {
             }
             let hosts: &[u32] = if *way == Way::FatObject { &[0o644, 0o600, 0o755, 0o440] } else { &[0o644] };
             let cases: Vec<_> = hosts.iter().flat_map(|host| THERE.map(|there| (host, there))).collect();
-            // What LLVM's tool does is that of its release.
+            // LLVM's tool does not change with this code, so a part of its cases is enough.
             let cases = if tool == Tool::Ours { cases } else { share_of(name, cases, 4) };
             for (&host, there) in cases {
                 let directory = copy(&inputs);

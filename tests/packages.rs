@@ -1,4 +1,4 @@
-//! Packages: what is in them is found as it is found in the files that they were made of.
+//! The code objects found in packages are those of the files that the packages were made of.
 //!
 //! The packages are made by tar, cpio, dpkg-deb, rpmbuild, Python and the compressors of Debian. If one of these is not
 //! installed, the test prints that and passes; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
@@ -12,11 +12,11 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::lists::sample;
-use crate::look::{must, text, tool, tool_in};
 use crate::machine::{loud, memory_directory, skip};
 use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, zip};
 use crate::properties::packages::{self, File};
 use crate::reference::formats;
+use crate::subcommands::{must, text, tool, tool_in};
 use crate::uris::resolve_all;
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -163,7 +163,7 @@ fn write_tree(tree: &Path) {
     fs::hard_link(tree.join("usr/lib/libone.so"), tree.join("usr/lib/libhard.so")).unwrap();
 }
 
-/// Extracts everything from some paths, and returns what was found. `strip` is cut from the front of the names.
+/// Extracts everything from some paths. Returns names, IDs and contents.
 fn extracted(dir: &Path, args: &[&str], name_of: impl Fn(&Value) -> String) -> Found {
     let out = memory_directory();
     let to = out.path().to_str().unwrap();
@@ -181,7 +181,7 @@ fn extracted(dir: &Path, args: &[&str], name_of: impl Fn(&Value) -> String) -> F
 /// The names of the archives that are around everything in some packages.
 const AROUND: [&str; 4] = ["data.tar", "pkg-x.tar.zst", "x.tar", ".zip"];
 
-/// The path of a code object in the tree: the names of files and members without those of the archives around it.
+/// The path of a code object in the tree: the names of files and members, without the names of archives around it.
 fn path_in_tree(object: &Value) -> String {
     let member = object["member"].as_str().unwrap();
     let parts: Vec<&str> = member.split('/').collect();
@@ -258,7 +258,7 @@ fn cut(name: &str, package: &Path) {
     }
 }
 
-/// Debian's package of librocrand, which CI downloads, holds what the library that it installs holds.
+/// Debian's package of librocrand, which CI downloads, has the code objects of the installed library.
 #[test]
 fn a_package_of_debian_holds_what_it_installs() {
     let test = "a package of Debian";
@@ -280,7 +280,7 @@ fn a_file_that_is_compressed_by_itself_is_a_member() {
     let archive = packages::tar(&[File::new("lib/libx.so.gz", &packages::gzip(&data))]);
     let listed = |name: &str, data: &[u8]| -> String {
         let outcome = tool(&["inspect", "--json", name], &[(name, data)]);
-        let document = crate::look::json_of(&outcome);
+        let document = crate::subcommands::json_of(&outcome);
         document["files"][0]["code_objects"][1]["member"].as_str().unwrap().to_owned()
     };
     assert_eq!(listed("libx.so.1.gz", &packages::gzip(&data)), "libx.so.1");
@@ -288,7 +288,7 @@ fn a_file_that_is_compressed_by_itself_is_a_member() {
     assert_eq!(listed("twice.gz.zst", &packages::zstd(&packages::gzip(&data))), "twice.gz/twice");
 }
 
-/// What other programs read too.
+/// Other programs read these packages too.
 #[test]
 fn unusual_packages_are_read() {
     let data = library(b"code");
@@ -440,7 +440,7 @@ trait Replacing {
 }
 
 impl Replacing for Vec<u8> {
-    /// The same bytes with the last occurrence of some bytes replaced.
+    /// Replaces the last occurrence of some bytes.
     fn replacing(mut self, old: &[u8], new: &[u8]) -> Self {
         let at = self.windows(old.len()).rposition(|window| window == old).unwrap();
         self[at..at + old.len()].copy_from_slice(new);
@@ -456,8 +456,7 @@ fn xz(data: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Other data after a package is a fault with its offset, and hides nothing of what was read before it. Zeros may
-/// follow.
+/// Other data after a package is a fault with its offset, and hides no part of the package. Zeros may follow.
 #[test]
 fn what_follows_a_package_is_a_fault_and_hides_nothing() {
     let library = library(b"code");
@@ -478,7 +477,7 @@ fn what_follows_a_package_is_a_fault_and_hides_nothing() {
         {
             let file = [&package[..], &vec![0; zeros], tail].concat();
             let files = [("in", &file[..])];
-            let listed = crate::look::json_of(&tool(&["inspect", "--json", "in"], &files));
+            let listed = crate::subcommands::json_of(&tool(&["inspect", "--json", "in"], &files));
             assert_eq!(listed["files"][0]["code_objects"].as_array().unwrap().len(), 3, "{name} {zeros} {tail:?}");
             let verified: Value = serde_json::from_slice(&tool(&["verify", "--json", "in"], &files).stdout).unwrap();
             let faults = verified["files"][0]["faults"].as_array().unwrap();
@@ -493,7 +492,7 @@ fn what_follows_a_package_is_a_fault_and_hides_nothing() {
             assert_eq!(told, expected, "{name} {zeros} {}", tail.len());
         }
     }
-    // The file has no offset of what was inflated.
+    // Inflated data has no offset in the file.
     for (archive, text) in [(tar, "after the tar archive"), (cpio, "after the cpio archive")] {
         let file = packages::gzip(&[&archive[..], b"more"].concat());
         let verified: Value =
@@ -503,7 +502,7 @@ fn what_follows_a_package_is_a_fault_and_hides_nothing() {
     }
 }
 
-/// What the first part of a package holds is listed, whatever is wrong with the second one.
+/// The code objects of the first part of a package are listed, whatever is wrong with the second part.
 #[test]
 fn a_broken_second_part_of_a_package_hides_nothing() {
     let library = library(b"code");
@@ -530,7 +529,7 @@ fn a_broken_second_part_of_a_package_hides_nothing() {
         for tail in cuts.into_iter().chain([garbage, b"\x1f\x8bGARBAGE", b"BZhello world"]) {
             let file = [&first[..], tail].concat();
             let outcome = tool(&["inspect", "--json", "in"], &[("in", &file)]);
-            let listed = crate::look::json_of(&outcome);
+            let listed = crate::subcommands::json_of(&outcome);
             let found = listed["files"][0]["code_objects"].as_array().unwrap();
             assert_eq!(found.len(), 3, "{:x?} {}: {}", &first[..4], tail.len(), outcome.stderr_text());
             let status = tool(&["verify", "in"], &[("in", &file)]).status;
@@ -547,15 +546,16 @@ fn cpio_archives_in_a_row_are_read() {
     for zeros in [0, 1, 508, 9000] {
         let row = parts.join(&vec![0; zeros][..]);
         for file in [packages::gzip(&row), packages::tar(&[File::new("initrd", &row)]), row] {
-            let listed = crate::look::json_of(&tool(&["inspect", "--json", "in"], &[("in", &file)]));
+            let listed = crate::subcommands::json_of(&tool(&["inspect", "--json", "in"], &[("in", &file)]));
             assert_eq!(listed["files"][0]["code_objects"].as_array().unwrap().len(), 9, "{zeros}");
             assert_eq!(tool(&["verify", "in"], &[("in", &file)]).status, 0, "{zeros}");
         }
     }
 }
 
-/// A zip file is found after anything that is not read to the end of the file, with its offsets from the start of
-/// either, and its members are what they are without that. The parts before it are searched too.
+/// A zip file is found after any data that does not extend to the end of the file. Its offsets may count from the start
+/// of the file or of the zip file, and its members are the same as without that data. The parts before it are searched
+/// too.
 #[test]
 fn a_zip_file_after_other_data_is_read() {
     let (code, elf) = (formats::binary(&[(GFX906, b"first"), (GFX90A, b"second")], 16), library(b"in the program"));
@@ -588,7 +588,7 @@ fn a_zip_file_after_other_data_is_read() {
             let file = [before, &zip].concat();
             for deep in [&[][..], &["--deep"]] {
                 let listed = tool(&[&["inspect", "--json", "in"], deep].concat(), &[("in", &file[..])]);
-                let listed = crate::look::json_of(&listed);
+                let listed = crate::subcommands::json_of(&listed);
                 let objects = listed["files"][0]["code_objects"].as_array().unwrap();
                 let members = objects.iter().filter(|object| object["member"] == "a/k.hipfb").count();
                 assert_eq!((members, objects.len()), (2, 2 + count), "{} {method} {comment} {moves}", before.len());

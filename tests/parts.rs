@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use regex_lite::Regex;
 
-/// A module, as the names on the way to it: `base`, `id`, `triple`.
+/// The path of a module: `base`, `id`, `triple`.
 type Module = Vec<String>;
 
 /// The files of `src/` by their modules, and the items that modules re-export from others.
@@ -89,7 +89,7 @@ impl Source {
         source
     }
 
-    /// Returns the module whose file defines what a path names.
+    /// Returns the module whose file defines the item of a path.
     fn definition(&self, path: &[String]) -> Option<&Module> {
         let mut path = path.to_vec();
         for _ in 0..8 {

@@ -1,5 +1,5 @@
-//! The integration tests that need only the executable. They also run on other processors, those of `cli`
-//! with the release build too.
+//! The integration tests that need only the executable. They also run on other processors, and `cli` with the release
+//! build too.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -5,8 +5,8 @@
 //! `reference/rules.rs`; `OFFLOAD_SHOW_RULE` prints all differences of the row that it names.
 //!
 //! A part of the command lines of each list also runs with LLVM 23's tool (`LLVM23_BIN`, `OFFLOAD_REQUIRE_LLVM23=1`).
-//! The rules of `reference/llvm23.rs` say what it does otherwise than LLVM 22's. Lists of what only LLVM 23 knows run with
-//! its tool alone.
+//! The rules of `reference/llvm23.rs` list its differences from LLVM 22. Lists about features of LLVM 23 alone run only
+//! with its tool.
 mod amdgpu;
 mod compressed;
 mod fork_server;

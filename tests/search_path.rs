@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::machine::memory_directory;
 
-/// A `PATH` that has the programs of this machine, except those of some names. A directory that has one of the names is
-/// replaced by a directory of links to its other programs.
+/// A `PATH` with the programs of this machine, except for some names. A directory that has one of the names is replaced
+/// by a directory of links to its other programs.
 pub struct PathWithout {
     directories: Vec<PathBuf>,
     /// The directories of links, which last as long as this path.

@@ -1,5 +1,5 @@
-//! All integration tests except those of `portable.rs`, in one executable: shared code is compiled once, and the tests
-//! of all files run in parallel.
+//! The integration tests of all files but `portable.rs`, in one executable: shared code is compiled once, and all tests
+//! run in parallel.
 //!
 //! `cargo test --test suite hip::` runs the tests of `tests/hip.rs`.
 #![allow(
@@ -26,7 +26,6 @@ mod hostile;
 mod inputs;
 mod kpack;
 mod lists;
-mod look;
 mod machine;
 mod measured;
 mod names_from_files;
@@ -37,5 +36,6 @@ mod packages;
 mod parts;
 mod properties;
 mod reference;
+mod subcommands;
 mod sycl;
 mod uris;

@@ -1,9 +1,8 @@
 //! Device images of programs and libraries that Intel's DPC++ links, and code objects for Intel GPUs.
 //!
-//! The inputs are made here, by a writer of the tests' own (`properties/images.rs`) and from a few lines of assembly
-//! with clang and lld. Code objects in `fixtures/sycl/` are those of Intel's `ocloc`. Real libraries are those of
-//! packages on PyPI; if they are not installed, the tests print that and pass. `OFFLOAD_REQUIRE_SYCL=1` makes that a
-//! failure.
+//! The inputs are made here, by `properties/images.rs` and from a few lines of assembly with clang and lld. Code
+//! objects in `fixtures/sycl/` were made by Intel's `ocloc`. Real libraries come from packages on PyPI; if they are not
+//! installed, the tests print that and pass. `OFFLOAD_REQUIRE_SYCL=1` makes that a failure.
 mod broken;
 mod libraries;
 mod linked;
@@ -11,10 +10,10 @@ mod linked;
 use crate::machine::memory_directory;
 use serde_json::Value;
 
-use crate::look::{json_of, schema, tool};
 use crate::properties::images::{self, Image, PVC, Program, spirv, zebin};
 use crate::properties::make;
 use crate::reference::harness::Outcome;
+use crate::subcommands::{json_of, schema, tool};
 
 const SPIR64: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64";
 const GEN: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64_gen";
@@ -112,7 +111,7 @@ fn images_are_listed_and_extracted_one_by_one() {
         assert!(at.is_none_or(|at| data[at..].starts_with(&image.content)), "{object}");
         assert_eq!(at.is_none(), image.is_packed);
     }
-    // What is in the two archives.
+    // The two archives have two images each.
     assert_eq!(texts(&nested, "entry_id"), ["spir64_gen-unknown-unknown--pvc", "spirv64-unknown-unknown"].repeat(2));
     assert_eq!(texts(&nested, "member"), ["64.12.60.7", "generic_ir"].repeat(2));
     let found = extracted(&["--kind=sycl", "--kind=openmp"], &data);
@@ -199,7 +198,7 @@ fn code_objects_of_ocloc_are_listed_with_their_gpus() {
             assert_eq!(extracted_from("code object", &["-t", id], &data).len(), 1, "{name}: {id}");
         }
     }
-    // The same as images of a program.
+    // The same files are found as images of a program.
     let images = ["tgllp.zebin", "kernel.spv", "three-gpus.ar"].map(|name| Image::new(&fixture(name)));
     let data = Program::new(&[("OFFLOAD_DEVICE_CODE", &images)]).write();
     let objects = listed(&data);
@@ -225,7 +224,7 @@ fn spirv_is_a_code_object_if_it_has_kernels() {
 #[test]
 fn bitcode_is_a_code_object_if_it_is_for_a_device() {
     let test = "bitcode for devices";
-    let Some(assembler) = crate::look::llvm(test, "llvm-as") else { return };
+    let Some(assembler) = crate::subcommands::llvm(test, "llvm-as") else { return };
     let dir = memory_directory();
     for (triple, id) in [
         ("amdgcn-amd-amdhsa", Some("amdgcn-amd-amdhsa")),
@@ -235,7 +234,7 @@ fn bitcode_is_a_code_object_if_it_is_for_a_device() {
     ] {
         let source = format!("target triple = \"{triple}\"\ndefine void @f() {{\n  ret void\n}}\n");
         std::fs::write(dir.path().join("in.ll"), source).unwrap();
-        crate::look::must(
+        crate::subcommands::must(
             std::process::Command::new(&assembler).args(["in.ll", "-o", "in.bc"]).current_dir(dir.path()),
         );
         let data = std::fs::read(dir.path().join("in.bc")).unwrap();

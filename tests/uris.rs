@@ -14,12 +14,12 @@ use offload_bundle::scan::{Finding, Scan, Uri};
 
 use serde_json::Value;
 
-use crate::look::{PROGRAM, text, tool_in};
 use crate::properties::fatbins::{self, Code};
 use crate::properties::images;
 use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, thin_archive, zip};
 use crate::reference::formats;
 use crate::reference::harness::llvm23;
+use crate::subcommands::{PROGRAM, text, tool_in};
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
@@ -174,7 +174,7 @@ fn two_code_objects(dir: &Path) -> [String; 2] {
     inspected(dir, "x.so").try_into().unwrap()
 }
 
-/// Runs the third tool with these words and this standard input. Returns its status and what it said.
+/// Runs the third tool with these words and this standard input. Returns its status and its messages.
 fn extract_bundle_entry(dir: &Path, words: &[&str], stdin: &str) -> (i32, String, String) {
     let link = dir.join("llvm-extract-bundle-entry");
     if !link.exists() {
@@ -220,7 +220,7 @@ fn the_third_tool_copies_what_uris_name() {
     assert_eq!(taken(dir), [("out.co".to_owned(), b"first".to_vec())]);
     assert_eq!(extract_bundle_entry(dir, &["file://x.so?offset=0x1&size=03"], "").0, 0);
     assert_eq!(taken(dir), [("x.so-offset1-size3.co".to_owned(), b"ELF".to_vec())]);
-    // All or nothing.
+    // If one URI is wrong, nothing is written.
     for (words, stdin, said) in [
         (vec![uris[0].as_str(), "x.so"], "", "'x.so': not a URI of a code object, which begins with 'file://'"),
         (vec![&uris[0], "file://none"], "", "'none': No such file or directory"),
@@ -256,7 +256,7 @@ fn the_third_tool_copies_what_uris_name() {
 /// LLVM 23's tool copies the same bytes to files of the same names.
 #[test]
 fn the_third_tool_does_what_that_of_llvm_23_does() {
-    // It is llvm-objcopy under another name.
+    // `llvm-extract-bundle-entry` is llvm-objcopy under another name.
     let Some(tools) = llvm23("llvm-extract-bundle-entry of LLVM 23", &["llvm-objcopy"]) else { return };
     let link = memory_directory();
     let llvm = link.path().join("llvm-extract-bundle-entry");
@@ -378,7 +378,7 @@ fn code_objects(file: &Path) -> Vec<(String, Vec<u8>)> {
     seen
 }
 
-/// Replaces the code object `index` of a file, where `verify` finds nothing wrong. Returns what the tool says.
+/// Replaces the code object `index` of a file, where `verify` finds nothing wrong. Returns the tool's messages.
 fn replace(dir: &Path, file: &str, index: usize, new: &[u8]) -> String {
     let path = dir.join(file);
     fs::write(dir.join("new"), new).unwrap();
@@ -616,7 +616,7 @@ fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
     }
     let (status, _, said) = text(&tool_in(dir, &["replace", "file://x.so#offset=0&size=1", "new"]));
     assert!(status == 1 && said.contains("no code object has the URI 'file://x.so#offset=0&size=1'"), "{said}");
-    // A file of its own, and one of the same size or smaller where it lies.
+    // A separate file may become longer; a member may be replaced by one of the same size or smaller.
     fs::write(dir.join("x.elf"), &elf).unwrap();
     assert!(replace(dir, "x.elf", 0, &longer).ends_with("in place\n"));
     replace(dir, "elf.a", 0, &elf);
@@ -764,7 +764,7 @@ fn code_in_fatbins_is_replaced_by_code_of_any_size() {
     assert_eq!(fs::read(dir.join("x.fatbin")).unwrap()[40..44], versions(8, 7));
     replace(dir, "x.fatbin", 0, b".version 9.10\n.target sm_75\n");
     assert_eq!(fs::read(dir.join("x.fatbin")).unwrap()[40..44], versions(9, 10));
-    // Of the same size, it needs another header all the same.
+    // PTX of the same size also needs another header.
     let older = String::from_utf8(Code::ptx(75).extracted().to_vec()).unwrap().replace(".version 8.7", ".version 8.6");
     replace(dir, "x.fatbin", 0, Code::ptx(75).extracted());
     replace(dir, "x.fatbin", 0, older.as_bytes());
@@ -939,7 +939,7 @@ fn replace_changes_nothing_but_its_output() {
     assert!(code_objects(&dir.join("thin.a"))[1].1 == b"new");
 }
 
-/// Two sections share bytes: the zeros after a bundle may be those of the other one.
+/// Two sections share bytes: the zeros after a bundle may belong to the other one.
 #[test]
 fn a_bundle_grows_into_no_other_section() {
     let dir = memory_directory();

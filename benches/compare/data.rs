@@ -1,4 +1,4 @@
-//! What the rows work on: files in a directory of their own, made before the first row that needs them.
+//! Inputs of the rows: files in a separate directory, made before the first row that needs them.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
@@ -29,7 +29,7 @@ pub const LARGE: usize = 1_288_000_000;
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 
-/// What a row works on.
+/// The input of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Data {
     /// `image.0`, `image.1`: code of 16 KiB.
@@ -44,7 +44,7 @@ pub enum Data {
     Archive { members: usize, bytes: usize },
     /// `gpu.0` to `gpu.6`, generated; `plain`, a bundle of them; the same compressed by LLVM and by us.
     Objects { bytes: usize },
-    /// The same with the code objects of rocSPARSE.
+    /// A library with the code objects of rocSPARSE.
     Rocsparse,
 }
 
@@ -53,7 +53,7 @@ pub fn gpu_file(index: usize) -> String {
     format!("gpu.{index}")
 }
 
-/// What is taken out of archives.
+/// Entry IDs that are unbundled from archives.
 pub fn archive_targets() -> [String; 4] {
     ["gfx906", "gfx908", "gfx90a", "gfx1030"].map(|gpu| format!("hip-amdgcn-amd-amdhsa--{gpu}"))
 }
@@ -80,7 +80,7 @@ impl Data {
                 bundles(dir, tools)?;
             }
         }
-        // What is still on its way to the disk would slow the first runs down.
+        // Writes that the disk has not finished would slow the first runs down.
         Command::new("sync").status()?;
         Ok(())
     }
@@ -194,7 +194,8 @@ fn rocsparse(dir: &Path) -> Result<()> {
     unpacked.map_or(Ok(()), |unpacked| Ok(fs::remove_dir_all(unpacked)?))
 }
 
-/// The code objects of a HIP library: those of its bundles for one GPU, one after another, are one file.
+/// Writes the code objects of a HIP library: a file for each GPU, with the code objects of all bundles one after
+/// another.
 fn write_objects_of(library: &Path, dir: &Path) -> Result<()> {
     let library = Input::read(library)?;
     let section = hip_fatbin(&library)?;

@@ -1,9 +1,9 @@
 //! Bytes that behave like GPU code objects when they are compressed, the same in every run.
 //!
-//! Modelled on rocSPARSE's code objects for seven GPUs (Debian's librocsparse0 5.3.0, about 185 MB each), of which zstd
-//! at level 3 says two things. Alone, each shrinks to 14 %: kernels are instances of a few templates, so that most runs
-//! repeat an earlier one but for a word here and there. And each repeats a part of the one before it, 185 MB back:
-//! beyond a window of 2^27 bytes and within one of 2^28.
+//! Modelled on rocSPARSE's code objects for seven GPUs (Debian's librocsparse0 5.3.0, about 185 MB each). Zstd at level
+//! 3 shows two properties. Alone, each shrinks to 14 %: kernels are instances of a few templates, so that most runs
+//! repeat an earlier one except for some words. And each repeats a part of the one before it, 185 MB back: beyond a
+//! window of 2^27 bytes and within one of 2^28.
 
 /// How much of each code object is new against the one before it, in percent: the first is all new. The others follow
 /// rocSPARSE's objects for gfx803, gfx900, gfx906, gfx908, gfx90a:xnack+ and gfx90a:xnack-: their sizes when they are
@@ -16,7 +16,7 @@ const UNIT: usize = 256 << 10;
 const WORDS_PER_CHANGE: usize = 1024;
 /// A unit consists of runs of about this many bytes; most repeat an earlier part of the unit.
 const RUN: usize = 4096;
-/// One run in this many repeats nothing.
+/// The number of runs for each one that repeats nothing.
 const FRESH: u64 = 40;
 /// A run that repeats differs in one word out of this many, on average.
 const WORDS_PER_EDIT: usize = 11;
@@ -104,7 +104,7 @@ fn append_unit(random: &mut Random, code: &mut Vec<u8>) {
     }
 }
 
-/// Appends what stands at `from` up to `end`, with some words changed.
+/// Appends the bytes from `from` to `end`, with some words changed.
 fn append_repeated(random: &mut Random, code: &mut Vec<u8>, mut from: usize, end: usize) {
     while code.len() < end {
         let len = random.words(2 * WORDS_PER_EDIT);

@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! The machine and the tools that were measured.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Machine {
     }
 }
 
-/// What stands behind `name` in a file of `name: value` lines.
+/// Returns the value of `name` in a file of `name: value` lines.
 fn field(file: &str, name: &str) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));

@@ -19,7 +19,7 @@ Usage: cargo bench --bench compare -- [OPTIONS]
 
 LLVM's tool is looked for in the directory $LLVM_BIN, in /usr/lib/llvm-22/bin, and as clang-offload-bundler-22.";
 
-/// What was asked for.
+/// The options of the command line.
 pub struct Options {
     small: bool,
     patterns: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What `words` ask for; nothing, if it is said here or if nobody asked for a benchmark.
+    /// Returns the options in `words`, or `None` if they only ask for help or do not ask for a benchmark.
     pub fn parse(words: &[String]) -> Result<Option<Self>> {
         let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
         let mut options =

@@ -1,8 +1,8 @@
-//! One run of one program, measured from outside.
+//! Measures a run of a program from outside.
 //!
-//! The operating system tells the peak memory of a process only to its parent, and to a parent of several only the
+//! The operating system reports the peak memory of a process only to its parent, and to a parent of several only the
 //! largest. So this program starts itself once for each run, as a small process that starts exactly one program, waits
-//! for it, and says what it took.
+//! for it, and reports its time and memory.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use nix::sys::time::TimeValLike;
 /// its arguments, follow.
 pub const MEASURE: &str = "--measure";
 
-/// Variables that change what the tools do.
+/// Variables that change the behaviour of the tools.
 const VARIABLES: [&str; 5] = [
     "OFFLOAD_BUNDLER_COMPRESS",
     "OFFLOAD_BUNDLER_VERBOSE",
@@ -27,7 +27,7 @@ const VARIABLES: [&str; 5] = [
     "COMPRESSED_BUNDLE_FORMAT_VERSION",
 ];
 
-/// What one run took.
+/// The time and memory of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     /// From start to end, in seconds.

@@ -1,4 +1,4 @@
-//! What the benchmark says: tables for people, on the console and in Markdown, and a CSV file for programs.
+//! The report of the benchmark: tables for people, on the console and in Markdown, and a CSV file for programs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,11 +12,11 @@ use crate::run::{Outcome, Sample};
 use crate::stats::Summary;
 use crate::svg;
 
-/// What stands around the figures in `performance.md`.
+/// The lines around the figures in `performance.md`.
 const BEGIN: &str = "<!-- figures: begin (written by `cargo bench --bench compare -- --out docs`) -->";
 const END: &str = "<!-- figures: end -->";
 
-/// All that was measured.
+/// All measurements.
 pub struct Report {
     pub machine: Machine,
     /// A process that does nothing.
@@ -47,7 +47,7 @@ impl Outcome {
         Some(ours as f64 / theirs? as f64)
     }
 
-    /// Whether the row stands for itself, and not only for a point of a table that shows growth.
+    /// Whether the row is listed alone, and not only as a point of a table that shows growth.
     pub fn stands_alone(&self) -> bool {
         self.row.growth.is_none() || self.row.goal.is_some()
     }
@@ -197,7 +197,7 @@ impl Report {
         table
     }
 
-    /// One line for each program of each row.
+    /// Returns a line for each program of each row.
     fn csv(&self) -> String {
         let mut text = String::from(
             "row,work,program,runs,wall_s,wall_min_s,wall_max_s,cpu_s,memory_bytes,memory_min_bytes,memory_max_bytes,\

@@ -1,10 +1,10 @@
-//! What is measured: command lines, the data they work on, and what they should cost against LLVM 22.
+//! The rows: command lines, their inputs, and their limits of time and memory against LLVM 22.
 
 use crate::data::{Data, GPUS, HOST, LARGE, gpu_file};
 
-/// One command line for both tools.
+/// A command line for both tools.
 pub struct Row {
-    /// What `--rows` looks at.
+    /// The name that `--rows` matches.
     pub name: String,
     pub what: String,
     pub data: Data,
@@ -18,7 +18,7 @@ pub struct Row {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// Milliseconds, and a row of its own.
+    /// Milliseconds, in a separate row.
     Small,
     /// Milliseconds, and only a point of a growth table.
     Growth,
@@ -28,13 +28,13 @@ pub enum Weight {
 /// When the tools have done the same.
 #[derive(Clone)]
 pub enum Check {
-    /// They print the same lines, in any order: LLVM's is that of a hash table.
+    /// The tools print the same lines, in any order: LLVM's is the order of a hash table.
     Lines,
-    /// Both print something.
+    /// Both tools print something.
     Any,
-    /// These files have the same bytes.
+    /// The files named here have the same bytes.
     Same(Vec<String>),
-    /// They write `file` each in its own way, and what one wrote the other takes apart into the inputs.
+    /// Each tool writes `file` in its own way, and each unbundles the other's file to the inputs.
     TakenApart { file: String, unbundle: Vec<String>, outputs: Vec<String>, inputs: Vec<String> },
 }
 
@@ -70,7 +70,7 @@ pub enum Axis {
     Bytes,
 }
 
-/// All rows, those on the same data together.
+/// Returns all rows, grouped by their inputs.
 pub fn table(rocsparse: bool) -> Vec<Row> {
     let mut rows = small();
     rows.extend([1, 10, 100, 1000].into_iter().flat_map(entries));
@@ -87,7 +87,7 @@ pub fn table(rocsparse: bool) -> Vec<Row> {
     rows
 }
 
-/// What clang and developers do all day.
+/// Returns the rows of everyday work of clang and developers.
 fn small() -> Vec<Row> {
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/binary/llvm22-plain.bundle");
     let target = |gpu: &str| format!("hipv4-amdgcn-amd-amdhsa--{gpu}");
@@ -127,7 +127,7 @@ fn small() -> Vec<Row> {
     ]
 }
 
-/// One bundle with `count` entries of 4 KiB.
+/// Returns the rows of a bundle with `count` entries of 4 KiB.
 fn entries(count: usize) -> Vec<Row> {
     let data = Data::Entries { count };
     let ids: Vec<String> = (0..count).map(entry_id).collect();

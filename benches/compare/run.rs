@@ -20,7 +20,7 @@ pub struct Tools {
     pub theirs: Option<PathBuf>,
 }
 
-/// What the runs of one program gave.
+/// The measurements of one program.
 #[derive(Clone, Copy)]
 pub struct Sample {
     pub wall: Summary,
@@ -28,14 +28,14 @@ pub struct Sample {
     pub memory: Summary,
 }
 
-/// What the runs of a row gave.
+/// The measurements of a row.
 pub struct Outcome {
     pub row: Row,
     pub runs: usize,
     pub ours: Sample,
     pub theirs: Option<Sample>,
     pub limits: Vec<(&'static str, Sample)>,
-    /// The sizes of what each tool writes in its own way, ours and theirs.
+    /// The sizes of the files that each tool writes in its own way: ours, LLVM's.
     pub sizes: Option<(u64, Option<u64>)>,
 }
 
@@ -68,7 +68,7 @@ impl Tools {
     }
 }
 
-/// What a process costs that does nothing.
+/// Returns the cost of a process that does nothing.
 pub fn floor(options: &Options) -> Result<Sample> {
     let program = process::find("true").context("there is no `true`")?;
     let cost = || process::run(&program, &[], Path::new("/"), Path::new("/dev/null"));
@@ -111,7 +111,7 @@ struct Bench<'a> {
 type Samples = (Sample, Option<Sample>, Vec<(&'static str, Sample)>);
 
 impl Bench<'_> {
-    /// Runs each tool once and compares what they made; the sizes of what they write in their own ways.
+    /// Runs each tool once and compares the outputs. Returns the sizes of files that each writes in its own way.
     fn check(&self) -> Result<Option<(u64, Option<u64>)>> {
         self.clear()?;
         self.run(&self.tools.ours, "stdout.ours")?;
@@ -121,7 +121,7 @@ impl Bench<'_> {
         checked
     }
 
-    /// Compares what our tool has just made with what theirs makes.
+    /// Compares the outputs of our tool, which has just run, with those of LLVM's.
     fn compare(&self) -> Result<Option<(u64, Option<u64>)>> {
         if let Check::TakenApart { file, unbundle, outputs, inputs } = &self.row.check {
             let taken_apart = |with: Option<&Path>| -> Result<u64> {

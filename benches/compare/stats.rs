@@ -1,6 +1,6 @@
 //! Medians of few figures.
 
-/// What several runs gave.
+/// Statistics of several runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
     pub median: f64,

@@ -143,7 +143,7 @@ fn shortened(what: &str) -> String {
     what.chars().take(MAX - 1).chain(['…']).collect()
 }
 
-/// For each work a panel with time and one with memory, over what grows.
+/// Draws, for each kind of work, a panel with time and one with memory, over the dimension that grows.
 pub fn growth(outcomes: &[Outcome]) -> String {
     let counts = panels(outcomes, |growth| growth.axis != Axis::Bytes);
     let sizes = panels(outcomes, |growth| growth.axis == Axis::Bytes);
@@ -172,7 +172,7 @@ fn decade_below(value: f64) -> f64 {
     10_f64.powf((value.log10() + 1e-9).floor())
 }
 
-/// What one panel shows: a work, and the rows in which it was measured.
+/// A panel: a kind of work, and the rows that measure it.
 struct Panel<'a> {
     growth: Growth,
     points: Vec<(f64, &'a Outcome)>,

@@ -1,5 +1,5 @@
-//! In bundles with any code, the GPUs that are served, what `verify` misses and what is extracted are what a plain
-//! reading of the rules of runtimes says.
+//! In bundles with any code, a plain reading of the runtimes' rules gives the same GPUs that are served, the same
+//! faults of `verify` and the same extracted files.
 #![no_main]
 
 offload_fuzz::target!(coverage, bytes);

@@ -1,5 +1,5 @@
-//! Any bytes are compared with themselves and with a part of them, and in bundles that are written, what was changed is
-//! what is reported.
+//! Any bytes are compared with themselves and with a part of them. In bundles that are written, exactly the changes are
+//! reported.
 #![no_main]
 
 offload_fuzz::target!(diff, files);

@@ -1,5 +1,5 @@
-//! From any bytes, exactly what a search finds and a selection takes is extracted, byte for byte, twice the same, into
-//! files with plain names of their own; or there is an error and nothing is left.
+//! From any bytes, the code objects that a search finds and a selection matches are extracted, byte for byte and with
+//! the same result in two runs. Their files have different, plain names. After an error, no file is left.
 #![no_main]
 
 offload_fuzz::target!(extract, files);

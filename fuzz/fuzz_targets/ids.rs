@@ -1,5 +1,5 @@
-//! Any text is an entry ID or none. What is written of one parses back and is written the same again, normalising twice
-//! is normalising once, an ID serves its own request, and two IDs are compatible where the rule says so of their parts.
+//! Any text is an entry ID or an error. An ID that is written parses back to the same text. Normalising twice is
+//! normalising once. An ID serves its own request, and two IDs are compatible where the rule about their parts says so.
 #![no_main]
 
 offload_fuzz::target!(ids, bytes);

@@ -1,4 +1,4 @@
-//! Whatever is in a package is found there as it is found by itself.
+//! The code objects found in a package are those found in its members alone.
 #![no_main]
 
 offload_fuzz::target!(package, bytes);

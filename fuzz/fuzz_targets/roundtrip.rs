@@ -1,5 +1,5 @@
-//! Whatever is bundled in binary comes back byte for byte, with any IDs, alignment and compression, and is listed in
-//! its order. An uncompressed bundle is, byte for byte, what the format's description says.
+//! Members of a binary bundle come back byte for byte, with any IDs, alignment and compression, and are listed in
+//! order. An uncompressed bundle has the bytes that the format's description gives.
 #![no_main]
 
 offload_fuzz::target!(roundtrip, bytes);

@@ -1,4 +1,4 @@
-//! Device images of programs of any bytes are read or refused, and those that are written come back.
+//! Device images of programs of any bytes are read or refused, and images that are written are read back.
 #![no_main]
 
 offload_fuzz::target!(sycl, files);

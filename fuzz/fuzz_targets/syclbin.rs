@@ -1,4 +1,4 @@
-//! SYCLBIN files of any bytes are read or refused, and those that are written come back.
+//! SYCLBIN files of any bytes are read or refused, and files that are written are read back.
 #![no_main]
 
 offload_fuzz::target!(syclbin, files);

@@ -1,5 +1,5 @@
-//! Any bytes, taken for a file of any type, are unbundled or are an error, which writes nothing. Whatever comes out is
-//! bytes that the input holds, and is the same twice.
+//! Any bytes, read as a file of any type, are unbundled or are an error, which writes nothing. Outputs have bytes of
+//! the input, the same ones in two runs.
 #![no_main]
 
 offload_fuzz::target!(unbundle, files);

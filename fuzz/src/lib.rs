@@ -1,4 +1,4 @@
-//! What the fuzz targets share: the properties, which `cargo test` tries too, and how inputs are changed.
+//! Code that the fuzz targets share: the properties, which `cargo test` tries too, and the changes of inputs.
 
 mod mutate;
 mod structure;

@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// The input with its structure changed; none if any bytes should be changed, or there is no structure.
+/// Returns the input with its structure changed, or `None` if any bytes should be changed or there is no structure.
 fn changed(input: &[u8], max_size: usize, random: &mut Random, depth: u32) -> Option<Vec<u8>> {
     match random.below(8) {
         0..3 => change_number(input, random),

@@ -8,7 +8,7 @@ use crate::properties::fatbins;
 use crate::properties::formats::{self, Ccob, read_number};
 use crate::properties::kpacks;
 
-/// A number in the data: where, how wide, and in which byte order.
+/// A number in the data: its offset, width and byte order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     pub(crate) at: usize,
@@ -84,7 +84,7 @@ fn find(data: &[u8], base: usize, depth: u32, out: &mut Vec<Field>) {
     out.extend(own.into_iter().map(|field| Field { at: field.at.saturating_add(base), ..field }));
 }
 
-/// What follows a bundle: padding, and another one.
+/// Calls `inner` for the data after a bundle and its padding.
 fn inner_behind(data: &[u8], end: Option<usize>, inner: &mut impl FnMut(usize, usize)) {
     if let Some(behind) = end.and_then(|end| data.get(end..)) {
         let rest = without_zeros(behind);
@@ -154,7 +154,8 @@ fn offload_binary(data: &[u8]) -> Vec<Field> {
     fields
 }
 
-/// The header, those of the entries, and the numbers and records of code objects that are compressed together.
+/// Returns the fields of the header, of the entries' headers, and of the numbers and records of code objects that are
+/// compressed together.
 fn fatbin(data: &[u8]) -> Vec<Field> {
     const ENTRY: [usize; 16] = [2, 2, 4, 8, 4, 4, 2, 2, 4, 4, 4, 8, 8, 8, 4, 4];
     let mut fields = widths(4, &[2, 2, 8], false);
@@ -227,7 +228,8 @@ fn elf(data: &[u8]) -> Vec<Field> {
     fields
 }
 
-/// The header, section headers and symbols; of bytes that are no COFF, numbers at these places all the same.
+/// Returns the fields of the header, section headers and symbols. If the bytes are not COFF, returns numbers at these
+/// places too.
 fn coff(data: &[u8]) -> Vec<Field> {
     let big_object = data.starts_with(&[0, 0, 0xff, 0xff]);
     let (mut fields, header, symbol) = if big_object {
@@ -346,21 +348,21 @@ fn zip_members(data: &[u8]) -> Vec<ZipMember> {
     find_iter(data, b"PK\x01\x02").take(32).filter_map(member).collect()
 }
 
-/// A container taken apart: its payloads, of which any may be replaced.
+/// A container taken apart: any of its payloads may be replaced.
 pub(crate) enum Parts {
     /// The inflated bytes, and how they are compressed.
     Compressed { version: u16, method: u16, payload: Vec<u8>, behind: Behind },
-    /// The entries of a binary bundle, and what follows.
+    /// The entries of a binary bundle, and the data after it.
     Binary { entries: Vec<(Vec<u8>, Vec<u8>)>, behind: Behind },
     /// Members of an archive, each with its header.
     Archive(Vec<(Vec<u8>, Vec<u8>)>),
     /// Members of a zip file: names, methods, contents.
     Zip(Vec<(Vec<u8>, u16, Vec<u8>)>),
-    /// An ELF file, and the contents of those of its sections that hold containers.
+    /// An ELF file, and the contents of its sections that hold containers.
     Elf { data: Vec<u8>, sections: Vec<(Section, Vec<u8>)> },
 }
 
-/// What follows a bundle, and what it is aligned to.
+/// The data after a bundle, and its alignment.
 pub(crate) struct Behind {
     align: usize,
     rest: Vec<u8>,
@@ -374,7 +376,7 @@ impl Behind {
         Self { align: if is_page { 4096 } else { 1 }, rest: rest.to_vec() }
     }
 
-    /// All of it behind a bundle.
+    /// Returns the bundle followed by this data.
     fn join(&self, mut bundle: Vec<u8>) -> Vec<u8> {
         if !self.rest.is_empty() {
             bundle.resize(bundle.len().next_multiple_of(self.align), 0);
@@ -448,7 +450,7 @@ impl Parts {
         }
     }
 
-    /// The container around the payloads as they are now; `choice` decides what else it may change.
+    /// The container around the payloads as they are now; `choice` decides on other changes.
     pub(crate) fn join(self, choice: u64) -> Vec<u8> {
         match self {
             Self::Compressed { version, method, payload, behind } => {

@@ -6,7 +6,7 @@ use super::measure::{Bomb, MB};
 use crate::kpack::tree::program;
 use crate::properties::kpacks::{self, Archive, Code, Scheme, Value, file, frames};
 
-/// Runs our subcommands on a file, with other files beside it.
+/// Runs our subcommands on a file in a directory with other files.
 fn ends(name: &'static str, data: &[u8], beside: &[(&str, &[u8])], memory: u64) {
     looks_end(name, data, beside, &[&["extract", "-o", "new", "in"], &["recompress", "in", "-o", "out"]], memory);
 }

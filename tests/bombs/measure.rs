@@ -148,7 +148,7 @@ impl Bomb {
         run
     }
 
-    /// Prints the measurements, and those of LLVM's tool, whose files are removed.
+    /// Prints the measurements of both tools, and removes the files of LLVM's.
     fn report(&self, run: &Run) {
         let ours = self.files();
         let theirs = llvm_directory().join(self.called);

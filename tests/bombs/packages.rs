@@ -54,10 +54,10 @@ fn members_that_inflate_to_gigabytes() {
 #[test]
 fn data_that_is_decoded_twice() {
     let zst = |data: &[u8], times: usize| {
-        // The same block again and again.
+        // A repeated block.
         ::zstd::encode_all(&*data.repeat(times), 3).unwrap()
     };
-    // All subcommands search alike for what is not there, except that `diff` searches two files at a time.
+    // A search that finds nothing is the same in all subcommands, except that `diff` searches two files at a time.
     let searches: [&[&str]; 2] = [&["inspect", "--deep", "in"], &["diff", "--json", "in", "in"]];
     let empty_gzip = packages::gzip(b"");
     end("8 MiB of empty gzip files in zstd", &zst(&empty_gzip, (8 << 20) / empty_gzip.len()), &searches);
@@ -97,7 +97,7 @@ fn sizes_that_are_not_there() {
     rpm[104..112].fill(0xff);
     ends("a header of 64 GB in an RPM package", &rpm);
     let mut sparse = tar_header(b"libx.so", b'S', 512);
-    // One range of 512 bytes at an offset of 8 GB, in a file of the size that follows from it.
+    // A range of 512 bytes at an offset of 8 GB, in a file that ends with it.
     sparse[386..398].copy_from_slice(b"077777776000");
     sparse[398..410].copy_from_slice(b"00000001000\0");
     sparse[483..495].copy_from_slice(b"077777777000");

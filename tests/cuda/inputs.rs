@@ -10,15 +10,15 @@ use std::sync::OnceLock;
 
 use super::oracle::{self, Row};
 use super::tools::{self, Tools};
-use crate::look::{llvm, must};
 use crate::properties::make::{self, DEFLATED, STORED, Zipped};
 use crate::reference::formats;
+use crate::subcommands::{llvm, must};
 
 /// A file that holds device code.
 pub struct Input {
     pub name: String,
     pub data: Vec<u8>,
-    /// What it holds for NVIDIA's GPUs, in file order.
+    /// The code objects for NVIDIA's GPUs, in file order.
     pub rows: Vec<Row>,
     /// Whether cuobjdump reads files of this format.
     pub oracle: bool,
@@ -64,8 +64,8 @@ int cudaLaunchKernel() { return 0; }
 int main() { return 0; }
 ";
 
-/// The GPUs for which the kernel is compiled: without suffix, architecture-specific and family-specific. Cubins for
-/// `sm_100` and up have attributes in their entries.
+/// The architectures of the kernel: without suffix, architecture-specific and family-specific. Cubins for `sm_100` and
+/// up have attributes in their entries.
 const CUBINS: &[&str] = &["75", "90", "90a", "100f", "103a", "120", "121"];
 const PTX: &[&str] = &["75", "90a", "100f"];
 
@@ -117,7 +117,7 @@ third: .incbin \"speed.fatbin\"
  .incbin \"ident.fatbin\"
 ";
 
-/// All inputs; none if NVIDIA's tools or LLVM 22 are missing.
+/// Returns all inputs, or `None` if NVIDIA's tools or LLVM 22 are missing.
 pub fn inputs(test: &str) -> Option<&'static [Input]> {
     static INPUTS: OnceLock<Vec<Input>> = OnceLock::new();
     let tools = Tools::find(test)?;

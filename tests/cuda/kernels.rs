@@ -1,4 +1,4 @@
-//! The registers and memory of kernels are those that `cuobjdump -res-usage` prints.
+//! The registers and memory of kernels equal the output of `cuobjdump -res-usage`.
 
 use crate::machine::memory_directory;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use offload_bundle::job::Verify;
 use super::libraries::each_library;
 use super::tools::{self, Tools};
 use super::*;
-use crate::look::kernels::kernels_of;
+use crate::subcommands::kernels::kernels_of;
 
 /// Kernels by architecture, name, registers, stack, shared memory and constant bank 0, with the number of each.
 type Usage = BTreeMap<(String, String, [u64; 3], Option<u64>), usize>;
@@ -83,7 +83,7 @@ fn usage_of_kernels_of_ptxas_is_that_of_cuobjdump() {
                 let kernels = document["kernels"].as_array().unwrap();
                 kernels.iter().find(|kernel| kernel["mangled_name"] == name).unwrap()[field].as_u64()
             };
-            // What cuobjdump does not print.
+            // cuobjdump prints neither the sizes of arguments nor those of work-groups.
             let arguments = ["_Z3fooPfi", "bar", "stack"].map(|name| of(name, "kernarg"));
             assert_eq!(arguments, [Some(12), Some(0), Some(12)], "{arch}");
             let groups = ["_Z3fooPfi", "bar", "stack"].map(|name| of(name, "max_workgroup"));

@@ -1,12 +1,12 @@
-//! `recompress`: cuobjdump finds the same entries in what it writes, or those that are kept.
+//! cuobjdump finds the same entries in outputs of `recompress`, or only the kept ones.
 
 use crate::machine::memory_directory;
 use std::process::Command;
 
 use super::*;
 use crate::lists::share_of;
-use crate::look::wheel;
 use crate::properties::make::{self, STORED, Zipped};
+use crate::subcommands::wheel;
 
 /// The options of a run, and whether it keeps a row.
 pub type Run = (&'static [&'static str], fn(&Row) -> bool);
@@ -33,7 +33,8 @@ fn is_rewritten(input: &Input) -> bool {
     input.oracle && one_file && ["sm_75", "sm_90", "sm_90a", "sm_121", "compute_75"].into_iter().all(has)
 }
 
-/// What `recompress` writes; nothing if another method or plain code needs more room than a fatbin has in its section.
+/// Returns the output of `recompress`, or `None` if another method or plain code needs more room than a fatbin has in
+/// its section.
 pub fn recompressed(args: &[&str], input: &Input) -> Result<Option<Input>, String> {
     let args = [&["recompress", "-o", "out"], args, &[&input.name]].concat();
     let outcome = tool(&args, &[(&input.name, &input.data)]);
@@ -47,7 +48,7 @@ pub fn recompressed(args: &[&str], input: &Input) -> Result<Option<Input>, Strin
     Ok(Some(Input { name: input.name.clone(), data, rows: Vec::new(), oracle: true }))
 }
 
-/// Compares the code objects that cuobjdump finds after each run with those that should be kept.
+/// Compares the code objects that cuobjdump finds after each run with the expected ones.
 pub fn check(tools: &Tools, input: &Input, runs: &[Run]) -> Result<(), String> {
     for (args, is_kept) in runs {
         let why = |why: String| format!("{args:?}: {why}");

@@ -10,7 +10,7 @@ fn others<'i>(inputs: &'i [Input], row: &Row) -> Vec<&'i Row> {
     inputs.iter().filter(is_plain).flat_map(|input| &input.rows).filter(is_other).collect()
 }
 
-/// Replaces a code object by its URI. None if its fatbin has no room where it is.
+/// Replaces a code object by its URI. Returns `None` if its fatbin has no room where it is.
 pub fn replaced(input: &Input, uri: &str, new: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let uri = format!("file://{}#{}", input.name, uri.split_once('#').unwrap().1);
     let mut outcome = tool(&["replace", &uri, "new"], &[(&input.name, &input.data), ("new", new)]);
@@ -61,7 +61,7 @@ fn number(arch: &str) -> &str {
 fn code_for_another_suffix_is_refused() {
     let test = "replace by code for another suffix";
     let Some(inputs) = inputs(test) else { return };
-    // Not all tools note for what they made a cubin.
+    // Not all tools record the target of a cubin.
     let is_noted = |row: &&Row| {
         let note = format!("\0-arch {} ", row.arch);
         row.is_ptx() || memchr::memmem::find(&row.data, note.as_bytes()).is_some()

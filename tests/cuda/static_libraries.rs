@@ -1,13 +1,13 @@
-//! `recompress` on relocatable objects and static libraries: cuobjdump and nvlink find what is kept, and nothing else.
+//! `recompress` on relocatable objects and static libraries: cuobjdump and nvlink find the kept code, and nothing else.
 
 use super::recompress::recompressed;
 use super::tools::{installed, run as run_tool, skip};
 use super::*;
 
-/// What is kept: one architecture, for which nvlink links, and PTX.
+/// The kept code: one architecture, which nvlink links, and PTX.
 const KEPT: &[&str] = &["--keep=sm_90"];
 
-/// What nvlink makes of a file for an architecture.
+/// Returns the output of nvlink for a file and an architecture.
 fn linked(tools: &Tools, name: &str, data: &[u8]) -> Vec<u8> {
     let dir = memory_directory();
     std::fs::write(dir.path().join(name), data).unwrap();
@@ -15,7 +15,7 @@ fn linked(tools: &Tools, name: &str, data: &[u8]) -> Vec<u8> {
     std::fs::read(dir.path().join("out")).unwrap()
 }
 
-/// Compares what cuobjdump and nvlink find in a file with what they find in a smaller one.
+/// Compares the findings of cuobjdump and nvlink in a file and in the smaller one.
 fn check(tools: &Tools, input: &Input, is_relocatable: bool) -> Result<(), String> {
     let smaller = recompressed(KEPT, input)?.ok_or("no room")?;
     same(&(smaller.data.len() < input.data.len()), &true)?;
@@ -51,7 +51,7 @@ fn the_static_library_of_the_device_runtime_keeps_one_architecture() {
         return skip(test, "nvidia-cuda-runtime is not installed");
     };
     let data = std::fs::read(&path).unwrap();
-    // nvlink takes only what is called for from a library with its name.
+    // From a file named like a library, nvlink takes only the members that are needed.
     let name = "library.a".to_owned();
     let rows = oracle::rows(&tools, &name, &data);
     let library = Input { name, data, rows, oracle: true };

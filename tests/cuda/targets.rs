@@ -1,4 +1,4 @@
-//! The architecture of a cubin is the one that `cuobjdump` prints, whatever its flags are.
+//! The architecture of a cubin equals the one that `cuobjdump` prints, whatever its flags are.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ const KERNEL: &str = ".version 9.0\n.target {target}\n.address_size 64\n.visible
 /// Operating system and version of the ABI in the header, and the flags for an architecture.
 type Layout = (u8, u8, fn(u32) -> u32);
 
-/// That of CUDA before 13 for architectures before sm_100, and the later one.
+/// The layouts of flags: of CUDA before 13 for architectures before sm_100, and the later one.
 const LAYOUTS: [Layout; 2] = [(0x33, 7, |sm| sm << 16 | 0x500 | sm), (0x41, 8, |sm| 0x0600_0004 | sm << 8)];
 
 const ARCHITECTURES: [u32; 9] = [50, 75, 86, 89, 90, 100, 103, 120, 121];
@@ -27,7 +27,7 @@ const ARCHITECTURES: [u32; 9] = [50, 75, 86, 89, 90, 100, 103, 120, 121];
 const ATTRIBUTE: [u8; 2] = [2, 9];
 const OTHER: [u8; 4] = [2, 2, 1, 0];
 
-/// What is before the release of CUDA in a note of a cubin for sm_90, and the release that writes no such attribute.
+/// The bytes before CUDA's release in a note of a cubin for sm_90, and a release that writes no such attribute.
 const NOTE: [u8; 4] = [2, 0, 90, 0];
 const CUDA_12_9: u8 = 129;
 
@@ -69,7 +69,7 @@ fn changed(tools: &Tools) -> Vec<Vec<u8>> {
     changed
 }
 
-/// The architecture that `cuobjdump` prints; none if it refuses the file.
+/// Returns the architecture that `cuobjdump` prints, or `None` if it refuses the file.
 fn printed(tools: &Tools, dir: &Path, cubin: &[u8]) -> Option<String> {
     fs::write(dir.join("in.cubin"), cubin).unwrap();
     let mut command = std::process::Command::new(&tools.cuobjdump);

@@ -1,12 +1,12 @@
-//! NVIDIA's programs, and the libraries that lie beside them.
+//! NVIDIA's programs and libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::look::must;
 use crate::machine::skip_unless;
+use crate::subcommands::must;
 
-/// The directory in which `.ci/run cuda` installs NVIDIA's packages.
+/// The directory of NVIDIA's packages that `.ci/run cuda` installs.
 const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/cuda");
 
 /// The programs of CUDA 13.5 that make and read fatbins.

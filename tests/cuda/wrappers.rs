@@ -1,4 +1,4 @@
-//! The wrappers with which programs register fatbins: `verify` follows their addresses as linkers write them.
+//! The wrappers that programs register fatbins with: `verify` follows their addresses as linkers write them.
 
 use crate::machine::memory_directory;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::*;
-use crate::look::must;
+use crate::subcommands::must;
 
 /// Two fatbins and their wrappers. The second address is wrong by `{off}`.
 const SOURCE: &str = "

@@ -105,7 +105,7 @@ fn rewrite_and_hide(path: &Path) {
     OpenOptions::new().write(true).open(path).unwrap().set_modified(modified).unwrap();
 }
 
-/// Changes what the file system keeps of a file, but no bytes.
+/// Changes the attributes of a file, but no bytes.
 fn touch_other_things(path: &Path) {
     let link = path.with_extension("link");
     fs::hard_link(path, &link).unwrap();

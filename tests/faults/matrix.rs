@@ -35,7 +35,7 @@ const FAULTS: &[(&[&str], &[&str])] = &[
     (&["rt_sigaction", "prlimit64", "getcwd", "madvise", "sysinfo"], &["error=EPERM"]),
 ];
 
-/// Failures that the program does not tell apart: each call has one of those that it can have.
+/// Failures that the program treats alike: each call gets one of those that it can return.
 const ALIKE: [&str; 5] = ["error=EACCES", "error=ENOSPC", "error=EIO", "error=EDQUOT", "error=EPERM"];
 
 /// The guarantee that a failure broke.
@@ -49,7 +49,7 @@ pub enum Broken {
     Partial,
     /// Some outputs are new and others are old.
     Mixed,
-    /// Other files are left.
+    /// Files other than the outputs are left.
     Leftover,
     /// A status other than 0 and 1.
     Crash,
@@ -60,9 +60,9 @@ pub enum Broken {
 /// A system call of a run without faults.
 struct Call {
     name: String,
-    /// The number of the call among those of its name and its thread, from 1.
+    /// The number of the call in its thread among calls of the same name, from 1.
     number: usize,
-    /// The same without the calls before the first that touches an input, whose number depends on the machine.
+    /// The number without the calls before the first that touches an input: how many there are depends on the machine.
     place: usize,
     line: String,
 }
@@ -91,7 +91,7 @@ struct Clean {
     stdout: Vec<u8>,
 }
 
-/// One run with one fault.
+/// A run with one fault.
 struct Fault {
     scenario: usize,
     /// The index of the call.
@@ -103,10 +103,10 @@ struct Fault {
 /// The results of many runs.
 #[derive(Default)]
 pub struct Tally {
-    /// The number of possible faults, of which only a sample may be injected.
+    /// The number of possible faults. Only a sample of them may be injected.
     pub listed: usize,
     pub runs: usize,
-    /// The number of runs in which the fault was injected.
+    /// The number of runs with an injected fault.
     pub injected: usize,
     pub time: BTreeMap<&'static str, Duration>,
     pub harmless: usize,
@@ -136,7 +136,7 @@ pub fn has_strace() -> bool {
     works
 }
 
-/// Runs a scenario in which closing the output reports a full disk, as network file systems do.
+/// Runs a scenario where closing the output reports a full disk, as network file systems do.
 pub fn run_with_late_error(scenario: &Scenario, tool: &Path) -> (Place, Output) {
     let clean = Clean::of(scenario, tool);
     let opened = clean.calls.iter().position(|call| call.line.contains("O_TMPFILE")).unwrap();
@@ -159,7 +159,8 @@ pub enum Injection {
 }
 
 impl Injection {
-    /// One in how many faults runs unless `OFFLOAD_COMPLETE=1` requests all: some hundreds of each kind.
+    /// Returns the number of faults for each one that runs unless `OFFLOAD_COMPLETE=1` requests all: some hundreds of
+    /// each kind run.
     fn share(self) -> usize {
         match self {
             Self::Errors => 10,
@@ -209,7 +210,7 @@ pub fn run(scenarios: &[Scenario], tool: &Path, injection: Injection) -> Tally {
     tally.into_inner().unwrap()
 }
 
-/// The failures of a call: one of those that are alike, which the place of the call decides, and all others.
+/// Returns the failures of a call: one of those treated alike, chosen by the place of the call, and all others.
 fn errors_of(name: &str, place: &str) -> Vec<&'static str> {
     let errors = FAULTS.iter().find(|(names, _)| names.contains(&name)).map_or(&[][..], |(_, errors)| errors);
     // Another tool may tell them apart.
@@ -254,15 +255,15 @@ impl Clean {
         numbers
     }
 
-    /// The calls at which a kill finds other files than at the call before: those that change a file, and the next
-    /// ones.
+    /// Returns the calls where a kill leaves other files than at the call before: calls that change a file, and the
+    /// calls after them.
     fn states(&self) -> Vec<usize> {
         let is_new = |&index: &usize| index == 0 || self.calls[index - 1..=index].iter().any(Call::changes_a_file);
         (0..self.calls.len()).filter(is_new).collect()
     }
 
-    /// The first and the last of the calls that differ only in numbers and in the bytes that they move: an error finds
-    /// the program in the same state at all of them.
+    /// Returns the first and the last of calls that differ only in numbers and in the bytes that they move: an error
+    /// meets the program in the same state at each.
     fn shapes(&self) -> Vec<usize> {
         let mut shapes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for (index, call) in self.calls.iter().enumerate() {
@@ -302,7 +303,7 @@ fn calls(log: &str) -> Vec<Call> {
         // Before `main`, the program asks whether standard input is open.
         let reads_standard_input = name == "fcntl" && arguments.starts_with("0,") && !arguments.contains("F_GETFD");
         touched |= name != "execve" && (arguments.contains("\"input") || reads_standard_input);
-        // One injection hits the calls of two threads with the same number.
+        // Calls of two threads with the same number are one injection.
         let is_new = || !calls.iter().any(|call| call.name == name && call.number == number);
         if !touched {
             before.insert(name.to_owned(), number);
@@ -314,8 +315,8 @@ fn calls(log: &str) -> Vec<Call> {
     calls
 }
 
-/// Runs a scenario on one processor: strace counts the calls of each thread by itself, so that a fault would meet the
-/// one that prints the message too.
+/// Runs a scenario on one processor: strace counts the calls of each thread separately, so a fault would also hit the
+/// thread that prints the message.
 fn strace(place: &Place, scenario: &Scenario, tool: &Path, options: &[&str]) -> Output {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let (_, allowed) = status.split_once("Cpus_allowed_list:").unwrap();

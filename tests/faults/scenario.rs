@@ -47,7 +47,7 @@ pub struct Scenario {
     pub long: bool,
 }
 
-/// A directory in which a scenario runs.
+/// The directory of a scenario.
 pub struct Place {
     _keep: tempfile::TempDir,
     pub work: PathBuf,
@@ -294,7 +294,7 @@ fn replacing(name: &'static str, bundle: &[u8], len: usize) -> Scenario {
     Scenario::new(name, &["replace", "--force", &uri, "input-new", "-o", "out"], &inputs, &["out"])
 }
 
-/// Scenarios of a library whose code objects are in kpack archives beside it.
+/// Returns the scenarios of a library whose code objects are in kpack archives.
 fn split() -> Vec<Scenario> {
     let of_target = |target: &str, scheme| {
         let content = noise(40_000, 5);
@@ -394,7 +394,7 @@ fn spooled(large: &[u8], large_compressed: &[u8], library: &[u8]) -> Vec<Scenari
     ]
 }
 
-/// All scenarios.
+/// Returns all scenarios.
 pub fn all() -> Vec<Scenario> {
     let bundle = bundling("bundle to a new file", &["-type=bc"], 100_000, &[]);
     let (plain, compressed) = (bundle.product(), bundling("", &["-type=bc", "-compress"], 100_000, &[]).product());

@@ -1,4 +1,4 @@
-//! The dimensions in which a file can grow, and the command lines that read it.
+//! The dimensions of growth of a file, and the command lines that read it.
 
 use std::fs;
 use std::process::Command;
@@ -250,7 +250,7 @@ fn objects() -> Vec<Dimension> {
     ]
 }
 
-/// A module of bitcode with `functions` functions; none without LLVM's assembler.
+/// Returns a module of bitcode with `functions` functions, or `None` if LLVM's assembler is missing.
 fn bitcode(functions: usize) -> Option<Vec<u8>> {
     let tool = llvm_directory().join("llvm-as");
     let mut text = String::from("target triple = \"amdgcn-amd-amdhsa\"\n");
@@ -655,7 +655,7 @@ fn command_lines() -> Vec<Dimension> {
         vec![("in".to_owned(), images), ("words".to_owned(), words.into_bytes()), ("out/keep".to_owned(), Vec::new())]
     };
     let patterns = move |n: usize| {
-        // Each one is compared with each entry, of which there are as many at both sizes.
+        // Each request is compared with each entry, so the number of entries is the same at both sizes.
         let words = list(n, &|i| format!("-t gfx{}", 10_000 + i % 400), " ");
         vec![("in".to_owned(), binary(&(0..400).map(id).collect::<Vec<_>>())), ("words".to_owned(), words.into_bytes())]
     };

@@ -25,7 +25,7 @@ struct Row {
 }
 
 impl Row {
-    /// Compares the tools that clang would run with those of the row. Returns clang's arguments.
+    /// Compares the tools that clang would run with the tools of the row. Returns clang's arguments.
     fn compare(&self, clang: &Path, dir: &Path) -> Vec<&str> {
         let mut args = vec!["-x", "hip", "kernels.hip", "-B", "ours"];
         args.extend(self.arguments.iter().map(String::as_str));
@@ -117,7 +117,7 @@ fn clang_runs_the_tools_that_the_page_lists() {
     }
 }
 
-/// That build of clang 23 makes no code for GPUs, so it only prints its commands.
+/// The build of clang 23 from PyPI makes no code for GPUs, so it only prints its commands.
 #[test]
 fn clang_23_runs_the_tools_that_the_page_lists() {
     let Some(llvm) = llvm23("tools that clang 23 runs", &["clang"]) else { return };

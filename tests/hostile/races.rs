@@ -50,7 +50,7 @@ fn change(file: &File, data: &[u8], places: Range<usize>, stop: &AtomicBool) {
 }
 
 /// Runs all command lines on a file while bytes at `places` change, `times` times if `OFFLOAD_COMPLETE=1` is set. Each
-/// must end by itself, with a result or an error.
+/// must end, with a result or an error.
 fn race(name: &str, data: &[u8], places: Range<usize>, reader: Reader, times: usize) {
     let dir = memory_directory();
     let input = dir.path().join("in");

@@ -83,7 +83,7 @@ fn coff(name: &str, content: &[u8]) -> Vec<u8> {
     [data, name.as_bytes().to_vec(), vec![0]].concat()
 }
 
-/// All samples.
+/// Returns all samples.
 pub fn samples() -> Vec<Sample> {
     [bundles(), compressed(), fat_objects(), archives(), offload_binaries(), hosts()].into_iter().flatten().collect()
 }

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// More than any damaged file here inflates to, so that no time is lost with files that are rejected anyway.
 const LIMITS: Limits = Limits::of(1 << 24);
 
-/// A directory in which one file after another is tried.
+/// The directory where one file after another is tried.
 pub struct Lab {
     dir: tempfile::TempDir,
     /// The number of tried files.

@@ -83,7 +83,7 @@ fn a_full_disk_for_what_is_inflated() {
 }
 
 /// Two bundles in a row are inflated at a time where there is room for both, otherwise one after the other. A file is
-/// not changed if what it holds could not be compared.
+/// not changed if its code objects could not be compared.
 #[test]
 fn room_for_one_of_two() {
     if !has_namespaces() {

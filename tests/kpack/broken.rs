@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::tree::{LIBRARY, PATH, Tree, archives, code_object, codes, program, program_with};
 use crate::lists::places;
-use crate::look::{schema, text};
 use crate::properties::kpacks::{self, Archive, Code, Scheme, file};
+use crate::subcommands::{schema, text};
 
 /// Two wrappers.
 const WRAPPERS: usize = 2;
@@ -230,7 +230,7 @@ fn verify_finds_what_is_broken_in_a_tree() {
             change(&tree, scheme);
             let found = faults(&tree);
             assert!(found.iter().any(|fault| fault.contains(part)), "{scheme:?}, {what}: {found:#?}");
-            // What is whole is extracted, or the failure is told.
+            // A sound code object is extracted, or the failure is reported.
             let (status, out, said) = text(&tree.run(&["extract", "-n", "-t", "gfx942", LIBRARY]));
             assert!((status == 0) != out.is_empty() && (status == 0) == said.is_empty(), "{what}: {out}{said}");
         }
@@ -252,7 +252,7 @@ fn changed_counts_and_lengths_of_frames_are_found() {
     }
 }
 
-/// Every byte of the table of contents: damage never adds a code object, and what is gone is reported.
+/// Every byte of the table of contents: damage never adds a code object, and each lost code object is reported.
 #[test]
 fn a_changed_byte_of_the_table_of_contents_is_found_or_changes_nothing() {
     for scheme in [Scheme::None, Scheme::Zstd] {
@@ -285,7 +285,7 @@ fn wheels_are_compared_as_if_they_were_installed_together() {
             tree.put(&format!("device-{}.whl", archive.arches[0]), &zip(&[member(name, &archive.write())]));
         }
         assert_eq!(faults(&tree), [""; 0]);
-        // What only several files show is a fault in the last line, also of a single file.
+        // A fault that only the set of files shows is in the last line, also for a single file.
         let alone = tree.run(&["verify", "torch.whl"]);
         let printed = String::from_utf8(alone.stdout).unwrap();
         assert!(alone.status.code() == Some(1) && printed.ends_with(", 1 fault\n"), "{printed}");

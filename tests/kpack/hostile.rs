@@ -1,4 +1,4 @@
-//! References that lead anywhere, and what may be there: nothing hangs, nothing is written, and the rest is reported.
+//! References to any file, and any content of these files: nothing hangs, nothing is written, and the rest is reported.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -29,7 +29,7 @@ fn files(tree: &Tree) -> Vec<(String, u64)> {
     entries.map(|entry| (entry.path().display().to_string(), entry.path().symlink_metadata().unwrap().len())).collect()
 }
 
-/// Runs every command line on the library, and on a bundle after it, which must be reported by those that list.
+/// Runs every command line on the library, and on a bundle after it, which every command line that lists must report.
 fn endure(what: &str, tree: &Tree) -> Vec<String> {
     let id = "hip-amdgcn-amd-amdhsa--gfx1201";
     tree.put("sound.bundle", &crate::reference::formats::binary(&[(id, b"code")], 1));
@@ -37,7 +37,7 @@ fn endure(what: &str, tree: &Tree) -> Vec<String> {
     let mut printed = Vec::new();
     for look in LOOKS {
         let mut command = Command::new("timeout");
-        command.args([PATIENCE, crate::look::PROGRAM]).args(look).args([LIBRARY, "sound.bundle"]);
+        command.args([PATIENCE, crate::subcommands::PROGRAM]).args(look).args([LIBRARY, "sound.bundle"]);
         // A pipe that nobody writes to and nobody closes.
         let (reader, writer) = std::io::pipe().unwrap();
         command.current_dir(tree.root()).stdin(Stdio::from(reader));
@@ -89,7 +89,7 @@ fn references_may_lead_anywhere() {
         let tree = Tree::sound(Scheme::Zstd, 1);
         tree.put(LIBRARY, &program(&kpacks::reference(&[path], LIBRARY), 1));
         endure(&format!("{:.60?}", path), &tree);
-        // Those of the other paths are found.
+        // Archives of the other paths are found.
         tree.put(LIBRARY, &program(&kpacks::reference(&[path, PATH], LIBRARY), 1));
         for printed in endure(&format!("{:.60?} and another", path), &tree).iter().take(3) {
             assert!(path.len() > 50_000 || printed.contains("gfx90a:xnack-"), "{path:.60?}: {printed:.2000}");
@@ -145,7 +145,7 @@ fn the_placeholder_is_replaced_once_anywhere_in_a_path() {
         for (number, (_, archive)) in archives(Scheme::Zstd, &codes).into_iter().enumerate() {
             let target = archive.arches[0].clone();
             tree.put(&name.replace("TARGET", &target), &archive.write());
-            // What is no target ID is not an archive for one.
+            // A file with another word in place of the target ID is not an archive.
             tree.put(&name.replace("TARGET", &format!("other{number}")), b"text");
         }
         tree.put(LIBRARY, &program(&kpacks::reference(&[path], LIBRARY), 2));
@@ -160,8 +160,13 @@ fn a_directory_of_very_many_files_is_not_searched_forever() {
         fs::write(tree.path(&format!(".kpack/{number}")), b"").unwrap();
     }
     let most = std::time::Duration::from_secs(10);
-    let run =
-        measured::run(crate::look::PROGRAM.as_ref(), "clang-offload-bundler", &["inspect", LIBRARY], tree.root(), most);
+    let run = measured::run(
+        crate::subcommands::PROGRAM.as_ref(),
+        "clang-offload-bundler",
+        &["inspect", LIBRARY],
+        tree.root(),
+        most,
+    );
     assert!(matches!(run.status, Some(0 | 1)), "{:?} {}", run.signal, run.stderr);
     // Many archives with target IDs in their names.
     let tree = Tree::sound(Scheme::Zstd, 1);
@@ -215,7 +220,7 @@ fn broken_references_are_reported() {
             assert_eq!(tree.run(&args).status.code(), Some(1), "{what}");
         }
     }
-    // What AMD's loader accepts: other keys, other order, other bytes after it.
+    // AMD's loader accepts other keys, another order, and bytes after the map.
     let wide = Value::Map(vec![
         (Value::Int(7), Value::List(vec![Value::Map(Vec::new())])),
         (Value::text("kernel_name"), name.clone()),
@@ -247,7 +252,7 @@ fn sections_with_wrappers_may_hold_anything() {
     }
 }
 
-/// A reference counts for the library that a loader loads, not for what is inside of other files.
+/// A reference counts for the library that a loader loads, not for libraries inside of other files.
 #[test]
 fn references_in_other_files_lead_nowhere() {
     let library = program(&kpacks::reference(&["gfx906.kpack"], LIBRARY), 1);

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use super::tree::{LIBRARY, PATH, Tree, archives, codes, expected};
-use crate::look::{Linked, link, llvm, must};
 use crate::machine::skip;
 use crate::properties::kpacks::{self, Archive, Code, Scheme};
+use crate::subcommands::{Linked, link, llvm, must};
 
 /// Two wrappers of one reference, and a function that returns the first.
 const SOURCE: &str = "
@@ -30,7 +30,7 @@ first_wrapper: leaq wrappers(%rip), %rax
  ret
 ";
 
-/// Loads a library, or is linked with the same source, and prints what a runtime reads of the wrappers.
+/// Loads a library, or is linked with the same source, and prints the fields of the wrappers that a runtime reads.
 const MAIN: &str = "
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,7 @@ int main(int count, char **words) {
 }
 ";
 
-/// What it prints.
+/// The output of that program.
 const READ: &str = "HIPK 1 0 kpack_search_paths\nHIPK 1 1 kpack_search_paths\n";
 
 /// Linkers write the address in the section, or in relative relocations.
@@ -71,7 +71,7 @@ const LINKED: &[Linked] = &[
     ("library.dll", "lld-link", &["/dll", "/noentry", "/opt:noref", "object.obj"]),
 ];
 
-/// Builds all forms. None if LLVM 22 is not installed.
+/// Builds all forms. Returns `None` if LLVM 22 is not installed.
 fn build(dir: &Path, reference: &[u8]) -> Option<()> {
     let test = "split libraries of linkers";
     ["clang", "ld.lld", "lld-link"].iter().all(|program| llvm(test, program).is_some()).then_some(())?;
@@ -182,7 +182,7 @@ fn split_in_place(library: &[u8], reference: &[u8]) -> Vec<u8> {
 #[test]
 fn librocrand_split_in_place_leads_to_its_code_objects() {
     let test = "librocrand, split";
-    let Some(library) = crate::look::librocrand(test) else { return };
+    let Some(library) = crate::subcommands::librocrand(test) else { return };
     let tree = Tree::new();
     let whole = tree.extracted(&[library.to_str().unwrap()]);
     assert!(whole.len() > 4);

@@ -1,4 +1,4 @@
-//! AMD's tools on archives that the tests write, and our tool on what theirs write.
+//! AMD's tools read archives that the tests write, and our tool reads archives that AMD's write.
 //!
 //! `ROCM_KPACK_TOOLS` is the directory of a checkout of rocm-kpack, `ROCM_KPACK_PYTHON` a Python with the packages
 //! msgpack and zstandard, if `python3` has not got them.
@@ -8,9 +8,9 @@ use std::process::Command;
 
 use super::tree::{LIBRARY, Tree, codes, expected};
 use super::{listed, mixed};
-use crate::look::{librocrand, must};
 use crate::machine::loud;
 use crate::properties::kpacks::{Archive, Code, Scheme};
+use crate::subcommands::{librocrand, must};
 
 /// AMD's Python tools.
 struct Tools {
@@ -19,7 +19,7 @@ struct Tools {
 }
 
 impl Tools {
-    /// None if they are not named in the environment, which is printed.
+    /// Returns AMD's tools. If the environment does not name them, prints that and returns `None`.
     fn find(test: &str) -> Option<Self> {
         let Some(checkout) = std::env::var_os("ROCM_KPACK_TOOLS") else {
             loud(&format!("SKIPPED: ROCM_KPACK_TOOLS does not name AMD's tools: {test}"));
@@ -29,7 +29,7 @@ impl Tools {
         Some(Self { python, path: PathBuf::from(checkout).join("python") })
     }
 
-    /// Runs one of the tools in a directory. Returns what it prints.
+    /// Runs one of the tools in a directory. Returns its output.
     fn run(&self, tree: &Tree, tool: &str, args: &[&str]) -> String {
         let mut command = Command::new(&self.python);
         command.args(["-m", &format!("rocm_kpack.tools.{tool}")]).args(args);
@@ -59,7 +59,7 @@ impl Tools {
         Code::new(key, target, &std::fs::read(tree.path("theirs")).unwrap())
     }
 
-    /// All code objects of an archive.
+    /// Returns all code objects of an archive.
     fn extract_all(&self, tree: &Tree, archive: &str) -> Vec<Code> {
         let rows = self.list(tree, archive);
         let extract = |(key, target, size): &(String, String, String)| {

@@ -1,13 +1,13 @@
-//! Directories as installations have them: a library without its device code, and archives beside it.
+//! Directories as installations have them: a library without its device code, and archives.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::look::{text, tool_in};
 use crate::machine::memory_directory;
 use crate::properties::kpacks::{self, Archive, Code, Scheme};
 use crate::properties::make::{Elf, Section};
+use crate::subcommands::{text, tool_in};
 
 /// Where the archives are for a library in `lib`, and the name of its code objects in them.
 pub const PATH: &str = "../.kpack/test_lib_@GFXARCH@.kpack";
@@ -23,7 +23,7 @@ pub fn code_object(target: &str, number: usize) -> Vec<u8> {
     Elf::amdgpu(*flags).write(&[Section::new(".text", content.as_bytes())])
 }
 
-/// The code objects of as many wrappers for each of the targets.
+/// Returns a code object for each wrapper and target.
 pub fn codes(wrappers: usize) -> Vec<Code> {
     let code =
         |index: usize, target: &str| Code::new(&format!("{LIBRARY}#{index}"), target, &code_object(target, index));
@@ -41,14 +41,14 @@ pub fn archives(scheme: Scheme, codes: &[Code]) -> Vec<(String, Archive)> {
 
 const REFERENCE_AT: usize = 0x2_0000;
 
-/// A program without device code: its reference to archives, and as many wrappers with the address of the reference.
+/// Returns a program without device code: its reference to archives, and wrappers with the address of the reference.
 pub fn program(reference: &[u8], wrappers: usize) -> Vec<u8> {
     let wrapper = |index| kpacks::wrapper(u64::try_from(REFERENCE_AT).unwrap(), u32::try_from(index).unwrap());
     let wrappers: Vec<u8> = (0..wrappers).flat_map(wrapper).collect();
     program_with(reference, &wrappers)
 }
 
-/// The same with these wrappers.
+/// Returns a program with a reference and the bytes of its wrappers.
 pub fn program_with(reference: &[u8], wrappers: &[u8]) -> Vec<u8> {
     Elf { kind: 2, ..Elf::OBJECT }.write(&[
         Section::new(".hip_fatbin", &[0; 8192]).at(0x1_0000).without_content(),
@@ -93,7 +93,7 @@ impl Tree {
         tool_in(self.root(), args)
     }
 
-    /// Runs the tool, which must succeed and print no message. Returns what it prints.
+    /// Runs the tool, which must succeed and print no message. Returns its output.
     pub fn says(&self, args: &[&str]) -> String {
         let (status, out, said) = text(&self.run(args));
         assert_eq!((status, said.as_str()), (0, ""), "{args:?}: {out}");

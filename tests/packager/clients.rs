@@ -21,7 +21,7 @@ int add(int *data) {
 const NVIDIA: &[&str] =
     &["-fopenmp-targets=nvptx64-nvidia-cuda", "-Xopenmp-target", "-march=sm_70", "--cuda-feature=+ptx63"];
 
-/// The options with which clang packages, and whether the object can be linked.
+/// Returns the options that clang packages with, and whether the object can be linked.
 fn ways() -> Vec<(Vec<&'static str>, bool)> {
     let hip = ["-x", "hip", "source.hip", "--offload-new-driver", "-fuse-cuid=none", "--offload-arch=gfx906"];
     let openmp = ["-x", "c", "source.c", "-fopenmp"];

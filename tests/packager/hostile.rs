@@ -62,7 +62,7 @@ fn images(dir: &Path, data: &[u8]) -> Option<Vec<Vec<u8>>> {
 
 #[test]
 fn entries_that_share_their_strings_make_no_more_of_them() {
-    // 2,000 entries, each of which claims the same 2,000 strings.
+    // Each of 2,000 entries claims the same 2,000 strings.
     let count = 2000_u64;
     let strings: Vec<(String, String)> =
         (0..count).map(|number| (format!("key {number}"), "value".repeat(50))).collect();

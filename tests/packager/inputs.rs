@@ -69,7 +69,7 @@ impl<'t> Shop<'t> {
     }
 }
 
-/// All kinds of requests for its images.
+/// All kinds of requests for images.
 const REQUESTS: &[&[&str]] =
     &[&[ALL], &[], &["--image=arch=gfx90a,file=out"], &["--image=kind=hip,file=out"], &["--image=arch=none"]];
 
@@ -83,7 +83,7 @@ fn objects(shop: &Shop<'_>) -> Vec<String> {
     names.push(shop.compile("x86_64-windows-msvc", "pair", &["gfx906", "gfx90a"], &[]));
     names.push(shop.compile("x86_64-windows-msvc", "large", &["gfx906"], &["-Wa,-mbig-obj"]));
     names.push(shop.compile("x86_64-linux-gnu", "nothing", &[], &[]));
-    // Linkers merge them into one section, in which each part is aligned.
+    // Linkers merge them into one section with aligned parts.
     let x86 = "x86_64-linux-gnu";
     let other = shop.compile(x86, "other", &["gfx90a"], &["-DSTART"]);
     shop.make("ld.lld", &["-r", "one-x86_64-linux-gnu.o", &other, "-o", "merged-lld.o"]);
@@ -176,7 +176,8 @@ fn compare_archives(report: &mut Report, shop: &Shop<'_>) {
     }
 }
 
-/// Headers of members in which one field has other characters than digits, in the first and in the second member.
+/// Compares members with characters other than digits in one field of the header, in the first and in the second
+/// member.
 fn compare_member_headers(report: &mut Report, shop: &Shop<'_>) {
     let sound = format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\ntext", "m.o/", 0, 0, 0, 644, 4);
     for (at, width) in [(0, 16), (16, 12), (28, 6), (34, 6), (40, 8), (48, 10)] {

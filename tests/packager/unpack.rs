@@ -140,7 +140,7 @@ pub fn by_hand() -> Vec<Case> {
             cases.push(case(args, offload::write(1, &images)));
         }
     }
-    // Other kinds, versions, and paddings.
+    // Images of other kinds, versions and paddings.
     let mut old = three();
     old[0].kind = 3;
     for args in [&["--image=kind=hip"][..], &["--image=kind=none"], &["--image=kind=openmp"], &[all]] {

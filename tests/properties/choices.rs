@@ -26,8 +26,7 @@ const TARGET_IDS: [&str; 10] = [
     "generic",
 ];
 
-/// Bytes from which decisions are taken, from the front. When they are used up, every decision is the first
-/// alternative.
+/// Bytes that decide, from the front. When they are used up, every decision is the first alternative.
 pub(super) struct Choices<'d> {
     data: &'d [u8],
 }

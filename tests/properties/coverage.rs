@@ -49,7 +49,7 @@ const NVIDIA: [&str; 14] = [
     "compute_120",
 ];
 
-/// The processors that a generic target stands for.
+/// The processors of generic targets.
 const GENERIC: [(&str, &[&str]); 3] = [
     ("gfx9-generic", &["gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"]),
     ("gfx9-4-generic", &["gfx942", "gfx950"]),
@@ -59,8 +59,8 @@ const GENERIC: [(&str, &[&str]); 3] = [
 /// The GPUs that run machine code for others, each of all before it in its row.
 const LINES: [&[u32]; 8] = [&[70, 75], &[72], &[80, 86, 89], &[87], &[90], &[100, 103], &[110], &[120, 121]];
 
-/// Bundles with any code, in any container: in how many a GPU is served, which of them do not serve it, and what is
-/// extracted for it are what a plain reading of the rules says.
+/// Bundles have any code, in any container. A plain reading of the rules gives the same numbers of bundles that serve a
+/// GPU, the same faults and the same extracted files.
 pub fn coverage(data: &[u8]) {
     let mut choices = Choices::new(data);
     let is_amd = choices.below(2) == 0;
@@ -97,7 +97,7 @@ pub fn coverage(data: &[u8]) {
         is_for_others |= !is_counted;
         counted.extend(is_counted.then_some(unit));
     }
-    // All members of a static library serve together, members of other files by themselves.
+    // The members of a static library serve together, members of other files alone.
     let counted: Vec<&Unit> = counted.iter().collect();
     let each = bundles - serving;
     let is_asked = match is_for_others {
@@ -120,7 +120,7 @@ fn are_served(gpu: &str, units: &[&Unit]) -> bool {
     settings(gpu).iter().all(|setting| units.iter().any(|unit| unit.best(setting).is_some()))
 }
 
-/// The number of faults of a file that does not serve what is expected.
+/// Returns the number of faults of a file that does not serve the expected GPUs.
 fn faults_of(name: &str, data: &[u8], expect: Expect) -> usize {
     let mut verify = Verify::default();
     verify.expect = Some(expect);
@@ -253,7 +253,7 @@ impl Unit {
     }
 }
 
-/// The GPUs that a name stands for, whatever code its suffix or generic target calls for.
+/// Returns the GPUs of a name, whatever code its suffix or generic target requests.
 fn gpus(name: &str) -> Vec<String> {
     let (processor, features) = name.split_at(name.find(':').unwrap_or(name.len()));
     let own = GENERIC.iter().filter(|(generic, _)| *generic == processor).flat_map(|(_, all)| *all);
@@ -282,7 +282,7 @@ fn features(target: &str) -> BTreeSet<&str> {
     target.split(':').skip(1).collect()
 }
 
-/// How well code for a target serves a GPU, less is better; none if it does not.
+/// Returns how well code for a target serves a GPU (less is better), or `None` if it does not.
 fn rank(gpu: &str, target: &str) -> Option<(u32, i64, u32)> {
     if gpu.starts_with("gfx") || gpu == "amdgcnspirv" {
         let processor = |text: &str| text.split(':').next().unwrap().to_owned();

@@ -131,8 +131,8 @@ fn unbundle(tool: &PathBuf, room: &Room, file_type: &str, requests: &[String]) -
     success.then_some(written)
 }
 
-/// The IDs to request: those that can be typed and that both tools read alike. The host of a fat object is excluded,
-/// because LLVM rewrites it.
+/// Returns the IDs to request, which can be typed and which both tools read alike. The host of a fat object is
+/// excluded, because LLVM rewrites it.
 fn requests(listed: &BTreeSet<Vec<u8>>, data: &[u8]) -> Vec<String> {
     let fat = HostFormat::of(data).is_some();
     let texts = listed.iter().filter_map(|id| std::str::from_utf8(id).ok());

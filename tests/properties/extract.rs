@@ -18,7 +18,7 @@ use super::sources::Sources;
 const PATTERNS: [&str; 6] = ["*", "gfx906", "gfx90a:xnack+", "*gfx9*", "hip-amdgcn-amd-amdhsa--gfx90a", "host-*"];
 
 /// From any bytes, exactly the code objects that a search finds and the selection matches are extracted, in their order
-/// and with the same result in two runs; or there is an error and no output. A file has the size and the bytes of its
+/// and with the same result in two runs. After an error, there is no output. A file has the size and the bytes of its
 /// code object; the bytes of compressed code objects inflate from the input.
 ///
 /// File names are unique and contain only plain characters. A dry run reports the same, SHA-256 included.

@@ -11,11 +11,11 @@ use super::room::Room;
 use super::said;
 use super::search::LIMITS;
 
-/// Any bytes that begin like a fatbin are fatbins, or errors. In all packings (the method they use, LZ4, zstd, plain),
-/// they hold the same code objects, with the same IDs and sources in the same order; packed by the method they use,
-/// they are not larger. Doing it again with a given method changes nothing.
+/// Any bytes that begin like a fatbin are fatbins, or errors. In all packings (their own method, LZ4, zstd, plain),
+/// they hold the same code objects, with the same IDs and sources in the same order. With their own method, they are
+/// not larger. Doing it again with a given method changes nothing.
 ///
-/// Other bytes decide on a fatbin that is written. Its code objects come back as they are, and it can be written in all
+/// From other bytes, a fatbin is written. Its code objects come back as they are, and it can be written in all
 /// packings. Without PTX and compression, it is restored byte for byte.
 pub fn fatbin(data: &[u8]) {
     if data.starts_with(fatbins::MAGIC) {
@@ -67,7 +67,8 @@ fn code(choices: &mut Choices<'_>) -> Code {
         0 => Code::ptx(sm.into()),
         1 => Code::cubin(sm, choices.below(256) * choices.below(8)),
         _ => {
-            // PTX has text without a zero byte. All else comes back with its padding unless it is compressed by itself.
+            // PTX has text without a zero byte. Other code comes back with its padding unless the code object alone is
+            // compressed.
             let text = choices.take(40).iter().map(|byte| byte | 1).chain([0]).collect::<Vec<u8>>();
             Code::new(fatbins::PTX, sm.into(), &text)
         }

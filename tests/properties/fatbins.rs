@@ -25,7 +25,7 @@ const FLAGS: u64 = 0x11;
 pub struct Code {
     pub kind: u16,
     pub sm: u32,
-    /// One of the methods of compression, and other flags.
+    /// The method of compression, and other flags.
     pub flags: u64,
     pub source: Vec<u8>,
     pub options: Option<Vec<u8>>,
@@ -118,7 +118,7 @@ pub fn lz4_block(literals: &[u8], repeats: usize) -> Vec<u8> {
     block
 }
 
-/// The data as the flags tell it to be stored; none if plain.
+/// Returns the data compressed by the method in the flags, or `None` if it is plain.
 fn packed(flags: u64, data: &[u8]) -> Option<Vec<u8>> {
     Some(match flags & (ZLIB | LZ4 | ZSTD) {
         0 => return None,

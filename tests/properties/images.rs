@@ -115,7 +115,7 @@ pub fn elf((machine, kind): (u16, u16), sections: &[Section]) -> Vec<u8> {
     make::Elf { machine, kind, ..make::Elf::OBJECT }.write(&made)
 }
 
-/// A SPIR-V module for kernels with as many more words, and `fill` in some of them.
+/// Returns a SPIR-V module for kernels, with an instruction of `words` words that are `fill`.
 pub fn spirv(words: u16, fill: u32) -> Vec<u8> {
     let mut module = vec![0x0723_0203, 0x1_0100, 0x6_000e, 100, 0, 0x2_0011, 4, 0x2_0011, 6, 0x3_000e, 2, 2];
     if words > 0 {

@@ -118,7 +118,7 @@ fn argument(choices: &mut Choices<'_>) -> Argument {
     Argument { offset: number(), size: number(), kind, name: choices.take(2).to_vec() }
 }
 
-/// Compares what both kinds of code objects record, and the rest with `others`.
+/// Compares the values that both kinds of code objects record, and the rest with `others`.
 fn same(code: &[u8], written: &[Kernel], others: impl Fn(&Read, &Kernel)) {
     let read = kernels::with_arguments(code).unwrap();
     let without = read.iter().map(|kernel| {

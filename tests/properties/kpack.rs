@@ -13,8 +13,8 @@ use super::search::LIMITS;
 /// Any bytes that begin like a kpack archive are an archive, or an error with a place in them. Its code objects are
 /// inside it, share no bytes, and are not more than 100,000. A search finds the same, and can read or reports each.
 ///
-/// Other bytes decide on an archive that is written, and on a reference. Both are read as they were written. Damage to
-/// the archive adds no code object that can be read.
+/// From other bytes, an archive and a reference are written. Both are read back. Damage to the archive adds no code
+/// object that can be read.
 pub fn kpack(data: &[u8]) {
     if data.starts_with(kpacks::MAGIC) {
         hostile(data);
@@ -47,13 +47,13 @@ fn found(code: &Code) -> Found {
     (code.key.clone().into_bytes(), code.target.clone().into_bytes(), code.content.clone())
 }
 
-/// What was read of an archive.
+/// The content of an archive as it was read.
 #[derive(Debug, Default, PartialEq)]
 struct Read {
     targets: Vec<Vec<u8>>,
     codes: BTreeSet<Found>,
     faults: Vec<String>,
-    /// The number of code objects, including those that cannot be read.
+    /// The number of code objects, readable or not.
     count: usize,
 }
 

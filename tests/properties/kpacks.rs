@@ -13,7 +13,7 @@ pub enum Value {
     List(Vec<Value>),
     /// Any values as keys, in this order, with duplicates.
     Map(Vec<(Value, Value)>),
-    /// These bytes as they are.
+    /// Bytes that are written unchanged.
     Raw(Vec<u8>),
 }
 
@@ -112,7 +112,7 @@ pub struct Archive {
     pub group: String,
     pub arches: Vec<String>,
     pub scheme: Scheme,
-    /// In the order of their ordinals. Those of one key are together in the table of contents.
+    /// Code objects in the order of their ordinals. Those with the same key are together in the table of contents.
     pub codes: Vec<Code>,
     /// How far the keys of the maps are rotated.
     pub rotated: usize,

@@ -82,7 +82,7 @@ fn said(error: &Error) -> String {
     error.to_string()
 }
 
-/// All properties, by the names of their fuzz targets.
+/// The properties, by the names of their fuzz targets.
 pub const ALL: [(&str, Property); 28] = [
     ("archive", archive),
     ("bitcode", bitcode),

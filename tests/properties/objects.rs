@@ -19,7 +19,8 @@ pub fn elf(data: &[u8]) {
     }
 }
 
-/// The same for COFF, including the variant with 32-bit section numbers.
+/// Any bytes that begin like COFF are a fat object, another object, or an error, including the variant with 32-bit
+/// section numbers.
 pub fn coff(data: &[u8]) {
     if HostFormat::of(data) == Some(HostFormat::Coff) {
         object(data);

@@ -50,7 +50,7 @@ fn is_bitcode(data: &[u8]) -> bool {
     data.starts_with(b"BC\xc0\xde") || data.starts_with(&[0xde, 0xc0, 0x17, 0x0b])
 }
 
-/// All images of the file `in`; empty after an error.
+/// Returns the images of the file `in`, or an empty list after an error.
 pub(super) fn images(room: &Room) -> Vec<Vec<u8>> {
     let all = |archive: bool| {
         let mut request = ImageRequest::default();

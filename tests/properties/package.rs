@@ -10,7 +10,8 @@ use super::search::LIMITS;
 const NAMES: [&str; 5] = ["usr/lib/libone.so", "a", "gfx950/fmha_fwd.co", "", LONG];
 const LONG: &str = "opt/rocm/lib/a/path/of/more/than/a/hundred/characters/which/tar/cannot/keep/in/its/header/so/that/it/has/one/of/its/own/libtwo.so";
 
-/// Bytes that are searched in a package give the same code objects as by themselves, and as many faults.
+/// A search of bytes in a package finds the same code objects as a search of the bytes alone, and the same number of
+/// faults.
 ///
 /// The first byte decides on the package: archives in one another, and methods of compression, around the other bytes.
 /// An archive that is read in the file and one that is inflated are read by different code, and so are compared too.
@@ -33,7 +34,8 @@ pub fn package(data: &[u8]) {
     }
     alone.agrees_with(&Seen::of(&packed), &steps);
     let coded = Seen::of(&if choices.below(2) == 0 { packages::gzip(&packed) } else { packages::zstd(&packed) });
-    // What is compressed is a member, unless it is an archive. Bytes without a file give it an empty name.
+    // The content of a compressed file is a member, unless it is an archive. Bytes without a file give it an empty
+    // name.
     if !is_archive(&packed) {
         steps.insert(0, Vec::new());
     }
@@ -64,7 +66,7 @@ fn is_archive(data: &[u8]) -> bool {
 /// The names of the members on the path, the bundle entry ID, and the bytes or why they cannot be had.
 type Object = (Vec<Vec<u8>>, Vec<u8>, Result<Vec<u8>, String>);
 
-/// What a search found.
+/// The findings of a search.
 #[derive(Debug, Default)]
 struct Seen {
     objects: Vec<Object>,
@@ -108,7 +110,7 @@ impl Seen {
         seen
     }
 
-    /// Compares what was found in some bytes with what was found in a package of them.
+    /// Compares the findings in some bytes with those in a package of them.
     fn agrees_with(&self, packed: &Self, steps: &[Vec<u8>]) {
         if self.is_limited || packed.is_limited {
             return;

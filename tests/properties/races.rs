@@ -53,7 +53,7 @@ fn read(room: &Room) {
     for inflate in [Inflate::Headers, Inflate::AsNeeded, Inflate::Whole] {
         let mut search = Scan::default();
         (search.inflate, search.limits) = (inflate, LIMITS);
-        // All parts of a finding are examined.
+        // Examines every part of a finding.
         drop(search.run(&input, &mut |finding| {
             if let Finding::Bundle(found) = finding {
                 for code_object in found.code_objects() {

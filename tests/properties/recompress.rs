@@ -31,9 +31,9 @@ const INFLATED_MAX: usize = 8 << 20;
 /// in between.
 ///
 /// A program keeps its length, each bundle its offset, and zeros follow it up to its old end. Every byte outside of
-/// bundles is unchanged. The same holds for addresses in a PE file, which may become shorter. In a relocatable object,
-/// all sections but those of bundles, symbols and relocations keep their bytes, and what leads to a bundle leads to it.
-/// In a wheel, the bytes become the same. Nothing becomes larger, unless it is made plain.
+/// bundles is unchanged. Addresses in a PE file, which may become shorter, are unchanged too. In a relocatable object,
+/// all sections except those of bundles, symbols and relocations keep their bytes, and references to a bundle still
+/// lead to it. In a wheel, the bytes become the same. Nothing becomes larger, unless it is made plain.
 pub fn recompress(data: &[u8]) {
     let digest = digest(data);
     let mut choices = Choices::new(&digest);
@@ -68,7 +68,7 @@ pub fn recompress(data: &[u8]) {
     }
     let Some((output, result)) = change.run(&room) else { return };
     let keeps = |code_object: &CodeObjectRef<'_>| change.keeps(code_object);
-    // They are rewritten where sections can move.
+    // Offload binaries are rewritten only where sections can move.
     let is_object = data.starts_with(b"\x7fELF") && data[16..18] == [1, 0];
     let with_offload_binaries = is_object && Held::of(data, &keeps, false).bundles.len() != result.bundles;
     let (before, after) =
@@ -134,8 +134,8 @@ pub fn recompress(data: &[u8]) {
     assert!(plain.compressed <= usize::from(is_program) * after.compressed, "compressed when plain");
 }
 
-/// If bundles of a linked file can be compressed, it holds the same code objects and has no more faults than before,
-/// and without compression it is the old file again if all was plain.
+/// If bundles of a linked file can be compressed, it holds the same code objects and has no more faults than before.
+/// Without compression, it is the old file again if all was plain.
 pub fn comes_back(data: &[u8]) {
     let mut compression = Compression::of(Method::Zstd);
     compression.level = 1;
@@ -174,7 +174,7 @@ fn without_checksum(mut data: Vec<u8>) -> Vec<u8> {
     data
 }
 
-/// GPUs, some of which code in a file is for.
+/// Returns GPUs. The file has code for some of them.
 fn gpus(data: &[u8], choices: &mut Choices<'_>) -> Vec<Device> {
     let mut names: Vec<String> =
         ["gfx906", "gfx90a:xnack-", "gfx1100", "sm_89", "compute_75"].map(str::to_owned).to_vec();
@@ -197,7 +197,7 @@ fn loaded(gpus: &[Device], data: &[u8]) -> Vec<(Vec<usize>, Box<[u8]>)> {
     loaded.into_iter().map(|loaded| (loaded.devices, loaded.code_object.id)).collect()
 }
 
-/// Whether the items of one list are those of another without some.
+/// Whether `part` is `whole` without some items.
 fn is_part<T: PartialEq>(part: &[T], whole: &[T]) -> bool {
     let mut whole = whole.iter();
     part.iter().all(|item| whole.any(|other| item == other))
@@ -211,7 +211,7 @@ fn compare(before: &[Fault], after: &[Fault]) {
     }
 }
 
-/// Checks what is loaded from a PE file: all bytes outside of bundles, and the addresses of bundles.
+/// Checks the loaded image of a PE file: all bytes outside of bundles, and the addresses of bundles.
 fn pe(data: &[u8], output: &[u8], before: &Held, after: &Held) {
     let (Some((old, old_memory)), Some((new, new_memory))) = (loaded_sections(data), loaded_sections(output)) else {
         return;
@@ -234,8 +234,8 @@ struct Loaded {
     stored: Range<u64>,
 }
 
-/// The sections of a PE file, and what is in memory from the first one on; none if sections share addresses, or if that
-/// is too much.
+/// Returns the sections of a PE file, and its memory from the first section on. Returns `None` if sections share
+/// addresses, or if the memory is too large.
 fn loaded_sections(data: &[u8]) -> Option<(Vec<Loaded>, Vec<u8>)> {
     let (mut sections, mut memory) = (Vec::new(), Vec::new());
     let (table, debug) = pe_headers(data)?;

@@ -31,17 +31,16 @@ const IDS: [&str; 4] = [
     "hip-amdgcn-amd-amdhsa--gfx906",
 ];
 
-/// The rules of which no fault may be new. The others are about what code objects hold.
+/// The rules that must have no new fault. The others are about the content of code objects.
 const RULES: [Rule; 4] = [Rule::Readable, Rule::Trailing, Rule::Overlap, Rule::EntryId];
 
-/// In any bytes, or in bundles, fatbins and offload binaries of them, on their own or in a library, an archive or a zip
-/// file, a code object gets another content: or there is an error, and all files are as they were. Then it has just
-/// that content. The IDs of all code objects, their order and the bytes of all others are the same, and there is no new
-/// fault.
+/// In any bytes, or in bundles, fatbins and offload binaries of them, alone or in a library, an archive or a zip file,
+/// a code object is replaced by new content. It then has exactly that content; after an error, all files are unchanged.
+/// The IDs of all code objects, their order and the bytes of all others are the same, and there is no new fault.
 ///
-/// Unless forced, the new content is of the same kind as the old one. After it is put back, all code objects are the
-/// same as at the start, unless what is compressed has no room any more, or the old content has faults itself or is not
-/// what its fatbin says.
+/// Unless forced, the new content is of the same kind as the old one. After the old content is put back, all code
+/// objects are the same as at the start. Exceptions: compressed code has no room any more, the old content has faults,
+/// or it does not match the fields of its fatbin.
 pub fn replace(data: &[u8]) {
     let digests = [b"1", b"2", b"3"].map(|salt| digest(&[data, salt].concat())).concat();
     let mut choices = Choices::new(&digests);
@@ -75,7 +74,7 @@ pub fn replace(data: &[u8]) {
     for (at, (one, other)) in before.iter().zip(&after).enumerate() {
         let expected = if at == index { &new } else { &one.content };
         assert!(other.content == *expected, "the code object {at}: {replaced:?}");
-        // That of a code object without a bundle is what it records.
+        // The ID of a code object without a bundle is the one that it records.
         assert!(one.id == other.id || (at == index && other.is_bare), "the ID {at}");
     }
     room.write("old", &file);
@@ -105,15 +104,15 @@ pub fn replace(data: &[u8]) {
 /// A code object.
 struct Object {
     id: Vec<u8>,
-    /// None if it cannot be named.
+    /// `None` if the code object cannot be named.
     uri: Option<String>,
     content: Vec<u8>,
     is_bare: bool,
-    /// Whether its container says of what kind it is.
+    /// Whether the container records the kind of the code object.
     is_recorded: bool,
 }
 
-/// All code objects of a file; none if they are too large. Those that cannot be read are not named.
+/// Returns the readable code objects of a file, or `None` if they are too large.
 fn objects(room: &Room, name: &str) -> Option<Vec<Object>> {
     let (mut objects, mut left) = (Vec::new(), SIZE_MAX);
     let input = Input::read(&room.path(name)).unwrap();

@@ -39,10 +39,10 @@ const RESOLVED_MAX: usize = 64;
 #[derive(Debug, PartialEq)]
 pub(super) struct SeenObject {
     pub(super) id: Vec<u8>,
-    /// None if it is compressed by itself: its exact end may be known only when it is inflated.
+    /// `None` if the code object alone is compressed: its exact end may be known only when it is inflated.
     pub(super) size: Option<u64>,
     pub(super) range: Option<Range<u64>>,
-    /// None if it is compressed by itself, as the size is part of it.
+    /// `None` if the code object alone is compressed, as the size is part of the URI.
     uri: Option<String>,
     kind: Option<ContentKind>,
     /// Whether its compression is not known.
@@ -61,7 +61,7 @@ pub(super) struct SeenBundle {
     pub(super) objects: Vec<SeenObject>,
 }
 
-/// All findings, in order.
+/// The findings, in order.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Seen {
     pub(super) bundles: Vec<SeenBundle>,
@@ -156,13 +156,13 @@ pub(super) fn leads_elsewhere(sources: &Sources<'_>) -> bool {
 /// inside the file. A code object in place has the bytes of the file at its range. Its URI leads to its bytes, wherever
 /// they are. All other code objects inflate from the file.
 ///
-/// What is known of a code object after a search is enough to read it again, whatever it lies in.
+/// A code object that a search finds can be read again, in whatever containers it is.
 ///
 /// Places, IDs and URIs contain no control characters. There are at most 250,000 bundles and code objects.
 ///
 /// A search that inflates everything finds the same bundles with the same IDs as one that inflates only headers, and
-/// additionally those in compressed bundles. If the former finds no fault, neither does the latter. All of this also
-/// holds for deep searches, which find all that other searches find.
+/// additionally those in compressed bundles. If the former finds no fault, neither does the latter. Deep searches have
+/// the same properties, and find everything that other searches find.
 pub fn search(data: &[u8]) {
     let sources = Sources::nested(data);
     if leads_elsewhere(&sources) {
@@ -171,7 +171,7 @@ pub fn search(data: &[u8]) {
     let room = Room::with(data);
     let input = Input::read(&room.input()).unwrap();
     let [known, all] = [false, true].map(|deep| search_input(data, &sources, &input, deep));
-    // A wrapper may point into what a deep search skips, because it lies inside of something else.
+    // A wrapper may point into the inside of another container, which a deep search skips.
     if known.broken.is_empty() && all.broken.is_empty() && !sources.contain(b"FPIH") {
         let found: HashSet<_> = all.bundles.iter().map(SeenBundle::whereabouts).collect();
         let missed = known.bundles.iter().find(|bundle| !found.contains(&bundle.whereabouts()));

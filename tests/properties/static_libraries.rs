@@ -1,4 +1,5 @@
-//! Relocatable objects and archives: what leads into their device code leads to the same code after it has moved.
+//! Relocatable objects and archives: symbols and relocations into their device code lead to the same code after it has
+//! moved.
 
 use object::read::archive::{ArchiveFile, ArchiveMember};
 use object::read::elf::{FileHeader as _, Rela as _, SectionHeader as _, Sym as _};
@@ -22,10 +23,10 @@ use super::wheels::{code_objects, is_searched_as_before};
 const IDS: [&str; 3] =
     ["host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx906", "hip-amdgcn-amd-amdhsa--gfx90a"];
 
-/// Bytes decide on relocatable objects with bundles, fatbins and offload binaries, in an archive of one of the
-/// dialects, and on what is kept of them.
+/// Bytes decide on relocatable objects with bundles, fatbins and offload binaries, on an archive of one of the
+/// dialects, and on the code that is kept.
 ///
-/// Each object becomes what it becomes alone. In it, everything but device code, symbols and relocations has the same
+/// Each object is written as it would be alone. In it, everything but device code, symbols and relocations has the same
 /// bytes and the same alignment. Each symbol and each relocation leads to the same bundle, and symbols have its size;
 /// one that leads into the middle of a bundle is an error. Of the archive, the order, the names and the headers stay,
 /// and each symbol of the index leads to the same member. Plain code comes back.
@@ -87,8 +88,8 @@ pub(super) fn as_it_is(data: &[u8], change: &Change) {
     });
 }
 
-/// What is in a relocatable object beside its device code is the same as before, and in the same order; if its bundles
-/// are known, symbols and relocations lead to them.
+/// A relocatable object keeps its content and its order, except for device code. If its bundles are known, symbols and
+/// relocations lead to them.
 pub(super) fn is_followed(before: &[u8], after: &[u8]) {
     let (Some(before), Some(after)) = (Held::of(before), Held::of(after)) else { return };
     assert_eq!(before.sections.len(), after.sections.len(), "other sections");
@@ -103,10 +104,10 @@ pub(super) fn is_followed(before: &[u8], after: &[u8]) {
     assert_eq!(before.led, after.led, "something leads elsewhere");
 }
 
-/// What leads into a section with bundles: where from, to which bundle, and whether to its end.
+/// A reference into a section with bundles: its source, the bundle at its start, and the bundle at its end.
 type Led = (String, Option<usize>, Option<usize>);
 
-/// What a relocatable object holds.
+/// The content of a relocatable object.
 struct Held {
     sections: Vec<HeldSection>,
     led: Vec<Led>,

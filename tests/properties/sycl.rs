@@ -10,8 +10,8 @@ use super::search::LIMITS;
 
 /// In any ELF or PE file, device images are inside of it, are not more than 100,000, and can be read or have an error.
 ///
-/// Other bytes decide on a program with device images, which come back as they were written, in the order of the file,
-/// with the IDs that their sections or their contents tell. Damage to the program ends no search.
+/// From other bytes, a program with device images is written. The images are read back in the order of the file, with
+/// the IDs that their sections or contents give. Damage to the program ends no search.
 pub fn sycl(data: &[u8]) {
     if data.starts_with(b"\x7fELF") || data.starts_with(b"MZ") {
         hostile(data);
@@ -79,10 +79,10 @@ fn image(choices: &mut Choices<'_>) -> Image {
     Image { content, is_packed, is_listed }
 }
 
-/// What was read of a program.
+/// The images of a program as they were read.
 #[derive(Debug, Default, PartialEq)]
 struct Read {
-    /// IDs and contents, of those that can be read.
+    /// IDs and contents of readable images.
     images: Vec<(String, Vec<u8>)>,
     faults: Vec<String>,
 }

@@ -10,8 +10,8 @@ use super::syclbins::{self, Part};
 
 /// In any bytes, the parts of SYCLBIN files are inside of them and are not more than 100,000.
 ///
-/// Other bytes decide on such a file, whose parts come back as they were written, with the IDs that they record. Damage
-/// to the file ends no search.
+/// From other bytes, such a file is written. Its parts are read back, with the IDs that they
+/// record. Damage to the file ends no search.
 pub fn syclbin(data: &[u8]) {
     if data.starts_with(b"\x10\xff\x10\xad") {
         hostile(data);

@@ -24,8 +24,8 @@ use super::unbundle::{Missing, unbundling};
 /// The maximum length of the text of a fault, in characters, before escaping.
 const TEXT_MAX: usize = 803;
 
-/// Any bytes are verified, with the same result in two runs. The counts equal those of a search, each broken part and
-/// each trailing part is a fault, and unread parts are listed. Faults are short and contain no control characters.
+/// Any bytes are verified, with the same result in two runs. The counts equal a search's, each broken part and each
+/// trailing part is a fault, and unread parts are listed. Faults are short and contain no control characters.
 ///
 /// If a file has no faults, all its code objects can be extracted; bundles in a row can be listed, and the first entry
 /// of each ID can be unbundled.

@@ -23,7 +23,7 @@ const RECORD: &str = "a-1.dist-info/RECORD";
 /// The maximum number of compared bytes of code objects.
 const COMPARED_MAX: usize = 8 << 20;
 
-/// In a wheel, these bytes become what they become alone, unless the member would not be smaller then. All other
+/// A member of a wheel is recompressed as it would be alone, unless the member would not be smaller then. All other
 /// members keep their bytes, `RECORD` is right, and doing it again changes nothing.
 pub(super) fn as_a_member(data: &[u8], change: &Change) {
     let digest = digest(&[data, b"wheel"].concat());

@@ -27,8 +27,8 @@ const ENVIRONMENTS: &[&str] = &["", "", "", "", "unknown", "llvm", "gnu", "elf",
 const PROCESSORS: &str = "gfx600 gfx701 gfx803 gfx810 gfx9-generic gfx900 gfx906 gfx908 gfx90a gfx90c gfx9-4-generic \
     gfx942 gfx950 gfx10-1-generic gfx1010 gfx10-3-generic gfx1030 gfx11-generic gfx1100 gfx1151 gfx12-generic gfx1200 \
     gfx1250 sm_70 amdgcnspirv";
-/// Processors that LLVM 22 writes without their names. Requests for them find entries without a target ID here, which is
-/// a difference of its own.
+/// Processors that LLVM 22 writes without their names. Requests for them find entries without a target ID here, which
+/// is a separate difference.
 const OTHER_PROCESSORS: &str = "gfx1154 gfx12-5-generic gfx13-generic gfx1310 fiji gfx9999";
 const FEATURES: &[&str] = &["", "", "", ":xnack+", ":xnack-", ":sramecc+", ":sramecc+:xnack-", ":sramecc-:xnack+"];
 const KINDS: &[&str] = &["hip", "hip", "hip", "hipv4", "openmp"];
@@ -104,7 +104,7 @@ fn with_openmp(random: &mut Random) -> &'static [&'static str] {
     if random.below(3) == 0 { &["-hip-openmp-compatible"] } else { &[] }
 }
 
-/// One request for one entry: each architecture, kind and kind of target ID with each other.
+/// Returns cases of one request for one entry: every pair of architectures, kinds and kinds of target IDs.
 fn pairs() -> Vec<Case> {
     let mut random = Random::new(61);
     let mut pairs: Vec<(String, String)> = Vec::new();

@@ -11,7 +11,7 @@ type Contents = Vec<Arc<[u8]>>;
 
 const LEVELS: &[&str] = &["-5", "-1", "0", "1", "3", "6", "10", "19", "20", "22"];
 
-/// Those that zlib has. With any other, a build of LLVM without zstd writes a header without data, and reports no
+/// Levels that zlib has. With any other, a build of LLVM without zstd writes a header without data, and reports no
 /// error.
 const LEVELS_OF_ZLIB: &[&str] = &["-1", "0", "1", "3", "6"];
 

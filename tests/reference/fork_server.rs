@@ -12,7 +12,7 @@ use super::view::view;
 use super::{options, unbundling};
 use crate::machine::{memory_directory, skip};
 
-/// The library with the server, or none without a C compiler.
+/// The library with the server, or `None` if there is no C compiler.
 static LIBRARY: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reference/fork_server.c");
     // Renamed when it is complete: other test processes may use the same file.
@@ -36,7 +36,7 @@ struct Server {
     process: Child,
 }
 
-/// Runs one of LLVM's tools with the strings that `fork_server.c` describes. Returns none without a C compiler.
+/// Runs one of LLVM's tools with the strings that `fork_server.c` describes. Returns `None` if there is no C compiler.
 pub fn run(tool: &Path, strings: &[&str]) -> Option<ExitStatus> {
     let library = LIBRARY.as_deref()?;
     let idle = || {

@@ -93,7 +93,7 @@ pub fn compressed(version: u16, method: u16, payload: &[u8]) -> Vec<u8> {
     compressed_as(version, method, payload, &encoder.finish().unwrap())
 }
 
-/// The same with this stream.
+/// Returns a compressed bundle with this stream.
 pub fn compressed_as(version: u16, method: u16, payload: &[u8], stream: &[u8]) -> Vec<u8> {
     let (width, sizes) = match version {
         1 => (4, 1),

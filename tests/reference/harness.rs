@@ -21,7 +21,7 @@ const NAME: &str = "clang-offload-bundler";
 /// The processor time after which a tool counts as hanging, the same as in `fork_server.c`.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// SIGPROF and SIGALRM, the signals with which the server stops a tool.
+/// SIGPROF and SIGALRM, which the server stops a tool with.
 const ALARMS: [i32; 2] = [27, 14];
 
 /// The status for a tool that was stopped.
@@ -52,7 +52,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Both bundlers. If LLVM 22 is not installed, prints that and returns none.
+    /// Returns both bundlers. If LLVM 22 is not installed, prints that and returns `None`.
     pub fn find(test: &str) -> Option<Self> {
         Self::find_tool(test, NAME)
     }
@@ -74,7 +74,7 @@ impl Tools {
         Self { theirs: ours.clone(), ours, release: Release::default() }
     }
 
-    /// Both packagers, or none.
+    /// Returns both packagers. If LLVM 22 is not installed, prints that and returns `None`.
     pub fn find_packagers(test: &str) -> Option<Self> {
         Self::find_tool(test, "llvm-offload-binary")
     }
@@ -225,7 +225,7 @@ pub struct Outcome {
     pub status: i32,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    /// All files after the run.
+    /// The files after the run.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
@@ -283,7 +283,7 @@ impl Start<'_> {
         forked.unwrap_or_else(|| self.started(&variables))
     }
 
-    /// The status of a fork of the tool; none if that is not possible.
+    /// Returns the status of a fork of the tool, or `None` if that is not possible.
     fn forked(&self, variables: &BTreeMap<&str, &str>) -> Option<i32> {
         let count = (1 + self.case.args.len()).to_string();
         let variables: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -296,7 +296,7 @@ impl Start<'_> {
         Some(if stopped { HANGS } else { number(status) })
     }
 
-    /// The status of the tool in a process of its own.
+    /// Returns the status of the tool in a new process.
     fn started(&self, variables: &BTreeMap<&str, &str>) -> i32 {
         let mut command = Command::new(self.tool);
         command.arg0(self.case.name()).args(&self.case.args).current_dir(self.work).env_clear().envs(variables);
@@ -352,7 +352,7 @@ pub fn find(data: &[u8], what: &[u8]) -> Option<usize> {
 pub struct Report {
     group: &'static str,
     release: Release,
-    /// Whether the lists are those that are compared with LLVM 22.
+    /// Whether the lists are also compared with LLVM 22.
     is_second: bool,
     /// The number of cases in the lists, and the number that ran.
     listed: usize,
@@ -400,7 +400,7 @@ impl Report {
         let ours = run(&tools.ours, case);
         if let Some(other) = rules::with_first_newline(case).filter(|_| theirs != ours) {
             theirs = run(&tools.theirs, &other);
-            // What is handed out whole, and the input itself, have one newline more.
+            // Outputs that are the whole input, and the input itself, have one newline more.
             let (whole, input) = (input_of(&other), input_of(case));
             theirs.files.values_mut().filter(|file| **file == *whole).for_each(|file| *file = input.to_vec());
             self.by_rule("a text bundle without its first newline");

@@ -1,5 +1,5 @@
-//! What LLVM 23's bundler does otherwise than LLVM 22's. Each rule turns its outcome back into that of LLVM 22, which
-//! is then compared with ours by the rules of `rules.rs`.
+//! Differences of LLVM 23's bundler from LLVM 22's. Each rule turns its outcome back into that of LLVM 22, which is
+//! then compared with ours by the rules of `rules.rs`.
 
 use offload_bundle::id::{EntryId, processors};
 
@@ -11,7 +11,7 @@ pub struct Rule {
     pub name: &'static str,
     #[expect(dead_code, reason = "for whoever reads the table")]
     pub reason: &'static str,
-    /// Turns LLVM 23's outcome into that of LLVM 22; ours shows what the tool has to say.
+    /// Turns LLVM 23's outcome into that of LLVM 22. Our outcome shows the messages that must be there.
     pub turns_back: fn(&Case, &mut Outcome, &Outcome),
 }
 
@@ -54,7 +54,7 @@ pub fn turn_back(case: &Case, theirs: &mut Outcome, ours: &Outcome) -> Vec<&'sta
     names
 }
 
-/// The name of the rule by which LLVM 23 writes an ID in another way than LLVM 22.
+/// Returns the name of the rule that explains why LLVM 23 writes an ID differently from LLVM 22.
 pub fn explain_id(typed: &str, theirs: &str, ours: &str) -> Option<&'static str> {
     let gpu = typed.splitn(6, '-').nth(5).unwrap_or_default();
     let is_new = processors::find(gpu.split(':').next().unwrap_or_default()).is_some_and(|gpu| gpu.since == 23);
@@ -145,7 +145,7 @@ fn unknown_type(case: &Case, theirs: &mut Outcome, ours: &Outcome) {
     }
 }
 
-/// The case says what our tool must write and list.
+/// The case has the outputs and the list that our tool must write.
 fn inside_entries(case: &Case, theirs: &mut Outcome, ours: &Outcome) {
     let known = !case.wanted.is_empty() || case.file_order.is_some();
     let magics = |data: &[u8]| data.windows(MAGIC.len()).filter(|window| *window == MAGIC).count();

@@ -55,7 +55,7 @@ const ODD: &str = "x86_64-pc-windows-msvc19.33 armv7-unknown-linux-gnueabihf mip
     thumbv7-none-eabi- arm-none-eabi- arm-none--eabi arm---eabihf armv6-rpi-linux-gnueabi aarch64-none-elf- \
     riscv64-none-elf- wasm32-wasi-- wasm32--wasi- pc-i386-- pc-linux-i386- a-b-c-d x-x86_64-y-z -----gfx906";
 
-/// All words of a table; `''` is the empty word.
+/// Returns the words of a table; `''` is the empty word.
 fn words(table: &'static str) -> Vec<&'static str> {
     table.split_whitespace().map(|word| if word == "''" { "" } else { word }).collect()
 }

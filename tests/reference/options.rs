@@ -1,4 +1,4 @@
-//! Command lines with one or more errors, and those that only ask for information.
+//! Command lines with one or more errors, and command lines that only ask for information.
 
 use super::formats::bundle;
 use super::harness::{Case, Random};

@@ -1,4 +1,4 @@
-//! Command lines of the packager with one or more errors, and those that only ask for information.
+//! Command lines of the packager with one or more errors, and command lines that only ask for information.
 
 use super::harness::{Case, Random};
 
@@ -94,7 +94,7 @@ pub fn information() -> Vec<Case> {
     cases
 }
 
-/// Random command lines made of the pieces, none of which opens a file.
+/// Returns random command lines made of the pieces, which open no files.
 pub fn combinations() -> Vec<Case> {
     let mut random = Random::new(17);
     let mut cases: Vec<Case> = PIECES.iter().map(|piece| base(NAMES[0], &[piece, "-h", "-h"])).collect();

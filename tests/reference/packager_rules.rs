@@ -54,7 +54,7 @@ const RULES: &[Rule] = &[
         reason: "every member has code for the same GPUs; LLVM has no such filter" },
 ];
 
-/// The names of the rules that make the outcomes equal; none if they remain different.
+/// Returns the names of the rules that make the outcomes equal, or an empty list if they remain different.
 pub fn explain(case: &Case, theirs: &Outcome, ours: &Outcome) -> Vec<&'static str> {
     let scene = Scene::of(case);
     let (mut theirs, mut ours) = (theirs.clone(), ours.clone());
@@ -69,7 +69,7 @@ pub fn explain(case: &Case, theirs: &Outcome, ours: &Outcome) -> Vec<&'static st
     if theirs == ours { names } else { vec![] }
 }
 
-/// One `--image`. The values of repeated keys are joined.
+/// An option `--image`. The values of repeated keys are joined.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     pub file: Option<String>,

@@ -97,7 +97,7 @@ pub const RULES: &[Rule] = &[
         reason: "a hang is no behaviour to copy" },
 ];
 
-/// The names of the rules that explain a difference between outcomes; none if it is not intended.
+/// Returns the names of the rules that explain a difference between outcomes, or an empty list if it is not intended.
 pub fn explain(case: &Case, theirs: &Outcome, ours: &Outcome) -> Vec<&'static str> {
     match without_subcommands(case, ours) {
         Some(rest) if rest == *theirs => vec!["subcommands are named"],
@@ -149,7 +149,7 @@ fn early_gpu(fields: &[&str]) -> Option<(usize, String)> {
     })
 }
 
-/// The same ID with four fields before the target ID.
+/// Returns the ID with four fields before the target ID.
 pub fn spelled_out(typed: &str) -> Option<String> {
     let fields: Vec<&str> = typed.split('-').collect();
     let (index, gpu) = early_gpu(&fields)?;
@@ -295,8 +295,9 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
 
 const SUBCOMMANDS: &str = "inspect, extract, kernels, diff, verify, recompress, replace, report, completions, man, help, package, extract-bundle-entry";
 
-/// Our outcome without what explains the subcommands, if that is in an allowed place: a list at the end of a help text,
-/// or a line at the end of the messages for a command line that is empty, only requests help, or begins with a word.
+/// Returns our outcome without the text about the subcommands, if that is in an allowed place: a list at the end of a
+/// help text, or a line at the end of the messages. The line is allowed for a command line that is empty, only requests
+/// help, or begins with a word.
 fn without_subcommands(case: &Case, ours: &Outcome) -> Option<Outcome> {
     let mut rest = ours.clone();
     let help = String::from_utf8_lossy(&ours.stdout);
@@ -328,7 +329,7 @@ fn without_subcommands(case: &Case, ours: &Outcome) -> Option<Outcome> {
     Some(rest)
 }
 
-/// Whether a line of a help text is one of those that explain the subcommands.
+/// Whether a line of a help text explains the subcommands.
 fn explains_subcommands(line: &str) -> bool {
     let is_row =
         |name: &str| line.strip_prefix("  ").and_then(|line| line.strip_prefix(name)?.trim_start().strip_prefix("- "));
@@ -417,8 +418,8 @@ fn bundle_as_host(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     missing_allowed && is_bundle && theirs.files.iter().filter(differs).all(whole_input)
 }
 
-/// The case with a newline before the input, if that begins with a start line: what LLVM makes of it is what the input
-/// as it is has to give.
+/// Returns the case with a newline before the input, if the input begins with a start line. LLVM's outcome for it is
+/// the expected outcome for the input without the newline.
 pub fn with_first_newline(case: &Case) -> Option<Case> {
     const COMMENTS: [&str; 3] = ["//", "#", ";"];
     let begins = |line: &[u8]| COMMENTS.iter().any(|comment| line.starts_with(format!("{comment} __CLANG").as_bytes()));
@@ -438,7 +439,7 @@ fn other_host(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
 fn asked_by_name(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     let said = theirs.stderr_text();
     let is_refused = said.contains("invalid target") || said.contains("Targets need to follow the format");
-    // A dash more or less stands for an empty environment.
+    // IDs are compared without the dashes of empty environments.
     let name = |id: &str| id.replace("--", "-");
     let held: BTreeSet<String> = held_ids(case).iter().map(|id| name(id)).collect();
     let targets = case.values("targets");

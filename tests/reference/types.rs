@@ -115,7 +115,7 @@ pub fn nested() -> Vec<Case> {
     cases
 }
 
-/// Text bundles of three entries in which a marker line has lost its first newline, or is missing.
+/// Returns text bundles of three entries where a marker line has lost its first newline, or is missing.
 pub fn lost_lines() -> Vec<Case> {
     let contents = ["1\n", "2", "\n3\n"];
     let mut cases = Vec::new();
@@ -131,7 +131,7 @@ pub fn lost_lines() -> Vec<Case> {
             let (shared, missing) = ([before, &after[1..]].concat(), [before, &after[next_line..]].concat());
             // After another end line, the entry is still there.
             let keeps_all = line > 0 && line % 2 == 0;
-            // Without any end line, LLVM writes gigabytes of its own memory.
+            // Without any end line, LLVM writes gigabytes of memory from beyond the input.
             let missing = (line + 1 < starts.len()).then_some((missing, false));
             for (damaged, keeps_all) in [(shared, keeps_all)].into_iter().chain(missing) {
                 let damaged: Arc<[u8]> = damaged.into_bytes().into();

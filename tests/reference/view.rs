@@ -15,7 +15,7 @@ const MASKED: &[&str] = &[
     "Decompression speed",
 ];
 
-/// The outcome in the form in which it is compared.
+/// Returns the form of an outcome that is compared.
 pub fn view(case: &Case, outcome: &Outcome) -> Outcome {
     let mut seen = outcome.clone();
     if is_listing(case) {

@@ -21,7 +21,7 @@ fn get(data: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(data[at..at + 8].try_into().unwrap())
 }
 
-/// What is changed, and a part of the fault.
+/// The name of a change, the change, and a part of the fault.
 type Case = (&'static str, fn(&mut Vec<Section>), &'static str);
 
 const CASES: &[Case] = &[
@@ -92,7 +92,7 @@ fn an_image_in_another_section_is_found_through_the_table() {
         assert_eq!(extracted(&[], &data), [(id.to_owned(), spirv(9, 7))]);
         assert!(out(&run(&["verify"], &data)).ends_with("nothing wrong\n"));
     }
-    // It is not found again as data of the program.
+    // An image is not found again as data of the program.
     let cubin = crate::properties::fatbins::cubin(90, 7);
     let data = Program::new(&[(".rodata", &[Image::new(b"text").unlisted(), Image::new(&cubin)])]).write();
     assert_eq!(extracted(&[], &data).into_iter().map(|(_, content)| content).collect::<Vec<_>>(), [cubin]);

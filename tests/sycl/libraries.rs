@@ -1,4 +1,4 @@
-//! Libraries that Intel's compiler has linked, for Linux and Windows: the images are those that a plain reader finds.
+//! Libraries that Intel's compiler has linked, for Linux and Windows: the images equal the findings of a plain reader.
 
 use std::fs;
 use std::path::PathBuf;

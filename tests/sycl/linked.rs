@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::*;
-use crate::look::{Linked, link, llvm, must};
+use crate::subcommands::{Linked, link, llvm, must};
 
 const SOURCE: &str = "
  .section \"__CLANG_OFFLOAD_BUNDLE__sycl-spir64\",\"{a}\"

@@ -1,5 +1,5 @@
 //! Files built by clang 22 (code objects for every GPU, programs by both HIP drivers, OpenMP) and librocrand. The
-//! findings must equal those of LLVM's own tools.
+//! findings must equal those of LLVM's tools.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -74,7 +74,7 @@ pub fn objdump(test: &str, file: &Path) -> Option<Vec<Vec<u8>>> {
     Some(contents.collect())
 }
 
-/// The contents of the code objects, including those of hosts, that `extract` writes.
+/// Returns the contents of the code objects that `extract` writes, including hosts.
 pub fn extracted(file: &Path, args: &[&str]) -> Vec<Vec<u8>> {
     let dir = memory_directory();
     let args = [&["extract", "-o", "out", file.to_str().unwrap()], args].concat();

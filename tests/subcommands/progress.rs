@@ -6,8 +6,7 @@ use std::process::{Child, Stdio};
 
 use super::*;
 
-/// A command that reads from a pipe, of which it has got the beginning: the end comes when its standard input is
-/// closed.
+/// Starts a command that reads from a pipe and has got the beginning. The end comes when its standard input is closed.
 fn waiting(args: &[&str], stdout: Stdio, stderr: Stdio, term: &str) -> Child {
     let mut command = Command::new(PROGRAM);
     command.args(args).env("TERM", term).stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
@@ -16,7 +15,7 @@ fn waiting(args: &[&str], stdout: Stdio, stderr: Stdio, term: &str) -> Child {
     child
 }
 
-/// What is read from one end of a terminal until `is_enough`, or the other end is closed.
+/// Reads from one end of a terminal until `is_enough`, or until the other end is closed.
 fn read(master: &mut std::fs::File, is_enough: impl Fn(&str) -> bool) -> String {
     let (mut printed, mut block) = (Vec::new(), [0; 4096]);
     // Reading from a terminal whose other end is closed gives an error.
@@ -53,7 +52,7 @@ fn long_work_is_shown_on_a_terminal_and_nowhere_else() {
     let mut child = waiting(INSPECT, end(&both), both.into(), "xterm");
     let first = read(&mut shown, |printed| printed.contains("\x1b[K"));
     assert!(first.starts_with("\rinspect: 0 MB read, ") && first.contains(" s\x1b[K"), "{first:?}");
-    // All others were started before, so that they would show something by now.
+    // The other commands were started before, so they would show something by now.
     others.iter_mut().for_each(|child| drop(child.stdin.take()));
     drop(child.stdin.take());
     let rest = read(&mut shown, |_| false);

@@ -1,4 +1,4 @@
-//! `recompress` on PE libraries: generated ones, and those that linkers write.
+//! `recompress` on PE libraries, generated and written by linkers.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -69,7 +69,7 @@ pub(super) fn library(random: &mut harness::Random) -> Vec<u8> {
     data
 }
 
-/// Offsets of fields in what [`pe`] makes.
+/// Offsets of fields in the output of [`pe`].
 const SYMBOLS: usize = 0x44 + 8;
 const HEADERS_LEN: usize = 0x44 + 20 + 60;
 const CHECKSUM: usize = 0x44 + 20 + 64;
@@ -90,7 +90,7 @@ fn section(data: &[u8], index: usize) -> Header {
     Header { address: get(data, at + 12), offset: get(data, at + 20) }
 }
 
-/// The bytes to which the debug data and the symbol table lead.
+/// Returns the bytes of the debug data and of the symbol table, found by their offsets.
 fn others(data: &[u8]) -> [Vec<u8>; 2] {
     let count = usize::from(data[SECTION_COUNT]);
     let all = (0..count).map(|index| section(data, index));
@@ -103,7 +103,7 @@ fn others(data: &[u8]) -> [Vec<u8>; 2] {
 fn extracted(data: &[u8]) -> Vec<Vec<u8>> {
     let dir = memory_directory();
     fs::write(dir.path().join("in"), data).unwrap();
-    built::extracted(&dir.path().join("in"), &[])
+    against_llvm::extracted(&dir.path().join("in"), &[])
 }
 
 fn put(data: &mut [u8], at: usize, field: usize) {
@@ -133,7 +133,7 @@ fn recompress(args: &[&str], data: &[u8]) -> (Vec<u8>, String) {
     (outcome.files["out"].clone(), outcome.stderr_text())
 }
 
-/// Generated libraries keep what is loaded, become shorter, and come back.
+/// Generated libraries load the same bytes, become shorter, and come back.
 #[test]
 fn what_is_loaded_from_a_pe_library_stays_and_all_comes_back() {
     let mut random = harness::Random::new(11);
@@ -210,7 +210,7 @@ fn a_signature_is_kept_or_removed() {
     assert!(new.len() > longer.len() && !said.contains("shorter") && !said.contains("that it had"), "{said}");
     let said = refused(&["--none"], &[&shortened()[..], b"data"].concat());
     assert!(said.contains("has room for only") && said.contains("\nhint: other data follows the sections"), "{said}");
-    // Other files may be signed.
+    // A signature matters only in files that change.
     let other = [pe(&[(".text", b"code")]), vec![7; 64]].concat();
     let archive = zip(&[Zipped::new("a.dll", 8, &signed), Zipped::new("b.dll", 8, &other)]);
     assert!(refused(&[], &archive).contains("a.dll"));
@@ -218,7 +218,7 @@ fn a_signature_is_kept_or_removed() {
     assert!(written.len() < archive.len() && extracted(&written) == extracted(&archive));
 }
 
-/// The offset of the header of the first section in what [`pe`] makes.
+/// The offset of the header of the first section in the output of [`pe`].
 const TABLE: usize = 0x44 + 20 + 240;
 
 /// A library of one section with a bundle, which is longer in memory, and of another section.
@@ -288,7 +288,7 @@ fn text_bundles_and_padding_of_pe_sections_come_back() {
     }
 }
 
-/// Three bundles in a library, each of which becomes small, without what may need other room.
+/// Returns a shortened library with three bundles, without other data that may need room.
 fn shortened() -> Vec<u8> {
     let mut row = Vec::new();
     for code in 1..4 {
@@ -334,7 +334,7 @@ fn pe_files_of_larger_alignment_keep_their_length() {
     assert!(extracted(&new) == extracted(&data));
 }
 
-/// What follows a program may be found by its offset, so all stays at its offset.
+/// Programs may find appended data by its offset, so everything stays at its offset.
 #[test]
 fn data_after_a_pe_file_stays_at_its_offset() {
     let library = pe(&[(".hip_fat", &bundle(&mut harness::Random::new(4))), (".data", b"some data")]);
@@ -459,8 +459,8 @@ fn linked(dir: &Path) -> Vec<&'static str> {
     names
 }
 
-/// A program that prints, as hexadecimal numbers, what `answer` of a library gives, and a hash of each page that is
-/// loaded of it.
+/// A program that prints, as hexadecimal numbers, the result of `answer` of a library, and a hash of each of its loaded
+/// pages.
 const LOADER: &str = r#"
 typedef unsigned long long hash_t;
 typedef unsigned char byte_t;
@@ -539,7 +539,7 @@ fn wine_loads_what_became_shorter() {
     }
 }
 
-/// What a tool prints about a file, without the lines that differ because the file is shorter.
+/// Returns the output of a tool about a file, without the lines that differ because the file is shorter.
 fn described(dir: &Path, name: &str) -> String {
     if !exists_in_path("x86_64-w64-mingw32-objdump") {
         return String::new();
@@ -549,7 +549,7 @@ fn described(dir: &Path, name: &str) -> String {
     let moves = ["SizeOfInitializedData", "SizeOfHeaders", "CheckSum"];
     // The first lines have the name of the file.
     let lines = text.lines().skip(2).filter(|line| !moves.iter().any(|field| line.starts_with(field)));
-    // The last number of debug data is its offset, to which objdump follows it.
+    // The last number of debug data is its offset, which objdump follows.
     let stays = |line: &str| match line.contains("CodeView") {
         true => line.rsplit_once(' ').map(|(stays, _)| stays.to_owned()).unwrap(),
         false => line.to_owned(),
@@ -570,7 +570,7 @@ fn pe_libraries_of_linkers_become_shorter_and_come_back() {
             let (status, _, said) = run(&[&["recompress", name, "-o", "small.dll"], args].concat());
             assert_eq!(status, 0, "{name}: {said}");
             let small = fs::read(dir.path().join("small.dll")).unwrap();
-            // With symbols, only what lies at the end of a section is taken out.
+            // In a file with symbols, only bytes at the end of a section are taken out.
             let least = if ["lld-names.dll", "gnu-symbols.dll"].contains(&name) { 80_000 } else { saved };
             assert!(before.len() - small.len() > least, "{name}: {said}");
             let (status, out, said) = run(&["verify", "small.dll"]);

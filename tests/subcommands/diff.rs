@@ -47,7 +47,7 @@ fn counts(document: &Value) -> [u64; 4] {
     ["equal", "changed", "added", "removed"].map(|name| counts[name].as_u64().unwrap())
 }
 
-/// The same for two files that can be read.
+/// Returns these numbers and the report for two files that can be read.
 fn numbers(old: &[u8], new: &[u8]) -> ([u64; 4], Value) {
     let outcome = diff(&["--json"], old, new);
     assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""));
@@ -102,7 +102,7 @@ fn claims_of_broken_files_make_nothing_equal() {
         assert!(outcome.status == 1 && outcome.stderr_text().contains("hash"), "{outcome:?}");
         assert_eq!(diff(&["--trust-hashes"], old, new).status, 0);
     }
-    // Other content under the same hash.
+    // A changed content keeps the hash.
     let mut lying = other;
     lying[24..32].copy_from_slice(&packed[24..32]);
     let wheel = |method, changed: bool| {
@@ -194,7 +194,7 @@ fn lost_gpus_fail_if_that_is_asked_for() {
     assert_eq!(fails(&both, &one), ["no code for gfx906 any longer, before 1 code object"]);
     assert_eq!(fails(&one, &both), [""; 0]);
     assert_eq!(fails(&both, &both), [""; 0]);
-    // In one of two bundles, all of which served it.
+    // One of two bundles serves it, where both did.
     let partly = [&both[..], &one].concat();
     let whole = [&both[..], &both].concat();
     assert_eq!(fails(&whole, &partly), ["1 of 2 bundles of 'new' serve gfx906, before 2 of 2 bundles"]);
@@ -209,7 +209,7 @@ fn lost_gpus_fail_if_that_is_asked_for() {
         fails(&wheel(&library(&both)), &wheel(&library(&one))),
         ["no bundle of 'new(b.so)' serves gfx906 any longer, before 1 of 1 bundle"]
     );
-    // By code for a generic target, or for less specific features, it is served all the same.
+    // Code for a generic target, or for less specific features, still serves it.
     let [exact, generic] = ["gfx906:xnack-", "gfx9-generic"]
         .map(|target| bundle(&[(&format!("hip-amdgcn-amd-amdhsa--{target}"), &a), (GFX90A, &b)]));
     assert_eq!(fails(&exact, &both), [""; 0]);
@@ -271,7 +271,7 @@ fn growth_fails_if_that_is_asked_for() {
     ] {
         assert_eq!(status(condition, old, new), expected, "{condition}");
     }
-    // All code, and that of one GPU.
+    // The condition judges all code, and the code of each GPU.
     let outcome = diff(&["--fail-on=size=+5%"], &one(1000), &one(2000));
     let reasons = outcome.stderr_text();
     assert!(reasons.contains("all device code grew by more than 5 %, from 1.10 kB to 2.10 kB"), "{reasons}");
@@ -310,7 +310,7 @@ fn wheels_are_compared_member_by_member() {
     assert_eq!((counts(&document), &document["summary"]["equal_by_checksum"]), ([1, 1, 0, 0], &1.into()));
     let changed = &document["files"][0]["code_objects"][0];
     assert_eq!((&changed["old"]["member"], &changed["new"]["member"]), (&"l/b.so.1.0".into(), &"l/b.so.1.1".into()));
-    // What is equal counts for both files.
+    // Equal code objects count for both files.
     let sizes = &document["gpus"][0];
     assert_eq!((&sizes["old"]["code_objects"], &sizes["new"]["code_objects"]), (&2.into(), &2.into()));
     let out = String::from_utf8(diff(&["--trust-hashes"], &old, &new).stdout).unwrap();

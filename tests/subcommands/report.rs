@@ -1,4 +1,4 @@
-//! Tests of `report`: the page as text, and what it does in a browser.
+//! Tests of `report`: the page as text, and in a browser.
 
 use super::*;
 use crate::machine::{memory_directory, skip_unless};
@@ -12,7 +12,7 @@ fn kernel(name: &str, vgprs: u32, vgpr_spills: u32) -> Kernel {
     Kernel { vgprs, vgpr_spills, code_size: vgprs * 4, ..Kernel::named(name) }
 }
 
-/// A library with code for two GPUs, of which one is not in all bundles.
+/// Returns a library with code for two GPUs. Only one of them is in all bundles.
 fn library(kernels: &[Kernel]) -> Vec<u8> {
     let code = amd(kernels);
     let [both, one] = [&[(GFX906, &code[..]), (GFX90A, &code)][..], &[(GFX90A, &code)]]
@@ -26,7 +26,7 @@ fn few() -> Vec<u8> {
     library(&[kernel("_Z3addPfi", 8, 0), kernel("_Z6spillsv", 256, 12), kernel(HOSTILE, 64, 0)])
 }
 
-/// The page about files, with the exit status and what was printed.
+/// Returns the exit status, the page about files, and the messages.
 fn page(files: &[(&str, &[u8])], args: &[&str]) -> (i32, String, String) {
     let outcome = tool(&[&["report", "-o", "page.html"], args].concat(), files);
     let page = outcome.files.get("page.html").cloned().unwrap_or_default();
@@ -61,7 +61,7 @@ fn problems_are_in_the_page_and_in_the_status() {
     let (status, page, said) = page(&[("in.so", &data)], &["in.so", "missing.so"]);
     assert!(status == 1 && said.contains("'missing.so': No such file"), "{said}");
     assert!(page.contains("1 problem: ") && page.contains("<li>'missing.so': No such file"), "{page}");
-    // A fault that both searches find is told once.
+    // A fault that both searches find is reported once.
     let bundle = formats::binary(&[(GFX906, &amd(&[kernel("k", 1, 0)]))], 1);
     let (status, page, said) = super::report::page(&[("in", &bundle[..bundle.len() - 9])], &["in"]);
     assert_eq!((status, said.lines().count(), page.matches("<li>").count()), (1, 1, 1), "{said}");
@@ -132,8 +132,8 @@ fn opened(browser: &Path, page: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The results of a script that runs when the page is ready: what it pushes to `out`. The policy of the page would
-/// forbid it.
+/// Runs a script when the page is ready, without the page's policy, which would forbid it. Returns the values that the
+/// script pushes to `out`.
 fn scripted(browser: &Path, page: &str, script: &str) -> Vec<Value> {
     let (before, rest) = page.split_once("<meta http-equiv").unwrap();
     let (_, after) = rest.split_once('>').unwrap();
@@ -206,7 +206,7 @@ fn a_browser_sorts_searches_and_explains_kernels() {
     assert_eq!(out[14], "search");
 }
 
-/// Files can name any number of targets; a page draws what can be seen.
+/// Files can name any number of targets; a page draws only visible areas.
 #[test]
 fn the_map_of_very_many_targets_is_small() {
     let ids: Vec<String> = (0..20_000).map(|number| format!("hip-amdgcn-amd-amdhsa--x{number}")).collect();
@@ -271,7 +271,7 @@ fn a_browser_shows_what_changed() {
     assert_eq!(rows.len(), 12, "{out:#?}");
     assert!(rows.iter().any(|row| row.starts_with("add(float*, int)|changed|gfx906|8 → 16|")), "{out:#?}");
     assert!(rows.iter().any(|row| row.starts_with("new()|added|gfx90a|– → 5|")), "{out:#?}");
-    // All that differ were removed.
+    // Every changed kernel was removed.
     let new = library(&[kernel(HOSTILE, 64, 0)]);
     let (_, page, _) = super::report::page(&[("old.so", &old), ("new.so", &new)], &["--diff", "old.so", "new.so"]);
     let out = scripted(&browser, &page, "out.push(all('[data-table=changes] tbody tr')[1].textContent)");

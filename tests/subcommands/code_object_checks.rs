@@ -194,7 +194,7 @@ fn a_header_of_zeros_is_not_whole() {
     }
 }
 
-/// All places of some bytes.
+/// Returns the places of some bytes.
 fn places(data: &[u8], bytes: &[u8]) -> Vec<usize> {
     data.windows(bytes.len()).enumerate().filter(|(_, window)| *window == bytes).map(|(at, _)| at).collect()
 }

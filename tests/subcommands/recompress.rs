@@ -37,7 +37,7 @@ fn held(data: &[u8]) -> Vec<(String, Vec<u8>)> {
     let rows = told(&json_of(&outcome));
     let dir = memory_directory();
     fs::write(dir.path().join("in"), data).unwrap();
-    let contents = built::extracted(&dir.path().join("in"), &["-t", "*"]);
+    let contents = against_llvm::extracted(&dir.path().join("in"), &["-t", "*"]);
     assert_eq!(rows.len(), contents.len());
     rows.into_iter().map(|row| row.2).zip(contents).collect()
 }
@@ -390,7 +390,7 @@ fn ids_of_devices(data: &[u8]) -> Vec<String> {
 fn loaded_by(gpu: &str, data: &[u8]) -> Vec<Vec<u8>> {
     let dir = memory_directory();
     fs::write(dir.path().join("in"), data).unwrap();
-    built::extracted(&dir.path().join("in"), &["--as-runtime", "-t", gpu])
+    against_llvm::extracted(&dir.path().join("in"), &["--as-runtime", "-t", gpu])
 }
 
 #[test]
@@ -889,10 +889,10 @@ fn bundles_of_which_two_segments_load_bytes_are_refused() {
 fn programs_run_as_before() {
     let test = "recompressed programs";
     let (Some(readobj), Some(objcopy)) = (llvm(test, "llvm-readobj"), llvm(test, "llvm-objcopy")) else { return };
-    for (driver, more) in built::DRIVERS {
+    for (driver, more) in against_llvm::DRIVERS {
         let dir = memory_directory();
         let at = |name: &str| dir.path().join(name);
-        if built::build(test, dir.path(), driver, more).is_none() {
+        if against_llvm::build(test, dir.path(), driver, more).is_none() {
             return;
         }
         for name in ["program", "libkernel.so", "kernel.o"] {
@@ -1078,7 +1078,7 @@ fn code_of_dropped_gpus_that_is_left_is_counted_with_its_place() {
             None => assert!(!said.contains("still has"), "{args:?}: {said}"),
         }
     }
-    // What is only there is not a typing error.
+    // A target that is only in unchanged parts is not a typing error.
     let gfx1100 = Elf::amdgpu(0x41).write(&[Section::new(".text", b"instructions")]);
     let other = Elf::LIBRARY.write(&[
         Section::new(".rodata", &[&b"text\0\0\0\0"[..], &gfx906, &gfx1100].concat()),

@@ -1,4 +1,4 @@
-//! Tests of `verify`: each rule broken by itself, and no faults in valid files.
+//! Tests of `verify`: each rule broken alone, and no faults in valid files.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -52,7 +52,7 @@ fn targets(targets: &[&str]) -> Vec<u8> {
     formats::binary(&entries, 16)
 }
 
-/// The bytes of a plain bundle in which HIP's runtime looks for entries.
+/// The size of the beginning of a plain bundle where HIP's runtime looks for entries.
 const HEADER_MAX: usize = 4096;
 
 /// A bundle with a header of `len` bytes: a host, code for gfx90a, and entries without code for other processors.
@@ -323,7 +323,7 @@ fn plain_code_of_fatbins_is_added_up() {
     let all =
         fatbins::fatbin(&[packed(&Code::cubin(75, 9)), fatbins::concatenated(fatbins::LZ4, &[one, other.clone()])]);
     assert_eq!(plain(&all, "--compressed=0"), [""; 0]);
-    // In a compressed bundle, it is compressed with that; in an offload binary, it is what counts.
+    // A fatbin in a compressed bundle is compressed with the bundle; in an offload binary, the fatbin counts.
     let bundled = formats::binary(&[(&hip("gfx90a"), &mixed)], 16);
     assert_eq!(plain(&formats::compressed(2, 1, &bundled), "--compressed=0"), [""; 0]);
     let image = Image::new(4, 2, &[("triple", "nvptx64-nvidia-cuda"), ("arch", "sm_90")], &mixed);
@@ -373,7 +373,7 @@ fn the_runtime_finds_what_the_first_4096_bytes_describe() {
         let text = expected.map(|first| format!("those from '{first}' on ({} of {count}) are not there", unseen.len()));
         assert!(text.is_none_or(|text| fault.unwrap().ends_with(&text)), "{fault:?}");
 
-        // Bundling warns of what `verify` finds.
+        // Bundling warns of the same fault.
         let inputs: Vec<Input> = contents.iter().map(|content| Input::from_bytes("in", content.to_vec())).collect();
         let members = ids.iter().map(|id| (EntryId::parse(id).unwrap(), "in".into())).collect();
         let mut job = BundleFiles::new(members, &output, FileType::Object);
@@ -420,9 +420,9 @@ fn librocrand_and_what_clang_builds_are_clean() {
     if let Some(library) = librocrand(test) {
         check(&library);
     }
-    for (driver, more) in built::DRIVERS {
+    for (driver, more) in against_llvm::DRIVERS {
         let dir = memory_directory();
-        if built::build(test, dir.path(), driver, more).is_some() {
+        if against_llvm::build(test, dir.path(), driver, more).is_some() {
             ["kernel.o", "libkernel.so", "program"].iter().for_each(|name| check(&dir.path().join(name)));
         }
     }
@@ -744,7 +744,7 @@ fn an_object_that_llvm_refuses_is_not_without_device_code() {
     loud(&format!("objects that LLVM refuses: {refused}"));
 }
 
-/// A code object as a linker writes it, and what `strip` leaves of it.
+/// A code object as a linker writes it, and after `strip`.
 #[test]
 fn code_that_hip_refuses_after_strip_is_a_fault_wherever_it_is() {
     let linked = fixture("kernels/llvm22-gfx90a.elf");
@@ -787,7 +787,7 @@ fn code_that_hip_refuses_after_strip_is_a_fault_wherever_it_is() {
             assert!(!said.contains(&"loadable".to_owned()), "{number}, byte {at}: {said:?}");
         }
     }
-    // Other runtimes load it by its segments.
+    // Runtimes other than HIP's load a code object by its segments.
     assert_eq!(rules(&bundle("openmp-amdgcn-amd-amdhsa--gfx90a", &stripped)), [""; 0]);
 }
 
@@ -850,7 +850,7 @@ fn broken_streams_break_after_the_same_number_of_bytes_for_all() {
     for number in 0..60 {
         let line = random.bytes(24);
         let content: Vec<u8> = (0..60_000).map(|at| line[(at / 7 + at % 5) % 24] ^ u8::from(at % 97 == 0)).collect();
-        // The header is longer than what is inflated at a time, so that its end is looked for in the broken part.
+        // The header is longer than the part that is inflated at a time, so its end is in the broken part.
         let ids: Vec<String> = (0..1200).map(|number| hip(&format!("gfx{number}"))).collect();
         let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &content[..20])).collect();
         let whole = [formats::binary(&entries, 8), content].concat();
@@ -874,7 +874,7 @@ fn broken_streams_break_after_the_same_number_of_bytes_for_all() {
     assert!(inside > 10, "{inside} streams that break after some bytes");
 }
 
-/// What a run of `verify` says in three forms.
+/// The results of `verify` in three forms.
 struct Said {
     status: i32,
     text: String,

@@ -20,9 +20,9 @@ fn library(bundle: &[u8]) -> Vec<u8> {
     Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &padded).aligned(4096)])
 }
 
-/// Runs `wheel.py`. Returns the lines that it prints; none if Python is missing.
+/// Runs `wheel.py`. Returns the lines that it prints, or `None` if Python is missing.
 fn python(test: &str, args: &[&Path]) -> Option<Vec<String>> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/look/wheel.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/subcommands/wheel.py");
     let output = match Command::new("python3").args(["-W", "ignore"]).arg(script).args(args).output() {
         Ok(output) => output,
         Err(_) => {
@@ -315,7 +315,7 @@ fn signed_jar_files_are_refused_if_they_would_change() {
         assert_eq!(outcome.status == 0, !is_signed, "{name}: {said}");
         let expected = format!("'in': '{name}' signs the members of the JAR file, which have to change");
         assert_eq!(said.contains(&expected), is_signed, "{said}");
-        // What would not change is no error.
+        // A signed file that would not change is not an error.
         let unsigned = tool(&["recompress", "in", "-o", "out"], &[("in", &jar("A"))]).files["out"].clone();
         assert!(!unsigned.is_empty());
         let outcome = tool(&["recompress", "in", "-o", "out", "--none"], &[("in", &jar(name))]);

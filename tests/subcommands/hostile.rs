@@ -144,7 +144,7 @@ fn device_images() -> Vec<u8> {
     images::Program::new(&[("OFFLOAD_DEVICE_CODE", &images)]).write()
 }
 
-/// The same for Windows, with one image.
+/// Returns a program for Windows with one device image.
 fn device_image_of_windows() -> Vec<u8> {
     let module = images::spirv(2, 3);
     let table = [8192_u64, u64::try_from(module.len()).unwrap()].map(u64::to_le_bytes).concat();
@@ -205,8 +205,9 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The tried offsets up to one: all of a short sample, and fewer of a longer one, most of which is padding or a copy,
-/// so that all samples take the same time; a quarter of them unless `OFFLOAD_COMPLETE=1` is set.
+/// Returns the offsets to try below `end`: all of a short sample, and fewer of a longer one, so that all samples take
+/// the same time. Most of a long sample is padding or a copy. A quarter of the offsets is tried unless
+/// `OFFLOAD_COMPLETE=1` is set.
 fn offsets(data: &[u8], end: usize, width: usize) -> Vec<usize> {
     let step = match data.len() {
         0..300 => 1,
@@ -281,7 +282,7 @@ fn random_bytes_behind_every_beginning_are_borne() {
     }
 }
 
-/// A bundle in which every entry is the whole payload.
+/// Returns a bundle where every entry is the whole payload.
 fn shared(ids: &[&str], payload: &[u8]) -> Vec<u8> {
     let header: usize = ids.iter().map(|id| 24 + id.len()).sum::<usize>() + 32;
     let numbers = |numbers: [usize; 3]| numbers.map(|number| u64::try_from(number).unwrap().to_le_bytes()).concat();

@@ -16,7 +16,7 @@ fn check(python: &str) {
     must(
         Command::new(python)
             .args(["-W", "error"])
-            .arg(root.join("tests/look/python.py"))
+            .arg(root.join("tests/subcommands/python.py"))
             .env("PATH", path)
             .env("PYTHONPATH", root.join("packaging/python"))
             .env("PYTHONDONTWRITEBYTECODE", "1")

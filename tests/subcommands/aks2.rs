@@ -1,4 +1,4 @@
-//! AKS2 files of AOTriton: each fault is told beside the kernels that can be read.
+//! AKS2 files of AOTriton: each fault is reported, and the other kernels are read.
 
 use super::*;
 use crate::properties::aks2s::{entry as aks2_entry, file as aks2_with, xz};

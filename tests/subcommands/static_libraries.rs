@@ -1,9 +1,9 @@
-//! `recompress` on relocatable objects and static libraries that clang and LLVM's tools make, and what linkers make of
+//! `recompress` on relocatable objects and static libraries that clang and LLVM's tools make, and linked programs of
 //! them.
 
 use std::fs;
 
-use super::built::{RUNTIME, extracted};
+use super::against_llvm::{RUNTIME, extracted};
 use super::*;
 use crate::machine::memory_directory;
 
@@ -58,7 +58,7 @@ impl Built {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Recompresses a file. Returns what is said.
+    /// Recompresses a file. Returns its messages.
     fn recompress(&self, from: &str, to: &str, args: &[&str]) -> String {
         let (status, _, said) = text(&tool_in(self.dir.path(), &[&["recompress", from, "-o", to], args].concat()));
         assert_eq!(status, 0, "{from} {args:?}: {said}");
@@ -149,8 +149,7 @@ fn the_linker_wrapper_takes_what_is_kept_of_offload_binaries() {
     }
 }
 
-/// Objects of HIP's old driver with code to be linked, for Linux and Windows, in which LLVM's bundler finds what is
-/// kept.
+/// LLVM's bundler finds the kept code in objects of HIP's old driver with code to be linked, for Linux and Windows.
 #[test]
 fn fat_objects_are_linked_as_before() {
     let test = "fat objects after recompress";

@@ -265,7 +265,7 @@ fn whatever_is_named_has_to_match() {
             assert!(said.contains(&says), "{args:?}: {said}");
         }
     }
-    // It is enough that one of the files has it.
+    // A target may be in only one of the files.
     let other = formats::binary(&[("hipv4-amdgcn-amd-amdhsa--gfx942", b"942")], 8);
     let outcome = tool(&["extract", "in", "other", "-t", "gfx942,gfx906", "-n"], &[("in", &zoo), ("other", &other)]);
     assert_eq!((outcome.status, lines(&outcome).len()), (0, 3), "{}", outcome.stderr_text());
@@ -961,10 +961,10 @@ fn uris_lead_to_the_bytes_that_are_extracted() {
         fs::write(dir.path().join(name), data).unwrap();
     }
     let mut paths: Vec<PathBuf> = files.iter().map(|(name, _)| dir.path().join(name)).collect();
-    for (driver, more) in built::DRIVERS {
+    for (driver, more) in against_llvm::DRIVERS {
         let place = dir.path().join(format!("{driver}{}", more.concat()));
         fs::create_dir(&place).unwrap();
-        if built::build(test, &place, driver, more).is_some() {
+        if against_llvm::build(test, &place, driver, more).is_some() {
             paths.extend(["kernel.o", "libkernel.so", "program"].map(|name| place.join(name)));
         }
     }
@@ -975,7 +975,7 @@ fn uris_lead_to_the_bytes_that_are_extracted() {
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();
         schema::check("inspect", &document);
         let objects = document["files"][0]["code_objects"].as_array().unwrap();
-        let contents = built::extracted(&path, &["-t", "*"]);
+        let contents = against_llvm::extracted(&path, &["-t", "*"]);
         assert_eq!(objects.len(), contents.len(), "{}", path.display());
         for (object, content) in objects.iter().zip(&contents) {
             assert!(&resolve(object["uri"].as_str().unwrap()) == content, "{object:#}");
@@ -1096,7 +1096,7 @@ fn a_large_compressed_bundle_is_inflated_once() {
     );
 }
 
-/// In every form of file, a kernel leads to the code objects in whose rows it is, and to no others.
+/// In every form of file, a kernel selects exactly the code objects that `kernels` lists it for.
 #[test]
 fn a_kernel_leads_to_the_code_objects_that_define_it() {
     let (first, second) = (kernels::bundle(), kernels::changed_bundle());
@@ -1123,7 +1123,7 @@ fn a_kernel_leads_to_the_code_objects_that_define_it() {
                 assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{name} {spelling}");
                 let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
                 let written = document["code_objects"].as_array().unwrap().iter().map(|row| &row["uri"]);
-                // Each run is in a directory of its own.
+                // Each run has a new directory.
                 let tail = |uri: &Value| uri.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
                 let expected: Vec<String> = expected.iter().map(|uri| tail(uri)).collect();
                 assert_eq!(written.map(tail).collect::<Vec<_>>(), expected, "{name} {spelling}");
@@ -1199,7 +1199,7 @@ fn names_with_ptx_mean_in_targets_what_they_mean_in_expect() {
         let lacks = ["does not serve", "has no PTX", "not the name of a GPU"];
         assert!(!lacks.iter().any(|lack| printed.contains(lack)), "{typed}: {printed}");
     }
-    // Both parts have to be there.
+    // The file must have both parts.
     let outcome = tool(&["extract", "-n", "in", "--target", "sm_86+ptx"], &[("in", &all)]);
     assert!(outcome.stderr_text().contains("'compute_86'"), "{}", outcome.stderr_text());
     let outcome = tool(&["extract", "-n", "in", "--target", "ptx"], &[("in", &machine_code)]);

@@ -106,7 +106,7 @@ fn every_code_object_counts_once() {
     }
 }
 
-/// What is stored in the file is no more than the file; what is inflated, no more than that.
+/// The stored sizes are at most the size of the file, and the sizes of code at most the inflated size.
 fn ensure_no_more_than_is_there(inspected: &Inspected, data: &[u8]) {
     let is_inflated = |place: &Place| *place.origin() == Origin::Inflated;
     let (mut in_file, len) = (Sizes::default(), u64::try_from(data.len()).unwrap());

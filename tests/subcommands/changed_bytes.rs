@@ -40,7 +40,7 @@ fn unbundled(dir: &Path, allow_missing: bool) -> Result<Vec<u8>, String> {
     Ok(fs::read(dir.join("out")).unwrap())
 }
 
-/// The same data with one byte changed, for every byte and for some other values of it.
+/// Returns the data with one byte changed, for every byte and some other values of it.
 fn changes(data: &[u8]) -> impl Iterator<Item = (usize, Vec<u8>)> {
     let mut random = harness::Random::new(7);
     (0..data.len()).flat_map(move |at| {
@@ -119,7 +119,7 @@ fn a_large_compressed_bundle_is_checked_to_its_end() {
         fs::write(dir.path().join("in"), &sound).unwrap();
         assert!(extracted(dir.path(), &["gfx906"]).unwrap().values().eq([b"first"]));
         assert_eq!(unbundled(dir.path(), false).unwrap(), b"first");
-        // The same header with other bytes and their hash.
+        // The recorded hash is kept while the bytes change.
         let header_len = [20, 24, 32][usize::from(version) - 1];
         let with_old_hash = |at: &[u8], bytes: &[u8]| {
             let mut other = plain.clone();

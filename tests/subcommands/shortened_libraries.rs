@@ -12,7 +12,8 @@ use crate::properties;
 use crate::properties::make::{Zipped, zip};
 use crate::reference::formats;
 
-/// Three bundles in one section, with data before and after it. `dump` prints all that is loaded from host sections.
+/// Three bundles in one section, with data before and after it. `dump` prints all bytes that are loaded from host
+/// sections.
 const LIBRARY: &str = r#"
 __asm__(".section .hip_fatbin,\"a\",@progbits\n.p2align 12\nfirst: .incbin \"bundle\"\n.p2align 12\nsecond: .incbin \"bundle\"\n"
         ".p2align 12\nthird: .incbin \"bundle\"\nend:\n.text");
@@ -55,7 +56,7 @@ int main(int count, char **words) {
 /// A run of a program in a directory: its status and output.
 fn run(dir: &Path, words: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(dir.join(words[0]));
-    // musl gives read-only memory without bytes in the file those that follow, which may be none.
+    // Read-only memory without bytes in the file gets the file's next bytes from musl; there may be none.
     if words.iter().any(|word| word.ends_with("changed") || word.contains("lib-musl")) {
         command.env("NO_GAPS", "1");
     }
@@ -129,7 +130,7 @@ fn libraries(dir: &Path) -> Vec<(String, &'static str)> {
     libraries
 }
 
-/// Recompresses a file, which must succeed. Returns the new bytes, and what was printed.
+/// Recompresses a file, which must succeed. Returns the new bytes and the messages.
 fn recompressed(dir: &Path, from: &str, to: &str, options: &[&str]) -> (Vec<u8>, String) {
     let (status, _, said) = text(&tool_in(dir, &[&["recompress", from, "-o", to], options].concat()));
     assert_eq!(status, 0, "{from} {options:?}: {said}");
@@ -189,7 +190,7 @@ fn programs_keep_their_offsets_and_run_after_other_tools() {
         }
     }
     programs.push(("static-pie".to_owned(), "cc", &["-static-pie", "-fPIE"]));
-    // A library that runs by itself, as libc.so does.
+    // A library that can be run as a program, as libc.so can.
     programs.push(("interpreted.so".to_owned(), "cc", &["-shared", "-fPIC", "-Wl,-e,main", "-DLIBRARY"]));
     fs::write(
         dir.join("program.c"),
@@ -244,7 +245,7 @@ impl Tool {
     }
 }
 
-/// The tools that are installed. Releases of patchelf are those of `.ci/patchelf-*.txt`, and Debian's.
+/// The tools that are installed. patchelf has the releases of `.ci/patchelf-*.txt`, and Debian's.
 fn tools() -> Vec<Tool> {
     let mut tools = Vec::new();
     for (program, words) in [
@@ -420,7 +421,7 @@ fn numbers(data: &[u8]) -> Vec<usize> {
     places
 }
 
-/// What follows a library may be found by its offset, so it stays there.
+/// Programs may find data after a library by its offset, so it stays there.
 #[test]
 fn data_after_a_library_stays_at_its_offset() {
     let dir = memory_directory();
@@ -450,5 +451,5 @@ fn data_after_a_library_stays_at_its_offset() {
 
 /// The code objects in a file.
 fn extracted(file: &Path) -> Vec<Vec<u8>> {
-    built::extracted(file, &[])
+    against_llvm::extracted(file, &[])
 }

@@ -1,4 +1,4 @@
-//! SYCLBIN files of version 2: their parts are found in each form, and each fault is told. Version 1 is named only.
+//! SYCLBIN files of version 2: their parts are found in each form, and each fault is reported. Version 1 is only named.
 
 use offload_bundle::container::offload_binary::Version;
 

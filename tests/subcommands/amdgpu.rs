@@ -9,7 +9,7 @@ const TEST: &str = "code objects with new triples";
 
 const MODULE: &str = "define amdgpu_kernel void @k() { ret void }\n";
 
-/// What the tool prints for a command line, which must succeed.
+/// Runs the tool, which must succeed. Returns its output.
 fn printed(dir: &Path, args: &[&str]) -> String {
     let tool = env!("CARGO_BIN_EXE_clang-offload-bundler");
     String::from_utf8(must(Command::new(tool).args(args).current_dir(dir)).stdout).unwrap()

@@ -1,4 +1,4 @@
-//! Tests of `kernels` on samples and on librocrand, compared with what `llvm-readelf` prints.
+//! Tests of `kernels` on samples and on librocrand, compared with the output of `llvm-readelf`.
 
 use crate::machine::memory_directory;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,8 @@ pub fn bundle() -> Vec<u8> {
     formats::binary(&[(ids[0], b""), (ids[1], &elf), (ids[2], &cubin), (ids[3], ptx)], 64)
 }
 
-/// Such a bundle of another build: one GPU is lost, one is gained, a kernel of the third spills, and one is new.
+/// Returns that bundle as of another build: one GPU is lost, one is gained, a kernel of the third spills, and one is
+/// new.
 pub fn changed_bundle() -> Vec<u8> {
     let mut elf = fixture(ELF);
     let spills = memchr::memmem::rfind(&elf, b".vgpr_spill_count").unwrap() + 17;
@@ -57,7 +58,7 @@ fn listed(args: &[&str]) -> Vec<String> {
     kernels.map(|kernel| [&kernel["target_id"], &kernel["name"]].map(|text| text.as_str().unwrap()).join(" ")).collect()
 }
 
-/// One search lists what two do: of code objects as with or without `--inflate`, and of kernels.
+/// One search gives the results of two searches: for code objects, with or without `--inflate`, and for kernels.
 #[test]
 fn kernels_and_code_objects_are_listed_by_one_search() {
     use offload_bundle::io::Input;
@@ -163,7 +164,7 @@ fn a_pattern_that_matches_nothing_is_an_error_that_lists_what_there_is() {
             assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{args:?}");
         }
     }
-    // What one of several files has is no error, and a file that cannot be read has nothing to list.
+    // A target or name may be in only one of several files. A file that cannot be read has nothing to list.
     let (dir, elf) = (memory_directory(), fixture(ELF));
     fs::write(dir.path().join("a"), &elf).unwrap();
     fs::write(dir.path().join("b"), fixture(CUBIN)).unwrap();
@@ -335,7 +336,7 @@ fn names_of_kernels_obey_no_terminal() {
     }
 }
 
-/// Kernels of which one spills, one uses scratch memory and may use more, and two need calls of the host.
+/// Returns kernels: one spills, one uses scratch memory and may use more, and two need calls of the host.
 fn failing() -> Vec<u8> {
     let kernel = |name: &str, vgprs: u32| Kernel { vgprs, code_size: 64, ..Kernel::named(name) };
     let [buffer, value] = ["hidden_hostcall_buffer", "by_value"].map(Argument::of_kind);
@@ -366,7 +367,7 @@ fn what_is_true_of_some_kernels_is_a_column_and_a_filter() {
     let hostcalls = out(&["--hostcall"]);
     assert_eq!(hostcalls.lines().count(), 4, "{hostcalls}");
     assert!(hostcalls.contains("2 kernels in 1") && hostcalls.contains("prints()") && hostcalls.contains("recurse()"));
-    // Columns in which there is nothing are left out.
+    // Empty columns are left out.
     let plain = out(&["--name", "s()"]);
     assert!(plain.contains("HOSTCALL") && !plain.contains("DYNSTACK"), "{plain}");
     assert!(!out(&["--name", "spills"]).contains("HOSTCALL"));
@@ -379,7 +380,7 @@ fn what_is_true_of_some_kernels_is_a_column_and_a_filter() {
     assert_eq!(of("hostcall"), [false, false, true, true]);
     assert!(document["kernels"][0].get("arguments").is_none());
     assert_eq!(tool(&["kernels", "in", "--arguments"], &[("in", &code)]).status, 2);
-    // `diff` shows what has changed.
+    // `diff` shows the changes.
     let old = amd(&[Kernel { vgprs: 128, code_size: 64, scratch: 16, ..Kernel::named("_Z7recursev") }]);
     let outcome = tool(&["diff", "old", "in"], &[("old", &old), ("in", &code)]);
     let out = String::from_utf8(outcome.stdout).unwrap();
@@ -515,7 +516,7 @@ fn arguments_are_those_of_readelf() {
     }
 }
 
-/// Compares the arguments in a document with those that `llvm-readelf` prints.
+/// Compares the arguments in a document with the output of `llvm-readelf`.
 fn same_arguments(kernel: &Value, printed: &Printed, name: &str) {
     let arguments = kernel["arguments"].as_array().unwrap();
     let texts = arguments.iter().map(|argument| {
@@ -534,8 +535,8 @@ fn same_arguments(kernel: &Value, printed: &Printed, name: &str) {
     assert_eq!(kernel["dynamic_stack"].as_bool(), stack, "{name}");
 }
 
-/// What `llvm-readelf` prints for a kernel: the values of the metadata by their keys, with the size of the function as
-/// `size`, and those of each argument.
+/// The output of `llvm-readelf` for a kernel: the values of the metadata by their keys, with the size of the function
+/// as `size`, and the values of each argument.
 #[derive(Default)]
 struct Printed {
     fields: BTreeMap<String, String>,
@@ -673,7 +674,7 @@ fn scripts(dir: &Path, scripts: &[(&'static str, &str)]) -> Vec<(&'static str, P
     scripts.iter().map(script).collect()
 }
 
-/// Prints its arguments, and what LLVM's disassembler prints for the symbols that it is asked for.
+/// A script in place of LLVM's disassembler. Prints its arguments, and a heading for each requested symbol.
 const OBJDUMP: &str = r#"echo "$@"; IFS=,; for name in ${2#*=}; do echo "0000 <$name>:"; done"#;
 
 #[test]

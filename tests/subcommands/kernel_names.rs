@@ -8,7 +8,7 @@ use crate::machine::memory_directory;
 use crate::properties::code_objects::{Kernel, amd};
 use crate::reference::formats;
 
-/// Names of kernels with all that can be a wildcard.
+/// Names of kernels with every kind of wildcard.
 const NAMES: [&str; 14] = [
     "k*",
     "k",
@@ -79,7 +79,7 @@ fn a_name_that_equals_that_of_a_kernel_is_that_kernel() {
             assert_eq!(names.collect::<BTreeSet<_>>(), BTreeSet::from([demangled(name)]), "{typed}");
         }
     }
-    // Others are patterns, and mean the same for each option.
+    // Other names are patterns, and mean the same for each option.
     for (pattern, matching) in
         [("k?*", &["k*", "kx", "k?", "k??", "k[x]", "k[", "k(float*)"][..]), ("[!k]", &["*", "?"])]
     {

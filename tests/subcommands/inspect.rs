@@ -102,7 +102,7 @@ fn forms() -> Vec<Form> {
         rows[0].3 = size;
         rows
     };
-    // The host without these sections has a size of its own, which the tests of fat objects check.
+    // The size of the host without these sections is checked by the tests of fat objects.
     let (elf, coff_fat) = (Elf::OBJECT.write(&sections), coff(&fat));
     add("fat ELF", elf, fat_rows(u64::MAX));
     add("fat COFF", coff_fat, fat_rows(u64::MAX));

@@ -11,7 +11,7 @@ use crate::properties::make::{DEFLATED, Elf, Section, Zipped, archive, zip};
 use crate::reference::formats;
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/look/tables").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/subcommands/tables").join(name)
 }
 
 /// Files that do not depend on the version of a compression library.
@@ -50,7 +50,7 @@ fn holds(name: &str, args: &[&str], environment: &[(&'static str, &str)]) {
     prints(name, &[&["inspect"], args].concat(), environment);
 }
 
-/// The same for any of our subcommands.
+/// Runs a subcommand, and compares the output with the stored file in `tables`.
 fn prints(name: &str, args: &[&str], environment: &[(&'static str, &str)]) {
     let mut case = Case::new(args);
     for (file, data) in files() {
@@ -224,7 +224,7 @@ fn tables_of_kernels_fit_the_terminal_too() {
     let [old, new] = ["old.so", "new.so"].map(|name| format!("a/rather/deep/directory/{name}"));
     let sorted = ["kernels", &old, &new, "--sort", "vgpr"];
     for args in [&["kernels", &old][..], &sorted, &["diff", &old, &new]] {
-        // Only tables are: those of `diff` are indented more.
+        // Only tables are indented; those of `diff` are indented more.
         let indent = if args[0] == "diff" { "    " } else { "  " };
         let rows = |printed: &str| {
             printed.lines().filter(|line| line.starts_with(indent)).map(str::to_owned).collect::<Vec<_>>()
@@ -408,7 +408,7 @@ fn a_summary_counts_all_files() {
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines.len(), 6, "{printed}");
     assert_eq!(lines[0], "Total: 300 code objects in 100 files, 400 kB");
-    // All files are those of one directory, which serve together.
+    // All files are in one directory, and serve together.
     assert!(lines[2].starts_with("    gfx90a      100    300 kB  75.0 %"), "{printed}");
     assert!(lines[3].starts_with("    gfx906      100    100 kB  25.0 %"), "{printed}");
     assert_eq!(lines[5], "No device code in 200 files");

@@ -1,4 +1,4 @@
-//! Hints for files in which nothing is found that is asked for.
+//! Hints for files without the requested code.
 
 use std::fs;
 use std::io::Read as _;
@@ -45,7 +45,7 @@ fn device_code_that_only_a_deep_search_finds_is_told() {
     assert_eq!(printed, expected);
 }
 
-/// What `-list` prints to a terminal, and what it prints to pipes.
+/// Returns the output of `-list` on a terminal, and its output to pipes.
 fn listed(args: &[&str], dir: &Path) -> (String, String) {
     let pty = nix::pty::openpty(None, None).unwrap();
     let mut command = Command::new(PROGRAM);

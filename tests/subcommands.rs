@@ -1,23 +1,24 @@
 //! Tests of our own subcommands, which find, extract, verify and recompress code objects in files of every format.
 //!
-//! The inputs are fixtures, files that `look/make.rs` writes from the descriptions of their formats, the output of
+//! The inputs are fixtures, files that `properties/make.rs` writes from the descriptions of their formats, the output of
 //! clang 22 and other LLVM tools for a few lines of source, and Debian's librocrand. If one of these is missing, the
 //! test prints that and passes; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
+mod against_llvm;
 mod aks2;
 mod amdgpu;
-mod built;
-mod changed;
+mod changed_bytes;
+mod code_object_checks;
 mod deep;
 pub mod diff;
 mod extract;
 mod fatbin;
-mod gates;
+mod help_and_completions;
 mod hints;
 mod hostile;
 mod inspect;
+mod kernel_names;
 pub mod kernels;
-mod names;
-mod pages;
+mod nothing_to_judge;
 mod pe;
 mod progress;
 mod ptx;
@@ -26,14 +27,13 @@ mod recompress;
 mod report;
 mod runtime;
 pub mod schema;
-mod shorter;
+mod shortened_libraries;
 mod sizes;
 mod static_libraries;
 mod syclbin;
-mod table;
+mod text_output;
 mod verify;
 pub mod wheel;
-mod whole;
 
 use crate::reference::harness;
 use std::path::{Path, PathBuf};

@@ -123,12 +123,12 @@ impl Shell {
     }
 }
 
-/// What follows the words for each line.
+/// The line after the words for each command line.
 const END: &str = "--end--\n";
 
 const FISH: &str = "source $argv[1]; for line in $argv[2..]; complete -C $line; echo --end--; end";
 
-const COMPLETE_ZSH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/look/complete.zsh");
+const COMPLETE_ZSH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/subcommands/complete.zsh");
 
 /// Calls the function like bash, which splits words at `=`.
 fn bash_line(script: &str, line: &str) -> String {
@@ -229,7 +229,7 @@ fn manual_pages_have_every_option_and_no_faults() {
         }
         assert!(page.contains(".SH EXIT STATUS\n") && page.contains(".SH EXAMPLES\n"), "{subcommand}");
     }
-    // The bundler's own options, all of which `--help` lists.
+    // The page has the bundler's own options, as `--help` lists them.
     let page = fs::read_to_string(pages.join("clang-offload-bundler.1")).unwrap();
     for name in [
         "targets",

@@ -89,7 +89,7 @@ fn many_relocations_are_followed() {
     assert_eq!(out.matches("a wrapper that does not point at a fatbin").count(), 100, "{out}");
 }
 
-/// Two fatbins, of which the first has this length, and wrappers that point at these expressions.
+/// Returns two fatbins, and assembly with them and with wrappers that point at these expressions.
 fn assembly(flags: &str, [code, wrappers]: [&str; 2], targets: &[&str]) -> (Vec<u8>, String) {
     let first = fatbins::fatbin(&[fatbins::entry(&Code::ptx(90))]);
     let second = fatbins::fatbin(&[fatbins::entry(&Code::cubin(90, 5))]);

@@ -1,13 +1,13 @@
-//! Tests of subcommands that judge: with nothing to judge, they fail, and say what may help.
+//! Tests of subcommands that judge: with nothing to judge, they fail and print a hint.
 
 use std::fs;
 
 use super::*;
-use crate::look::diff::code;
 use crate::machine::memory_directory;
 use crate::properties::code_objects::{Kernel, cubin};
 use crate::properties::make::{DEFLATED, Zipped, zip};
 use crate::reference::formats;
+use crate::subcommands::diff::code;
 
 /// The command lines of all gates, without the inputs; `diff` takes two.
 const GATES: [&[&str]; 9] = [
@@ -85,7 +85,7 @@ fn no_gate_passes_on_nothing() {
             let (status, out, said) = run(&args);
             assert_eq!(status, 0, "{args:?}: {out}{said}");
         }
-        // What cannot be read is reported alone.
+        // A file that cannot be read is the only error.
         let (status, _, said) = run(&with_inputs(gate, &["nowhere"], &[]));
         assert!(status == 1 && !said.contains("judged") && !said.contains("verified"), "{gate:?}: {said}");
     }

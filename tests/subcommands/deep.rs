@@ -115,7 +115,7 @@ fn mixed(random: &mut Random) -> (Vec<u8>, Vec<Range<u64>>) {
     (data, ranges)
 }
 
-/// The ranges of all that a deep search finds at the top, and whether it finds faults.
+/// Returns the ranges of the outermost findings of a deep search, and its faults.
 fn found_in(data: &[u8], inflate: Inflate) -> (Vec<Range<u64>>, Vec<String>) {
     let (mut ranges, mut faults) = (Vec::new(), Vec::new());
     let mut scan = Scan::default();
@@ -421,8 +421,8 @@ fn databases_of_kernels_are_named_and_others_are_not() {
     }
 }
 
-/// What lies in several sections, or in a bundle that a wrapper registers, is found once, and broken headers of
-/// sections of data are not faults.
+/// Device code in several sections, or in a bundle that a wrapper registers, is found once. Broken headers in sections
+/// of data are not faults.
 #[test]
 fn code_in_data_is_found_once() {
     let nested = formats::binary(&[(GFX906, &gpu_elf())], 8);
@@ -439,7 +439,7 @@ fn code_in_data_is_found_once() {
     assert_eq!(by_default("library.so", &twice), [(":.rodata".to_owned(), "code object".to_owned())]);
 }
 
-/// Programs mention what they look for.
+/// Programs that search for device code have the magics as data.
 #[test]
 fn programs_that_mention_the_magics_hold_no_device_code() {
     let mut programs = vec![PathBuf::from(PROGRAM), std::env::current_exe().unwrap()];
@@ -544,7 +544,7 @@ fn wrappers_lead_to_bundles_in_any_section() {
     loud(&format!("wrappers of bundles: {} ways to link", all.len()));
 }
 
-/// A bundle at which a wrapper points is one, however broken.
+/// A registered bundle is read as a bundle, however broken it is.
 #[test]
 fn registered_bundles_that_are_broken_are_faults() {
     let mut bundle = bundle();
@@ -608,7 +608,7 @@ fn bundles_of_other_vendors_are_read() {
         let outcome = tool(&[&["extract", "in"], args].concat(), &[("in", &both)]);
         assert_eq!((outcome.status, outcome.files.len()), (0, count + 1), "{args:?}: {}", outcome.stderr_text());
     }
-    // Other data may follow, and other programs may have sections of this name.
+    // Unknown data may follow, and sections of this name may have other data.
     let other = [&both[..], b"__FILE_END"].concat();
     assert_eq!(tool(&["verify", "in"], &[("in", &other)]).status, 1);
     let other = Elf::LIBRARY.write(&[Section::new(".topsfb", b"code")]);
@@ -652,7 +652,7 @@ fn bundles_of_hcc_are_read() {
     let files: Vec<_> = outcome.files.iter().filter(|(name, _)| *name != "in").collect();
     assert_eq!((outcome.status, files.len()), (0, 2), "{}", outcome.stderr_text());
     assert!(files.iter().all(|(_, data)| data[..] == elf[..]));
-    // Other programs may have sections of this name.
+    // Sections of this name may have other data.
     for other in [&b"code"[..], &[0; 100], &[]] {
         let other = Elf::LIBRARY.write(&[Section::new(".kernel", other)]);
         assert_eq!(tool(&["verify", "--allow-none", "in"], &[("in", &other)]).status, 0);

@@ -1,4 +1,5 @@
-//! Tests of what runtimes load: `verify --expect`, `extract --as-runtime`, and the GPUs that `inspect` says are served.
+//! Tests of the code that runtimes load: `verify --expect`, `extract --as-runtime`, and the GPUs that `inspect` lists
+//! as served.
 
 use super::*;
 use crate::machine::memory_directory;
@@ -21,7 +22,7 @@ fn library(bundles: &[&[&str]]) -> Vec<u8> {
     Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &content)])
 }
 
-/// The lines that `verify` prints about a file, without those of other rules, and its exit status.
+/// Returns the exit status of `verify`, its lines about the expected GPUs, and its messages.
 fn expecting(options: &[&str], data: &[u8]) -> (i32, Vec<String>, String) {
     let args = [&["verify"], options, &["in"]].concat();
     let outcome = tool(&args, &[("in", data)]);
@@ -151,7 +152,7 @@ fn a_linked_library_tells_the_sources_of_its_bundles() {
     let dir = memory_directory();
     let mut objects = Vec::new();
     for (name, gpus) in [("one", &["gfx906", "gfx90a"][..]), ("two", &["gfx906"]), ("three", &["gfx90a"])] {
-        let source = super::built::HIP.split("extern \"C\" int puts").next().unwrap().replace("add", name);
+        let source = super::against_llvm::HIP.split("extern \"C\" int puts").next().unwrap().replace("add", name);
         std::fs::write(dir.path().join(format!("{name}.hip")), source).unwrap();
         let mut command = Command::new(&clang);
         command.args(["-x", "hip", "-nogpuinc", "-nogpulib", "-fPIC", "-c"]).current_dir(dir.path());
@@ -303,7 +304,7 @@ fn hip_s_runtime_finds_entries_by_the_text_of_their_ids() {
 fn all_code_of_a_library_counts_whatever_library_follows() {
     let (old, new) = (Elf::amdgpu(0x2f).write(&[]), Elf::amdgpu(0x3f).write(&[]));
     let image = |arch, elf: &[u8]| Image::new(1, 1, &[("triple", "amdgcn-amd-amdhsa"), ("arch", arch)], elf);
-    // Two source files, of which the second has code for both GPUs.
+    // The second of two source files has code for both GPUs.
     let images = [
         offload::write(1, &[image("gfx906", &old)]),
         offload::write(1, &[image("gfx906", &old), image("gfx90a", &new)]),
@@ -427,9 +428,9 @@ fn a_file_that_is_named_alone_is_judged_alone() {
     };
     assert_eq!(lines(&["d/b.hsaco"]), ["d/b.hsaco"]);
     assert_eq!(lines(&["d/a.hsaco", "d/b.hsaco"]), [""; 0]);
-    // Those of another directory do not count.
+    // Files of another directory do not count.
     assert_eq!(lines(&["e/a.hsaco", "d/b.hsaco"]), ["d/b.hsaco"]);
-    // Bundles in a row are those of a library, each of which has to serve.
+    // Bundles in a row belong to a library, so each has to serve.
     std::fs::write(dir.path().join("d/b.hsaco"), [one.clone(), other].concat()).unwrap();
     assert_eq!(lines(&["d/a.hsaco", "d/b.hsaco"]), ["d/b.hsaco"]);
     // Inputs of compilers are no files that a program loads.
@@ -465,7 +466,7 @@ fn a_library_may_serve_a_gpu_with_any_bundle() {
     let (mixed, bad) = (library(&[&["gfx90a"], &["gfx942"], &["gfx90a"], &["gfx90a"]]), library(&[&["gfx90a"]]));
     let gap = "it does not serve gfx942; it has code for gfx90a [expected]";
     let (status, lines, hint) = expecting(&["--expect", "gfx942"], &mixed);
-    // What several bundles lack is one line.
+    // A gap in several bundles is one line.
     assert!(status == 1 && lines.len() == 1 && lines[0].ends_with(&format!("{gap} (the same in 2 more bundles)")));
     assert!(hint.contains("--expect-any"), "{hint}");
     assert_eq!(expecting(&["--expect-any", "gfx942"], &mixed), (0, vec![], String::new()));
@@ -532,7 +533,7 @@ fn extract_takes_what_a_runtime_would() {
     let expected = "./in-0-hipv4-amdgcn-amd-amdhsa--gfx11-generic.txt\n./in-1-hipv4-amdgcn-amd-amdhsa--gfx1152.txt\n\
                     ./in-2-hipv4-amdgcn-amd-amdhsa--amdgcnspirv.txt\n";
     assert_eq!((status, text.as_str()), (0, expected));
-    // A generic target stands for its processors, of which one has code of its own.
+    // A generic target means its processors. One of them has separate code.
     let (status, text) = names(&["--target", "gfx11-generic", "--as-runtime"]);
     let expected = "./in-0-hipv4-amdgcn-amd-amdhsa--gfx11-generic.txt\n./in-1-hipv4-amdgcn-amd-amdhsa--gfx1152.txt\n\
                     ./in-1-hipv4-amdgcn-amd-amdhsa--gfx11-generic.txt\n./in-2-hipv4-amdgcn-amd-amdhsa--amdgcnspirv.txt\n";
@@ -595,7 +596,7 @@ fn relocatable_code_serves_a_program_only_where_the_driver_can_link_it() {
         (Some(&["sm_80"]), &[&["sm_80", "compute_80"], &["sm_80"]], &["sm_80"], &["sm_90", "compute_90"]),
         (Some(&["sm_80"]), &[&["compute_80"], &["sm_80", "sm_90"]], &["sm_80", "sm_90"], &["sm_100", "compute_90"]),
         (Some(&[]), &[&["compute_80"]], &["sm_80", "sm_120"], &["sm_75"]),
-        // It does not link LTO-IR.
+        // The driver does not link LTO-IR.
         (Some(&["sm_80"]), &[&["lto_80"]], &["sm_80"], &["sm_90"]),
         (None, &[&["sm_80"]], &[], &["sm_80", "sm_90"]),
     ];
@@ -605,7 +606,7 @@ fn relocatable_code_serves_a_program_only_where_the_driver_can_link_it() {
             for gpu in *gpus {
                 let (found, lines, errors) = expecting(&["--expect-any", gpu], &data);
                 assert_eq!(found, status, "{linked:?} {objects:?} {gpu}: {lines:?} {errors}");
-                // The hint leads to what passes.
+                // The command line of the hint passes.
                 let (strict, _, errors) = expecting(&["--expect", gpu], &data);
                 let is_hinted = errors.contains("--expect-any");
                 assert_eq!(is_hinted, strict == 1 && status == 0, "{linked:?} {objects:?} {gpu}: {errors}");
@@ -721,7 +722,7 @@ fn code_that_cannot_be_read_is_counted_and_passed_over() {
         assert!(outcome.status == 1 && outcome.files.len() == 1, "{selected:?}");
         assert!(outcome.stderr_text().contains("its compression is not known, or it is obfuscated"), "{selected:?}");
     }
-    // It is compared as it is stored.
+    // `diff` compares such code as it is stored.
     let less = fatbins::fatbin(&[fatbins::entry(&Code::cubin(80, 4))]);
     for (new, all) in [(&data, "no differences in device code"), (&less, "3 removed")] {
         let outcome = tool(&["diff", "in", "new"], &[("in", &data), ("new", new)]);
