@@ -282,7 +282,7 @@ impl Coverage {
     }
 }
 
-/// Counts the bundles that serve a GPU, and those that should.
+/// Counts the bundles that serve a GPU, and the bundles that should.
 fn count_serving(device: &Device, sets: &[(Cow<'_, CodeSet>, usize)]) -> Served {
     let mut served = Served::default();
     for (set, count) in sets {

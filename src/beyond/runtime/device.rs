@@ -188,9 +188,8 @@ impl Device {
         }
     }
 
-    /// Returns the GPUs that the name means, for any code that they take: a GPU of compute capability 9.0 runs `sm_90a`
-    /// and `sm_90`, a processor of a generic target also takes code for itself, and bitcode is compiled for its
-    /// processor.
+    /// Returns the GPUs that the name means, for any code that they take. A GPU of compute capability 9.0 runs `sm_90a`
+    /// and `sm_90`. A processor of a generic target also takes code for itself. Bitcode is compiled for its processor.
     pub(crate) fn gpus(&self) -> Self {
         let variants = self.variants.iter().flat_map(GpuVariant::gpus).collect();
         Self { name: self.name.clone(), variants }

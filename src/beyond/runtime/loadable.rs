@@ -1,8 +1,8 @@
 //! The bundles that HIP's runtime can load.
 //!
 //! The length of a plain bundle is not recorded, so the runtime gives comgr the first 4096 bytes. Comgr looks for
-//! entries there, and fails at the first one that is not described completely. Of a compressed bundle, the runtime
-//! gives comgr as many bytes as are recorded, and reads that size as a number of 32 bits in every version.
+//! entries there, and fails at the first one that is not described completely. For a compressed bundle, the runtime
+//! gives comgr the recorded number of bytes, and reads that size as a number of 32 bits in every version.
 //!
 //! Entry IDs are compared as text. The text after the kind has to be the name of an instruction set as HSA gives it,
 //! such as `amdgcn-amd-amdhsa--gfx90a`, except for features that the entry leaves open. SPIR-V is also asked for with
