@@ -1,15 +1,16 @@
-//! Patterns with the wildcards `*`, `?` and `[...]`, of which a name is compared only with those that it may match.
+//! Patterns with the wildcards `*`, `?` and `[...]`. A name is compared only with patterns that it may match.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// The wildcards of a pattern. `]` ends the last one.
+/// The wildcards of a pattern. `]` ends the last of them.
 pub(crate) const WILDCARDS: [char; 3] = ['*', '?', '['];
 
 /// Patterns, each with a number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Globs {
-    /// By the lengths of the texts before the first wildcard and after the last one, and then by these two texts.
+    /// The patterns by the lengths of the texts before the first wildcard and after the last one, and then by these two
+    /// texts.
     by_ends: BTreeMap<(usize, usize), HashMap<String, SameEnds>>,
 }
 
@@ -17,7 +18,7 @@ pub(crate) struct Globs {
 #[derive(Clone, Debug, Default)]
 struct SameEnds {
     globs: Vec<(usize, glob::Pattern)>,
-    /// Their positions, by the longest text without wildcards that names must have.
+    /// The positions of the patterns, by the longest text without wildcards that names must have.
     by_inner: HashMap<String, Vec<usize>>,
     /// The lengths of these texts.
     lens: BTreeSet<usize>,
@@ -28,7 +29,7 @@ impl Globs {
     pub(crate) fn add(&mut self, number: usize, pattern: glob::Pattern) {
         let text = pattern.as_str();
         // `**/` may also match nothing, together with its slash.
-        let parts = if text.contains("**") { None } else { parts(text) };
+        let parts = if text.contains("**") { None } else { fixed_parts(text) };
         let (before, inner, after) = parts.unwrap_or_default();
         let (lens, ends, inner) = ((before.len(), after.len()), [before, after].concat(), inner.to_owned());
         let same = self.by_ends.entry(lens).or_default().entry(ends).or_default();
@@ -37,28 +38,32 @@ impl Globs {
         same.globs.push((number, pattern));
     }
 
-    /// The patterns without those that have some numbers.
+    /// Returns the patterns without some numbers.
     pub(crate) fn without(&self, numbers: &HashSet<usize>) -> Self {
         let mut left = Self::default();
-        let all = self.by_ends.values().flat_map(HashMap::values).flat_map(|same| &same.globs);
-        for (number, pattern) in all.filter(|(number, _)| !numbers.contains(number)) {
-            left.add(*number, pattern.clone());
+        for same in self.by_ends.values().flat_map(HashMap::values) {
+            for (number, pattern) in &same.globs {
+                if !numbers.contains(number) {
+                    left.add(*number, pattern.clone());
+                }
+            }
         }
         left
     }
 
-    /// Returns whether there is no pattern.
+    /// Whether there is no pattern.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_ends.is_empty()
     }
 
-    /// The numbers of the patterns that match the whole of a name.
+    /// Returns the numbers of the patterns that match the whole of a name.
     pub(crate) fn matching(&self, name: &str) -> Vec<usize> {
         let mut numbers = Vec::new();
         for ((before, after), by_ends) in &self.by_ends {
             let Some((start, rest)) = name.split_at_checked(*before) else { continue };
-            let end = rest.len().checked_sub(*after).and_then(|from| rest.get(from..));
-            if let Some(same) = end.and_then(|end| by_ends.get(&[start, end].concat())) {
+            let Some(from) = rest.len().checked_sub(*after) else { continue };
+            let Some(end) = rest.get(from..) else { continue };
+            if let Some(same) = by_ends.get(&[start, end].concat()) {
                 same.add_matching(name, &mut numbers);
             }
         }
@@ -68,22 +73,42 @@ impl Globs {
 
 impl SameEnds {
     fn add_matching(&self, name: &str, numbers: &mut Vec<usize>) {
-        let matching = |globs: &mut dyn Iterator<Item = &(usize, glob::Pattern)>| {
-            globs.filter(|(_, pattern)| pattern.matches(name)).map(|(number, _)| *number).collect::<Vec<_>>()
-        };
         // Looking up every part of the name that may be an inner text takes about as long as to compare it.
         if self.globs.len() <= self.lens.len().saturating_mul(name.len()) {
-            numbers.extend(matching(&mut self.globs.iter()));
+            for (number, pattern) in &self.globs {
+                if pattern.matches(name) {
+                    numbers.push(*number);
+                }
+            }
             return;
         }
-        let parts = self.lens.iter().flat_map(|len| (0..=name.len()).filter_map(|from| name.get(from..)?.get(..*len)));
-        let positions: BTreeSet<usize> = parts.filter_map(|part| self.by_inner.get(part)).flatten().copied().collect();
-        numbers.extend(matching(&mut positions.iter().filter_map(|position| self.globs.get(*position))));
+        for position in self.positions_in(name) {
+            match self.globs.get(position) {
+                Some((number, pattern)) if pattern.matches(name) => numbers.push(*number),
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns the positions of the patterns whose inner text is in a name.
+    fn positions_in(&self, name: &str) -> BTreeSet<usize> {
+        let mut positions = BTreeSet::new();
+        for len in &self.lens {
+            for from in 0..=name.len() {
+                if let Some(part) = name.get(from..from.saturating_add(*len))
+                    && let Some(found) = self.by_inner.get(part)
+                {
+                    positions.extend(found);
+                }
+            }
+        }
+        positions
     }
 }
 
-/// The text before the first wildcard, the longest text before the first `[...]`, and the text after the last wildcard.
-fn parts(pattern: &str) -> Option<(&str, &str, &str)> {
+/// Returns the text before the first wildcard, the longest text before the first `[...]`, and the text after the last
+/// wildcard.
+fn fixed_parts(pattern: &str) -> Option<(&str, &str, &str)> {
     let (before, _) = pattern.split_once(WILDCARDS)?;
     let (_, after) = pattern.rsplit_once(['*', '?', ']'])?;
     let inner = pattern.split('[').next()?.split(['*', '?']).max_by_key(|text| text.len())?;
@@ -94,7 +119,7 @@ fn parts(pattern: &str) -> Option<(&str, &str, &str)> {
 mod tests {
     use super::*;
 
-    /// All texts of up to `len` of some letters.
+    /// Returns all texts of up to `len` of some letters.
     fn texts(letters: &[&str], len: usize) -> Vec<String> {
         let (mut all, mut from) = (vec![String::new()], 0);
         for _ in 0..len {
@@ -108,19 +133,22 @@ mod tests {
     }
 
     #[test]
-    fn the_patterns_that_match_are_those_that_match_one_by_one() {
+    fn the_same_patterns_match_together_and_one_by_one() {
         let patterns: Vec<glob::Pattern> = texts(&["a", "é", "*", "?", "[a]", "[!*]", "]", "/", "**/"], 4)
             .iter()
             .filter_map(|text| glob::Pattern::new(text).ok())
             .collect();
         assert!(patterns.len() > 2000);
         let mut globs = Globs::default();
-        patterns.iter().enumerate().for_each(|(number, pattern)| globs.add(number, pattern.clone()));
+        for (number, pattern) in patterns.iter().enumerate() {
+            globs.add(number, pattern.clone());
+        }
         for name in texts(&["a", "é", "*", "]", "/"], 4) {
             let mut matching = globs.matching(&name);
             matching.sort_unstable();
-            let one_by_one = patterns.iter().enumerate().filter(|(_, pattern)| pattern.matches(&name));
-            assert_eq!(matching, one_by_one.map(|(number, _)| number).collect::<Vec<_>>(), "{name}");
+            let mut one_by_one: Vec<usize> = (0..patterns.len()).collect();
+            one_by_one.retain(|number| patterns[*number].matches(&name));
+            assert_eq!(matching, one_by_one, "{name}");
         }
         let first = globs.without(&(1..patterns.len()).collect());
         assert!(!first.is_empty() && first.matching("é").is_empty() && first.matching("") == [0]);

@@ -18,8 +18,8 @@ pub(crate) struct Value<'d> {
 }
 
 impl<'d> Value<'d> {
-    /// Returns the value at the start of `data`, whose first byte has the absolute offset `base`, and the bytes after
-    /// it, or `None` if the data ends in the value, or is not MessagePack.
+    /// Returns the value at the start of `data`, and the bytes after it, or `None` if the data ends in the value, or is
+    /// not MessagePack. The first byte has the absolute offset `base`.
     pub(crate) fn first(data: &'d [u8], base: u64) -> Option<(Self, &'d [u8])> {
         let mut rest = data;
         skip(&mut rest)?;

@@ -1,31 +1,41 @@
 //! Processes many items on all processors, and gives the results in the order of the items.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::{mem, thread, vec};
 
-/// The weight of waiting results beyond which no further item is begun.
+/// The largest weight of waiting results before the next item is begun.
 pub(crate) const WEIGHT_MAX: usize = 100_000;
 
-/// The most threads. Each may need as much memory as its item is allowed.
+/// The largest number of threads. Each may need as much memory as its item is allowed.
 pub(crate) const THREADS_MAX: usize = 8;
 
 /// Calls `work` for each item, on several threads if there are several items and processors, and passes the results to
-/// `consume`. `weight` estimates the memory that a result takes, in units of a few hundred bytes; no item is begun
-/// while results of more than [`WEIGHT_MAX`] wait. Items after the last result that `consume` takes may be skipped.
+/// `consume`. `weight` estimates the memory of a result, in units of a few hundred bytes. No item is begun while results
+/// of more than [`WEIGHT_MAX`] wait. Items after the last result that `consume` takes may be skipped.
 pub(crate) fn in_order<I: Send, T: Send, R>(
     items: Vec<I>,
     work: impl Fn(I) -> T + Sync,
     weight: impl Fn(&T) -> usize + Sync,
     consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
 ) -> R {
-    let processors = || thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX);
-    let threads = if items.len() > 1 { processors().min(items.len()) } else { 0 };
-    on_threads(if threads > 1 { threads } else { 0 }, items, work, weight, consume)
+    let threads = thread_count(items.len());
+    on_threads(threads, items, work, weight, consume)
 }
 
-/// The same on `threads` threads; on this one if there are none, or none can be started.
+/// Returns the number of threads to start for some items, or 0 if this thread processes them.
+fn thread_count(items: usize) -> usize {
+    if items < 2 {
+        return 0;
+    }
+    let processors = match thread::available_parallelism() {
+        Ok(processors) => processors.get(),
+        Err(_) => 1,
+    };
+    if processors < 2 { 0 } else { processors.min(THREADS_MAX).min(items) }
+}
+
+/// Does the work of [`in_order`] on `threads` threads, or on this one if `threads` is 0 or no thread can be started.
 fn on_threads<I: Send, T: Send, R>(
     threads: usize,
     items: Vec<I>,
@@ -39,10 +49,20 @@ fn on_threads<I: Send, T: Send, R>(
     let (queue, work, weight) = (&queue, &work, &weight);
     thread::scope(|scope| {
         let _guard = EndOnDrop(queue);
-        let start = |_| thread::Builder::new().spawn_scoped(scope, || queue.serve(work, weight));
-        match (0..threads).map(start).take_while(Result::is_ok).count() {
-            0 => consume(&mut std::iter::from_fn(|| queue.begin().map(|(_, item)| work(item)))),
-            _ => consume(&mut std::iter::from_fn(|| queue.next(weight))),
+        let mut has_threads = false;
+        for _ in 0..threads {
+            if thread::Builder::new().spawn_scoped(scope, || queue.serve(work, weight)).is_err() {
+                break;
+            }
+            has_threads = true;
+        }
+        if has_threads {
+            consume(&mut std::iter::from_fn(|| queue.next(weight)))
+        } else {
+            consume(&mut std::iter::from_fn(|| {
+                let (_, item) = queue.begin()?;
+                Some(work(item))
+            }))
         }
     })
 }
@@ -71,7 +91,7 @@ impl<I, T> Queue<I, T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changed<'s>(&self, state: MutexGuard<'s, PoolState<I, T>>) -> MutexGuard<'s, PoolState<I, T>> {
+    fn wait_for_change<'s>(&self, state: MutexGuard<'s, PoolState<I, T>>) -> MutexGuard<'s, PoolState<I, T>> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -92,15 +112,18 @@ impl<I, T> Queue<I, T> {
     fn begin(&self) -> Option<(usize, I)> {
         let mut state = self.state();
         while state.weight > WEIGHT_MAX && !state.is_over {
-            state = self.changed(state);
+            state = self.wait_for_change(state);
         }
-        let item = if state.is_over { None } else { state.items.next() }?;
+        if state.is_over {
+            return None;
+        }
+        let item = state.items.next()?;
         let index = state.begun;
         state.begun += 1;
         Some((index, item))
     }
 
-    /// The next result, in the order of the items.
+    /// Waits for the next result, in the order of the items. Returns `None` after the last.
     fn next(&self, weight: impl Fn(&T) -> usize) -> Option<T> {
         let mut state = self.state();
         loop {
@@ -116,7 +139,7 @@ impl<I, T> Queue<I, T> {
             if is_last || state.is_over {
                 return None;
             }
-            state = self.changed(state);
+            state = self.wait_for_change(state);
         }
     }
 }
@@ -140,29 +163,38 @@ mod tests {
 
     const THREADS: [usize; 3] = [0, 1, 4];
 
+    /// Doubles an item. The first items take longest.
+    fn double(item: u64) -> u64 {
+        thread::sleep(Duration::from_micros(1000 / (item + 1)));
+        item * 2
+    }
+
     #[test]
     fn results_come_in_the_order_of_the_items() {
-        let work = |index: u64| {
-            // The first items take longest.
-            thread::sleep(Duration::from_micros(1000 / (index + 1)));
-            index * 2
-        };
-        for (threads, count) in THREADS.into_iter().flat_map(|threads| [0, 1, 2, 100].map(|count| (threads, count))) {
-            for weight in [0, 1, WEIGHT_MAX + 1] {
-                let items = (0..count).collect();
-                let found: Vec<u64> = on_threads(threads, items, work, |_| weight, |results| results.collect());
-                assert_eq!(found, (0..count).map(|index| index * 2).collect::<Vec<_>>());
+        for threads in THREADS {
+            for count in [0, 1, 2, 100] {
+                for weight in [0, 1, WEIGHT_MAX + 1] {
+                    let items = (0..count).collect();
+                    let found: Vec<u64> = on_threads(threads, items, double, |_| weight, |results| results.collect());
+                    assert_eq!(found, (0..count).map(|index| index * 2).collect::<Vec<_>>());
+                }
             }
         }
     }
 
     #[test]
-    fn nothing_is_begun_that_nobody_waits_for() {
+    fn items_are_not_begun_without_need() {
         for threads in THREADS {
             let begun = AtomicUsize::new(0);
-            let work = |_| begun.fetch_add(1, Ordering::Relaxed);
             let items = (0..10_000).collect();
-            on_threads(threads, items, work, |_| WEIGHT_MAX + 1, |results| results.take(3).for_each(drop));
+            let taken = on_threads(
+                threads,
+                items,
+                |_| begun.fetch_add(1, Ordering::Relaxed),
+                |_| WEIGHT_MAX + 1,
+                |results| results.take(3).count(),
+            );
+            assert_eq!(taken, 3);
             assert!(begun.into_inner() <= 3 + 2 * threads);
         }
     }
@@ -170,7 +202,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "a scoped thread panicked")]
     fn a_panic_ends_the_work() {
-        let work = |index| assert_ne!(index, 50);
-        on_threads(4, (0..100).collect(), work, |()| WEIGHT_MAX + 1, |results| results.for_each(drop));
+        let items = (0..100).collect();
+        on_threads(4, items, |index| assert_ne!(index, 50), |()| WEIGHT_MAX + 1, |results| results.count());
     }
 }

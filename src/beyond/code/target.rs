@@ -21,7 +21,7 @@
 //! `ptxas` of CUDA 13 sets no bit for the suffix: its cubins have the attribute 9 of the section `.nv.compat` instead,
 //! which replaces the bit. Bit 11 of cubins before sm_90 has another meaning (`EF_CUDA_SW_1729687` of `nvdisasm`). The
 //! suffix `f` is recorded in fatbins only. SPIR-V records its width in bits ([`Magic::SpirV`]), bitcode its triple.
-//! Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints them; what `cuobjdump` of CUDA 13.5 prints for
+//! Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints them; output of `cuobjdump` of CUDA 13.5 for
 //! cubins of CUDA 12.9 and 13.5 with any flags.
 
 use object::elf::{EM_AMDGPU, EM_CUDA};
@@ -83,7 +83,7 @@ fn sm_architecture(data: &[u8], flags: u32) -> Option<String> {
 /// Returns the attribute of a cubin that is true if it is for its architecture alone, or `None` without the attribute.
 fn specific_attribute(data: &[u8]) -> Option<bool> {
     let mut attributes = File::read(data).ok()?.section_named(COMPAT_SECTION)?;
-    // Format, number, and a value of two bytes, which is the length of what follows for one format.
+    // Format, number, and a value of two bytes. For one format, this value is the length of the data after it.
     while let [format, number, low, high, rest @ ..] = attributes {
         if [*format, *number] == SPECIFIC_TARGET {
             return Some(*low != 0);

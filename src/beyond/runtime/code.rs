@@ -11,12 +11,12 @@ use crate::beyond::runtime::loadable::{self, Unfound};
 use crate::beyond::scan::{Format, Found};
 use crate::llvm::container::content_kind::ContentKind;
 
-/// The vendor of a GPU, whose runtime takes no code of others.
+/// The vendor of a GPU. Its runtime takes no code for GPUs of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum GpuVendor {
     Amd,
     Nvidia,
-    /// Another one whose kind of entry IDs is known.
+    /// Another vendor, with a kind of entry IDs for it alone.
     Of(OffloadKind),
     Other,
 }
@@ -38,21 +38,21 @@ pub(crate) enum Code {
     Other(String),
 }
 
-/// An architecture of NVIDIA's: the compute capability without its dot, such as 90, and the suffix of its name.
+/// An architecture of NVIDIA: the compute capability without its dot, such as 90, and the suffix of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Sm {
     pub(crate) number: u32,
     pub(crate) suffix: Suffix,
 }
 
-/// What code may use beyond the features that later GPUs have too, in the order in which it is preferred.
+/// The features that code may use in addition to those of later GPUs, in the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Suffix {
     /// Features of this architecture alone (`a`).
     Architecture,
     /// Features of its family (`f`).
     Family,
-    /// None.
+    /// No additional features.
     None,
 }
 
@@ -67,8 +67,20 @@ impl Sm {
             _ => return None,
         };
         let is_number = (2..=3).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit());
-        let number = digits.parse().ok().filter(|_| is_number && !digits.starts_with('0'))?;
-        Some(Self { number, suffix })
+        if !is_number || digits.starts_with('0') {
+            return None;
+        }
+        Some(Self { number: digits.parse().ok()?, suffix })
+    }
+
+    /// The name with a prefix such as `sm` or `compute`.
+    fn name(self, prefix: &str) -> String {
+        let suffix = match self.suffix {
+            Suffix::Architecture => "a",
+            Suffix::Family => "f",
+            Suffix::None => "",
+        };
+        format!("{prefix}_{}{suffix}", self.number)
     }
 
     /// The major and the minor number of the compute capability.
@@ -78,27 +90,19 @@ impl Sm {
 }
 
 impl Code {
-    /// The name of its target, which is also that of a GPU that it serves.
+    /// The name of its target, which also names a GPU that it serves.
     pub(crate) fn name(&self) -> String {
-        let sm = |prefix, Sm { number, suffix }: &Sm| {
-            let suffix = match suffix {
-                Suffix::Architecture => "a",
-                Suffix::Family => "f",
-                Suffix::None => "",
-            };
-            format!("{prefix}_{number}{suffix}")
-        };
         match self {
             Self::Amd(target) => target.to_string(),
             Self::AmdSpirV => AMD_SPIR_V.to_owned(),
-            Self::Cubin(code) => sm("sm", code),
-            Self::Ptx(code) => sm("compute", code),
-            Self::LtoIr(code) => sm("lto", code),
+            Self::Cubin(sm) => sm.name("sm"),
+            Self::Ptx(sm) => sm.name("compute"),
+            Self::LtoIr(sm) => sm.name("lto"),
             Self::Other(target) => target.clone(),
         }
     }
 
-    /// Returns the code of an entry for a GPU with this ID, or `None` for what no runtime takes.
+    /// Returns the code of an entry for a GPU with this ID, or `None` if no runtime takes it.
     fn of_entry(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         let target = id.target();
         if content == Some(ContentKind::Empty) {
@@ -117,8 +121,8 @@ impl Code {
         }
     }
 
-    /// Returns the code of an entry, for which LTO-IR counts like PTX: it is compiled for as many GPUs, or `None` if
-    /// the target of the entry does not tell for which GPUs it is.
+    /// Returns the code of an entry, or `None` if the target of the entry does not name its GPUs. LTO-IR counts like
+    /// PTX, because it is compiled for the same GPUs.
     pub(crate) fn compiled_for(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         match content {
             Some(ContentKind::Bundle | ContentKind::FatBinary) => None,
@@ -130,12 +134,15 @@ impl Code {
         }
     }
 
-    /// The code with this [name](Self::name).
+    /// Returns the code with this [name](Self::name).
     pub(crate) fn named(name: &str) -> Option<Self> {
         if name == AMD_SPIR_V {
             return Some(Self::AmdSpirV);
         }
-        Self::of_nvidia(name, None).or_else(|| Some(Self::Amd(name.parse().ok()?)))
+        match Self::of_nvidia(name, None) {
+            Some(code) => Some(code),
+            None => Some(Self::Amd(name.parse().ok()?)),
+        }
     }
 
     fn of_nvidia(processor: &str, content: Option<ContentKind>) -> Option<Self> {
@@ -149,7 +156,7 @@ impl Code {
         }
     }
 
-    /// The code that a kpack archive holds for a target ID.
+    /// Returns the code that a kpack archive holds for a target ID.
     pub(crate) fn of_kpack(target: &[u8]) -> Option<Self> {
         if target == kpack::SPIR_V {
             return Some(Self::AmdSpirV);
@@ -166,22 +173,28 @@ pub(crate) const AMD_SPIR_V: &str = "amdgcnspirv";
 #[derive(Debug, Default)]
 pub(crate) struct Codes {
     /// The code objects that runtimes find.
-    pub(crate) found: Vec<Held>,
+    pub(crate) found: Vec<FoundCode>,
     /// Code that HIP's runtime does not find there.
     pub(crate) unfound: Vec<UnfoundCode>,
-    /// The vendors of the GPUs for which it has entries, found or not.
+    /// The vendors of the GPUs that it has entries for, found or not.
     pub(crate) vendors: BTreeSet<GpuVendor>,
-    /// Whether it has only code that is itself a container, which the search reports too.
+    /// Whether all its code is itself a container, which the search reports too.
     pub(crate) is_outer: bool,
 }
 
-/// A code object in a bundle.
+/// A code object in a bundle that a runtime finds.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
-    /// Its index in the bundle.
+pub(crate) struct FoundCode {
+    /// The index in the bundle.
     pub(crate) index: usize,
     pub(crate) kind: OffloadKind,
     pub(crate) code: Code,
+}
+
+impl FoundCode {
+    fn is_lto_ir(&self) -> bool {
+        matches!(self.code, Code::LtoIr(_))
+    }
 }
 
 /// A code object that HIP's runtime does not find in its bundle.
@@ -193,7 +206,7 @@ pub(crate) struct UnfoundCode {
     pub(crate) reason: Unfound,
 }
 
-/// The entry ID, and what the runtime looks for.
+/// Writes the entry ID, and the name of the entries that the runtime looks for.
 impl fmt::Display for UnfoundCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HIP's runtime does not find '{}': it looks for {}", self.id, self.reason.sought())
@@ -206,20 +219,23 @@ impl Codes {
         let mut codes = Self { vendors: vendor_of(found.format).into_iter().collect(), ..Self::default() };
         let mut has_container = false;
         for code_object in found.code_objects() {
-            let Some(id) = code_object.entry_id().filter(|id| id.kind() != OffloadKind::Host) else { continue };
+            let Some(id) = code_object.entry_id() else { continue };
+            if id.kind() == OffloadKind::Host {
+                continue;
+            }
             codes.vendors.insert(vendor_in(&id));
             let (content, kind, index) = (code_object.kind(), id.kind(), code_object.index());
             if matches!(content, Some(ContentKind::Bundle | ContentKind::FatBinary)) {
                 has_container = true;
                 continue;
             }
-            let code = Code::of_entry(&id, content).filter(|_| code_object.unreadable().is_none());
-            match (code, unfound.get(&index)) {
-                (Some(code), None) => codes.found.push(Held { index, kind, code }),
-                (Some(code), Some(&reason)) => {
-                    codes.unfound.push(UnfoundCode { code, id: code_object.shown_id(), reason });
-                }
-                (None, _) => {}
+            if code_object.unreadable().is_some() {
+                continue;
+            }
+            let Some(code) = Code::of_entry(&id, content) else { continue };
+            match unfound.get(&index) {
+                None => codes.found.push(FoundCode { index, kind, code }),
+                Some(&reason) => codes.unfound.push(UnfoundCode { code, id: code_object.shown_id(), reason }),
             }
         }
         codes.keep_lto_ir_alone();
@@ -227,21 +243,21 @@ impl Codes {
         codes
     }
 
-    /// Leaves out LTO-IR beside other code: a program whose runtime finds code that it can load does not link at run time.
+    /// Leaves out LTO-IR if there is other code: a program whose runtime finds code that it can load does not link at
+    /// run time.
     fn keep_lto_ir_alone(&mut self) {
-        let is_lto_ir = |held: &Held| matches!(held.code, Code::LtoIr(_));
-        if !self.found.iter().all(is_lto_ir) {
-            self.found.retain(|held| !is_lto_ir(held));
+        if !self.found.iter().all(FoundCode::is_lto_ir) {
+            self.found.retain(|found| !found.is_lto_ir());
         }
     }
 
-    /// The code alone.
+    /// Returns the code that runtimes find, without its places.
     pub(crate) fn into_codes(self) -> Vec<Code> {
-        self.found.into_iter().map(|held| held.code).collect()
+        self.found.into_iter().map(|found| found.code).collect()
     }
 }
 
-/// The vendor of the GPUs that a triple is for.
+/// Returns the vendor of the GPUs that an entry is for.
 fn vendor_in(id: &EntryId) -> GpuVendor {
     match (id.triple().arch(), id.triple().vendor()) {
         _ if is_kind_of_vendor(id.kind()) => GpuVendor::Of(id.kind()),
@@ -251,7 +267,7 @@ fn vendor_in(id: &EntryId) -> GpuVendor {
     }
 }
 
-/// The vendor whose code alone a container holds.
+/// Returns the vendor of all code in containers of a format, or `None` if they may hold code of several vendors.
 pub(crate) fn vendor_of(format: Format) -> Option<GpuVendor> {
     match format {
         Format::Fatbin => Some(GpuVendor::Nvidia),
@@ -278,11 +294,10 @@ mod tests {
 
     #[test]
     fn names_of_targets_are_names_of_code() {
-        let amd = |target: &str| Code::Amd(target.parse().unwrap());
         for (target, expected) in [
             (&b"amdgcnspirv"[..], Some(Code::AmdSpirV)),
-            (b"gfx906:xnack+", Some(amd("gfx906:xnack+"))),
-            (b"gfx9999", Some(amd("gfx9999"))),
+            (b"gfx906:xnack+", Some(Code::Amd("gfx906:xnack+".parse().unwrap()))),
+            (b"gfx9999", Some(Code::Amd("gfx9999".parse().unwrap()))),
             (b"\xff", None),
         ] {
             assert_eq!(Code::of_kpack(target), expected, "{}", target.escape_ascii());

@@ -1,10 +1,10 @@
-//! In how many bundles each GPU is served.
+//! The number of bundles that serve each GPU.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 
-use super::code::{Code, Codes, GpuVendor, Held, UnfoundCode};
+use super::code::{Code, Codes, FoundCode, GpuVendor, UnfoundCode};
 use super::device::Device;
 use super::directory::{directory_of, is_loaded_file};
 use crate::base::id::OffloadKind;
@@ -19,26 +19,27 @@ const KINDS_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
 
 /// The bundles of a file, or of several, by the GPUs that they serve.
 ///
-/// Offload binaries at one place count as one bundle, one for each source file and offload kind; so does all code in
-/// kpack archives that one wrapper of a library loads. Files of a directory that are code objects, bundles or fatbins
-/// themselves count as one together: a program loads those for its GPU. Other code objects without a bundle, device
-/// images of SYCL, and relocatable CUDA code beside linked code are not counted: each of them need not serve every GPU.
+/// Offload binaries at one place count as one bundle, one for each source file and offload kind. All code in kpack
+/// archives that one wrapper of a library loads counts as one too. Files of a directory that are code objects, bundles
+/// or fatbins themselves count as one together: a program loads those for its GPU. Other code objects without a bundle,
+/// device images of SYCL, and relocatable CUDA code in a file with linked code are not counted: each of them need not
+/// serve every GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     bundles: BTreeMap<CodeSet, usize>,
     /// The files of each directory.
     directories: HashMap<Place, FileSet>,
     units: Units,
-    /// Whether there are more different sets of code than are counted.
+    /// Whether there are more different sets of code than the limit.
     is_full: bool,
 }
 
-/// The code of a bundle, which others may have too, and the vendors of the GPUs that it has entries for.
+/// The code of a bundle, which other bundles may have too, and the vendors of the GPUs that it has entries for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CodeSet {
     pub(crate) vendors: BTreeSet<GpuVendor>,
     pub(crate) codes: BTreeSet<Code>,
-    /// Code that it has and a runtime does not find.
+    /// Code in the bundle that a runtime does not find.
     pub(crate) unfound: BTreeSet<UnfoundCode>,
 }
 
@@ -51,17 +52,26 @@ impl CodeSet {
     /// Adds the code of another bundle.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.vendors.extend(&other.vendors);
-        self.codes.extend(other.codes.difference(&self.codes).cloned().collect::<Vec<_>>());
-        self.unfound.extend(other.unfound.difference(&self.unfound).cloned().collect::<Vec<_>>());
+        insert_new(&mut self.codes, &other.codes);
+        insert_new(&mut self.unfound, &other.unfound);
+    }
+}
+
+/// Adds clones of the items that a set does not have yet.
+fn insert_new<T: Clone + Ord>(set: &mut BTreeSet<T>, others: &BTreeSet<T>) {
+    for item in others {
+        if !set.contains(item) {
+            set.insert(item.clone());
+        }
     }
 }
 
 /// The files of a directory that are code objects, bundles or fatbins themselves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileSet {
-    /// The code of all of them.
+    /// The code of all files.
     pub(crate) code: CodeSet,
-    /// Their number.
+    /// The number of files.
     pub(crate) files: usize,
 }
 
@@ -80,16 +90,16 @@ impl FileSet {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServedDirectory {
-    /// Its place: a directory on disk, or a package and in it a member. Names of GPUs in its path are replaced by `*`.
+    /// The place: a directory on disk, or a package and a member in it. Names of GPUs in its path are replaced by `*`.
     pub place: Place,
     /// The number of files in it that are code objects, bundles or fatbins themselves.
     pub files: usize,
-    /// The GPUs that they have code for, by name, and whether the files serve each: 1 of 1 or 0 of 1. None if there are
-    /// too many to compare.
+    /// The GPUs that the files have code for, by name, and whether the files serve each: 1 of 1 or 0 of 1. `None` if
+    /// there are too many to compare.
     pub gpus: Option<Vec<(Device, Served)>>,
 }
 
-/// In how many bundles a GPU is served.
+/// The number of bundles that serve a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
@@ -97,7 +107,7 @@ pub struct ServedDirectory {
 pub struct Served {
     /// The number of bundles that serve it.
     pub serving: usize,
-    /// The number of bundles that should: those with entries for GPUs of its vendor, or for none at all.
+    /// The number of bundles that should: those with entries for GPUs of its vendor, or without entries for any GPU.
     pub bundles: usize,
 }
 
@@ -113,7 +123,7 @@ impl Served {
     }
 }
 
-/// As in `1 of 134`.
+/// Writes the numbers as in `1 of 134`.
 impl fmt::Display for Served {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}", self.serving, self.bundles)
@@ -121,7 +131,7 @@ impl fmt::Display for Served {
 }
 
 impl Coverage {
-    /// Adds a bundle. Bundles of a file are added in the order in which they are found.
+    /// Adds a bundle. Bundles of a file are added in the order of the search.
     pub fn add(&mut self, found: &Found<'_>) {
         for unit in self.units.add(found) {
             match &unit.directory {
@@ -133,15 +143,23 @@ impl Coverage {
 
     /// Adds the code objects in kpack archives that a split library loads.
     pub(crate) fn add_split(&mut self, place: &Place, split: &Split<'_>) {
-        Unit::of_split(place, split).into_iter().for_each(|unit| self.count(unit.set(), 1));
+        for unit in Unit::of_split(place, split) {
+            self.count(unit.set(), 1);
+        }
     }
 
     /// Adds the bundles of another file.
     pub fn merge(&mut self, other: &Self) {
         self.is_full |= other.is_full;
-        other.bundles.iter().for_each(|(kind, count)| self.count(kind.clone(), *count));
-        other.units.open.iter().for_each(|(_, unit)| self.count(unit.set(), 1));
-        other.directories().iter().for_each(|(directory, files)| self.add_files(directory, files));
+        for (set, count) in &other.bundles {
+            self.count(set.clone(), *count);
+        }
+        for (_, unit) in &other.units.open {
+            self.count(unit.set(), 1);
+        }
+        for (directory, files) in other.directories() {
+            self.add_files(directory, &files);
+        }
     }
 
     fn add_files(&mut self, directory: &Place, files: &FileSet) {
@@ -152,7 +170,7 @@ impl Coverage {
         self.directories.entry(directory.clone()).or_default().merge(files);
     }
 
-    /// The files of each directory, with the last file.
+    /// Returns the files of each directory, including the last file.
     fn directories(&self) -> HashMap<&Place, Cow<'_, FileSet>> {
         let all = self.directories.iter().map(|(directory, files)| (directory, Cow::Borrowed(files)));
         let mut all: HashMap<&Place, Cow<'_, FileSet>> = all.collect();
@@ -168,10 +186,13 @@ impl Coverage {
     /// anything else.
     pub(crate) fn directory_of_file(&self) -> Option<Place> {
         let is_alone = self.bundles.is_empty() && self.directories.is_empty() && self.units.open.is_empty();
-        self.units.file.as_ref().filter(|_| is_alone)?.directory.clone()
+        if !is_alone {
+            return None;
+        }
+        self.units.file.as_ref()?.directory.clone()
     }
 
-    /// The directories whose files serve GPUs together, by their places.
+    /// Returns the directories whose files serve GPUs together, by their places.
     pub fn served_directories(&self) -> Vec<ServedDirectory> {
         let mut directories = Vec::new();
         for (place, files) in self.directories() {
@@ -183,23 +204,33 @@ impl Coverage {
         directories
     }
 
-    fn count(&mut self, kind: CodeSet, more: usize) {
-        if self.bundles.len() >= KINDS_MAX && !self.bundles.contains_key(&kind) {
+    /// Counts `more` bundles with the same code.
+    fn count(&mut self, set: CodeSet, more: usize) {
+        if self.bundles.len() >= KINDS_MAX && !self.bundles.contains_key(&set) {
             self.is_full = true;
             return;
         }
-        let count = self.bundles.entry(kind).or_default();
+        let count = self.bundles.entry(set).or_default();
         *count += more;
     }
 
-    fn kinds(&self) -> Vec<(Cow<'_, CodeSet>, usize)> {
-        let open = self.units.open.iter().map(|(_, unit)| (Cow::Owned(unit.set()), 1));
-        let directories = self.directories().into_values().map(|files| match files {
-            Cow::Borrowed(files) => (Cow::Borrowed(&files.code), 1),
-            Cow::Owned(files) => (Cow::Owned(files.code), 1),
-        });
-        let bundles = self.bundles.iter().map(|(kind, count)| (Cow::Borrowed(kind), *count));
-        bundles.chain(open).chain(directories).collect()
+    /// Returns the code of all bundles, with the number of bundles that have it.
+    fn code_sets(&self) -> Vec<(Cow<'_, CodeSet>, usize)> {
+        let mut sets = Vec::new();
+        for (set, count) in &self.bundles {
+            sets.push((Cow::Borrowed(set), *count));
+        }
+        for (_, unit) in &self.units.open {
+            sets.push((Cow::Owned(unit.set()), 1));
+        }
+        for files in self.directories().into_values() {
+            let set = match files {
+                Cow::Borrowed(files) => Cow::Borrowed(&files.code),
+                Cow::Owned(files) => Cow::Owned(files.code),
+            };
+            sets.push((set, 1));
+        }
+        sets
     }
 
     /// The number of bundles.
@@ -207,49 +238,56 @@ impl Coverage {
         self.bundles.values().sum::<usize>() + self.units.open.len() + self.directories().len()
     }
 
-    /// In how many bundles a GPU is served.
+    /// Returns in how many bundles a GPU is served.
     pub fn of(&self, device: &Device) -> Served {
-        served(device, &self.kinds())
+        count_serving(device, &self.code_sets())
     }
 
-    /// Code that HIP's runtime does not find, and what it looks for: a sentence for each entry ID.
+    /// Describes the code that HIP's runtime does not find: a sentence for each entry ID, with the IDs that the runtime
+    /// looks for.
     pub fn unfound(&self) -> Vec<String> {
         let mut unfound = BTreeSet::new();
-        for (kind, _) in self.kinds() {
-            unfound.extend(kind.unfound.iter().map(UnfoundCode::to_string));
+        for (set, _) in self.code_sets() {
+            unfound.extend(set.unfound.iter().map(UnfoundCode::to_string));
         }
         unfound.into_iter().collect()
     }
 
-    /// In how many bundles each of some GPUs is served. None if there are too many to compare.
+    /// Returns in how many bundles each of some GPUs is served, or `None` if there are too many to compare.
     pub fn of_each(&self, devices: &[Device]) -> Option<Vec<Served>> {
-        let kinds = self.kinds();
-        let all: usize = kinds.iter().map(|(kind, _)| kind.codes.len() + kind.unfound.len() + 1).sum();
-        let is_too_much = self.is_full || devices.len().saturating_mul(all) > COMPARISONS_MAX;
-        (!is_too_much).then(|| devices.iter().map(|device| served(device, &kinds)).collect())
+        let sets = self.code_sets();
+        let all: usize = sets.iter().map(|(set, _)| set.codes.len() + set.unfound.len() + 1).sum();
+        if self.is_full || devices.len().saturating_mul(all) > COMPARISONS_MAX {
+            return None;
+        }
+        Some(devices.iter().map(|device| count_serving(device, &sets)).collect())
     }
 
-    /// Returns the GPUs for which any bundle has code, by name, and in how many bundles each is served: in none if the
-    /// runtime does not find the code, or `None` if there are too many to compare.
+    /// Returns the GPUs that any bundle has code for, by name, with the number of bundles that serve each: 0 if the
+    /// runtime does not find the code. Returns `None` if there are too many to compare.
     pub fn gpus(&self) -> Option<Vec<(Device, Served)>> {
-        let kinds = self.kinds();
+        let sets = self.code_sets();
         let mut codes: HashSet<&Code> = HashSet::new();
-        for (kind, _) in &kinds {
-            codes.extend(&kind.codes);
-            codes.extend(kind.unfound.iter().map(|unfound| &unfound.code));
+        for (set, _) in &sets {
+            codes.extend(&set.codes);
+            codes.extend(set.unfound.iter().map(|unfound| &unfound.code));
         }
-        let named = codes.into_iter().filter_map(Device::of_code).map(|device| (device.name().to_owned(), device));
-        let devices: Vec<Device> = named.collect::<BTreeMap<String, Device>>().into_values().collect();
+        let mut by_name = BTreeMap::new();
+        for device in codes.into_iter().filter_map(Device::of_code) {
+            by_name.insert(device.name().to_owned(), device);
+        }
+        let devices: Vec<Device> = by_name.into_values().collect();
         let served = self.of_each(&devices)?;
         Some(devices.into_iter().zip(served).collect())
     }
 }
 
-fn served(device: &Device, kinds: &[(Cow<'_, CodeSet>, usize)]) -> Served {
+/// Counts the bundles that serve a GPU, and the bundles that should.
+fn count_serving(device: &Device, sets: &[(Cow<'_, CodeSet>, usize)]) -> Served {
     let mut served = Served::default();
-    for (kind, count) in kinds {
-        if kind.is_for(device) {
-            let serves = device.unserved(kind.codes.iter()).next().is_none();
+    for (set, count) in sets {
+        if set.is_for(device) {
+            let serves = device.unserved(set.codes.iter()).next().is_none();
             served.bundles += *count;
             served.serving += if serves { *count } else { 0 };
         }
@@ -257,28 +295,29 @@ fn served(device: &Device, kinds: &[(Cow<'_, CodeSet>, usize)]) -> Served {
     served
 }
 
-/// The code of which a program needs one code object for its GPU.
+/// Code objects for several GPUs. A program needs one of them, for its GPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub(crate) place: Place,
-    /// The index and the offset of the bundle at the place; none if it is not a single one.
+    /// The index and the offset of the bundle at the place, or `None` if the unit is not a single bundle.
     pub(crate) bundle: Option<(usize, u64)>,
-    /// The directory, if it is a file that serves together with others there.
+    /// The directory, if the unit is a file that serves together with others there.
     pub(crate) directory: Option<Place>,
-    /// The first source file that its code objects record.
+    /// The first source file that the code objects record.
     pub(crate) source: Option<String>,
     pub(crate) vendors: BTreeSet<GpuVendor>,
-    /// With their positions in the search, among all code objects.
+    /// The code with its position in the search, among all code objects.
     pub(crate) codes: Vec<(usize, Code)>,
-    /// Code that it has and a runtime does not find.
+    /// Code in the unit that a runtime does not find.
     pub(crate) unfound: Vec<UnfoundCode>,
 }
 
 impl Unit {
     fn new(found: &Found<'_>, vendors: BTreeSet<GpuVendor>) -> Self {
+        let is_single = found.format != Format::OffloadBinary;
         Self {
             place: found.place.clone(),
-            bundle: (found.format != Format::OffloadBinary).then_some((found.index, found.bundle.offset)),
+            bundle: if is_single { Some((found.index, found.bundle.offset)) } else { None },
             directory: None,
             source: found.code_objects().find_map(|code_object| code_object.shown_source()),
             vendors,
@@ -287,29 +326,39 @@ impl Unit {
         }
     }
 
-    /// The units of a split library: one for each of its wrappers.
+    /// Returns the units of a split library, one for each of its wrappers.
     pub(crate) fn of_split(place: &Place, split: &Split<'_>) -> Vec<Self> {
         let Some(archives) = split.archives else { return Vec::new() };
         let mut by_index: HashMap<u32, Vec<(usize, Code)>> = HashMap::new();
         for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
             for binary in &archive.binaries {
                 let Some(index) = split.reference.index_of(&binary.key) else { continue };
-                let claimed = binary.entries.iter().map(kpack::target_of).filter(|target| archive.claims(target));
-                by_index.entry(index).or_default().extend(claimed.filter_map(Code::of_kpack).map(|code| (0, code)));
+                let codes = by_index.entry(index).or_default();
+                for target in binary.entries.iter().map(kpack::target_of) {
+                    if archive.claims(target)
+                        && let Some(code) = Code::of_kpack(target)
+                    {
+                        codes.push((0, code));
+                    }
+                }
             }
         }
+        let mut units = Vec::new();
         let mut seen = HashSet::new();
-        let asked = split.indices.iter().filter(|index| seen.insert(**index));
-        let unit = |index: &u32| Self {
-            place: place.clone(),
-            bundle: None,
-            directory: None,
-            source: None,
-            vendors: BTreeSet::from([GpuVendor::Amd]),
-            codes: by_index.get(index).cloned().unwrap_or_default(),
-            unfound: Vec::new(),
-        };
-        asked.map(unit).collect()
+        for index in split.indices {
+            if seen.insert(*index) {
+                units.push(Self {
+                    place: place.clone(),
+                    bundle: None,
+                    directory: None,
+                    source: None,
+                    vendors: BTreeSet::from([GpuVendor::Amd]),
+                    codes: by_index.get(index).cloned().unwrap_or_default(),
+                    unfound: Vec::new(),
+                });
+            }
+        }
+        units
     }
 
     pub(crate) fn set(&self) -> CodeSet {
@@ -325,14 +374,14 @@ pub(crate) struct Units {
     open: Vec<(Option<OffloadKind>, Unit)>,
     /// The last file that is a code object, a bundle or a fatbin itself, unless more follows in it.
     file: Option<Unit>,
-    /// Whether such files are bundles like others, and code objects without a bundle no units.
+    /// Whether such files count as bundles like others, and code objects without a bundle do not count.
     ignores_files: bool,
     /// The number of code objects so far.
     code_objects: usize,
 }
 
 impl Units {
-    /// Units of bundles alone, whatever files serve together.
+    /// Makes units of bundles alone, without regard to files that serve together.
     pub(crate) fn of_bundles() -> Self {
         Self { ignores_files: true, ..Self::default() }
     }
@@ -344,14 +393,14 @@ impl Units {
         complete
     }
 
-    /// Ends the last file, before something at a place.
+    /// Ends the last file, before the next bundle at a place.
     fn end_file(&mut self, next: Option<&Place>) -> Option<Unit> {
         let file = self.file.take()?;
         if next != Some(&file.place) {
             return Some(file);
         }
         // More follows in the file, so it is not one bundle.
-        file.bundle.is_some().then_some(Unit { directory: None, ..file })
+        if file.bundle.is_some() { Some(Unit { directory: None, ..file }) } else { None }
     }
 
     fn add_bundle(&mut self, found: &Found<'_>) -> Vec<Unit> {
@@ -366,15 +415,17 @@ impl Units {
             return Vec::new();
         }
         if is_file {
-            let codes = codes.into_iter().map(|held| (first + held.index, held.code)).collect();
+            let codes = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
             let mut file = Unit { codes, unfound, ..Unit::new(found, vendors) };
             file.directory = Some(directory_of(found.place));
-            file.bundle = file.bundle.filter(|_| found.format != Format::CodeObject);
+            if found.format == Format::CodeObject {
+                file.bundle = None;
+            }
             self.file = Some(file);
             return Vec::new();
         }
         if found.format != Format::OffloadBinary {
-            let codes = codes.into_iter().map(|held| (first + held.index, held.code)).collect();
+            let codes = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
             return vec![Unit { codes, unfound, ..Unit::new(found, vendors) }];
         }
         let is_elsewhere = found.index == 0 || self.open.iter().any(|(_, unit)| unit.place != *found.place);
@@ -382,11 +433,12 @@ impl Units {
         if codes.is_empty() && self.open.is_empty() {
             self.open.push((None, Unit::new(found, vendors.clone())));
         }
-        for Held { index, kind, code } in codes {
-            let same = |(open, unit): &&mut (Option<OffloadKind>, Unit)| {
-                open.is_none_or(|open| open == kind) && (open.is_some() || unit.codes.is_empty())
-            };
-            match self.open.iter_mut().find(same) {
+        for FoundCode { index, kind, code } in codes {
+            let same_kind = self.open.iter_mut().find(|(open, unit)| match open {
+                Some(open) => *open == kind,
+                None => unit.codes.is_empty(),
+            });
+            match same_kind {
                 Some((open, unit)) => {
                     // A second image for the same GPU is from another source file.
                     if unit.codes.iter().any(|(_, other)| *other == code) {
@@ -405,10 +457,12 @@ impl Units {
         complete
     }
 
-    /// The units that were not complete at the places that `is_over` accepts.
+    /// Completes the units at the places that `is_over` accepts, and returns them.
     pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<Unit> {
         let mut complete = self.finish_open(&is_over);
-        if self.file.as_ref().is_some_and(|file| is_over(&file.place)) {
+        if let Some(file) = &self.file
+            && is_over(&file.place)
+        {
             complete.extend(self.end_file(None));
         }
         complete
@@ -440,22 +494,22 @@ mod tests {
     use crate::llvm::container::Member;
     use crate::llvm::container::offload_binary::OffloadBinary;
 
-    fn kind(names: impl IntoIterator<Item = String>) -> CodeSet {
+    fn other_codes(names: impl IntoIterator<Item = String>) -> CodeSet {
         let codes = names.into_iter().map(Code::Other).collect();
         CodeSet { vendors: BTreeSet::from([GpuVendor::Amd]), codes, unfound: BTreeSet::new() }
     }
 
-    fn of(targets: &[&str]) -> CodeSet {
+    fn amd_codes(targets: &[&str]) -> CodeSet {
         let codes = targets.iter().map(|target| Code::Amd(target.parse().unwrap())).collect();
-        CodeSet { codes, ..kind([]) }
+        CodeSet { codes, ..other_codes([]) }
     }
 
     #[test]
     fn merged_files_count_as_one() {
         let (mut first, mut second) = (Coverage::default(), Coverage::default());
-        first.count(of(&["gfx906"]), 2);
-        second.count(of(&["gfx906"]), 3);
-        second.count(of(&["gfx90a"]), 4);
+        first.count(amd_codes(&["gfx906"]), 2);
+        second.count(amd_codes(&["gfx906"]), 3);
+        second.count(amd_codes(&["gfx90a"]), 4);
         first.merge(&second);
         assert_eq!(first.bundles(), 9);
         let device = Device::parse("gfx906").unwrap();
@@ -466,7 +520,7 @@ mod tests {
         let names: Vec<_> =
             first.gpus().unwrap().iter().map(|(gpu, served)| (gpu.to_string(), served.serving)).collect();
         assert_eq!(names, [("gfx906".to_owned(), 5), ("gfx90a".to_owned(), 4)]);
-        // One that is not complete makes the sum incomplete, whatever is merged later.
+        // An incomplete file makes the sum incomplete, whatever is merged later.
         for is_full in [true, false] {
             first.merge(&Coverage { is_full, ..Coverage::default() });
             assert!(first.gpus().is_none());
@@ -476,8 +530,8 @@ mod tests {
     #[test]
     fn bundles_without_entries_count_for_every_vendor() {
         let mut coverage = Coverage::default();
-        coverage.count(CodeSet { vendors: BTreeSet::new(), ..of(&[]) }, 1);
-        coverage.count(of(&["gfx906"]), 1);
+        coverage.count(CodeSet { vendors: BTreeSet::new(), ..amd_codes(&[]) }, 1);
+        coverage.count(amd_codes(&["gfx906"]), 1);
         for (gpu, serving, bundles) in [("gfx906", 1, 2), ("sm_90", 0, 1)] {
             assert_eq!(coverage.of(&Device::parse(gpu).unwrap()), Served { serving, bundles }, "{gpu}");
         }
@@ -485,10 +539,10 @@ mod tests {
 
     #[test]
     fn different_sets_of_code_are_counted_up_to_a_limit() {
-        let kinds = (0..KINDS_MAX - 1).map(|index| (kind([format!("{index:06}")]), 1));
-        let mut coverage = Coverage { bundles: kinds.collect(), ..Coverage::default() };
+        let sets = (0..KINDS_MAX - 1).map(|index| (other_codes([format!("{index:06}")]), 1));
+        let mut coverage = Coverage { bundles: sets.collect(), ..Coverage::default() };
         for (name, is_full) in [("first", false), ("first", false), ("second", true)] {
-            coverage.count(kind([name.to_owned()]), 1);
+            coverage.count(other_codes([name.to_owned()]), 1);
             assert_eq!((coverage.bundles.len(), coverage.is_full), (KINDS_MAX, is_full), "{name}");
         }
         assert_eq!(coverage.bundles(), KINDS_MAX + 1);
@@ -497,22 +551,21 @@ mod tests {
     #[test]
     fn comparisons_are_limited() {
         let mut coverage = Coverage::default();
-        coverage.count(kind((0..COMPARISONS_MAX / 10 - 1).map(|index| index.to_string())), 1);
+        coverage.count(other_codes((0..COMPARISONS_MAX / 10 - 1).map(|index| index.to_string())), 1);
         let devices = vec![Device::parse("gfx906").unwrap(); 11];
         assert!(coverage.of_each(&devices).is_none());
         assert_eq!(coverage.of_each(&devices[..1]), Some(vec![Served { serving: 0, bundles: 1 }]));
     }
 
+    fn binary(key: &str, targets: &[&str]) -> WrappedBinary {
+        let ids = targets.iter().map(|target| format!("hipv4-amdgcn-amd-amdhsa--{target}").into_bytes());
+        let entries = ids.map(|id| SearchEntry::new(id, Stored::Range(0..1))).collect();
+        WrappedBinary { key: key.as_bytes().to_vec(), entries }
+    }
+
     #[test]
     fn a_split_library_is_a_unit_for_each_wrapper() {
-        let entry = |target: &str| {
-            SearchEntry::new(format!("hipv4-amdgcn-amd-amdhsa--{target}").into_bytes(), Stored::Range(0..1))
-        };
-        let binary = |key: &str, targets: &[&str]| WrappedBinary {
-            key: key.as_bytes().to_vec(),
-            entries: targets.iter().map(|target| entry(target)).collect(),
-        };
-        // Of an archive that does not claim a target, its code is not loaded.
+        // Code for a target that the archive does not claim is not loaded.
         let archive = KpackArchive {
             targets: vec![b"gfx906".to_vec(), b"gfx90a".to_vec()],
             binaries: vec![
@@ -537,9 +590,8 @@ mod tests {
 
     /// Adds a file with an offload binary for each of these members.
     fn add(coverage: &mut Coverage, file: &str, members: &[(&str, &'static [u8])]) {
-        let member =
-            |(id, content): &(&str, &'static [u8])| Member { id: (*id).to_owned(), content: (*content).into() };
-        let members: Vec<_> = members.iter().map(member).collect();
+        let members: Vec<_> =
+            members.iter().map(|(id, content)| Member { id: (*id).to_owned(), content: (*content).into() }).collect();
         let mut data = Vec::new();
         write_to(&OffloadBinary::default().plan(&members).unwrap(), &mut data).unwrap();
         let visitor = &mut |finding: Finding<'_>| {
@@ -557,7 +609,7 @@ mod tests {
     const OUTER: (&str, &[u8]) = ("cuda-nvptx64-nvidia-cuda--sm_90", b"\x50\xed\x55\xba\x01\0\x10\0\0\0\0\0\0\0\0\0");
 
     #[test]
-    fn offload_binaries_of_a_place_are_put_together() {
+    fn offload_binaries_at_one_place_are_joined() {
         type Files<'f> = &'f [&'f [(&'f str, &'static [u8])]];
         let cases: [(Files<'_>, usize, usize); 7] = [
             (&[&[GFX906, GFX90A][..]][..], 1, 1),
@@ -571,7 +623,9 @@ mod tests {
         ];
         for (files, serving, bundles) in cases {
             let mut coverage = Coverage::default();
-            files.iter().enumerate().for_each(|(index, members)| add(&mut coverage, &index.to_string(), members));
+            for (index, members) in files.iter().enumerate() {
+                add(&mut coverage, &index.to_string(), members);
+            }
             let served = coverage.of(&Device::parse("gfx906").unwrap());
             assert_eq!(served, Served { serving, bundles }, "{files:?}");
         }

@@ -2,12 +2,12 @@
 //!
 //! | GPU | code that runs there, in the order of preference |
 //! |---|---|
-//! | AMD's | of the same processor, whose features are off or on as those of the GPU or left open, the first in the bundle; of its generic target, likewise; SPIR-V |
+//! | AMD's | code for the same processor, with the same features or with features left open, the first in the bundle; code for its generic target, likewise; SPIR-V |
 //! | NVIDIA's | machine code of the same major version and of the same minor version or an earlier one, the latest first; PTX of the same version or an earlier one; LTO-IR likewise, if a bundle has nothing else |
 //!
-//! NVIDIA's code with the suffix `a` runs on one version only, with the suffix `f` on GPUs of the same family: those of
-//! the same major version, and of the same minor version or a later one. Embedded GPUs (Tegra) take machine code for
-//! their own version only. LTO-IR is not loaded: programs link it for their GPU with NVIDIA's nvJitLink.
+//! NVIDIA's code with the suffix `a` runs on one version only. Code with the suffix `f` runs on GPUs of the same family:
+//! the same major version, and the same minor version or a later one. Embedded GPUs (Tegra) take machine code for their
+//! own version only. LTO-IR is not loaded: programs link it for their GPU with NVIDIA's nvJitLink.
 //!
 //! Sources: CLR's `hip_fatbin.cpp` of ROCm 7 and comgr's rules for features; NVIDIA's CUDA C++ Programming Guide on
 //! binary and PTX compatibility, and the documentation of nvcc on GPU families, of CUDA 13.
@@ -28,7 +28,7 @@ use crate::beyond::ids::{ANY_PTX, is_any_ptx, other_form, vendor_of_processor};
 /// | `gfx90a` | AMD's, in each setting of the features that are not named |
 /// | `gfx11-generic` | any of AMD's that runs code of this generic target |
 /// | `sm_90` | NVIDIA's of this compute capability |
-/// | `sm_90a`, `sm_100f` | the same, with code that uses what only this version, or its family, has |
+/// | `sm_90a`, `sm_100f` | the same, with code that uses features of this version, or of its family, alone |
 /// | `compute_90` | any of NVIDIA's of this or a later version, with PTX of this or an earlier one |
 /// | `lto_90` | the same, with LTO-IR, which programs link at run time |
 /// | `amdgcnspirv` | any of AMD's, with SPIR-V |
@@ -36,13 +36,13 @@ use crate::beyond::ids::{ANY_PTX, is_any_ptx, other_form, vendor_of_processor};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Device {
     name: String,
-    /// The GPU in each setting that its name leaves open. A bundle has to serve all.
-    settings: Vec<Setting>,
+    /// The GPU with each setting that its name leaves open. A bundle has to serve all variants.
+    variants: Vec<GpuVariant>,
 }
 
 /// A GPU with known features.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Setting {
+pub(crate) enum GpuVariant {
     /// An AMD GPU, and its generic target.
     Amd(TargetId, Option<TargetId>),
     /// Any AMD GPU, as compiled from SPIR-V.
@@ -51,9 +51,9 @@ pub(crate) enum Setting {
     Nvidia(Sm),
     /// NVIDIA GPUs of this version and later ones.
     Ptx(Sm),
-    /// The same, with LTO-IR.
+    /// NVIDIA GPUs of this version and later ones, with LTO-IR.
     LtoIr(Sm),
-    /// Another GPU: the targets whose code it takes, the best first.
+    /// Another GPU, with the targets of the code that it takes, the best first.
     Other(Vec<String>),
 }
 
@@ -66,13 +66,17 @@ pub struct DeviceError {
 }
 
 impl DeviceError {
+    fn new(text: &str, reason: impl fmt::Display) -> Self {
+        Self { text: text.to_owned(), reason: reason.to_string() }
+    }
+
     /// The text that is not the name of a GPU.
     pub fn text(&self) -> &str {
         &self.text
     }
 }
 
-/// How well code serves a GPU; less is better.
+/// The rank of code that serves a GPU; less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     form: u32,
@@ -89,13 +93,16 @@ const EMBEDDED: [u32; 8] = [32, 53, 62, 72, 87, 88, 101, 110];
 /// The version that compiles all PTX without a suffix.
 const LATEST: Sm = Sm { number: u32::MAX, suffix: Suffix::None };
 
-/// The two names that one such as `sm_90+ptx` stands for, `sm_90` and `compute_90`; otherwise the name itself.
+/// Splits a name such as `sm_90+ptx` into `sm_90` and `compute_90`. Returns any other name as it is.
 pub fn with_ptx(name: &str) -> (&str, Option<String>) {
-    let gpu = name.strip_suffix("+ptx").or_else(|| name.strip_suffix("+PTX"));
-    match gpu.and_then(|gpu| Some((gpu, gpu.strip_prefix("sm_")?))) {
-        Some((gpu, sm)) => (gpu, Some(format!("compute_{sm}"))),
-        None => (name, None),
+    for suffix in ["+ptx", "+PTX"] {
+        if let Some(gpu) = name.strip_suffix(suffix)
+            && let Some(sm) = gpu.strip_prefix("sm_")
+        {
+            return (gpu, Some(format!("compute_{sm}")));
+        }
     }
+    (name, None)
 }
 
 /// Parses a device, as [`Device::parse`].
@@ -108,55 +115,54 @@ impl std::str::FromStr for Device {
 }
 
 impl Device {
-    /// Parses the name of a GPU. `ptx` stands for PTX of any version that later GPUs compile.
+    /// Parses the name of a GPU. `ptx` means PTX of any version that later GPUs compile.
     ///
     /// # Errors
     /// [`DeviceError`] for a text that names no GPU, and for features that its processor does not have.
     pub fn parse(text: &str) -> Result<Self, DeviceError> {
-        let error = |reason: String| DeviceError { text: text.to_owned(), reason };
-        let of_sm = |sm: &str, setting: fn(Sm) -> Setting| {
-            let sm = Sm::parse(sm).ok_or_else(|| error(NOT_SM.to_owned()))?;
-            Ok(Self { name: text.to_owned(), settings: vec![setting(sm)] })
-        };
         if is_any_ptx(text) {
-            return Ok(Self { name: ANY_PTX.to_owned(), settings: vec![Setting::Ptx(LATEST)] });
+            return Ok(Self { name: ANY_PTX.to_owned(), variants: vec![GpuVariant::Ptx(LATEST)] });
         }
-        match text.split_once('_') {
-            Some(("sm", sm)) => return of_sm(sm, Setting::Nvidia),
-            Some(("compute", sm)) => return of_sm(sm, Setting::Ptx),
-            Some(("lto", sm)) => return of_sm(sm, Setting::LtoIr),
-            _ => {}
+        if let Some((form @ ("sm" | "compute" | "lto"), sm)) = text.split_once('_') {
+            let sm = Sm::parse(sm).ok_or_else(|| DeviceError::new(text, NOT_SM))?;
+            let variant = match form {
+                "sm" => GpuVariant::Nvidia(sm),
+                "compute" => GpuVariant::Ptx(sm),
+                _ => GpuVariant::LtoIr(sm),
+            };
+            return Ok(Self { name: text.to_owned(), variants: vec![variant] });
         }
-        let target = text.parse::<TargetId>().map_err(|reason| error(reason.to_string()))?;
-        target.check_features().map_err(|reason| error(reason.to_string()))?;
-        // The alternative name of a processor stands for its own.
+        let target = text.parse::<TargetId>().map_err(|reason| DeviceError::new(text, reason))?;
+        target.check_features().map_err(|reason| DeviceError::new(text, reason))?;
+        // The canonical name, also for the alternative name of a processor.
         let name = target.to_string();
-        let settings =
-            settings(target).ok_or_else(|| error("expected a name like gfx90a:xnack+ or sm_90".to_owned()))?;
-        Ok(Self { name, settings })
+        let Some(variants) = variants_of(target) else {
+            return Err(DeviceError::new(text, "expected a name like gfx90a:xnack+ or sm_90"));
+        };
+        Ok(Self { name, variants })
     }
 
-    /// Parses a list of names, separated by commas, semicolons or white space. `sm_90+ptx` stands for `sm_90` and
+    /// Parses a list of names, separated by commas, semicolons or white space. `sm_90+ptx` means `sm_90` and
     /// `compute_90`.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), for the first name that is not that of a GPU.
+    /// The error of [`parse`](Self::parse) for the first name that it rejects.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, DeviceError> {
-        let mut devices: Vec<Self> = Vec::new();
-        let names = text.split(|c: char| matches!(c, ',' | ';') || c.is_whitespace()).filter(|name| !name.is_empty());
-        for name in names {
+        let mut devices = Vec::new();
+        for name in text.split(|c: char| matches!(c, ',' | ';') || c.is_whitespace()) {
+            if name.is_empty() {
+                continue;
+            }
             let (name, ptx) = with_ptx(name);
-            for device in [Some(name), ptx.as_deref()].into_iter().flatten().map(Self::parse) {
-                let device = device?;
-                if !devices.contains(&device) {
-                    devices.push(device);
-                }
+            push_new(&mut devices, Self::parse(name)?);
+            if let Some(ptx) = ptx {
+                push_new(&mut devices, Self::parse(&ptx)?);
             }
         }
         Ok(devices)
     }
 
-    /// Returns the GPU that code is for, or `None` if the name of its target is not that of a GPU.
+    /// Returns the GPU that code is for, or `None` if the name of its target does not name a GPU.
     pub(crate) fn of_code(code: &Code) -> Option<Self> {
         Self::parse(&code.name()).ok()
     }
@@ -166,17 +172,18 @@ impl Device {
         &self.name
     }
 
-    /// Whether it is one GPU, rather than all that run generic code, PTX or SPIR-V, or one with code for it alone.
+    /// Whether the name means one GPU with any code. It does not if it means all GPUs that run generic code, PTX or
+    /// SPIR-V, or code for one architecture alone.
     pub fn is_one(&self) -> bool {
-        match self.settings.first() {
-            Some(Setting::Amd(target, _)) => !target.processor().ends_with("-generic"),
-            Some(Setting::Nvidia(sm)) => sm.suffix == Suffix::None,
-            Some(Setting::AmdSpirV | Setting::Ptx(_) | Setting::LtoIr(_)) | None => false,
-            Some(Setting::Other(_)) => true,
+        match self.variants.first() {
+            Some(GpuVariant::Amd(target, _)) => !target.processor().ends_with("-generic"),
+            Some(GpuVariant::Nvidia(sm)) => sm.suffix == Suffix::None,
+            Some(GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_)) | None => false,
+            Some(GpuVariant::Other(_)) => true,
         }
     }
 
-    /// Whether code with this target ID may run on it, in one of its settings at least.
+    /// Whether code with this target ID may run on the GPU, with one of its settings at least.
     ///
     /// ```
     /// let sm_89 = offload_bundle::runtime::Device::parse("sm_89")?;
@@ -184,78 +191,75 @@ impl Device {
     /// # Ok::<(), offload_bundle::runtime::DeviceError>(())
     /// ```
     pub fn runs(&self, target: &str) -> bool {
-        Code::named(target).is_some_and(|code| self.takes(&code))
+        match Code::named(target) {
+            Some(code) => self.takes(&code),
+            None => false,
+        }
     }
 
-    /// The GPUs that the name stands for, whatever code its suffix or generic target calls for: a GPU of compute
-    /// capability 9.0 runs `sm_90a` and `sm_90`, a processor of a generic target has code of its own too, and bitcode
-    /// is compiled for its processor.
+    /// Returns the GPUs that the name means, for any code that they take. A GPU of compute capability 9.0 runs `sm_90a`
+    /// and `sm_90`. A processor of a generic target also takes code for itself. Bitcode is compiled for its processor.
     pub(crate) fn gpus(&self) -> Self {
-        let gpus = self.settings.iter().flat_map(|setting| match setting {
-            Setting::Nvidia(sm) => vec![Setting::Nvidia(Sm { suffix: Suffix::None, ..*sm })],
-            Setting::Amd(target, _) => {
-                let generic = target.processor();
-                let target = target.to_string();
-                let features = target.strip_prefix(generic).unwrap_or_default();
-                let own = processors::all().filter(|known| generic_of(known.name) == Some(generic));
-                let own = own.filter_map(|known| settings((known.name.to_owned() + features).parse().ok()?));
-                own.flatten().chain([setting.clone()]).collect()
-            }
-            Setting::Other(targets) => {
-                // A processor before bitcode for it.
-                let other = targets.iter().filter_map(|target| other_form(target));
-                let all: BTreeSet<String> = targets.iter().cloned().chain(other).collect();
-                vec![Setting::Other(all.into_iter().collect())]
-            }
-            Setting::AmdSpirV | Setting::Ptx(_) | Setting::LtoIr(_) => vec![setting.clone()],
-        });
-        Self { name: self.name.clone(), settings: gpus.collect() }
+        let variants = self.variants.iter().flat_map(GpuVariant::gpus).collect();
+        Self { name: self.name.clone(), variants }
     }
 
-    /// What a bundle without any code for it lacks.
+    /// Describes the lack of a bundle without any code for the GPU.
     pub(crate) fn lack(&self) -> String {
-        match self.settings.first() {
-            Some(Setting::Ptx(LATEST)) => "it has no PTX".to_owned(),
-            Some(Setting::Ptx(_)) => format!("it has no PTX for {self} or an earlier version"),
-            Some(Setting::LtoIr(_)) => format!("it has no LTO-IR for {self} or an earlier version"),
+        match self.variants.first() {
+            Some(GpuVariant::Ptx(LATEST)) => "it has no PTX".to_owned(),
+            Some(GpuVariant::Ptx(_)) => format!("it has no PTX for {self} or an earlier version"),
+            Some(GpuVariant::LtoIr(_)) => format!("it has no LTO-IR for {self} or an earlier version"),
             _ => format!("it does not serve {self}"),
         }
     }
 
     pub(crate) fn vendor(&self) -> GpuVendor {
-        match self.settings.first() {
-            Some(Setting::Amd(..) | Setting::AmdSpirV) => GpuVendor::Amd,
-            Some(Setting::Nvidia(_) | Setting::Ptx(_) | Setting::LtoIr(_)) => GpuVendor::Nvidia,
-            Some(Setting::Other(targets)) => {
-                let kind = targets.first().and_then(|target| vendor_of_processor(target));
-                kind.map_or(GpuVendor::Other, GpuVendor::Of)
-            }
+        match self.variants.first() {
+            Some(GpuVariant::Amd(..) | GpuVariant::AmdSpirV) => GpuVendor::Amd,
+            Some(GpuVariant::Nvidia(_) | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_)) => GpuVendor::Nvidia,
+            Some(GpuVariant::Other(targets)) => match targets.first().and_then(|target| vendor_of_processor(target)) {
+                Some(kind) => GpuVendor::Of(kind),
+                None => GpuVendor::Other,
+            },
             None => GpuVendor::Other,
         }
     }
 
-    /// Whether some code is for this GPU, in one of its settings at least.
+    /// Whether some code is for this GPU, with one of its settings at least.
     pub(crate) fn takes(&self, code: &Code) -> bool {
-        self.settings.iter().any(|setting| setting.rank(code).is_some())
+        self.variants.iter().any(|variant| variant.rank(code).is_some())
     }
 
-    /// The settings of the GPU that no code of a bundle serves.
-    pub(crate) fn unserved<'c>(&self, codes: impl Iterator<Item = &'c Code> + Clone) -> impl Iterator<Item = &Setting> {
-        self.settings.iter().filter(move |setting| codes.clone().all(|code| setting.rank(code).is_none()))
+    /// Returns the variants of the GPU that no code of a bundle serves.
+    pub(crate) fn unserved<'c>(
+        &self,
+        codes: impl Iterator<Item = &'c Code> + Clone,
+    ) -> impl Iterator<Item = &GpuVariant> {
+        self.variants.iter().filter(move |variant| codes.clone().all(|code| variant.rank(code).is_none()))
     }
 
-    /// The number of its settings.
+    /// The number of the GPU's variants, one for each setting that its name leaves open.
     pub(crate) fn settings(&self) -> usize {
-        self.settings.len()
+        self.variants.len()
     }
 
-    /// The code objects that its runtime chooses among some, in each setting.
+    /// Returns the code objects that the runtime chooses among some, one for each variant of the GPU.
     pub(crate) fn chosen<K: Copy + Ord>(&self, codes: &[(K, Code)]) -> BTreeSet<K> {
-        let best = |setting: &Setting| {
-            let ranks = codes.iter().filter_map(|(key, code)| Some((setting.rank(code)?, *key)));
-            ranks.min().map(|(_, key)| key)
-        };
-        self.settings.iter().filter_map(best).collect()
+        let mut chosen = BTreeSet::new();
+        for variant in &self.variants {
+            let ranked = codes.iter().filter_map(|(key, code)| Some((variant.rank(code)?, *key)));
+            if let Some((_, best)) = ranked.min() {
+                chosen.insert(best);
+            }
+        }
+        chosen
+    }
+}
+
+fn push_new(devices: &mut Vec<Device>, device: Device) {
+    if !devices.contains(&device) {
+        devices.push(device);
     }
 }
 
@@ -267,24 +271,24 @@ impl fmt::Display for Device {
 
 const NOT_SM: &str = "expected a number of two or three digits, and the suffix a, f or none";
 
-/// Returns the settings of an AMD GPU, or of another one that is not NVIDIA's, or `None` if no GPU is called so.
-fn settings(target: TargetId) -> Option<Vec<Setting>> {
+/// Returns the variants of a GPU that is not NVIDIA's, or `None` if no GPU has this name.
+fn variants_of(target: TargetId) -> Option<Vec<GpuVariant>> {
     let processor = target.processor().to_owned();
     match processors::find(&processor).map(|known| known.kind) {
-        Some(ProcessorKind::SpirV) => Some(vec![Setting::AmdSpirV]),
-        Some(ProcessorKind::Other | ProcessorKind::R600) => Some(vec![Setting::Other(vec![target.to_string()])]),
+        Some(ProcessorKind::SpirV) => Some(vec![GpuVariant::AmdSpirV]),
+        Some(ProcessorKind::Other | ProcessorKind::R600) => Some(vec![GpuVariant::Other(vec![target.to_string()])]),
         Some(ProcessorKind::Nvidia) => None,
         Some(ProcessorKind::AmdGcn) => {
             let known = processors::find(&processor)?;
-            Some(all_settings(&target, known).map(Setting::amd).collect())
+            Some(target_variants(&target, known).into_iter().map(GpuVariant::amd).collect())
         }
-        None if is_like_a_processor(&processor) => Some(vec![Setting::amd(target)]),
-        None if vendor_of_processor(&processor).is_some() => Some(vec![Setting::Other(vec![target.to_string()])]),
+        None if is_like_a_processor(&processor) => Some(vec![GpuVariant::amd(target)]),
+        None if vendor_of_processor(&processor).is_some() => Some(vec![GpuVariant::Other(vec![target.to_string()])]),
         None => None,
     }
 }
 
-/// Whether AMD may call a new processor so: `gfx1310`, `gfx13-generic`.
+/// Whether a name looks like a new processor of AMD's: `gfx1310`, `gfx13-generic`.
 fn is_like_a_processor(name: &str) -> bool {
     let Some(number) = name.strip_prefix("gfx") else { return false };
     match number.strip_suffix("-generic") {
@@ -293,20 +297,36 @@ fn is_like_a_processor(name: &str) -> bool {
     }
 }
 
-/// The target ID with each setting of the features that it leaves open.
-fn all_settings(target: &TargetId, known: &Processor) -> impl Iterator<Item = TargetId> + use<> {
-    let is_open = |name: &&str| target.features().all(|(set, _)| set != *name);
-    let open: Vec<&str> = known.features.iter().copied().filter(is_open).collect();
+/// Returns a target ID with each setting of the features that it leaves open.
+fn target_variants(target: &TargetId, known: &Processor) -> Vec<TargetId> {
     let mut all = vec![target.to_string()];
-    for feature in open {
+    for &feature in known.features {
+        if target.features().any(|(set, _)| set == feature) {
+            continue;
+        }
         let is_always_on = feature == "xnack" && ALWAYS_XNACK.contains(&known.name);
         let signs: &[char] = if is_always_on { &['+'] } else { &['+', '-'] };
         all = all.iter().flat_map(|text| signs.iter().map(move |sign| format!("{text}:{feature}{sign}"))).collect();
     }
-    all.into_iter().filter_map(|text| text.parse().ok())
+    all.into_iter().filter_map(|text| text.parse().ok()).collect()
 }
 
-/// The generic target whose code CLR takes for a processor.
+/// Returns the variants of all processors that run code of a generic target.
+fn variants_of_generic(generic: &TargetId) -> Vec<GpuVariant> {
+    let text = generic.to_string();
+    let features = text.strip_prefix(generic.processor()).unwrap_or_default();
+    let mut variants = Vec::new();
+    for known in processors::all() {
+        if generic_of(known.name) == Some(generic.processor())
+            && let Ok(target) = (known.name.to_owned() + features).parse()
+        {
+            variants.extend(variants_of(target).unwrap_or_default());
+        }
+    }
+    variants
+}
+
+/// Returns the generic target that CLR takes code of for a processor.
 fn generic_of(processor: &str) -> Option<&'static str> {
     Some(match processor {
         "gfx900" | "gfx902" | "gfx904" | "gfx906" | "gfx909" | "gfx90c" => "gfx9-generic",
@@ -321,47 +341,67 @@ fn generic_of(processor: &str) -> Option<&'static str> {
     })
 }
 
-impl Setting {
+/// Returns the target ID of the generic target of a processor, with its features, or `None` if it has none.
+fn generic_target_of(target: &TargetId) -> Option<TargetId> {
+    let generic = generic_of(target.processor())?;
+    let known = processors::find(generic)?;
+    let mut text = generic.to_owned();
+    for (name, is_on) in target.features() {
+        if known.features.contains(&name) {
+            text.extend([":", name, if is_on { "+" } else { "-" }]);
+        }
+    }
+    text.parse().ok()
+}
+
+impl GpuVariant {
     fn amd(target: TargetId) -> Self {
-        let generic = generic_of(target.processor()).and_then(|generic| {
-            let known = processors::find(generic)?;
-            let features = target.features().filter(|(name, _)| known.features.contains(name));
-            let features = features.map(|(name, on)| format!(":{name}{}", if on { '+' } else { '-' }));
-            (generic.to_owned() + &features.collect::<String>()).parse().ok()
-        });
+        let generic = generic_target_of(&target);
         Self::Amd(target, generic)
     }
 
-    /// How well some code serves the GPU; none if it does not run there.
+    /// Returns the GPUs that the variant means, for any code that they take.
+    fn gpus(&self) -> Vec<Self> {
+        match self {
+            Self::Nvidia(sm) => vec![Self::Nvidia(Sm { suffix: Suffix::None, ..*sm })],
+            Self::Amd(target, _) => {
+                let mut gpus = variants_of_generic(target);
+                gpus.push(self.clone());
+                gpus
+            }
+            Self::Other(targets) => {
+                // In this order, a processor is before bitcode for it.
+                let mut all: BTreeSet<String> = targets.iter().cloned().collect();
+                all.extend(targets.iter().filter_map(|target| other_form(target)));
+                vec![Self::Other(all.into_iter().collect())]
+            }
+            Self::AmdSpirV | Self::Ptx(_) | Self::LtoIr(_) => vec![self.clone()],
+        }
+    }
+
+    /// Returns how well some code serves the GPU, or `None` if it does not run there.
     pub(crate) fn rank(&self, code: &Code) -> Option<Rank> {
-        let rank = |form, distance, suffix| Some(Rank { form, distance, suffix });
-        match (self, code) {
-            (Self::Amd(own, generic), Code::Amd(target)) => {
-                let serves = |request: &TargetId| target.compatibility(request).is_compatible();
-                match generic {
-                    _ if serves(own) => rank(0, 0, Suffix::None),
-                    Some(generic) if serves(generic) => rank(1, 0, Suffix::None),
-                    _ => None,
-                }
+        let (form, distance, suffix) = match (self, code) {
+            (Self::Amd(own, _), Code::Amd(target)) if target.compatibility(own).is_compatible() => (0, 0, Suffix::None),
+            (Self::Amd(_, Some(generic)), Code::Amd(target)) if target.compatibility(generic).is_compatible() => {
+                (1, 0, Suffix::None)
             }
-            (Self::Amd(..) | Self::AmdSpirV, Code::AmdSpirV) => rank(2, 0, Suffix::None),
+            (Self::Amd(..) | Self::AmdSpirV, Code::AmdSpirV) => (2, 0, Suffix::None),
             (Self::Nvidia(gpu), Code::Cubin(code)) => {
-                let distance = code.distance_to(*gpu, is_same_line(*code, *gpu))?;
-                rank(0, distance, code.suffix)
+                (0, code.distance_to(*gpu, is_same_line(*code, *gpu))?, code.suffix)
             }
-            (Self::Nvidia(gpu), Code::Ptx(code)) => rank(1, code.distance_to(*gpu, true)?, code.suffix),
-            (Self::Nvidia(gpu), Code::LtoIr(code)) => rank(2, code.distance_to(*gpu, true)?, code.suffix),
+            (Self::Nvidia(gpu), Code::Ptx(code)) => (1, code.distance_to(*gpu, true)?, code.suffix),
+            (Self::Nvidia(gpu), Code::LtoIr(code)) => (2, code.distance_to(*gpu, true)?, code.suffix),
             (Self::Ptx(gpu), Code::Ptx(code)) | (Self::LtoIr(gpu), Code::LtoIr(code)) => {
-                let is_same = code == gpu;
-                let is_earlier = gpu.suffix == Suffix::None && code.suffix == Suffix::None && code.number <= gpu.number;
-                if is_same || is_earlier { rank(1, gpu.number.saturating_sub(code.number), code.suffix) } else { None }
+                (1, code.distance_to_virtual(*gpu)?, code.suffix)
             }
             (Self::Other(own), Code::Other(target)) => {
-                let form = (0..).zip(own).find(|(_, own)| *own == target)?.0;
-                rank(form, 0, Suffix::None)
+                let (form, _) = (0..).zip(own).find(|(_, own)| *own == target)?;
+                (form, 0, Suffix::None)
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(Rank { form, distance, suffix })
     }
 
     /// The features with their settings, such as `xnack+`.
@@ -372,8 +412,8 @@ impl Setting {
 }
 
 impl Sm {
-    /// How far the architecture of some code is behind that of a GPU on which it runs. `is_same_line` says whether that
-    /// GPU takes code of all earlier versions of its line.
+    /// Returns how much earlier the architecture of some code is than that of a GPU, or `None` if the code does not run
+    /// there. `is_same_line` says whether that GPU takes code of all earlier versions of its line.
     fn distance_to(self, gpu: Self, is_same_line: bool) -> Option<u32> {
         let is_same = self.number == gpu.number;
         let is_family = is_same || (self.capability().0 == gpu.capability().0 && is_same_line);
@@ -383,7 +423,17 @@ impl Sm {
             (_, Suffix::Architecture) => is_same,
             (Suffix::Family | Suffix::Architecture, _) => false,
         };
-        gpu.number.checked_sub(self.number).filter(|_| runs)
+        if runs { gpu.number.checked_sub(self.number) } else { None }
+    }
+
+    /// Returns how much earlier the architecture of PTX or LTO-IR is than a virtual one, or `None` if GPUs of that one
+    /// may not run it.
+    fn distance_to_virtual(self, virtual_sm: Self) -> Option<u32> {
+        let has_suffix = self.suffix != Suffix::None || virtual_sm.suffix != Suffix::None;
+        if has_suffix && self != virtual_sm {
+            return None;
+        }
+        virtual_sm.number.checked_sub(self.number)
     }
 }
 
@@ -431,7 +481,7 @@ mod tests {
         }
     }
 
-    /// The code that is chosen for a GPU, and whether all of its settings are served.
+    /// Returns the code that is chosen for a GPU, and whether all of its variants are served.
     fn chosen(gpu: &str, names: &[&'static str]) -> (Vec<&'static str>, bool) {
         let (device, codes) = (Device::parse(gpu).unwrap(), codes(names));
         let plain: Vec<Code> = codes.iter().map(|(_, code)| code.clone()).collect();
@@ -549,11 +599,14 @@ mod tests {
             ("compute_80", &["compute_75"], &["sm_80"]),
         ] {
             let gpus = Device::parse(name).unwrap().gpus();
-            let taken = |target: &&&str| gpus.takes(&code(target));
-            assert_eq!(takes.iter().find(|target| !taken(target)), None, "{name}");
-            assert_eq!(leaves.iter().find(taken), None, "{name}");
+            for target in takes {
+                assert!(gpus.takes(&code(target)), "{name} {target}");
+            }
+            for target in leaves {
+                assert!(!gpus.takes(&code(target)), "{name} {target}");
+            }
         }
-        // A processor before bitcode for it, whichever is named.
+        // A processor is before bitcode for it, whichever is named.
         for name in ["xcore1000", "xcore1000-bc"] {
             let gpus = Device::parse(name).unwrap().gpus();
             assert_eq!(gpus.chosen(&codes(&["xcore1000-bc", "xcore1000"])), BTreeSet::from([1]), "{name}");
@@ -563,10 +616,9 @@ mod tests {
 
     #[test]
     fn names_of_gpus() {
-        let names = |text| Device::parse_list(text).map(|devices| devices.into_iter().map(|one| one.name).collect());
-        let expected = ["gfx90a:sramecc-:xnack+", "sm_90", "compute_90", "gfx803", "bmg_g21"].map(str::to_owned);
-        let text = "gfx90a:xnack+:sramecc-,sm_90+ptx\nfiji; sm_90 bmg_g21";
-        assert_eq!(names(text), Ok(expected.to_vec()));
+        let expected = ["gfx90a:sramecc-:xnack+", "sm_90", "compute_90", "gfx803", "bmg_g21"];
+        let devices = Device::parse_list("gfx90a:xnack+:sramecc-,sm_90+ptx\nfiji; sm_90 bmg_g21").unwrap();
+        assert_eq!(devices.iter().map(Device::name).collect::<Vec<_>>(), expected);
         for text in [
             "gfx90a:xnack",
             "gfx1030:xnack+",
@@ -584,7 +636,7 @@ mod tests {
             "x+ptx",
             "compute_",
         ] {
-            assert!(names(text).is_err(), "{text}");
+            assert!(Device::parse_list(text).is_err(), "{text}");
         }
         assert_eq!(Device::parse("gfx90a").unwrap().settings(), 4);
         assert_eq!(Device::parse("gfx1030").unwrap().settings(), 1);

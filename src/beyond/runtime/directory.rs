@@ -2,7 +2,7 @@
 //!
 //! Libraries such as rocBLAS load machine code from files for one GPU each (`Kernels.so-000-gfx1100.hsaco`,
 //! `TensileLibrary_Type_HH_gfx90a.co`). A program needs one of these files for its GPU, so the files of a directory are
-//! one set. A directory is one on disk, or one in a package: a zip file, a tar or cpio archive.
+//! one set. A directory is on disk or in a package: a zip file, a tar or cpio archive.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -13,11 +13,11 @@ use crate::base::io::sys;
 use crate::beyond::scan::{Format, Found, Place, Step};
 use crate::llvm::container::content_kind::ContentKind;
 
-/// Stands for the name of a GPU in the name of a directory.
+/// The placeholder for the name of a GPU in the path of a directory.
 const ANY_GPU: &str = "*";
 
-/// Whether a program loads a bundle or code object as a file of its own: it is all of a file or of a member of a
-/// package, and not an input of compilers and linkers.
+/// Whether a program loads a bundle or code object as a file: it is a whole file or member of a package, and not an
+/// input of compilers and linkers.
 pub(super) fn is_loaded_file(found: &Found<'_>) -> bool {
     if !found.is_file() {
         return false;
@@ -35,30 +35,32 @@ pub(super) fn is_loaded_file(found: &Found<'_>) -> bool {
     }
 }
 
-/// The directory of a file or of a member of a package. Directories whose paths differ only in names of GPUs are one
-/// (`hsa/gfx942/gemm` and `hsa/gfx950/gemm`).
+/// Returns the directory of a file or of a member of a package. Directories whose paths differ only in names of GPUs
+/// are one (`hsa/gfx942/gemm` and `hsa/gfx950/gemm`).
 pub(crate) fn directory_of(place: &Place) -> Place {
-    match place.parent() {
-        None => Place::of_file(&directory(place.file())),
-        Some((package, name)) => {
-            let directory = directory(Path::new(&*sys::os_str(name)));
-            match directory == Path::new(".") {
-                true => package,
-                false => package.join(Step::Member(member_name(&directory))),
-            }
+    let Some((package, name)) = place.parent() else {
+        return Place::of_file(&directory_path(place.file()));
+    };
+    let directory = directory_path(Path::new(&*sys::os_str(name)));
+    if directory == Path::new(".") {
+        return package;
+    }
+    package.join(Step::Member(member_name(&directory)))
+}
+
+/// Returns the name of a directory in a package.
+fn member_name(directory: &Path) -> Vec<u8> {
+    let mut names = Vec::new();
+    for component in directory.components() {
+        if matches!(component, Component::Normal(_) | Component::ParentDir) {
+            names.push(component.as_os_str().as_encoded_bytes());
         }
     }
+    names.join(&b'/')
 }
 
-/// The name of a directory in a package.
-fn member_name(directory: &Path) -> Vec<u8> {
-    let is_name = |component: &Component<'_>| matches!(component, Component::Normal(_) | Component::ParentDir);
-    let names = directory.components().filter(is_name).map(|component| component.as_os_str().as_encoded_bytes());
-    names.collect::<Vec<_>>().join(&b'/')
-}
-
-/// The path of the directory of a file, with a placeholder for names of GPUs.
-fn directory(file: &Path) -> PathBuf {
+/// Returns the path of the directory of a file, with a placeholder for names of GPUs.
+fn directory_path(file: &Path) -> PathBuf {
     let mut directory = PathBuf::new();
     for component in file.parent().into_iter().flat_map(Path::components) {
         match component {
@@ -97,7 +99,7 @@ mod tests {
             ("gfx/sm_/pvc/a.co", "gfx/sm_/pvc"),
         ] {
             let place = Place::of_file(Path::new(file));
-            // Windows has its own separators.
+            // Windows has other separators.
             assert_eq!(directory_of(&place).to_string().replace('\\', "/"), expected, "{file}");
             let member = Place::of_file(Path::new("d/in.whl")).join(Step::Member(file.into()));
             let expected = if expected == "." { "d/in.whl".to_owned() } else { format!("d/in.whl({expected})") };

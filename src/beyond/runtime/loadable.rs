@@ -1,14 +1,14 @@
 //! The bundles that HIP's runtime can load.
 //!
 //! The length of a plain bundle is not recorded, so the runtime gives comgr the first 4096 bytes. Comgr looks for
-//! entries there, and fails at the first one that is not described completely. Of a compressed bundle, the runtime
-//! gives comgr as many bytes as are recorded, and reads that size as a number of 32 bits in every version.
+//! entries there, and fails at the first one that is not described completely. For a compressed bundle, the runtime
+//! gives comgr the recorded number of bytes, and reads that size as a number of 32 bits in every version.
 //!
-//! Entry IDs are compared as text: what follows the kind has to be the name of an instruction set as HSA gives it, such
-//! as `amdgcn-amd-amdhsa--gfx90a`, except for features that the entry leaves open. SPIR-V is also asked for with the
-//! environment `unknown`. Triples with another environment, vendor or system, with fewer fields, or with another name
-//! of the architecture (`amdgpu9.42`) are not found. The kind is `hipv4`. The bundler's library, through which comgr reads
-//! compressed bundles, takes `hip` for the same kind; clang-linker-wrapper of LLVM 22 writes it.
+//! Entry IDs are compared as text. The text after the kind has to be the name of an instruction set as HSA gives it,
+//! such as `amdgcn-amd-amdhsa--gfx90a`, except for features that the entry leaves open. SPIR-V is also asked for with
+//! the environment `unknown`. Triples with another environment, vendor or system, with fewer fields, or with another
+//! name of the architecture (`amdgpu9.42`) are not found. The kind is `hipv4`. Comgr reads compressed bundles with the
+//! bundler's library, which also accepts `hip`; clang-linker-wrapper of LLVM 22 writes it.
 //!
 //! Sources, as of ROCm 7: `PopulateCodeObjectMap` and `UncompressAndPopulateCodeObject` in CLR, `lookUpCodeObject` and
 //! `AMDGPUCompiler::unbundle` in comgr.
@@ -28,14 +28,14 @@ const TRIPLES: [&[u8]; 3] = [b"amdgcn-amd-amdhsa--", b"spirv64-amd-amdhsa--", b"
 /// The reason why the runtime does not find an entry of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Unfound {
-    /// It, or an entry before it, is not described in the part of the bundle that the runtime reads.
+    /// The part of the bundle that the runtime reads does not describe the entry, or one before it.
     Position,
     /// The runtime looks for other triples.
     Triple,
 }
 
 impl Unfound {
-    /// What the runtime looks for instead.
+    /// The name of the entries that the runtime looks for instead.
     pub(crate) fn sought(self) -> &'static str {
         match self {
             Self::Position => "entries in the beginning of a bundle",
@@ -47,10 +47,13 @@ impl Unfound {
 /// The entries of a bundle that the runtime does not find, by their indices.
 pub(crate) type UnfoundEntries = BTreeMap<usize, Unfound>;
 
-/// Returns why the runtime finds no entry with this ID, wherever it is in a bundle of its; `None` if it may find it, and
-/// for IDs of other kinds, which other runtimes load.
+/// Returns why the runtime finds no entry with this ID at any position in a bundle, or `None` if it may find it. `None`
+/// also for IDs of other kinds, which other runtimes load.
 pub(crate) fn unfound_id(id: &[u8]) -> Option<Unfound> {
-    let triple = id.strip_prefix(b"hipv4-").or_else(|| id.strip_prefix(b"hip-"))?;
+    let triple = match id.strip_prefix(b"hipv4-") {
+        Some(triple) => triple,
+        None => id.strip_prefix(b"hip-")?,
+    };
     if TRIPLES.iter().any(|found| triple.starts_with(found)) { None } else { Some(Unfound::Triple) }
 }
 
@@ -63,10 +66,12 @@ pub(crate) fn unfound_in(found: &Found<'_>) -> UnfoundEntries {
     }
     let first = first_unread(found);
     for (index, entry) in found.bundle.entries.iter().enumerate() {
-        let is_unread = first.is_some_and(|first| index >= first);
-        let reason = unfound_id(entry.id());
-        if let Some(reason) = reason.or(is_unread.then_some(Unfound::Position)) {
+        if let Some(reason) = unfound_id(entry.id()) {
             unfound.insert(index, reason);
+        } else if let Some(first) = first
+            && index >= first
+        {
+            unfound.insert(index, Unfound::Position);
         }
     }
     if !unfound.is_empty() && !is_for_runtime(kinds_in(found)) {
@@ -75,32 +80,45 @@ pub(crate) fn unfound_in(found: &Found<'_>) -> UnfoundEntries {
     unfound
 }
 
-/// The recorded size of a compressed bundle, if the runtime misreads it.
+/// Returns the recorded size of a compressed bundle, or `None` unless the runtime misreads it.
 pub(crate) fn misread_size(recorded: Recorded) -> Option<u64> {
-    recorded.total.filter(|&total| u32::try_from(total).is_err())
+    let total = recorded.total?;
+    if u32::try_from(total).is_err() { Some(total) } else { None }
 }
 
 /// Returns the index of the first code object of a bundle for the runtime that it does not find because of its
 /// position, or `None` if it finds all.
 pub(crate) fn first_lost_of(found: &Found<'_>) -> Option<usize> {
-    first_unread(found).filter(|_| is_for_runtime(kinds_in(found)))
+    let first = first_unread(found)?;
+    if is_for_runtime(kinds_in(found)) { Some(first) } else { None }
 }
 
-/// The index of the first entry of a bundle that is not in the part of it that the runtime reads.
+/// Returns the index of the first entry of a bundle outside of the part that the runtime reads, or `None` if it reads
+/// all entries.
 fn first_unread(found: &Found<'_>) -> Option<usize> {
-    match found.bundle {
-        _ if found.format != Format::Bundle => None,
-        Bundle { compressed: Some(recorded), .. } => misread_size(*recorded).map(|_| 0),
-        Bundle { compressed: None, entries, .. } => first_lost(entries.iter().map(|entry| entry.id())),
+    if found.format != Format::Bundle {
+        return None;
+    }
+    let Bundle { compressed, entries, .. } = found.bundle;
+    match compressed {
+        Some(recorded) if misread_size(*recorded).is_some() => Some(0),
+        Some(_) => None,
+        None => first_lost(entries.iter().map(|entry| entry.id())),
     }
 }
 
-/// Returns whether a bundle is an input of compilers and linkers: it holds host code or bitcode.
+/// Whether a bundle is an input of compilers and linkers: it holds host code or bitcode.
 pub(super) fn is_for_tools(found: &Found<'_>) -> bool {
-    kinds_in(found).any(|(kind, content)| match kind {
-        Some(OffloadKind::Host) => content != Some(ContentKind::Empty),
-        _ => content == Some(ContentKind::Bitcode),
-    })
+    for (kind, content) in kinds_in(found) {
+        let is_for_tools = match kind {
+            Some(OffloadKind::Host) => content != Some(ContentKind::Empty),
+            _ => content == Some(ContentKind::Bitcode),
+        };
+        if is_for_tools {
+            return true;
+        }
+    }
+    false
 }
 
 /// The kinds of the entries of a bundle, and of their content.
@@ -147,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_after_the_first_4096_bytes_are_lost_in_plain_bundles_alone() {
+    fn entries_after_the_first_4096_bytes_are_lost_only_in_plain_bundles() {
         let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
         elf.resize(64, 0);
         elf[18] = 224;

@@ -15,15 +15,17 @@ use crate::beyond::scan::{CodeObject, Finding, Format, Found, Place, Scan};
 pub struct Loaded {
     /// The code object.
     pub code_object: CodeObject,
-    /// The GPUs on which it is loaded, by their indices in the list that was asked for. A GPU whose name leaves
-    /// features open may load several code objects of a bundle.
+    /// The GPUs that load it, by their indices in the list that was asked for. A GPU whose name leaves features open may
+    /// load several code objects of a bundle.
     pub devices: Vec<usize>,
 }
 
-/// The code objects of a file that runtimes load on some GPUs, in the order of a search: for each GPU the best of every
-/// bundle, by the [rules of its vendor](Device). Names mean GPUs: `sm_90a` is the GPU `sm_90`, and `gfx11-generic`
-/// stands for all processors of that target. What is loaded of a bundle may depend on a later one: offload binaries at
-/// one place are one choice. HIP's runtime finds only entries whose IDs begin as `hipv4-amdgcn-amd-amdhsa--` does.
+/// Returns the code objects of a file that runtimes load on some GPUs, in the order of a search: for each GPU the best
+/// of every bundle, by the [rules of its vendor](Device).
+///
+/// Names mean GPUs: `sm_90a` means the GPU `sm_90`, and `gfx11-generic` all processors of that target. The choice in a
+/// bundle may depend on a later bundle: offload binaries at one place are one choice. HIP's runtime finds only entries
+/// whose IDs begin like `hipv4-amdgcn-amd-amdhsa--`.
 ///
 /// ```
 /// use offload_bundle::runtime::{self, Device};
@@ -36,7 +38,7 @@ pub struct Loaded {
 /// ```
 ///
 /// # Errors
-/// The errors of [`Scan::run`]. Broken parts of the file are passed over.
+/// The errors of [`Scan::run`]. Broken parts of the file are skipped.
 pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -> Result<Vec<Loaded>> {
     let (mut loader, mut loaded) = (Loader::new(devices), Vec::new());
     scan.run(data, &mut |finding| {
@@ -50,15 +52,15 @@ pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -
     Ok(loaded.into_iter().map(|(_, loaded)| loaded).collect())
 }
 
-/// Chooses the code objects that runtimes load on some GPUs, as a search finds them. It returns each with its position
-/// in the search as soon as that is known: offload binaries at one place are one choice.
+/// Chooses the code objects that runtimes load on some GPUs, as a search finds them. It returns each code object with
+/// its position in the search, once it is chosen: offload binaries at one place are one choice.
 pub(crate) struct Loader {
     /// The [GPUs](Device::gpus) of each name.
     devices: Vec<Device>,
     units: Units,
     /// The code objects from the first one on that may still be chosen, by their positions.
     waiting: BTreeMap<usize, CodeObject>,
-    /// Code for the GPUs that HIP's runtime does not find: the first of each GPU that is asked for.
+    /// The first code for each GPU that HIP's runtime does not find.
     unfound: BTreeMap<usize, UnfoundCode>,
 }
 
@@ -73,15 +75,20 @@ impl Loader {
         let (info, first) = (found.info()?, self.units.code_objects());
         self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.known(&info))));
         let units = self.units.add(found);
-        units.iter().for_each(|unit| self.note_unfound(&unit.unfound));
-        let mut loaded: Vec<_> = units.iter().flat_map(|unit| self.choose(&unit.codes)).collect();
+        let mut loaded = Vec::new();
+        for unit in &units {
+            self.note_unfound(&unit.unfound);
+            loaded.extend(self.choose(&unit.codes));
+        }
         if found.is_for_some_gpus() {
             let codes = Codes::of(found).found.into_iter();
-            let codes: Vec<_> = codes.map(|held| (first + held.index, held.code)).collect();
+            let codes: Vec<_> = codes.map(|found| (first + found.index, found.code)).collect();
             // A program has device images for each of its kernels.
             let is_each_needed = matches!(found.format, Format::DeviceImages | Format::SyclBin);
             let size = if is_each_needed { 1 } else { codes.len().max(1) };
-            loaded.extend(codes.chunks(size).flat_map(|codes| self.choose(codes)));
+            for codes in codes.chunks(size) {
+                loaded.extend(self.choose(codes));
+            }
         }
         if !self.units.has_open() {
             self.waiting.clear();
@@ -94,7 +101,7 @@ impl Loader {
         self.units.finish(is_over).iter().flat_map(|unit| self.choose(&unit.codes)).collect()
     }
 
-    /// Notes which GPUs some code would be for that HIP's runtime does not find.
+    /// Notes the GPUs of some code that HIP's runtime does not find.
     fn note_unfound(&mut self, unfound: &[UnfoundCode]) {
         for code in unfound {
             for (number, device) in self.devices.iter().enumerate() {
@@ -105,21 +112,25 @@ impl Loader {
         }
     }
 
-    /// The code so far that HIP's runtime does not find, by the indices of the GPUs that it is for: one for each GPU.
+    /// Takes the noted code that HIP's runtime does not find, by the indices of the GPUs that it is for: one for each.
     pub(crate) fn take_unfound(&mut self) -> BTreeMap<usize, UnfoundCode> {
         std::mem::take(&mut self.unfound)
     }
 
-    /// Chooses among code objects of which a program needs one.
+    /// Chooses among code objects when a program needs one of them.
     fn choose(&mut self, codes: &[(usize, Code)]) -> Vec<(usize, Loaded)> {
         let mut chosen: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (number, device) in self.devices.iter().enumerate() {
-            device.chosen(codes).into_iter().for_each(|position| chosen.entry(position).or_default().push(number));
+            for position in device.chosen(codes) {
+                chosen.entry(position).or_default().push(number);
+            }
         }
-        let loaded = |(position, devices)| {
-            let code_object = self.waiting.remove(&position)?;
-            Some((position, Loaded { code_object, devices }))
-        };
-        chosen.into_iter().filter_map(loaded).collect()
+        let mut loaded = Vec::new();
+        for (position, devices) in chosen {
+            if let Some(code_object) = self.waiting.remove(&position) {
+                loaded.push((position, Loaded { code_object, devices }));
+            }
+        }
+        loaded
     }
 }

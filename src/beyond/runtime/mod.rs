@@ -1,4 +1,5 @@
-//! What the runtimes of GPUs load: which code of a bundle serves a GPU, and in how many bundles a GPU is served.
+//! The code that the runtimes of GPUs load: the code of a bundle that serves a GPU, and the number of bundles that serve
+//! it.
 //!
 //! A program runs on a GPU only if each bundle that it registers serves that GPU.
 //!

@@ -9,7 +9,7 @@ use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
 use super::fields::{serialized_as, shown};
-use super::place::Inside;
+use super::place::InnerPlace;
 use crate::base::display::{printable, short_name};
 use crate::beyond::code::kernels::Argument;
 use crate::beyond::container::fatbin;
@@ -19,15 +19,15 @@ use crate::llvm::container::content_kind::ContentKind;
 #[cfg(test)]
 use super::tests;
 
-/// The longest name of an argument that is shown in full.
+/// The length of the longest name of an argument that is shown in full, in characters.
 const NAME_MAX: usize = 16 << 10;
 
-serialized_as!(CodeObject => Fields, Argument => ArgumentFields);
+serialized_as!(CodeObject => CodeObjectFields, Argument => ArgumentFields);
 
 /// A code object.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema), schemars(rename = "CodeObject"))]
-struct Fields<'c> {
+struct CodeObjectFields<'c> {
     /// The path of the file, as named on the command line or found in a directory. Bytes that are not UTF-8 are
     /// replaced by U+FFFD, so such a path cannot be opened; `uri` has every byte.
     path: Cow<'c, str>,
@@ -88,31 +88,43 @@ struct Fields<'c> {
     uri: UriOf<'c>,
 }
 
-impl<'c> Fields<'c> {
+impl<'c> CodeObjectFields<'c> {
     fn of(code_object: &'c CodeObject) -> Self {
         let (bundle, packed) = (&code_object.bundle, code_object.packed.as_ref());
         let in_file = matches!(bundle.place.origin(), Origin::File(_));
         let is_compressed = bundle.compressed.is_some();
         let start = code_object.range.as_ref().map(|range| range.start);
-        let id = code_object.entry_id();
-        let target_id = id.as_ref().map(|id| id.target().to_string()).filter(|target_id| !target_id.is_empty());
-        // A code object without a bundle has no kind.
-        let kind = id.as_ref().filter(|_| bundle.format != Format::CodeObject).map(|id| id.kind().name());
+        let (mut kind, mut triple, mut target_id) = (None, None, None);
+        if let Some(id) = code_object.entry_id() {
+            // A code object without a bundle has no kind.
+            if bundle.format != Format::CodeObject {
+                kind = Some(id.kind().name());
+            }
+            triple = Some(printable(id.triple().as_str().trim_end_matches('-')));
+            let target = id.target().to_string();
+            if !target.is_empty() {
+                target_id = Some(printable(&target));
+            }
+        }
         Self {
             path: shown(bundle.place.file()),
             bundle: BundleFields::of(code_object),
             bundle_offset: bundle.range.start,
             bundle_size: bundle.stored(),
-            offset: start.filter(|_| in_file && !is_compressed),
+            offset: if in_file && !is_compressed { start } else { None },
             size: code_object.size,
-            stored_size: (!is_compressed).then(|| code_object.stored()),
+            stored_size: if is_compressed { None } else { Some(code_object.stored()) },
             has_parts: code_object.has_parts,
             compressed: Compressed::of(code_object),
-            inflated_offset: packed.map(|packed| packed.range.start).or(start.filter(|_| is_compressed)),
+            inflated_offset: match packed {
+                Some(packed) => Some(packed.range.start),
+                None if is_compressed => start,
+                None => None,
+            },
             entry_id: code_object.shown_id(),
             kind,
-            triple: id.as_ref().map(|id| printable(id.triple().as_str().trim_end_matches('-'))),
-            target_id: target_id.as_deref().map(printable),
+            triple,
+            target_id,
             recorded_target_id: code_object.recorded_target.as_deref(),
             image_kind: code_object.kind.map(ContentKind::name),
             source: code_object.source.as_deref(),
@@ -129,7 +141,7 @@ struct BundleFields<'c> {
     /// library refers. Otherwise null.
     origin: Option<Cow<'c, str>>,
     #[serde(flatten)]
-    inside: Inside,
+    inside: InnerPlace,
     /// The format that contains the code object. `bundle` is a binary bundle, plain or compressed; `code object` is a
     /// GPU ELF file without a bundle.
     #[cfg_attr(test, schemars(schema_with = "tests::formats"))]
@@ -143,14 +155,14 @@ impl<'c> BundleFields<'c> {
         let bundle = &code_object.bundle;
         Self {
             origin: bundle.place.other_file().map(shown),
-            inside: Inside::of(&bundle.place),
+            inside: InnerPlace::of(&bundle.place),
             container: bundle.format.name(),
             bundle: bundle.index,
         }
     }
 }
 
-/// Which code object of its file it is.
+/// The location of a code object in its file.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(super) struct Location<'c> {
@@ -172,7 +184,8 @@ pub(super) struct UriOf<'c>(pub(super) &'c CodeObject);
 
 impl Serialize for UriOf<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.uri().map_err(S::Error::custom)?.map(|uri| uri.to_string()).serialize(serializer)
+        let uri = self.0.uri().map_err(S::Error::custom)?;
+        uri.map(|uri| uri.to_string()).serialize(serializer)
     }
 }
 
@@ -234,7 +247,10 @@ struct ArgumentFields {
 
 impl ArgumentFields {
     fn of(Argument { offset, size, kind, name }: &Argument) -> Self {
-        let text = |text: &Option<Arc<[u8]>>| text.as_ref().map(|text| short_name(text, NAME_MAX));
-        Self { offset: *offset, size: *size, kind: text(kind), name: text(name) }
+        Self { offset: *offset, size: *size, kind: shown_text(kind), name: shown_text(name) }
     }
+}
+
+fn shown_text(text: &Option<Arc<[u8]>>) -> Option<String> {
+    Some(short_name(text.as_ref()?, NAME_MAX))
 }

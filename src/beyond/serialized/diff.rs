@@ -207,7 +207,7 @@ pub(crate) struct LostGpu<'r> {
 }
 
 impl<'r> LostGpu<'r> {
-    /// What a library has lost.
+    /// Makes the entry for a GPU that a library has lost.
     pub(crate) fn new((library, Loss { gpu, old, new, .. }): &'r (String, Loss)) -> Self {
         Self { target_id: gpu, library, old: *old, new: *new }
     }
@@ -229,17 +229,17 @@ pub(crate) struct Summary {
     pub equal_by_checksum: usize,
 }
 
-/// How many code objects or kernels are equal, and how many differ.
+/// The numbers of code objects or kernels that are equal and that differ.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Counts {
-    /// Those that are equal.
+    /// The number of equal ones.
     pub equal: usize,
-    /// Those that are in both and differ.
+    /// The number in both that differ.
     pub changed: usize,
-    /// Those that are only in the new one.
+    /// The number only in the new one.
     pub added: usize,
-    /// Those that are only in the old one.
+    /// The number only in the old one.
     pub removed: usize,
 }
 

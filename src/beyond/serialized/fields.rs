@@ -1,4 +1,4 @@
-//! How single fields of reports are serialized. Types that are serialized by `derive` name these functions.
+//! Serializes single fields of reports. Types that are serialized by `derive` name these functions.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-/// Serializes a type as the struct that its `of` makes of it.
+/// Serializes a type as a struct, which the function `of` of that struct makes from it.
 macro_rules! serialized_as {
     ($($type:ty => $fields:ident),*) => {$(
         impl Serialize for $type {
@@ -34,17 +34,17 @@ pub(super) fn shown(path: &Path) -> Cow<'_, str> {
     path.to_string_lossy()
 }
 
-/// A path, with U+FFFD for what is not UTF-8.
+/// Serializes a path, with U+FFFD for bytes that are not UTF-8.
 pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     shown(path).serialize(serializer)
 }
 
-/// The sum of some numbers.
+/// Serializes the sum of some numbers.
 pub(crate) fn sum<S: Serializer>(of: &BTreeMap<&str, usize>, serializer: S) -> Result<S::Ok, S::Error> {
     of.values().sum::<usize>().serialize(serializer)
 }
 
-/// A list that may be shared; null if there is none.
+/// Serializes a list that may be shared, or null for `None`.
 pub(crate) fn shared<T: Serialize, S: Serializer>(list: &Option<Arc<[T]>>, serializer: S) -> Result<S::Ok, S::Error> {
     list.as_deref().serialize(serializer)
 }

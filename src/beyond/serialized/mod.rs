@@ -1,7 +1,7 @@
 //! Reports as the executable prints them in JSON (feature `serde`). The comments of the fields are the descriptions in
 //! `docs/*.schema.json`, which a unit test compares with these types; `BLESS=1` writes them again.
 //!
-//! Names and texts are safe to show on a terminal; paths are as they are, with U+FFFD for what is not UTF-8.
+//! Names and texts are safe to show on a terminal. Paths are not escaped; they have U+FFFD for bytes that are not UTF-8.
 
 mod code_object;
 mod diff;
@@ -93,7 +93,6 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// A directory.
     pub(crate) fn new(ServedDirectory { place, files, gpus, .. }: ServedDirectory) -> Self {
         let path = shown(place.file()).into_owned();
         Self { path, member: place.member(), files, coverage: gpus.map(ServedGpu::all) }
@@ -105,15 +104,15 @@ impl Directory {
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ExtractReport<'r> {
     /// The files that were written, in the order of the files that they are from.
-    #[serde(serialize_with = "written")]
-    #[cfg_attr(test, schemars(with = "Vec<Written<'_>>"))]
+    #[serde(serialize_with = "serialize_extracted")]
+    #[cfg_attr(test, schemars(with = "Vec<WrittenFile<'_>>"))]
     pub code_objects: &'r [Extracted],
 }
 
 impl Report for ExtractReport<'_> {}
 
-fn written<S: Serializer>(extracted: &&[Extracted], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(extracted.iter().map(|Extracted { path, sha256, code_object, .. }| Written {
+fn serialize_extracted<S: Serializer>(extracted: &&[Extracted], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(extracted.iter().map(|Extracted { path, sha256, code_object, .. }| WrittenFile {
         file: shown(path),
         sha256: sha256.map(|sha256| sha256.iter().map(|byte| format!("{byte:02x}")).collect()),
         code_object,
@@ -122,8 +121,8 @@ fn written<S: Serializer>(extracted: &&[Extracted], serializer: S) -> Result<S::
 
 /// A file that was written.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-struct Written<'r> {
+#[cfg_attr(test, derive(JsonSchema), schemars(rename = "Written"))]
+struct WrittenFile<'r> {
     /// The file that was written or, with `--dry-run`, would be written. Bytes that are not UTF-8, which the name of
     /// the directory may have, are replaced by U+FFFD.
     file: Cow<'r, str>,

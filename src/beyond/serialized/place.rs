@@ -10,12 +10,12 @@ use serde::{Serialize, Serializer};
 use super::fields::serialized_as;
 use crate::beyond::scan::Place;
 
-serialized_as!(Place => Inside);
+serialized_as!(Place => InnerPlace);
 
-/// The way to something inside a file.
+/// The place inside a file.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-pub(super) struct Inside {
+#[cfg_attr(test, derive(JsonSchema), schemars(rename = "Inside"))]
+pub(super) struct InnerPlace {
     /// The member of an archive, zip file or package; names of nested members are joined by slashes. For code in a
     /// kpack archive, its binary key (`lib/librocrand.so.1#0`). Null outside archives.
     member: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct Inside {
     section: Option<String>,
 }
 
-impl Inside {
+impl InnerPlace {
     pub(super) fn of(place: &Place) -> Self {
         Self { member: place.member(), section: place.section() }
     }

@@ -61,15 +61,17 @@ pub(super) fn uri(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["string", "null"], "pattern": pattern })
 }
 
-/// Makes schemas those of this project: paragraphs are single lines, links are their texts, and objects may have more
-/// fields.
+/// Gives schemas the form of this project: paragraphs are single lines, links are their texts, and objects may have
+/// more fields.
 #[derive(Clone)]
-struct Ours;
+struct ProjectForm;
 
-impl Transform for Ours {
+impl Transform for ProjectForm {
     fn transform(&mut self, schema: &mut Schema) {
-        let description = schema.get("description").and_then(|text| text.as_str()).map(described);
-        description.into_iter().for_each(|text| drop(schema.insert("description".to_owned(), text.into())));
+        if schema.get("description").is_some() {
+            let text = description_of(schema);
+            schema.insert("description".to_owned(), text.into());
+        }
         schema.remove("format");
         if schema.get("properties").is_some() {
             schema.insert("additionalProperties".to_owned(), true.into());
@@ -78,38 +80,39 @@ impl Transform for Ours {
     }
 }
 
-fn described(comment: &str) -> String {
+/// Returns the description of a schema as one line without links.
+fn description_of(schema: &Schema) -> String {
+    let comment = schema.get("description").unwrap().as_str().unwrap();
     let link = regex_lite::Regex::new(r"\[`?([^]`]*)`?\]\([^)]*\)").unwrap();
     let text = comment.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join(" ");
     link.replace_all(&text, "$1").into_owned()
 }
 
-fn generated<R: Report + JsonSchema>(subcommand: &str) -> String {
+fn generate_schema<R: Report + JsonSchema>(subcommand: &str) -> String {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut generator = settings.into_generator();
-    let about = |schema: &Schema| described(schema.get("description").unwrap().as_str().unwrap());
-    let report = about(&R::json_schema(&mut generator));
+    let report = description_of(&R::json_schema(&mut generator));
     let mut schema = generator.into_root_schema_for::<Document<R, Vec<String>>>();
     // The first sentence is about the type.
-    let of_all = about(&schema);
+    let of_all = description_of(&schema);
     let of_all = of_all.split_once(". ").unwrap().1.to_owned();
     schema.insert("title".to_owned(), format!("The report of `offload-bundle {subcommand} --json`").into());
     schema.insert("description".to_owned(), format!("{report} {of_all}").into());
-    Ours.transform(&mut schema);
+    ProjectForm.transform(&mut schema);
     let version = &mut schema.as_object_mut().unwrap()["properties"]["version"];
     *version = serde_json::json!({ "description": version["description"], "const": R::VERSION });
     serde_json::to_string_pretty(&schema).unwrap() + "\n"
 }
 
 #[test]
-fn the_schemas_in_docs_are_those_of_the_types() {
-    let bless = std::env::var_os("BLESS").is_some_and(|value| value == "1");
+fn the_schemas_in_docs_match_the_types() {
+    let bless = std::env::var("BLESS").as_deref() == Ok("1");
     for (subcommand, schema) in [
-        ("inspect", generated::<InspectReport<(), ()>>("inspect")),
-        ("extract", generated::<ExtractReport<'_>>("extract")),
-        ("kernels", generated::<KernelsReport<(), (), ()>>("kernels")),
-        ("diff", generated::<DiffReport<'_, (), (), ()>>("diff")),
-        ("verify", generated::<VerifyReport<(), (), ()>>("verify")),
+        ("inspect", generate_schema::<InspectReport<(), ()>>("inspect")),
+        ("extract", generate_schema::<ExtractReport<'_>>("extract")),
+        ("kernels", generate_schema::<KernelsReport<(), (), ()>>("kernels")),
+        ("diff", generate_schema::<DiffReport<'_, (), (), ()>>("diff")),
+        ("verify", generate_schema::<VerifyReport<(), (), ()>>("verify")),
     ] {
         let path = format!("{}/docs/{subcommand}.schema.json", env!("CARGO_MANIFEST_DIR"));
         if bless {

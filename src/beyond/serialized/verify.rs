@@ -49,7 +49,6 @@ pub(crate) struct FaultOfTree {
 }
 
 impl FaultOfTree {
-    /// A fault with its file.
     pub(crate) fn new(fault: Fault) -> Self {
         Self { path: shown(fault.place.file()).into_owned(), fault }
     }

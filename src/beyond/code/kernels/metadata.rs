@@ -14,8 +14,8 @@
 //! | | `.uses_dynamic_stack`: whether the stack may grow beyond its fixed size |
 //! | | `.args`: an array with a map for each argument, see `amdgpu.rs` |
 //!
-//! All of it must be valid MessagePack, and these values of the right type; other keys are skipped. Source: User Guide
-//! for AMDGPU Backend, code object versions 3 to 6.
+//! The whole map must be valid MessagePack, and these values of the right type. Other keys are skipped. Source: User
+//! Guide for AMDGPU Backend, code object versions 3 to 6.
 
 use super::Kernel;
 use crate::beyond::messagepack::Value;

@@ -48,7 +48,7 @@ use crate::llvm::container::limits::{
 pub use arguments::Argument;
 pub(crate) use arguments::ArgumentLists;
 
-/// A kernel, as its code object describes it. A number is `None` if the code object does not record it. With the
+/// A kernel, as its code object describes it. A number has no value if the code object does not record it. With the
 /// feature `serde`, the numbers are serialized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -88,7 +88,7 @@ pub struct Kernel {
     /// Whether it needs a thread of the host that serves calls, such as `printf`: it has an argument of the kind
     /// `hidden_hostcall_buffer`. Only for AMD GPUs.
     pub hostcall: Option<bool>,
-    /// The arguments in their order, or `None` if they were not [asked for](with_arguments).
+    /// The arguments in their order, if they were [asked for](with_arguments).
     #[cfg_attr(
         feature = "serde",
         serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::beyond::serialized::fields::shared")
