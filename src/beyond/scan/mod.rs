@@ -131,7 +131,7 @@ impl Default for Scan {
 pub enum Checksums {
     /// No member is read for its checksum.
     None,
-    /// Members in which device code is found, after it was passed to the visitor.
+    /// Members with device code, after the visitor received it.
     OfFound,
     /// All members.
     OfAll,

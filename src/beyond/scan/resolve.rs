@@ -39,8 +39,8 @@ impl Uri {
     /// URI.
     ///
     /// # Errors
-    /// The errors of `open`, [`parse`](Self::parse) and [`resolve`](Self::resolve), that the file has changed, and
-    /// an [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if a part of the file is not a code object, begins
+    /// The errors of `open`, [`parse`](Self::parse) and [`resolve`](Self::resolve), and that the file has changed.
+    /// An [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if a part of the file is not a code object, begins
     /// with no known format, and holds nothing that a deep search finds.
     pub fn open(path: &Path, limits: Limits, open: impl FnOnce(&Path) -> Result<Input>) -> Result<Input> {
         let Some(uri) = Self::of_path(path).transpose()? else { return open(path) };
@@ -72,7 +72,7 @@ impl Uri {
             return Ok(Resolved(self.inflated_part(Content::InPlace(self.part_of(file.as_slice())?), limits)?));
         }
         let mut fault = None;
-        // A deep search goes to more members, and may number those of a name in another way.
+        // A deep search goes to more members, and may number members of one name in another way.
         for deep in [false, true] {
             let mut part = None;
             let mut take = |data: Slice<'_>| {
