@@ -13,10 +13,10 @@ use crate::base::io::sys;
 use crate::beyond::parallel::{self, THREADS_MAX, WEIGHT_MAX};
 use crate::llvm::container::limits::Allowance;
 
-/// The size from which on it pays to inflate something on another thread, in bytes.
+/// The minimum size of a part that is worth inflating on another thread, in bytes.
 const LARGE: u64 = 1 << 20;
 
-/// Inflated data or an error, with a number by which its turn is found.
+/// Inflated data or an error, with the number of its turn.
 type NumberedResult<T> = (u64, Result<T>);
 
 /// Calls `inflate` for items that are large, and passes the results to `consume`, in order. The items come with their
@@ -59,7 +59,7 @@ pub(super) fn inflate<I: Send, T: Send, R>(
     )
 }
 
-/// Returns whether the disk has space for temporary files of these sizes, as many as may exist at a time.
+/// Returns whether the disk has space for the largest temporary files that may exist at a time.
 fn has_disk_space(mut sizes: Vec<u64>) -> bool {
     sizes.retain(|size| *size > MEMORY_MAX);
     sizes.sort_unstable();

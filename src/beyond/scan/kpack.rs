@@ -1,4 +1,4 @@
-//! Searches kpack archives, and finds those of a split library as ROCm's loader does.
+//! Searches kpack archives, and finds the archives of a split library as ROCm's loader does.
 //!
 //! The loader has the target ID of a device, and tries it with all subsets of its features in place of `@GFXARCH@`. A
 //! search has no device, so it takes all archives whose names have a target ID there. Paths are relative to the
@@ -26,16 +26,16 @@ use crate::beyond::container::kpack::{KpackArchive, PLACEHOLDER, Reference, SPIR
 /// The maximum number of entries of a directory that are compared with a reference.
 const ENTRIES_MAX: usize = 100_000;
 
-/// The maximum number of archives to which one reference may lead.
+/// The maximum number of archives of one reference.
 const ARCHIVES_MAX: usize = 256;
 
 /// How the kpack archives of split libraries are found.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Follow {
-    /// Archives that take the place of all that references name.
+    /// Archives that replace the archives in references.
     pub instead: Vec<PathBuf>,
-    /// Archives that are searched before those that references name.
+    /// Archives that are searched before the archives in references.
     pub before: Vec<PathBuf>,
     /// Files that the caller searches too: the code in archives among them is not reported as that of a library.
     pub own: Vec<PathBuf>,
@@ -276,7 +276,7 @@ impl Walk<'_, '_, '_> {
         self.report_finding(1, at, Finding::Kpack { place: at.place, archive: &archive })
     }
 
-    /// Reports a library whose device code is in kpack archives, and the code in those that exist. `at` is the section
+    /// Reports a library whose device code is in kpack archives, and the code in existing archives. `at` is the section
     /// with the reference.
     pub(super) fn report_split_library(
         &mut self,
@@ -312,7 +312,7 @@ impl Walk<'_, '_, '_> {
         self.report_finding(1, at, Finding::Split { place: at.place, split })
     }
 
-    /// Searches the archives to which the reference of a library leads.
+    /// Searches the archives in the reference of a library.
     fn follow_reference(
         &mut self,
         follow: &Follow,
@@ -331,7 +331,7 @@ impl Walk<'_, '_, '_> {
         Ok(followed)
     }
 
-    /// Searches a kpack archive to which a library refers, for code that the library loads.
+    /// Searches a kpack archive in the reference of a library for code that the library loads.
     fn search_followed_archive(
         &mut self,
         follow: &Follow,

@@ -103,18 +103,18 @@ use crate::llvm::container::sequence::Inflate;
 pub struct Scan {
     /// How much of each compressed bundle is inflated.
     pub inflate: Inflate,
-    /// Which stored members of zip files are read completely and compared with their checksums. Compressed members that
-    /// have to be inflated are always checked.
+    /// The stored members of zip files to read completely and compare with their checksums. Compressed members that have
+    /// to be inflated are always checked.
     pub checksums: Checksums,
-    /// Whether all bytes are searched: those of other sections, between sections, and of files of other formats. What
-    /// begins like a container of code objects or an ELF file for a GPU is reported if it can be read.
+    /// Whether all bytes are searched: also in other sections, between sections, and in files of other formats. Bytes
+    /// that begin like a container of code objects or an ELF file for a GPU are reported if they can be read.
     pub deep: bool,
     /// The limits on the inflated size of compressed containers and members of zip files. Nested containers are limited
     /// to [`nested`](Limits::nested) bytes or 1040 times the size of the file, whichever is more, and to 250,000
     /// bundles, code objects and faults.
     pub limits: Limits,
-    /// How the kpack archives of a split library are found, which are searched too; none if they are not. The library
-    /// has to be an [`Input`](crate::io::Input) of a file.
+    /// The way to find the kpack archives of a split library, which are searched too, or `None` if they are not. The
+    /// library has to be an [`Input`](crate::io::Input) of a file.
     pub follow: Option<Arc<Follow>>,
 }
 
@@ -126,18 +126,18 @@ impl Default for Scan {
     }
 }
 
-/// Which members of a zip file are compared with their checksums.
+/// The members of a zip file to compare with their checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksums {
-    /// None: no member is read for its checksum.
+    /// No member is read for its checksum.
     None,
-    /// Members in which device code is found, after it was passed to the visitor.
+    /// Members with device code, after the visitor received it.
     OfFound,
     /// All members.
     OfAll,
 }
 
-/// The callback that receives findings. What it breaks off ends without an error.
+/// The callback that receives findings. If it breaks off, the search ends without an error.
 pub type Visitor<'v> = dyn FnMut(Finding<'_>) -> Result<ControlFlow<()>> + 'v;
 
 impl Scan {
@@ -175,7 +175,8 @@ impl Scan {
             }
             Ok(ControlFlow::Continue(()))
         };
-        walk::Walk::new(self, data, visitor).at(place, data).map(|_| ())
+        walk::Walk::new(self, data, visitor).at(place, data)?;
+        Ok(())
     }
 
     /// Returns whether the search finds a bundle or code object in some bytes.
@@ -191,7 +192,7 @@ impl Scan {
         Ok(is_found)
     }
 
-    /// As [`run_until`](Self::run_until). Of a zip file, only the members are searched whose names `members` accepts.
+    /// As [`run_until`](Self::run_until). In a zip file, only members with names that `members` accepts are searched.
     pub(crate) fn run_in_members(
         &self,
         data: Slice<'_>,
@@ -208,7 +209,8 @@ impl Scan {
     fn walk(&self, data: Slice<'_>, members: &walk::MemberFilter<'_>, visitor: &mut walk::Visitor<'_>) -> Result<()> {
         let mut walk = walk::Walk::new(self, data, visitor);
         walk.members = Some(members);
-        walk.file(data).map(|_| ())
+        walk.file(data)?;
+        Ok(())
     }
 }
 
@@ -254,7 +256,7 @@ mod tests {
         assert!(seen.iter().any(|(_, is_compressed, _)| *is_compressed));
     }
 
-    /// What a search of some bytes finds, in one word each.
+    /// Returns the findings in some bytes, in one word each.
     fn found(data: &[u8], deep: bool) -> Vec<&'static str> {
         let mut words = Vec::new();
         let mut visit = |finding: Finding<'_>| {
@@ -274,8 +276,8 @@ mod tests {
         words
     }
 
-    /// A file of a magic alone, or of one with zeros after it, is broken, or a format that is not read; one that lacks
-    /// a byte of the magic has no device code, as has a text that begins with the magic.
+    /// A magic alone, or with zeros after it, is broken, or a format that is not read. Without its last byte, or as the
+    /// beginning of a text, it is not device code.
     #[test]
     #[cfg_attr(miri, ignore = "decompresses")]
     fn a_magic_alone_is_a_fault_and_a_text_is_not() {

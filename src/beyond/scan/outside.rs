@@ -116,7 +116,7 @@ impl Walk<'_, '_, '_> {
         };
         others.sort_by_key(|section| (section.range.start, section.range.end));
         let (images, mut position) = (tables.images.elsewhere(), 0_u64);
-        // The numbers are those of `step`. Sections that are passed over use none of the numbers that a search has.
+        // Sections are numbered as by `step`. Sections that are passed over use none of the numbers that a search has.
         let (mut numbers, mut passed) = (HashMap::new(), 0);
         for ChosenSection { holds, name, range } in &others {
             let number = numbers.entry(name).or_insert(0);
@@ -172,7 +172,7 @@ impl Walk<'_, '_, '_> {
         count > found
     }
 
-    /// Returns the offsets in an object, in order, to which its wrappers of bundles point.
+    /// Returns the targets of the wrappers of bundles in an object: offsets in the object, in order.
     fn wrapper_targets(&mut self, object: FilePart<'_>, sections: &Sections) -> Result<Vec<u64>> {
         let mut targets = Vec::new();
         for section in bundle_wrappers(sections) {
@@ -227,7 +227,7 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Searches a range of some data for containers and code objects, which are numbered from `index` and end in the
-    /// range. `targets` are offsets in the data to which wrappers point.
+    /// range. `targets` are the targets of wrappers: offsets in the data.
     fn search_by_content(
         &mut self,
         at: FilePart<'_>,

@@ -38,8 +38,8 @@ impl OccupiedRange<'_> {
 /// The formats of sections in linked files. Their bundles stay at their offsets.
 const BUNDLES: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary];
 
-/// The formats of sections in relocatable objects. Their bundles may move, even offload binaries, of which readers
-/// expect each directly after the one before.
+/// The formats of sections in relocatable objects. Their bundles may move. Offload binaries are among
+/// them, because readers expect each directly after the previous one.
 const MOVABLE: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary, Magic::OffloadBinary];
 
 /// Returns the sections of a linked ELF or PE file that begin with a bundle or a fatbin, in the order of their offsets,

@@ -174,7 +174,7 @@ impl Walk<'_, '_, '_> {
         self.search_part(at.copied(input.as_slice()))
     }
 
-    /// Searches a file that is compressed as a whole: an archive, or a member without a name of its own.
+    /// Searches a file that is compressed as a whole: an archive, or a single member without a recorded name.
     fn search_compressed_file(&mut self, coding: Coding, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let source = at.data;
         let what = coding.file_name();

@@ -196,7 +196,7 @@ impl Place {
         steps.map(|(step, number)| (step.name(), *number))
     }
 
-    /// Returns whether the inflated data to which `way` leads begins here.
+    /// Returns whether the inflated data at the end of `way` begins here.
     pub(super) fn is_end_of(&self, way: &[Level]) -> bool {
         let levels = way.iter().map(|level| (Cow::Borrowed(level.name.as_slice()), level.number));
         self.origin == Origin::Inflated && self.way.start == 0 && self.is_data() && self.way().eq(levels)
@@ -304,7 +304,7 @@ pub(super) struct StepNumbers {
 }
 
 impl StepNumbers {
-    /// Returns the key of a place from which steps lead.
+    /// Returns the key of the place before a step.
     pub(super) fn key(&self, place: &Place) -> u64 {
         self.state.hash_one(place)
     }
@@ -350,7 +350,7 @@ mod tests {
         let inside = place.join(member(b"a;b.tgz")).join_numbered(member(b"x/y.so"), 2).inflated();
         let steps = "member=a%3Bb.tgz&member=x/y.so;2";
         assert_eq!(uri(&inside, None), Some(format!("{file}#{steps}&offset=8&size=16")));
-        // The section lies in the inflated member, from which the offset counts.
+        // The section is in the inflated member, and the offset counts from the member.
         assert_eq!(uri(&inside.join(Step::Section(b".hip_fatbin".to_vec())), None), uri(&inside, None));
         assert_eq!(uri(&place.join_numbered(member(b"x"), 0).inflated(), None), None);
         let beside = inside.join(member(b"z.o")).in_file(Path::new("/z.o"));

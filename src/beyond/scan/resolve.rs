@@ -20,15 +20,15 @@ use crate::llvm::uri::{MEMORY, SCHEME, Uri, ensure_inside};
 pub struct Resolved<'a>(Content<'a>);
 
 impl Resolved<'_> {
-    /// The bytes: a range of the file, or of what was inflated from it.
+    /// The bytes: a range of the file, or of data that was inflated from it.
     pub fn as_slice(&self) -> Slice<'_> {
         self.0.as_slice()
     }
 }
 
 impl Uri {
-    /// Returns the URI that stands in the place of a path, or `None` for the path of an existing file, and for one that
-    /// does not begin as URIs do.
+    /// Parses a path that is a URI. Returns `None` for the path of an existing file, and for a path that does not begin
+    /// as URIs do.
     pub(super) fn of_path(path: &Path) -> Option<Result<Self>> {
         let uri = path.as_os_str();
         let is_uri = [SCHEME, MEMORY].into_iter().any(|scheme| uri.as_encoded_bytes().starts_with(scheme));
@@ -39,8 +39,8 @@ impl Uri {
     /// URI.
     ///
     /// # Errors
-    /// The errors of `open`, [`parse`](Self::parse) and [`resolve`](Self::resolve), that the file has changed, and
-    /// an [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if a part of the file is not a code object, begins
+    /// The errors of `open`, [`parse`](Self::parse) and [`resolve`](Self::resolve), and that the file has changed.
+    /// An [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if a part of the file is not a code object, begins
     /// with no known format, and holds nothing that a deep search finds.
     pub fn open(path: &Path, limits: Limits, open: impl FnOnce(&Path) -> Result<Input>) -> Result<Input> {
         let Some(uri) = Self::of_path(path).transpose()? else { return open(path) };
@@ -49,11 +49,12 @@ impl Uri {
         file.vouch_for(opening.part())
     }
 
-    /// Whether it is the URI of a code object in `file`.
+    /// Returns whether it is the URI of a code object in `file`.
     pub(crate) fn names(&self, code_object: &CodeObjectRef<'_>, file: &Input) -> Result<bool> {
-        // Members of thin archives are in other files.
         let path = std::path::absolute(file.path()).with_path(file.path())?;
-        Ok(code_object.uri()?.is_some_and(|uri| uri.path == path && uri.is_same_part(self, file.len())))
+        let Some(uri) = code_object.uri()? else { return Ok(false) };
+        // Members of thin archives are in other files.
+        Ok(uri.path == path && uri.is_same_part(self, file.len()))
     }
 
     pub(crate) fn not_found(&self) -> Error {
@@ -61,17 +62,17 @@ impl Uri {
         Error::refused(ErrorKind::NotFound, &self.path, None, reason)
     }
 
-    /// The bytes that the URI names. `file` is the file at its [path](Self::path).
+    /// Returns the bytes that the URI names. `file` is the file at its [path](Self::path).
     ///
     /// # Errors
-    /// an [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if the file has no such member or range, otherwise
-    /// those of reading what is compressed.
+    /// An [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if the file has no such member or range, otherwise the
+    /// errors of inflating.
     pub fn resolve<'a>(&self, file: &'a Input, limits: Limits) -> Result<Resolved<'a>> {
         if self.way.is_empty() {
             return Ok(Resolved(self.inflated_part(Content::InPlace(self.part_of(file.as_slice())?), limits)?));
         }
         let mut fault = None;
-        // A deep search goes to more members, and may number those of a name in another way.
+        // A deep search goes to more members, and may number members of one name in another way.
         for deep in [false, true] {
             let mut part = None;
             let mut take = |data: Slice<'_>| {
@@ -92,19 +93,19 @@ impl Uri {
         let bundle = part.as_slice();
         let reader = BundleReader::for_magic(Magic::identify(bundle.bytes()));
         let compressed = reader.container.compressed(bundle, limits)?;
-        let (what, offset) = ("there is no compressed bundle", bundle.offset());
-        let compressed = compressed.ok_or_else(|| {
-            let reason = format!("{what} at offset {offset}, which 'inflated-offset' asks for");
-            Error::refused(ErrorKind::NotFound, &self.path, offset, reason)
-        })?;
+        let Some(compressed) = compressed else {
+            let offset = bundle.offset();
+            let reason = format!("there is no compressed bundle at offset {offset}, which 'inflated-offset' asks for");
+            return Err(Error::refused(ErrorKind::NotFound, &self.path, offset, reason));
+        };
         let (input, _) = compressed.inflate_whole()?;
         ensure_inside(&self.path, "inflated bundle", inflated, input.len())?;
         Ok(Content::Inflated(Rc::new(input), inflated.clone()))
     }
 
-    /// Walks to the inflated data that the steps of the URI lead to, and passes it to `take`. If that does not break
-    /// off, the data is searched, and each code object in it is passed to `each`. `fault` is set to the first fault on
-    /// the way.
+    /// Walks to the inflated data at the end of the steps of the URI, and passes it to `take`. Unless `take` breaks off,
+    /// the data is searched, and each code object in it is passed to `each`. `fault` is set to the first fault on the
+    /// way.
     fn walk_to_data(
         &self,
         file: &Input,
@@ -133,11 +134,14 @@ impl Uri {
         Ok(())
     }
 
-    /// Returns the error that the steps of the URI lead nowhere.
+    /// Returns the fault on the way, or else the error that the steps of the URI lead nowhere.
     fn no_data(&self, fault: Option<Error>) -> Error {
+        if let Some(fault) = fault {
+            return fault;
+        }
         let names: Vec<String> = self.way.iter().map(|level| shown(&level.name).to_string()).collect();
         let reason = format!("there is no data to inflate at '{}'", names.join("', in it '"));
-        fault.unwrap_or_else(|| Error::refused(ErrorKind::NotFound, &self.path, None, reason))
+        Error::refused(ErrorKind::NotFound, &self.path, None, reason)
     }
 }
 
@@ -205,19 +209,22 @@ impl UriToOpen<'_> {
     /// Returns whether a code object of the file has the URI.
     fn is_of_code_object(&self) -> Result<bool> {
         for deep in [false, true] {
-            let is_it = |finding: Finding<'_>| {
-                if let Finding::Bundle(found) = finding {
-                    for code_object in found.code_objects() {
-                        if self.uri.names(&code_object, self.file)? {
-                            return Ok(true);
-                        }
-                    }
-                }
-                Ok(false)
-            };
             // The ends of some code objects are found only when they are inflated.
-            if finds(&Scan { inflate: Inflate::Whole, ..self.scan(deep) }, self.file, is_it)? {
+            let scan = Scan { inflate: Inflate::Whole, ..self.scan(deep) };
+            if finds(&scan, self.file, |finding| self.is_named_in(&finding))? {
                 return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns whether a code object of a finding has the URI.
+    fn is_named_in(&self, finding: &Finding<'_>) -> Result<bool> {
+        if let Finding::Bundle(found) = finding {
+            for code_object in found.code_objects() {
+                if self.uri.names(&code_object, self.file)? {
+                    return Ok(true);
+                }
             }
         }
         Ok(false)
@@ -228,11 +235,11 @@ impl UriToOpen<'_> {
     }
 }
 
-/// Whether a search finds something for which `is_it` is true, after which it ends.
-fn finds(scan: &Scan, file: &Input, is_it: impl Fn(Finding<'_>) -> Result<bool>) -> Result<bool> {
+/// Searches a file until `is_wanted` accepts a finding. Returns whether there is one.
+fn finds(scan: &Scan, file: &Input, is_wanted: impl Fn(Finding<'_>) -> Result<bool>) -> Result<bool> {
     let mut has_some = false;
     scan.run_until(file, &mut |finding| {
-        has_some |= is_it(finding)?;
+        has_some |= is_wanted(finding)?;
         Ok(if has_some { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     Ok(has_some)

@@ -157,7 +157,7 @@ pub(super) struct Sections {
     /// Sections of data with content, in the order of the section table; with [`ListedSections::All`], all other
     /// sections with content too. A fault in their headers does not matter.
     pub(super) others: Vec<ChosenSection<SectionContent>>,
-    /// The fault because of which some sections cannot be identified.
+    /// The fault that hides the names of some sections.
     pub(super) hidden: Option<Malformed>,
 }
 
@@ -235,7 +235,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
     Ok(Sections { chosen, is_linked, count, empty, others, hidden })
 }
 
-/// Returns the fault because of which some sections of an object have no names, or `None` if no name is missing.
+/// Returns the fault that hides the names of some sections of an object, or `None` if no name is missing.
 fn unreadable_names(data: &[u8], nameless: u64, base: u64) -> Option<Malformed> {
     if Magic::identify(data).is_elf() {
         let Err(malformed) = elf::check_names(data) else { return None };
