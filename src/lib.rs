@@ -9,16 +9,13 @@
 //! | [`scan`] | find the code objects in any file by content: bundles, CUDA fatbins, libraries, programs, archives, packages, wheels |
 //! | [`runtime`] | what a GPU's runtime loads, and in how many bundles a GPU is served |
 //! | [`kernels`] | the kernels of a code object: registers, memory, code size |
-//! | [`job`] | the work of our own subcommands: inspect, extract, list kernels, compare, verify, recompress, replace |
-//! | [`llvm`] | the work of LLVM's tools, from files to files |
 //! | [`container`] | the formats: read a container from bytes, plan a new one |
 //! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`): parsing, and compatibility with requests |
 //! | [`io`] | files: mapped inputs, plans of outputs |
 //! | [`display`] | make text from files safe to print |
 //! | [`error`] | [`Error`] and [`Malformed`] |
 //!
-//! Sizes and offsets are in bytes. A *bundle* is any single container of code objects, such as a CUDA fatbin. Jobs that
-//! write files write all of them, or none.
+//! Sizes and offsets are in bytes. A *bundle* is any single container of code objects, such as a CUDA fatbin.
 //!
 //! # Find code objects
 //!
@@ -165,8 +162,7 @@
 //! # Write a bundle
 //!
 //! The `plan` of a format, such as [`Binary`](container::binary::Binary), plans a bundle; [`io::write_to`] writes the
-//! plan to any [`std::io::Write`]. [`llvm::BundleFiles`] bundles files into a file in one call, with or without
-//! compression.
+//! plan to any [`std::io::Write`].
 //!
 //! ```
 //! use offload_bundle::container::{Container as _, Member, binary::Binary};
@@ -192,8 +188,8 @@
 //! | feature | enables |
 //! |---|---|
 //! | `bzip2`, `lz4`, `xz`, `zlib`, `zstd` | data compressed with that method; without the feature, it is an error of the kind [`Unsupported`](ErrorKind::Unsupported) that names the feature |
-//! | `search` | [`scan`], [`runtime`], [`kernels`] and [`job`]: everything beyond LLVM's tools |
-//! | `serde` | code objects, differences of them, and the reports of [`job::Inspect`] and [`job::Verify`] are serialized with the fields of the JSON reports |
+//! | `search` | [`scan`], [`runtime`] and [`kernels`]: everything beyond LLVM's tools |
+//! | `serde` | code objects are serialized with the fields of the JSON reports |
 //! | `llvm` | the executable with LLVM's tools alone, with the packages that only it needs |
 //! | `cli` | the executable with our own subcommands too |
 //! | `launchers` | executables under the names of LLVM's tools, for Python wheels |
@@ -211,6 +207,7 @@
 mod base;
 #[cfg(feature = "search")]
 mod beyond;
+#[doc(hidden)]
 pub mod llvm;
 
 pub use base::error::{Error, ErrorKind, Malformed, Result};
@@ -218,7 +215,10 @@ pub use base::{display, error, id, io};
 #[cfg(feature = "search")]
 pub use beyond::code::kernels;
 #[cfg(feature = "search")]
-pub use beyond::{job, runtime, scan};
+#[doc(hidden)]
+pub use beyond::job;
+#[cfg(feature = "search")]
+pub use beyond::{runtime, scan};
 pub use llvm::event::{Event, Observer};
 
 /// The formats of containers.

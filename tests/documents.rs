@@ -116,7 +116,15 @@ fn the_library_names_its_features_and_modules() {
     let library = fs::read_to_string(root().join("src/lib.rs")).unwrap();
     let is_module = |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
     let mut modules = Vec::new();
+    let mut is_hidden = false;
     for line in library.lines().map(str::trim_end) {
+        if line == "#[doc(hidden)]" {
+            is_hidden = true;
+            continue;
+        }
+        if std::mem::take(&mut is_hidden) {
+            continue;
+        }
         if let Some(declared) = line.strip_prefix("pub mod ") {
             modules.push(declared.trim_end_matches([';', '{', ' ']).to_owned());
         } else if let Some((_, used)) = line.strip_prefix("pub use ").and_then(|path| path.rsplit_once("::")) {

@@ -187,7 +187,7 @@ impl ListedCode {
         }
     }
 
-    /// Returns the number of kernels, as the weight of [`Scan::read`].
+    /// Returns the number of kernels, as the weight of [`Scan::read_with`].
     fn weight(&self) -> usize {
         if let Self::Kernels(_, kernels) = self { kernels.len() } else { 0 }
     }

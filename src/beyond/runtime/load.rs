@@ -8,10 +8,9 @@ use super::device::Device;
 use super::loaded::Loader;
 use crate::base::error::Result;
 use crate::base::io::input::Input;
-use crate::beyond::scan::{CodeObject, Finding, Found, ReadList, Reading, Scan, Together, contents, weight_of};
-
-/// The number of bytes that count as one unit of the weight of [`Scan::read`].
-const WEIGHT_UNIT: usize = 256;
+use crate::beyond::scan::{
+    CodeObject, Finding, Found, ReadList, Reading, Scan, Together, WEIGHT_UNIT, contents, weight_of,
+};
 
 /// A code object that the runtime of a GPU loads, with its bytes.
 #[derive(Debug)]

@@ -27,9 +27,12 @@ use crate::llvm::container::sequence::Inflate;
 /// fat objects share bytes with their bundle.
 const SHARED_MAX: u64 = 4;
 
+/// The number of bytes that count as one unit of a weight of [`Scan::read_with`].
+pub(crate) const WEIGHT_UNIT: usize = 256;
+
 /// The results for some of the wanted code objects: the index of the code object among all wanted ones, and the result
 /// of its `work`, or an error with its place.
-pub type ReadResults<T> = Vec<(usize, Result<T>)>;
+type ReadResults<T> = Vec<(usize, Result<T>)>;
 
 /// A limit on the bytes of a bundle that are read as code objects, which may share them.
 #[derive(Debug)]
@@ -257,20 +260,41 @@ impl Scan {
         }
     }
 
-    /// Reads the contents of code objects that a search of `input` with the same settings has found, on all processors.
+    /// Reads code objects that a search of `input` with the same settings has found, on all processors, and passes each
+    /// to `take` with its index in `wanted`: first the ones in the file itself, in order. If `take` breaks off, nothing
+    /// more is read. If a bundle cannot be inflated, the first of its code objects has the error, and the others are not
+    /// passed on.
+    ///
+    /// # Errors
+    /// The errors of another search, which finds code objects in members of zip files and packages.
+    pub fn read(
+        &self,
+        input: &Input,
+        wanted: &[&CodeObject],
+        take: &mut dyn FnMut(usize, Result<Vec<u8>>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let copy = |_: &CodeObject, code: Slice<'_>| Ok(code.bytes().to_vec());
+        let weight = |bytes: &Vec<u8>| bytes.len() / WEIGHT_UNIT;
+        self.read_with(input, wanted, copy, weight, &mut |results| {
+            for (index, bytes) in results {
+                take(index, bytes)?;
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Reads code objects as [`read`](Self::read) does.
     ///
     /// - `work` makes a result of each content. Code objects that are compressed together are inflated once. Code objects
     ///   in members of zip files and packages are found by another search of these members.
-    /// - `weight` estimates the memory that a result takes, in units of a few hundred bytes. While results of more than
+    /// - `weight` estimates the memory that a result takes, in units of [`WEIGHT_UNIT`]. While results of more than
     ///   100,000 wait, nothing else is read.
     /// - `take` gets the results of code objects that were read together, first those in the file itself, in order. If it
     ///   breaks off, nothing more is read.
     ///
-    /// If a bundle cannot be inflated, the first of its code objects has the error, and the others have no result.
-    ///
     /// # Errors
-    /// The errors of another search.
-    pub fn read<T: Send>(
+    /// The errors of [`read`](Self::read).
+    pub(crate) fn read_with<T: Send>(
         &self,
         input: &Input,
         wanted: &[&CodeObject],

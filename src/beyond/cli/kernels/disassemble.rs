@@ -33,8 +33,8 @@ pub(super) fn read_contents(rows: &[NamedKernel], scan: &Scan, input: &Input) ->
     let code_objects = by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code_object));
     let wanted: Vec<&CodeObject> = code_objects.take(CODE_OBJECTS_MAX).collect();
     let mut contents = Vec::new();
-    scan.read(input, &wanted, |_, code| Ok(code.bytes().to_vec()), |code| code.len() / 256, &mut |read| {
-        contents.extend(read);
+    scan.read(input, &wanted, &mut |index, code| {
+        contents.push((index, code));
         std::ops::ControlFlow::Continue(())
     })?;
     contents.sort_by_key(|(index, _)| *index);

@@ -65,7 +65,7 @@ impl ReadCode {
         Ok(Self { size: len_u64(code.bytes()), digest, kernels: None })
     }
 
-    /// Returns the number of kernels, as the weight of [`Scan::read`].
+    /// Returns the number of kernels, as the weight of [`Scan::read_with`].
     pub(super) fn weight(&self) -> usize {
         match &self.kernels {
             Some(Ok(kernels)) => kernels.len(),
@@ -309,7 +309,7 @@ impl<'i> Side<'i> {
     }
 
     /// Reads the code objects with the indices `wanted` among `all` of both files. `weight` is passed to
-    /// [`Scan::read`].
+    /// [`Scan::read_with`].
     pub(super) fn read<T: Send>(
         &self,
         job: &Diff,
@@ -323,7 +323,7 @@ impl<'i> Side<'i> {
             return Ok(());
         }
         let code_objects = wanted.iter().filter_map(|index| Some(&*all.get(*index)?.code_object)).collect::<Vec<_>>();
-        job.scan_with(Checksums::None).read(input, &code_objects, read, weight, &mut |results| {
+        job.scan_with(Checksums::None).read_with(input, &code_objects, read, weight, &mut |results| {
             for (at, read) in results {
                 if let Some(index) = wanted.get(at) {
                     take(*index, read);
