@@ -10,7 +10,8 @@
 
 mod diff;
 mod digest;
-#[cfg(all(test, feature = "zlib"))]
+#[cfg(test)]
+#[cfg(feature = "zlib")]
 mod each_byte_once;
 mod extract;
 mod inspect;
