@@ -152,7 +152,7 @@ fn with(data: &[u8], old: u64, new: u64) -> Vec<u8> {
 }
 
 #[test]
-fn each_fault_of_version_2_is_told_and_the_rest_is_found() {
+fn faults_of_version_2_are_reported_and_the_rest_is_found() {
     let entries = syclbins::entries(&parts());
     let string = |entry: usize, key: &'static str, value: &str| {
         let mut entries = entries.clone();
@@ -233,7 +233,7 @@ fn each_fault_of_version_2_is_told_and_the_rest_is_found() {
 }
 
 #[test]
-fn each_fault_of_version_1_is_told() {
+fn faults_of_version_1_are_reported() {
     let sound = syclbins::bare(&parts());
     let number = |at: usize| u64::from_le_bytes(sound[at..at + 8].try_into().unwrap());
     let put = |at: usize, bytes: &[u8]| {
