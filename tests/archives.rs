@@ -531,7 +531,7 @@ fn comparisons_are_printed_when_asked_for() {
 }
 
 #[test]
-fn all_outputs_appear_or_none() {
+fn outputs_of_an_archive_appear_together_or_not_at_all() {
     let lab = Lab::new();
     lab.write("lib.a", &make::archive(&[("b.o", &bundle(&[(HOST, b"h"), (GFX906, b"1")]))]));
     lab.write("old.a", b"as it was");

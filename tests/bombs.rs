@@ -249,7 +249,7 @@ fn archives_in_archives_and_in_themselves() {
 }
 
 #[test]
-fn what_archives_claim() {
+fn claims_of_archives_are_limited() {
     let header = |name: &str, size: &str| format!("{name:<16}0           0     0     644     {size:<10}`\n");
     let archive = |rest: &str| ["!<arch>\n", rest].concat().into_bytes();
     for (name, rest) in [
@@ -289,7 +289,7 @@ fn records_of_literals() {
 }
 
 #[test]
-fn what_objects_claim() {
+fn claims_of_objects_are_limited() {
     let mut data = elf::sections(1, 1, b"__CLANG_OFFLOAD_BUNDLE__");
     data[60..62].copy_from_slice(&[0; 2]);
     let table = usize::try_from(u64::from_le_bytes(data[40..48].try_into().unwrap())).unwrap();
@@ -316,7 +316,7 @@ fn what_objects_claim() {
 }
 
 #[test]
-fn every_way_to_what_is_compressed_is_limited() {
+fn inflated_sizes_are_limited_in_every_command_line() {
     let bundle = formats::binary(&[("host-x86_64-unknown-linux-gnu-", b""), (GFX906, &[7; 1000])], 1);
     let limit = "exceeds the limit of 64";
     for (version, method) in [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)] {
@@ -372,7 +372,7 @@ fn of_one_content(ids: &[String], content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_looked_at_in_code_objects_is_bounded() {
+fn reading_of_code_objects_is_limited() {
     let verify = |name, ids: &[String], object: &[u8], text: &str| {
         Bomb::new(name, &["verify", "in"]).file("in", of_one_content(ids, object)).finds(text)
     };
@@ -422,7 +422,7 @@ fn verify_takes_as_long_as_the_file_and_not_as_its_names() {
 }
 
 #[test]
-fn what_is_listed_of_kernels_is_bounded() {
+fn lists_of_kernels_are_limited() {
     let run = |name, args: &[&str], data| Bomb::new(name, &[&["kernels"], args, &["in"]].concat()).file("in", data);
     // Maps of one byte each.
     let empty = [&b"\x81\xaeamdhsa.kernels\xdd"[..], &5_000_000_u32.to_be_bytes(), &vec![0x80; 5_000_000]].concat();

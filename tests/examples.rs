@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::machine::{loud, memory_directory, write_program};
+use crate::machine::{memory_directory, skipped, write_program};
 
 /// The sample library. The documents show the sizes of its Debian release.
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/librocrand.so.1";
@@ -80,7 +80,8 @@ impl Document {
                     let required = std::env::var_os("OFFLOAD_REQUIRE_LLVM").is_some_and(|value| value == "1");
                     assert!(!required, "{package} is not installed, and OFFLOAD_REQUIRE_LLVM=1 is set");
                     let first = script.lines().next().unwrap();
-                    loud(&format!("SKIPPED: {package} is not installed: {} from here on: {first}", self.name));
+                    let what = format!("{package} is not installed: {} from here on: {first}", self.name);
+                    skipped(&what, Some("packages"));
                     return index;
                 }
             }

@@ -33,7 +33,7 @@ fn assert_unbroken(what: &str, tally: &Tally) {
 }
 
 #[test]
-fn every_call_that_fails_is_an_orderly_failure_or_none() {
+fn failing_system_calls_are_orderly_failures_or_harmless() {
     if has_strace() {
         let tally = matrix::run(&scenario::all(), Path::new(OURS), Injection::Errors);
         assert_unbroken("errors injected", &tally);

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::machine::{loud, skip};
+use crate::machine::{skip, skipped};
 use crate::properties;
 
 fn folder(path: &str) -> PathBuf {
@@ -17,7 +17,7 @@ fn folder(path: &str) -> PathBuf {
 fn is_here(what: &str) -> bool {
     let is_here = folder("kept").exists();
     if !is_here {
-        loud(&format!("SKIPPED: fuzz/ is not part of a package: {what}"));
+        skipped(&format!("fuzz/ is not part of a package: {what}"), None);
     }
     is_here
 }
@@ -129,7 +129,7 @@ fn differential() {
 }
 
 #[test]
-fn what_was_found_is_documented() {
+fn found_inputs_are_documented() {
     if !is_here("findings") {
         return;
     }

@@ -187,7 +187,7 @@ fn without_following_no_other_file_is_read() {
 
 /// A library does not use the archives of other libraries or groups, or archives without a reference.
 #[test]
-fn other_archives_in_the_same_directory_are_not_those_of_the_library() {
+fn archives_of_other_libraries_in_the_same_directory_are_ignored() {
     let tree = Tree::sound(Scheme::None, 1);
     let other = |key: &str| Archive::new("test_lib", Scheme::None, vec![Code::new(key, "gfx906", b"another one")]);
     tree.put(".kpack/other_lib_gfx906.kpack", &other("lib/libtest.so#0").write());

@@ -1,9 +1,10 @@
 //! The tools of this machine that tests need, and reports that it lacks one.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 
 /// Returns the directory of LLVM 22's tools: `LLVM_BIN`, or that of Debian's packages.
 pub fn llvm_directory() -> PathBuf {
@@ -35,7 +36,53 @@ pub fn skip(test: &str, why: &str) {
 pub fn skip_unless(variable: &str, test: &str, why: &str) {
     let required = std::env::var_os(variable).is_some_and(|value| value == "1");
     assert!(!required, "{test}: {why}, and {variable}=1 is set");
-    loud(&format!("SKIPPED: {why}: {test}"));
+    let step = match variable {
+        "OFFLOAD_REQUIRE_CUDA" => "cuda",
+        "OFFLOAD_REQUIRE_LLVM23" => "llvm23",
+        "OFFLOAD_REQUIRE_PATCHELF" => "patchelf",
+        "OFFLOAD_REQUIRE_SYCL" => "sycl",
+        _ => "packages",
+    };
+    skipped(&format!("{why}: {test}"), Some(step));
+}
+
+/// The skips of this process.
+struct Skips {
+    count: usize,
+    /// The number of skips that a step of `.ci/run` can mend.
+    mendable: usize,
+    /// The steps of `.ci/run` that install the missing tools.
+    steps: BTreeSet<&'static str>,
+}
+
+static SKIPS: Mutex<Skips> = Mutex::new(Skips { count: 0, mendable: 0, steps: BTreeSet::new() });
+
+/// Prints that a test, or a part of it, was skipped, and counts it for the last line of the run. `step` is the step of
+/// `.ci/run` that installs the missing tool, if there is one.
+pub fn skipped(what: &str, step: Option<&'static str>) {
+    loud(&format!("SKIPPED: {what}"));
+    let Ok(mut skips) = SKIPS.lock() else { return };
+    if skips.count == 0 {
+        // SAFETY: the function may be called at any time, and does not unwind.
+        #[allow(unsafe_code, reason = "the test runner has no hook after its last line")]
+        let _ = unsafe { libc::atexit(sum_up_skips) };
+    }
+    skips.count += 1;
+    if let Some(step) = step {
+        skips.mendable += 1;
+        skips.steps.insert(step);
+    }
+}
+
+/// Prints how much was skipped, and the command that installs the missing tools.
+extern "C" fn sum_up_skips() {
+    let Ok(skips) = SKIPS.lock() else { return };
+    if skips.steps.is_empty() {
+        return loud(&format!("{} skipped", skips.count));
+    }
+    let steps: Vec<&str> = skips.steps.iter().copied().collect();
+    let command = format!(".ci/run {}", steps.join(" "));
+    loud(&format!("{} skipped; `{command}` installs the missing tools for {} of them", skips.count, skips.mendable));
 }
 
 /// Prints a line directly, bypassing the test runner, which captures the output of passing tests.

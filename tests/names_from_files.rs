@@ -254,7 +254,7 @@ fn section_names_are_shown_and_never_obeyed() {
 }
 
 #[test]
-fn what_our_own_subcommands_find_is_shown_and_never_obeyed() {
+fn names_in_output_of_subcommands_are_shown_and_never_obeyed() {
     for name in NAMES {
         let bundle = formats::binary(&[(&format!("hip-amdgcn-amd-amdhsa--{name}"), b"code"), (name, b"code")], 1);
         let file = name.replace('/', "_");

@@ -449,8 +449,8 @@ fn linkers_drop_the_sections() {
 }
 
 #[test]
-fn what_other_tools_make_of_our_fat_objects_can_be_read() {
-    let Some(bench) = Bench::new("what_other_tools_make_of_our_fat_objects_can_be_read") else { return };
+fn our_fat_objects_can_be_read_after_other_tools() {
+    let Some(bench) = Bench::new("our_fat_objects_can_be_read_after_other_tools") else { return };
     let host = bench.compile("tools", "x86_64-linux-gnu", "c++", CXX, &["-g", "-ffunction-sections"]);
     let [ours, _] = bench.bundle(&host);
     let strip = |output: &str| ["-g", &ours, "-o", output].map(str::to_owned);

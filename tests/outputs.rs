@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::lists::share_of;
-use crate::machine::{executable, llvm, loud, memory_directory};
+use crate::machine::{executable, llvm, memory_directory, skipped};
 use crate::properties::make::pe;
 
 const TARGETS: &str = "-targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx906";
@@ -259,9 +259,9 @@ fn look(there: There, path: &Path, target: &Path) -> After {
 }
 
 #[test]
-fn every_way_of_writing_treats_what_is_there_as_llvm_does() {
+fn existing_output_files_are_treated_as_llvm_does() {
     if rustix::process::geteuid().is_root() && Command::new("setpriv").arg("--version").output().is_err() {
-        return loud("SKIPPED: root may write any file, and there is no setpriv to give that up");
+        return skipped("root may write any file, and there is no setpriv to give that up", None);
     }
     let llvm = llvm("what LLVM does with what is at the path of an output", &["clang-offload-bundler"]);
     let inputs = inputs();

@@ -191,7 +191,7 @@ fn path_in_tree(object: &Value) -> String {
 }
 
 #[test]
-fn what_is_in_a_package_is_found() {
+fn code_objects_in_packages_are_found() {
     let test = "packages of all kinds";
     for program in ["tar", "cpio", "dpkg-deb", "rpmbuild", "xz", "bzip2", "zstd", "gzip", "python3"] {
         if Command::new(program).arg("--version").output().is_err() {
@@ -458,7 +458,7 @@ fn xz(data: &[u8]) -> Vec<u8> {
 
 /// Other data after a package is a fault with its offset, and hides no part of the package. Zeros may follow.
 #[test]
-fn what_follows_a_package_is_a_fault_and_hides_nothing() {
+fn data_after_a_package_is_a_fault_and_hides_nothing() {
     let library = library(b"code");
     let files = [File::new("k.so", &library)];
     let (tar, cpio) = (packages::tar(&files), packages::cpio(&files));

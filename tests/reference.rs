@@ -80,7 +80,7 @@ fn target_names() {
 
 /// Without LLVM, this test unbundles only our own bundles.
 #[test]
-fn what_was_bundled_is_found_by_every_name() {
+fn bundled_code_is_found_by_every_name() {
     let tools = Tools::find("round trip by name").unwrap_or_else(Tools::ours_alone);
     let mut report = Report::new("round trip by name");
     round_trip::compare(&mut report, &tools);

@@ -75,7 +75,7 @@ fn deflated(name: &str, content: &[u8]) -> Zipped {
 }
 
 #[test]
-fn what_has_one_name_has_several_uris() {
+fn code_objects_with_one_name_have_several_uris() {
     let [one, two] = [&b"first"[..], b"second"].map(|code| library(&bundle(code)));
     let packed = |code: &[u8]| formats::compressed(3, 1, &bundle(code));
     let twice = [bundle(b"third"), packed(b"fourth"), packed(b"fifth")].concat();
@@ -130,7 +130,7 @@ fn inspected_by(dir: &Path, args: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn what_no_code_object_has_is_an_error_of_each_subcommand() {
+fn uris_of_no_code_object_are_errors_of_each_subcommand() {
     let dir = memory_directory();
     let dir = dir.path();
     let elf = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/kernels/llvm22-gfx90a.elf")).unwrap();
@@ -503,7 +503,7 @@ fn a_bundle_is_written_again_where_a_code_object_does_not_fit() {
 }
 
 #[test]
-fn what_would_be_wrong_is_refused_and_the_file_stays() {
+fn replace_refuses_wrong_content_and_keeps_the_file() {
     let dir = memory_directory();
     let dir = dir.path();
     let elf = |name: &str| {
@@ -539,7 +539,7 @@ fn what_would_be_wrong_is_refused_and_the_file_stays() {
 }
 
 #[test]
-fn what_cannot_be_replaced_is_refused_and_the_file_stays() {
+fn replace_refuses_unreplaceable_code_and_keeps_the_file() {
     let dir = memory_directory();
     let dir = dir.path();
     // Bytes that do not compress.
@@ -657,7 +657,7 @@ fn kinds_of_code() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn only_what_the_old_code_object_was_replaces_it_unless_forced() {
+fn replace_needs_the_same_kind_of_code_unless_forced() {
     let dir = memory_directory();
     let dir = dir.path();
     let run = |uri: &str, new: &[u8], force: bool| {

@@ -10,7 +10,7 @@ use std::process::{Child, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
 use super::scenario::{Files, GFX90A, GFX906, HOST, OLD, OURS, Place, Scenario, bundling, islands, noise};
-use crate::machine::loud;
+use crate::machine::skipped;
 use crate::properties::make::{archive, thin_archive};
 
 const SHORTER: &str = "the file became shorter while it was read";
@@ -174,7 +174,7 @@ fn inputs_of_a_package() {
 }
 
 #[test]
-fn what_is_taken_apart() {
+fn unbundling_a_changing_file_fails_or_is_complete() {
     let targets = format!("-targets={HOST},{GFX906},{GFX90A}");
     let outputs = ["-output=old", "-output=new", "-output=pipe"];
     for (name, options, len) in [
@@ -204,7 +204,7 @@ fn archives_and_what_thin_ones_name() {
 }
 
 #[test]
-fn what_is_unpackaged() {
+fn unpackaging_a_changing_file_fails_or_is_complete() {
     let image = "--image=file=input-906,triple=t,arch=gfx906,kind=hip";
     let scenario = Scenario::new("", &["package", "-o=out", image], &[("input-906", &noise(20_000, 3))], &[]);
     let package = scenario.product();
@@ -214,7 +214,7 @@ fn what_is_unpackaged() {
 }
 
 #[test]
-fn what_is_listed() {
+fn listing_a_changing_file_fails_or_is_complete() {
     // More than the capacity of a pipe, so that the tool waits for its reader in the middle of the file.
     let id = format!("hip-amdgcn-amd-amdhsa--{}", "x".repeat(200));
     let header_len = 32 + 24 + u64::try_from(id.len()).unwrap();
@@ -244,7 +244,7 @@ fn what_is_listed() {
 #[test]
 fn an_input_on_a_terminated_run_leaves_nothing() {
     if !super::scenario::has_unnamed_files() {
-        loud("SKIPPED: no unnamed files here; a killed run leaves a hidden file");
+        skipped("no unnamed files here; a killed run leaves a hidden file", None);
         return;
     }
     let bundle = bundling("", &["-type=bc"], 100_000, &[]).product();

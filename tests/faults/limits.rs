@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use super::matrix::{has_strace, run_with_late_error};
 use super::scenario::{self, OLD, OURS, Place, Scenario, bundling, has_unnamed_files, noise};
 use crate::inputs::has_namespaces;
-use crate::machine::{loud, memory_directory, write_program};
+use crate::machine::{memory_directory, skipped, write_program};
 use crate::reference::formats;
 
 /// Runs a script in the directory of a scenario, with the tool as `$TOOL` and its arguments as `"$@"`.
@@ -211,7 +211,7 @@ fn public_directory() -> tempfile::TempDir {
 #[test]
 fn a_directory_that_takes_no_new_files() {
     if !rustix::process::geteuid().is_root() {
-        loud("SKIPPED: only root can be somebody else; a directory of another user is not tried");
+        skipped("only root can be somebody else; a directory of another user is not tried", None);
         return;
     }
     let public = public_directory();
@@ -244,7 +244,7 @@ fn a_directory_that_takes_no_new_files() {
 #[test]
 fn files_are_read_without_further_threads_where_none_can_be_started() {
     if !rustix::process::geteuid().is_root() {
-        loud("SKIPPED: only root can be somebody who may start no thread");
+        skipped("only root can be somebody who may start no thread", None);
         return;
     }
     let public = public_directory();
@@ -267,13 +267,13 @@ fn files_are_read_without_further_threads_where_none_can_be_started() {
 }
 
 #[test]
-fn another_file_system_than_that_of_temporary_files() {
+fn outputs_on_another_file_system_than_temporary_files_are_complete() {
     let mut scenario = bundling("other file system", &["-type=bc"], 100_000, &["out"]);
     let place = Place::new(&scenario);
     let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let device = |path: &Path| fs::metadata(path).unwrap().dev();
     if device(elsewhere.path()) == device(&place.work) {
-        loud("SKIPPED: there is only one file system, without /dev/shm");
+        skipped("there is only one file system, without /dev/shm", None);
         return;
     }
     let expected = bundling("", &["-type=bc"], 100_000, &[]).product();
@@ -405,7 +405,7 @@ fn no_thread_to_be_had() {
 }
 
 #[test]
-fn what_a_file_system_reports_when_a_file_is_closed() {
+fn errors_of_closing_an_output_are_reported() {
     if !has_strace() || !has_unnamed_files() {
         return;
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::scenario::{Files, OLD, Place, Scenario, has_unnamed_files};
 use crate::lists::{hash_of, is_in_share, share_out};
-use crate::machine::loud;
+use crate::machine::skipped;
 
 /// The possible failures of system calls, in the notation of `strace`. Other calls cannot fail (`exit_group`), or
 /// belong to the runtime (`futex`).
@@ -131,7 +131,7 @@ pub fn has_strace() -> bool {
     let works = Command::new("strace").args(["-o", "/dev/null", "true"]).output().is_ok_and(|run| run.status.success());
     if !works {
         assert!(std::env::var("OFFLOAD_REQUIRE_STRACE").as_deref() != Ok("1"), "strace is required and does not work");
-        loud("SKIPPED: strace is not installed or not allowed here; no faults are injected");
+        skipped("strace is not installed or not allowed here; no faults are injected", Some("packages"));
     }
     works
 }

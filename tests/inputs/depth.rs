@@ -67,7 +67,7 @@ fn deep() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn what_lies_in_one_another_needs_no_large_stack() {
+fn nested_containers_need_no_large_stack() {
     for (what, data) in deep() {
         let bench = Bench::new(&[("in", &data)]);
         for line in readers() {

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use super::*;
 use crate::bombs::files::thin;
-use crate::machine::loud;
+use crate::machine::skipped;
 use crate::reference::formats;
 
 /// A regular file that records no length, is readable by every user, and is larger than any disk.
@@ -16,7 +16,7 @@ const ENDLESS: &str = "/proc/self/pagemap";
 fn has_endless() -> bool {
     let there = fs::File::open(ENDLESS).is_ok();
     if !there {
-        loud("SKIPPED: there is no /proc/self/pagemap; files without an end are not tried");
+        skipped("there is no /proc/self/pagemap; files without an end are not tried", None);
     }
     there
 }
@@ -115,7 +115,7 @@ fn a_file_in_a_directory_that_becomes_a_pipe_is_not_waited_for() {
 }
 
 #[test]
-fn what_is_named_as_a_pipe_is_read_to_its_end() {
+fn named_pipes_are_read_to_their_end() {
     let code = vec![7; 20 << 20];
     let bundle = formats::binary(&[(HOST, b""), (GFX906, &code)], 1);
     let expected = format!("{HOST}\n{GFX906}\n");

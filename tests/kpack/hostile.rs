@@ -98,7 +98,7 @@ fn references_may_lead_anywhere() {
 }
 
 #[test]
-fn what_has_the_name_of_an_archive_may_be_anything() {
+fn files_named_like_an_archive_may_have_any_content() {
     type Make = fn(&std::path::Path);
     let makes: [(&str, Make); 7] = [
         ("a pipe", |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success())),

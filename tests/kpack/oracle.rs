@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::tree::{LIBRARY, Tree, codes, expected};
 use super::{listed, mixed};
-use crate::machine::loud;
+use crate::machine::skipped;
 use crate::properties::kpacks::{Archive, Code, Scheme};
 use crate::subcommands::{librocrand, must};
 
@@ -22,7 +22,7 @@ impl Tools {
     /// Returns AMD's tools. If the environment does not name them, prints that and returns `None`.
     fn find(test: &str) -> Option<Self> {
         let Some(checkout) = std::env::var_os("ROCM_KPACK_TOOLS") else {
-            loud(&format!("SKIPPED: ROCM_KPACK_TOOLS does not name AMD's tools: {test}"));
+            skipped(&format!("ROCM_KPACK_TOOLS does not name AMD's tools: {test}"), None);
             return None;
         };
         let python = std::env::var("ROCM_KPACK_PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -98,7 +98,7 @@ fn amds_tools_read_the_archives_of_the_tests() {
 }
 
 #[test]
-fn what_amds_tools_split_leads_to_the_code_objects_of_the_whole() {
+fn libraries_split_by_amds_tools_lead_to_all_code_objects() {
     let test = "AMD's tools on librocrand";
     let Some(tools) = Tools::find(test) else { return };
     let Some(library) = librocrand(test) else { return };

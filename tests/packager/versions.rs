@@ -199,7 +199,7 @@ fn llvm_23_reads_versions_1_and_2_and_not_3() {
 
 /// clang-sycl-linker packs an image for each kernel, in one offload binary of version 2.
 #[test]
-fn what_llvm_23_packs_is_read() {
+fn offload_binaries_of_llvm_23_are_read() {
     const MODULE: &str = "target triple = \"x86_64-unknown-linux-gnu\"\n\
         target datalayout = \"e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128\"\n\
         define spir_kernel void @first() { ret void }\ndefine spir_kernel void @second() { ret void }\n";

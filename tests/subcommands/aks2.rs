@@ -41,7 +41,7 @@ fn kernels_are_found_under_their_names() {
 }
 
 #[test]
-fn what_the_header_and_directory_claim_is_compared() {
+fn claims_of_the_header_and_directory_are_compared() {
     let code = code();
     let len = code.len();
     let entry = |name: &str, offset| aks2_entry(name.as_bytes(), offset, len);

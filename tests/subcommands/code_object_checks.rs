@@ -128,7 +128,7 @@ impl Bench {
 }
 
 #[test]
-fn what_compilers_linkers_and_tools_make_is_whole() {
+fn code_objects_of_compilers_linkers_and_tools_are_whole() {
     let test = "whole code objects";
     let bench = Bench::new();
     let objects = [built(test).as_slice(), &of_librocrand(test)].concat();

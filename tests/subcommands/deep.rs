@@ -143,7 +143,7 @@ fn found_in(data: &[u8], inflate: Inflate) -> (Vec<Range<u64>>, Vec<String>) {
 }
 
 #[test]
-fn what_is_planted_anywhere_is_found_and_nothing_else() {
+fn deep_searches_find_planted_containers_and_nothing_else() {
     let mut count = 0;
     for seed in 0..400 {
         let (data, planted) = mixed(&mut Random::new(seed));

@@ -356,7 +356,7 @@ fn directories_are_compared_file_by_file() {
 }
 
 #[test]
-fn what_is_broken_is_a_problem_and_the_rest_is_compared() {
+fn broken_parts_are_problems_and_the_rest_is_compared() {
     let whole = bundle(&[(GFX906, &code("a", 0)), (GFX90A, &code("b", 0))]);
     let packed = formats::compressed(3, 1, &whole);
     let mut broken = formats::compressed(3, 1, &bundle(&[(GFX906, &code("a", 0)), (GFX90A, &code("c", 0))]));

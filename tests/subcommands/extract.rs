@@ -8,7 +8,7 @@ use sha2::Digest as _;
 use super::inspect::bundle;
 use super::*;
 use crate::lists::share_of;
-use crate::machine::{loud, memory_directory};
+use crate::machine::{loud, memory_directory, skipped};
 use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, thin_archive, zip};
 use crate::reference::formats;
 use crate::reference::harness::Random;
@@ -138,7 +138,7 @@ fn sycl_ids() -> Vec<String> {
 }
 
 #[test]
-fn every_sycl_id_that_is_printed_can_be_asked_for() {
+fn printed_sycl_ids_can_be_requested() {
     let ids = sycl_ids();
     let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), id.as_bytes())).collect();
     let sections: Vec<String> = ids.iter().map(|id| format!("__CLANG_OFFLOAD_BUNDLE__{id}")).collect();
@@ -185,7 +185,7 @@ fn other_ids_of_dpcpp() -> Vec<String> {
 }
 
 #[test]
-fn every_id_of_dpcpp_that_is_printed_can_be_asked_for() {
+fn printed_ids_of_dpcpp_can_be_requested() {
     let ids = other_ids_of_dpcpp();
     let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), id.as_bytes())).collect();
     let data = formats::binary(&entries, 1);
@@ -238,7 +238,7 @@ fn without_a_match_the_error_lists_what_is_there() {
 }
 
 #[test]
-fn whatever_is_named_has_to_match() {
+fn extract_fails_if_a_target_or_kind_matches_nothing() {
     let zoo = zoo();
     // Where kinds are named, whole IDs are listed.
     let there = |args: &[&str]| match args.contains(&"-k") {
@@ -568,7 +568,7 @@ fn many_outputs_wait_without_their_buffers() {
         harness::run(Path::new("/bin/sh"), &Case::new(&["-c", &line]).file("in", data.clone()))
     };
     if limited("--exact -t gfx7").status != 0 {
-        return loud("SKIPPED: the tool does not start with 64 MB: many outputs wait without their buffers");
+        return skipped("the tool does not start with 64 MB: many outputs wait without their buffers", None);
     }
     let outcome = limited("");
     assert_eq!(outcome.status, 0, "{}", outcome.stderr_text());
@@ -667,7 +667,7 @@ fn a_file_that_is_left_out_leaves_no_traces() {
 }
 
 #[test]
-fn what_is_broken_in_a_file_is_told_with_its_place() {
+fn broken_parts_are_reported_with_their_places() {
     let sound = bundle();
     let cut = &sound[..sound.len() - 1];
     let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", cut)]);
@@ -782,7 +782,7 @@ fn the_hint_of_several_matches_can_be_typed() {
 }
 
 #[test]
-fn one_code_object_goes_to_the_standard_output() {
+fn extract_writes_one_code_object_to_standard_output() {
     let data = bundle();
     let outcome = tool(&["extract", "in", "-t", "gfx906", "-o", "-"], &[("in", &data)]);
     assert_eq!((outcome.status, outcome.stdout.as_slice(), outcome.files.len()), (0, &b"first"[..], 1));
@@ -905,7 +905,7 @@ fn from_wheels_archives_and_directories() {
 }
 
 #[test]
-fn every_form_gives_the_bytes_that_were_put_in() {
+fn extracted_bytes_equal_the_input_in_every_form() {
     let data = bundle();
     let images = vec![
         Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx906")], b"first"),

@@ -220,7 +220,7 @@ fn offsets(data: &[u8], end: usize, width: usize) -> Vec<usize> {
 }
 
 #[test]
-fn every_truncation_is_borne() {
+fn truncated_files_are_results_or_errors() {
     let mut bench = Bench::new();
     for (name, data) in samples() {
         for len in offsets(&data, data.len() + 1, 1) {
@@ -231,7 +231,7 @@ fn every_truncation_is_borne() {
 }
 
 #[test]
-fn every_flipped_byte_is_borne() {
+fn files_with_a_flipped_byte_are_results_or_errors() {
     let mut bench = Bench::new();
     for (name, data) in samples() {
         for at in offsets(&data, data.len(), 1) {
@@ -244,7 +244,7 @@ fn every_flipped_byte_is_borne() {
 }
 
 #[test]
-fn every_number_may_be_anything() {
+fn files_with_any_number_changed_are_results_or_errors() {
     let mut bench = Bench::new();
     for (name, data) in samples() {
         let len = u32::try_from(data.len()).unwrap();
@@ -324,7 +324,7 @@ fn bundles_that_share_bytes_in_one_another_are_looked_at_once() {
 }
 
 #[test]
-fn what_lies_in_one_another_is_bounded() {
+fn nested_containers_are_limited() {
     let many = |data: Vec<u8>| zip(&[Zipped::new("y", DEFLATED, &zip(&[Zipped::new("x", DEFLATED, &data)]))]);
     let rows = many(shared(&[], b"").repeat(300_000));
     let inner = zip(&[Zipped::new("l", DEFLATED, &[&shared(&[], b"")[..], &vec![0; 1 << 20]].concat())]);

@@ -256,7 +256,7 @@ fn members_of_thin_archives_are_files_beside_them() {
 }
 
 #[test]
-fn what_is_wrong_with_a_zip_file_is_told_and_the_rest_is_found() {
+fn faults_of_a_zip_file_are_reported_and_the_rest_is_found() {
     let bundle = bundle();
     let sound = |method| Zipped::new("sound.hipfb", method, &bundle);
     let large = [&bundle[..], &vec![7; 100_000]].concat();
@@ -350,7 +350,7 @@ fn a_file_without_its_end_is_recognised_and_a_deep_search_finds_what_is_left() {
 }
 
 #[test]
-fn other_files_hold_nothing_and_are_no_errors() {
+fn files_without_device_code_are_not_errors() {
     let mut random = Random::new(7);
     let mut files: Vec<Vec<u8>> = vec![
         b"".to_vec(),

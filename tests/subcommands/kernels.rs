@@ -210,7 +210,7 @@ fn kernels_are_sorted_over_all_files() {
 }
 
 #[test]
-fn what_has_no_registers_is_counted() {
+fn code_objects_without_registers_are_counted() {
     let outcome = tool(&["kernels", "in"], &[("in", &bundle())]);
     let out = String::from_utf8(outcome.stdout).unwrap();
     assert!(out.ends_with("\ncode objects of other kinds, not listed: PTX (1)\n"), "{out}");
@@ -351,7 +351,7 @@ fn failing() -> Vec<u8> {
 }
 
 #[test]
-fn what_is_true_of_some_kernels_is_a_column_and_a_filter() {
+fn properties_of_some_kernels_are_columns_and_filters() {
     let code = failing();
     let out = |args: &[&str]| {
         let outcome = tool(&[&["kernels", "in"], args].concat(), &[("in", &code)]);
@@ -736,7 +736,7 @@ fn the_disassembler_is_the_newest_that_works_and_fits_the_code() {
 }
 
 #[test]
-fn all_kernels_of_a_code_object_are_disassembled_however_long_their_names_are() {
+fn kernels_are_disassembled_however_long_their_names_are() {
     let dir = memory_directory();
     let made = scripts(dir.path(), &[("llvm-objdump", OBJDUMP)]);
     let names: Vec<String> = (0..2000).map(|index| format!("kernel_{index:0200}")).collect();
@@ -765,7 +765,7 @@ fn names_that_no_program_can_select_are_refused_before_any_runs() {
 }
 
 #[test]
-fn what_a_disassembler_prints_is_safe_for_terminals() {
+fn output_of_a_disassembler_is_escaped_for_terminals() {
     let dir = memory_directory();
     let made = scripts(dir.path(), &[("llvm-objdump", OBJDUMP)]);
     let data = amd(&[Kernel::named("\x1b[2J\u{202e}\tx")]);

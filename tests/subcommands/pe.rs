@@ -135,7 +135,7 @@ fn recompress(args: &[&str], data: &[u8]) -> (Vec<u8>, String) {
 
 /// Generated libraries load the same bytes, become shorter, and come back.
 #[test]
-fn what_is_loaded_from_a_pe_library_stays_and_all_comes_back() {
+fn shortened_pe_libraries_load_the_same_bytes_and_come_back() {
     let mut random = harness::Random::new(11);
     let (mut grown, mut split) = (0, 0);
     for round in half_of((0..24).collect::<Vec<_>>()) {
@@ -348,7 +348,7 @@ fn data_after_a_pe_file_stays_at_its_offset() {
 
 /// Files whose headers do not allow it keep their length.
 #[test]
-fn only_sound_pe_files_become_shorter() {
+fn pe_files_with_unsound_headers_keep_their_length() {
     let library = pe(&[(".hip_fat", &bundle(&mut harness::Random::new(4))), (".data", b"some data")]);
     assert!(recompress(&[], &library).0.len() < library.len());
     let table = 0x44 + 20 + 240;

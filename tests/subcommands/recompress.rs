@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use super::*;
 use crate::lists::half_of;
-use crate::machine::{loud, memory_directory};
+use crate::machine::{loud, memory_directory, skipped};
 use crate::properties::fatbins;
 use crate::properties::make::{DEFLATED, Elf, SHT_PROGBITS, Section, Zipped, archive, coff, pe, thin_archive, zip};
 use crate::reference::formats;
@@ -76,7 +76,7 @@ fn bundles_become_smaller_and_come_back() {
 }
 
 #[test]
-fn nothing_behind_the_last_bundle_is_lost() {
+fn recompress_keeps_data_after_the_last_bundle() {
     let (one, other) = (large(), formats::binary(&[(HOST, b""), (GFX906, &code(9))], 4096));
     for tail in [&b""[..], b"tail", b"\0", &[0; 5000], b"\0\0\0tail\0\0", &[&[0; 4096][..], b"tail"].concat()] {
         for (name, data) in [("one", one.clone()), ("two", [padded(&one), other.clone()].concat())] {
@@ -98,7 +98,7 @@ fn nothing_behind_the_last_bundle_is_lost() {
 }
 
 #[test]
-fn what_is_compressed_with_a_bundle_and_no_part_of_it_stays_where_it_is() {
+fn data_compressed_with_a_bundle_stays_at_its_offset() {
     let bundle = formats::binary(&[(GFX906, &code(1)), (GFX90A, b"")], 1);
     let tail = formats::compressed(3, 1, &[&bundle[..], b"tail"].concat());
     let row = [&tail[..], &bundle].concat();
@@ -152,7 +152,7 @@ fn leaving_code_objects_out_loses_nothing_else() {
 }
 
 #[test]
-fn every_pattern_that_keeps_has_to_take_something() {
+fn recompress_keep_fails_if_a_pattern_matches_nothing() {
     let large = large();
     let said = refused(&["--keep", "gfx90a", "--keep", "gfx9420"], &large);
     assert!(said.contains("no code object matches 'gfx9420' in 'in'; it has: "), "{said}");
@@ -214,7 +214,7 @@ fn bundles_in_a_row_come_back_where_an_alignment_put_them() {
 }
 
 #[test]
-fn each_bundle_gets_its_smallest_form() {
+fn recompress_chooses_the_smallest_form_of_each_bundle() {
     let noise = harness::Random::new(7).bytes(300);
     let tiny = formats::binary(&[(GFX906, &noise[..200]), (GFX90A, &noise[200..])], 2);
     let plain_without = formats::binary(&[(GFX906, &noise[..200])], 2);
@@ -345,7 +345,7 @@ fn gpus_are_kept_and_left_out() {
 
 /// Of any bundle, GPUs load the same code as before, and nothing is left that none of them could take.
 #[test]
-fn what_gpus_can_take_is_kept() {
+fn recompress_keeps_the_code_that_gpus_can_load() {
     let (amd, spir_v) = ("hip-amdgcn-amd-amdhsa--", "hip-spirv64-amd-amdhsa--amdgcnspirv");
     let targets = ["gfx906", "gfx906:xnack-", "gfx9-generic", "gfx90a:xnack+", "gfx1100", "gfx11-generic", "gfx1101"];
     let mut ids: Vec<String> = targets.iter().map(|target| format!("{amd}{target}")).collect();
@@ -516,7 +516,7 @@ fn an_id_that_is_no_utf_8_can_only_be_kept_whole() {
 }
 
 #[test]
-fn what_would_grow_stays() {
+fn recompress_keeps_bundles_that_would_grow() {
     let noise = harness::Random::new(1).bytes(5000);
     let data = formats::binary(&[(HOST, b""), (GFX906, &noise)], 1);
     let (out, said) = recompress(&[], &data);
@@ -679,7 +679,7 @@ fn in_an_elf_file_nothing_moves() {
 
 /// Where several bundles have no room for their plain form, the error names each with its member, up to ten.
 #[test]
-fn all_bundles_without_room_are_named() {
+fn recompress_names_all_bundles_without_room() {
     let packed = formats::compressed(2, 1, &large());
     let tight = |count: usize| Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &packed.repeat(count))]);
     let said = |data: &[u8]| {
@@ -808,7 +808,7 @@ fn holes_take_no_space_and_read_as_zeros() {
     let holey = tempfile::NamedTempFile::new_in(dir.path()).unwrap();
     holey.as_file().set_len(1 << 20).unwrap();
     if holey.as_file().metadata().unwrap().blocks() > 64 {
-        return loud("SKIPPED: the file system has no holes: holes take no space");
+        return skipped("the file system has no holes: holes take no space", None);
     }
     assert!(after.blocks() * 512 < before.blocks() * 512 / 2, "{} blocks, {} before", after.blocks(), before.blocks());
 }

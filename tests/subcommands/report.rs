@@ -68,7 +68,7 @@ fn problems_are_in_the_page_and_in_the_status() {
 }
 
 #[test]
-fn nothing_is_written_over_an_input_or_for_a_wrong_command_line() {
+fn report_writes_no_page_over_an_input_or_for_a_wrong_command_line() {
     let data = few();
     for (args, text) in [
         (&["report", "in", "-o", "./in"][..], "-o would overwrite this input"),

@@ -41,7 +41,7 @@ fn random_bundles_serve_what_a_plain_reading_says() {
 }
 
 #[test]
-fn each_gap_is_a_line() {
+fn verify_prints_a_line_for_each_gap() {
     let data =
         library(&[&["gfx906", "gfx90a:xnack-"], &["gfx906"], &["gfx9-generic", "gfx90a:xnack+", "gfx90a:xnack-"]]);
     let (status, lines, errors) = expecting(&["--expect", "gfx906,gfx90a"], &data);
@@ -228,7 +228,7 @@ fn gpus_may_be_listed_in_a_file() {
 }
 
 #[test]
-fn what_has_no_bundle_has_to_serve_each_gpu_somewhere() {
+fn code_outside_of_bundles_serves_each_gpu_together() {
     let (one, other) = (Elf::amdgpu(0x3f).write(&[]), Elf::amdgpu(0x41).write(&[]));
     let files = [("a.co", one.as_slice()), ("b.co", other.as_slice())];
     let run = |gpus: &str| {
@@ -301,7 +301,7 @@ fn hip_s_runtime_finds_entries_by_the_text_of_their_ids() {
 }
 
 #[test]
-fn all_code_of_a_library_counts_whatever_library_follows() {
+fn code_of_a_library_counts_whatever_library_follows() {
     let (old, new) = (Elf::amdgpu(0x2f).write(&[]), Elf::amdgpu(0x3f).write(&[]));
     let image = |arch, elf: &[u8]| Image::new(1, 1, &[("triple", "amdgcn-amd-amdhsa"), ("arch", arch)], elf);
     // The second of two source files has code for both GPUs.
@@ -453,7 +453,7 @@ fn offload_binaries_in_one_section_serve_together() {
 }
 
 #[test]
-fn every_library_of_a_wheel_is_held_to_it() {
+fn verify_expect_applies_to_every_library_of_a_wheel() {
     let (good, bad) = (library(&[&["gfx90a", "gfx942"]]), library(&[&["gfx90a", "gfx942"], &["gfx90a"]]));
     let wheel = zip(&[Zipped::new("a/good.so", DEFLATED, &good), Zipped::new("a/bad.so", STORED, &bad)]);
     let (status, lines, _) = expecting(&["--expect", "gfx90a,gfx942"], &wheel);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::*;
 use crate::lists::half_of;
-use crate::machine::{loud, memory_directory, skip_unless};
+use crate::machine::{memory_directory, skip_unless, skipped};
 use crate::properties;
 use crate::properties::make::{Zipped, zip};
 use crate::reference::formats;
@@ -68,7 +68,7 @@ fn run(dir: &Path, words: &[&str]) -> (Option<i32>, String) {
 fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
     if !found {
-        loud(&format!("SKIPPED: {tool} is not installed: shorter libraries"));
+        skipped(&format!("{tool} is not installed: shorter libraries"), Some("packages"));
     }
     found
 }
@@ -148,7 +148,7 @@ fn assert_sound(dir: &Path, name: &str) {
 }
 
 #[test]
-fn what_becomes_shorter_is_loaded_as_before_and_comes_back() {
+fn shortened_libraries_are_loaded_as_before_and_come_back() {
     let dir = sources();
     let dir = dir.path();
     let lints = has("eu-elflint");
@@ -282,7 +282,7 @@ fn tools() -> Vec<Tool> {
 
 /// Libraries load and hold the same code, whether another tool changed them before or after they became shorter.
 #[test]
-fn other_tools_change_libraries_before_and_after() {
+fn libraries_changed_by_other_tools_before_or_after_still_load() {
     let dir = sources();
     let dir = dir.path();
     for (name, loader) in libraries(dir) {

@@ -123,7 +123,7 @@ fn faults(data: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn each_fault_is_told_and_the_rest_is_found() {
+fn faults_are_reported_and_the_rest_is_found() {
     let entries = syclbins::entries(&parts());
     let string = |entry: usize, key: &'static str, value: &str| {
         let mut entries = entries.clone();

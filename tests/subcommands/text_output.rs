@@ -447,7 +447,7 @@ fn a_summary_tells_broken_and_unread_files_from_files_without_device_code() {
 }
 
 #[test]
-fn what_is_not_inflated_that_far_is_a_question() {
+fn ids_that_are_not_inflated_are_question_marks() {
     let note = "?: not inflated; use --inflate to see the kind\n";
     let code = vec![b'x'; 100_000];
     let packed = formats::compressed(3, 1, &formats::binary(&[(GFX906, &code), (GFX90A, &code)], 1));

@@ -107,7 +107,7 @@ fn entries_without_code_are_faults_beside_code_and_counted_elsewhere() {
 }
 
 #[test]
-fn each_rule_is_broken_by_itself() {
+fn files_that_break_one_rule_have_one_fault() {
     let sound = targets(&["gfx906", "gfx90a"]);
     let packed = formats::compressed(2, 1, &sound);
     let changed = |data: &[u8], at: usize, with: &[u8]| {
@@ -199,7 +199,7 @@ fn each_rule_is_broken_by_itself() {
 }
 
 #[test]
-fn what_is_sound_is_clean() {
+fn sound_files_have_no_fault() {
     let elf = Elf::amdgpu(0x53f).write(&[]);
     let elf_on = Elf::amdgpu(0x73f).write(&[]);
     let holds = |target: &str, elf: &[u8]| formats::binary(&[(HOST, b""), (&hip(target), elf)], 8);
@@ -535,7 +535,7 @@ fn kernels_begin_in_the_code_or_where_it_ends() {
 }
 
 #[test]
-fn nothing_read_is_no_success() {
+fn verify_fails_if_it_read_nothing() {
     let dir = memory_directory();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir_all(at("deep/lib")).unwrap();
@@ -598,7 +598,7 @@ fn the_total_counts_unread_parts_that_are_not_listed() {
 }
 
 #[test]
-fn what_is_recognised_and_not_read_is_named() {
+fn unread_parts_are_named() {
     let library = |name: &str| Elf::LIBRARY.write(&[Section::new(name, b"content")]);
     let lz4 = b"\x04\x22\x4d\x18";
     for (what, data, certain) in [
@@ -658,7 +658,7 @@ fn what_is_recognised_and_not_read_is_named() {
 }
 
 #[test]
-fn what_hides_device_code_is_a_fault() {
+fn parts_that_hide_device_code_are_faults() {
     let bundle = targets(&["gfx906"]);
     let whole = Elf::LIBRARY.write(&[Section::new(".text", b"code"), Section::new(".hip_fatbin", &bundle)]);
     let number = |at: usize| usize::try_from(u64::from_le_bytes(whole[at..at + 8].try_into().unwrap())).unwrap();
@@ -900,7 +900,7 @@ fn said_of(dir: &Path, args: &[&str]) -> Said {
 
 /// Whatever the files, the places of faults and the options: "nothing wrong" means status 0, and the other way round.
 #[test]
-fn nothing_wrong_is_said_exactly_where_the_status_is_0() {
+fn verify_prints_nothing_wrong_exactly_if_its_status_is_0() {
     let dir = memory_directory();
     let elf = fixture("kernels/llvm22-gfx90a.elf");
     let good = formats::binary(&[(HOST, b""), (&hip("gfx90a:xnack-"), &elf)], 4096);

@@ -167,7 +167,7 @@ fn pip_and_unzip_take_recompressed_wheels() {
 }
 
 #[test]
-fn every_kind_of_member_is_what_it_would_be_alone() {
+fn members_of_a_wheel_are_recompressed_as_they_would_be_alone() {
     let alone = |data: &[u8]| {
         let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", data)]);
         assert_eq!(outcome.status, 0, "{}", outcome.stderr_text());
@@ -229,7 +229,7 @@ fn patterns_are_for_all_members_together() {
 }
 
 #[test]
-fn what_cannot_be_written_again_is_refused() {
+fn wheels_that_cannot_be_rewritten_are_refused() {
     let lib = library(&bundle(1));
     let good = [Zipped::new("lib.so", STORED, &lib), Zipped::new("b", STORED, b"b")];
     let sound = zip(&good);

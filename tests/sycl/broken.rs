@@ -72,7 +72,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn each_fault_is_named() {
+fn faults_of_device_images_are_named() {
     for (what, change, fault) in CASES {
         let mut sections = program();
         change(&mut sections);
