@@ -9,27 +9,42 @@
 //! | NVIDIA | NVIDIA's pages "CUDA GPU Compute Capability" and "Legacy CUDA GPU Compute Capability" (2026); GTX 16xx: "GeForce GTX 16 Series", which has the processors of its architecture, Turing; variants of these that `nvidia-smi` names, such as A10G, V100S and K40m, have the same processor |
 //! | Intel | the devices of Intel's Compute Runtime (2026); names as `ocloc` writes them, see `code/intel_gpu.rs` |
 
-/// The processor of a product: `gfx942` for MI300X, `sm_90` for H100. Case, separators and words that only tell the
-/// vendor, the kind of device (NVIDIA, GeForce, Radeon, GPU), its form or its memory (SXM4, 80GB) do not count, so that
-/// names are known as `nvidia-smi`, `rocminfo` and `amd-smi` print them. None if the name is not known, or has words of
-/// another vendor.
+/// Returns the processor of a product, such as `gfx942` for MI300X and `sm_90` for H100, or `None` if the name is not
+/// known or has words of another vendor.
+///
+/// Case and separators do not count, nor do words for the vendor and the kind of device (NVIDIA, GeForce, Radeon, GPU)
+/// and for its form and memory (SXM4, 80GB). So the names that `nvidia-smi`, `rocminfo` and `amd-smi` print are known.
 pub(crate) fn processor(product: &str) -> Option<&'static str> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | '+' | '(' | ')');
     let typed = plain(product);
-    if typed.is_empty() || !product.chars().all(is_name) {
+    if typed.is_empty() || !product.chars().all(is_of_name) {
         return None;
     }
-    let (own, _) = PRODUCTS.iter().find(|(_, names)| names.iter().any(|name| plain(name) == typed))?;
-    let vendor = match own.get(..3) {
+    let (processor, _) = PRODUCTS.iter().find(|(_, names)| names.iter().any(|name| plain(name) == typed))?;
+    let vendor = match processor.get(..3) {
         Some("gfx") => "amd",
         Some("sm_") => "nvidia",
         _ => "intel",
     };
-    let is_of_vendor = |word: &str| vendor_named(word).is_none_or(|named| named == vendor);
-    product.split(|c: char| !c.is_ascii_alphanumeric()).all(is_of_vendor).then_some(*own)
+    for word in words(product) {
+        if let Some(named) = vendor_named(word)
+            && named != vendor
+        {
+            return None;
+        }
+    }
+    Some(*processor)
 }
 
-/// Words that tell the vendor of a product, and which it is.
+/// Whether a character occurs in names of products.
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | '+' | '(' | ')')
+}
+
+fn words(name: &str) -> impl Iterator<Item = &str> {
+    name.split(|c: char| !c.is_ascii_alphanumeric())
+}
+
+/// Words that name the vendor of a product, with the vendor.
 const BRANDS: [(&str, &str); 7] = [
     ("amd", "amd"),
     ("geforce", "nvidia"),
@@ -40,9 +55,10 @@ const BRANDS: [(&str, &str); 7] = [
     ("tesla", "nvidia"),
 ];
 
-/// Returns the vendor that a word tells, in any case, or `None` if it is not one of the [`BRANDS`].
+/// Returns the vendor that a word names, in any case, or `None` if it is not one of the [`BRANDS`].
 pub(crate) fn vendor_named(word: &str) -> Option<&'static str> {
-    BRANDS.iter().find(|(brand, _)| word.eq_ignore_ascii_case(brand)).map(|(_, vendor)| *vendor)
+    let (_, vendor) = BRANDS.iter().find(|(brand, _)| word.eq_ignore_ascii_case(brand))?;
+    Some(vendor)
 }
 
 /// Processors with their products, the older generations of each vendor first.
@@ -50,25 +66,34 @@ pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static [&'static st
     PRODUCTS.iter().copied()
 }
 
-/// The products with a processor.
-pub(crate) fn of(processor: &str) -> &'static [&'static str] {
-    PRODUCTS.iter().find(|(name, _)| *name == processor).map_or(&[], |(_, products)| products)
+/// Returns the products with a processor, or none if the processor is not in the table.
+pub(crate) fn with_processor(processor: &str) -> &'static [&'static str] {
+    match PRODUCTS.iter().find(|(name, _)| *name == processor) {
+        Some((_, products)) => products,
+        None => &[],
+    }
 }
 
-/// What counts of a name, in small letters.
+/// Returns the words of a name that count, in lower case and joined.
 pub(crate) fn plain(name: &str) -> String {
     // As in "with Max-Q Design"; Max alone is the name of some products.
     let name = name.to_ascii_lowercase().replace("max-q", "");
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric());
-    let is_memory = |word: &str| {
-        let size = word.strip_suffix("gb").or(word.strip_suffix('g')).filter(|size| !size.is_empty());
-        size.is_some_and(|size| size.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    let counts = |word: &&str| !WITHOUT_MEANING.contains(word) && vendor_named(word).is_none() && !is_memory(word);
-    words.filter(counts).collect()
+    let mut plain = String::new();
+    for word in words(&name) {
+        if !WITHOUT_MEANING.contains(&word) && vendor_named(word).is_none() && !is_memory_size(word) {
+            plain.push_str(word);
+        }
+    }
+    plain
 }
 
-/// Words, besides the [`BRANDS`], that do not tell products with different processors apart.
+/// Whether a word is a size of memory, such as `80gb` or `24g`.
+fn is_memory_size(word: &str) -> bool {
+    let Some(size) = word.strip_suffix("gb").or(word.strip_suffix('g')) else { return false };
+    !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Words, besides the [`BRANDS`], that do not distinguish products with different processors.
 #[rustfmt::skip]
 const WITHOUT_MEANING: [&str; 30] = [
     "accelerator", "blackwell", "d", "design", "edition", "generation", "gpu", "graphics", "hbm2", "hbm2e", "hbm3",

@@ -220,11 +220,9 @@ fn read_again(input: &Input, inflate: Inflate, deep: bool) {
     };
     scan.run_until(input, visit).unwrap();
     let wanted: Vec<&CodeObject> = known.iter().collect();
-    scan.read(input, &wanted, |_, code| Ok(code.bytes().to_vec()), |_| 1, &mut |contents| {
-        for (index, read) in contents {
-            let expected = std::mem::take(&mut expected[index]);
-            assert!(read.as_ref().ok() == expected.as_ref(), "{:?}: {expected:?}, then {read:?}", wanted[index]);
-        }
+    scan.read(input, &wanted, &mut |index, read| {
+        let expected = std::mem::take(&mut expected[index]);
+        assert!(read.as_ref().ok() == expected.as_ref(), "{:?}: {expected:?}, then {read:?}", wanted[index]);
         ControlFlow::Continue(())
     })
     .unwrap();

@@ -125,9 +125,9 @@ pub(super) fn products_of(target: &str) -> String {
     }
     if processor.starts_with("sm_") {
         // Code with this suffix runs on the same products.
-        return products::of(processor.trim_end_matches('a')).join(", ");
+        return products::with_processor(processor.trim_end_matches('a')).join(", ");
     }
-    products::of(processor).join(", ")
+    products::with_processor(processor).join(", ")
 }
 
 /// The products whose processors run code for a family of processors.

@@ -28,7 +28,7 @@ impl OptionsAboutAll for ManOptions {
     fn run(&self, all: &Catalogue, _: &mut Console) -> anyhow::Result<ExitCode> {
         create_directory(&self.output)?;
         let own = all.subcommands.into_iter().map(page_of_subcommand);
-        let pages = std::iter::once(page_of_all(all)).chain(own).chain(TOOLS.into_iter().map(page_of_tool));
+        let pages = std::iter::once(page_of_short_name(all)).chain(own).chain(TOOLS.into_iter().map(page_of_tool));
         let pages: Vec<ManPage> = pages.collect();
         let names: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();
         for page in &pages {
@@ -41,13 +41,14 @@ impl OptionsAboutAll for ManOptions {
 }
 
 /// The page of the short name, which lists the subcommands.
-fn page_of_all(all: &Catalogue) -> ManPage {
+fn page_of_short_name(all: &Catalogue) -> ManPage {
     let all = all.command();
-    let about = |command: &Command| command.get_about().map(ToString::to_string).unwrap_or_default();
-    let line = |command: &Command| format!("  {}  {}\n", command.get_name(), about(command));
-    let list: String = all.get_subcommands().map(line).collect();
+    let mut list = String::new();
+    for subcommand in all.get_subcommands() {
+        list.push_str(&format!("  {}  {}\n", subcommand.get_name(), text_of(subcommand.get_about())));
+    }
     let word = Arg::new("subcommand").value_name("SUBCOMMAND").help("Subcommand, each with a page of its own");
-    let command = Command::new(SHORT).about(about(&all)).version(env!("CARGO_PKG_VERSION")).arg(word);
+    let command = Command::new(SHORT).about(text_of(all.get_about())).version(env!("CARGO_PKG_VERSION")).arg(word);
     ManPage {
         name: SHORT.to_owned(),
         command: command.after_help(format!("Subcommands:\n{list}")),
@@ -64,14 +65,18 @@ fn page_of_subcommand(subcommand: Subcommand) -> ManPage {
 fn page_of_tool(tool: &Tool) -> ManPage {
     let definition = tool.command();
     let name = definition.get_name().to_owned();
-    let text = |text: Option<&StyledStr>| text.map(ToString::to_string).unwrap_or_default();
     let command = Command::new(name.clone())
-        .about(text(definition.get_about()))
-        .long_about(text(definition.get_long_about()))
+        .about(text_of(definition.get_about()))
+        .long_about(text_of(definition.get_long_about()))
         .disable_help_flag(true)
         .disable_version_flag(true)
         .args(documented(&definition));
     ManPage { name: name.clone(), command, typed: name }
+}
+
+/// Returns a text of a command, or an empty text if the command does not have it.
+fn text_of(text: Option<&StyledStr>) -> String {
+    text.map(ToString::to_string).unwrap_or_default()
 }
 
 /// A manual page.
@@ -103,7 +108,7 @@ impl ManPage {
         man.render_synopsis_section(out)?;
         man.render_description_section(out)?;
         man.render_options_section(out)?;
-        let after = self.command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let after = text_of(self.command.get_after_help());
         write_sections(&after, out)?;
         let others: Vec<String> =
             others.iter().filter(|name| **name != self.name).map(|name| format!(".BR {} (1)", escaped(name))).collect();
@@ -135,17 +140,19 @@ fn write_sections(text: &str, out: &mut dyn Write) -> io::Result<()> {
 
 /// Escapes everything that roff would interpret or replace with a typographic character.
 fn escaped(text: &str) -> String {
-    let escape = |c: char| match c {
-        '\\' => "\\e".to_owned(),
-        '-' => "\\-".to_owned(),
-        '\'' => "\\*(Aq".to_owned(),
-        '`' => "\\(ga".to_owned(),
-        '~' => "\\(ti".to_owned(),
-        '^' => "\\(ha".to_owned(),
-        c => c.to_string(),
-    };
-    let text: String = text.chars().map(escape).collect();
-    if text.starts_with('.') { format!("\\&{text}") } else { text }
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '\\' => escaped.push_str("\\e"),
+            '-' => escaped.push_str("\\-"),
+            '\'' => escaped.push_str("\\*(Aq"),
+            '`' => escaped.push_str("\\(ga"),
+            '~' => escaped.push_str("\\(ti"),
+            '^' => escaped.push_str("\\(ha"),
+            c => escaped.push(c),
+        }
+    }
+    if text.starts_with('.') { format!("\\&{escaped}") } else { escaped }
 }
 
 #[cfg(test)]

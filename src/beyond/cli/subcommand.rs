@@ -128,7 +128,7 @@ impl Catalogue {
             [word] if word == "-h" || word == "--h" => None,
             [word, ..] => match word.as_encoded_bytes() {
                 [] | [b'-' | b'@', ..] => return None,
-                _ => suggest::subcommand(word, self.names()),
+                _ => suggest::nearest_subcommand(word, self.names()),
             },
         };
         let meant = match nearest {

@@ -1,4 +1,4 @@
-//! Suggests what misspelt options, subcommands and names of GPUs may have meant.
+//! Suggestions for misspelled options, subcommands and names of GPUs.
 //!
 //! Options of subcommands are suggested by the rule for our own options of LLVM's tools
 //! ([`is_slip`](crate::llvm::cli::suggest::is_slip)).
@@ -15,18 +15,27 @@ use crate::beyond::runtime::{Device, DeviceError};
 use super::gpus::target_of;
 use crate::llvm::cli::suggest::distance;
 
-/// The subcommand among `names` that a misspelled word may mean: one that it abbreviates or that other tools call so, otherwise the
-/// nearest one if at most half of the word is wrong. A word with a dot or a slash is a file.
-pub(super) fn subcommand(word: &OsStr, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    let word = word.to_str().filter(|word| !word.is_empty() && !word.contains(['.', '/']))?;
+/// Returns the subcommand among `names` that a misspelled word may mean, or `None` if none is near. The word may
+/// abbreviate it, or be its name in other tools; otherwise at most half of the word may be wrong. A word with a dot or a
+/// slash is a file.
+pub(super) fn nearest_subcommand(word: &OsStr, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    let word = word.to_str()?;
+    if word.is_empty() || word.contains(['.', '/']) {
+        return None;
+    }
     if let Some((_, name)) = ELSEWHERE.iter().find(|(names, _)| names.contains(&word)) {
         return Some(name);
     }
-    let errors = |name: &&str| if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) };
-    names.min_by_key(errors).filter(|name| errors(name) * 2 <= word.len())
+    let nearest = names.min_by_key(|name| wrong_letters(word, name))?;
+    if wrong_letters(word, nearest) * 2 <= word.len() { Some(nearest) } else { None }
 }
 
-/// What other tools call something that a subcommand does.
+/// The number of letters of a word that are wrong if it means `name`, or begins it.
+fn wrong_letters(word: &str, name: &str) -> usize {
+    if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) }
+}
+
+/// The names that other tools have for the work of a subcommand.
 const ELSEWHERE: [(&[&str], &str); 4] = [
     (&["list", "ls", "show", "info", "dump"], "inspect"),
     (&["unbundle", "unpack"], "extract"),
@@ -34,33 +43,47 @@ const ELSEWHERE: [(&[&str], &str); 4] = [
     (&["compress", "decompress", "strip"], "recompress"),
 ];
 
-/// A word with a long option after one dash, as LLVM's tools accept it, with two dashes. So is one with one error, for
-/// which `-targets` would otherwise be `-t argets`.
+/// Returns a word that has one of the long `options` after a single dash, as LLVM's tools accept it, with two dashes, or
+/// `None` for other words. The name may have one error: otherwise `-targets` would be `-t argets`.
 pub(super) fn with_two_dashes(word: &OsStr, options: &[String]) -> Option<OsString> {
-    let name = word.to_str()?.strip_prefix('-').filter(|name| !name.starts_with('-'))?.split('=').next()?;
-    let is_meant = |option: &String| {
-        let attached = name.split_at_checked(1).is_some_and(|(_, value)| value == option);
-        let is_near = name.len() > 3 && !attached && name.get(..1) == option.get(..1);
-        name == option || (is_near && strsim::osa_distance(name, option) == 1)
-    };
-    options.iter().any(is_meant).then(|| [OsStr::new("-"), word].into_iter().collect())
+    let name = word.to_str()?.strip_prefix('-')?.split('=').next()?;
+    if name.starts_with('-') || !options.iter().any(|option| means_option(name, option)) {
+        return None;
+    }
+    Some([OsStr::new("-"), word].into_iter().collect())
 }
 
-/// The hint for targets that match nothing.
+/// Whether a name is that of a long option, with at most one error.
+fn means_option(name: &str, option: &str) -> bool {
+    if name == option {
+        return true;
+    }
+    // A short option with its value attached.
+    let is_attached = matches!(name.split_at_checked(1), Some((_, value)) if value == option);
+    let is_near = name.len() > 3 && !is_attached && name.get(..1) == option.get(..1);
+    is_near && strsim::osa_distance(name, option) == 1
+}
+
+/// Returns the hint for targets that match nothing, or `None` if nothing is near to them.
 pub(super) fn for_no_match(error: &Error) -> Option<String> {
     let targets = error.unmatched_targets();
-    let present = || error.present_targets().iter().map(String::as_str);
-    let runs = |target: &&String| Device::parse(target).is_ok_and(|device| present().any(|other| device.runs(other)));
-    if let Some(target) = targets.iter().find(runs) {
-        let device = Device::parse(target).ok()?;
-        let others: Vec<&str> = present().filter(|other| device.runs(other)).collect();
-        return Some(format!(
-            "{target} runs the code for {}: extract --as-runtime and recompress --keep-for take it",
-            others.join(", ")
-        ));
+    let present: Vec<&str> = error.present_targets().iter().map(String::as_str).collect();
+    for target in targets {
+        let Ok(device) = Device::parse(target) else { continue };
+        let others: Vec<&str> = present.iter().copied().filter(|other| device.runs(other)).collect();
+        if !others.is_empty() {
+            return Some(format!(
+                "{target} runs the code for {}: extract --as-runtime and recompress --keep-for take it",
+                others.join(", ")
+            ));
+        }
     }
-    let meant: Vec<(&String, String)> =
-        targets.iter().filter_map(|target| Some((target, gpu(target, present())?))).collect();
+    let mut meant = Vec::new();
+    for target in targets {
+        if let Some(names) = nearest_names(target, present.iter().copied()) {
+            meant.push((target, names));
+        }
+    }
     match meant.as_slice() {
         [] => targets.iter().find_map(|target| unknown_product(target)),
         [(_, meant)] if targets.len() == 1 => Some(format!("did you mean {meant}?")),
@@ -71,35 +94,49 @@ pub(super) fn for_no_match(error: &Error) -> Option<String> {
     }
 }
 
-/// The GPUs that LLVM knows and whose names are the nearest to a misspelled one.
+/// Returns the names of GPUs that LLVM knows and that are the nearest to a misspelled one, or `None` if none is near.
 pub(super) fn known_gpu(typed: &str) -> Option<String> {
     let gpus = processors::all().filter(|known| known.kind != ProcessorKind::R600);
-    gpu(typed, gpus.map(|known| known.name))
+    nearest_names(typed, gpus.map(|known| known.name))
 }
 
-/// What to do about a name that looks like that of a product, and is not known.
+/// Returns advice about a name that looks like that of a product and is not known, or `None` for other names.
 fn unknown_product(typed: &str) -> Option<String> {
-    let letters = |name: &str| {
-        let plain = products::plain(name);
-        plain.get(..plain.find(|c: char| c.is_ascii_digit())?).map(str::to_owned)
-    };
     let name = typed.split(':').next().unwrap_or_default();
-    let is_typed = !name.contains("--")
+    let may_be_product = !name.contains("--")
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '+' | '(' | ')'));
-    let series = letters(name).filter(|_| is_typed && target_of(typed) == typed)?;
-    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
-    let is_known = words.any(|word| products::vendor_named(word).is_some())
-        || !series.is_empty()
-            && products::all().flat_map(|(_, names)| names).any(|other| letters(other).as_ref() == Some(&series));
-    is_known.then(|| {
-        format!(
-            "the table of products has no '{name}': name its processor, such as gfx1100, which rocminfo prints, or sm_89, which is compute \
-             capability 8.9 in the output of nvidia-smi --query-gpu=compute_cap --format=csv"
-        )
-    })
+    if !may_be_product || target_of(typed) != typed {
+        return None;
+    }
+    let series = series_of(name)?;
+    if !names_vendor(name) && !is_known_series(&series) {
+        return None;
+    }
+    Some(format!(
+        "the table of products has no '{name}': name its processor, such as gfx1100, which rocminfo prints, or sm_89, which is compute \
+         capability 8.9 in the output of nvidia-smi --query-gpu=compute_cap --format=csv"
+    ))
 }
 
-/// Whether it is the name of a known GPU or product, in letters of any case.
+/// Returns the letters of a product before its number, such as `mi` of MI300X, or `None` if it has no number.
+fn series_of(product: &str) -> Option<String> {
+    let plain = products::plain(product);
+    let number = plain.find(|c: char| c.is_ascii_digit())?;
+    Some(plain.get(..number)?.to_owned())
+}
+
+fn is_known_series(series: &str) -> bool {
+    let mut known = products::all().flat_map(|(_, names)| names);
+    !series.is_empty() && known.any(|name| series_of(name).as_deref() == Some(series))
+}
+
+/// Whether a word of a name is that of a vendor.
+fn names_vendor(name: &str) -> bool {
+    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| products::vendor_named(word).is_some())
+}
+
+/// Whether the last name in a list is that of a known GPU or product, in letters of any case.
 pub(super) fn is_gpu(name: &str) -> bool {
     let name = name.trim_end_matches(',').split(',').next_back().unwrap_or_default();
     let processor = name.split(':').next().unwrap_or_default().to_ascii_lowercase();
@@ -112,15 +149,18 @@ pub(super) fn is_gpu(name: &str) -> bool {
 pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
     let mut devices = Vec::new();
     for name in list.split([',', ';', '\n']).map(str::trim) {
-        let named = Device::parse_list(&target_of(name)).map_err(|error| not_a_gpu(name, &error))?;
-        let new = named.into_iter().filter(|device| !devices.contains(device)).collect::<Vec<_>>();
-        devices.extend(new);
+        let named = Device::parse_list(&target_of(name)).map_err(|error| describe_unknown_gpu(name, &error))?;
+        for device in named {
+            if !devices.contains(&device) {
+                devices.push(device);
+            }
+        }
     }
     Ok(devices)
 }
 
-/// Says what is wrong in `name`, and what it may mean.
-fn not_a_gpu(name: &str, error: &DeviceError) -> String {
+/// Describes the fault in `name`, and the names that it may mean.
+fn describe_unknown_gpu(name: &str, error: &DeviceError) -> String {
     if let Some(meant) = known_gpu(error.text()) {
         return format!("'{}' is not the name of a GPU; did you mean {meant}?", printable(error.text()));
     }
@@ -130,44 +170,50 @@ fn not_a_gpu(name: &str, error: &DeviceError) -> String {
             error.text()
         );
     }
-    unknown_product(name).unwrap_or_else(|| {
-        format!("{}; inspect lists the GPUs that a file has code for", printable(&error.to_string()))
-    })
+    match unknown_product(name) {
+        Some(advice) => advice,
+        None => format!("{}; inspect lists the GPUs that a file has code for", printable(&error.to_string())),
+    }
 }
 
-/// Returns the names among `known`, quoted, that a misspelled target may mean: those that differ in case and separators
-/// only, else those with two characters swapped, else those with one character wrong, or `None` for the name of a known
-/// GPU, and if too many are as near.
-fn gpu<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
+/// Returns the nearest names among `known`, quoted, that a misspelled target may mean: names that differ in case and
+/// separators only, else names with two characters swapped, else names with one wrong character. Returns `None` for the
+/// name of a known GPU, and if too many names are equally near.
+fn nearest_names<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
     const MOST: usize = 3;
     let (processor, features) = typed.split_at(typed.find(':').unwrap_or(typed.len()));
     if processors::find(processor).is_some() || processor.len() < 3 || typed.contains(['*', '?', '[']) {
         return None;
     }
-    let plain = products::plain;
-    let letters = |name: &str| {
-        let mut letters = name.as_bytes().to_vec();
-        letters.sort_unstable();
-        letters
-    };
-    let typed = plain(processor);
-    let errors = |name: &str| {
-        let name = plain(name);
-        match strsim::osa_distance(&typed, &name) {
-            0 => Some(0),
-            1 if letters(&typed) == letters(&name) => Some(1),
-            1 => Some(2),
-            _ => None,
+    let typed = products::plain(processor);
+    let mut near = BTreeSet::new();
+    for id in known {
+        let target = id.rsplit("--").next().unwrap_or(id);
+        let name = target.split(':').next().unwrap_or(target);
+        if let Some(errors) = errors_between(&typed, &products::plain(name)) {
+            near.insert((errors, name));
         }
-    };
-    let near: BTreeSet<(i32, &str)> = known
-        .filter_map(|name| name.rsplit("--").next()?.split(':').next())
-        .filter_map(|name| Some((errors(name)?, name)))
-        .collect();
-    let least = near.first()?.0;
+    }
+    let (least, _) = *near.first()?;
     let names = near.iter().take_while(|(errors, _)| *errors == least);
     let names: Vec<String> = names.map(|(_, name)| format!("'{name}{features}'")).collect();
-    (names.len() <= MOST).then(|| names.join(" or "))
+    if names.len() <= MOST { Some(names.join(" or ")) } else { None }
+}
+
+/// Returns 0 for equal names, 1 if two characters are swapped, 2 if one character is wrong, or `None` for other names.
+fn errors_between(typed: &str, name: &str) -> Option<u8> {
+    match strsim::osa_distance(typed, name) {
+        0 => Some(0),
+        1 if sorted_bytes(typed) == sorted_bytes(name) => Some(1),
+        1 => Some(2),
+        _ => None,
+    }
+}
+
+fn sorted_bytes(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.sort_unstable();
+    bytes
 }
 
 #[cfg(test)]
@@ -182,19 +228,19 @@ mod tests {
                 let (before, rest) = name.split_at(at);
                 for with in ["", "k", "kk"] {
                     let word = [before, with, &rest[usize::from(with.len() < 2)..]].concat();
-                    assert_eq!(super::subcommand(OsStr::new(&word), CATALOGUE.names()), Some(name), "{word}");
+                    assert_eq!(super::nearest_subcommand(OsStr::new(&word), CATALOGUE.names()), Some(name), "{word}");
                 }
             }
         }
         for word in ["", "libkernels.so", "a", "bundle", "\u{fffd}"] {
-            assert_eq!(super::subcommand(OsStr::new(word), CATALOGUE.names()), None, "{word}");
+            assert_eq!(super::nearest_subcommand(OsStr::new(word), CATALOGUE.names()), None, "{word}");
         }
     }
 
     #[test]
     fn one_error_in_the_name_of_a_gpu_is_recognised() {
         let present = ["gfx1030", "gfx900:xnack-", "gfx90a:xnack+", "gfx90a:xnack-", "gfx9-4-generic", "sm_90"];
-        let gpu = |typed: &str| gpu(typed, present.into_iter()).unwrap_or_default();
+        let gpu = |typed: &str| nearest_names(typed, present.into_iter()).unwrap_or_default();
         for (typed, meant) in [
             ("GFX90A", "'gfx90a'"),
             ("gfx-90a", "'gfx90a'"),

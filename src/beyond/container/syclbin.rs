@@ -228,11 +228,14 @@ impl<'a> SyclBinReader<'a> {
 
     /// The entry for some code. Without a recorded triple, the content tells it.
     fn entry(&self, info: ImageInfo, recorded: RecordedIds, code: Range<u64>) -> Result<Entry, Malformed> {
-        let string = |key: &[u8], found: Vec<u8>| match found.is_empty() {
-            true => info.string(key).unwrap_or_default().to_vec(),
-            false => found,
-        };
-        let [mut triple, arch] = [string(b"triple", recorded.triple), string(b"arch", recorded.arch)];
+        let mut triple = recorded.triple;
+        if triple.is_empty() {
+            triple = info.string(b"triple").unwrap_or_default().to_vec();
+        }
+        let mut arch = recorded.arch;
+        if arch.is_empty() {
+            arch = info.string(b"arch").unwrap_or_default().to_vec();
+        }
         let arch = OF_VENDORS.iter().find_map(|start| arch.strip_prefix(*start)).unwrap_or(&arch).to_vec();
         if triple.is_empty() {
             let head = self.cursor(&code).take(len_of(&code).min(HEAD_LEN), "the code of a module or image")?;

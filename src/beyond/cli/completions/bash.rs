@@ -66,12 +66,16 @@ fn spellings(arg: &Arg) -> Vec<String> {
     short.into_iter().chain(long).collect()
 }
 
-/// Whether the next word may be its value. One that may be left out stands after `=`; only words are suggested for it.
+/// Whether the next word may be the value of an option. A value that may be left out follows `=`, so only words from a
+/// list are suggested for it.
 fn takes_value(arg: &Arg) -> bool {
-    let is_always_there = || arg.get_num_args().is_none_or(|count| count.min_values() > 0);
-    !arg.is_positional()
-        && arg.get_action().takes_values()
-        && (is_always_there() || !arg.get_possible_values().is_empty())
+    if arg.is_positional() || !arg.get_action().takes_values() {
+        return false;
+    }
+    match arg.get_num_args() {
+        Some(count) if count.min_values() == 0 => !arg.get_possible_values().is_empty(),
+        _ => true,
+    }
 }
 
 /// The branch for the value of an option.

@@ -45,19 +45,18 @@ fn script(shell: Shell, mut everything: Command) -> String {
 /// Lines for fish that `clap_complete` omits: the words that a subcommand accepts where fish would suggest files.
 fn fish_words(everything: &Command) -> String {
     let program = everything.get_name();
-    let line = |command: &Command| {
+    let mut lines = String::new();
+    for command in everything.get_subcommands() {
         let positional = command.get_positionals().next();
-        let words: Vec<String> = positional
-            .iter()
-            .flat_map(|arg| arg.get_possible_values())
-            .map(|value| value.get_name().to_owned())
-            .collect();
+        let values = positional.iter().flat_map(|arg| arg.get_possible_values());
+        let words: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
         let takes_files = positional.is_some() && words.is_empty();
-        let condition = format!("__fish_{}_using_subcommand {}", program.replace('-', "_"), command.get_name());
-        let words = format!("complete -c {program} -n \"{condition}\" -f -a \"{}\"\n", words.join(" "));
-        if takes_files { String::new() } else { words }
-    };
-    everything.get_subcommands().map(line).collect()
+        if !takes_files {
+            let condition = format!("__fish_{}_using_subcommand {}", program.replace('-', "_"), command.get_name());
+            lines.push_str(&format!("complete -c {program} -n \"{condition}\" -f -a \"{}\"\n", words.join(" ")));
+        }
+    }
+    lines
 }
 
 /// All tools and subcommands as one command. The short name has none of the bundler's options.
@@ -90,8 +89,14 @@ fn as_subcommand(name: &'static str, tool: &Tool) -> Command {
 fn offered(definition: &Command) -> Vec<Arg> {
     const OF_CLAP: [&str; 2] = ["help", "version"];
     const HARD_TO_QUOTE: &str = "###";
-    let is_offered = |arg: &Arg| arg.get_long().is_none_or(|name| !OF_CLAP.contains(&name) && name != HARD_TO_QUOTE);
-    documented(definition).into_iter().filter(is_offered).map(suggested).collect()
+    let mut offered = Vec::new();
+    for arg in documented(definition) {
+        match arg.get_long() {
+            Some(name) if OF_CLAP.contains(&name) || name == HARD_TO_QUOTE => {}
+            _ => offered.push(suggested(arg)),
+        }
+    }
+    offered
 }
 
 /// The option with the first line of its help; the type with the words that its help lists.
