@@ -1,4 +1,4 @@
-//! The tools of this machine that tests need, and reports that it lacks one.
+//! Finds the tools of this machine that tests need, and reports and counts skipped tests.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
