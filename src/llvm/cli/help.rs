@@ -1,7 +1,7 @@
 //! Help texts and the version line.
 //!
-//! Both are LLVM 22.1.8's, byte for byte, with two exceptions: the version line also names this program, and our own
-//! options and the subcommands follow at the end.
+//! The texts are LLVM 22.1.8's, byte for byte, with two exceptions: the version line also names this program, and our
+//! own options and the subcommands follow at the end.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Containers of code objects: each format has a file of its own.
+//! Containers of code objects: each format has its own file or folder.
 //!
 //! A format reads ([`Container::read`]: bytes to entries). A format that we write also has a `plan` (members to pieces).
 //! Compression wraps any format; [`sequence`] walks several bundles in one file.

@@ -479,7 +479,7 @@ mod tests {
         members
     }
 
-    /// Whether contents are refused, of which one keeps its marker lines up to an offset, and later ones keep none.
+    /// Whether contents are refused after one of them loses its marker lines from an offset on, and later ones lose all.
     fn is_refused(contents: &[String], index: usize, kept: usize) -> bool {
         let mut contents = contents.to_vec();
         let lost = contents[index].split_off(kept).replace("; __CLANG", "; x_CLANG");

@@ -274,7 +274,7 @@ fn unknown_request(id: &EntryId) -> Option<Error> {
 }
 
 impl Candidate<'_> {
-    /// Whether the code object is not empty. `entries` are those of the bundle.
+    /// Whether the code object is not empty. `entries` are the entries of the bundle.
     pub(super) fn has_code(&self, entries: &[Entry]) -> bool {
         match entries.get(self.index) {
             Some(entry) => entry.size() > 0,

@@ -344,7 +344,7 @@ fn what_a_coff_object_keeps_is_not_that_of_the_bundle() {
         assert!(host(&[]).is_some());
         assert!(host(&[(offset, contents + 4)]).is_none() && host(&[(offset, contents + 1)]).is_none());
         assert!(host(&[(offset, contents + 5), (size, 0)]).is_some());
-        // Only what follows the symbol of a section names another section.
+        // Only the record after the symbol of a section names another section.
         let class = contents + 4 * 4 + width - 2;
         for (number, associated) in [(3, 3), (2, 4)] {
             let restored = host(&[(class, number)]).unwrap();
