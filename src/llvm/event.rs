@@ -81,7 +81,7 @@ pub enum Event<'e> {
     NotReadable {
         /// The file.
         file: PathBuf,
-        /// The numbers of the code objects, by the name of what they are.
+        /// The number of code objects of each kind, by the name of the kind.
         code_objects: BTreeMap<&'static str, usize>,
     },
     /// An archive was requested without a file for it, so each image is written to a separate file.

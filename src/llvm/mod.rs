@@ -3,10 +3,10 @@
 //! | module | purpose |
 //! |---|---|
 //! | [`container`] | the formats that LLVM writes: bytes to entries, entries to bytes |
-//! | `work` | bundle, unbundle, list, package, unpackage, copy what URIs name: each a struct with a `run` method |
+//! | `work` | bundle, unbundle, list, package, unpackage, copy the bytes of URIs: each a struct with a `run` method |
 //! | `cli` | the command lines |
 //!
-//! It builds and works alone; nothing here uses [`beyond`](crate) it.
+//! The clone builds and works alone: nothing here uses [`beyond`](crate).
 
 #[cfg(feature = "llvm")]
 #[allow(

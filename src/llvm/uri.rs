@@ -8,13 +8,13 @@
 //! number  = decimal, hexadecimal after "0x", or octal after "0"
 //! ```
 //!
-//! `path` and `name` are percent-encoded. Without a range, the whole file is meant. The fields of the second line are
+//! `path` and `name` are percent-encoded. A URI without a range names the whole file. The fields of the second line are
 //! ours:
 //!
 //! - each `member` is a step to data that had to be inflated, from the file on: the name of a member, a section or a
-//!   bundle entry, and, if several have the same name, which of them, counted from 1. `offset` then counts from the
-//!   start of that data;
-//! - `inflated-offset` and `inflated-size` are a range of what the compressed bundle at `offset` inflates to.
+//!   bundle entry, and its number among those of the same name, counted from 1. `offset` then counts from the start of
+//!   that data;
+//! - `inflated-offset` and `inflated-size` are a range of the inflated bytes of the compressed bundle at `offset`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -57,40 +57,46 @@ pub(crate) struct Level {
 }
 
 impl Uri {
-    /// The URI of a range of a file, or of what is inflated on a `way` through it.
+    /// The URI of a range of a file, or of the data that the steps of `way` lead to.
     pub(crate) fn new(path: PathBuf, way: Vec<Level>, range: Range<u64>, inflated: Option<Range<u64>>) -> Self {
         Self { path, way, range: Some(range), inflated }
     }
 
-    /// Reads a URI.
+    /// Parses a URI.
     ///
     /// # Errors
-    /// an [`Error`] of the kind [`Usage`](crate::ErrorKind::Usage) for anything else.
+    /// An [`Error`] of the kind [`Usage`](crate::ErrorKind::Usage) for any other text.
     pub fn parse(uri: &OsStr) -> Result<Self> {
         Self::read(uri.as_encoded_bytes()).map_err(|reason| Error::usage(&format!("'{}': {reason}", uri.display())))
     }
 
     fn read(uri: &[u8]) -> Result<Self, String> {
-        let rest = uri.strip_prefix(SCHEME).ok_or_else(|| match uri.starts_with(MEMORY) {
-            true => "this names memory of a process, which no file holds; only 'file://' URIs can be read".to_owned(),
-            false => "not a URI of a code object, which begins with 'file://'".to_owned(),
-        })?;
+        let Some(rest) = uri.strip_prefix(SCHEME) else { return Err(wrong_scheme(uri).to_owned()) };
         let mut parts = rest.splitn(2, |byte| b"#?".contains(byte));
-        let path = PathBuf::from(sys::os_str(&decoded(parts.next().unwrap_or_default())).into_owned());
+        let path = PathBuf::from(sys::os_str(&percent_decoded(parts.next().unwrap_or_default())).into_owned());
         if path.as_os_str().is_empty() {
             return Err("the URI names no file".to_owned());
         }
-        let (mut way, mut numbers) = (Vec::new(), [None; 4]);
-        for field in parts.next().into_iter().flat_map(|fields| fields.split(|&byte| byte == b'&')) {
-            let (key, value) = two(field.splitn(2, |&byte| byte == b'='))
-                .ok_or_else(|| format!("'{}' is not a field", shown(field)))?;
+        let mut uri = Self { path, way: Vec::new(), range: None, inflated: None };
+        if let Some(fields) = parts.next() {
+            uri.read_fields(fields)?;
+        }
+        Ok(uri)
+    }
+
+    fn read_fields(&mut self, fields: &[u8]) -> Result<(), String> {
+        let mut numbers = [None; 4];
+        for field in fields.split(|&byte| byte == b'&') {
+            let Some((key, value)) = pair(field.splitn(2, |&byte| byte == b'=')) else {
+                return Err(format!("'{}' is not a field", shown(field)));
+            };
             let number = match key {
                 b"offset" => &mut numbers[0],
                 b"size" => &mut numbers[1],
                 b"inflated-offset" => &mut numbers[2],
                 b"inflated-size" => &mut numbers[3],
                 b"member" => {
-                    way.push(Level::read(value));
+                    self.way.push(Level::read(value));
                     continue;
                 }
                 _ => return Err(format!("unknown field '{}'", shown(key))),
@@ -98,19 +104,21 @@ impl Uri {
             if number.is_some() {
                 return Err(format!("the field '{}' stands twice", shown(key)));
             }
-            let read = c_number(value);
-            *number = Some(read.ok_or_else(|| format!("'{}' is not a number: {}", shown(key), shown(value)))?);
+            let Some(read) = c_number(value) else {
+                return Err(format!("'{}' is not a number: {}", shown(key), shown(value)));
+            };
+            *number = Some(read);
         }
         let [offset, size, inflated_offset, inflated_size] = numbers;
-        let range = range("offset", offset, "size", size)?;
-        let inflated = self::range("inflated-offset", inflated_offset, "inflated-size", inflated_size)?;
-        Ok(Self { path, way, range, inflated })
+        self.range = range_of_fields("offset", offset, "size", size)?;
+        self.inflated = range_of_fields("inflated-offset", inflated_offset, "inflated-size", inflated_size)?;
+        Ok(())
     }
 
     /// Whether both URIs name the same bytes of one file of `len` bytes.
     pub(crate) fn is_same_part(&self, other: &Self, len: u64) -> bool {
-        let [one, other_range] = [self, other].map(|uri| uri.range.clone().unwrap_or(0..len));
-        one == other_range && self.way == other.way && self.inflated == other.inflated
+        let [range, other_range] = [self, other].map(|uri| uri.range.clone().unwrap_or(0..len));
+        range == other_range && self.way == other.way && self.inflated == other.inflated
     }
 
     /// The file.
@@ -118,8 +126,8 @@ impl Uri {
         &self.path
     }
 
-    /// The steps to the inflated data that holds the bytes, from the file on: the name of each, and which of that name
-    /// it is, counted from 1.
+    /// The steps to the inflated data that holds the bytes, from the file on: the name of each step, and its number among
+    /// the steps of this name, counted from 1.
     pub fn members(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.way.iter().map(|level| (level.name.as_slice(), level.number))
     }
@@ -129,7 +137,8 @@ impl Uri {
         self.range.as_ref()
     }
 
-    /// The range of what the compressed bundle at the [range](Self::range) inflates to, if the bytes are in one.
+    /// The range of the inflated bytes of the compressed bundle at the [range](Self::range), or `None` if the URI names
+    /// stored bytes.
     pub(crate) fn inflated_range(&self) -> Option<&Range<u64>> {
         self.inflated.as_ref()
     }
@@ -139,36 +148,57 @@ impl Uri {
         self.way.is_empty() && self.inflated.is_none()
     }
 
-    /// The range of the data that holds it.
+    /// Returns the bytes that the URI names, from the data that its steps lead to.
     pub(crate) fn part_of<'d>(&self, data: Slice<'d>) -> Result<Slice<'d>> {
         let range = self.range.clone().unwrap_or(0..data.len());
         ensure_inside(&self.path, "source", &range, data.len())?;
         data.claimed(&range)
     }
 
-    /// This URI of something in the bytes of `outer`, as a URI of its file; none if it has no such URI, because a file
-    /// would have to be inflated twice.
+    /// Turns this URI, whose file is the bytes that `outer` names, into a URI of the file of `outer`. Returns `None` if
+    /// such a URI does not exist, because data would have to be inflated twice.
     pub(crate) fn inside(self, outer: Self) -> Option<Self> {
         let Self { path, way, range, inflated } = outer;
-        if let (true, None, None) = (way.is_empty(), &range, &inflated) {
+        if way.is_empty() && range.is_none() && inflated.is_none() {
             return Some(Self { path, ..self });
         }
-        let moved = |base: u64| {
-            let inner = self.range.clone().unwrap_or_default();
-            Some(base.checked_add(inner.start)?..base.checked_add(inner.end)?)
-        };
-        match (self.way.is_empty(), inflated, self.inflated.clone()) {
-            (true, Some(outer), None) => Some(Self { path, way, range, inflated: Some(moved(outer.start)?) }),
-            (true, None, inflated) => {
-                let range = Some(moved(range.map_or(0, |range| range.start))?);
+        if !self.way.is_empty() {
+            return None;
+        }
+        let inner = self.range.unwrap_or_default();
+        match (inflated, self.inflated) {
+            (Some(outer), None) => {
+                let inflated = Some(shifted(&inner, outer.start)?);
                 Some(Self { path, way, range, inflated })
             }
-            _ => None,
+            (None, inflated) => {
+                let base = match range {
+                    Some(range) => range.start,
+                    None => 0,
+                };
+                let range = Some(shifted(&inner, base)?);
+                Some(Self { path, way, range, inflated })
+            }
+            (Some(_), Some(_)) => None,
         }
     }
 }
 
-/// Fails if a range does not lie in `len` bytes. The texts are those of LLVM 23.
+/// Returns the range moved by `base`, or `None` if it would end beyond all offsets.
+fn shifted(range: &Range<u64>, base: u64) -> Option<Range<u64>> {
+    Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
+}
+
+/// The reason why a text that does not begin with [`SCHEME`] is refused.
+fn wrong_scheme(uri: &[u8]) -> &'static str {
+    if uri.starts_with(MEMORY) {
+        "this names memory of a process, which no file holds; only 'file://' URIs can be read"
+    } else {
+        "not a URI of a code object, which begins with 'file://'"
+    }
+}
+
+/// Fails if a range does not lie in `len` bytes, with the texts of LLVM 23.
 pub(crate) fn ensure_inside(path: &Path, what: &str, range: &Range<u64>, len: u64) -> Result<()> {
     let (offset, size) = (range.start, len_of(range));
     let reason = if offset > len {
@@ -185,10 +215,12 @@ pub(crate) fn ensure_inside(path: &Path, what: &str, range: &Range<u64>, len: u6
 
 impl Level {
     fn read(value: &[u8]) -> Self {
-        let numbered = two(value.rsplitn(2, |&byte| byte == b';'));
-        let numbered = numbered.and_then(|(number, name)| Some((name, c_number(number)?)));
-        let (name, number) = numbered.unwrap_or((value, 1));
-        Self { name: decoded(name), number }
+        if let Some((number, name)) = pair(value.rsplitn(2, |&byte| byte == b';'))
+            && let Some(number) = c_number(number)
+        {
+            return Self { name: percent_decoded(name), number };
+        }
+        Self { name: percent_decoded(value), number: 1 }
     }
 }
 
@@ -196,32 +228,33 @@ impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "file://{}", percent_encode(self.path.as_os_str().as_encoded_bytes(), ESCAPED))?;
         let mut separator = '#';
-        let mut next = || std::mem::replace(&mut separator, '&');
         for Level { name, number } in &self.way {
-            write!(f, "{}member={}", next(), percent_encode(name, ESCAPED))?;
+            write!(f, "{separator}member={}", percent_encode(name, ESCAPED))?;
             if *number != 1 {
                 write!(f, ";{number}")?;
             }
+            separator = '&';
         }
         for (prefix, range) in [("", &self.range), ("inflated-", &self.inflated)] {
             if let Some(range) = range {
-                write!(f, "{}{prefix}offset={}&{prefix}size={}", next(), range.start, len_of(range))?;
+                write!(f, "{separator}{prefix}offset={}&{prefix}size={}", range.start, len_of(range))?;
+                separator = '&';
             }
         }
         Ok(())
     }
 }
 
-fn decoded(text: &[u8]) -> Vec<u8> {
+fn percent_decoded(text: &[u8]) -> Vec<u8> {
     percent_decode(text).collect()
 }
 
 /// The first two parts of a text that was split.
-fn two<'t>(mut parts: impl Iterator<Item = &'t [u8]>) -> Option<(&'t [u8], &'t [u8])> {
+fn pair<'t>(mut parts: impl Iterator<Item = &'t [u8]>) -> Option<(&'t [u8], &'t [u8])> {
     Some((parts.next()?, parts.next()?))
 }
 
-/// A number as C writes it.
+/// Parses a number as C writes it.
 fn c_number(digits: &[u8]) -> Option<u64> {
     let digits = text(digits)?;
     let (digits, radix) = match (digits.strip_prefix("0x").or(digits.strip_prefix("0X")), digits.strip_prefix('0')) {
@@ -229,11 +262,20 @@ fn c_number(digits: &[u8]) -> Option<u64> {
         (None, Some(digits)) if !digits.is_empty() => (digits, 8),
         _ => (&*digits, 10),
     };
-    digits.bytes().all(|digit| digit.is_ascii_alphanumeric()).then(|| u64::from_str_radix(digits, radix).ok())?
+    // The standard library also accepts a sign.
+    if !digits.bytes().all(|digit| digit.is_ascii_alphanumeric()) {
+        return None;
+    }
+    u64::from_str_radix(digits, radix).ok()
 }
 
-/// The range that two fields give, of which both or none is there.
-fn range(start: &str, offset: Option<u64>, len: &str, size: Option<u64>) -> Result<Option<Range<u64>>, String> {
+/// Returns the range that two fields give, or `None` without both fields. One field alone is an error.
+fn range_of_fields(
+    start: &str,
+    offset: Option<u64>,
+    len: &str,
+    size: Option<u64>,
+) -> Result<Option<Range<u64>>, String> {
     match (offset, size) {
         (None, None) => Ok(None),
         (Some(offset), Some(size)) => match offset.checked_add(size) {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::program::Program;
 use crate::llvm::work::extract_uris::ReadUri;
 
-/// The additions of another part of the program to the command lines of LLVM's tools.
+/// The functions that another part of the program adds to the command lines of LLVM's tools.
 #[derive(Debug)]
 pub(crate) struct Additions {
     /// Runs a command line that is not for one of LLVM's tools.

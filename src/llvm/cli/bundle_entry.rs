@@ -86,9 +86,12 @@ impl ToolOptions for BundleEntryOptions {
         if uris.is_empty() {
             ensure!(!io::stdin().is_terminal(), "no URI is given; --help describes them");
             let input = open(Path::new("-"), Accept::Finite, limits.streamed)?;
-            let lines = input.bytes().split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
-            let named = lines.filter(|line| !line.is_empty()).map(|line| Uri::parse(&sys::os_str(line)));
-            uris = named.collect::<Result<_, _>>()?;
+            for line in input.bytes().split(|&byte| byte == b'\n') {
+                let line = line.trim_ascii();
+                if !line.is_empty() {
+                    uris.push(Uri::parse(&sys::os_str(line))?);
+                }
+            }
             ensure!(!uris.is_empty(), "standard input has no URI");
         }
         let mut extract = ExtractUris::new(uris).with_reader(call.additions.read_uri);

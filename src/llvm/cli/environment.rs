@@ -26,61 +26,86 @@ pub(crate) struct EnvironmentSettings {
 impl EnvironmentSettings {
     /// Reads the variables through `get`; `warn` gets a line for each invalid value.
     pub(crate) fn read(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> Self {
-        let is_one = |name: &str| get(name).is_some_and(|value| value == "1");
-        if is_one("OFFLOAD_BUNDLER_IGNORE_ENV_VAR") {
+        if is_one("OFFLOAD_BUNDLER_IGNORE_ENV_VAR", &get) {
             return Self::default();
         }
-        let level = |value: &str| decimal(value).ok_or("Ignoring it.");
-        let version = |value: &str| match decimal::<u16>(value) {
-            Some(2) => Ok(HeaderVersion::V2),
-            Some(3) => Ok(HeaderVersion::V3),
-            Some(_) => Err("Valid values are 2 or 3. Using default version 2."),
-            None => Err("Using default version 2."),
-        };
         Self {
-            compress: is_one("OFFLOAD_BUNDLER_COMPRESS"),
-            verbose: is_one("OFFLOAD_BUNDLER_VERBOSE"),
-            compression_level: parsed("OFFLOAD_BUNDLER_COMPRESSION_LEVEL", &get, level, warn),
-            format_version: parsed("COMPRESSED_BUNDLE_FORMAT_VERSION", &get, version, warn),
+            compress: is_one("OFFLOAD_BUNDLER_COMPRESS", &get),
+            verbose: is_one("OFFLOAD_BUNDLER_VERBOSE", &get),
+            compression_level: read_valid("OFFLOAD_BUNDLER_COMPRESSION_LEVEL", &get, parse_level, warn),
+            format_version: read_valid("COMPRESSED_BUNDLE_FORMAT_VERSION", &get, parse_format_version, warn),
         }
     }
 }
 
-/// The number that represents HIP in offload binaries; `warn` as in [`EnvironmentSettings::read`].
+/// Reads the number that represents HIP in offload binaries; `warn` as in [`EnvironmentSettings::read`].
 pub(crate) fn hip_number(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> HipNumber {
-    let number = |value: &str| match value {
-        "3" => Ok(HipNumber::Old),
-        "4" => Ok(HipNumber::Current),
-        _ => Err("Valid values are 3 or 4. Using default 4."),
-    };
-    parsed("OFFLOAD_BINARY_HIP_KIND", &get, number, warn).unwrap_or(HipNumber::Current)
+    read_valid("OFFLOAD_BINARY_HIP_KIND", &get, parse_hip_number, warn).unwrap_or(HipNumber::Current)
 }
 
-/// A variable as `parse` reads it, or else warns of it: with the reason that `parse` gives.
-fn parsed<T>(
+fn is_one(name: &str, get: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    get(name).is_some_and(|value| value == "1")
+}
+
+/// Reads a variable through `parse`. If the value is not valid, warns with the reason that `parse` gives, and returns
+/// `None`.
+fn read_valid<T>(
     name: &str,
     get: &dyn Fn(&str) -> Option<OsString>,
-    parse: impl Fn(&str) -> Result<T, &'static str>,
+    parse: fn(&str) -> Result<T, &'static str>,
     warn: &mut dyn FnMut(&str),
 ) -> Option<T> {
     let value = get(name)?.to_string_lossy().into_owned();
-    let invalid = |reason| warn(&format!("Warning: Invalid value for {name}: {value}. {reason}"));
-    parse(&value).map_err(invalid).ok()
+    match parse(&value) {
+        Ok(valid) => Some(valid),
+        Err(reason) => {
+            warn(&format!("Warning: Invalid value for {name}: {value}. {reason}"));
+            None
+        }
+    }
 }
 
-/// A decimal number. Rejects a plus sign, as LLVM does and Rust does not.
+fn parse_level(value: &str) -> Result<i32, &'static str> {
+    decimal(value).ok_or("Ignoring it.")
+}
+
+fn parse_format_version(value: &str) -> Result<HeaderVersion, &'static str> {
+    match decimal::<u16>(value) {
+        Some(2) => Ok(HeaderVersion::V2),
+        Some(3) => Ok(HeaderVersion::V3),
+        Some(_) => Err("Valid values are 2 or 3. Using default version 2."),
+        None => Err("Using default version 2."),
+    }
+}
+
+fn parse_hip_number(value: &str) -> Result<HipNumber, &'static str> {
+    match value {
+        "3" => Ok(HipNumber::Old),
+        "4" => Ok(HipNumber::Current),
+        _ => Err("Valid values are 3 or 4. Using default 4."),
+    }
+}
+
+/// Parses a decimal number. Rejects a plus sign, as LLVM does and Rust does not.
 fn decimal<T: std::str::FromStr>(text: &str) -> Option<T> {
-    text.parse().ok().filter(|_| !text.starts_with('+'))
+    if text.starts_with('+') {
+        return None;
+    }
+    text.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> (EnvironmentSettings, Vec<String>) {
+        let variables: HashMap<&str, &str> = variables.iter().copied().collect();
         let mut warnings = Vec::new();
-        let get = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value));
-        let environment = EnvironmentSettings::read(get, &mut |text| warnings.push(text.to_owned()));
+        let environment = EnvironmentSettings::read(|name| variables.get(name).map(OsString::from), &mut |text| {
+            warnings.push(text.to_owned())
+        });
         (environment, warnings)
     }
 

@@ -1,43 +1,42 @@
-//! Parses LLVM's option grammar, and rewrites the words of a command line into those that `clap` parses.
+//! Parses LLVM's option grammar, and rewrites the words of a command line for `clap`.
 //!
 //! Follows LLVM 22.1.8. An option has one dash or two. Its value follows `=` or, if required, is the next word,
 //! whatever that looks like. One-letter flags can be combined (`-hh`), and `--` ends the options. One word that is not
 //! an option is allowed if the tool uses it. All errors are reported, in order, before the command line is rejected.
 //! Options such as `--help` take effect where they appear.
 //!
-//! The rewritten words are `--name=value`, with the value as [`options::value`] spells it, and after `--` the words
-//! that are not options.
+//! The rewritten words are `--name=value`, with the value as [`options::rewrite_value`] spells it, and after `--` the
+//! words that are not options.
 
 use std::ffi::OsString;
 
 use crate::base::io::sys;
 use clap::{Arg, Command};
 
-use super::options::{self, Action, ValueKind, find, requires_value, spelled};
+use super::options::{self, ImmediateAction, ValueKind, find_option, requires_value, spelled};
 use crate::llvm::cli::program::Program;
 use crate::llvm::cli::suggest::nearest;
 
-/// The result of parsing a command line.
+/// The result of reading a command line by LLVM's grammar.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum GrammarResult {
     /// The words of a valid command line, in the form that `clap` parses.
     Words(Vec<OsString>),
     /// An option that takes effect at once, and the complaints before it.
-    Act(Action, Vec<u8>),
+    Act(ImmediateAction, Vec<u8>),
     /// The complaints about an invalid command line.
     Refused(Vec<u8>),
 }
 
-/// Parses the words after the program's name.
-pub(crate) fn read(command: &Command, program: &Program<'_>, words: &[OsString]) -> Verdict {
-    let missing = command.get_arguments().filter(|arg| arg.is_required_set()).collect();
-    let mut reader =
-        Reader { command, program, complaints: Vec::new(), words: Vec::new(), missing, positionals: Vec::new() };
+/// Reads the words after the program's name.
+pub(crate) fn read(command: &Command, program: &Program<'_>, words: &[OsString]) -> GrammarResult {
+    let mut reader = GrammarReader::new(command, program);
     let mut words = words.iter().map(|word| word.as_encoded_bytes());
     let mut options_ended = false;
     while let Some(word) = words.next() {
-        let Some(name) = option_name(word).filter(|_| !options_ended) else {
-            reader.positional(word);
+        let name = if options_ended { None } else { option_name(word) };
+        let Some(name) = name else {
+            reader.add_positional(word);
             continue;
         };
         if word == b"--" {
@@ -47,10 +46,10 @@ pub(crate) fn read(command: &Command, program: &Program<'_>, words: &[OsString])
         match reader.recognise(name) {
             Ok((arg, value)) => {
                 if let Some(action) = reader.apply(arg, value, &mut words) {
-                    return Verdict::Act(action, reader.complaints);
+                    return GrammarResult::Act(action, reader.complaints);
                 }
             }
-            Err(remainder) => reader.unknown(word, remainder),
+            Err(misspelt) => reader.complain_unknown(word, misspelt),
         }
     }
     reader.finish()
@@ -58,12 +57,15 @@ pub(crate) fn read(command: &Command, program: &Program<'_>, words: &[OsString])
 
 /// Returns the word without its one or two dashes, or `None` for a word that is not an option.
 fn option_name(word: &[u8]) -> Option<&[u8]> {
-    let name = word.strip_prefix(b"-").filter(|name| !name.is_empty())?;
-    Some(name.strip_prefix(b"-").unwrap_or(name))
+    match word {
+        b"-" => None,
+        [b'-', b'-', name @ ..] | [b'-', name @ ..] => Some(name),
+        _ => None,
+    }
 }
 
-/// The state of parsing.
-struct Reader<'a> {
+/// The state of reading a command line.
+struct GrammarReader<'a> {
     command: &'a Command,
     program: &'a Program<'a>,
     complaints: Vec<u8>,
@@ -75,20 +77,23 @@ struct Reader<'a> {
     positionals: Vec<OsString>,
 }
 
-impl<'a> Reader<'a> {
-    /// The option that a word (without its dashes) names, and the value after `=`. The error is the part of the word
-    /// that names no option.
+impl<'a> GrammarReader<'a> {
+    fn new(command: &'a Command, program: &'a Program<'a>) -> Self {
+        let missing = command.get_arguments().filter(|arg| arg.is_required_set()).collect();
+        Self { command, program, complaints: Vec::new(), words: Vec::new(), missing, positionals: Vec::new() }
+    }
+
+    /// Finds the option that a word (without its dashes) names, and the value after `=`. Sets the options of a group of
+    /// letters, except the last one. The error is the part of the word that names no option.
     fn recognise<'w>(&mut self, word: &'w [u8]) -> Result<(&'a Arg, Option<&'w [u8]>), &'w [u8]> {
-        let (name, value) = match word.iter().position(|&byte| byte == b'=').and_then(|at| word.split_at_checked(at)) {
-            Some((name, value)) => (name, value.strip_prefix(b"=")),
-            None => (word, None),
-        };
-        if let Some(arg) = find(self.command, name) {
+        let mut halves = word.splitn(2, |&byte| byte == b'=');
+        let (name, value) = (halves.next().unwrap_or_default(), halves.next());
+        if let Some(arg) = find_option(self.command, name) {
             return Ok((arg, value));
         }
         let mut rest = word;
         while let Some((letter, tail)) = rest.split_at_checked(1)
-            && let Some(arg) = find(self.command, letter)
+            && let Some(arg) = find_option(self.command, letter)
         {
             if tail.is_empty() {
                 return Ok((arg, None));
@@ -112,7 +117,7 @@ impl<'a> Reader<'a> {
         arg: &'a Arg,
         value: Option<&'w [u8]>,
         words: &mut impl Iterator<Item = &'w [u8]>,
-    ) -> Option<Action> {
+    ) -> Option<ImmediateAction> {
         match (ValueKind::of(arg), value) {
             (ValueKind::Act(action), None) => return Some(action),
             (ValueKind::Act(_), Some(value)) => {
@@ -131,13 +136,13 @@ impl<'a> Reader<'a> {
     /// Sets an option to the typed value, if that is valid.
     fn set(&mut self, arg: &Arg, typed: &[u8]) {
         self.missing.retain(|missing| missing.get_id() != arg.get_id());
-        match options::value(arg, typed) {
+        match options::rewrite_value(arg, typed) {
             Ok(value) => self.words.push(sys::os_string([spelled(arg).as_bytes(), b"=", &value].concat())),
             Err(refusal) => self.complain(arg, &[b"'", typed, b"' ", refusal.as_bytes()]),
         }
     }
 
-    /// Sets an option whose value is left out. In a group of letters, one that would take effect at once has none.
+    /// Sets an option whose value is left out. In a group of letters, an option that would take effect at once is ignored.
     fn set_without_value(&mut self, arg: &Arg) {
         match ValueKind::of(arg) {
             ValueKind::Act(_) => {}
@@ -152,16 +157,16 @@ impl<'a> Reader<'a> {
     }
 
     /// Accepts or rejects a word that is not an option.
-    fn positional(&mut self, word: &[u8]) {
+    fn add_positional(&mut self, word: &[u8]) {
         if self.command.get_positionals().next().is_some() {
             self.positionals.push(sys::os_string(word.to_vec()));
         } else {
-            self.unknown(word, b"");
+            self.complain_unknown(word, b"");
         }
     }
 
     /// Reports an unknown word, and suggests an option for the part `misspelt`.
-    fn unknown(&mut self, word: &[u8], misspelt: &[u8]) {
+    fn complain_unknown(&mut self, word: &[u8], misspelt: &[u8]) {
         let Program { typed, name } = *self.program;
         let unknown = [name, b": Unknown command line argument '", word, b"'.  Try: '", typed, b" --help'\n"];
         self.complaints.extend(unknown.concat());
@@ -170,9 +175,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn finish(mut self) -> Verdict {
-        let most = self.command.get_positionals().next().map_or(0, most_words);
-        if self.positionals.len() > most {
+    /// Makes the last checks, and returns the rewritten words or the complaints.
+    fn finish(mut self) -> GrammarResult {
+        if self.positionals.len() > most_positionals(self.command) {
             let Program { typed, name } = *self.program;
             let text = b": Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: ";
             self.complaints.extend([name, text, typed, b" --help\n"].concat());
@@ -181,19 +186,23 @@ impl<'a> Reader<'a> {
             self.complain(arg, &[b"must be specified at least once!"]);
         }
         if !self.complaints.is_empty() {
-            return Verdict::Refused(self.complaints);
+            return GrammarResult::Refused(self.complaints);
         }
         if !self.positionals.is_empty() {
             self.words.push("--".into());
             self.words.append(&mut self.positionals);
         }
-        Verdict::Words(self.words)
+        GrammarResult::Words(self.words)
     }
 }
 
 /// The maximum number of words that are not options.
-fn most_words(positional: &Arg) -> usize {
-    positional.get_num_args().map_or(1, |count| count.max_values())
+fn most_positionals(command: &Command) -> usize {
+    let Some(positional) = command.get_positionals().next() else { return 0 };
+    match positional.get_num_args() {
+        Some(count) => count.max_values(),
+        None => 1,
+    }
 }
 
 #[cfg(test)]
@@ -205,18 +214,18 @@ mod tests {
     use crate::llvm::cli::options::Tool;
     use crate::llvm::cli::{bundler, packager};
 
-    fn verdict_of(tool: &Tool, words: &[&str]) -> Verdict {
+    fn result_of(tool: &Tool, words: &[&str]) -> GrammarResult {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         read(&tool.command(), &Program::new(OsStr::new("/bin/foo")), &words)
     }
 
-    fn verdict(words: &[&str]) -> Verdict {
-        verdict_of(bundler::TOOL, words)
+    fn result(words: &[&str]) -> GrammarResult {
+        result_of(bundler::TOOL, words)
     }
 
     fn words_of(tool: &Tool, words: &[&str]) -> Vec<String> {
-        match verdict_of(tool, words) {
-            Verdict::Words(words) => words.into_iter().map(|word| word.into_string().unwrap()).collect(),
+        match result_of(tool, words) {
+            GrammarResult::Words(words) => words.into_iter().map(|word| word.into_string().unwrap()).collect(),
             other => panic!("{words:?} gave {other:?}"),
         }
     }
@@ -226,13 +235,13 @@ mod tests {
     }
 
     fn packager_complaints(words: &[&str]) -> String {
-        match verdict_of(packager::TOOL, words) {
-            Verdict::Refused(complaints) => String::from_utf8(complaints).unwrap(),
+        match result_of(packager::TOOL, words) {
+            GrammarResult::Refused(complaints) => String::from_utf8(complaints).unwrap(),
             other => panic!("{words:?} gave {other:?}"),
         }
     }
 
-    /// The rewritten words of a valid command line, without the type that every one has.
+    /// The rewritten words of a valid command line, without the type that each has.
     fn rewritten(words: &[&str]) -> Vec<String> {
         words_of(bundler::TOOL, &[&["--type=t"], words].concat()).split_off(1)
     }
@@ -240,8 +249,8 @@ mod tests {
     /// The complaints about an invalid command line, without the program's name.
     fn complaints(words: &[&str]) -> Vec<String> {
         let words = [words, &["--type=t"]].concat();
-        match verdict(&words) {
-            Verdict::Refused(complaints) => {
+        match result(&words) {
+            GrammarResult::Refused(complaints) => {
                 let text = String::from_utf8(complaints).unwrap();
                 text.lines().map(|line| line.strip_prefix("foo: ").unwrap().to_owned()).collect()
             }
@@ -340,13 +349,13 @@ mod tests {
 
     #[test]
     fn the_type_must_be_given_and_have_a_value() {
-        let Verdict::Refused(complaints) = verdict(&["-type"]) else { panic!() };
+        let GrammarResult::Refused(complaints) = result(&["-type"]) else { panic!() };
         assert_eq!(
             String::from_utf8(complaints).unwrap(),
             "foo: for the --type option: requires a value!\n\
              foo: for the --type option: must be specified at least once!\n"
         );
-        assert!(matches!(verdict(&["-type="]), Verdict::Words(_)));
+        assert!(matches!(result(&["-type="]), GrammarResult::Words(_)));
     }
 
     #[test]
@@ -354,7 +363,7 @@ mod tests {
         for word in ["", "-", "list", "@missing"] {
             assert_eq!(complaints(&[word]).len(), 1, "{word}");
         }
-        let Verdict::Refused(complaints) = verdict(&["-type=o", "--", "-lst", "--"]) else { panic!() };
+        let GrammarResult::Refused(complaints) = result(&["-type=o", "--", "-lst", "--"]) else { panic!() };
         assert_eq!(
             String::from_utf8(complaints).unwrap(),
             "foo: Unknown command line argument '-lst'.  Try: '/bin/foo --help'\n\
@@ -364,16 +373,16 @@ mod tests {
 
     #[test]
     fn actions_come_at_once_with_the_complaints_so_far() {
-        let Verdict::Act(action, complaints) = verdict(&["-", "--version", "-nonsense"]) else { panic!() };
-        assert_eq!(action, Action::Version);
+        let GrammarResult::Act(action, complaints) = result(&["-", "--version", "-nonsense"]) else { panic!() };
+        assert_eq!(action, ImmediateAction::Version);
         assert_eq!(complaints, b"foo: Unknown command line argument '-'.  Try: '/bin/foo --help'\n");
     }
 
-    /// Words at random: those that mean something to the grammar, and pieces of them.
+    /// Random words: options and values that the grammar knows, and pieces of them.
     fn random_words(command: &Command, random: &mut dyn FnMut(usize) -> usize) -> Vec<OsString> {
         const VALUES: [&[u8]; 14] =
             [b"", b"0", b"1", b"true", b"-1", b"--", b"-x", b"a,b", b",", b"zstd", b"2", b"0x10", b"3K", b"\xff,=\xfe"];
-        let options: Vec<String> = command.get_opts().map(options::name).collect();
+        let options: Vec<String> = command.get_opts().map(options::name_of).collect();
         let mut words = Vec::new();
         for _ in 0..random(7) {
             let option = options[random(options.len())].as_bytes();
@@ -403,7 +412,7 @@ mod tests {
                 let words = random_words(&command, &mut random);
                 let required = OsString::from("-type=o");
                 let words = if tool.serves_every_name() { [&[required], words.as_slice()].concat() } else { words };
-                if let Verdict::Words(rewritten) = read(&command, &Program::new(OsStr::new("foo")), &words) {
+                if let GrammarResult::Words(rewritten) = read(&command, &Program::new(OsStr::new("foo")), &words) {
                     let parsed = command.try_get_matches_from_mut(&rewritten);
                     assert!(parsed.is_ok(), "{words:?} {rewritten:?} {}", parsed.unwrap_err());
                     accepted += 1;

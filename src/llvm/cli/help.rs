@@ -1,7 +1,7 @@
 //! Help texts and the version line.
 //!
-//! They equal those of LLVM 22.1.8's tools byte for byte, except that the version line also names this program, and
-//! that our own options and the subcommands follow at the end.
+//! The texts are LLVM 22.1.8's, byte for byte, with two exceptions: the version line also names this program, and our
+//! own options and the subcommands follow at the end.
 
 use std::process::ExitCode;
 
@@ -37,26 +37,28 @@ pub(crate) fn text(
     name: &[u8],
     style: HelpStyle,
 ) -> Vec<u8> {
-    let listed: Vec<&Arg> = in_help_order(command).into_iter().filter(|arg| style.lists(arg)).collect();
-    // The width depends on LLVM's options only, so a longer option of ours does not change their layout.
-    let reference = listed.iter().filter(|arg| !is_own(arg));
-    let width = reference.map(|arg| label(arg).len()).max().unwrap_or_default();
+    let mut listed = in_help_order(command);
+    listed.retain(|arg| style.lists(arg));
+    let width = label_width(&listed);
 
     let overview = command.get_long_about().map(ToString::to_string).unwrap_or_default();
-    let positional = command.get_positionals().next().map_or(String::new(), |word| format!(" {}", help(word)));
     let mut text = [b"OVERVIEW: ", overview.as_bytes(), b"\n\nUSAGE: ", name, b" [options]"].concat();
-    text.extend(format!("{positional}\n\nOPTIONS:\n").into_bytes());
+    if let Some(positional) = command.get_positionals().next() {
+        text.extend(format!(" {}", description(positional)).into_bytes());
+    }
+    text.extend(b"\n\nOPTIONS:\n");
     if style.by_category {
         let of_tool = format!("{} options", command.get_name());
         for (category, heading) in [(Some(GENERIC), GENERIC), (None, &of_tool), (Some(OWN), OWN)] {
-            let mut members = listed.iter().filter(|arg| arg.get_help_heading() == category).peekable();
-            if members.peek().is_some() {
+            let mut members = listed.clone();
+            members.retain(|arg| arg.get_help_heading() == category);
+            if !members.is_empty() {
                 text.extend(format!("\n{heading}:\n\n").into_bytes());
+                describe(&members, width, &mut text);
             }
-            members.for_each(|arg| describe(arg, width, &mut text));
         }
     } else {
-        listed.iter().for_each(|arg| describe(arg, width, &mut text));
+        describe(&listed, width, &mut text);
     }
     if !subcommands.is_empty() {
         text.extend(b"\nSubcommands that LLVM's tool does not have:\n\n");
@@ -68,8 +70,19 @@ pub(crate) fn text(
     text
 }
 
+/// The width of the longest label of LLVM's options, so that a longer option of ours does not change their layout.
+fn label_width(listed: &[&Arg]) -> usize {
+    let mut width = 0;
+    for arg in listed {
+        if !is_own(arg) {
+            width = width.max(label(arg).len());
+        }
+    }
+    width
+}
+
 /// The description of an option or a word.
-fn help(arg: &Arg) -> String {
+fn description(arg: &Arg) -> String {
     arg.get_help().map(ToString::to_string).unwrap_or_default()
 }
 
@@ -85,12 +98,14 @@ fn label(arg: &Arg) -> String {
     format!("  {option}{value}")
 }
 
-/// Adds an option and its description, whose further lines are aligned with the first.
-fn describe(arg: &Arg, width: usize, text: &mut Vec<u8>) {
-    let mut lead = format!("{:width$}{SEPARATOR}", label(arg));
-    for line in help(arg).lines() {
-        text.extend(format!("{lead}{line}\n").into_bytes());
-        lead = " ".repeat(width + SEPARATOR.len());
+/// Adds options and their descriptions, whose further lines are aligned with the first.
+fn describe(options: &[&Arg], width: usize, text: &mut Vec<u8>) {
+    for arg in options {
+        let mut lead = format!("{:width$}{SEPARATOR}", label(arg));
+        for line in description(arg).lines() {
+            text.extend(format!("{lead}{line}\n").into_bytes());
+            lead = " ".repeat(width + SEPARATOR.len());
+        }
     }
 }
 
@@ -148,11 +163,13 @@ mod tests {
 
     #[test]
     fn the_version_line_names_both_versions() {
-        let line = |tool: &Tool| String::from_utf8(version(&tool.command())).unwrap();
-        assert!(line(bundler::TOOL).starts_with("clang-offload-bundler version 22.1.8 (offload-bundle "));
-        assert!(line(bundler::TOOL).ends_with(")\n"));
-        assert!(line(packager::TOOL).starts_with("LLVM version 22.1.8 (offload-bundle "));
-        assert!(line(packager::TOOL).ends_with(")\n  Optimized build.\n"));
+        for (tool, start, end) in [
+            (bundler::TOOL, "clang-offload-bundler version 22.1.8 (offload-bundle ", ")\n"),
+            (packager::TOOL, "LLVM version 22.1.8 (offload-bundle ", ")\n  Optimized build.\n"),
+        ] {
+            let line = String::from_utf8(version(&tool.command())).unwrap();
+            assert!(line.starts_with(start) && line.ends_with(end), "{line}");
+        }
     }
 
     #[test]
@@ -181,7 +198,9 @@ mod tests {
     fn our_own_options_follow_and_do_not_move_the_others() {
         for tool in [bundler::TOOL, packager::TOOL] {
             let title = "\nOptions that LLVM's tool does not have:\n";
-            assert!(help_of(tool, true, true).split_once(title).is_some_and(|(_, own)| own.contains("-window=<log>")));
+            let text = help_of(tool, true, true);
+            let (_, own) = text.split_once(title).unwrap();
+            assert!(own.contains("-window=<log>"), "{own}");
         }
         assert!(help(true, true).contains("\n  --compression-level=<n> - Specify the"));
         assert!(!help(true, false).contains("--compression-window"));

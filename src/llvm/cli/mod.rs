@@ -19,14 +19,14 @@ pub(crate) mod suggest;
 pub(crate) mod texts;
 pub(crate) mod values;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use additions::Call;
 use options::Tool;
-use parse::{Parsed, parse};
-use print::console::{Console, Noted};
+use parse::{ParsedCommandLine, parse};
+use print::console::{Console, NotedError};
 use print::problem::Problem;
 use print::stdout::{print, reader_is_gone};
 use program::Program;
@@ -38,35 +38,35 @@ pub(crate) use additions::Additions;
 /// LLVM's tools. The first one serves every name that does not select another tool.
 pub(crate) const TOOLS: [&Tool; 3] = [bundler::TOOL, packager::TOOL, bundle_entry::TOOL];
 
-/// The name of the executable that is LLVM's.
+/// The name of LLVM's bundler.
 pub(crate) const PROGRAM: &str = "clang-offload-bundler";
 
 /// Runs the tool for a command line, including `argv[0]`.
 pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCode {
     crate::base::io::hand_over();
-    let (tool, mut argv) = choose(argv);
+    let (tool, mut argv) = select_tool(argv);
     if tool.serves_every_name() {
         if let Some(status) = (additions.run)(&argv) {
             return status;
         }
-        // All subcommands accept `-V`, but LLVM's tools only the long name.
+        // Subcommands accept `-V`, but LLVM's tools only the long name.
         if let Some(word) = argv.get_mut(1)
             && word == "-V"
         {
             *word = "--version".into();
         }
     }
-    let mut console = Console::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
+    let mut console = Console::new(program_name(&argv));
     print::progress::start("");
     let (matches, called) = match parse(tool, argv, additions) {
-        Parsed::Exit { stdout, stderr, hint, status } => {
+        ParsedCommandLine::Exit { stdout, stderr, hint, status } => {
             let status = print(&stdout, &stderr, status);
             if let Some(hint) = hint {
                 console.hint(&hint);
             }
             return status;
         }
-        Parsed::Run { matches, called, complaint } => {
+        ParsedCommandLine::Run { matches, called, complaint } => {
             // If standard error fails, the failure cannot be reported.
             let _ = io::stderr().write_all(&complaint);
             (matches, called)
@@ -89,33 +89,56 @@ pub(crate) fn finish(
         Ok(status) => status,
         Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            console.problems(&[error.downcast_ref::<Error>().map_or_else(|| error.to_string().into(), Problem::from)]);
-            if let Some(Noted { note, .. }) = error.downcast_ref() {
+            let known = error.downcast_ref::<Error>();
+            let problem = match known {
+                Some(known) => Problem::from(known),
+                None => Problem::from(error.to_string()),
+            };
+            console.problems(&[problem]);
+            if let Some(NotedError { note, .. }) = error.downcast_ref() {
                 console.note(note);
             }
-            if let Some(hint) = error.downcast_ref().and_then(hint) {
+            if let Some(known) = known
+                && let Some(hint) = hint(known)
+            {
                 console.hint(&hint);
             }
             ExitCode::FAILURE
         }
     };
-    console.last_hints.iter().for_each(|hint| console.hint(hint));
+    for hint in &console.last_hints {
+        console.hint(hint);
+    }
     status
 }
 
-/// The tool for a command line, and the command line without the word that selects the tool.
-fn choose(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
-    let [bundler, ..] = TOOLS;
-    let called = Program::new(argv.first().map_or("".as_ref(), OsString::as_os_str));
-    let is_name = |name: &&str| memchr::memmem::find(called.name, name.as_bytes()).is_some();
-    if let Some(tool) = TOOLS.into_iter().find(|tool| tool.names.iter().any(is_name)) {
-        return (tool, argv);
+/// Selects the tool for a command line. Returns it with the command line, without the word that selects the tool.
+fn select_tool(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
+    let called = Program::new(program_name(&argv));
+    for tool in TOOLS {
+        for name in tool.names {
+            if memchr::memmem::find(called.name, name.as_bytes()).is_some() {
+                return (tool, argv);
+            }
+        }
     }
-    let word = argv.get(1).and_then(|word| word.to_str());
-    let named =
-        TOOLS.into_iter().find_map(|tool| tool.subcommand.filter(|&name| word == Some(name)).map(|name| (tool, name)));
-    let Some((tool, name)) = named else { return (bundler, argv) };
-    (tool, without_subcommand(argv, name))
+    for tool in TOOLS {
+        if let (Some(name), Some(word)) = (tool.subcommand, argv.get(1))
+            && word == name
+        {
+            return (tool, without_subcommand(argv, name));
+        }
+    }
+    let [bundler, ..] = TOOLS;
+    (bundler, argv)
+}
+
+/// `argv[0]`, or an empty name without it.
+fn program_name(argv: &[OsString]) -> &OsStr {
+    match argv.first() {
+        Some(name) => name,
+        None => OsStr::new(""),
+    }
 }
 
 /// Removes the word that names a subcommand, and appends it to the program's name as shown in messages and help.
@@ -135,7 +158,7 @@ mod tests {
     use super::*;
 
     fn chosen(argv: &[&str]) -> (&'static str, Vec<String>) {
-        let (tool, argv) = choose(argv.iter().map(OsString::from).collect());
+        let (tool, argv) = select_tool(argv.iter().map(OsString::from).collect());
         (
             tool.command().get_name().to_owned().leak(),
             argv.into_iter().map(|word| word.into_string().unwrap()).collect(),

@@ -4,17 +4,17 @@
 //!
 //! | in the definition | meaning |
 //! |---|---|
-//! | order of the fields | LLVM's order of spelling suggestions: of equally near names, the first wins; ours are last |
+//! | order of the fields | LLVM's order of spelling suggestions: among equally near names, the first wins; ours are last |
 //! | type of the field | the kind of the value, see [`ValueKind`]; all values of a `Vec` count, otherwise the last |
 //! | `num_args = 0..=1` | the value may be left out, as that of a boolean always may |
 //! | `value_parser = [...]` | the words that are allowed as the value |
-//! | `action` | the option takes effect where it appears, see [`Action`] |
-//! | `help_heading` | [`GENERIC`] for options of every LLVM tool, [`OWN`] for those that LLVM's tool does not have |
+//! | `action` | the option takes effect where it appears, see [`ImmediateAction`] |
+//! | `help_heading` | [`GENERIC`] for options of every LLVM tool, [`OWN`] for options that LLVM's tool does not have |
 //! | `hide_short_help` | only help texts by category list the option |
 //! | `hide_long_help` with it | only help texts that show hidden options list it |
 //! | `hide` | no help text lists it, and it is never suggested |
 //!
-//! Names, value names, help texts and the order of the suggestions are those of LLVM 22.1.8's tools.
+//! Names, value names, help texts and the order of the suggestions follow LLVM 22.1.8's tools.
 
 use std::any::TypeId;
 use std::process::ExitCode;
@@ -40,9 +40,9 @@ pub(crate) struct Tool {
     pub(crate) subcommand: Option<&'static str>,
     /// Whether LLVM's tool goes on without any option if a response file cannot be read.
     pub(crate) goes_on_without_options: bool,
-    /// Its options as `clap` derives them.
+    /// The options as `clap` derives them.
     pub(crate) definition: fn() -> Command,
-    /// Runs the tool for what `clap` has parsed; for nothing, without any option.
+    /// Runs the tool with the options that `clap` has parsed; for `None`, without any option.
     pub(crate) execute: fn(Option<ArgMatches>, &Call<'_>, &mut Console) -> anyhow::Result<ExitCode>,
 }
 
@@ -63,8 +63,7 @@ impl Tool {
         self.subcommand.is_none()
     }
 
-    /// The definition, whose words are those that the grammar writes: all that follows the program's name, without
-    /// options of `clap`'s own.
+    /// The definition for the words that the grammar writes: without the program's name, and without options of `clap`.
     pub(crate) fn command(&self) -> Command {
         let command = (self.definition)().no_binary_name(true).args_override_self(true);
         command.disable_help_flag(true).disable_version_flag(true)
@@ -80,7 +79,7 @@ fn execute<O: ToolOptions>(
     filled::<O>(matches)?.run(call, console)
 }
 
-/// The options that `clap` has parsed; for nothing, those of a command line without any.
+/// Fills the struct of options from the matches of `clap`, or with defaults for `None`.
 pub(crate) fn filled<O: ToolOptions>(matches: Option<ArgMatches>) -> clap::error::Result<O> {
     match matches {
         Some(mut matches) => O::from_arg_matches_mut(&mut matches),
@@ -90,12 +89,12 @@ pub(crate) fn filled<O: ToolOptions>(matches: Option<ArgMatches>) -> clap::error
 
 /// An effect that an option has at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum ImmediateAction {
     Help(HelpStyle),
     Version,
 }
 
-impl Action {
+impl ImmediateAction {
     /// The action of an option: `HelpLong` is help by category, `HelpShort` help as one list. A help option that only
     /// hidden help lists shows the hidden options.
     fn of(arg: &Arg) -> Option<Self> {
@@ -140,7 +139,7 @@ impl HelpStyle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueKind {
     /// No value; takes effect at once.
-    Act(Action),
+    Act(ImmediateAction),
     /// A boolean (`bool`), whose value may be left out.
     Flag,
     /// An unsigned 32-bit number (`u32`).
@@ -155,17 +154,17 @@ pub(crate) enum ValueKind {
 
 impl ValueKind {
     pub(crate) fn of(arg: &Arg) -> Self {
-        if let Some(action) = Action::of(arg) {
+        if let Some(action) = ImmediateAction::of(arg) {
             return Self::Act(action);
         }
-        let of_field = arg.get_value_parser().type_id();
-        if of_field == TypeId::of::<bool>() {
+        let field_type = arg.get_value_parser().type_id();
+        if field_type == TypeId::of::<bool>() {
             Self::Flag
-        } else if of_field == TypeId::of::<u32>() {
+        } else if field_type == TypeId::of::<u32>() {
             Self::Uint
-        } else if of_field == TypeId::of::<i32>() {
+        } else if field_type == TypeId::of::<i32>() {
             Self::Int
-        } else if of_field == TypeId::of::<u64>() {
+        } else if field_type == TypeId::of::<u64>() {
             Self::Size
         } else {
             Self::Text
@@ -185,7 +184,7 @@ pub(crate) fn is_own(arg: &Arg) -> bool {
 }
 
 /// The name of an option, without dashes.
-pub(crate) fn name(arg: &Arg) -> String {
+pub(crate) fn name_of(arg: &Arg) -> String {
     match arg.get_long() {
         Some(long) => long.to_owned(),
         None => arg.get_short().map(String::from).unwrap_or_default(),
@@ -194,13 +193,13 @@ pub(crate) fn name(arg: &Arg) -> String {
 
 /// The name of an option with its dashes: one for a single letter, two for others.
 pub(crate) fn spelled(arg: &Arg) -> String {
-    let name = name(arg);
+    let name = name_of(arg);
     let dashes = if name.len() == 1 { "-" } else { "--" };
     [dashes, &name].concat()
 }
 
-/// The option of this name, without dashes.
-pub(crate) fn find<'c>(command: &'c Command, name: &[u8]) -> Option<&'c Arg> {
+/// Finds the option of this name, without dashes.
+pub(crate) fn find_option<'c>(command: &'c Command, name: &[u8]) -> Option<&'c Arg> {
     let mut letter = [0; 4];
     command.get_arguments().find(|arg| match (arg.get_long(), arg.get_short()) {
         (Some(long), _) => long.as_bytes() == name,
@@ -209,10 +208,10 @@ pub(crate) fn find<'c>(command: &'c Command, name: &[u8]) -> Option<&'c Arg> {
     })
 }
 
-/// The options in the order of the help texts: by name, those that LLVM's tool lacks last.
+/// The options in the order of the help texts: by name, with our own options last.
 pub(crate) fn in_help_order(command: &Command) -> Vec<&Arg> {
     let mut options: Vec<&Arg> = command.get_opts().collect();
-    options.sort_by_cached_key(|arg| (is_own(arg), name(arg)));
+    options.sort_by_cached_key(|arg| (is_own(arg), name_of(arg)));
     options
 }
 
@@ -233,21 +232,22 @@ pub(crate) fn takes_value(arg: &Arg) -> bool {
 pub(crate) fn requires_value(arg: &Arg) -> bool {
     match ValueKind::of(arg) {
         ValueKind::Act(_) | ValueKind::Flag => false,
-        _ => arg.get_num_args().is_none_or(|count| count.min_values() > 0),
+        _ => match arg.get_num_args() {
+            Some(count) => count.min_values() > 0,
+            None => true,
+        },
     }
 }
 
-/// A value in the form that `clap` parses. The error is the reason why it is not valid: LLVM's text after the value and
-/// its closing quotation mark.
-pub(crate) fn value(arg: &Arg, typed: &[u8]) -> Result<Vec<u8>, String> {
-    let (parsed, refusal) = match ValueKind::of(arg) {
-        ValueKind::Flag => {
-            (boolean(typed).map(|value| value.to_string()), "is invalid value for boolean argument! Try 0 or 1")
-        }
-        ValueKind::Uint => (unsigned(typed).map(|value| value.to_string()), "value invalid for uint argument!"),
-        ValueKind::Int => (signed(typed).map(|value| value.to_string()), "value invalid for integer argument!"),
+/// Rewrites a value in the form that `clap` parses. The error is the reason why it is not valid: LLVM's text after the
+/// value and its closing quotation mark.
+pub(crate) fn rewrite_value(arg: &Arg, typed: &[u8]) -> Result<Vec<u8>, String> {
+    let (rewritten, refusal) = match ValueKind::of(arg) {
+        ValueKind::Flag => (in_decimal(boolean(typed)), "is invalid value for boolean argument! Try 0 or 1"),
+        ValueKind::Uint => (in_decimal(unsigned(typed)), "value invalid for uint argument!"),
+        ValueKind::Int => (in_decimal(signed(typed)), "value invalid for integer argument!"),
         ValueKind::Size => (
-            size(typed).map(|value| value.to_string()),
+            in_decimal(size(typed)),
             "value invalid for size argument! Try a number of bytes, optionally with suffix K, M or G",
         ),
         ValueKind::Act(_) | ValueKind::Text => {
@@ -259,7 +259,12 @@ pub(crate) fn value(arg: &Arg, typed: &[u8]) -> Result<Vec<u8>, String> {
             return Ok(typed.to_vec());
         }
     };
-    parsed.map(String::into_bytes).ok_or_else(|| refusal.to_owned())
+    rewritten.ok_or_else(|| refusal.to_owned())
+}
+
+/// Formats a boolean or a number as Rust parses it.
+fn in_decimal(value: Option<impl ToString>) -> Option<Vec<u8>> {
+    Some(value?.to_string().into_bytes())
 }
 
 /// Joins words as `a, b or c`.
@@ -270,13 +275,13 @@ fn alternatives(words: &[&str]) -> String {
     }
 }
 
-/// The options and words of a tool as completions and manual pages show them, in the order of the help texts: all that
-/// any help text lists. An option that is shown without a value is a switch. As in LLVM's usage line, none is required.
+/// The options and words of a tool for completions and manual pages, in the order of the help texts: every option that
+/// a help text lists. An option that is shown without a value is a switch. As in LLVM's usage line, none is required.
 pub(crate) fn documented(command: &Command) -> Vec<Arg> {
     let mut documented = Vec::new();
     for arg in in_help_order(command) {
         if !arg.is_hide_set() {
-            let shown = switch(arg).required(false).hide_short_help(false).hide_long_help(false);
+            let shown = as_switch(arg).required(false).hide_short_help(false).hide_long_help(false);
             documented.push(shown.display_order(documented.len()));
         }
     }
@@ -284,8 +289,8 @@ pub(crate) fn documented(command: &Command) -> Vec<Arg> {
     documented
 }
 
-/// The option; a switch of the same name if it is shown without a value.
-fn switch(arg: &Arg) -> Arg {
+/// Returns the option, or a switch of the same name if it is shown without a value.
+fn as_switch(arg: &Arg) -> Arg {
     if value_name(arg).is_some() {
         return arg.clone();
     }
@@ -313,7 +318,9 @@ mod tests {
 
     #[test]
     fn the_definitions_are_consistent() {
-        commands().for_each(Command::debug_assert);
+        for command in commands() {
+            command.debug_assert();
+        }
     }
 
     #[test]
@@ -328,7 +335,7 @@ mod tests {
     fn each_option_has_one_name_and_help() {
         for command in commands() {
             for arg in command.get_opts() {
-                let is_letter = name(arg).len() == 1;
+                let is_letter = name_of(arg).len() == 1;
                 assert_eq!((arg.get_short().is_some(), arg.get_long().is_some()), (is_letter, !is_letter), "{arg}");
                 assert!(arg.get_help().is_some() && arg.get_long_help().is_none(), "{arg}");
             }
@@ -346,17 +353,22 @@ mod tests {
             TypeId::of::<String>(),
         ];
         for command in commands() {
-            for arg in command.get_arguments().filter(|arg| takes_value(arg)) {
-                assert!(known.iter().any(|known| arg.get_value_parser().type_id() == *known), "{arg}");
+            for arg in command.get_arguments() {
+                let is_known = known.iter().any(|known| arg.get_value_parser().type_id() == *known);
+                assert!(is_known || !takes_value(arg), "{arg}");
             }
         }
     }
 
     #[test]
     fn only_the_type_is_required() {
-        let names = |command: Command| command.get_arguments().filter(|arg| arg.is_required_set()).map(name).collect();
-        let required: Vec<Vec<String>> = commands().map(names).collect();
-        assert_eq!(required, [vec!["type".to_owned()], vec![], vec![]]);
+        for (tool, expected) in TOOLS.into_iter().zip([&["type"][..], &[], &[]]) {
+            let command = tool.command();
+            let mut required: Vec<&Arg> = command.get_arguments().collect();
+            required.retain(|arg| arg.is_required_set());
+            let names: Vec<String> = required.into_iter().map(name_of).collect();
+            assert_eq!(names, expected);
+        }
     }
 
     #[test]
@@ -370,8 +382,8 @@ mod tests {
             ("max-size", "3k", "3072"),
             ("input", "-x", "-x"),
         ] {
-            let arg = find(&command, option.as_bytes()).unwrap();
-            assert_eq!(value(arg, typed.as_bytes()), Ok(expected.as_bytes().to_vec()), "{option}");
+            let arg = find_option(&command, option.as_bytes()).unwrap();
+            assert_eq!(rewrite_value(arg, typed.as_bytes()), Ok(expected.as_bytes().to_vec()), "{option}");
         }
     }
 }

@@ -5,28 +5,28 @@ use std::ffi::OsString;
 use clap::ArgMatches;
 
 use super::additions::Additions;
-use super::grammar::{self, Verdict};
+use super::grammar::{self, GrammarResult};
 use super::help;
-use super::options::{Action, Tool};
+use super::options::{ImmediateAction, Tool};
 use super::response;
 use crate::llvm::cli::program::Program;
 
 /// The result of parsing a command line.
 #[derive(Debug)]
-pub(crate) enum Parsed {
+pub(crate) enum ParsedCommandLine {
     /// Run the tool.
     Run {
-        /// The options; none to go on without any.
+        /// The options, or `None` to go on without any.
         matches: Option<ArgMatches>,
         /// The program's name as typed.
         called: OsString,
-        /// Printed first: what is wrong, though LLVM goes on.
+        /// An error that does not stop LLVM, printed first.
         complaint: Vec<u8>,
     },
     /// Only print these texts and exit with this status.
     Exit {
         stdout: Vec<u8>,
-        /// Printed first.
+        /// The text that is printed first.
         stderr: Vec<u8>,
         /// A way to fix the command line, printed last.
         hint: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) enum Parsed {
 }
 
 /// Parses a command line, including `argv[0]`.
-pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> Parsed {
+pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> ParsedCommandLine {
     let typed = argv.first().cloned().unwrap_or_default();
     let words = argv.get(1..).unwrap_or_default();
     let hint = if tool.serves_every_name() { (additions.hint)(&typed, words) } else { None };
@@ -43,11 +43,10 @@ pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> 
         Ok(argv) => argv,
         Err(message) => {
             let complaint = [message, b"\n".to_vec()].concat();
-            return if tool.goes_on_without_options {
-                Parsed::Run { matches: None, called: typed, complaint }
-            } else {
-                refused(complaint, None)
-            };
+            if tool.goes_on_without_options {
+                return ParsedCommandLine::Run { matches: None, called: typed, complaint };
+            }
+            return refused(complaint, None);
         }
     };
     let called = argv.first().cloned().unwrap_or_default();
@@ -55,24 +54,26 @@ pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> 
     // To free all parts of the command would take longer than to parse most command lines, and the process ends soon.
     let command = Box::leak(Box::new(tool.command()));
     match grammar::read(command, &program, argv.get(1..).unwrap_or_default()) {
-        Verdict::Words(words) => match command.try_get_matches_from_mut(words) {
-            Ok(matches) => Parsed::Run { matches: Some(matches), called, complaint: Vec::new() },
+        GrammarResult::Words(words) => match command.try_get_matches_from_mut(words) {
+            Ok(matches) => ParsedCommandLine::Run { matches: Some(matches), called, complaint: Vec::new() },
             // The grammar gives only words that the definition allows.
             Err(error) => refused(error.to_string().into_bytes(), None),
         },
-        Verdict::Act(action, stderr) => {
+        GrammarResult::Act(action, stderr) => {
             let stdout = match action {
-                Action::Help(style) => help::text(command, &help::subcommands(tool, additions), program.name, style),
-                Action::Version => help::version(command),
+                ImmediateAction::Help(style) => {
+                    help::text(command, &help::subcommands(tool, additions), program.name, style)
+                }
+                ImmediateAction::Version => help::version(command),
             };
-            Parsed::Exit { stdout, stderr, hint: None, status: 0 }
+            ParsedCommandLine::Exit { stdout, stderr, hint: None, status: 0 }
         }
-        Verdict::Refused(stderr) => refused(stderr, hint),
+        GrammarResult::Refused(stderr) => refused(stderr, hint),
     }
 }
 
-fn refused(stderr: Vec<u8>, hint: Option<String>) -> Parsed {
-    Parsed::Exit { stdout: Vec::new(), stderr, hint, status: 1 }
+fn refused(stderr: Vec<u8>, hint: Option<String>) -> ParsedCommandLine {
+    ParsedCommandLine::Exit { stdout: Vec::new(), stderr, hint, status: 1 }
 }
 
 #[cfg(test)]
@@ -83,13 +84,13 @@ mod tests {
 
     const HINTING: Additions = Additions { hint: |_, _| Some("what may be meant".to_owned()), ..Additions::NONE };
 
-    fn parsed(words: &[&str]) -> Parsed {
+    fn parsed(words: &[&str]) -> ParsedCommandLine {
         parse(TOOL, [&["foo"], words].concat().into_iter().map(OsString::from).collect(), &Additions::NONE)
     }
 
     fn exit(words: &[&str]) -> (String, String, u8) {
         match parsed(words) {
-            Parsed::Exit { stdout, stderr, status, .. } => {
+            ParsedCommandLine::Exit { stdout, stderr, status, .. } => {
                 (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap(), status)
             }
             other => panic!("{other:?}"),
@@ -98,9 +99,10 @@ mod tests {
 
     #[test]
     fn short_help_waits_for_the_end() {
-        let Parsed::Run { matches, .. } = parsed(&["-h", "-type=o", "-list"]) else { panic!() };
-        let is_set = |id: &str| matches.as_ref().unwrap().get_one::<bool>(id) == Some(&true);
-        assert!(is_set("short_help") && is_set("list"));
+        let ParsedCommandLine::Run { matches, .. } = parsed(&["-h", "-type=o", "-list"]) else { panic!() };
+        for id in ["short_help", "list"] {
+            assert_eq!(matches.as_ref().unwrap().get_one::<bool>(id), Some(&true), "{id}");
+        }
         let (stdout, stderr, status) = exit(&["-h"]);
         assert_eq!(stdout, "");
         assert_eq!(
@@ -111,9 +113,9 @@ mod tests {
 
     #[test]
     fn an_unreadable_response_file_leaves_no_option() {
-        let Parsed::Run { matches: None, complaint, .. } = parsed(&["--help", "@/"]) else { panic!() };
+        let ParsedCommandLine::Run { matches: None, complaint, .. } = parsed(&["--help", "@/"]) else { panic!() };
         assert_eq!(String::from_utf8(complaint).unwrap(), "cannot not open file '/': Is a directory\n");
-        let Parsed::Exit { stderr, status, .. } =
+        let ParsedCommandLine::Exit { stderr, status, .. } =
             parse(packager::TOOL, ["foo", "@/"].map(OsString::from).to_vec(), &Additions::NONE)
         else {
             panic!()
@@ -123,7 +125,7 @@ mod tests {
 
     #[test]
     fn no_words_at_all_are_refused_too() {
-        let Parsed::Exit { stderr, hint, status, .. } = parse(TOOL, Vec::new(), &HINTING) else { panic!() };
+        let ParsedCommandLine::Exit { stderr, hint, status, .. } = parse(TOOL, Vec::new(), &HINTING) else { panic!() };
         assert!(stderr.starts_with(b": for the --type option: must be specified at least once!\n"));
         assert_eq!(hint.as_deref(), Some("what may be meant"));
         assert_eq!(status, 1);

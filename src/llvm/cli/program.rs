@@ -13,15 +13,18 @@ use crate::base::io::sys::Stat;
 pub(crate) struct Program<'a> {
     /// `argv[0]` as typed.
     pub(crate) typed: &'a [u8],
-    /// Its last component.
+    /// The last component of `argv[0]`.
     pub(crate) name: &'a [u8],
 }
 
 impl<'a> Program<'a> {
     /// Whether the name, up to its last dot, ends with `end`.
     pub(crate) fn stem_ends_with(&self, end: &str) -> bool {
-        let end_of_stem = self.name.iter().rposition(|&byte| byte == b'.').unwrap_or(self.name.len());
-        self.name.split_at_checked(end_of_stem).is_some_and(|(stem, _)| stem.ends_with(end.as_bytes()))
+        let stem = match self.name.iter().rposition(|&byte| byte == b'.') {
+            Some(dot) => self.name.get(..dot).unwrap_or_default(),
+            None => self.name,
+        };
+        stem.ends_with(end.as_bytes())
     }
 
     /// Whether this is the name, with the ending that programs have on this system or without it.
@@ -38,7 +41,8 @@ impl<'a> Program<'a> {
 
 /// Whether `path` is `//name`: a root name without a directory.
 pub(crate) fn is_network_root(path: &[u8]) -> bool {
-    path.strip_prefix(b"//").is_some_and(|name| !name.is_empty() && !name.contains(&b'/'))
+    let Some(name) = path.strip_prefix(b"//") else { return false };
+    !name.is_empty() && !name.contains(&b'/')
 }
 
 /// The last component: `.` after a closing slash, `/` for a root directory.
@@ -47,27 +51,29 @@ fn file_name(path: &[u8]) -> &[u8] {
         return path;
     }
     let mut trimmed = path;
-    let is_separator = |&byte: &u8| is_separator(byte.into());
-    while let Some((_, shorter)) = trimmed.split_last().filter(|(last, _)| is_separator(last)) {
+    while let Some((&last, shorter)) = trimmed.split_last()
+        && is_separator(last.into())
+    {
         trimmed = shorter;
     }
     if trimmed.len() == path.len() {
-        return path.rsplit(is_separator).next().unwrap_or(path);
+        return path.rsplit(|&byte| is_separator(byte.into())).next().unwrap_or(path);
     }
     if trimmed.is_empty() || is_network_root(trimmed) { b"/" } else { b"." }
 }
 
-/// The program `name` in a directory, if it can be run.
+/// Returns the program `name` in a directory, or `None` if it cannot be run.
 pub(crate) fn executable_in(directory: &Path, name: &str) -> Option<PathBuf> {
     let path = directory.join([name, EXE_SUFFIX].concat());
-    Some(path).filter(|path| Stat::at(path).is_ok_and(|found| found.is_executable()))
+    if Stat::at(&path).ok()?.is_executable() { Some(path) } else { None }
 }
 
 /// The programs `name` in the directories of the `PATH`, in their order. As in LLVM, an empty entry is not the current
 /// directory.
 pub(crate) fn in_path(name: &str) -> impl Iterator<Item = PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let directories: Vec<PathBuf> = env::split_paths(&path).filter(|path| !path.as_os_str().is_empty()).collect();
+    let mut directories: Vec<PathBuf> = env::split_paths(&path).collect();
+    directories.retain(|directory| !directory.as_os_str().is_empty());
     directories.into_iter().filter_map(move |directory| executable_in(&directory, name))
 }
 

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::path::{MAIN_SEPARATOR_STR, Path};
 use std::vec;
 
+use crate::base::bytes::to_u64;
 use crate::base::error::OsText;
 use crate::base::io::sys::{self, Stat};
 
@@ -40,7 +41,11 @@ pub(crate) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
     let mut open: Vec<OpenFile> = Vec::new();
     let mut left = NESTED_MAX;
     loop {
-        let Some(word) = open.last_mut().map_or_else(|| typed.next(), |file| file.words.next()) else {
+        let next = match open.last_mut() {
+            Some(file) => file.words.next(),
+            None => typed.next(),
+        };
+        let Some(word) = next else {
             if open.pop().is_none() {
                 return Ok(expanded);
             }
@@ -57,7 +62,8 @@ pub(crate) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
     }
 }
 
-/// Reads the response file `name`; none if the file does not exist. `left` is the remaining size for nested files.
+/// Reads the response file `name`, or returns `None` if the file does not exist. `left` is the remaining size for nested
+/// files.
 fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<OpenFile>, Vec<u8>> {
     let path = absolute(name)?;
     let found = match Stat::at(Path::new(&*sys::os_str(&path))) {
@@ -71,9 +77,11 @@ fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<Op
     }
     let content = read(&path, &found).map_err(|error| cannot_open(&path, &error))?;
     if !open.is_empty() {
-        let len = u64::try_from(content.len()).unwrap_or(u64::MAX).max(NESTED_COST);
-        let reason = format!("': files named in response files may hold no more than {NESTED_MAX} bytes together");
-        *left = left.checked_sub(len).ok_or_else(|| [b"cannot expand '", &*path, reason.as_bytes()].concat())?;
+        let Some(rest) = left.checked_sub(to_u64(content.len()).max(NESTED_COST)) else {
+            let reason = format!("': files named in response files may hold no more than {NESTED_MAX} bytes together");
+            return Err([b"cannot expand '", &*path, reason.as_bytes()].concat());
+        };
+        *left = rest;
     }
     let tokenize = if sys::HAS_WINDOWS_QUOTING { tokenize_on_windows } else { tokenize };
     let words = tokenize(&decode(content)?).into_iter();
@@ -85,8 +93,10 @@ fn read(path: &[u8], found: &Stat) -> io::Result<Vec<u8>> {
     let limit = if found.is_file() { found.len() } else { STREAM_MAX + 1 };
     let mut content = Vec::new();
     sys::open(Path::new(&*sys::os_str(path)))?.take(limit).read_to_end(&mut content)?;
-    let is_too_long = !found.is_file() && u64::try_from(content.len()).is_ok_and(|len| len > STREAM_MAX);
-    if is_too_long { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(content) }
+    if !found.is_file() && to_u64(content.len()) > STREAM_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(content)
 }
 
 /// LLVM's message, including its mistake.
@@ -99,8 +109,10 @@ fn absolute(name: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
     if Path::new(&*sys::os_str(name)).is_absolute() && !is_network_root(name) {
         return Ok(name.to_vec());
     }
-    let refused = |_| [b"cannot get absolute path for: ", name].concat();
-    let mut path = current_directory().map_err(refused)?.into_encoded_bytes();
+    let Ok(directory) = current_directory() else {
+        return Err([b"cannot get absolute path for: ", name].concat());
+    };
+    let mut path = directory.into_encoded_bytes();
     if !name.is_empty() && !name.starts_with(b"/") && !path.ends_with(b"/") {
         path.extend_from_slice(MAIN_SEPARATOR_STR.as_bytes());
     }
@@ -110,8 +122,8 @@ fn absolute(name: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
 
 /// The directory as the shell names it if that name is still valid, otherwise as the system does.
 fn current_directory() -> io::Result<OsString> {
-    let claimed = std::env::var_os("PWD").filter(|path| Path::new(path).is_absolute());
-    if let Some(path) = claimed
+    if let Some(path) = std::env::var_os("PWD")
+        && Path::new(&path).is_absolute()
         && let (Ok(there), Ok(here)) = (Stat::at(Path::new(&path)), Stat::at(Path::new(".")))
         && there.identity() == here.identity()
     {
@@ -151,17 +163,16 @@ fn tokenize(content: &[u8]) -> Vec<OsString> {
             b'\\' if bytes.peek().is_some() => word.extend(bytes.next()),
             _ if quote == Some(byte) => quote = None,
             b'"' | b'\'' if quote.is_none() => quote = Some(byte),
-            b' ' | b'\t' | b'\r' | b'\n' if quote.is_none() => finish(&mut word, &mut words),
+            b' ' | b'\t' | b'\r' | b'\n' if quote.is_none() => finish_word(&mut word, &mut words),
             _ => word.push(byte),
         }
     }
-    finish(&mut word, &mut words);
+    finish_word(&mut word, &mut words);
     words
 }
 
-/// Splits at white space, by the rules of Windows: double quotes preserve white space, two of them between quotes are
-/// one, and backslashes only count before a double quote, where two are one and the last of an odd number keeps the
-/// quote.
+/// Splits at white space, by the rules of Windows. Double quotes preserve white space; two of them between quotes are
+/// one. Backslashes only count before a double quote: two are one there, and the last of an odd number keeps the quote.
 fn tokenize_on_windows(content: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
@@ -175,13 +186,13 @@ fn tokenize_on_windows(content: &[u8]) -> Vec<OsString> {
         if backslashes > 0 {
             word.get_or_insert_default().extend(run.iter().take(kept));
         }
-        let Some((&byte, behind)) = after.split_first() else { break };
-        rest = behind;
+        let Some((&byte, next)) = after.split_first() else { break };
+        rest = next;
         match byte {
             b'"' if backslashes % 2 == 1 => word.get_or_insert_default().push(byte),
-            b'"' if is_quoted && behind.starts_with(b"\"") => {
+            b'"' if is_quoted && next.starts_with(b"\"") => {
                 word.get_or_insert_default().push(byte);
-                rest = behind.get(1..).unwrap_or_default();
+                rest = next.get(1..).unwrap_or_default();
             }
             b'"' => {
                 is_quoted = !is_quoted;
@@ -196,7 +207,7 @@ fn tokenize_on_windows(content: &[u8]) -> Vec<OsString> {
 }
 
 /// Ends a word. An empty word is dropped; a word with a zero byte ends there, like a C string.
-fn finish(word: &mut Vec<u8>, words: &mut Vec<OsString>) {
+fn finish_word(word: &mut Vec<u8>, words: &mut Vec<OsString>) {
     if !word.is_empty() {
         let mut word = std::mem::take(word);
         if let Some(end) = word.iter().position(|&byte| byte == 0) {
@@ -209,17 +220,29 @@ fn finish(word: &mut Vec<u8>, words: &mut Vec<OsString>) {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::PathBuf;
 
     use super::*;
 
     fn words(content: &[u8]) -> Vec<String> {
-        let words = tokenize(content).into_iter();
-        words.map(|word| word.into_string().unwrap()).collect()
+        strings(tokenize(content))
+    }
+
+    fn words_on_windows(content: &[u8]) -> Vec<String> {
+        strings(tokenize_on_windows(content))
+    }
+
+    fn strings(words: Vec<OsString>) -> Vec<String> {
+        words.into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    fn decoded(content: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
+        decode(content.to_vec())
     }
 
     fn expanded(argv: &[&str]) -> Result<Vec<String>, String> {
         match expand(argv.iter().map(OsString::from).collect()) {
-            Ok(words) => Ok(words.into_iter().map(|word| word.into_string().unwrap()).collect()),
+            Ok(words) => Ok(strings(words)),
             Err(message) => Err(String::from_utf8(message).unwrap()),
         }
     }
@@ -241,14 +264,11 @@ mod tests {
 
     #[test]
     fn on_windows_backslashes_only_count_before_quotes() {
-        let words = |content: &[u8]| -> Vec<String> {
-            tokenize_on_windows(content).into_iter().map(|word| word.into_string().unwrap()).collect()
-        };
-        assert_eq!(words(br#"-input=C:\a\b.o  "C:\a b" x"#), [r"-input=C:\a\b.o", r"C:\a b", "x"]);
-        assert_eq!(words(b"a\\\\b c\\\"d \\\\\"e f\" 'g h'"), ["a\\\\b", "c\"d", "\\e f", "'g", "h'"]);
-        assert_eq!(words(b"\"\" a\"b\"\"c\" \"d"), ["", "ab\"c", "d"]);
-        assert_eq!(words(b" \r\n\t"), [""; 0]);
-        assert_eq!(words(b"a\\"), ["a\\"]);
+        assert_eq!(words_on_windows(br#"-input=C:\a\b.o  "C:\a b" x"#), [r"-input=C:\a\b.o", r"C:\a b", "x"]);
+        assert_eq!(words_on_windows(b"a\\\\b c\\\"d \\\\\"e f\" 'g h'"), ["a\\\\b", "c\"d", "\\e f", "'g", "h'"]);
+        assert_eq!(words_on_windows(b"\"\" a\"b\"\"c\" \"d"), ["", "ab\"c", "d"]);
+        assert_eq!(words_on_windows(b" \r\n\t"), [""; 0]);
+        assert_eq!(words_on_windows(b"a\\"), ["a\\"]);
     }
 
     #[test]
@@ -259,7 +279,6 @@ mod tests {
 
     #[test]
     fn byte_order_marks_are_understood() {
-        let decoded = |content: &[u8]| decode(content.to_vec());
         assert_eq!(decoded(b"\xef\xbb\xbfa b"), Ok(b"a b".to_vec()));
         assert_eq!(decoded(b"\xff\xfea\0b\0"), Ok(b"ab".to_vec()));
         assert_eq!(decoded(b"\xfe\xff\0a\0b"), Ok(b"ab".to_vec()));
@@ -274,23 +293,23 @@ mod tests {
     #[test]
     fn files_within_files_are_expanded_in_place() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| format!("@{}", folder.path().join(name).display());
-        fs::write(folder.path().join("inner"), "b c").unwrap();
-        fs::write(folder.path().join("outer"), format!("a {0} {0} d", at("inner"))).unwrap();
-        fs::write(folder.path().join("empty"), "").unwrap();
-        let argv = ["p", &at("empty"), "-x", &at("outer"), "y"];
+        let [inner, outer, empty] = ["inner", "outer", "empty"].map(|name| folder.path().join(name));
+        fs::write(&inner, "b c").unwrap();
+        fs::write(&outer, format!("a @{0} @{0} d", inner.display())).unwrap();
+        fs::write(&empty, "").unwrap();
+        let argv = ["p", &format!("@{}", empty.display()), "-x", &format!("@{}", outer.display()), "y"];
         assert_eq!(expanded(&argv).unwrap(), ["p", "-x", "a", "b", "c", "b", "c", "d", "y"]);
     }
 
     #[test]
     fn files_that_name_others_many_times_come_to_an_end() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |level: u32| folder.path().join(level.to_string());
-        for level in 0..12 {
-            fs::write(at(level), format!("@{} ", at(level + 1).display()).repeat(10)).unwrap();
+        let paths: Vec<PathBuf> = (0..13).map(|level| folder.path().join(level.to_string())).collect();
+        for level in paths.windows(2) {
+            fs::write(&level[0], format!("@{} ", level[1].display()).repeat(10)).unwrap();
         }
-        fs::write(at(12), "x").unwrap();
-        let message = expanded(&["p", &format!("@{}", at(0).display())]).unwrap_err();
+        fs::write(&paths[12], "x").unwrap();
+        let message = expanded(&["p", &format!("@{}", paths[0].display())]).unwrap_err();
         assert!(message.ends_with("may hold no more than 4194304 bytes together"), "{message}");
         let message = expanded(&["p", "@/dev/zero"]).unwrap_err();
         assert_eq!(message, "cannot not open file '/dev/zero': file too large");

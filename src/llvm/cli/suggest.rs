@@ -6,9 +6,9 @@
 
 use clap::{Arg, Command};
 
-use super::options::{is_own, name, takes_value};
+use super::options::{is_own, name_of, takes_value};
 
-/// The option nearest to `typed` (without its dashes), in the form to type.
+/// Returns the option nearest to `typed` (without its dashes), in the form to type.
 pub(crate) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
     if typed.is_empty() {
         return None;
@@ -16,15 +16,24 @@ pub(crate) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
     let mut halves = typed.splitn(2, |&byte| byte == b'=');
     let typed_name = halves.next().unwrap_or_default();
     let value = halves.next().unwrap_or_default();
-    // For an option without a value, the value is part of the mistake, so the whole word is compared.
-    let distance_to = |arg: &Arg| distance(name(arg).as_bytes(), if takes_value(arg) { typed_name } else { typed });
-    let offered =
-        |arg: &&Arg| !arg.is_hide_set() && (!is_own(arg) || is_slip(&String::from_utf8_lossy(typed_name), &name(arg)));
-    // Of several, the first in the definition.
-    let best = command.get_opts().filter(offered).min_by_key(|arg| distance_to(arg))?;
+    let mut nearest: Option<(&Arg, usize)> = None;
+    for arg in command.get_opts() {
+        let name = name_of(arg);
+        if arg.is_hide_set() || (is_own(arg) && !is_slip(&String::from_utf8_lossy(typed_name), &name)) {
+            continue;
+        }
+        // For an option without a value, the value is part of the mistake, so the whole word is compared.
+        let distance = distance(name.as_bytes(), if takes_value(arg) { typed_name } else { typed });
+        // Among equally near options, the first in the definition wins.
+        match nearest {
+            Some((_, least)) if least <= distance => {}
+            _ => nearest = Some((arg, distance)),
+        }
+    }
+    let (nearest, _) = nearest?;
 
-    let mut spelling = name(best).into_bytes();
-    if takes_value(best) && !value.is_empty() {
+    let mut spelling = name_of(nearest).into_bytes();
+    if takes_value(nearest) && !value.is_empty() {
         spelling.push(b'=');
         spelling.extend_from_slice(value);
     }
@@ -37,8 +46,7 @@ pub(crate) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
 /// begin with the same letter, and few letters are wrong.
 pub(crate) fn is_slip(typed: &str, name: &str) -> bool {
     const SHORT: usize = 8;
-    let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
-    let (typed, name) = (plain(typed), plain(name));
+    let [typed, name] = [typed, name].map(|name| name.to_ascii_lowercase().replace('_', "-"));
     let most = if name.len() > SHORT { 2 } else { 1 };
     typed.chars().next() == name.chars().next() && strsim::osa_distance(&typed, &name) <= most
 }
@@ -51,7 +59,7 @@ pub(crate) fn distance(from: &[u8], to: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llvm::cli::options::{Tool, find};
+    use crate::llvm::cli::options::{Tool, find_option};
     use crate::llvm::cli::{TOOLS, bundler, packager};
 
     fn suggestion_of(tool: &Tool, typed: &str) -> String {
@@ -60,6 +68,10 @@ mod tests {
 
     fn suggestion(typed: &str) -> String {
         suggestion_of(bundler::TOOL, typed)
+    }
+
+    fn packager_suggestion(typed: &str) -> String {
+        suggestion_of(packager::TOOL, typed)
     }
 
     #[test]
@@ -81,14 +93,12 @@ mod tests {
 
     #[test]
     fn options_of_one_letter_have_one_dash_unless_a_value_follows() {
-        let suggestion = |typed| suggestion_of(packager::TOOL, typed);
-        assert_eq!(suggestion("x"), "-o");
-        assert_eq!(suggestion("x=y"), "--o=y");
+        assert_eq!(packager_suggestion("x"), "-o");
+        assert_eq!(packager_suggestion("x=y"), "--o=y");
     }
 
     #[test]
     fn our_own_options_must_be_near_and_come_behind_equally_near_ones() {
-        let suggestion = |typed| suggestion_of(packager::TOOL, typed);
         for (typed, expected) in [
             ("compres=zlib", "--compress=zlib"),
             ("compression_format=zlib", "--compression-format=zlib"),
@@ -97,7 +107,7 @@ mod tests {
             ("zma-version", "--version"),
             ("nonsense", "--help"),
         ] {
-            assert_eq!(suggestion(typed), expected, "{typed}");
+            assert_eq!(packager_suggestion(typed), expected, "{typed}");
         }
     }
 
@@ -107,17 +117,23 @@ mod tests {
         for tool in TOOLS {
             let command = tool.command();
             let mut typed: Vec<String> = Vec::new();
-            for arg in command.get_opts().filter(|arg| is_own(arg)) {
-                let own = name(arg);
+            for arg in command.get_opts() {
+                if !is_own(arg) {
+                    continue;
+                }
+                let own = name_of(arg);
                 typed.extend(["de", "un", "re", "no-", "not-"].map(|before| format!("{before}{own}")));
                 let first = own.split('-').next().unwrap_or_default();
                 typed.extend(nouns.map(|noun| format!("{first}-{noun}")));
             }
-            for word in typed.iter().filter(|word| find(&command, word.as_bytes()).is_none()) {
-                let suggested = suggestion_of(tool, word);
+            typed.retain(|word| find_option(&command, word.as_bytes()).is_none());
+            for word in typed {
+                let suggested = suggestion_of(tool, &word);
                 let suggested = suggested.trim_start_matches('-');
-                let is_llvms = find(&command, suggested.as_bytes()).is_some_and(|arg| !is_own(arg));
-                assert!(is_llvms || suggested.is_empty(), "{}: {word} {suggested}", command.get_name());
+                if !suggested.is_empty() {
+                    let arg = find_option(&command, suggested.as_bytes()).unwrap();
+                    assert!(!is_own(arg), "{}: {word} {suggested}", command.get_name());
+                }
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Parses the values of boolean and numeric options.
 //!
-//! The accepted spellings are those of LLVM 22.1.8: a few for booleans, and numbers whose prefix gives the base.
+//! The accepted spellings follow LLVM 22.1.8: a few for booleans, and numbers whose prefix gives the base.
 
 use crate::llvm::container::Limits;
 use crate::llvm::container::stream::{Method, WINDOW_LOGS};
 use anyhow::{Result, ensure};
 
-/// A boolean; an empty value is true, like the option without a value.
+/// Parses a boolean. An empty value is true, like the option without a value.
 pub(crate) fn boolean(text: &[u8]) -> Option<bool> {
     match text {
         b"" | b"true" | b"TRUE" | b"True" | b"1" => Some(true),
@@ -15,12 +15,12 @@ pub(crate) fn boolean(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// An unsigned 32-bit number, without a sign.
+/// Parses an unsigned 32-bit number, without a sign.
 pub(crate) fn unsigned(text: &[u8]) -> Option<u32> {
     u32::try_from(magnitude(text)?).ok()
 }
 
-/// A signed 32-bit number; a minus sign is allowed before the prefix, a plus sign is not.
+/// Parses a signed 32-bit number. A minus sign is allowed before the prefix, a plus sign is not.
 pub(crate) fn signed(text: &[u8]) -> Option<i32> {
     match text.strip_prefix(b"-") {
         Some(rest) => i32::try_from(-i128::from(magnitude(rest)?)).ok(),
@@ -28,7 +28,7 @@ pub(crate) fn signed(text: &[u8]) -> Option<i32> {
     }
 }
 
-/// A number of bytes, or of units of 2^10, 2^20 or 2^30 bytes.
+/// Parses a number of bytes, or of units of 2^10, 2^20 or 2^30 bytes.
 pub(crate) fn size(text: &[u8]) -> Option<u64> {
     let (number, unit) = match text {
         [number @ .., b'K' | b'k'] => (number, 1 << 10),
@@ -55,7 +55,7 @@ fn magnitude(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(str::from_utf8(digits).ok()?, base).ok()
 }
 
-/// The exponent of a zstd window, as `option` gives it.
+/// Checks the exponent of a zstd window, which `option` gives.
 pub(crate) fn window(option: &str, log: u32) -> Result<u32> {
     let (least, most) = WINDOW_LOGS.into_inner();
     ensure!(
@@ -77,7 +77,7 @@ pub(crate) fn limits(max_size: Option<u64>) -> Limits {
     limits
 }
 
-/// A compression level of a method, as `option` gives it, which is one of our own.
+/// Checks a compression level of a method, which `option` gives, an option of our own.
 pub(crate) fn level(method: Method, option: &str, level: i32) -> Result<i32> {
     let (levels, method) = (method.levels(), method.name());
     let (least, most) = (levels.start(), levels.end());

@@ -46,14 +46,17 @@ impl Default for Binary {
 }
 
 impl Binary {
-    /// The pieces of a new bundle of `members`.
+    /// Plans a new bundle of `members`.
     ///
     /// # Errors
     /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) if the bundle is too long for the format.
     pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let alignment = u64::from(self.alignment.get());
-        let lens = members.iter().flat_map(|member| [ENTRY_FIELDS, len_u64(member.id.as_bytes())]);
-        let mut position = sum([len_u64(MAGIC.as_bytes()), COUNT_FIELD].into_iter().chain(lens))?;
+        // The code objects follow the header.
+        let mut position = sum([len_u64(MAGIC.as_bytes()), COUNT_FIELD])?;
+        for member in members {
+            position = sum([position, ENTRY_FIELDS, len_u64(member.id.as_bytes())])?;
+        }
         let mut header = Vec::from(MAGIC);
         header.extend(u64::try_from(members.len()).map_err(|_| too_long())?.to_le_bytes());
         let mut payload = Vec::new();
@@ -79,10 +82,10 @@ impl Container for Binary {
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         let Some(mut cursor) = Cursor::after(MAGIC.as_bytes(), data, base) else { return Ok(None) };
         let bundle = Bounds { base, len: total };
-        let count = entry_count(&mut cursor, bundle)?;
+        let count = read_entry_count(&mut cursor, bundle)?;
         let mut entries = Vec::new();
         for index in 0..count {
-            entries.push(entry(&mut cursor, index, bundle)?);
+            entries.push(read_description(&mut cursor, index, bundle)?);
         }
         let header_len = cursor.offset().saturating_sub(base);
         let mut len = header_len;
@@ -112,7 +115,7 @@ pub(crate) fn header_ends<'i>(ids: impl Iterator<Item = &'i [u8]>) -> impl Itera
     })
 }
 
-fn entry_count(cursor: &mut Cursor<'_>, bundle: Bounds) -> Result<u64, Malformed> {
+fn read_entry_count(cursor: &mut Cursor<'_>, bundle: Bounds) -> Result<u64, Malformed> {
     let count = cursor.u64("the number of entries")?;
     let end = bundle.end();
     let most = end.saturating_sub(cursor.offset()).checked_div(ENTRY_FIELDS).unwrap_or(0);
@@ -124,8 +127,12 @@ fn entry_count(cursor: &mut Cursor<'_>, bundle: Bounds) -> Result<u64, Malformed
     Ok(count)
 }
 
-/// The ID of an entry, and the recorded offset and size of its code object.
-fn entry<'a>(cursor: &mut Cursor<'a>, index: u64, bundle: Bounds) -> Result<(&'a [u8], u64, u64), Malformed> {
+/// Reads the description of an entry: its ID, and the recorded offset and size of its code object.
+fn read_description<'a>(
+    cursor: &mut Cursor<'a>,
+    index: u64,
+    bundle: Bounds,
+) -> Result<(&'a [u8], u64, u64), Malformed> {
     let start = cursor.u64(format_args!("the offset of entry {index}"))?;
     let size = cursor.u64(format_args!("the size of entry {index}"))?;
     let id_len = cursor.u64(format_args!("the ID length of entry {index}"))?;

@@ -11,8 +11,8 @@
 //! | | 8 | 8 | 8 | hash: the first 8 bytes of the MD5 of the inflated bundle |
 //!
 //! Integers are little-endian. A zstd stream may be several frames, skippable ones too. Version 1 does not record the
-//! total size; the bundle ends with the last whole zstd frame, of 256 at most, or with the zlib stream, whose end is
-//! found only by inflating it. Layout: LLVM 18 (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). The writer selects the oldest of
+//! total size: the bundle ends with the last whole zstd frame, of 256 at most, or with the zlib stream. Only inflating
+//! finds the end of a zlib stream. Layout: LLVM 18 (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). The writer selects the oldest of
 //! v2 and v3 that can hold the sizes, so that runtimes before ROCm 7 can read it. The default compression is that of
 //! LLVM 22.1.8: zstd with long-distance matching, level 3.
 //!
@@ -75,7 +75,7 @@ impl HeaderVersion {
 struct Header {
     version: HeaderVersion,
     method: Method,
-    /// The size of header and stream in bytes; none in version 1.
+    /// The size of header and stream in bytes, or `None` in version 1.
     total: Option<u64>,
     /// The size of the inflated bundle in bytes.
     inflated: u64,
@@ -84,7 +84,7 @@ struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `data`; `None` without the magic. Offsets in errors count from `base`.
+    /// Reads the header at the start of `data`. Returns `None` without the magic. Offsets in errors count from `base`.
     ///
     /// # Errors
     /// [`Malformed`] for a truncated header, or an invalid version, method or total.
@@ -97,16 +97,16 @@ impl Header {
         let method = [Method::Zlib, Method::Zstd].into_iter().find(|&method| method_number(method) == number);
         let method = method.ok_or_else(|| cursor.invalid("compression method", number, "0 (zlib) or 1 (zstd)"))?;
         let total_at = cursor.offset();
-        let mut size = |what| match version {
-            HeaderVersion::V3 => cursor.u64(what),
-            HeaderVersion::V1 | HeaderVersion::V2 => cursor.u32(what).map(u64::from),
+        let total = match version {
+            HeaderVersion::V1 => None,
+            _ => Some(read_size(&mut cursor, version, "the total size of the compressed bundle")?),
         };
-        let has_total = version != HeaderVersion::V1;
-        let total = has_total.then(|| size("the total size of the compressed bundle")).transpose()?;
-        let inflated = size("the inflated size of the compressed bundle")?;
+        let inflated = read_size(&mut cursor, version, "the inflated size of the compressed bundle")?;
         let hash = cursor.u64("the hash of the compressed bundle")?;
-        if let Some(found) = total.filter(|&total| total < version.header_len()) {
-            return Err(Malformed::value("total size", found, total_at, "at least the length of the header"));
+        if let Some(total) = total
+            && total < version.header_len()
+        {
+            return Err(Malformed::value("total size", total, total_at, "at least the length of the header"));
         }
         Ok(Some(Self { version, method, total, inflated, hash }))
     }
@@ -131,6 +131,13 @@ impl Header {
     }
 }
 
+fn read_size(cursor: &mut Cursor<'_>, version: HeaderVersion, what: &'static str) -> Result<u64, Malformed> {
+    match version {
+        HeaderVersion::V1 | HeaderVersion::V2 => Ok(cursor.u32(what)?.into()),
+        HeaderVersion::V3 => cursor.u64(what),
+    }
+}
+
 fn method_number(method: Method) -> u16 {
     match method {
         Method::Zlib => 0,
@@ -138,7 +145,7 @@ fn method_number(method: Method) -> u16 {
     }
 }
 
-/// Reads the compressed bundle at the start of `data`; `None` without the magic.
+/// Reads the header of the compressed bundle at the start of `data`. Returns `None` without the magic.
 ///
 /// # Errors
 /// [`ErrorKind::Malformed`] for a broken or incomplete bundle, or one that claims more than `limits` allow.
@@ -158,18 +165,24 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     let rest = whole.claim(header_len, whole.len().saturating_sub(header_len), WHAT)?;
     let body_len = match total {
         Some(_) => Some(rest.len()),
-        None => method.stream_len(rest.bytes()).map_err(|error| match error.kind() {
-            io::ErrorKind::Unsupported => codec::unsupported(WHAT, offset, error),
-            _ => {
-                let reason = format!("the {} stream is broken after 0 inflated bytes: {error}", method.name());
-                Malformed::compressed(WHAT, offset, reason)
-            }
-        })?,
+        None => method.stream_len(rest.bytes()).map_err(|error| broken_stream(method, offset, error))?,
     };
     let body = rest.claim(0, body_len.unwrap_or(rest.len()), WHAT)?;
-    let stream_len = Arc::new(body_len.map_or_else(OnceLock::new, OnceLock::from));
-    let form = method.form();
+    let stream_len = match body_len {
+        Some(len) => OnceLock::from(len),
+        None => OnceLock::new(),
+    };
+    let (form, stream_len) = (method.form(), Arc::new(stream_len));
     Ok(Some(Compressed { recorded, form, offset, header_len, prefix: None, body, stream_len }))
+}
+
+/// The error for a stream whose frames cannot be read.
+fn broken_stream(method: Method, offset: u64, error: io::Error) -> Malformed {
+    if error.kind() == io::ErrorKind::Unsupported {
+        return codec::unsupported(WHAT, offset, error);
+    }
+    let reason = format!("the {} stream is broken after 0 inflated bytes: {error}", method.name());
+    Malformed::compressed(WHAT, offset, reason)
 }
 
 /// Statistics of a compression.
@@ -230,7 +243,7 @@ pub(crate) fn write_metered<W: Write + Seek>(
     write_with_limit(pieces, compression, asked, to, meter, u64::from(u32::MAX))
 }
 
-/// `limit` is the largest size that a version 2 header can record.
+/// Like `write`. `limit` is the largest size that a version 2 header can record.
 fn write_with_limit<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
@@ -248,18 +261,15 @@ fn write_with_limit<W: Write + Seek>(
         _ => HeaderVersion::V2,
     };
     let start = to.seek(SeekFrom::Current(0))?;
-    let mut deflate_after = |version: HeaderVersion| {
-        let start = sum([start, version.header_len()])?;
-        deflate(pieces, compression, start, to, meter)
-    };
-    let (hash, mut stream_len) = hash::beside(pieces, || deflate_after(version))?;
+    let stream_start = sum([start, version.header_len()])?;
+    let (hash, mut stream_len) = hash::beside(pieces, || deflate(pieces, compression, stream_start, to, meter))?;
     if version == HeaderVersion::V2 && sum([version.header_len(), stream_len])? > limit {
         if asked.is_some() {
             return Err(too_large("Total file size"));
         }
         // Almost 4 GiB that compression makes larger: rare enough to compress them again.
         version = HeaderVersion::V3;
-        stream_len = deflate_after(version)?;
+        stream_len = deflate(pieces, compression, sum([start, version.header_len()])?, to, meter)?;
     }
     let total = Some(sum([version.header_len(), stream_len])?);
     let header = Header { version, method: compression.method, total, inflated, hash };
@@ -284,11 +294,12 @@ mod tests {
     /// Incompressible bytes.
     fn noise(len: usize) -> Vec<u8> {
         let mut state = 1_u32;
-        let mut next = || {
+        let mut noise = Vec::with_capacity(len);
+        for _ in 0..len {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state.to_be_bytes()[0]
-        };
-        (0..len).map(|_| next()).collect()
+            noise.push(state.to_be_bytes()[0]);
+        }
+        noise
     }
 
     fn compress(
@@ -338,7 +349,8 @@ mod tests {
     fn the_oldest_header_that_can_hold_the_sizes_is_written() {
         let data = noise(5000);
         let compression = Compression::of(Method::Zstd);
-        // All sizes fit; the total does not fit, so that the stream is moved; not even the inflated size fits.
+        // First every size fits. Then the total does not fit, so that the stream is moved. Last, not even the inflated
+        // size fits.
         for (limit, version) in [(6000, HeaderVersion::V2), (5000, HeaderVersion::V3), (4999, HeaderVersion::V3)] {
             let (file, deflation) = compress(&data, &compression, None, limit).unwrap();
             let header = Header::read(&file, 0).unwrap().unwrap();
@@ -352,11 +364,15 @@ mod tests {
     #[cfg_attr(miri, ignore = "compresses")]
     fn a_version_that_was_asked_for_is_kept_or_refused() {
         let data = noise(5000);
-        let asked = |version, limit| compress(&data, &Compression::of(Method::Zstd), Some(version), limit);
-        assert_eq!(asked(HeaderVersion::V3, 6000).unwrap().1.recorded.version, 3);
-        let text = |limit| asked(HeaderVersion::V2, limit).unwrap_err().to_string();
-        assert_eq!(text(4999), "Uncompressed size exceeds version 2 limit");
-        assert_eq!(text(5000), "Total file size exceeds version 2 limit");
+        let compression = Compression::of(Method::Zstd);
+        let (_, deflation) = compress(&data, &compression, Some(HeaderVersion::V3), 6000).unwrap();
+        assert_eq!(deflation.recorded.version, 3);
+        for (limit, text) in
+            [(4999, "Uncompressed size exceeds version 2 limit"), (5000, "Total file size exceeds version 2 limit")]
+        {
+            let error = compress(&data, &compression, Some(HeaderVersion::V2), limit).unwrap_err();
+            assert_eq!(error.to_string(), text);
+        }
     }
 
     #[test]
@@ -398,9 +414,9 @@ mod tests {
     fn version_1_ends_with_the_last_whole_frame() {
         let data = noise(3000);
         let hash = hash::beside(&[Piece::Bytes(data.clone())], || Ok(())).unwrap().0;
-        let frame = |data: &[u8]| Codec::Zstd.compress(data, 1, "x".as_ref()).unwrap();
         let skippable = [&b"\x50\x2a\x4d\x18"[..], &[4, 0, 0, 0], b"CCOB"].concat();
-        let (first, second) = (frame(&data[..1000]), frame(&data[1000..]));
+        let [first, second] =
+            [&data[..1000], &data[1000..]].map(|data| Codec::Zstd.compress(data, 1, "x".as_ref()).unwrap());
         let cut = second.len() - 1;
         for (parts, is_whole) in [
             (vec![&first, &second], true),
@@ -433,25 +449,27 @@ mod tests {
         for method in [Method::Zlib, Method::Zstd] {
             let compression = Compression { level: 1, ..Compression::of(method) };
             let (file, _) = compress(&noise(3000), &compression, None, 1 << 30).unwrap();
-            let with = |header: Header| inflate(&[&header.to_bytes(), &file[24..]].concat()).unwrap_err();
-            let malformed = |error: Error| error.fault().unwrap().clone();
-            let header = Header::read(&file, 0).unwrap().unwrap();
-            let text = |error| malformed(error).to_string();
-            assert!(text(with(Header { hash: 1, ..header })).contains("recorded hash is 0x0000000000000001, but"));
+            let (header, stream) = (Header::read(&file, 0).unwrap().unwrap(), &file[24..]);
+            let fault = fault_of(Header { hash: 1, ..header }, stream).to_string();
+            assert!(fault.contains("recorded hash is 0x0000000000000001, but"), "{fault}");
             for inflated in [2999, 3001] {
-                let error = text(with(Header { inflated, ..header }));
-                assert!(
-                    error.contains(&format!("the inflated size is recorded as {inflated} bytes, but is")),
-                    "{error}"
-                );
+                let fault = fault_of(Header { inflated, ..header }, stream).to_string();
+                let expected = format!("the inflated size is recorded as {inflated} bytes, but is");
+                assert!(fault.contains(&expected), "{fault}");
             }
             let total = header.total.map(|total| total + 1);
-            assert!(matches!(malformed(with(Header { total, ..header })), Malformed::Truncated { .. }));
-            let longer = [&Header { total, ..header }.to_bytes(), &file[24..], b"x"].concat();
-            assert!(matches!(malformed(inflate(&longer).unwrap_err()), Malformed::Fault { .. }));
+            assert!(matches!(fault_of(Header { total, ..header }, stream), Malformed::Truncated { .. }));
+            let longer = [stream, b"x"].concat();
+            assert!(matches!(fault_of(Header { total, ..header }, &longer), Malformed::Fault { .. }));
             let total = header.total.map(|total| total - 1);
-            assert!(text(with(Header { total, ..header })).contains(" stream is broken after "));
+            let fault = fault_of(Header { total, ..header }, stream).to_string();
+            assert!(fault.contains(" stream is broken after "), "{fault}");
         }
+    }
+
+    /// The fault of a bundle of this header and stream.
+    fn fault_of(header: Header, stream: &[u8]) -> Malformed {
+        inflate(&[&header.to_bytes(), stream].concat()).unwrap_err().fault().unwrap().clone()
     }
 
     #[test]

@@ -11,14 +11,14 @@ use crate::base::id::EntryId;
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::piece::Sink;
 
-/// One code object in a bundle.
+/// A code object in a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The bundle entry ID as recorded, which may be any bytes.
     pub id: Vec<u8>,
     /// The code object: one range of the bundle, unless the format stores it in another form.
     pub parts: Vec<Part>,
-    /// Additional data of an image in an offload binary; none in other formats.
+    /// Additional data of an image in an offload binary, or `None` in other formats.
     pub image: Option<Box<ImageInfo>>,
 }
 
@@ -29,7 +29,8 @@ pub enum Part {
     Range(Range<u64>),
     /// Bytes that the reader restores.
     Bytes(Vec<u8>),
-    /// Bytes that the reader cannot restore, and why. The entry can be listed; extracting its code object is an error.
+    /// Bytes that the reader cannot restore, with the reason. The entry can be listed; extracting its code object is an
+    /// error.
     Unreadable(Malformed),
 }
 
@@ -39,7 +40,7 @@ impl Entry {
         Self { id: id.to_vec(), parts: vec![Part::Range(range)], image: None }
     }
 
-    /// The bundle entry ID, if the recorded one is valid.
+    /// Parses the bundle entry ID. Returns `None` if it is not valid.
     pub(crate) fn entry_id(&self) -> Option<EntryId> {
         EntryId::parse_recorded(&bytes::text(&self.id)?).ok()
     }
@@ -49,7 +50,7 @@ impl Entry {
         bytes::total(self.parts.iter().map(Part::len))
     }
 
-    /// The code object, if `bundle` holds it and it can be restored.
+    /// Assembles the code object. Returns `None` if `bundle` does not hold all of it, or if it cannot be restored.
     pub fn content(&self, bundle: &[u8]) -> Option<Vec<u8>> {
         let mut content = Vec::new();
         for part in &self.parts {
@@ -61,9 +62,7 @@ impl Entry {
         }
         Some(content)
     }
-}
 
-impl Entry {
     /// Copies the code object from `data`, its bundle.
     fn copy_parts(&self, data: Slice<'_>, sink: &mut dyn Sink) -> Result<()> {
         for part in &self.parts {
@@ -93,7 +92,7 @@ impl Part {
     }
 }
 
-/// An entry of a bundle: that of LLVM, or one that wraps it.
+/// An entry of a bundle: [`Entry`], or a type that wraps it.
 pub trait BundleEntry: From<Entry> {
     /// The state that is kept from one entry to the next while entries of a bundle are read.
     type Kept: Default;
@@ -106,18 +105,19 @@ pub trait BundleEntry: From<Entry> {
         self.entry().size()
     }
 
-    /// Sets the limits for reading its code object.
+    /// Sets the limits for reading the code object.
     fn limit(&mut self, _limits: Limits) {}
 
     /// Copies the code object from `data`, its bundle.
     ///
     /// # Errors
-    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if it cannot be read, and those of the sink.
+    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if it cannot be read, and the errors of the sink.
     fn copy(&self, data: Slice<'_>, _kept: &mut Self::Kept, sink: &mut dyn Sink) -> Result<()> {
         self.entry().copy_parts(data, sink)
     }
 
-    /// The code object, if it is neither a range of its bundle nor restored: a range of inflated bytes.
+    /// Inflates a code object that is compressed on its own. Returns the inflated bytes and the range of the code object
+    /// in them, or `None` if the code object is a range of its bundle or restored from parts.
     ///
     /// # Errors
     /// The errors of inflating it.
@@ -141,8 +141,7 @@ pub struct Contents<E = Entry> {
     pub entries: Vec<E>,
     /// The length of the bundle in bytes, as claimed by its header and entries.
     pub len: u64,
-    /// The faults of a bundle whose length is known all the same, so that other entries and the next bundle can be
-    /// read.
+    /// The faults of a bundle whose length is known nevertheless, so that other entries and the next bundle can be read.
     pub faults: Vec<Malformed>,
 }
 

@@ -1,4 +1,4 @@
-//! The readers of formats have one shape.
+//! The trait that all formats implement.
 
 use super::compressed;
 use super::entry::{BundleEntry, Contents};
@@ -17,28 +17,28 @@ pub trait Container {
         true
     }
 
-    /// The fault of a bundle at `position`, counted from the first one, if no bundle may begin there. `offset` is its
-    /// place in the file.
+    /// Returns the fault of a bundle at a position where no bundle may begin, or `None` if one may. `position` counts
+    /// from the first bundle; `offset` is the place in the file.
     fn misplaced(&self, _position: u64, _offset: u64) -> Option<Malformed> {
         None
     }
 
-    /// The length of what may lie between bundles beside zeros, at the start of `data`.
+    /// The length of the filler at the start of `data`: bytes other than zeros that may be between bundles.
     fn filler_len(&self, _data: &[u8]) -> u64 {
         0
     }
 
-    /// The bundle at the start of `data`, or `None` if the data does not begin like one.
+    /// Reads the bundle at the start of `data`. Returns `None` if the data does not begin like a bundle.
     ///
     /// `data` may be the beginning of a longer run of `total` bytes. An error of the kind [`Malformed::Truncated`] may
-    /// then only mean that more of it is needed. Offsets in errors count from `base`.
+    /// then only mean that more bytes are needed. Offsets in errors count from `base`.
     ///
     /// # Errors
     /// [`Malformed`] if the bytes begin like a bundle of this format but are not valid.
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<Self::Entry>>, Malformed>;
 
-    /// The compressed container at the start of `data`, or `None` if the data does not begin like one. Unless a format
-    /// has its own compressed form, this is a compressed bundle.
+    /// Reads the header of the compressed container at the start of `data`. Returns `None` if the data does not begin
+    /// like one. Unless a format has its own compressed form, this is a compressed bundle.
     ///
     /// # Errors
     /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if the bytes begin like a compressed container but are not

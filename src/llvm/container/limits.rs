@@ -22,8 +22,7 @@ pub(crate) const MARKERS_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 20 }
 /// The maximum size of the strings of one offload binary, in bytes: thousands of times that of any real one.
 pub(crate) const STRINGS_MAX: u64 = 16 << 20;
 
-/// How often the bytes of an offload binary may be used for strings: entries share them, but each has fields of its
-/// own.
+/// How often the bytes of an offload binary may be used for strings: entries share them, but each has its own fields.
 pub(crate) const STRINGS_SHARED_MAX: u64 = 16;
 
 /// The minimum limit on the size of the strings of an offload binary, in bytes.
@@ -44,7 +43,7 @@ pub(crate) const NAMES_SHARED_MAX: u64 = 4;
 /// process may map on Linux.
 pub(crate) const FILES_MAX: u64 = 60_000;
 
-/// The same for thin archives that are members of others, which no `ar` makes.
+/// The maximum number of files that thin archives in other archives may name. No `ar` makes such archives.
 pub(crate) const NESTED_FILES_MAX: u64 = 2_000;
 
 /// The maximum number of objects that a bitcode module embeds: more than any real file has.
@@ -88,7 +87,7 @@ pub(crate) const FOUND_NAMES_MAX: u64 = 8 << 20;
 pub(crate) const KERNELS_MAX: u64 = 1 << 18;
 pub(crate) const KERNEL_NAMES_MAX: u64 = 64 << 20;
 
-/// The same for all code objects of one file, which share names.
+/// The maxima for the kernels of all code objects of one file, which share names.
 pub(crate) const FILE_KERNELS_MAX: u64 = 1 << 20;
 pub(crate) const FILE_KERNEL_NAMES_MAX: u64 = 256 << 20;
 
@@ -97,7 +96,8 @@ pub(crate) const FILE_KERNEL_NAMES_MAX: u64 = 256 << 20;
 pub(crate) const ARGUMENTS_MAX: usize = 1 << 16;
 pub(crate) const ARGUMENT_LISTS_MAX: u64 = 64 << 20;
 
-/// The same for all code objects of one file, which share lists, and how many arguments all its kernels may have.
+/// The maxima for all code objects of one file: the size of the different lists, and the number of arguments of all
+/// kernels, which share lists.
 pub(crate) const FILE_ARGUMENT_LISTS_MAX: u64 = 256 << 20;
 pub(crate) const FILE_ARGUMENTS_MAX: u64 = 1 << 25;
 
@@ -121,7 +121,7 @@ impl Allowance {
         Self::new(len_u64(data).saturating_mul(times))
     }
 
-    /// Charges a cost; none if it exceeds the rest.
+    /// Charges a cost. Returns `None` if it exceeds the rest.
     #[must_use]
     pub(crate) fn take(&mut self, cost: u64) -> Option<()> {
         self.left = self.left.checked_sub(cost)?;
@@ -139,7 +139,7 @@ impl Allowance {
         self.take(found).ok_or_else(|| Malformed::value(what, found, offset, expected))
     }
 
-    /// Charges a cost, or all that is left if that is less.
+    /// Charges a cost, or the whole rest if that is less.
     pub(crate) fn take_up_to(&mut self, cost: u64) {
         self.left = self.left.saturating_sub(cost);
     }
@@ -190,7 +190,10 @@ impl Limits {
 
     /// Checks that a container at `offset` may inflate to `claimed` bytes.
     pub(crate) fn check(&self, what: &'static str, offset: u64, claimed: u64) -> Result<(), Malformed> {
-        if claimed > self.inflated { Err(self.exceeded(what, offset, claimed)) } else { Ok(()) }
+        if claimed > self.inflated {
+            return Err(self.exceeded(what, offset, claimed));
+        }
+        Ok(())
     }
 
     /// The error for a container that claims too much.
@@ -231,12 +234,12 @@ pub(crate) struct SymbolNames {
 }
 
 impl SymbolNames {
-    /// An empty list for the file `data`.
+    /// Creates an empty list for the file `data`.
     pub(crate) fn new(data: &[u8]) -> Self {
         Self { names: Vec::new(), room: Allowance::times(NAMES_SHARED_MAX, data) }
     }
 
-    /// Adds a name; none if the names exceed the limit for the file.
+    /// Adds a name. Returns `None` if the names exceed the limit for the file.
     pub(crate) fn push(&mut self, name: &[u8]) -> Option<()> {
         self.room.take(len_u64(name))?;
         self.names.push(name.to_vec());

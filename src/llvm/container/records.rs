@@ -1,5 +1,4 @@
-//! Records of numbers, which are declared once: reading and writing both follow from the names and widths of their
-//! fields.
+//! Records of numbers. Each is declared once: reading and writing both follow from the names and widths of its fields.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::marker::PhantomData;
@@ -8,7 +7,7 @@ use object::Endianness;
 
 use crate::base::bytes::to_u64;
 
-/// A record, all of whose bytes are fields.
+/// A record that consists of fields only.
 pub(crate) trait Record: Copy + Default {
     /// The fields in their order, each with its width in bytes, in a file with words of `word` bytes.
     fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)>;
@@ -62,14 +61,13 @@ impl Encoding {
     /// The number in up to eight bytes.
     #[inline]
     pub(crate) fn read(self, bytes: &[u8]) -> u64 {
-        let push = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
         match (self.order, bytes) {
-            (Endianness::Big, _) => bytes.iter().fold(0, push),
+            (Endianness::Big, _) => bytes.iter().fold(0, append_byte),
             // Most numbers have these widths, and most files this byte order.
             (_, &[a, b]) => u16::from_le_bytes([a, b]).into(),
             (_, &[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]).into(),
             (_, &[a, b, c, d, e, f, g, h]) => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-            _ => bytes.iter().rev().fold(0, push),
+            _ => bytes.iter().rev().fold(0, append_byte),
         }
     }
 
@@ -77,12 +75,20 @@ impl Encoding {
     pub(crate) fn write(self, number: u64, out: &mut [u8]) {
         let bytes = number.to_le_bytes();
         match self.order {
-            Endianness::Little => out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte),
-            Endianness::Big => out.iter_mut().rev().zip(bytes).for_each(|(out, byte)| *out = byte),
+            Endianness::Little => {
+                for (out, byte) in out.iter_mut().zip(bytes) {
+                    *out = byte;
+                }
+            }
+            Endianness::Big => {
+                for (out, byte) in out.iter_mut().rev().zip(bytes) {
+                    *out = byte;
+                }
+            }
         }
     }
 
-    /// A sum of addresses, which wraps around.
+    /// Truncates a sum of addresses, which wraps around.
     pub(crate) fn truncated(self, sum: u64) -> u64 {
         if self.word == 8 { sum } else { sum & u64::from(u32::MAX) }
     }
@@ -92,7 +98,7 @@ impl Encoding {
         to_u64(R::default().fields(self.word).into_iter().map(|(_, width)| width).sum())
     }
 
-    /// The record at the start of some bytes. Fields for which there are too few bytes are zero.
+    /// Decodes the record at the start of some bytes. Fields beyond the end of the bytes are zero.
     pub(crate) fn decode<R: Record>(self, bytes: &[u8]) -> R {
         // With a known encoding, the compiler knows where each field is: symbols are read by the million.
         if self == Self::LITTLE_64 { Self::LITTLE_64.decode_each(bytes) } else { self.decode_each(bytes) }
@@ -111,7 +117,8 @@ impl Encoding {
     /// Returns the bytes of some records, or `None` if a number does not fit its field.
     pub(crate) fn try_encode<R: Record + PartialEq>(self, records: &[R]) -> Option<Vec<u8>> {
         let bytes = self.encode(records);
-        Table::<R>::new(self, &bytes).iter().eq(records.iter().copied()).then_some(bytes)
+        let is_same = Table::<R>::new(self, &bytes).iter().eq(records.iter().copied());
+        if is_same { Some(bytes) } else { None }
     }
 
     /// The bytes of some records. Numbers are truncated to their fields.
@@ -127,6 +134,11 @@ impl Encoding {
         }
         bytes
     }
+}
+
+#[inline]
+fn append_byte(number: u64, byte: &u8) -> u64 {
+    number << 8 | u64::from(*byte)
 }
 
 /// A table of records, which are decoded when they are asked for.

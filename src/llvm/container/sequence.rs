@@ -15,16 +15,16 @@ use super::entry::{BundleEntry, Contents, Entry, Part};
 use super::format::Container;
 use super::limits::Limits;
 use super::stream::{Compressed, Inflation, Recorded};
-use crate::base::bytes::{add, len_of, len_u64, part, slice, span, total};
+use crate::base::bytes::{add, len_of, len_u64, part, slice, span};
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::meter::{Meter, Metered};
 use crate::base::io::output::Output;
 use crate::base::io::piece::{Sink, Writer};
 
-/// Compressed bundles up to this inflated size are inflated and checked as a whole before they are used. Of larger ones
-/// only the header is read at first; they are checked when code objects are extracted. Unit tests need less to be over
-/// it.
+/// The largest inflated size in bytes of a compressed bundle that is inflated and checked as a whole before it is used.
+/// Only the header of a larger bundle is read at first; it is checked when code objects are extracted. The limit is lower
+/// in unit tests.
 const WHOLE_MAX: u64 = if cfg!(test) { 1 << 20 } else { crate::base::io::input::MEMORY_MAX };
 
 /// The amount of padding, in bytes, that is read before the file is queried for a hole again.
@@ -33,12 +33,12 @@ const PADDING_BLOCK: u64 = 64 << 10;
 /// The number of bytes of a large compressed bundle that are inflated first to find its entries.
 const PREFIX: usize = 64 << 10;
 
-/// The maximum number of its bytes that are inflated into memory. If the entries are not found in them, the whole
-/// bundle is inflated into a file.
+/// The maximum number of bytes of a large compressed bundle that are inflated into memory to find its entries. If they do
+/// not hold the header, the whole bundle is inflated into a file.
 const PREFIX_MAX: usize = 16 << 20;
 
 /// The contents of a compressed container without a bundle. LLVM 22.1.8 treats it as a bundle without entries.
-const fn nothing<E>() -> Contents<E> {
+const fn empty_contents<E>() -> Contents<E> {
     Contents { entries: Vec::new(), len: 0, faults: Vec::new() }
 }
 
@@ -50,11 +50,11 @@ pub enum Inflate {
     /// Only the headers, however small the bundle is; to the end if the stored length is not recorded. Hash and sizes
     /// are checked when code objects are extracted.
     Headers,
-    /// All, so that hash and sizes are checked before the bundle is used, however large it is.
+    /// The whole bundle, however large it is, so that hash and sizes are checked before it is used.
     Whole,
 }
 
-/// One bundle of a file.
+/// A bundle of a file.
 #[derive(Debug)]
 pub struct Bundle<'a, E = Entry> {
     /// The offset of its start in the file.
@@ -64,7 +64,7 @@ pub struct Bundle<'a, E = Entry> {
     pub(crate) inflated_len: u64,
     /// The entries in file order.
     pub entries: Vec<E>,
-    /// The faults of a bundle whose end is known all the same. It has only the entries that could be read.
+    /// The faults of a bundle whose end is known nevertheless. Its entries are only the readable ones.
     pub faults: Vec<Malformed>,
     /// The header of the compressed bundle, if it is compressed.
     pub compressed: Option<Recorded>,
@@ -73,17 +73,18 @@ pub struct Bundle<'a, E = Entry> {
     body: Body<'a>,
 }
 
+/// The bytes of a bundle.
 #[derive(Debug)]
 enum Body<'a> {
+    /// A bundle that is not compressed as a whole.
     Plain {
         /// Data from the start of the bundle, perhaps beyond its end.
         data: Slice<'a>,
         stored_len: u64,
     },
-    Inflated {
-        input: Input,
-        stored_len: u64,
-    },
+    /// A compressed bundle that was inflated as a whole.
+    Inflated { input: Input, stored_len: u64 },
+    /// A compressed bundle that is inflated when code objects are extracted.
     Stream {
         compressed: Compressed<'a>,
         /// The first inflated bytes.
@@ -98,7 +99,7 @@ pub(crate) enum Content<'a> {
     InPlace(Slice<'a>),
     /// Assembled from parts.
     Restored(Input),
-    /// A range of inflated bytes.
+    /// In this range of inflated bytes.
     Inflated(Rc<Input>, Range<u64>),
 }
 
@@ -125,8 +126,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         Self { offset, inflated_len, entries, faults, compressed: None, inflation: None, body }
     }
 
-    /// The stored length in bytes; that of a plain bundle is claimed by its header and entries. A zlib stream under a
-    /// header of version 1 is inflated to find its length, unless it was inflated before.
+    /// The stored length in bytes. Header and entries claim that of a plain bundle. A zlib stream under a header of
+    /// version 1 is inflated to find its length, unless it was inflated before.
     ///
     /// # Errors
     /// The errors of inflating the stream.
@@ -149,9 +150,9 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
     /// to its end and checked.
     pub(crate) fn extract<S: Sink>(&self, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
         match &self.body {
-            Body::Plain { data, .. } => self.copy(*data, wanted, meter),
-            Body::Inflated { input, .. } => self.copy(input.as_slice(), wanted, meter),
-            Body::Stream { compressed, .. } => self.stream(compressed, wanted, meter),
+            Body::Plain { data, .. } => self.copy_entries(*data, wanted, meter),
+            Body::Inflated { input, .. } => self.copy_entries(input.as_slice(), wanted, meter),
+            Body::Stream { compressed, .. } => self.inflate_entries(compressed, wanted, meter),
         }
     }
 
@@ -201,15 +202,14 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         }
     }
 
-    /// Inflates and checks all bytes of a compressed bundle; none if they are available without.
+    /// Inflates and checks all bytes of a compressed bundle. Returns `None` if they are available without inflating.
     ///
     /// # Errors
     /// The errors of inflating the stream.
     pub(crate) fn inflate_whole(&self) -> Result<Option<Input>> {
-        match &self.body {
-            Body::Stream { compressed, .. } => compressed.inflate_whole().map(|(input, _)| Some(input)),
-            Body::Plain { .. } | Body::Inflated { .. } => Ok(None),
-        }
+        let Body::Stream { compressed, .. } = &self.body else { return Ok(None) };
+        let (input, _) = compressed.inflate_whole()?;
+        Ok(Some(input))
     }
 
     /// Returns up to `len` bytes from the start of the code object of an entry (given by its index), or `None` if they
@@ -234,9 +234,16 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         }
     }
 
-    fn copy<S: Sink>(&self, data: Slice<'_>, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
-        let sizes = wanted.iter().filter_map(|(index, _)| self.entries.get(*index)).map(E::size);
-        meter.expect(total(sizes));
+    /// Copies code objects from `data`, the bundle.
+    fn copy_entries<S: Sink>(
+        &self,
+        data: Slice<'_>,
+        wanted: &mut [(usize, &mut S)],
+        meter: &mut Meter<'_>,
+    ) -> Result<()> {
+        for (index, _) in &*wanted {
+            meter.expect(self.entry(*index)?.size());
+        }
         let mut kept = E::Kept::default();
         for (index, output) in wanted {
             self.entry(*index)?.copy(data, &mut kept, &mut Metered { sink: *output, meter })?;
@@ -244,14 +251,14 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         Ok(())
     }
 
-    /// The code object of an entry (given by its index): borrowed if it is one range.
+    /// Reads the code object of an entry (given by its index): borrowed if it is one range.
     ///
     /// The bundle must be plain or have been inflated as a whole.
     pub(crate) fn content(&self, index: usize) -> Result<Content<'_>> {
         self.content_after(index, &mut E::Kept::default())
     }
 
-    /// As [`content`](Self::content), for code objects that are read one after another: those that are compressed
+    /// Like [`content`](Self::content), for code objects that are read one after another: code objects that are compressed
     /// together are inflated once.
     pub(crate) fn content_after(&self, index: usize, kept: &mut E::Kept) -> Result<Content<'_>> {
         let data = match &self.body {
@@ -281,16 +288,16 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         }
     }
 
-    /// Whether it was compressed, and is inflated as a whole.
+    /// Whether the bundle was compressed and is inflated as a whole.
     pub(crate) fn is_inflated(&self) -> bool {
         matches!(self.body, Body::Inflated { .. })
     }
 
-    /// The range of the code object of an entry (given by its index) of a compressed bundle, whose format has it in
-    /// one.
+    /// The range of the code object of an entry (given by its index) in the inflated bytes of a compressed bundle.
     ///
     /// # Errors
-    /// There is no such entry.
+    /// [`ErrorKind::Internal`](crate::ErrorKind::Internal) if the entry does not exist, or its code object is not one
+    /// range.
     pub(crate) fn range_of(&self, index: usize) -> Result<Range<u64>> {
         match self.entry(index)?.entry().parts.as_slice() {
             [Part::Range(range)] => Ok(range.clone()),
@@ -300,7 +307,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
 
     /// Inflates in one pass and copies each block to every entry that it belongs to. The pass continues to the end even
     /// if all entries are complete, because their bytes can only be verified there.
-    fn stream<S: Sink>(
+    fn inflate_entries<S: Sink>(
         &self,
         compressed: &Compressed<'_>,
         wanted: &mut [(usize, &mut S)],
@@ -330,7 +337,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
     }
 }
 
-/// Copies the code object of an entry; not into memory unless it is small.
+/// Copies the code object of an entry: into memory if it is small, otherwise into a file.
 fn set_aside<E: BundleEntry>(data: Slice<'_>, entry: &E, kept: &mut E::Kept) -> Result<Input> {
     if entry.size() <= WHOLE_MAX {
         let mut bytes = Vec::new();
@@ -352,7 +359,7 @@ pub struct Bundles<'a, E = Entry> {
     inflate: Inflate,
     limits: Limits,
     next: NextBundle<'a>,
-    /// The inflated size in the last header, if that was of a compressed bundle.
+    /// The inflated size in the last header, or `None` if the bundle was not compressed.
     claimed: Option<u64>,
     /// The offset of data that is not a bundle.
     stopped_at: Option<u64>,
@@ -363,34 +370,38 @@ pub struct Bundles<'a, E = Entry> {
 /// An inflated bundle.
 pub(crate) type Inflated = Result<(Input, Inflation)>;
 
-/// The number of bundles in a row that are looked at.
+/// The maximum number of compressed bundles whose headers are read ahead.
 const AHEAD_MAX: usize = 4096;
 
-/// The compressed bundles in a row that are inflated as a whole. What is broken is found in its turn.
+/// Finds the compressed bundles at the start of `data` that are inflated as a whole, up to the first other bundle. Errors
+/// are not reported: the walk meets them again.
 pub(crate) fn to_inflate<'a, E: BundleEntry>(
     data: Slice<'a>,
     container: &'a dyn Container<Entry = E>,
     inflate: Inflate,
     limits: Limits,
 ) -> Vec<Compressed<'a>> {
-    let row = Bundles::new(data, container, inflate);
-    let (mut whole, mut position) = (Vec::new(), Some(0));
-    // Only headers are read here: whatever inflates has to be charged for.
+    let bundles = Bundles::new(data, container, inflate);
+    let (mut whole, mut position) = (Vec::new(), 0);
+    // Only headers are read here: inflating anything has to be charged for.
     for _ in 0..AHEAD_MAX {
-        let Some((at, rest)) = position.and_then(|at| Some((at, row.rest(at)?))) else { break };
+        let Some(rest) = bundles.rest(position) else { break };
         let Ok(Some(compressed)) = container.compressed(rest, limits) else { break };
         if compressed.recorded().has_no_end() {
             break;
         }
-        position = compressed.stored_len().ok().and_then(|len| row.skip_padding(at.saturating_add(len)));
-        if !row.reads_prefix(&compressed) {
+        let stored_len = compressed.stored_len();
+        if !bundles.reads_prefix(&compressed) {
             whole.push(compressed);
         }
+        let Ok(stored_len) = stored_len else { break };
+        let Some(next) = bundles.skip_padding(position.saturating_add(stored_len)) else { break };
+        position = next;
     }
     whole
 }
 
-/// The position at which to look for the next bundle.
+/// The position of the next bundle, if there is one.
 enum NextBundle<'a> {
     Nowhere,
     At(u64),
@@ -399,16 +410,18 @@ enum NextBundle<'a> {
 }
 
 impl<'a, E: BundleEntry> Bundles<'a, E> {
-    /// Walks `data`, whose bundles are of one format, compressed or not. They borrow from the data, and outlive the
-    /// walk.
+    /// Walks `data`, whose bundles are of one format, compressed or not. The bundles borrow from the data, and outlive
+    /// the walk.
     pub fn new(data: impl Into<Slice<'a>>, container: &'a dyn Container<Entry = E>, inflate: Inflate) -> Self {
         let (data, limits, next) = (data.into(), Limits::default(), NextBundle::At(0));
         Self { data, container, inflate, limits, next, claimed: None, stopped_at: None, ready: None }
     }
 
-    /// Takes in the next of what was inflated before its turn, unless there is still something from before.
+    /// Takes the next bundle that was inflated before its turn, unless the walk still has one.
     pub(crate) fn take_inflated(&mut self, ahead: &mut dyn Iterator<Item = (u64, Inflated)>) {
-        self.ready = self.ready.take().or_else(|| ahead.next());
+        if self.ready.is_none() {
+            self.ready = ahead.next();
+        }
     }
 
     /// Sets limits for compressed bundles. Without limits a bundle may inflate to its recorded size.
@@ -418,24 +431,24 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         self
     }
 
-    /// The next bundle, read with other limits.
+    /// Reads the next bundle with other limits.
     pub(crate) fn next_within(&mut self, limits: Limits) -> Result<Option<Bundle<'a, E>>> {
         self.limits = limits;
         self.next().transpose()
     }
 
-    /// The claimed inflated size of the last bundle, if it is compressed and within the limits. The bundle may be
-    /// broken.
+    /// Returns the claimed inflated size of the last bundle, or `None` if it is not compressed or exceeds the limits. The
+    /// bundle may be broken.
     pub(crate) fn claimed(&self) -> Option<u64> {
         self.claimed
     }
 
-    /// The offset in the input at which the walk found data that is not a bundle.
+    /// Returns the offset of data that is not a bundle and ended the walk, or `None` if the walk met no such data.
     pub(crate) fn stopped_at(&self) -> Option<u64> {
         self.stopped_at
     }
 
-    /// The bundle at `position`. After it, or after a broken bundle that records its size, there may be another.
+    /// Reads the bundle at `position`. After it, or after a broken bundle that records its size, there may be another.
     fn read_at(&mut self, position: u64) -> Result<Option<Bundle<'a, E>>> {
         let Some(data) = self.rest(position) else { return Ok(None) };
         if let Some(compressed) = self.container.compressed(data, self.limits)? {
@@ -455,7 +468,9 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         if let Some(misplaced) = self.container.misplaced(position, offset) {
             contents.faults.insert(0, misplaced);
         }
-        if let Some(end) = position.checked_add(contents.len).filter(|_| contents.len > 0) {
+        if contents.len > 0
+            && let Some(end) = position.checked_add(contents.len)
+        {
             self.next = NextBundle::At(end);
         }
         Ok(Some(Bundle::plain(data, contents, self.limits)))
@@ -468,20 +483,21 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         }
         let offset = compressed.offset();
         let recorded = Some(*compressed.recorded());
-        let in_ranges = |entry: &E| matches!(entry.entry().parts.as_slice(), [Part::Range(_)]);
         if self.reads_prefix(compressed)
-            && let Some((Contents { entries, len: inflated_len, faults }, prefix)) =
-                self.contents_of_prefix(compressed)?
-            && entries.iter().all(in_ranges)
+            && let Some((contents, prefix)) = self.read_prefix(compressed)?
+            && contents.entries.iter().all(is_one_range)
         {
+            let Contents { entries, len: inflated_len, faults } = contents;
             let body = Body::Stream { compressed: compressed.clone(), prefix };
             return Ok(Bundle { offset, inflated_len, entries, faults, compressed: recorded, inflation: None, body });
         }
-        let ready = self.ready.take_if(|(of, _)| *of == offset);
-        let (input, inflation) = ready.map_or_else(|| compressed.inflate_whole(), |(_, inflated)| inflated)?;
+        let (input, inflation) = match self.ready.take_if(|(of, _)| *of == offset) {
+            Some((_, inflated)) => inflated?,
+            None => compressed.inflate_whole()?,
+        };
         let contents = self.container.read(input.bytes(), input.len(), 0);
         let contents = contents.map_err(|inner| compressed.inside(inner)).with_path(self.data.path())?;
-        let Contents { entries, len: inflated_len, faults } = contents.unwrap_or(nothing());
+        let Contents { entries, len: inflated_len, faults } = contents.unwrap_or(empty_contents());
         let stored_len = compressed.stored_len()?;
         let (inflation, body) = (Some(inflation), Body::Inflated { input, stored_len });
         Ok(Bundle { offset, inflated_len, entries, faults, compressed: recorded, inflation, body })
@@ -497,9 +513,9 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
             }
     }
 
-    /// Inflates until the header is complete, doubling the length at each attempt. None if even the longest prefix does
-    /// not hold the header.
-    fn contents_of_prefix(&self, compressed: &Compressed<'_>) -> Result<Option<(Contents<E>, Vec<u8>)>> {
+    /// Inflates until the header is complete, doubling the length at each attempt. Returns the contents and the inflated
+    /// bytes, or `None` if even the longest prefix does not hold the header.
+    fn read_prefix(&self, compressed: &Compressed<'_>) -> Result<Option<(Contents<E>, Vec<u8>)>> {
         let total = compressed.recorded().inflated;
         let mut inflater = compressed.inflate(false)?;
         let mut prefix = Vec::new();
@@ -510,16 +526,17 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
                 Err(Malformed::Truncated { .. }) if !complete && want >= PREFIX_MAX => return Ok(None),
                 Err(Malformed::Truncated { .. }) if !complete => want = want.saturating_mul(2),
                 Err(inner) => return Err(compressed.inside(inner)).with_path(self.data.path()),
-                Ok(contents) => return Ok(Some((contents.unwrap_or(nothing()), prefix))),
+                Ok(contents) => return Ok(Some((contents.unwrap_or(empty_contents()), prefix))),
             }
         }
     }
 
+    /// The data from a position on.
     fn rest(&self, position: u64) -> Option<Slice<'a>> {
         self.data.slice(position, self.data.len().checked_sub(position)?)
     }
 
-    /// The first position from `position` that is not padding.
+    /// Returns the first position from `position` on that is not padding, or `None` if there is only padding.
     fn skip_padding(&self, position: u64) -> Option<u64> {
         let mut position = position;
         loop {
@@ -527,7 +544,10 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
             let hole = self.rest(position)?.hole_len();
             add(&mut position, hole);
             let rest = self.rest(position)?;
-            let block = rest.slice(0, rest.len().min(PADDING_BLOCK)).filter(|block| !block.is_empty())?;
+            if rest.is_empty() {
+                return None;
+            }
+            let block = rest.slice(0, rest.len().min(PADDING_BLOCK))?;
             let Some(zeros) = block.bytes().iter().position(|&byte| byte != 0) else {
                 add(&mut position, block.len());
                 continue;
@@ -541,6 +561,11 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
     }
 }
 
+/// Whether the code object of an entry is one range of its bundle.
+fn is_one_range<E: BundleEntry>(entry: &E) -> bool {
+    matches!(entry.entry().parts.as_slice(), [Part::Range(_)])
+}
+
 impl<'a, E: BundleEntry> Iterator for Bundles<'a, E> {
     type Item = Result<Bundle<'a, E>>;
 
@@ -548,7 +573,7 @@ impl<'a, E: BundleEntry> Iterator for Bundles<'a, E> {
         self.claimed = None;
         let position = match std::mem::replace(&mut self.next, NextBundle::Nowhere) {
             NextBundle::Nowhere => return None,
-            // Padding lies between bundles; a file does not begin with it.
+            // Padding is between bundles; a file does not begin with it.
             NextBundle::At(0) => 0,
             NextBundle::At(position) => self.skip_padding(position)?,
             NextBundle::After(position, compressed) => match compressed.stored_len() {
@@ -557,8 +582,10 @@ impl<'a, E: BundleEntry> Iterator for Bundles<'a, E> {
             },
         };
         let bundle = self.read_at(position);
-        if let Ok(None) = bundle {
-            self.stopped_at = self.data.offset().checked_add(position).filter(|_| position < self.data.len());
+        if let Ok(None) = bundle
+            && position < self.data.len()
+        {
+            self.stopped_at = self.data.offset().checked_add(position);
         }
         bundle.transpose()
     }
@@ -624,16 +651,28 @@ mod tests {
     fn few_bytes_and_many_are_set_aside_alike() {
         let data = vec![7; usize::try_from(WHOLE_MAX).unwrap() + 9];
         let input = Input::from_bytes("in", data.clone());
-        let set_aside = |data, parts: &[Part]| {
-            super::set_aside(data, &Entry { parts: parts.to_vec(), ..Entry::at(b"", 0..0) }, &mut ())
-        };
-        let parts = |ranges: &[(u64, u64)]| -> Vec<Part> { ranges.iter().map(|&(a, b)| Part::Range(a..b)).collect() };
-        let few = [parts(&[(1, 3)]), vec![Part::Bytes(b"xyz".to_vec())], parts(&[(9, 9), (5, 6)])].concat();
-        assert_eq!(set_aside(input.as_slice(), &few).unwrap().bytes(), b"\x07\x07xyz\x07");
-        let many = [few, parts(&[(0, WHOLE_MAX)])].concat();
-        assert!(set_aside(input.as_slice(), &many).unwrap().bytes() == [b"\x07\x07xyz\x07", &data[9..]].concat());
+        let few = [Part::Range(1..3), Part::Bytes(b"xyz".to_vec()), Part::Range(9..9), Part::Range(5..6)].to_vec();
+        let mut entry = Entry { parts: few, ..Entry::at(b"", 0..0) };
+        assert_eq!(set_aside(input.as_slice(), &entry, &mut ()).unwrap().bytes(), b"\x07\x07xyz\x07");
+        entry.parts.push(Part::Range(0..WHOLE_MAX));
+        let many = set_aside(input.as_slice(), &entry, &mut ()).unwrap();
+        assert!(many.bytes() == [b"\x07\x07xyz\x07", &data[9..]].concat());
         let broken = Part::Unreadable(Malformed::at("x", 0));
-        assert!(set_aside(input.as_slice(), &[many, vec![broken]].concat()).is_err());
+        entry.parts.push(broken);
+        assert!(set_aside(input.as_slice(), &entry, &mut ()).is_err());
+    }
+
+    /// Extracts the code object of an entry of a large compressed bundle to a file, and returns its bytes.
+    fn extract(file: &[u8], id: &str) -> Result<Vec<u8>> {
+        let binary = Binary::default();
+        let bundle = Bundles::new(file, &binary, Inflate::AsNeeded).next().unwrap()?;
+        assert!(matches!(bundle.body, Body::Stream { .. }));
+        let index = bundle.entries.iter().position(|entry| entry.id == id.as_bytes()).unwrap();
+        let out = tempfile::NamedTempFile::new().unwrap();
+        let mut output = Output::stage(out.path())?;
+        bundle.extract(&mut [(index, &mut output)], &mut Meter::silent())?;
+        output::commit(vec![output])?;
+        Ok(std::fs::read(out.path()).unwrap())
     }
 
     #[test]
@@ -645,19 +684,6 @@ mod tests {
         members.push(("first", b"one"));
         members.push(("last", &large));
         let mut file = compress(&bundle(&members));
-        let extract = |file: &[u8], name: &str| {
-            let input = Input::from_bytes("in", file.to_vec());
-            let binary = Binary::default();
-            let mut bundles = Bundles::new(input.as_slice(), &binary, Inflate::AsNeeded);
-            let bundle = bundles.next().unwrap()?;
-            assert!(matches!(bundle.body, Body::Stream { .. }));
-            let index = bundle.entries.iter().position(|entry| entry.id == name.as_bytes()).unwrap();
-            let out = tempfile::NamedTempFile::new().unwrap();
-            let mut output = Output::stage(out.path())?;
-            bundle.extract(&mut [(index, &mut output)], &mut Meter::silent())?;
-            output::commit(vec![output])?;
-            Ok::<_, Error>(std::fs::read(out.path()).unwrap())
-        };
         assert_eq!(extract(&file, "first").unwrap(), b"one");
         assert!(extract(&file, "last").unwrap() == large);
         // The hash covers all bytes: if it is wrong, none of them can be trusted.
@@ -684,12 +710,12 @@ mod tests {
             assert_eq!(first.bytes(0).unwrap().len(), usize::try_from(WHOLE_MAX).unwrap());
             assert_eq!(compressed.stream_len.get().map(|len| len + 20), Some(end));
             assert_eq!(first.range().unwrap(), 0..end);
-            assert!(first.compressed.is_some_and(|recorded| recorded.has_no_end()));
+            assert!(first.compressed.unwrap().has_no_end());
             assert_eq!(bundles.next().unwrap().unwrap().entries[0].id, b"next");
             assert!(bundles.next().is_none() && bundles.stopped_at().is_none());
         }
         let with_end = Bundles::new(&v2, &binary, Inflate::Headers).next().unwrap().unwrap();
-        assert!(with_end.compressed.is_some_and(|recorded| !recorded.has_no_end()));
+        assert!(!with_end.compressed.unwrap().has_no_end());
         // Bundles after a broken one of unknown length cannot be found.
         let cut = &file[..v1.len() - 1];
         for inflate in [Inflate::AsNeeded, Inflate::Headers, Inflate::Whole] {

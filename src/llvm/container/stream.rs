@@ -1,9 +1,8 @@
 //! Inflates containers that consist of a header and one zlib or zstd stream.
 //!
 //! [`super::compressed`] (CCOB) and [`super::offload_binary`] (version 3) read and write the headers, and `packed.rs`
-//! has streams without a header; this module has the common part of reading. An inflated container is the input of a
-//! reader of the plain format: the inflated bytes of the stream, after those of the header if the format keeps it
-//! outside the stream.
+//! has streams without a header; this module has the common part of reading. A reader of the plain format reads the
+//! inflated container: the inflated stream, after the bytes of the header if the format keeps it outside the stream.
 //!
 //! Rejected: a stream that its decoder refuses, that inflates to more or fewer bytes than recorded, or that is followed
 //! by other bytes; a hash that does not match; a method that was left out when the library was built.
@@ -13,14 +12,14 @@ use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::base::bytes::{add, len_u64, slice, to_u64};
+use crate::base::bytes::{add, tail, to_u64};
 use crate::base::codec::hash::Hasher;
 pub use crate::base::codec::{Compression, Method, WINDOW_LOGS};
 use crate::base::codec::{Decoder, StreamForm};
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 
-/// The ratio of compression up to which memory is reserved for inflated bytes.
+/// The highest ratio of compression that memory is reserved for before a stream is inflated.
 const RATIO_EXPECTED: u64 = 64;
 
 /// The length of the bytes before the stream's in an inflated container: the header of an offload binary of version 3,
@@ -96,7 +95,7 @@ impl<'a> Compressed<'a> {
         let mut inflater = self.inflate(false)?;
         // Its errors are in `failure`.
         drop(io::copy(&mut inflater, &mut io::sink()));
-        // A stream shorter than recorded has an end all the same.
+        // A stream shorter than recorded has an end too.
         match (self.stream_len.get(), inflater.failure) {
             (Some(found), _) => Ok(*found),
             (None, Some(error)) => Err(error),
@@ -111,7 +110,7 @@ impl<'a> Compressed<'a> {
     pub(crate) fn inflate(&self, hash: bool) -> Result<Inflater<'a>> {
         let Recorded { what, inflated, hash: recorded, .. } = self.recorded;
         let decoder = self.form.open(self.body, inflated, what, self.offset)?;
-        let hash = (hash && recorded.is_some()).then(|| Hasher::new(inflated));
+        let hash = if hash && recorded.is_some() { Some(Hasher::new(inflated)) } else { None };
         let (block, block_at) = (Vec::new(), 0);
         Ok(Inflater { source: self.clone(), decoder, block, block_at, produced: 0, hash, failure: None })
     }
@@ -121,7 +120,7 @@ impl<'a> Compressed<'a> {
         self.inflate_up_to(u64::MAX)
     }
 
-    /// As the one above, reading at most `most` bytes.
+    /// Like [`inflate_whole`](Self::inflate_whole), but reads at most `most` bytes.
     pub(crate) fn inflate_up_to(&self, most: u64) -> Result<(Input, Inflation)> {
         let started = Instant::now();
         let mut inflater = self.inflate(true)?;
@@ -178,15 +177,11 @@ impl Inflater<'_> {
     /// Reads the next inflated bytes; returns 0 at the end, after the checks.
     pub(crate) fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let count = match self.rest_of_prefix() {
-            Some(prefix) => {
-                let count = prefix.len().min(buffer.len());
-                buffer.iter_mut().zip(prefix).for_each(|(to, from)| *to = *from);
-                count
-            }
-            None => {
-                let read = self.read_block(buffer);
-                read.map_err(|error| self.stream_error(error))?
-            }
+            Some(mut prefix) => prefix.read(buffer).map_err(|error| self.stream_error(error))?,
+            None => match self.read_block(buffer) {
+                Ok(count) => count,
+                Err(error) => return Err(self.stream_error(error)),
+            },
         };
         if count == 0 && !buffer.is_empty() {
             self.check_end()?;
@@ -202,8 +197,8 @@ impl Inflater<'_> {
         Ok(count)
     }
 
-    /// Reads from the stream. Whatever the size of the buffer, the decoder gets one for a block, so that all readers
-    /// find a broken part after the same number of bytes.
+    /// Reads from the stream. The decoder always gets a buffer for a block, so that all readers find a broken part after
+    /// the same number of bytes.
     fn read_block(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.block_at >= self.block.len() {
             if let Some(buffer) = buffer.get_mut(..BLOCK) {
@@ -221,11 +216,10 @@ impl Inflater<'_> {
         Ok(count)
     }
 
-    /// The unread part of the prefix.
+    /// Returns the unread part of the prefix, or `None` if all of it was read.
     fn rest_of_prefix(&self) -> Option<&[u8]> {
-        let prefix = self.source.prefix.as_ref()?;
-        let left = len_u64(prefix).checked_sub(self.produced).filter(|&left| left > 0)?;
-        slice(prefix, self.produced, left)
+        let rest = tail(self.source.prefix.as_ref()?, self.produced)?;
+        if rest.is_empty() { None } else { Some(rest) }
     }
 
     /// Extends `buffer` to `want` bytes, or to the end of the data. Returns whether the data ends there.
@@ -233,7 +227,10 @@ impl Inflater<'_> {
         let mut filled = buffer.len();
         buffer.resize(want.max(filled), 0);
         let mut ended = false;
-        while let Some(space) = buffer.get_mut(filled..).filter(|space| !space.is_empty() && !ended) {
+        while !ended
+            && let Some(space) = buffer.get_mut(filled..)
+            && !space.is_empty()
+        {
             let count = self.next(space)?;
             ended = count == 0;
             filled = filled.saturating_add(count);

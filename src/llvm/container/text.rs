@@ -12,9 +12,10 @@
 //! writer: byte for byte that of LLVM 22.1.8.
 //!
 //! An entry ends at the end line with its own ID, so that an entry that is itself a bundle is read whole. Without such
-//! a line it ends at the next marker line if that is an end line, as in LLVM. Rejected: a start line without either,
-//! and an entry that holds end lines of other entries, because both would swallow the entries that follow. Content that
-//! would not come back as it was is not written.
+//! a line it ends at the next marker line if that is an end line, as in LLVM.
+//!
+//! Rejected: a start line without either, and an entry that holds end lines of other entries. Both would swallow the
+//! entries that follow. Content that would be read back differently is not written.
 #![allow(clippy::arithmetic_side_effects, reason = "positions in bytes that are in memory")]
 
 use std::collections::HashMap;
@@ -39,13 +40,19 @@ pub struct Text {
 const COMMENTS: [&str; 3] = ["//", "#", ";"];
 
 impl Text {
-    /// The format of the text bundle that begins with `head`: its first line that is not empty is a start marker.
+    /// Identifies the format of the text bundle that begins with `head`. Returns `None` unless the first line that is not
+    /// empty is a marker line.
     pub(crate) fn of(head: &[u8]) -> Option<Self> {
         let head = head.trim_ascii_start();
-        COMMENTS.into_iter().map(|comment| Self { comment }).find(|text| {
-            let rest = head.strip_prefix(text.comment.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
-            rest.is_some_and(|rest| rest.starts_with(MAGIC.as_bytes()))
-        })
+        for comment in COMMENTS {
+            if let Some(rest) = head.strip_prefix(comment.as_bytes())
+                && let Some(rest) = rest.strip_prefix(b" ")
+                && rest.starts_with(MAGIC.as_bytes())
+            {
+                return Some(Self { comment });
+            }
+        }
+        None
     }
 }
 
@@ -78,23 +85,19 @@ struct Marker<'a> {
 }
 
 impl Text {
-    /// The pieces of a new text bundle of `members`.
+    /// Plans a new text bundle of `members`.
     ///
     /// # Errors
     /// An error of the kind [`Conflict`](ErrorKind::Conflict) for content with marker lines that would end or begin an
     /// entry.
     pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         self.check_content(members)?;
-        let pieces = members
-            .iter()
-            .flat_map(|member| {
-                [
-                    Piece::Bytes(self.marker_line(MarkerSide::Start, &member.id)),
-                    Piece::Input(member.content),
-                    Piece::Bytes(self.marker_line(MarkerSide::End, &member.id)),
-                ]
-            })
-            .collect();
+        let mut pieces = Vec::with_capacity(members.len() * 3);
+        for member in members {
+            pieces.push(Piece::Bytes(self.marker_line(MarkerSide::Start, &member.id)));
+            pieces.push(Piece::Input(member.content));
+            pieces.push(Piece::Bytes(self.marker_line(MarkerSide::End, &member.id)));
+        }
         Ok(pieces)
     }
 
@@ -104,75 +107,79 @@ impl Text {
 
     /// Refuses content that would be read back differently because of marker lines in it.
     fn check_content(&self, members: &[Member<'_>]) -> Result<()> {
-        let lines = self.planned(members);
-        let count = lines.iter().filter(|(_, found)| found.is_some()).count();
-        // Reads the bundle as if the contents had only the first `count` of their marker lines.
-        let read = |count: usize| {
-            let mut left = count;
-            let mut is_kept = |is_own| is_own || left.checked_sub(1).map(|less| left = less).is_some();
-            let kept = lines.iter().filter(|(_, found)| is_kept(found.is_none()));
-            entries_of(&kept.map(|(marker, _)| *marker).collect::<Vec<_>>(), 0)
-        };
-        let expected = read(0);
-        if count == 0 || read(count) == expected {
+        let lines = self.planned_lines(members);
+        let count = lines.iter().filter(|line| line.origin.is_some()).count();
+        let expected = read_with(&lines, 0);
+        if count == 0 || read_with(&lines, count) == expected {
             return Ok(());
         }
         let (mut good, mut bad) = (0, count);
         while bad - good > 1 {
             let middle = good.midpoint(bad);
-            *(if read(middle) == expected { &mut good } else { &mut bad }) = middle;
+            if read_with(&lines, middle) == expected {
+                good = middle;
+            } else {
+                bad = middle;
+            }
         }
-        let Some((member, at)) = lines.iter().filter_map(|(_, found)| *found).nth(good) else { return Ok(()) };
+        let Some((member, at)) = lines.iter().filter_map(|line| line.origin).nth(good) else { return Ok(()) };
         let offset = member.content.offset() + to_u64(at);
-        let reason = match lines.len() - count + bad > MARKERS_MAX {
-            true => format!("with the marker line at offset {offset}, the bundle has more than {MARKERS_MAX} of them"),
-            false => format!("the marker line at offset {offset} would end or begin an entry of the bundle"),
+        let reason = if lines.len() - count + bad > MARKERS_MAX {
+            format!("with the marker line at offset {offset}, the bundle has more than {MARKERS_MAX} of them")
+        } else {
+            format!("the marker line at offset {offset} would end or begin an entry of the bundle")
         };
         Err(Error::refused(ErrorKind::Conflict, member.content.path(), Some(offset), reason))
     }
 
-    /// The marker lines of the bundle of `members`; for those in a content, the member and the offset in it. Of these,
-    /// there is at most one more than the maximum.
-    fn planned<'m>(&self, members: &'m [Member<'_>]) -> Vec<(Marker<'m>, Option<(&'m Member<'m>, usize)>)> {
+    /// The marker lines of the bundle of `members`, with at most one more than the maximum inside contents.
+    fn planned_lines<'m>(&self, members: &'m [Member<'_>]) -> Vec<PlannedLine<'m>> {
         let (mut lines, mut at, mut left) = (Vec::new(), 0_usize, MARKERS_MAX + 1);
         for member in members {
-            let (content, id) = (member.content.bytes(), member.id.as_bytes());
-            let own = |side, begin: usize| {
-                let end = begin + self.marker_line(side, &member.id).len();
-                Marker { side, begin, line: begin + 1, end, id }
-            };
-            let start = own(MarkerSide::Start, at);
-            let within = self.markers(content).take(left).map(|marker| {
+            let content = member.content.bytes();
+            let start = self.line_of_entry(member, MarkerSide::Start, at);
+            lines.push(PlannedLine { marker: start, origin: None });
+            for marker in self.markers(content).take(left) {
+                left -= 1;
+                let origin = Some((member, marker.line));
                 // The newlines around a content are those of the lines of its entry.
                 let line = start.end + marker.line;
                 let begin = if marker.line == 0 { line - 1 } else { start.end + marker.begin };
                 let has_newline = content.get(..marker.end).is_some_and(|text| text.ends_with(b"\n"));
                 let end = start.end + marker.end + usize::from(!has_newline);
-                (Marker { begin, line, end, ..marker }, Some((member, marker.line)))
-            });
-            lines.push((start, None));
-            let before = lines.len();
-            lines.extend(within);
-            left -= lines.len() - before;
-            let end = own(MarkerSide::End, start.end + content.len());
-            lines.push((end, None));
+                lines.push(PlannedLine { marker: Marker { begin, line, end, ..marker }, origin });
+            }
+            let end = self.line_of_entry(member, MarkerSide::End, start.end + content.len());
+            lines.push(PlannedLine { marker: end, origin: None });
             at = end.end;
         }
         lines
     }
 
-    /// The length in bytes of a bundle with exactly these entries.
-    pub(crate) fn len_of<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> u64 {
-        let line = |side, entry: &Entry| len_u64(&self.marker_line(side, "")) + len_u64(&entry.id);
-        total(entries.flat_map(|entry| [line(MarkerSide::Start, entry), entry.size(), line(MarkerSide::End, entry)]))
+    /// The start or end line of an entry, which begins at an offset of the bundle.
+    fn line_of_entry<'m>(&self, member: &'m Member<'_>, side: MarkerSide, begin: usize) -> Marker<'m> {
+        let end = begin + self.marker_line(side, &member.id).len();
+        Marker { side, begin, line: begin + 1, end, id: member.id.as_bytes() }
     }
 
-    /// All marker lines in file order.
+    /// The length in bytes of a bundle with exactly these entries.
+    pub(crate) fn len_of<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> u64 {
+        let lines_len = [MarkerSide::Start, MarkerSide::End].map(|side| len_u64(&self.marker_line(side, "")));
+        let mut len = 0_u64;
+        for entry in entries {
+            len = total([len, total(lines_len), 2 * len_u64(&entry.id), entry.size()]);
+        }
+        len
+    }
+
+    /// The marker lines in file order.
     fn markers<'a>(&self, data: &'a [u8]) -> impl Iterator<Item = Marker<'a>> + use<'a> {
         let opening = format!("\n{} {MAGIC}", self.comment);
         let len = opening.len();
-        let first = opening.strip_prefix('\n').filter(|line| data.starts_with(line.as_bytes()));
-        let first = first.and_then(|line| marker(data, 0, 0, line.len()));
+        let first = match opening.strip_prefix('\n') {
+            Some(line) if data.starts_with(line.as_bytes()) => marker(data, 0, 0, line.len()),
+            _ => None,
+        };
         let finder = memmem::Finder::new(opening.as_bytes()).into_owned();
         let mut from = 0_usize;
         let others = std::iter::from_fn(move || {
@@ -186,7 +193,30 @@ impl Text {
     }
 }
 
-/// The marker line at `line` that begins at `begin`, and whose side begins at `word_at`.
+/// A marker line of a bundle that is planned.
+struct PlannedLine<'m> {
+    marker: Marker<'m>,
+    /// The member whose content holds the line and the offset in that content, or `None` for the lines of entries.
+    origin: Option<(&'m Member<'m>, usize)>,
+}
+
+/// Reads the entries of a planned bundle as if its contents had only the first `kept` of their marker lines.
+fn read_with(lines: &[PlannedLine<'_>], kept: usize) -> Result<Vec<Entry>, Malformed> {
+    let mut left = kept;
+    let mut markers = Vec::new();
+    for line in lines {
+        if line.origin.is_some() {
+            if left == 0 {
+                continue;
+            }
+            left -= 1;
+        }
+        markers.push(line.marker);
+    }
+    read_entries(&markers, 0)
+}
+
+/// Reads the marker line at `line` that begins at `begin`, and whose side begins at `word_at`.
 fn marker(data: &[u8], mut begin: usize, line: usize, word_at: usize) -> Option<Marker<'_>> {
     let rest = data.get(word_at..)?;
     let side =
@@ -198,7 +228,9 @@ fn marker(data: &[u8], mut begin: usize, line: usize, word_at: usize) -> Option<
     let end = id_end.checked_add(usize::from(id_len.is_some()))?;
     if let Some(text) = id.strip_suffix(b"\r") {
         id = text;
-        begin = data.get(..begin)?.strip_suffix(b"\r").map_or(begin, <[u8]>::len);
+        if data.get(..begin)?.ends_with(b"\r") {
+            begin = begin.checked_sub(1)?;
+        }
     }
     Some(Marker { side, begin, line, end, id })
 }
@@ -212,13 +244,16 @@ impl Container for Text {
 
     fn read(&self, data: &[u8], _total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         let markers: Vec<_> = self.markers(data).take(MARKERS_MAX + 1).collect();
-        let entries = entries_of(&markers, base)?;
-        Ok((!entries.is_empty()).then(|| Contents::new(entries, len_u64(data))))
+        let entries = read_entries(&markers, base)?;
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Contents::new(entries, len_u64(data))))
     }
 }
 
-/// The entries between marker lines, the data of which begins at offset `base`.
-fn entries_of(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed> {
+/// Reads the entries between marker lines. The data begins at offset `base`.
+fn read_entries(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed> {
     if let Some(marker) = markers.get(MARKERS_MAX) {
         let offset = base + to_u64(marker.begin);
         let count = to_u64(markers.len());
@@ -233,12 +268,14 @@ fn entries_of(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed
             continue;
         }
         let offset = base + to_u64(start.begin);
-        let end_line = end_lines.of(markers, next, start).and_then(|index| Some((index, markers.get(index)?)));
-        let Some((index, end)) = end_line else {
+        let Some(index) = end_lines.end_of(markers, next, start) else {
             let what = format!("the entry '{}' that starts", shown(start.id));
             return Err(Malformed::fault(what, offset, " has no end line"));
         };
-        if let Some(other) = markers.get(next + 1..index).and_then(crossing) {
+        let Some(end) = markers.get(index) else { break };
+        if let Some(inner) = markers.get(next + 1..index)
+            && let Some(other) = first_crossing(inner)
+        {
             let offset = base + to_u64(other.begin);
             let (id, other) = (shown(start.id), shown(other.id));
             return Err(Malformed::at(format!("the entry '{id}' holds the end line of '{other}'"), offset));
@@ -250,28 +287,25 @@ fn entries_of(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed
     Ok(entries)
 }
 
-/// The first end line among the marker lines of an entry that ends none of the entries in it.
-fn crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
+/// Returns the first end line among the marker lines of an entry that does not end an entry in it.
+fn first_crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
     let mut open: Vec<&Marker<'_>> = Vec::new();
-    inner.iter().find(|marker| match marker.side {
-        MarkerSide::Start => {
-            open.push(marker);
-            false
+    for marker in inner {
+        match marker.side {
+            MarkerSide::Start => open.push(marker),
+            MarkerSide::End => match open.iter().rposition(|start| start.id == marker.id) {
+                Some(start) => open.truncate(start),
+                None => return Some(marker),
+            },
         }
-        MarkerSide::End => match open.iter().rposition(|start| start.id == marker.id) {
-            Some(start) => {
-                open.truncate(start);
-                false
-            }
-            None => true,
-        },
-    })
+    }
+    None
 }
 
 /// The end lines, so that finding the end of an entry does not scan the file again.
 struct EndLines<'a> {
     by_id: HashMap<&'a [u8], Vec<usize>>,
-    /// For each start line the end line that closes it, if each closes the last open start line of its ID.
+    /// The end line for each start line, if an end line always closes the last open start line of its ID.
     partners: HashMap<usize, usize>,
 }
 
@@ -286,26 +320,35 @@ impl<'a> EndLines<'a> {
                 MarkerSide::End => {
                     lines.by_id.entry(marker.id).or_default().push(index);
                     open.pop_if(|(_, end)| marker.begin < *end);
-                    lines.partners.extend(open.pop().map(|(start, _)| (start, index)));
+                    if let Some((start, _)) = open.pop() {
+                        lines.partners.insert(start, index);
+                    }
                 }
             }
         }
         lines
     }
 
-    /// The index of the end line of the entry that `start` begins, marker `index`.
-    fn of(&self, markers: &[Marker<'_>], index: usize, start: &Marker<'_>) -> Option<usize> {
-        let is_after = |line: &usize| markers.get(*line).is_some_and(|line| line.begin >= start.end);
-        let first = || {
-            let lines = self.by_id.get(start.id)?;
-            lines.get(lines.partition_point(|line| !is_after(line))).copied()
-        };
-        let next = || {
-            let next = index.checked_add(1).filter(is_after)?;
-            markers.get(next).filter(|line| line.side == MarkerSide::End).map(|_| next)
-        };
-        self.partners.get(&index).copied().or_else(first).or_else(next)
+    /// Finds the end line of the entry that `start` begins, marker `index`, and returns its index.
+    fn end_of(&self, markers: &[Marker<'_>], index: usize, start: &Marker<'_>) -> Option<usize> {
+        if let Some(partner) = self.partners.get(&index) {
+            return Some(*partner);
+        }
+        if let Some(lines) = self.by_id.get(start.id) {
+            let before = lines.partition_point(|&line| !is_after(markers.get(line), start));
+            if let Some(first) = lines.get(before) {
+                return Some(*first);
+            }
+        }
+        let next = index.checked_add(1)?;
+        let marker = markers.get(next)?;
+        if marker.side == MarkerSide::End && is_after(Some(marker), start) { Some(next) } else { None }
     }
+}
+
+/// Whether a marker line begins after the line `start`.
+fn is_after(line: Option<&Marker<'_>>, start: &Marker<'_>) -> bool {
+    line.is_some_and(|line| line.begin >= start.end)
 }
 
 #[cfg(test)]
@@ -317,12 +360,18 @@ mod tests {
     const SEMICOLON: Text = Text { comment: ";" };
 
     fn read(data: &[u8]) -> Result<Vec<(String, String)>, Malformed> {
-        let contents = SEMICOLON.read(data, len_u64(data), 0)?;
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        Ok(contents.map_or(Vec::new(), |contents| {
-            let content = |e: &Entry| text(&e.content(data).unwrap());
-            contents.entries.iter().map(|e| (text(&e.id), content(e))).collect()
-        }))
+        let mut entries = Vec::new();
+        if let Some(contents) = SEMICOLON.read(data, len_u64(data), 0)? {
+            for entry in contents.entries {
+                let content = entry.content(data).unwrap();
+                entries.push((String::from_utf8(entry.id).unwrap(), String::from_utf8(content).unwrap()));
+            }
+        }
+        Ok(entries)
+    }
+
+    fn line(side: MarkerSide, id: &str) -> String {
+        String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap()
     }
 
     fn unclosed(id: &str, offset: u64) -> Malformed {
@@ -330,7 +379,6 @@ mod tests {
     }
 
     fn bundle(entries: &[(&str, &str)]) -> String {
-        let line = |side, id| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap();
         entries.iter().map(|(id, text)| line(MarkerSide::Start, id) + text + &line(MarkerSide::End, id)).collect()
     }
 
@@ -364,7 +412,7 @@ mod tests {
         let entries = [("a", inner.as_str()), ("b", "3")];
         assert_eq!(read(bundle(&entries).as_bytes()), Ok(pairs(&entries)));
         // A start line alone begins no entry in an entry.
-        let line = String::from_utf8(SEMICOLON.marker_line(MarkerSide::Start, "a")).unwrap();
+        let line = line(MarkerSide::Start, "a");
         let entries = [("a", line.as_str()), ("b", "3"), ("a", "4")];
         assert_eq!(read(bundle(&entries).as_bytes()), Ok(pairs(&entries)));
     }
@@ -407,7 +455,6 @@ mod tests {
 
     #[test]
     fn an_entry_with_the_end_line_of_another_is_an_error() {
-        let line = |side, id| String::from_utf8(SEMICOLON.marker_line(side, id)).unwrap();
         let crossed =
             [(MarkerSide::Start, "a"), (MarkerSide::End, "b"), (MarkerSide::Start, "b"), (MarkerSide::End, "a")];
         let data: String = crossed.iter().map(|(side, id)| line(*side, id)).collect();
@@ -425,25 +472,32 @@ mod tests {
     }
 
     fn members_of(inputs: &[Input]) -> Vec<Member<'_>> {
-        let member = |(id, input): (&&str, _)| Member { id: id.to_string(), content: Input::as_slice(input) };
-        IDS.iter().zip(inputs).map(member).collect()
+        let mut members = Vec::new();
+        for (id, input) in IDS.iter().zip(inputs) {
+            members.push(Member { id: id.to_string(), content: input.as_slice() });
+        }
+        members
     }
 
-    /// Without the lines after the one at the offset of the error the contents are refused, and without it they are
-    /// not.
+    /// Whether contents are refused after one of them loses its marker lines from an offset on, and later ones lose all.
+    fn is_refused(contents: &[String], index: usize, kept: usize) -> bool {
+        let mut contents = contents.to_vec();
+        let lost = contents[index].split_off(kept).replace("; __CLANG", "; x_CLANG");
+        contents[index].push_str(&lost);
+        for content in &mut contents[index + 1..] {
+            *content = content.replace("; __CLANG", "; x_CLANG");
+        }
+        SEMICOLON.plan(&members_of(&inputs_of(&contents))).is_err()
+    }
+
+    /// Asserts that the contents are refused because of the line at the offset of the error: without the lines after it
+    /// they are refused, and without this line too they are not.
     fn assert_is_to_blame(error: &Error, contents: &[String]) {
         let index = IDS.iter().position(|id| error.file() == Some(id.as_ref())).unwrap();
         let at = usize::try_from(error.offset().unwrap()).unwrap();
         let line = contents[index].split_at(at);
         assert!(line.1.starts_with("; __CLANG") && (at == 0 || line.0.ends_with('\n')), "{error} {contents:?}");
-        let is_refused = |kept: usize| {
-            let (before, after) = contents[index].split_at(kept);
-            let mut contents = contents.to_vec();
-            contents[index] = before.to_owned() + &after.replace("; __CLANG", "; x_CLANG");
-            contents[index + 1..].iter_mut().for_each(|content| *content = content.replace("; __CLANG", "; x_CLANG"));
-            SEMICOLON.plan(&members_of(&inputs_of(&contents))).is_err()
-        };
-        assert!(is_refused(at + 1) && !is_refused(at), "{error} {contents:?}");
+        assert!(is_refused(contents, index, at + 1) && !is_refused(contents, index, at), "{error} {contents:?}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::{self, Accept, Input};
 use crate::base::io::meter::{Meter, emit};
 use crate::base::io::output::{self, Manner, Output};
+use crate::base::io::piece::Piece;
 use crate::llvm::container::Member;
 use crate::llvm::container::binary::Binary;
 use crate::llvm::container::compressed;
@@ -69,54 +70,70 @@ impl BundleFiles {
 
     /// Writes the bundle, but does not put it in place.
     fn stage(&self, inputs: &[Input], observer: &mut Observer<'_>) -> Result<Output> {
-        let ids = self.recorded_ids();
-        let members = ids.into_iter().zip(inputs).map(|(id, input)| Member { id, content: input.as_slice() });
-        let members: Vec<Member<'_>> = members.collect();
-        let host = self.members.iter().position(|(id, _)| id.kind() == OffloadKind::Host);
-        let fat_host = host.filter(|_| self.file_type == FileType::Object && Objects::is_fat(&members));
-        let plan = match self.file_type {
-            FileType::Archive => {
-                return Err(Error::usage("Archive files are only supported for unbundling"));
-            }
-            FileType::Text(comment) => Text { comment }.plan(&members)?,
-            FileType::Object if fat_host.is_some() => FatObject.plan(&members)?,
-            FileType::Object | FileType::Binary => {
-                let alignment = self.alignment.ok_or_else(|| Error::usage(NO_ALIGNMENT))?;
-                if self.file_type == FileType::Object && self.compression.is_none() {
-                    self.check_loadable(&members, observer);
-                }
-                Binary { alignment }.plan(&members)?
-            }
-        };
-        // A user who cannot read the host's object must not be able to read the fat object.
-        let mode = fat_host.and_then(|host| inputs.get(host)?.mode());
-        let mut output = Output::stage_as(&self.output, mode.map_or(Manner::Rewrite, Manner::WithMode))?;
-        let mut tell = |done, total| observer(Event::Progress { done, total });
-        let meter = &mut Meter::new(&mut tell);
-        match self.compression.as_ref().filter(|_| fat_host.is_none()) {
-            None => emit(&plan, &mut output, meter)?,
-            Some(compression) => {
+        let mut members = Vec::with_capacity(inputs.len());
+        for (id, input) in self.recorded_ids().into_iter().zip(inputs) {
+            members.push(Member { id, content: input.as_slice() });
+        }
+        let is_fat = self.file_type == FileType::Object && Objects::is_fat(&members);
+        let plan = self.plan(&members, is_fat, observer)?;
+        let manner = if is_fat { self.manner_of_fat_object(inputs) } else { Manner::Rewrite };
+        let mut output = Output::stage_as(&self.output, manner)?;
+        let mut report_progress = |done, total| observer(Event::Progress { done, total });
+        let meter = &mut Meter::new(&mut report_progress);
+        match &self.compression {
+            Some(compression) if !is_fat => {
                 let (version, to) = (self.compressed_version, &mut output.writer()?);
                 let deflation = compressed::write_metered(&plan, compression, version, to, meter)?;
                 observer(Event::Deflated(deflation));
             }
+            _ => emit(&plan, &mut output, meter)?,
         }
         Ok(output)
     }
 
-    /// The IDs as they are recorded, which is as LLVM 22.1.8 writes them.
+    /// Plans the bundle, before it is compressed.
+    fn plan<'a>(&self, members: &[Member<'a>], is_fat: bool, observer: &mut Observer<'_>) -> Result<Vec<Piece<'a>>> {
+        match self.file_type {
+            FileType::Archive => Err(Error::usage("Archive files are only supported for unbundling")),
+            FileType::Text(comment) => Text { comment }.plan(members),
+            FileType::Object if is_fat => FatObject.plan(members),
+            FileType::Object | FileType::Binary => {
+                let Some(alignment) = self.alignment else { return Err(Error::usage(NO_ALIGNMENT)) };
+                if self.file_type == FileType::Object && self.compression.is_none() {
+                    self.check_loadable(members, observer);
+                }
+                Binary { alignment }.plan(members)
+            }
+        }
+    }
+
+    /// Returns how a fat object is written: with the mode of the host's object, because a user who cannot read that must
+    /// not be able to read the fat object.
+    fn manner_of_fat_object(&self, inputs: &[Input]) -> Manner {
+        for ((id, _), input) in self.members.iter().zip(inputs) {
+            if id.kind() == OffloadKind::Host {
+                return match input.mode() {
+                    Some(mode) => Manner::WithMode(mode),
+                    None => Manner::Rewrite,
+                };
+            }
+        }
+        Manner::Rewrite
+    }
+
+    /// The IDs as LLVM 22.1.8 writes them.
     pub(super) fn recorded_ids(&self) -> Vec<String> {
         self.members.iter().map(|(id, _)| id.to_string()).collect()
     }
 
     /// Reports that HIP's runtime will not find all entries of a plain bundle.
     fn check_loadable(&self, members: &[Member<'_>], observer: &mut Observer<'_>) {
-        let Some(index) = loadable::first_lost(members.iter().map(|member| member.id.as_bytes())) else { return };
-        let contents = members.iter().map(|member| Some(ContentKind::of(member.content.bytes())));
-        let kinds = self.members.iter().map(|(id, _)| Some(id.kind()));
-        if let Some((first, _)) = self.members.get(index)
-            && loadable::is_for_runtime(kinds.zip(contents))
-        {
+        let ids = members.iter().map(|member| member.id.as_bytes());
+        let Some(index) = loadable::first_lost(ids) else { return };
+        let Some((first, _)) = self.members.get(index) else { return };
+        let offload_kinds = self.members.iter().map(|(id, _)| Some(id.kind()));
+        let content_kinds = members.iter().map(|member| Some(ContentKind::of(member.content.bytes())));
+        if loadable::is_for_runtime(offload_kinds.zip(content_kinds)) {
             let entries = members.len();
             observer(Event::NotLoadable { first, lost: entries - index, entries });
         }

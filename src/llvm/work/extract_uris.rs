@@ -18,9 +18,13 @@ const MEMBER_MAX: usize = 80;
 
 /// Copies the bytes that each URI names to a file.
 ///
-/// The file is beside that of the URI: its name is the path of the URI, then `-offset<O>-size<S>.co`. Before that stand
-/// the names of the members on the way to inflated bytes, in which only letters, digits and `+-._=` are kept, and after
-/// it `-inflated-offset<O>-inflated-size<S>` for a range of a compressed bundle.
+/// The new file is in the directory of the URI's file. Its name consists of:
+///
+/// - the path of the URI;
+/// - the names of the members on the path to inflated bytes, with only letters, digits and `+-._=`;
+/// - `-offset<O>-size<S>`;
+/// - `-inflated-offset<O>-inflated-size<S>` for a range of a compressed bundle;
+/// - `.co`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExtractUris {
@@ -30,29 +34,28 @@ pub struct ExtractUris {
     pub output: Option<PathBuf>,
     /// Limits on the inflated size of compressed containers.
     pub limits: Limits,
-    /// Reads the bytes that a URI names.
     read: ReadUri,
 }
 
-/// Reads the bytes that a URI names in its file, and passes them on.
+/// Reads the bytes that a URI names in its file, and passes them to a function that writes them.
 pub(crate) type ReadUri = fn(&Uri, &Input, Limits, &mut dyn FnMut(Slice<'_>) -> Result<Output>) -> Result<Output>;
 
-/// Reads the bytes of a URI that the file stores as they are: those that LLVM's URIs name.
+/// Reads the bytes of a URI that the file stores as they are. URIs of LLVM name no other bytes.
 pub(crate) fn read_stored(
     uri: &Uri,
     file: &Input,
     _: Limits,
-    take: &mut dyn FnMut(Slice<'_>) -> Result<Output>,
+    write: &mut dyn FnMut(Slice<'_>) -> Result<Output>,
 ) -> Result<Output> {
     if !uri.is_stored() {
         let reason = format!("'{uri}' names inflated bytes, which this program was built without");
         return Err(Error::refused(ErrorKind::Unsupported, uri.path(), None, reason));
     }
-    take(uri.part_of(file.as_slice())?)
+    write(uri.part_of(file.as_slice())?)
 }
 
 impl ExtractUris {
-    /// Copies the bytes of each URI to a file beside its own.
+    /// Copies the bytes of each URI to a new file in the directory of its file.
     pub fn new(uris: Vec<Uri>) -> Self {
         Self { uris, output: None, limits: Limits::default(), read: read_stored }
     }
@@ -68,9 +71,8 @@ impl ExtractUris {
     /// Writes the files.
     ///
     /// # Errors
-    /// Any [`Error`]; then nothing is written. [`ErrorKind::Usage`] if several URIs have one output, those of
-    /// reading the bytes that a URI names, and an [`Error`] of the kind [`Conflict`](ErrorKind::Conflict) if two URIs have one file name,
-    /// or a file name is that of an input.
+    /// Any [`Error`]; then nothing is written. The kind is [`Usage`](ErrorKind::Usage) if several URIs have one output,
+    /// and [`Conflict`](ErrorKind::Conflict) if two URIs have one file name, or a file name is that of an input.
     pub fn run(&self) -> Result<()> {
         if self.output.is_some() && self.uris.len() > 1 {
             return Err(Error::usage("an output file cannot be given for more than one URI"));
@@ -81,7 +83,7 @@ impl ExtractUris {
         for uri in &self.uris {
             let (path, manner) = match &self.output {
                 Some(path) => (path.clone(), Manner::Rewrite),
-                None => (name_of(uri), Manner::Generated),
+                None => (file_name_of(uri), Manner::Generated),
             };
             match written.insert(path.clone(), uri) {
                 Some(before) if before == uri => continue,
@@ -95,16 +97,15 @@ impl ExtractUris {
                 return Err(Error::overwrites_input(&path));
             }
             let input = open(uri.path(), Accept::Finite, self.limits.streamed)?;
-            let mut copy = |bytes: Slice<'_>| Output::holding(&path, manner, bytes);
-            let copied = (self.read)(uri, &input, self.limits, &mut copy);
+            let copied = (self.read)(uri, &input, self.limits, &mut |bytes| Output::holding(&path, manner, bytes));
             outputs.push(input.vouch_for(copied)?);
         }
         output::commit(outputs)
     }
 }
 
-/// The name of the file for a URI.
-fn name_of(uri: &Uri) -> PathBuf {
+/// The generated name of the file for a URI.
+fn file_name_of(uri: &Uri) -> PathBuf {
     let mut name: OsString = uri.path().into();
     for (member, number) in uri.members() {
         let member = plain(member);
@@ -140,7 +141,7 @@ mod tests {
             ),
             ("file:///x#member=../../etc/x;2&member=%00y&offset=1&size=2", "/x-.._.._etc_x-2-_y-offset1-size2.co"),
         ] {
-            assert_eq!(name_of(&Uri::parse(uri.as_ref()).unwrap()), Path::new(name));
+            assert_eq!(file_name_of(&Uri::parse(uri.as_ref()).unwrap()), Path::new(name));
         }
     }
 }

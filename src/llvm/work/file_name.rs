@@ -1,5 +1,5 @@
-//! Splits file names as LLVM does, but for network roots such as `//host`: `.o` is an extension without a stem; `.` and
-//! `..` have no extension; what ends with a slash is a directory, named `.`.
+//! Splits file names as LLVM does, except for network roots such as `//host`. `.o` is an extension without a stem. `.`
+//! and `..` have no extension. A path that ends with a slash is a directory, named `.`.
 
 /// The last component of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +18,13 @@ impl<'a> FileName<'a> {
             b"" => path.get(..1).unwrap_or_default(),
             name => name,
         };
-        let dot = name.iter().rposition(|&byte| byte == b'.').filter(|_| !matches!(name, b"." | b".."));
-        let (stem, extension) = dot.and_then(|dot| name.split_at_checked(dot)).unwrap_or((name, b""));
-        Self { stem, extension }
+        if !matches!(name, b"." | b"..")
+            && let Some(dot) = name.iter().rposition(|&byte| byte == b'.')
+            && let Some((stem, extension)) = name.split_at_checked(dot)
+        {
+            return Self { stem, extension };
+        }
+        Self { stem: name, extension: b"" }
     }
 }
 

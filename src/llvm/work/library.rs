@@ -51,29 +51,28 @@ impl OpenArchive {
     /// The members in archive order.
     pub(super) fn members(&self) -> Result<Vec<LibraryMember<'_>>> {
         let mut beside = self.beside.iter();
-        Archive::read(self.archive.as_slice())?
-            .members_before_padding()
-            .map(|member| {
-                let ArchiveMember { name, location, .. } = member?;
-                let content = match location {
-                    MemberLocation::Inside(slice) => slice,
-                    MemberLocation::Beside(_) => beside.next().ok_or_else(Error::no_archive)?.as_slice(),
-                };
-                Ok(LibraryMember { name, content, library: self })
-            })
-            .collect()
+        let mut members = Vec::new();
+        for member in Archive::read(self.archive.as_slice())?.members_before_padding() {
+            let ArchiveMember { name, location, .. } = member?;
+            let content = match location {
+                MemberLocation::Inside(slice) => slice,
+                MemberLocation::Beside(_) => beside.next().ok_or_else(Error::no_archive)?.as_slice(),
+            };
+            members.push(LibraryMember { name, content, library: self });
+        }
+        Ok(members)
     }
 }
 
 impl<'a> LibraryMember<'a> {
-    /// Its size in bytes.
+    /// The size of the member in bytes.
     pub(super) fn size(&self) -> u64 {
         self.content.len()
     }
 
-    /// The bundles in the member; none if it is a plain file. `each` receives them one by one, so only one is inflated
-    /// at a time.
-    pub(super) fn bundles(
+    /// Passes the bundles in the member to `each`, one by one, so that only one is inflated at a time. A member may be a
+    /// file without bundles.
+    pub(super) fn for_each_bundle(
         &self,
         inflate: Inflate,
         observer: &mut Observer<'_>,
@@ -109,7 +108,7 @@ fn open_all_beside(archive: &Input) -> Result<Vec<Input>> {
 /// archive can share a long name.
 const NAMES_ROOM: u64 = 16 << 20;
 
-/// The names of members to be written, with a limit on their total length.
+/// The total length of the names of new members, and its limit.
 pub(super) struct MemberNames<'i> {
     input: &'i Path,
     len: u64,
@@ -117,20 +116,20 @@ pub(super) struct MemberNames<'i> {
 }
 
 impl<'i> MemberNames<'i> {
-    /// No names yet. The input has a length of `len` bytes.
+    /// Starts without names. The input has a length of `len` bytes.
     pub(super) fn new(input: &'i Path, len: u64) -> Self {
         Self { input, len: 0, len_max: len.saturating_add(NAMES_ROOM) }
     }
 
-    /// Returns the name if the total length is within the limit.
-    pub(super) fn take(&mut self, name: Vec<u8>) -> Result<Vec<u8>> {
-        add(&mut self.len, len_u64(&name));
+    /// Charges the length of a name.
+    pub(super) fn charge(&mut self, name: &[u8]) -> Result<()> {
+        add(&mut self.len, len_u64(name));
         if self.len > self.len_max {
             let what = "length of all names of new members";
             let expected = "no more than 16 MiB beyond the archive's own";
             return Err(Error::malformed(self.input, Malformed::value(what, self.len, 0, expected)));
         }
-        Ok(name)
+        Ok(())
     }
 }
 

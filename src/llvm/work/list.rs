@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::library::{LibraryMember, OpenArchive};
+use super::library::OpenArchive;
 use super::{FileType, observe_inflated, observe_plain};
 use crate::base::display::printable_name;
 use crate::base::error::{Error, Result};
-use crate::base::io::input::Accept;
+use crate::base::io::input::{Accept, Input};
 use crate::llvm::container::Limits;
 use crate::llvm::container::archive::Archive;
 use crate::llvm::container::magic::Magic;
@@ -21,7 +21,7 @@ use crate::llvm::work::open;
 pub struct List {
     /// The file.
     pub input: PathBuf,
-    /// Its type.
+    /// The type of the file.
     pub file_type: FileType,
     /// The extent to which compressed bundles are inflated.
     pub inflate: Inflate,
@@ -35,7 +35,7 @@ pub struct List {
 pub struct Listed {
     /// The number of bundles.
     pub bundles: usize,
-    /// The name of the format that the file begins like, such as `offload binary`; none if it is not known.
+    /// The name of the format that the file begins like, such as `offload binary`, or `None` if it is not known.
     pub format: Option<&'static str>,
 }
 
@@ -52,34 +52,46 @@ impl List {
     /// Any [`Error`]; the entries before the fault are written. If `out` fails, the file is `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<Listed> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
-        let mut result = Listed { bundles: 0, format: Magic::identify(input.bytes()).name() };
-        if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
+        let format = Magic::identify(input.bytes()).name();
+        let bundles = if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             let library = OpenArchive::open(input, self.limits)?;
-            let each = &mut |bundle: Bundle<'_>, _: &mut Observer<'_>| {
-                result.bundles += 1;
-                print(&bundle, out)
-            };
-            let list = |member: LibraryMember<'_>| member.bundles(self.inflate, observer, each);
-            let listed = library.members().and_then(|members| members.into_iter().try_for_each(list));
-            return library.vouch_for(listed.map(|()| result));
+            library.vouch_for(self.list_members(&library, out, observer))?
+        } else {
+            input.vouch_for(self.list_file(&input, out, observer))?
+        };
+        Ok(Listed { bundles, format })
+    }
+
+    /// Lists the bundles in the members of an archive, and returns their number.
+    fn list_members(&self, library: &OpenArchive, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<usize> {
+        let mut count = 0;
+        for member in library.members()? {
+            member.for_each_bundle(self.inflate, observer, &mut |bundle, _| {
+                count += 1;
+                print_ids(&bundle, out)
+            })?;
         }
+        Ok(count)
+    }
+
+    /// Lists the bundles of a file, and returns their number.
+    fn list_file(&self, input: &Input, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<usize> {
         observe_plain(input.as_slice(), observer);
         let container = self.file_type.container();
-        let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
-        let listed = bundles.try_for_each(|bundle| {
+        let mut count = 0;
+        for bundle in Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits) {
             let bundle = bundle?;
             observe_inflated(&bundle, observer);
-            result.bundles += 1;
-            print(&bundle, out)
-        });
-        input.vouch_for(listed.map(|()| result))
+            count += 1;
+            print_ids(&bundle, out)?;
+        }
+        Ok(count)
     }
 }
 
-fn print(bundle: &Bundle<'_>, out: &mut dyn Write) -> Result<()> {
-    bundle
-        .entries
-        .iter()
-        .try_for_each(|entry| writeln!(out, "{}", printable_name(&entry.id)))
-        .map_err(|error| Error::io("-", error))
+fn print_ids(bundle: &Bundle<'_>, out: &mut dyn Write) -> Result<()> {
+    for entry in &bundle.entries {
+        writeln!(out, "{}", printable_name(&entry.id)).map_err(|error| Error::io("-", error))?;
+    }
+    Ok(())
 }

@@ -9,12 +9,12 @@ use crate::base::id::OffloadKind;
 use crate::llvm::container::binary;
 use crate::llvm::container::content_kind::ContentKind;
 
-/// The length of the part of a plain bundle in which the runtime looks for entries, in bytes.
+/// The number of bytes of a plain bundle that the runtime searches for entries.
 const HEADER_MAX: u64 = 4096;
 
-/// Returns whether a bundle is one for the runtime: it holds code objects for HIP and no host code. Bundles with host
-/// code, and bundles of bitcode, are inputs of compilers and linkers. Content whose kind is not known counts as code,
-/// unless other entries are text.
+/// Returns whether a bundle is made for the runtime: it holds code objects for HIP and no host code. Bundles with host
+/// code, and bundles of bitcode, are inputs of compilers and linkers. Content of unknown kind counts as code, unless
+/// other entries are text.
 pub(crate) fn is_for_runtime(entries: impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)>) -> bool {
     let (mut has_code, mut has_unknown, mut has_text) = (false, false, false);
     for entry in entries {

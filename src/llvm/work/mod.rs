@@ -1,5 +1,5 @@
-//! The jobs of LLVM's tools: bundle, unbundle, unbundle an archive, list, package, unpackage, and copy what URIs name.
-//! Each is a struct with a `run` method.
+//! The jobs of LLVM's tools: bundle, unbundle, unbundle an archive, list, package, unpackage, and copy the bytes that
+//! URIs name. Each job is a struct with a `run` method.
 //!
 //! A job accesses only the files that it names, prints nothing, and writes either all of its outputs or none.
 //! Information beyond the result is passed to the observer as [`Event`](crate::Event)s.
@@ -7,7 +7,6 @@
 //! Jobs map their inputs with [`Input::map`](crate::io::Input::map): do not run a job on a file that another process or
 //! thread may change meanwhile. A change that the job notices is an error, and no output is put in place.
 
-mod aside;
 mod bundle;
 pub(crate) mod extract_uris;
 mod file_name;
@@ -19,6 +18,7 @@ mod open;
 mod package;
 pub(crate) mod present;
 mod requests;
+mod stored_contents;
 mod unbundle;
 mod unbundle_archive;
 mod unpackage;
@@ -91,5 +91,7 @@ fn observe_plain(data: Slice<'_>, observer: &mut Observer<'_>) {
 
 /// Reports the inflation of a bundle that was compressed.
 fn observe_inflated(bundle: &Bundle<'_>, observer: &mut Observer<'_>) {
-    bundle.inflation.into_iter().for_each(|inflation| observer(Event::Inflated(inflation)));
+    if let Some(inflation) = bundle.inflation {
+        observer(Event::Inflated(inflation));
+    }
 }

@@ -1,4 +1,4 @@
-//! The commands with which LLVM 22.1.8 would run llvm-objcopy, to write a fat object or to take one apart (`-###`).
+//! The command lines of llvm-objcopy that LLVM 22.1.8 would run to write a fat object or to take one apart (`-###`).
 //! Nothing here runs llvm-objcopy.
 
 use std::ffi::OsString;
@@ -15,26 +15,30 @@ use crate::llvm::event::Observer;
 use crate::llvm::work::open;
 
 impl BundleFiles {
-    /// Returns the arguments with which LLVM 22.1.8 would run llvm-objcopy, for a fat object. Writes any other bundle.
+    /// For a fat object, returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy. Writes any other bundle, and
+    /// returns `None`.
     ///
     /// # Errors
     /// As [`BundleFiles::run`].
     pub fn run_or_command(&self, observer: &mut Observer<'_>) -> Result<Option<Vec<OsString>>> {
         let inputs = self.members.iter().map(|(_, path)| open(path, Accept::Any, None)).collect::<Result<Vec<_>>>()?;
         let host = self.members.iter().zip(&inputs).find(|((id, _), _)| id.kind() == OffloadKind::Host);
-        match host.filter(|(_, input)| takes_objcopy(self.file_type, input)) {
-            Some(((_, host), _)) => Ok(Some(self.add_sections(host))),
-            None => self.run_on(&inputs, observer).map(|()| None),
+        if let Some(((_, host), input)) = host
+            && needs_objcopy(self.file_type, input)
+        {
+            return Ok(Some(self.arguments_to_add_sections(host)));
         }
+        self.run_on(&inputs, observer)?;
+        Ok(None)
     }
 
     /// The arguments for bundling: sections, then the host's object and the output.
-    fn add_sections(&self, host: &Path) -> Vec<OsString> {
+    fn arguments_to_add_sections(&self, host: &Path) -> Vec<OsString> {
         let mut arguments = Vec::new();
         for ((id, path), recorded) in self.members.iter().zip(self.recorded_ids()) {
             let name = [MAGIC, &recorded].concat();
             // The host's section holds one zero byte, from a temporary file.
-            let content = if id.kind() == OffloadKind::Host { temporary() } else { path.clone() };
+            let content = if id.kind() == OffloadKind::Host { temporary_path() } else { path.clone() };
             let mut section = OsString::from(format!("--add-section={name}="));
             section.push(content);
             arguments.extend([section, format!("--set-section-flags={name}=readonly,exclude").into()]);
@@ -45,34 +49,39 @@ impl BundleFiles {
 }
 
 impl Unbundle {
-    /// Returns the arguments with which LLVM 22.1.8 would run llvm-objcopy, for a fat object whose host is requested.
-    /// Writes the code objects of a file that is not a fat object.
+    /// For a fat object whose host is requested, returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy. Writes
+    /// the code objects of a file that is not a fat object.
     ///
     /// # Errors
     /// As [`Unbundle::run`].
     pub fn run_or_command(&self, observer: &mut Observer<'_>) -> Result<Option<Vec<OsString>>> {
         let input = self.open()?;
-        if !takes_objcopy(self.file_type, &input) {
-            return self.run_on(&input, observer).map(|()| None);
+        if !needs_objcopy(self.file_type, &input) {
+            self.run_on(&input, observer)?;
+            return Ok(None);
         }
         let served = self.rehearse(&input, observer)?;
-        let mut requests = self.requests.iter().zip(served);
-        let is_host_served = requests.any(|((id, _), is_served)| is_served && id.kind() == OffloadKind::Host);
-        Ok(is_host_served.then(|| remove_sections(&self.input)))
+        for ((id, _), is_served) in self.requests.iter().zip(served) {
+            if is_served && id.kind() == OffloadKind::Host {
+                return Ok(Some(arguments_to_remove_sections(&self.input)));
+            }
+        }
+        Ok(None)
     }
 }
 
-fn takes_objcopy(file_type: FileType, input: &Input) -> bool {
+/// Whether LLVM needs llvm-objcopy: to write or to read a fat object.
+fn needs_objcopy(file_type: FileType, input: &Input) -> bool {
     file_type == FileType::Object && HostFormat::of(input.bytes()).is_some()
 }
 
 /// The arguments for unbundling: the fat object, and a file for the host's object.
-fn remove_sections(input: &Path) -> Vec<OsString> {
+fn arguments_to_remove_sections(input: &Path) -> Vec<OsString> {
     let pattern = format!("--remove-section={MAGIC}.*");
-    vec!["--regex".into(), pattern.into(), "--".into(), input.into(), temporary().into()]
+    vec!["--regex".into(), pattern.into(), "--".into(), input.into(), temporary_path().into()]
 }
 
-/// A name in the style of LLVM's temporary files, different at each call.
-fn temporary() -> PathBuf {
+/// Returns a path in the style of LLVM's temporary files, different at each call.
+fn temporary_path() -> PathBuf {
     std::env::temp_dir().join(format!("clang-offload-bundler-{:06x}.tmp", new_number() >> 40))
 }

@@ -6,7 +6,7 @@ use crate::base::error::Result;
 use crate::base::io::input::{Accept, Input};
 
 /// Opens an input of a job.
-#[allow(unsafe_code, reason = "copying inputs of gigabytes would cost more than all else that a job does")]
+#[allow(unsafe_code, reason = "copying inputs of gigabytes would cost more than the rest of a job")]
 pub(crate) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Input> {
     // SAFETY: callers must not change the inputs while a job runs (see the module documentation). If an input changes
     // nevertheless, no type with invalid bit patterns is made from its bytes, and the change is noticed before any

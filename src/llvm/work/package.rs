@@ -11,7 +11,7 @@ use crate::base::io::input::{self, Accept, Input};
 use crate::base::io::meter::{Meter, emit};
 use crate::base::io::output::{self, Manner, Output};
 use crate::llvm::container::magic::Magic;
-use crate::llvm::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, Strings, Version};
+use crate::llvm::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, NewImage, Strings, Version};
 use crate::llvm::event::{Event, Observer};
 use crate::llvm::work::open;
 
@@ -31,15 +31,15 @@ pub struct Package {
     pub compression: Option<Compression>,
 }
 
-/// One or more images that differ only in their files.
+/// Images that differ only in their files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageFiles {
-    /// One file for each image.
+    /// The file of each image.
     pub files: Vec<PathBuf>,
     /// The offload kind.
     pub offload_kind: Option<OffloadKind>,
-    /// Keys and values, in the order in which they are written.
+    /// The keys and values, in the order of the file.
     pub strings: Strings,
 }
 
@@ -73,13 +73,13 @@ impl Package {
 
     /// Writes the offload binaries, but does not put them in place.
     fn stage(&self, inputs: &[(&ImageFiles, Input)], observer: &mut Observer<'_>) -> Result<Output> {
-        let images: Vec<offload_binary::NewImage<'_>> = inputs
-            .iter()
-            .map(|(image, input)| offload_binary::NewImage { info: self.info(image, input), content: input.as_slice() })
-            .collect();
+        let mut images = Vec::with_capacity(inputs.len());
+        for (image, input) in inputs {
+            images.push(NewImage { info: self.info_of(image, input), content: input.as_slice() });
+        }
         let mut output = Output::stage_as(&self.output, Manner::of_len(to_u64(images.len())))?;
-        let mut tell = |done, total| observer(Event::Progress { done, total });
-        let meter = &mut Meter::new(&mut tell);
+        let mut report_progress = |done, total| observer(Event::Progress { done, total });
+        let meter = &mut Meter::new(&mut report_progress);
         match &self.compression {
             Some(compression) => offload_binary::write_metered(&images, compression, &mut output.writer()?, meter)?,
             None => emit(&offload_binary::plan(self.version, &images)?, &mut output, meter)?,
@@ -87,7 +87,7 @@ impl Package {
         Ok(output)
     }
 
-    fn info(&self, image: &ImageFiles, input: &Input) -> ImageInfo {
+    fn info_of(&self, image: &ImageFiles, input: &Input) -> ImageInfo {
         let image_kind = match image_kind(input.path(), input.bytes()) {
             // Releases that write version 1 do not know the extension.
             ImageKind::SpirV if self.version == Version::V1 => ImageKind::None,
@@ -98,7 +98,7 @@ impl Package {
     }
 }
 
-/// The kind of an image: bitcode is recognised by content, because clang names it `.o` too, other kinds by file name.
+/// Identifies the kind of an image: bitcode by content, because clang names it `.o` too, other kinds by file name.
 fn image_kind(path: &Path, content: &[u8]) -> ImageKind {
     if Magic::identify(content) == Magic::Bitcode {
         return ImageKind::Bitcode;

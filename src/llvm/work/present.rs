@@ -10,6 +10,7 @@ pub(crate) struct Present {
 }
 
 impl Present {
+    /// Adds a name, unless it is known.
     pub(crate) fn note(&mut self, shown: &str) {
         if !self.known.contains(shown) {
             self.known.insert(shown.to_owned());
@@ -22,8 +23,10 @@ impl Present {
         &self.shown
     }
 
-    /// Adds those of other files.
+    /// Adds the names of other files.
     pub(crate) fn add(&mut self, more: Self) {
-        more.shown.iter().for_each(|shown| self.note(shown));
+        for shown in &more.shown {
+            self.note(shown);
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
 use crate::base::bytes;
-use crate::base::error::Error;
+use crate::base::error::{Error, Result};
 use crate::base::id::{Compatibility, EntryId, OffloadKind, Rules};
 use crate::llvm::container::Entry;
 use crate::llvm::event::{Event, Observer};
@@ -14,7 +14,7 @@ pub(super) struct Requests<'j> {
     ids: Vec<&'j EntryId>,
     rules: Rules,
     open: BTreeSet<usize>,
-    /// The open requests for each processor. An entry fits only requests for its own processor.
+    /// The open requests for each processor. An entry is compatible only with requests for its own processor.
     processors: HashMap<&'j str, BTreeSet<usize>>,
     /// The open requests whose target ID LLVM would drop.
     dropped: BTreeSet<usize>,
@@ -34,22 +34,15 @@ pub(super) struct Candidate<'b> {
 }
 
 impl<'j> Requests<'j> {
-    /// The rules by which an entry finds its request. Each rule is tried on all entries of a bundle, in file order,
-    /// before the next one.
+    /// The rules that find the request of an entry. Each rule is tried on all entries of a bundle, in file order, before
+    /// the next one. LLVM compares names by the first rule only.
     const RULES: [fn(&Self, &Candidate<'_>) -> Option<usize>; 6] = [
-        // The names match: in the written form of the request, which is how LLVM compares them, in its spelling, or in
-        // the written forms of both.
-        |requests, entry| requests.named(&requests.written, &bytes::text(entry.text)?),
-        |requests, entry| requests.named(&requests.spelled, &bytes::text(entry.text)?),
-        |requests, entry| requests.named(&requests.written, &entry.id.to_string()),
-        // The first request for exactly the target of the entry, then the first compatible one.
-        |requests, entry| {
-            let mut compared = requests.compared(&entry.id);
-            compared.find(|(_, outcome)| *outcome == Compatibility::Exact).map(|(request, _)| request)
-        },
-        |requests, entry| requests.fitting(&entry.id).next(),
-        // The first request that LLVM would have written without its target ID.
-        |requests, entry| requests.fitting_without_target_id(&entry.id).next(),
+        Self::first_written_like_entry,
+        Self::first_spelled_like_entry,
+        Self::first_with_same_written_form,
+        Self::first_exact,
+        Self::first_compatible,
+        Self::first_compatible_without_target_id,
     ];
 
     pub(super) fn new(requests: &'j [(EntryId, PathBuf)], rules: Rules) -> Self {
@@ -78,59 +71,78 @@ impl<'j> Requests<'j> {
         self.open.is_empty()
     }
 
-    /// The entries with a valid ID that a request may find, without those that repeat an earlier ID. A repetition that
-    /// fits an open request is reported.
+    /// Returns the entries with a valid ID that a request may find, without entries that repeat an earlier ID. Reports
+    /// repetitions that are compatible with an open request.
     pub(super) fn candidates<'b>(&self, entries: &'b [Entry], observer: &mut Observer<'_>) -> Vec<Candidate<'b>> {
         let (mut seen, mut reported) = (HashSet::new(), HashSet::new());
         let mut candidates = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
-            let id = self.by_name(&entry.id).or_else(|| entry.entry_id());
-            let Some(id) = id.filter(EntryId::is_requestable) else { continue };
+            let Some(id) = self.id_requested_by_name(&entry.id).or_else(|| entry.entry_id()) else { continue };
+            if !id.is_requestable() {
+                continue;
+            }
             let text = entry.id.as_slice();
             if seen.insert(text) {
                 candidates.push(Candidate { index, id, text });
-            } else if reported.insert(text) && self.fitting(&id).next().is_some() {
+            } else if reported.insert(text) && self.compatible(&id).next().is_some() {
                 observer(Event::DuplicateEntry(id.to_string()));
             }
         }
         candidates
     }
 
-    /// The ID of an entry that is requested by name.
-    fn by_name(&self, recorded: &[u8]) -> Option<EntryId> {
-        let named = self.written.get(&*bytes::text(recorded)?)?;
-        let mut ids = named.iter().filter_map(|&request| self.ids.get(request));
-        ids.find(|id| id.kind() == OffloadKind::Other).map(|id| (*id).clone())
+    /// Returns the ID of an entry that is requested by name.
+    fn id_requested_by_name(&self, recorded: &[u8]) -> Option<EntryId> {
+        for &request in self.written.get(&*bytes::text(recorded)?)? {
+            if let Some(&id) = self.ids.get(request)
+                && id.kind() == OffloadKind::Other
+            {
+                return Some(id.clone());
+            }
+        }
+        None
     }
 
-    /// The open requests that an entry fits, in request order.
-    pub(super) fn fitting(&self, entry: &EntryId) -> impl Iterator<Item = usize> {
-        self.compared(entry).filter(|(_, outcome)| outcome.is_compatible()).map(|(request, _)| request)
+    /// The open requests that an entry is compatible with, in request order.
+    fn compatible(&self, entry: &EntryId) -> impl Iterator<Item = usize> {
+        self.comparisons(entry).filter(|(_, outcome)| outcome.is_compatible()).map(|(request, _)| request)
     }
 
-    /// The open requests that an entry fits only because LLVM drops unknown target IDs, in request order.
-    pub(super) fn fitting_without_target_id(&self, entry: &EntryId) -> impl Iterator<Item = usize> {
-        let own = entry.target_id();
-        let requests = match own.is_dropped_by_llvm() {
-            true => self.processors.get(""),
-            false => Some(&self.dropped).filter(|_| own.is_empty()),
+    /// The open requests that an entry is compatible with only because LLVM drops unknown target IDs, in request order.
+    fn compatible_without_target_id(&self, entry: &EntryId) -> impl Iterator<Item = usize> {
+        let target_id = entry.target_id();
+        let requests = if target_id.is_dropped_by_llvm() {
+            self.processors.get("")
+        } else if target_id.is_empty() {
+            Some(&self.dropped)
+        } else {
+            None
         };
-        let is_exact = |id: &&EntryId| entry.is_exact_without_target_id(id);
-        requests.into_iter().flatten().copied().filter(move |&request| self.ids.get(request).is_some_and(is_exact))
+        let requests = requests.into_iter().flatten().copied();
+        requests.filter(|&request| self.ids.get(request).is_some_and(|id| entry.is_exact_without_target_id(id)))
     }
 
-    /// The requests that each candidate serves if several entries may serve one request and one entry several.
-    pub(super) fn served_by<'c, 'b>(&self, candidates: &'c [Candidate<'b>]) -> Vec<(&'c Candidate<'b>, Vec<usize>)> {
-        let named: HashSet<usize> = candidates.iter().flat_map(|candidate| self.fitting(&candidate.id)).collect();
-        let served = |candidate: &'c Candidate<'b>| {
-            let guesses = self.fitting_without_target_id(&candidate.id).filter(|guess| !named.contains(guess));
-            (candidate, self.fitting(&candidate.id).chain(guesses).collect())
-        };
-        candidates.iter().map(served).collect()
+    /// The requests that each candidate serves if several entries may serve one request and one entry several. A request
+    /// that a target ID matches gets no entry without one.
+    pub(super) fn served_by_each<'c, 'b>(
+        &self,
+        candidates: &'c [Candidate<'b>],
+    ) -> Vec<(&'c Candidate<'b>, Vec<usize>)> {
+        let mut matched = HashSet::new();
+        for candidate in candidates {
+            matched.extend(self.compatible(&candidate.id));
+        }
+        let mut served_by_each = Vec::with_capacity(candidates.len());
+        for candidate in candidates {
+            let mut served: Vec<usize> = self.compatible(&candidate.id).collect();
+            served.extend(self.compatible_without_target_id(&candidate.id).filter(|guess| !matched.contains(guess)));
+            served_by_each.push((candidate, served));
+        }
+        served_by_each
     }
 
-    /// The open requests for the processor of an entry, in request order.
-    fn compared(&self, entry: &EntryId) -> impl Iterator<Item = (usize, Compatibility)> {
+    /// The open requests for the processor of an entry, in request order, each with the outcome of comparing it.
+    fn comparisons(&self, entry: &EntryId) -> impl Iterator<Item = (usize, Compatibility)> {
         let requests = self.processors.get(entry.target_id().processor()).into_iter().flatten();
         requests.filter_map(|&request| Some((request, entry.compatibility(self.ids.get(request)?, self.rules))))
     }
@@ -150,27 +162,66 @@ impl<'j> Requests<'j> {
         served
     }
 
-    /// The first open request with this name.
-    fn named(&self, names: &HashMap<String, Vec<usize>>, name: &str) -> Option<usize> {
-        names.get(name)?.iter().copied().find(|request| self.open.contains(request))
+    /// Returns the first open request whose written form is the recorded ID.
+    fn first_written_like_entry(&self, entry: &Candidate<'_>) -> Option<usize> {
+        self.first_open(&self.written, &bytes::text(entry.text)?)
     }
 
+    /// Returns the first open request that is spelled like the recorded ID.
+    fn first_spelled_like_entry(&self, entry: &Candidate<'_>) -> Option<usize> {
+        self.first_open(&self.spelled, &bytes::text(entry.text)?)
+    }
+
+    /// Returns the first open request whose written form is also that of the entry.
+    fn first_with_same_written_form(&self, entry: &Candidate<'_>) -> Option<usize> {
+        self.first_open(&self.written, &entry.id.to_string())
+    }
+
+    /// Returns the first open request for exactly the target of the entry.
+    fn first_exact(&self, entry: &Candidate<'_>) -> Option<usize> {
+        for (request, outcome) in self.comparisons(&entry.id) {
+            if outcome == Compatibility::Exact {
+                return Some(request);
+            }
+        }
+        None
+    }
+
+    /// Returns the first open request that the entry is compatible with.
+    fn first_compatible(&self, entry: &Candidate<'_>) -> Option<usize> {
+        self.compatible(&entry.id).next()
+    }
+
+    /// Returns the first open request that LLVM would have written without its target ID.
+    fn first_compatible_without_target_id(&self, entry: &Candidate<'_>) -> Option<usize> {
+        self.compatible_without_target_id(&entry.id).next()
+    }
+
+    /// Returns the first open request with this name.
+    fn first_open(&self, requests_by_name: &HashMap<String, Vec<usize>>, name: &str) -> Option<usize> {
+        requests_by_name.get(name)?.iter().copied().find(|request| self.open.contains(request))
+    }
+
+    /// Removes a request that is served.
     fn close(&mut self, request: usize) {
         self.open.remove(&request);
         self.dropped.remove(&request);
-        let id = self.ids.get(request);
-        if let Some(open) = id.and_then(|id| self.processors.get_mut(id.target_id().processor())) {
+        if let Some(id) = self.ids.get(request)
+            && let Some(open) = self.processors.get_mut(id.target_id().processor())
+        {
             open.remove(&request);
         }
     }
 
-    /// Reports the comparisons that LLVM makes to unbundle a file: each entry with the open requests in turn, until it
-    /// fits one.
+    /// Reports the comparisons that LLVM makes to unbundle a file: each entry with the open requests in turn, up to the
+    /// first compatible one.
     pub(super) fn explain(&self, candidates: &[Candidate<'_>], observer: &mut Observer<'_>) {
         let mut open = self.open.clone();
         for candidate in candidates {
-            let fitting = open.iter().copied().find(|&request| self.explain_one(&candidate.id, request, observer));
-            fitting.map(|request| open.remove(&request));
+            let request = open.iter().copied().find(|&request| self.explain_one(&candidate.id, request, observer));
+            if let Some(request) = request {
+                open.remove(&request);
+            }
         }
     }
 
@@ -183,7 +234,7 @@ impl<'j> Requests<'j> {
         }
     }
 
-    /// Whether an entry fits a request. Reports the comparison.
+    /// Compares an entry with a request, reports the comparison, and returns whether they are compatible.
     fn explain_one(&self, entry: &EntryId, request: usize, observer: &mut Observer<'_>) -> bool {
         let Some(request) = self.ids.get(request) else { return false };
         let outcome = entry.compatibility(request, self.rules);
@@ -192,21 +243,45 @@ impl<'j> Requests<'j> {
     }
 }
 
-/// The error for a request that LLVM refuses, which it does before it reads the file, or the error of the file.
-pub(super) fn unknown_or(requests: &[(EntryId, PathBuf)], error: Error) -> Error {
-    first_unknown(requests, |_| false).unwrap_or(error)
+/// Returns the error for a request that LLVM refuses, or the error of the file: LLVM checks requests before it reads the
+/// file.
+pub(super) fn unknown_request_or(requests: &[(EntryId, PathBuf)], error: Error) -> Error {
+    for (id, _) in requests {
+        if let Some(unknown) = unknown_request(id) {
+            return unknown;
+        }
+    }
+    error
 }
 
-/// LLVM's error for the first request by name that is not served: it does not know such an ID.
-pub(super) fn first_unknown(requests: &[(EntryId, PathBuf)], is_served: impl Fn(usize) -> bool) -> Option<Error> {
-    let mut unserved = requests.iter().enumerate().filter(|(request, _)| !is_served(*request));
-    unserved.find_map(|(_, (id, _))| match id.kind() {
-        OffloadKind::Other => EntryId::parse(&id.to_string()).err().map(Error::from),
-        _ => None,
-    })
+/// Fails if a request by name is not served. `served` says for each request whether it is.
+pub(super) fn check_unserved_names(requests: &[(EntryId, PathBuf)], served: &[bool]) -> Result<()> {
+    for ((id, _), is_served) in requests.iter().zip(served) {
+        if !is_served && let Some(unknown) = unknown_request(id) {
+            return Err(unknown);
+        }
+    }
+    Ok(())
+}
+
+/// Returns LLVM's error for a request by name, or `None` for an ID that LLVM knows.
+fn unknown_request(id: &EntryId) -> Option<Error> {
+    if id.kind() != OffloadKind::Other {
+        return None;
+    }
+    let invalid = EntryId::parse(&id.to_string()).err()?;
+    Some(invalid.into())
 }
 
 impl Candidate<'_> {
+    /// Whether the code object is not empty. `entries` are the entries of the bundle.
+    pub(super) fn has_code(&self, entries: &[Entry]) -> bool {
+        match entries.get(self.index) {
+            Some(entry) => entry.size() > 0,
+            None => false,
+        }
+    }
+
     /// Reports that the entry, which has no processor, serves a request for a GPU.
     pub(super) fn report_guess(&self, request: &EntryId, observer: &mut Observer<'_>) {
         if self.id.target_id().is_empty() && request.names_gpu() {

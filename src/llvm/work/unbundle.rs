@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::requests::{Candidate, Requests, first_unknown, unknown_or};
+use super::requests::{Candidate, Requests, check_unserved_names, unknown_request_or};
 use super::{FileType, observe_inflated, observe_plain};
 use crate::base::error::{Error, Result, WithPath};
 use crate::base::id::{EntryId, OffloadKind, Rules};
@@ -23,7 +23,7 @@ use crate::llvm::work::open;
 pub struct Unbundle {
     /// The file to read.
     pub input: PathBuf,
-    /// Its type.
+    /// The type of the file.
     pub file_type: FileType,
     /// The requested entries, and the output for each.
     pub requests: Vec<(EntryId, PathBuf)>,
@@ -40,13 +40,21 @@ pub struct Unbundle {
     pub limits: Limits,
 }
 
-/// The entries that the bundles of a file hold for the requests.
-struct FoundRequests {
-    /// The output of each request that an entry serves.
-    served: Vec<Option<Output>>,
+/// The requests that the entries of a file serve.
+struct ServedRequests {
+    /// The output of each request, or `None` if no entry serves it.
+    outputs: Vec<Option<Output>>,
+    /// Whether the file holds a bundle.
     is_bundle: bool,
     /// The first entry of a host that serves no request.
     other_host: Option<EntryId>,
+}
+
+impl ServedRequests {
+    /// Returns for each request whether an entry serves it.
+    fn are_served(&self) -> Vec<bool> {
+        self.outputs.iter().map(Option::is_some).collect()
+    }
 }
 
 impl Unbundle {
@@ -78,70 +86,97 @@ impl Unbundle {
 
     /// Opens the input.
     pub(super) fn open(&self) -> Result<Input> {
-        open(&self.input, Accept::Any, self.limits.streamed).map_err(|error| unknown_or(&self.requests, error))
+        open(&self.input, Accept::Any, self.limits.streamed).map_err(|error| unknown_request_or(&self.requests, error))
     }
 
     /// Writes the code objects of an open input.
     pub(super) fn run_on(&self, input: &Input, observer: &mut Observer<'_>) -> Result<()> {
-        let staged = self.stage(input, observer);
-        let complete = staged.and_then(|found| self.complete(input, found, observer));
-        output::commit(input.vouch_for(complete)?)
+        let outputs = self.stage_all(input, observer);
+        output::commit(input.vouch_for(outputs)?)
+    }
+
+    /// Writes the outputs of all requests, but does not put them in place.
+    fn stage_all(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
+        let served = self.stage_served(input, observer)?;
+        self.stage_unserved(input, served, observer)
     }
 
     /// Does the work of [`Unbundle::run_on`] without putting any output in place. Returns for each request whether an
     /// entry serves it.
     pub(super) fn rehearse(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<bool>> {
-        let found = input.vouch_for(self.stage(input, observer))?;
-        Ok(found.served.iter().map(Option::is_some).collect())
+        let served = input.vouch_for(self.stage_served(input, observer))?;
+        Ok(served.are_served())
     }
 
-    /// Writes the code objects that serve the requests, but does not put them in place.
-    fn stage(&self, input: &Input, observer: &mut Observer<'_>) -> Result<FoundRequests> {
+    /// Writes the code objects that serve requests, but does not put them in place.
+    fn stage_served(&self, input: &Input, observer: &mut Observer<'_>) -> Result<ServedRequests> {
         observe_plain(input.as_slice(), observer);
         if self.file_type == FileType::Archive {
             return Err(Error::usage("an archive is taken apart by UnbundleArchive"));
         }
         let container = self.file_type.container();
-        let served = self.requests.iter().map(|_| None).collect();
-        let mut found = FoundRequests { served, is_bundle: false, other_host: None };
+        let outputs = self.requests.iter().map(|_| None).collect();
+        let mut served = ServedRequests { outputs, is_bundle: false, other_host: None };
         let mut requests = Requests::new(&self.requests, self.rules);
         let mut bundles = Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits);
         while !requests.are_served()
-            && let Some(bundle) = bundles.next().transpose().map_err(|error| unknown_or(&self.requests, error))?
+            && let Some(bundle) =
+                bundles.next().transpose().map_err(|error| unknown_request_or(&self.requests, error))?
         {
             // A compressed container around something that is not a bundle counts as a bundle without bytes.
-            found.is_bundle |= bundle.inflated_len > 0;
+            served.is_bundle |= bundle.inflated_len > 0;
             observe_inflated(&bundle, observer);
-            self.serve(&bundle, &mut requests, &mut found, observer)?;
+            self.serve(&bundle, &mut requests, &mut served, observer)?;
         }
-        let is_served = |request: usize| found.served.get(request).is_some_and(Option::is_some);
-        if let Some(unknown) = first_unknown(&self.requests, is_served) {
-            return Err(unknown);
+        let are_served = served.are_served();
+        check_unserved_names(&self.requests, &are_served)?;
+        if !self.allow_missing {
+            self.check_all_served(&are_served)?;
         }
-        let open = self.requests.iter().zip(&found.served).filter(|(_, output)| output.is_none());
-        let missing: BTreeSet<String> = open.map(|((id, _), _)| id.to_string()).collect();
-        if !missing.is_empty() && !self.allow_missing {
-            return Err(Error::missing_entries(&missing.into_iter().collect::<Vec<_>>()));
-        }
-        Ok(found)
+        Ok(served)
     }
 
-    /// Adds outputs for the requests that no entry serves.
-    fn complete(&self, input: &Input, found: FoundRequests, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
-        let is_host = |id: &EntryId| id.kind() == OffloadKind::Host;
-        let has_host = self.requests.iter().zip(&found.served).any(|((id, _), output)| is_host(id) && output.is_some());
+    /// Fails if a request is not served, with an error that names the IDs in alphabetical order.
+    fn check_all_served(&self, are_served: &[bool]) -> Result<()> {
+        let mut missing = BTreeSet::new();
+        for ((id, _), is_served) in self.requests.iter().zip(are_served) {
+            if !is_served {
+                missing.insert(id.to_string());
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Error::missing_entries(&missing.into_iter().collect::<Vec<_>>()))
+    }
+
+    /// Adds outputs for the requests that no entry serves: empty files, and the code of the host if it is not in an
+    /// entry.
+    fn stage_unserved(
+        &self,
+        input: &Input,
+        served: ServedRequests,
+        observer: &mut Observer<'_>,
+    ) -> Result<Vec<Output>> {
+        let ServedRequests { outputs, is_bundle, other_host } = served;
+        let is_host_served =
+            self.requests.iter().zip(&outputs).any(|((id, _), output)| is_host(id) && output.is_some());
         let mut complete = Vec::with_capacity(self.requests.len());
-        for ((id, path), output) in self.requests.iter().zip(found.served) {
+        for ((id, path), output) in self.requests.iter().zip(outputs) {
             if let Some(output) = output {
                 complete.push(output);
                 continue;
             }
-            let mut new = Output::stage(path)?;
-            let is_delivered = is_host(id) && !has_host && self.copy_host(input, found.is_bundle, &mut new)?;
-            if let Some(entry) = found.other_host.as_ref().filter(|_| is_host(id) && !is_delivered) {
-                observer(Event::OtherHost { entry, request: id });
+            let mut output = Output::stage(path)?;
+            if is_host(id) {
+                let is_copied = !is_host_served && self.copy_host(input, is_bundle, &mut output)?;
+                if let Some(entry) = &other_host
+                    && !is_copied
+                {
+                    observer(Event::OtherHost { entry, request: id });
+                }
             }
-            complete.push(new);
+            complete.push(output);
         }
         Ok(complete)
     }
@@ -156,18 +191,16 @@ impl Unbundle {
             Some(compressed) => Some(compressed.inflate_whole()?.0),
             None => None,
         };
-        let whole = inflated.as_ref().map_or(input.as_slice(), Input::as_slice);
+        let whole = inflated.as_ref().unwrap_or(input).as_slice();
         if !is_bundle {
             output.copy(whole)?;
             return Ok(true);
         }
         let host = FatObject::host(whole.bytes(), whole.offset()).with_path(whole.path())?;
-        let is_fat = host.is_some();
-        if let Some(host) = host {
-            let bundle = Bundle::plain(whole, host, self.limits);
-            bundle.extract(&mut [(0, output)], &mut Meter::silent())?;
-        }
-        Ok(is_fat)
+        let Some(host) = host else { return Ok(false) };
+        let bundle = Bundle::plain(whole, host, self.limits);
+        bundle.extract(&mut [(0, output)], &mut Meter::silent())?;
+        Ok(true)
     }
 
     /// Writes the code objects of all entries of the bundle that serve an open request.
@@ -175,40 +208,56 @@ impl Unbundle {
         &self,
         bundle: &Bundle<'_>,
         requests: &mut Requests<'_>,
-        found: &mut FoundRequests,
+        served: &mut ServedRequests,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
         let candidates = requests.candidates(&bundle.entries, observer);
         if self.explain {
             requests.explain(&candidates, observer);
         }
-        let mut served = requests.assign(&candidates);
-        served.sort_unstable_by_key(|(request, _)| *request);
-        let is_served = |index: usize| served.iter().any(|(_, candidate)| candidate.index == index);
-        let has_code = |index: usize| bundle.entries.get(index).is_some_and(|entry| entry.size() > 0);
-        let other = |Candidate { id, index, .. }: &&Candidate<'_>| {
-            id.kind() == OffloadKind::Host && !is_served(*index) && has_code(*index)
-        };
-        found.other_host = found.other_host.take().or_else(|| Some(candidates.iter().find(other)?.id.clone()));
-        let mut staged = Vec::with_capacity(served.len());
-        for (request, candidate) in &served {
+        let mut assigned = requests.assign(&candidates);
+        assigned.sort_unstable_by_key(|(request, _)| *request);
+        if served.other_host.is_none() {
+            served.other_host = unassigned_host(bundle, &candidates, &assigned);
+        }
+        let mut staged = Vec::with_capacity(assigned.len());
+        for (request, candidate) in &assigned {
             let (id, path) = self.requests.get(*request).ok_or_else(|| Error::internal("no such request"))?;
             candidate.report_guess(id, observer);
             staged.push(Output::stage(path)?);
         }
-        let entries = served.iter().map(|(_, candidate)| candidate.index);
-        let mut wanted: Vec<(usize, &mut Output)> = entries.zip(&mut staged).collect();
         // Missing entries may be replaced by empty files only if the rest of the file is valid.
-        if wanted.is_empty() && !self.allow_missing {
+        if staged.is_empty() && !self.allow_missing {
             return Ok(());
         }
-        let mut tell = |done, total| observer(Event::Progress { done, total });
-        bundle.extract(&mut wanted, &mut Meter::new(&mut tell))?;
-        for ((request, _), new) in served.into_iter().zip(staged) {
-            if let Some(output) = found.served.get_mut(request) {
+        let entries = assigned.iter().map(|(_, candidate)| candidate.index);
+        let mut wanted: Vec<(usize, &mut Output)> = entries.zip(&mut staged).collect();
+        let mut report_progress = |done, total| observer(Event::Progress { done, total });
+        bundle.extract(&mut wanted, &mut Meter::new(&mut report_progress))?;
+        for ((request, _), new) in assigned.into_iter().zip(staged) {
+            if let Some(output) = served.outputs.get_mut(request) {
                 *output = Some(new);
             }
         }
         Ok(())
     }
+}
+
+fn is_host(id: &EntryId) -> bool {
+    id.kind() == OffloadKind::Host
+}
+
+/// Returns the ID of the first entry of a host that has code and serves no request.
+fn unassigned_host(
+    bundle: &Bundle<'_>,
+    candidates: &[Candidate<'_>],
+    assigned: &[(usize, &Candidate<'_>)],
+) -> Option<EntryId> {
+    for candidate in candidates {
+        let is_assigned = assigned.iter().any(|(_, other)| other.index == candidate.index);
+        if is_host(&candidate.id) && !is_assigned && candidate.has_code(&bundle.entries) {
+            return Some(candidate.id.clone());
+        }
+    }
+    None
 }

@@ -1,18 +1,17 @@
 //! Unbundles an archive: from a library of bundles to one library for each target.
 //!
-//! Follows LLVM 22.1.8, with the entries of a bundle in file order. For every member, every entry and every request
-//! that the entry is compatible with, the request's archive gets a member `<stem of the member>-<entry ID><stem of the
-//! member><extension>`, in which `_` replaces `:`. Several entries may serve one request, and one entry may serve
-//! several requests.
+//! Follows LLVM 22.1.8, with the entries of a bundle in file order. Each entry goes to the archive of every request that
+//! it is compatible with. Several entries may serve one request, and one entry may serve several requests. The new
+//! member is named `<stem of the member>-<entry ID><stem of the member><extension>`, with `_` for each `:`.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use super::aside::{Aside, KeptAside};
 use super::file_name::FileName;
 use super::library::{LibraryMember, MemberNames, OpenArchive, write_archive};
-use super::requests::{Requests, first_unknown, unknown_or};
+use super::requests::{Requests, check_unserved_names, unknown_request_or};
+use super::stored_contents::{KeptContent, StoredContents};
 use crate::base::bytes::{self, add};
 use crate::base::display::{Slashes, harmless, printable_name};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -47,25 +46,25 @@ pub struct UnbundleArchive {
 
 /// An entry chosen for the archive of a request.
 struct ChosenEntry<'l> {
-    /// The name of its member.
+    /// The name of the member that holds the entry.
     member: &'l [u8],
     /// The bundle entry ID as recorded.
     id: Rc<[u8]>,
-    /// The extension of its new name; `None` for that of the member.
+    /// The extension of the new name; `None` for that of the member.
     extension: Option<&'static [u8]>,
-    content: KeptAside<'l>,
+    content: KeptContent<'l>,
 }
 
 /// The contents of the archives to write.
 struct NewArchives<'j, 'l> {
     requests: Requests<'j>,
     /// The chosen entries of each request, in the order of the input archive.
-    of_requests: Vec<Vec<ChosenEntry<'l>>>,
+    chosen: Vec<Vec<ChosenEntry<'l>>>,
     /// The distinct bundle entry IDs found so far.
     ids: HashSet<Rc<[u8]>>,
     /// The first entry of a host that serves no request.
     other_host: Option<EntryId>,
-    aside: Aside,
+    stored: StoredContents,
 }
 
 impl UnbundleArchive {
@@ -80,121 +79,136 @@ impl UnbundleArchive {
     /// Any [`Error`]; all outputs are then unchanged. The kind is [`NotFound`](ErrorKind::NotFound) if no entry of the
     /// archive can serve a request.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let input = open(&self.input, Accept::Any, self.limits.streamed);
-        let library = input.and_then(|input| OpenArchive::open(input, self.limits));
-        let library = library.map_err(|error| unknown_or(&self.requests, error))?;
+        let library = self.open().map_err(|error| unknown_request_or(&self.requests, error))?;
         let staged = self.stage(&library, observer);
         output::commit(library.vouch_for(staged)?)
+    }
+
+    fn open(&self) -> Result<OpenArchive> {
+        let input = open(&self.input, Accept::Any, self.limits.streamed)?;
+        OpenArchive::open(input, self.limits)
     }
 
     /// Writes the archives, but does not put them in place.
     fn stage(&self, library: &OpenArchive, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
         if self.check {
-            self.check(library)?;
+            self.check_target_ids(library)?;
         }
-        let mut choice = NewArchives {
+        let mut archives = NewArchives {
             requests: Requests::new(&self.requests, self.rules),
-            of_requests: self.requests.iter().map(|_| Vec::new()).collect(),
+            chosen: self.requests.iter().map(|_| Vec::new()).collect(),
             ids: HashSet::new(),
             other_host: None,
-            aside: Aside::new(&self.input),
+            stored: StoredContents::new(&self.input),
         };
         let members = library.members()?;
         // Progress counts the bytes of the members read and of the archives written.
         let mut total = bytes::total(members.iter().map(LibraryMember::size));
         let mut done = 0_u64;
         for member in members {
-            member.bundles(Inflate::Whole, observer, &mut |bundle, observer| {
-                self.choose(&member, &bundle, &mut choice, observer)
+            member.for_each_bundle(Inflate::Whole, observer, &mut |bundle, observer| {
+                self.choose_entries(&member, &bundle, &mut archives, observer)
             })?;
             add(&mut done, member.size());
             observer(Event::Progress { done, total });
         }
-        let NewArchives { of_requests, other_host, aside, .. } = choice;
-        let is_served = |request: usize| of_requests.get(request).is_some_and(|chosen| !chosen.is_empty());
-        if let Some(unknown) = first_unknown(&self.requests, is_served) {
-            return Err(unknown);
-        }
-        let aside = aside.into_input()?;
+        let NewArchives { chosen, other_host, stored, .. } = archives;
+        let are_served: Vec<bool> = chosen.iter().map(|entries| !entries.is_empty()).collect();
+        check_unserved_names(&self.requests, &are_served)?;
+        let stored = stored.into_input()?;
         let mut outputs = Vec::with_capacity(self.requests.len());
-        let size_of = |chosen: &[ChosenEntry<'_>]| bytes::total(chosen.iter().map(|chosen| chosen.content.len()));
-        add(&mut total, bytes::total(of_requests.iter().map(|chosen| size_of(chosen))));
-        for ((target, path), chosen) in self.requests.iter().zip(&of_requests) {
-            if chosen.is_empty() && !self.allow_missing {
-                let archive = self.input.display();
-                let text = format!(
-                    "no compatible code object found for the target '{target}' in heterogeneous archive library: {archive}"
-                );
-                return Err(Error::new(ErrorKind::NotFound, text).of_file(&self.input));
+        add(&mut total, bytes::total(chosen.iter().map(|entries| total_size(entries))));
+        for ((target, path), entries) in self.requests.iter().zip(&chosen) {
+            if entries.is_empty() && !self.allow_missing {
+                return Err(self.missing(target));
             }
-            let is_lost = chosen.is_empty() && target.kind() == OffloadKind::Host;
-            if let Some(entry) = other_host.as_ref().filter(|_| is_lost) {
+            if let Some(entry) = &other_host
+                && entries.is_empty()
+                && target.kind() == OffloadKind::Host
+            {
                 observer(Event::OtherHost { entry, request: target });
             }
-            let members = self.new_members(chosen, &aside, library.len())?;
+            let members = self.new_members(entries, &stored, library.len())?;
             outputs.push(write_archive(path, &members, observer)?);
-            add(&mut done, size_of(chosen));
+            add(&mut done, total_size(entries));
             observer(Event::Progress { done, total });
         }
         Ok(outputs)
     }
 
-    /// Adds the entries of a bundle to the choice of each request.
-    fn choose<'l>(
+    /// The error for a target that no entry of the archive serves.
+    fn missing(&self, target: &EntryId) -> Error {
+        let archive = self.input.display();
+        let text = format!(
+            "no compatible code object found for the target '{target}' in heterogeneous archive library: {archive}"
+        );
+        Error::new(ErrorKind::NotFound, text).of_file(&self.input)
+    }
+
+    /// Adds each entry of a bundle to the archives of the requests that it serves.
+    fn choose_entries<'l>(
         &self,
         member: &LibraryMember<'l>,
         bundle: &Bundle<'l>,
-        choice: &mut NewArchives<'_, 'l>,
+        archives: &mut NewArchives<'_, 'l>,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
-        let NewArchives { requests, of_requests, ids, other_host, aside } = choice;
+        let NewArchives { requests, chosen, ids, other_host, stored } = archives;
         let candidates = requests.candidates(&bundle.entries, observer);
         if self.explain {
             requests.explain_all(&candidates, observer);
         }
-        for (candidate, served) in requests.served_by(&candidates) {
-            let has_code = bundle.entries.get(candidate.index).is_some_and(|entry| entry.size() > 0);
-            if served.is_empty() && other_host.is_none() && candidate.id.kind() == OffloadKind::Host && has_code {
+        for (candidate, served) in requests.served_by_each(&candidates) {
+            let is_host = candidate.id.kind() == OffloadKind::Host;
+            if served.is_empty() && is_host && other_host.is_none() && candidate.has_code(&bundle.entries) {
                 *other_host = Some(candidate.id.clone());
             }
-            let mut kept: Option<KeptAside<'l>> = None;
+            let mut kept: Option<KeptContent<'l>> = None;
             for request in served {
-                let (Some(chosen), Some((wanted, _))) = (of_requests.get_mut(request), self.requests.get(request))
-                else {
-                    continue;
-                };
-                candidate.report_guess(wanted, observer);
+                let Some(entries) = chosen.get_mut(request) else { continue };
+                let Some((target, _)) = self.requests.get(request) else { continue };
+                candidate.report_guess(target, observer);
                 let content = match &kept {
-                    Some(kept) => KeptAside::clone(kept),
-                    None => kept.insert(aside.keep(bundle, candidate.index)?).clone(),
+                    Some(content) => content.clone(),
+                    None => kept.insert(stored.keep(bundle, candidate.index)?).clone(),
                 };
                 let id: Rc<[u8]> = ids.get(candidate.text).cloned().unwrap_or_else(|| candidate.text.into());
                 ids.insert(Rc::clone(&id));
-                chosen.push(ChosenEntry { member: member.name, id, extension: extension(&candidate.id), content });
+                entries.push(ChosenEntry {
+                    member: member.name,
+                    id,
+                    extension: extension_for_target(&candidate.id),
+                    content,
+                });
             }
         }
         Ok(())
     }
 
-    /// The members of an archive to write.
-    fn new_members<'l>(&self, chosen: &[ChosenEntry<'l>], aside: &'l Input, len: u64) -> Result<Vec<NewMember<'l>>> {
+    /// Returns the members of an archive to write. `len` is the length of the input.
+    fn new_members<'l>(&self, entries: &[ChosenEntry<'l>], stored: &'l Input, len: u64) -> Result<Vec<NewMember<'l>>> {
         let mut names = MemberNames::new(&self.input, len);
-        let member = |ChosenEntry { member, id, extension, content }: &ChosenEntry<'l>| {
-            let name = names.take(member_name(member, id, *extension))?;
-            Ok(NewMember { name, content: content.as_slice(aside)? })
-        };
-        chosen.iter().map(member).collect()
+        let mut members = Vec::with_capacity(entries.len());
+        for ChosenEntry { member, id, extension, content } in entries {
+            let name = member_name(member, id, *extension);
+            names.charge(&name)?;
+            members.push(NewMember { name, content: content.as_slice(stored)? });
+        }
+        Ok(members)
     }
 
     /// Checks that all entries of a bundle with the same processor set the same features. As in LLVM, each entry is
     /// compared with the first one of its processor in the order of their texts. That entry may set features that the
     /// other leaves open.
-    fn check(&self, library: &OpenArchive) -> Result<()> {
+    fn check_target_ids(&self, library: &OpenArchive) -> Result<()> {
         for member in library.members()? {
             let mut entries: Vec<(String, EntryId)> = Vec::new();
-            member.bundles(Inflate::Headers, &mut |_| {}, &mut |bundle, _| {
-                let parsed = bundle.entries.iter().filter_map(|entry| Some((entry, entry.entry_id()?)));
-                entries.extend(parsed.map(|(entry, id)| (bytes::text_lossy(&entry.id), id)));
+            member.for_each_bundle(Inflate::Headers, &mut |_| {}, &mut |bundle, _| {
+                for entry in &bundle.entries {
+                    if let Some(id) = entry.entry_id() {
+                        entries.push((bytes::text_lossy(&entry.id), id));
+                    }
+                }
                 Ok(())
             })?;
             entries.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -219,8 +233,13 @@ fn sets_more(id: &EntryId, other: &EntryId) -> bool {
     id.target_id().features().any(|(name, _)| other.target_id().features().all(|(other, _)| other != name))
 }
 
-/// The extension of code objects for a target.
-fn extension(id: &EntryId) -> Option<&'static [u8]> {
+/// The total size of the code objects of some entries in bytes.
+fn total_size(entries: &[ChosenEntry<'_>]) -> u64 {
+    bytes::total(entries.iter().map(|entry| entry.content.len()))
+}
+
+/// Returns the extension of code objects for a target, or `None` for other targets than GPUs of AMD and NVIDIA.
+fn extension_for_target(id: &EntryId) -> Option<&'static [u8]> {
     match id.target_id().to_string() {
         target if target.contains("gfx") => Some(b".bc"),
         target if target.contains("sm_") => Some(b".cubin"),
@@ -234,7 +253,11 @@ fn member_name(member: &[u8], entry: &[u8], target_extension: Option<&[u8]>) -> 
     let extension = target_extension.unwrap_or(extension);
     let mut name = [stem, b"-", entry, stem, extension].concat();
     // Not every file system allows a colon.
-    name.iter_mut().filter(|byte| **byte == b':').for_each(|byte| *byte = b'_');
+    for byte in &mut name {
+        if *byte == b':' {
+            *byte = b'_';
+        }
+    }
     harmless(&name, Slashes::Replace)
 }
 
@@ -242,12 +265,13 @@ fn member_name(member: &[u8], entry: &[u8], target_extension: Option<&[u8]>) -> 
 mod tests {
     use super::*;
 
+    fn name(member: &str, entry: &str) -> String {
+        let id = EntryId::parse(entry).unwrap();
+        String::from_utf8(member_name(member.as_bytes(), entry.as_bytes(), extension_for_target(&id))).unwrap()
+    }
+
     #[test]
     fn members_are_named_after_member_and_entry() {
-        let name = |member: &str, entry: &str| {
-            let id = EntryId::parse(entry).unwrap();
-            String::from_utf8(member_name(member.as_bytes(), entry.as_bytes(), extension(&id))).unwrap()
-        };
         let gfx = "hip-amdgcn-amd-amdhsa--gfx90a:xnack+";
         assert_eq!(name("a.o", gfx), "a-hip-amdgcn-amd-amdhsa--gfx90a_xnack+a.bc");
         assert_eq!(name("dir/a.b.o", gfx), "a.b-hip-amdgcn-amd-amdhsa--gfx90a_xnack+a.b.bc");

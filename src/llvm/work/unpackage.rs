@@ -6,9 +6,9 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::aside::{Aside, put_aside};
 use super::file_name::FileName;
 use super::library::{MemberNames, write_archive};
+use super::stored_contents::{StoredContents, stored_range};
 use super::walk::{FoundBinary, Walk, trailing_data};
 use crate::base::bytes;
 use crate::base::display::{Slashes, harmless};
@@ -83,12 +83,26 @@ impl Filter {
         match self {
             Self::Kind(kind) => HipNumber::ALL.iter().any(|hip| hip.kind_number(*kind) == image.kind_number),
             Self::String { key, value } => {
-                // The directory of a member of a thin archive may be omitted.
-                let is_name = |name: &[u8]| name == value || name.rsplit(|&byte| byte == b'/').next() == Some(value);
-                image.string(key).unwrap_or_default() == value || (key == b"member" && member.is_some_and(is_name))
+                if image.string(key).unwrap_or_default() == value {
+                    return true;
+                }
+                match member {
+                    // The directory of a member of a thin archive may be omitted.
+                    Some(name) if key == b"member" => name == value || last_component(name) == value,
+                    _ => false,
+                }
             }
         }
     }
+
+    fn is_for_member(&self) -> bool {
+        matches!(self, Self::String { key, .. } if key == b"member")
+    }
+}
+
+/// The part of a path after the last slash.
+fn last_component(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
 }
 
 impl Unpackage {
@@ -111,16 +125,18 @@ impl Unpackage {
             observer(Event::NoArchiveFile);
         }
         // An image that is written to a separate file may be an offload binary itself, so it must be examined.
-        let in_part = !self.archive && requests.iter().all(|request| request.file.is_some());
-        let inflate = if in_part { Inflate::AsNeeded } else { Inflate::Whole };
-        let mut run = Unpacking::new(self, input.len(), requests, observer);
-        let mut visitor = |found: FoundBinary<'_>| run.binary(&found);
+        let only_last_match = !self.archive && requests.iter().all(|request| request.file.is_some());
+        let inflate = if only_last_match { Inflate::AsNeeded } else { Inflate::Whole };
+        let mut unpacking = Unpacking::new(self, input.len(), requests, observer);
+        let mut visitor = |found: FoundBinary<'_>| unpacking.take_images(&found);
         let walk = Walk::new(input.as_slice(), inflate, self.limits, &mut visitor);
         let sources = input.vouch_for(walk.run())?;
-        let names = run.finish(&input, &sources)?;
+        let names = unpacking.finish(&input, &sources)?;
         if self.requests.is_empty() {
-            let mut lines = names.iter().map(|name| [b"Extracted: ", name.as_encoded_bytes(), b"\n"].concat());
-            lines.try_for_each(|line| out.write_all(&line)).map_err(|error| Error::io("-", error))?;
+            for name in names {
+                let line = [b"Extracted: ", name.as_encoded_bytes(), b"\n"].concat();
+                out.write_all(&line).map_err(|error| Error::io("-", error))?;
+            }
         }
         Ok(())
     }
@@ -136,11 +152,12 @@ struct Unpacking<'j, 'o> {
     job: &'j Unpackage,
     requests: &'j [ImageRequest],
     observer: &'j mut Observer<'o>,
-    served: Vec<RequestResults>,
+    /// The results of each request.
+    results: Vec<RequestResults>,
     /// The outputs with generated names, in order.
-    by_name: Vec<(OsString, Output)>,
+    generated: Vec<(OsString, Output)>,
     /// The generated names, each with the number of its image.
-    taken: HashMap<OsString, usize>,
+    used_names: HashMap<OsString, usize>,
     /// The number of images seen so far, which identifies the current one.
     seen: usize,
     /// The kinds of images in the file, without duplicates, up to [`PRESENT_MAX`].
@@ -151,7 +168,7 @@ struct Unpacking<'j, 'o> {
     /// inflate one byte to a thousand.
     nested: NestedLimit,
     /// The images for archives.
-    aside: Aside,
+    stored: StoredContents,
     member_names: MemberNames<'j>,
 }
 
@@ -166,25 +183,30 @@ impl NestedLimit {
         Self { limits, bytes: Allowance::new(limits.nested) }
     }
 
-    /// Returns the next offload binary, and charges what it inflates to.
+    /// Reads the next offload binary, and charges its inflated size.
     ///
     /// # Errors
-    /// The errors of the walk. A claim that exceeds the rest of this limit, and no other limit, says so.
+    /// The errors of the walk. The error for a claim that exceeds only the rest of this limit names this limit.
     fn next_binary<'a>(&mut self, binaries: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>> {
         let inflated = self.limits.inflated.min(self.bytes.left());
         let next = binaries.next_within(Limits { inflated, ..self.limits });
-        let binary = next.map_err(|error| match error.fault() {
+        let Some(binary) = next.map_err(|error| self.name_limit(error))? else { return Ok(None) };
+        if let Some(recorded) = binary.compressed {
+            // The claim is within the limit, but the minimum cost may exceed it.
+            self.bytes.take_up_to(recorded.inflated.max(INFLATED_MIN));
+        }
+        Ok(Some(binary))
+    }
+
+    /// Names this limit in the error for a claim that exceeds no other limit.
+    fn name_limit(&self, error: Error) -> Error {
+        match error.fault() {
             Some(&Malformed::Claim { what, offset, claimed, .. }) if claimed <= self.limits.inflated => {
                 let limit = format!("what is left of the limit of {} for nested containers", self.bytes.most());
                 Error::malformed(error.path(), Malformed::Claim { what, offset, claimed, limit })
             }
             _ => error,
-        })?;
-        if let Some(recorded) = binary.as_ref().and_then(|binary| binary.compressed) {
-            // The claim is within the limit, but the minimum cost may exceed it.
-            self.bytes.take_up_to(recorded.inflated.max(INFLATED_MIN));
         }
-        Ok(binary)
     }
 }
 
@@ -194,50 +216,51 @@ struct RequestResults {
     matches: usize,
     /// The number of generated names.
     named: usize,
+    /// The last matching image.
     last: Option<Output>,
-    /// Why a file cannot be opened: an error when the turn of the request comes, as in LLVM.
+    /// The reason why a file cannot be opened. As in LLVM, it is reported after the results of earlier requests.
     failed: Option<Error>,
-    /// The members of its archive: names and ranges in `aside`.
+    /// The members of the archive: names and ranges of the stored images.
     members: Vec<(Vec<u8>, Range<u64>)>,
 }
 
 impl<'j, 'o> Unpacking<'j, 'o> {
     fn new(job: &'j Unpackage, len: u64, requests: &'j [ImageRequest], observer: &'j mut Observer<'o>) -> Self {
-        let served = requests.iter().map(|_| RequestResults::default()).collect();
-        let is_member = |filter: &Filter| matches!(filter, Filter::String { key, .. } if key == b"member");
+        let results = requests.iter().map(|_| RequestResults::default()).collect();
         Self {
             job,
             requests,
             observer,
-            served,
-            by_name: Vec::new(),
-            taken: HashMap::new(),
+            results,
+            generated: Vec::new(),
+            used_names: HashMap::new(),
             seen: 0,
             present: Present::default(),
-            by_member: requests.iter().flat_map(|request| &request.filters).any(is_member),
+            by_member: requests.iter().flat_map(|request| &request.filters).any(Filter::is_for_member),
             nested: NestedLimit::new(job.limits),
-            aside: Aside::new(&job.input),
+            stored: StoredContents::new(&job.input),
             member_names: MemberNames::new(&job.input, len),
         }
     }
 
-    fn binary(&mut self, found: &FoundBinary<'_>) -> Result<()> {
+    /// Takes the images of an offload binary that requests match.
+    fn take_images(&mut self, found: &FoundBinary<'_>) -> Result<()> {
         let FoundBinary { binary, member } = *found;
         let mut last: Vec<Option<usize>> = vec![None; self.requests.len()];
         for (index, entry) in binary.entries.iter().enumerate() {
             if let Some(image) = entry.image.as_deref() {
                 if self.present.shown().len() < PRESENT_MAX {
-                    self.present.note(&describe(image, member.filter(|_| self.by_member)));
+                    self.present.note(&describe(image, if self.by_member { member } else { None }));
                 }
-                self.take(binary, index, image, member, &mut last)?;
+                self.take_image(binary, index, image, member, &mut last)?;
             }
         }
-        self.extract(binary, &last)
+        self.extract_last(binary, &last)
     }
 
-    /// Assigns an image to the requests that it matches. For those with a file, `last` records the index of the last
-    /// match.
-    fn take(
+    /// Assigns an image to the requests that it matches. `last` gets the index of the last match of each request with a
+    /// file.
+    fn take_image(
         &mut self,
         binary: &Bundle<'_>,
         index: usize,
@@ -245,45 +268,47 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         member: Option<&[u8]>,
         last: &mut [Option<usize>],
     ) -> Result<()> {
-        let mut by_name = Vec::new();
-        let mut kept: Option<Range<u64>> = None;
-        for (number, ((request, served), last)) in self.requests.iter().zip(&mut self.served).zip(last).enumerate() {
+        let mut without_file = Vec::new();
+        let mut stored: Option<Range<u64>> = None;
+        for (number, ((request, results), last)) in self.requests.iter().zip(&mut self.results).zip(last).enumerate() {
             if !request.filters.iter().all(|filter| filter.accepts(image, member)) {
                 continue;
             }
-            served.matches += 1;
+            results.matches += 1;
             match &request.file {
                 Some(_) if self.job.archive => {
-                    let range = match &kept {
+                    let range = match &stored {
                         Some(range) => range.clone(),
-                        None => kept.insert(self.aside.put(binary, index)?).clone(),
+                        None => stored.insert(self.stored.store(binary, index)?).clone(),
                     };
                     let name = self.job.member_name(member);
-                    let name = if member.is_some() { self.member_names.take(name)? } else { name };
-                    served.members.push((name, range));
+                    if member.is_some() {
+                        self.member_names.charge(&name)?;
+                    }
+                    results.members.push((name, range));
                 }
                 Some(_) => *last = Some(index),
                 // `finish` reports the missing file name.
                 None if self.job.needs_files() => {}
-                None => by_name.push(number),
+                None => without_file.push(number),
             }
         }
         self.seen += 1;
-        if by_name.is_empty() {
+        if without_file.is_empty() {
             return Ok(());
         }
-        self.leaves(image, binary.content(index)?.as_slice(), NESTED_MAX, &by_name)
+        self.stage_image(image, binary.content(index)?.as_slice(), NESTED_MAX, &without_file)
     }
 
-    /// Stages an image for the requests with these indices. If it consists of offload binaries, their images are staged
-    /// instead.
-    fn leaves(&mut self, image: &ImageInfo, content: Slice<'_>, depth: u32, by_name: &[usize]) -> Result<()> {
+    /// Stages an image under generated names, for the requests with these indices. If the image consists of offload
+    /// binaries, their images are staged instead.
+    fn stage_image(&mut self, image: &ImageInfo, content: Slice<'_>, depth: u32, requests: &[usize]) -> Result<()> {
         if Magic::identify(content.bytes()) != Magic::OffloadBinary {
             self.seen += 1;
-            for &number in by_name {
-                let staged = self.stage_by_name(number, image, content);
-                if let (Err(error), Some(served)) = (staged, self.served.get_mut(number)) {
-                    served.failed.get_or_insert(error);
+            for &request in requests {
+                let staged = self.stage_by_name(request, image, content);
+                if let (Err(error), Some(results)) = (staged, self.results.get_mut(request)) {
+                    results.failed.get_or_insert(error);
                 }
             }
             return Ok(());
@@ -297,7 +322,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         while let Some(binary) = self.nested.next_binary(&mut binaries)? {
             for (index, Entry { image, .. }) in binary.entries.iter().enumerate() {
                 if let Some(image) = image.as_deref() {
-                    self.leaves(image, binary.content(index)?.as_slice(), depth, by_name)?;
+                    self.stage_image(image, binary.content(index)?.as_slice(), depth, requests)?;
                 }
             }
         }
@@ -308,32 +333,32 @@ impl<'j, 'o> Unpacking<'j, 'o> {
     }
 
     /// Stages the last image of each request that has a file, in one pass over the offload binary.
-    fn extract(&mut self, binary: &Bundle<'_>, last: &[Option<usize>]) -> Result<()> {
+    fn extract_last(&mut self, binary: &Bundle<'_>, last: &[Option<usize>]) -> Result<()> {
         let mut wanted = Vec::new();
-        for ((request, served), last) in self.requests.iter().zip(&mut self.served).zip(last) {
+        for ((request, results), last) in self.requests.iter().zip(&mut self.results).zip(last) {
             if let (Some(path), Some(index)) = (&request.file, *last) {
                 let size = binary.entries.get(index).map_or(0, Entry::size);
                 match Output::stage_as(path, Manner::of_len(size)) {
-                    Ok(output) => wanted.push((index, served.last.insert(output))),
-                    Err(error) => served.failed = Some(error),
+                    Ok(output) => wanted.push((index, results.last.insert(output))),
+                    Err(error) => results.failed = Some(error),
                 }
             }
         }
         if wanted.is_empty() {
             return Ok(());
         }
-        let mut tell = |done, total| (self.observer)(Event::Progress { done, total });
-        binary.extract(&mut wanted, &mut Meter::new(&mut tell))
+        let mut report_progress = |done, total| (self.observer)(Event::Progress { done, total });
+        binary.extract(&mut wanted, &mut Meter::new(&mut report_progress))
     }
 
     /// Stages an image under a generated name. As in LLVM, numbers count within a request; a name that another request
     /// has given to another image is skipped.
     fn stage_by_name(&mut self, request: usize, image: &ImageInfo, content: Slice<'_>) -> Result<()> {
-        let Some(served) = self.served.get_mut(request) else { return Err(Error::internal("no such request")) };
+        let Some(results) = self.results.get_mut(request) else { return Err(Error::internal("no such request")) };
         let name = loop {
-            let name = generated_name(self.job.input.as_os_str().as_encoded_bytes(), image, served.named);
-            served.named += 1;
-            match self.taken.get(&name) {
+            let name = generated_name(self.job.input.as_os_str().as_encoded_bytes(), image, results.named);
+            results.named += 1;
+            match self.used_names.get(&name) {
                 None => break name,
                 Some(&owner) if owner == self.seen => return Ok(()),
                 Some(_) => {}
@@ -342,67 +367,88 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         let mut output = Output::stage_as(name.as_ref(), Manner::Generated)?;
         // There may be thousands of outputs, so none may keep a buffer in memory.
         content.copy_to_file(output.writer()?.out, name.as_ref())?;
-        self.taken.insert(name.clone(), self.seen);
-        self.by_name.push((name, output));
+        self.used_names.insert(name.clone(), self.seen);
+        self.generated.push((name, output));
         Ok(())
     }
 
     /// Puts all outputs in place and returns the generated names.
     fn finish(self, input: &Input, sources: &Sources<'_>) -> Result<Vec<OsString>> {
-        let Self { job, requests, observer, mut served, by_name, present, aside, .. } = self;
-        let (present, aside) = (present.shown(), aside.into_input()?);
+        let Self { job, requests, observer, results, generated, present, stored, .. } = self;
+        let stored = stored.into_input()?;
         let mut by_path: Vec<(&Path, Output)> = Vec::new();
-        for (request, served) in requests.iter().zip(&mut served).filter(|(_, served)| served.matches > 0) {
+        let mut unmatched = Vec::new();
+        for (request, results) in requests.iter().zip(results) {
+            if results.matches == 0 {
+                unmatched.push(request);
+                continue;
+            }
             let Some(path) = request.file.as_deref() else {
                 if job.needs_files() {
                     return Err(Error::usage("Image must have a 'file' argument."));
                 }
-                if let Some(error) = served.failed.take() {
+                if let Some(error) = results.failed {
                     return Err(error);
                 }
                 continue;
             };
             let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced(path));
-            if replaced.is_some() || (served.matches > 1 && !job.archive) {
+            if replaced.is_some() || (results.matches > 1 && !job.archive) {
                 observer(Event::SeveralMatches { file: path.to_owned() });
             }
-            if let Some(error) = served.failed.take() {
-                return Err(error);
+            let output = results.into_output(path, &stored, observer)?;
+            if let Some(index) = replaced {
+                by_path.remove(index);
             }
-            let output = match served.last.take() {
-                Some(output) => output,
-                None => {
-                    let member = |(name, range)| Ok(NewMember { name, content: put_aside(&aside, &range)? });
-                    let members = served.members.drain(..).map(member).collect::<Result<Vec<_>>>()?;
-                    write_archive(path, &members, observer)?
-                }
-            };
-            replaced.map(|index| by_path.remove(index));
             by_path.push((path, output));
         }
-        // LLVM says nothing of these: they come after what it says of the others, and not after a failure.
-        if present.is_empty() {
+        // LLVM does not report these, so they follow LLVM's reports, and are missing after a failure.
+        if present.shown().is_empty() {
             observer(Event::NoMatch { input: job.input.clone(), request: None, present: Vec::new() });
         } else {
-            for (request, _) in requests.iter().zip(&served).filter(|(_, served)| served.matches == 0) {
+            for request in unmatched {
                 let (input, arguments) = (job.input.clone(), Some(request.arguments.clone()));
-                observer(Event::NoMatch { input, request: arguments, present: present.to_vec() });
+                observer(Event::NoMatch { input, request: arguments, present: present.shown().to_vec() });
             }
         }
-        if let Some((name, _)) = by_name.iter().find(|(name, _)| sources.contain(name.as_ref())) {
+        let (names, mut outputs): (Vec<OsString>, Vec<Output>) = generated.into_iter().unzip();
+        if let Some(name) = names.iter().find(|name| sources.contain(name.as_ref())) {
             return Err(Error::overwrites_input(Path::new(name)));
         }
-        let (names, named): (Vec<_>, Vec<_>) = by_name.into_iter().unzip();
-        // The members of new archives were stored aside until now.
+        outputs.extend(by_path.into_iter().map(|(_, output)| output));
+        // The members of new archives were stored until now.
         input.ensure_unchanged()?;
-        output::commit(named.into_iter().chain(by_path.into_iter().map(|(_, output)| output)).collect())?;
+        output::commit(outputs)?;
         Ok(names)
+    }
+}
+
+impl RequestResults {
+    /// Returns the output of a request with a file: the last matching image, or an archive of all matching images.
+    fn into_output(self, path: &Path, stored: &Input, observer: &mut Observer<'_>) -> Result<Output> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if let Some(output) = self.last {
+            return Ok(output);
+        }
+        let mut members = Vec::with_capacity(self.members.len());
+        for (name, range) in self.members {
+            members.push(NewMember { name, content: stored_range(stored, &range)? });
+        }
+        write_archive(path, &members, observer)
     }
 }
 
 /// Whether writing to a path replaces an earlier output at that path, rather than appending to it.
 fn is_replaced(path: &Path) -> bool {
-    path.as_os_str() != "-" && !sys::is_null(path) && Stat::at(path).map_or(true, |found| found.is_file())
+    if path.as_os_str() == "-" || sys::is_null(path) {
+        return false;
+    }
+    match Stat::at(path) {
+        Ok(found) => found.is_file(),
+        Err(_) => true,
+    }
 }
 
 impl Unpackage {
@@ -413,9 +459,8 @@ impl Unpackage {
             let path = self.input.as_os_str().as_encoded_bytes();
             return if path == b"-" { b"<stdin>".to_vec() } else { path.to_vec() };
         };
-        let mut components = member.split(|&byte| byte == b'/');
-        let leads_out = member.starts_with(b"/") || components.clone().any(|component| component == b"..");
-        let name = if leads_out { components.next_back().unwrap_or_default() } else { member };
+        let leads_out = member.starts_with(b"/") || member.split(|&byte| byte == b'/').any(|part| part == b"..");
+        let name = if leads_out { last_component(member) } else { member };
         // Readers treat a member without a name as the index.
         harmless(if name.is_empty() { b"_" } else { name }, Slashes::Keep)
     }
@@ -439,10 +484,17 @@ fn describe(image: &ImageInfo, member: Option<&[u8]>) -> String {
         (None, 0) => "none".to_owned(),
         (None, number) => number.to_string(),
     };
+    let (triple, arch) = (shortened(image.triple()), shortened(image.arch()));
+    match member {
+        Some(member) => format!("kind={kind},triple={triple},arch={arch},member={}", shortened(member)),
+        None => format!("kind={kind},triple={triple},arch={arch}"),
+    }
+}
+
+/// The first characters of a text.
+fn shortened(text: &[u8]) -> String {
     const SHOWN: usize = 200;
-    let text = |text| -> String { bytes::text_lossy(text).chars().take(SHOWN).collect() };
-    let member = member.map_or(String::new(), |member| format!(",member={}", text(member)));
-    format!("kind={kind},triple={},arch={}{member}", text(image.triple()), text(image.arch()))
+    bytes::text_lossy(text).chars().take(SHOWN).collect()
 }
 
 #[cfg(test)]
@@ -494,9 +546,12 @@ mod tests {
         }
     }
 
+    fn string(key: &str, value: &str) -> Filter {
+        Filter::String { key: key.into(), value: value.into() }
+    }
+
     #[test]
     fn filters_hold_for_kinds_strings_and_members() {
-        let string = |key: &str, value: &str| Filter::String { key: key.into(), value: value.into() };
         let hip = image(&[("arch", b"gfx90a"), ("member", b"x")]);
         let old = ImageInfo { kind_number: 3, ..hip.clone() };
         let unknown = ImageInfo { kind_number: 16, ..hip.clone() };
@@ -529,23 +584,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let images = [(target(b"t", b"a"), &b"one"[..]), (target(b"t", b"b"), b"two"), (target(b"t", b"a"), b"three")];
         let input = write(dir.path(), Version::V2, &images);
-        let request = |file: &str, arch: &str| ImageRequest {
+        let requests = [("x", "a"), ("y", "b"), ("x", "b"), ("z", "c")].map(|(file, arch)| ImageRequest {
             arguments: arch.to_owned(),
             file: Some(dir.path().join(file)),
-            filters: vec![Filter::String { key: b"arch".to_vec(), value: arch.into() }],
-        };
-        let requests = vec![request("x", "a"), request("y", "b"), request("x", "b"), request("z", "c")];
+            filters: vec![string("arch", arch)],
+        });
+        let requests = requests.to_vec();
         let job = Unpackage { input, requests, archive: false, limits: Limits::default() };
-        let mut told = Vec::new();
-        let mut observer = |event: Event<'_>| match event {
-            Event::SeveralMatches { file } => told.push(file.file_name().unwrap().to_owned()),
-            Event::NoMatch { request, present, .. } => told.extend([request.unwrap().into(), present.concat().into()]),
+        let mut reported = Vec::new();
+        job.run(&mut Vec::new(), &mut |event| match event {
+            Event::SeveralMatches { file } => reported.push(file.file_name().unwrap().to_owned()),
+            Event::NoMatch { request, present, .. } => {
+                reported.extend([request.unwrap().into(), present.concat().into()]);
+            }
             _ => {}
-        };
-        job.run(&mut Vec::new(), &mut observer).unwrap();
-        let read = |file: &str| std::fs::read_to_string(dir.path().join(file)).unwrap_or_default();
-        assert_eq!([read("x"), read("y"), read("z")], ["two", "two", ""]);
-        assert_eq!(told, ["x", "x", "c", "kind=hip,triple=t,arch=akind=hip,triple=t,arch=b"]);
+        })
+        .unwrap();
+        let contents = ["x", "y", "z"].map(|file| std::fs::read_to_string(dir.path().join(file)).unwrap_or_default());
+        assert_eq!(contents, ["two", "two", ""]);
+        assert_eq!(reported, ["x", "x", "c", "kind=hip,triple=t,arch=akind=hip,triple=t,arch=b"]);
     }
 
     #[test]
@@ -553,7 +610,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let archs: Vec<String> = (0..2 * PRESENT_MAX + 2).map(|number| (number / 2).to_string()).collect();
         let images: Vec<_> = archs.iter().map(|arch| (target(&b"t".repeat(1000), arch.as_bytes()), &b""[..])).collect();
-        let filters = vec![Filter::String { key: b"arch".to_vec(), value: b"none".to_vec() }];
+        let filters = vec![string("arch", "none")];
         let request = ImageRequest { file: Some(dir.path().join("x")), filters, ..ImageRequest::default() };
         let input = write(dir.path(), Version::V1, &images);
         let job = Unpackage { input, requests: vec![request], archive: false, limits: Limits::default() };

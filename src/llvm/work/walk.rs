@@ -67,28 +67,28 @@ impl<'a, 'v> Walk<'a, 'v> {
     /// # Errors
     /// The first error of the file or of the visitor.
     pub(super) fn run(mut self) -> Result<Sources<'a>> {
-        self.file(self.start, None, DEPTH_MAX)?;
+        self.walk_file(self.start, None, DEPTH_MAX)?;
         Ok(self.sources)
     }
 
     /// Walks through a file or member. It may hold `depth` levels of archives.
-    fn file(&mut self, data: Slice<'_>, member: Option<&[u8]>, depth: u32) -> Result<()> {
+    fn walk_file(&mut self, data: Slice<'_>, member: Option<&[u8]>, depth: u32) -> Result<()> {
         let bytes = data.bytes();
         if is_coff_object(bytes) {
-            return self.object(data, member);
+            return self.walk_object(data, member);
         }
         match Magic::identify(bytes) {
-            Magic::OffloadBinary => self.offload_binaries(data, member),
-            Magic::Bitcode => self.bitcode(data, member),
-            Magic::Archive => self.archive(data, depth),
-            Magic::Pe => self.object(data, member),
-            magic if magic.is_elf() && is_elf_object(bytes) => self.object(data, member),
+            Magic::OffloadBinary => self.visit_offload_binaries(data, member),
+            Magic::Bitcode => self.walk_bitcode(data, member),
+            Magic::Archive => self.walk_archive(data, depth),
+            Magic::Pe => self.walk_object(data, member),
+            magic if magic.is_elf() && is_elf_object(bytes) => self.walk_object(data, member),
             _ => Ok(()),
         }
     }
 
-    /// Reads consecutive offload binaries, which end with zeros at most.
-    fn offload_binaries(&mut self, data: Slice<'_>, member: Option<&[u8]>) -> Result<()> {
+    /// Visits consecutive offload binaries, with nothing but zeros after the last one.
+    fn visit_offload_binaries(&mut self, data: Slice<'_>, member: Option<&[u8]>) -> Result<()> {
         let container = OffloadBinary::default();
         let mut binaries = Bundles::new(data, &container, self.inflate).with_limits(self.limits);
         for binary in &mut binaries {
@@ -105,14 +105,14 @@ impl<'a, 'v> Walk<'a, 'v> {
         }
     }
 
-    fn object(&mut self, data: Slice<'_>, member: Option<&[u8]>) -> Result<()> {
-        for range in sections(data.bytes(), data.offset()).with_path(data.path())? {
-            self.offload_binaries(data.claimed(&range.range)?, member)?;
+    fn walk_object(&mut self, data: Slice<'_>, member: Option<&[u8]>) -> Result<()> {
+        for section in sections(data.bytes(), data.offset()).with_path(data.path())? {
+            self.visit_offload_binaries(data.claimed(&section.range)?, member)?;
         }
         Ok(())
     }
 
-    fn bitcode(&mut self, data: Slice<'_>, member: Option<&[u8]>) -> Result<()> {
+    fn walk_bitcode(&mut self, data: Slice<'_>, member: Option<&[u8]>) -> Result<()> {
         let embedded = bitcode::embedded_objects(data.bytes(), data.offset()).with_path(data.path())?;
         let mut objects = Vec::new();
         for content in embedded.contents {
@@ -120,21 +120,21 @@ impl<'a, 'v> Walk<'a, 'v> {
         }
         for index in embedded.order {
             if let Some(object) = objects.get(index) {
-                self.offload_binaries(object.as_slice(), member)?;
+                self.visit_offload_binaries(object.as_slice(), member)?;
             }
         }
         Ok(())
     }
 
-    fn archive(&mut self, data: Slice<'_>, depth: u32) -> Result<()> {
+    fn walk_archive(&mut self, data: Slice<'_>, depth: u32) -> Result<()> {
         let Some(depth) = depth.checked_sub(1) else {
             return Err(Error::malformed(data.path(), Malformed::nested("archives", DEPTH_MAX, data.offset())));
         };
         for member in Archive::read(data)?.members() {
             let ArchiveMember { name, location, .. } = member?;
             let walked = match location {
-                MemberLocation::Inside(content) => self.file(content, Some(name), depth),
-                MemberLocation::Beside(path) => self.member_beside(&path, name, depth),
+                MemberLocation::Inside(content) => self.walk_file(content, Some(name), depth),
+                MemberLocation::Beside(path) => self.walk_member_file(&path, name, depth),
             };
             walked.map_err(|error| locate(error, data.path(), name))?;
             data.looked_at();
@@ -143,9 +143,9 @@ impl<'a, 'v> Walk<'a, 'v> {
     }
 
     /// Walks through a member of a thin archive, which is a separate file.
-    fn member_beside(&mut self, path: &Path, name: &[u8], depth: u32) -> Result<()> {
+    fn walk_member_file(&mut self, path: &Path, name: &[u8], depth: u32) -> Result<()> {
         let input = self.sources.enter(path)?;
-        let walked = self.file(input.as_slice(), Some(name), depth);
+        let walked = self.walk_file(input.as_slice(), Some(name), depth);
         self.sources.leave();
         input.vouch_for(walked)
     }
@@ -159,9 +159,9 @@ pub(super) fn trailing_data(path: &Path, offset: u64) -> Error {
 /// The sections with offload binaries, in file order. Offsets in errors count from `base`.
 ///
 /// # Errors
-/// The errors of [`host::sections`], and names of COFF and PE that cannot be read.
+/// The errors of [`host::sections`], and an error for a section of COFF or PE whose name cannot be read.
 fn sections(data: &[u8], base: u64) -> Result<Vec<ChosenSection<()>>, Malformed> {
-    host::sections(data, base, |section| Ok(has_offload_binaries(section)?.then_some(())))
+    host::sections(data, base, |section| if has_offload_binaries(section)? { Ok(Some(())) } else { Ok(None) })
 }
 
 fn has_offload_binaries(section: &Section<'_>) -> object::read::Result<bool> {

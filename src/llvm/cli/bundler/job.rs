@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use crate::base::error::Error;
 use crate::base::id::{EntryId, IdError, OffloadKind, Rules};
 use crate::base::io::Accept;
 use crate::llvm::container::sequence::Inflate;
@@ -33,7 +33,7 @@ pub(super) enum Job {
 }
 
 /// The settings of a command line that all jobs share.
-struct Common<'o> {
+struct CommonSettings<'o> {
     options: &'o BundlerOptions,
     inputs: Vec<PathBuf>,
     outputs: Vec<PathBuf>,
@@ -47,10 +47,10 @@ struct Common<'o> {
 /// Plans the job for a command line.
 pub(super) fn plan(options: &BundlerOptions, environment: &EnvironmentSettings, console: &Console) -> Result<Job> {
     let is_verbose = options.verbose.unwrap_or(environment.verbose);
-    let common = Common {
+    let common = CommonSettings {
         options,
-        inputs: merge("input", &options.input, &options.inputs, console)?,
-        outputs: merge("output", &options.output, &options.outputs, console)?,
+        inputs: merge_deprecated("input", &options.input, &options.inputs, console)?,
+        outputs: merge_deprecated("output", &options.output, &options.outputs, console)?,
         targets: &options.targets,
         // No file type has a name that is not UTF-8, so the lossy name is unknown too.
         file_type: FileType::from_name(&options.file_type.to_string_lossy()),
@@ -74,27 +74,27 @@ pub(super) fn plan(options: &BundlerOptions, environment: &EnvironmentSettings, 
     if unbundle { plan_unbundle(common, console) } else { plan_bundle(common, environment) }
 }
 
-fn plan_list(common: Common<'_>, console: &Console) -> Result<Job> {
-    let Common { inputs, outputs, targets, file_type, inflate, limits, .. } = common;
-    let input = only(inputs, "only one input file supported for -list")?;
+fn plan_list(common: CommonSettings<'_>, console: &Console) -> Result<Job> {
+    let CommonSettings { inputs, outputs, targets, file_type, inflate, limits, .. } = common;
+    let input = only_path(inputs, "only one input file supported for -list")?;
     ensure!(outputs.is_empty(), "-outputs option is invalid for -list");
     ensure!(targets.is_empty(), "-targets option is invalid for -list");
-    let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
+    let file_type = check_type(file_type, &input, limits, console)?;
     let mut list = List::new(input, file_type);
     (list.inflate, list.limits) = (inflate, limits);
     Ok(Job::List(list))
 }
 
-fn plan_unbundle(common: Common<'_>, console: &Console) -> Result<Job> {
-    let Common { options, inputs, outputs, targets, file_type, inflate, limits } = common;
-    let input = only(inputs, "only one input file supported in unbundling mode")?;
+fn plan_unbundle(common: CommonSettings<'_>, console: &Console) -> Result<Job> {
+    let CommonSettings { options, inputs, outputs, targets, file_type, inflate, limits } = common;
+    let input = only_path(inputs, "only one input file supported in unbundling mode")?;
     ensure!(outputs.len() == targets.len(), "number of output files and targets should match in unbundling mode");
     let requests = parse_requests(targets, file_type.is_ok())?.into_iter().zip(outputs).collect();
     let mut rules = Rules::default();
     rules.hip_serves_openmp = options.hip_openmp_compatible.unwrap_or_default();
     let explain = options.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
     let allow_missing = options.allow_missing_bundles.unwrap_or_default();
-    let file_type = file_type.or_else(|unknown| refuse(unknown, &input, limits, console))?;
+    let file_type = check_type(file_type, &input, limits, console)?;
     if file_type == FileType::Archive {
         let mut job = UnbundleArchive::new(input, requests);
         (job.rules, job.allow_missing, job.explain) = (rules, allow_missing, explain);
@@ -107,13 +107,10 @@ fn plan_unbundle(common: Common<'_>, console: &Console) -> Result<Job> {
     Ok(Job::Unbundle(job))
 }
 
-fn plan_bundle(common: Common<'_>, environment: &EnvironmentSettings) -> Result<Job> {
-    let Common { options, inputs, outputs, targets: typed, file_type, .. } = common;
-    ensure!(
-        !file_type.as_ref().is_ok_and(|file_type| *file_type == FileType::Archive),
-        "Archive files are only supported for unbundling"
-    );
-    let output = only(outputs, "only one output file supported in bundling mode")?;
+fn plan_bundle(common: CommonSettings<'_>, environment: &EnvironmentSettings) -> Result<Job> {
+    let CommonSettings { options, inputs, outputs, targets: typed, file_type, .. } = common;
+    ensure!(!matches!(file_type, Ok(FileType::Archive)), "Archive files are only supported for unbundling");
+    let output = only_path(outputs, "only one output file supported in bundling mode")?;
     ensure!(inputs.len() == typed.len(), "number of input files and targets should match in bundling mode");
     let targets = parse_targets(typed, EntryId::parse)?;
     for (target, typed) in targets.iter().zip(typed) {
@@ -121,36 +118,54 @@ fn plan_bundle(common: Common<'_>, environment: &EnvironmentSettings) -> Result<
         target.target_id().check_features().map_err(|reason| IdError::TargetId { id, reason })?;
     }
     check_conflicts(&targets)?;
-    let hip_only = targets.iter().all(|target| target.kind().is_hip());
-    check_hosts(&targets, |hosts| hosts == 1 || hip_only)?;
+    if !targets.iter().all(|target| target.kind().is_hip()) {
+        check_hosts(&targets, 1..=1)?;
+    }
     let mut compression = Compression::of(Method::Zstd);
-    let level = options.compression_level.or(environment.compression_level);
-    compression.level = level.unwrap_or(compression.level);
+    if let Some(level) = options.compression_level.or(environment.compression_level) {
+        compression.level = level;
+    }
     if let Some(log) = options.compression_window {
         compression.window_log_max = values::window("--compression-window", log)?;
     }
     if file_type.is_err() {
-        inputs.iter().try_for_each(|input| open(input, Accept::Any, None).map(drop))?;
+        // LLVM rejects an unknown type after opening the inputs, which may fail.
+        for input in &inputs {
+            open(input, Accept::Any, None)?;
+        }
     }
     let mut job = BundleFiles::new(targets.into_iter().zip(inputs).collect(), output, file_type?);
     job.alignment = NonZeroU32::new(options.bundle_align.unwrap_or(1));
-    let compress = options.compress.unwrap_or(environment.compress);
-    job.compression = compress.then_some(compression);
+    if options.compress.unwrap_or(environment.compress) {
+        job.compression = Some(compression);
+    }
     job.compressed_version = environment.format_version;
     Ok(Job::Bundle(job))
 }
 
-/// Rejects an unknown type after opening the input as LLVM does, which may fail or print a message.
-fn refuse(unknown: Error, input: &Path, limits: Limits, console: &Console) -> crate::base::error::Result<FileType> {
-    let input = open(input, Accept::Any, limits.streamed)?;
-    if input.len() >= 8 && !input.bytes().starts_with(compressed::MAGIC) {
-        console.event(Event::NotCompressed);
+/// Rejects an unknown type. Opens the input before that, as LLVM does, which may fail or print a message.
+fn check_type(
+    file_type: crate::base::error::Result<FileType>,
+    input: &Path,
+    limits: Limits,
+    console: &Console,
+) -> crate::base::error::Result<FileType> {
+    if file_type.is_err() {
+        let input = open(input, Accept::Any, limits.streamed)?;
+        if input.len() >= 8 && !input.bytes().starts_with(compressed::MAGIC) {
+            console.event(Event::NotCompressed);
+        }
     }
-    Err(unknown)
+    file_type
 }
 
-/// The values of the option `name` or of its deprecated list form; giving both is an error.
-fn merge(name: &str, values: &[OsString], deprecated: &[OsString], console: &Console) -> Result<Vec<PathBuf>> {
+/// Returns the values of the option `name` or of its deprecated list form. Both are an error.
+fn merge_deprecated(
+    name: &str,
+    values: &[OsString],
+    deprecated: &[OsString],
+    console: &Console,
+) -> Result<Vec<PathBuf>> {
     ensure!(
         values.is_empty() || deprecated.is_empty(),
         "-{name}s and -{name} cannot be used together, use only -{name} instead"
@@ -161,33 +176,39 @@ fn merge(name: &str, values: &[OsString], deprecated: &[OsString], console: &Con
     Ok(values.iter().chain(deprecated).map(PathBuf::from).collect())
 }
 
-fn only(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
+/// Returns the only path, or the error `otherwise` for another number of paths.
+fn only_path(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
     match <[PathBuf; 1]>::try_from(paths) {
         Ok([path]) => Ok(path),
         Err(_) => bail!(otherwise),
     }
 }
 
-/// The requested entries. LLVM refuses an ID that it does not know before all else, but the file may hold an entry of
-/// this name, if its type is known.
-fn parse_requests(typed: &[OsString], may_hold: bool) -> Result<Vec<EntryId>> {
+/// Parses the requested entries. LLVM refuses an ID that it does not know before all else. Here, it is a request by name
+/// if the type of the file is known, because the file may hold an entry of this name.
+fn parse_requests(typed: &[OsString], is_type_known: bool) -> Result<Vec<EntryId>> {
     let mut unknown = None;
-    let parsed = parse_targets(typed, |text| {
-        EntryId::parse(text).or_else(|error| {
+    let parsed = parse_targets(typed, |text| match EntryId::parse(text) {
+        Ok(id) => Ok(id),
+        Err(error) => {
             unknown.get_or_insert(error);
             Ok(EntryId::by_name(text))
-        })
+        }
     });
-    let checked = parsed.and_then(|targets| {
-        check_conflicts(&targets)?;
-        check_hosts(&targets, |hosts| hosts <= 1)?;
-        Ok(targets)
-    });
-    match (checked, unknown) {
-        (Err(_), Some(unknown)) => Err(unknown.into()),
-        (Ok(_), Some(unknown)) if !may_hold => Err(unknown.into()),
-        (checked, _) => checked,
+    let requests = parsed.and_then(check_requests);
+    if let Some(unknown) = unknown
+        && (requests.is_err() || !is_type_known)
+    {
+        return Err(unknown.into());
     }
+    requests
+}
+
+/// Returns the requests, if LLVM accepts them together.
+fn check_requests(requests: Vec<EntryId>) -> Result<Vec<EntryId>> {
+    check_conflicts(&requests)?;
+    check_hosts(&requests, 0..=1)?;
+    Ok(requests)
 }
 
 fn parse_targets(typed: &[OsString], mut parse: impl FnMut(&str) -> Result<EntryId, IdError>) -> Result<Vec<EntryId>> {
@@ -212,27 +233,27 @@ fn check_conflicts(targets: &[EntryId]) -> Result<()> {
         let group = target.to_string().strip_suffix(&target_id).unwrap_or_default().to_owned();
         groups.entry(group).or_default().insert(target_id, target);
     }
-    let shown =
-        |target: &EntryId| format!("{}-{}-{}", target.kind().name(), target.triple().as_str(), target.target_id());
     for targets in groups.values() {
         // A target ID that agrees with the first one of its processor agrees with all earlier ones.
         let mut firsts: HashMap<&str, &EntryId> = HashMap::new();
         for target in targets.values() {
             let first = *firsts.entry(target.target_id().processor()).or_insert(target);
-            ensure!(
-                !target.target_id().conflicts_with(first.target_id()),
-                "Cannot bundle inputs with conflicting targets: '{}' and '{}'",
-                shown(first),
-                shown(target)
-            );
+            if target.target_id().conflicts_with(first.target_id()) {
+                let [first, second] = [first, target].map(with_typed_triple);
+                bail!("Cannot bundle inputs with conflicting targets: '{first}' and '{second}'");
+            }
         }
     }
     Ok(())
 }
 
-fn check_hosts(targets: &[EntryId], fine: impl Fn(usize) -> bool) -> Result<()> {
+fn with_typed_triple(target: &EntryId) -> String {
+    format!("{}-{}-{}", target.kind().name(), target.triple().as_str(), target.target_id())
+}
+
+fn check_hosts(targets: &[EntryId], allowed: RangeInclusive<usize>) -> Result<()> {
     let hosts = targets.iter().filter(|target| target.kind() == OffloadKind::Host).count();
-    ensure!(fine(hosts), "expecting exactly one host target but got {hosts}");
+    ensure!(allowed.contains(&hosts), "expecting exactly one host target but got {hosts}");
     Ok(())
 }
 
@@ -241,12 +262,14 @@ mod tests {
     use super::*;
     use crate::llvm::cli::Additions;
     use crate::llvm::cli::options::filled;
-    use crate::llvm::cli::parse::{Parsed, parse};
+    use crate::llvm::cli::parse::{ParsedCommandLine, parse};
 
     fn planned(words: &[&str], environment: &EnvironmentSettings) -> Result<Job> {
         let argv = [&["foo"], words].concat().into_iter().map(OsString::from).collect();
         match parse(super::super::TOOL, argv, &Additions::NONE) {
-            Parsed::Run { matches, .. } => plan(&filled(matches).unwrap(), environment, &Console::new("foo".as_ref())),
+            ParsedCommandLine::Run { matches, .. } => {
+                plan(&filled(matches).unwrap(), environment, &Console::new("foo".as_ref()))
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -261,6 +284,10 @@ mod tests {
 
     fn names(files: &[(EntryId, PathBuf)]) -> Vec<String> {
         files.iter().map(|(id, path)| format!("{id} {}", path.display())).collect()
+    }
+
+    fn refused(words: &[&str]) -> String {
+        planned(words, &EnvironmentSettings::default()).unwrap_err().to_string()
     }
 
     const UNBUNDLING: [&str; 10] = [
@@ -326,7 +353,6 @@ mod tests {
 
     #[test]
     fn an_empty_value_is_a_value() {
-        let refused = |words: &[&str]| planned(words, &EnvironmentSettings::default()).unwrap_err().to_string();
         let given = ["-type=", "-output=", "-unbundle", "-input=a"];
         assert_eq!(refused(&given), "for the --targets option: must be specified at least once!");
         let error = refused(&[&given[..], &["-targets="]].concat());

@@ -47,10 +47,14 @@ impl ToolOptions for BundlerOptions {
                 }
             }
             Job::Bundle(bundle) if print_commands => {
-                bundle.run_or_command(&mut observer)?.as_deref().into_iter().for_each(objcopy::print);
+                if let Some(arguments) = bundle.run_or_command(&mut observer)? {
+                    objcopy::print_command(&arguments);
+                }
             }
             Job::Unbundle(unbundle) if print_commands => {
-                unbundle.run_or_command(&mut observer)?.as_deref().into_iter().for_each(objcopy::print);
+                if let Some(arguments) = unbundle.run_or_command(&mut observer)? {
+                    objcopy::print_command(&arguments);
+                }
             }
             Job::Bundle(bundle) => bundle.run(&mut observer)?,
             Job::Unbundle(unbundle) => unbundle.run(&mut observer)?,

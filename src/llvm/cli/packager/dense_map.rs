@@ -1,4 +1,4 @@
-//! The order in which LLVM's tool writes the keys of an image, which is that of its hash table.
+//! The order of the keys of an image in LLVM's tool, which writes them in the order of a hash table.
 //!
 //! LLVM 22.1.8 keeps the keys in a table of slots with open addressing, and writes them in slot order. The table begins
 //! with 64 slots. Before an insertion that would leave no more than a quarter of them free, the number is doubled and
@@ -27,17 +27,20 @@ pub(super) fn iteration_order(keys: &[&[u8]]) -> Vec<usize> {
     for index in 0..keys.len() {
         if (index + 1) * 4 >= slots.len() * 3 {
             let mut wider = vec![None; slots.len() * 2];
-            slots.into_iter().flatten().for_each(|moved| settle(&mut wider, &hashes, moved));
+            for moved in slots.into_iter().flatten() {
+                insert(&mut wider, &hashes, moved);
+            }
             slots = wider;
         }
-        settle(&mut slots, &hashes, index);
+        insert(&mut slots, &hashes, index);
     }
     slots.into_iter().flatten().collect()
 }
 
 /// Inserts a key into the first free slot of its probe sequence.
-fn settle(slots: &mut [Option<usize>], hashes: &[u32], index: usize) {
-    let mut at = hashes.get(index).map_or(0, |hash| usize::try_from(*hash).unwrap_or_default());
+fn insert(slots: &mut [Option<usize>], hashes: &[u32], index: usize) {
+    let hash = hashes.get(index).copied().unwrap_or_default();
+    let mut at = usize::try_from(hash).unwrap_or_default();
     for step in 1.. {
         let count = slots.len();
         match slots.get_mut(at % count) {
@@ -94,16 +97,15 @@ fn sum<const N: usize>(numbers: [u64; N]) -> u64 {
 }
 
 fn up_to_3(key: &[u8]) -> u64 {
-    let at = |index: usize| word(key, index) & 0xff;
-    let (first, middle, last) = (at(0), at(key.len() / 2), at(key.len() - 1));
+    let [first, middle, last] = [0, key.len() / 2, key.len() - 1].map(|index| word(key, index) & 0xff);
     let beginning = (first + (middle << 8)).wrapping_mul(K2);
     let end = (length(key) + (last << 2)).wrapping_mul(K3);
     fold(beginning ^ end ^ SEED).wrapping_mul(K2)
 }
 
 fn up_to_8(key: &[u8]) -> u64 {
-    let half = |number: u64| number & u64::from(u32::MAX);
-    pair(length(key) + (half(word(key, 0)) << 3), SEED ^ half(word_back(key, 4)))
+    let [first, last] = [word(key, 0), word_back(key, 4)].map(|number| number & u64::from(u32::MAX));
+    pair(length(key) + (first << 3), SEED ^ last)
 }
 
 fn up_to_16(key: &[u8]) -> u64 {
@@ -148,7 +150,7 @@ fn over_64(key: &[u8]) -> u64 {
     let turned = (SEED ^ K1).rotate_right(49);
     let start = [0, SEED, pair(SEED, K1), turned, keyed, folded, pair(keyed, folded)];
     let (blocks, rest) = key.as_chunks::<BLOCK>();
-    let last = key.last_chunk::<BLOCK>().filter(|_| !rest.is_empty());
+    let last = if rest.is_empty() { None } else { key.last_chunk::<BLOCK>() };
     let [a, b, c, d, e, f, g] = blocks.iter().chain(last).fold(start, mix);
     let low = sum([pair(d, f), fold(b).wrapping_mul(K1), c]);
     let high = sum([pair(e, g), fold(length(key)).wrapping_mul(K1), a]);
@@ -207,14 +209,16 @@ mod tests {
         assert_eq!(total, 0x6621_6b9c);
     }
 
+    /// The order of the first numbers as keys.
+    fn order_of(count: usize) -> Vec<usize> {
+        let keys: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+        iteration_order(&keys.iter().map(|key| key.as_bytes()).collect::<Vec<_>>())
+    }
+
     #[test]
     fn the_order_is_that_of_the_reference() {
-        let order = |count: usize| {
-            let keys: Vec<String> = (0..count).map(|number| number.to_string()).collect();
-            iteration_order(&keys.iter().map(|key| key.as_bytes()).collect::<Vec<_>>())
-        };
-        assert_eq!(order(40)[..12], [33, 26, 25, 24, 29, 31, 15, 35, 12, 23, 27, 36]);
-        assert_eq!(order(100)[..12], [42, 67, 72, 97, 37, 56, 46, 99, 86, 55, 59, 85]);
-        assert!(order(0).is_empty());
+        assert_eq!(order_of(40)[..12], [33, 26, 25, 24, 29, 31, 15, 35, 12, 23, 27, 36]);
+        assert_eq!(order_of(100)[..12], [42, 67, 72, 97, 37, 56, 46, 99, 86, 55, 59, 85]);
+        assert!(order_of(0).is_empty());
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Arguments<'t> {
     pairs: Vec<(&'t [u8], Value)>,
 }
 
-/// A value; none for a key without `=`.
+/// A value, or `None` for a key without `=`.
 type Value = Option<Vec<u8>>;
 
 impl<'t> Arguments<'t> {
@@ -44,15 +44,15 @@ impl<'t> Arguments<'t> {
     /// The images to pack: one for each file.
     pub(super) fn into_image(self) -> ImageFiles {
         let keys: Vec<&[u8]> = self.pairs.iter().map(|(key, _)| *key).collect();
-        let order = dense_map::iteration_order(&keys);
         let mut image = ImageFiles::default();
-        for (key, value) in order.into_iter().filter_map(|index| self.pairs.get(index)) {
+        for index in dense_map::iteration_order(&keys) {
+            let Some((key, value)) = self.pairs.get(index) else { continue };
             match (*key, value) {
-                // LLVM's tool silently packs nothing if no value follows; here, the file is missing.
-                (b"file", value) => {
-                    let names = value.iter().flat_map(|names| names.split(|&byte| byte == b','));
-                    image.files = names.map(path).collect();
+                (b"file", Some(names)) => {
+                    image.files = names.split(|&byte| byte == b',').map(path).collect();
                 }
+                // LLVM's tool silently packs nothing if no value follows; here, the file is missing.
+                (b"file", None) => {}
                 (b"kind", value) => image.offload_kind = kind(value),
                 (key, value) => image.strings.push((key.to_vec(), value.clone().unwrap_or_default())),
             }
@@ -79,7 +79,7 @@ fn path(name: &[u8]) -> PathBuf {
     sys::os_string(name.to_vec()).into()
 }
 
-/// The offload kind, if LLVM's tool knows the name; any other name means no kind.
+/// Returns the offload kind, or `None` if LLVM's tool does not know the name.
 fn kind(name: &Value) -> Option<OffloadKind> {
     match name.as_deref()? {
         b"openmp" => Some(OffloadKind::OpenMp),
@@ -141,7 +141,8 @@ mod tests {
         let request = request("arch=a,kind=host,file=x,file=y,arch=b,k");
         assert_eq!(request.arguments, "arch=a,kind=host,file=x,file=y,arch=b,k");
         assert_eq!(request.file, Some("x,y".into()));
-        let string = |key: &str, value: &str| Filter::String { key: key.into(), value: value.into() };
-        assert_eq!(request.filters, [string("arch", "a,b"), Filter::Kind(None), string("k", "")]);
+        let [arch, k] =
+            [("arch", "a,b"), ("k", "")].map(|(key, value)| Filter::String { key: key.into(), value: value.into() });
+        assert_eq!(request.filters, [arch, Filter::Kind(None), k]);
     }
 }

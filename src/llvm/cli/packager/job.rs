@@ -51,19 +51,26 @@ pub(super) fn plan(options: &PackagerOptions, hip_number: impl FnOnce() -> HipNu
     }
 }
 
-/// The path, unless it is empty.
+/// Returns the path, or `None` if it is empty.
 fn path(typed: Option<&OsStr>) -> Option<PathBuf> {
-    typed.filter(|path| !path.is_empty()).map(PathBuf::from)
+    match typed {
+        Some(path) if !path.is_empty() => Some(path.into()),
+        _ => None,
+    }
 }
 
 /// The version to write, and the compression of images.
 fn plan_format(options: &PackagerOptions) -> Result<(Version, Option<Compression>)> {
-    let number = options.format_version.as_deref().and_then(|number| unsigned(number.as_bytes()));
-    let version = number.and_then(Version::from_number);
+    let version = match &options.format_version {
+        Some(number) => unsigned(number.as_bytes()).and_then(Version::from_number),
+        None => None,
+    };
     let Some(compress) = &options.compress else {
         return Ok((version.unwrap_or_default(), None));
     };
-    if let Some(version) = version.filter(|version| *version != Version::V3) {
+    if let Some(version) = version
+        && version != Version::V3
+    {
         bail!(
             "--compress and --format-version={} are mutually exclusive: only version 3 can hold compressed images.",
             version.number()
@@ -80,10 +87,8 @@ fn plan_format(options: &PackagerOptions) -> Result<(Version, Option<Compression
     Ok((Version::V3, Some(compression)))
 }
 
-/// Returns the method that the value of `--compress` names, or else that of `--compression-format`, or else zstd.
-///
-/// # Errors
-/// Two different methods.
+/// Returns the method that the value of `--compress` names, or else that of `--compression-format`, or else zstd. Two
+/// different methods are an error.
 fn method(compress: Option<&str>, compression_format: Option<&str>) -> Result<Method> {
     let compress = compress.and_then(Method::from_name);
     let format = compression_format.and_then(Method::from_name);
@@ -126,14 +131,18 @@ mod tests {
     use super::*;
     use crate::llvm::cli::Additions;
     use crate::llvm::cli::options::filled;
-    use crate::llvm::cli::parse::{Parsed, parse};
+    use crate::llvm::cli::parse::{ParsedCommandLine, parse};
 
-    fn planned(words: &[&str], hip_number: impl FnOnce() -> HipNumber) -> Result<Job> {
+    fn options_of(words: &[&str]) -> PackagerOptions {
         let argv = [&["foo"], words].concat().into_iter().map(OsString::from).collect();
         match parse(super::super::TOOL, argv, &Additions::NONE) {
-            Parsed::Run { matches, .. } => plan(&filled(matches).unwrap(), hip_number),
+            ParsedCommandLine::Run { matches, .. } => filled(matches).unwrap(),
             other => panic!("{other:?}"),
         }
+    }
+
+    fn planned(words: &[&str], hip_number: impl FnOnce() -> HipNumber) -> Result<Job> {
+        plan(&options_of(words), hip_number)
     }
 
     fn message(words: &[&str]) -> String {
@@ -188,15 +197,9 @@ mod tests {
     fn nothing_is_compressed_without_the_option_for_it() {
         let words = ["-o=out", "-compression-format=zlib", "-compression-level=9", "-compression-window=27"];
         assert_eq!(format(&words[1..]), (Version::V1, None));
-        let unused = |words: &[&str]| {
-            let argv = [&["foo"], words].concat().into_iter().map(OsString::from).collect();
-            match parse(super::super::TOOL, argv, &Additions::NONE) {
-                Parsed::Run { matches, .. } => options_without_effect(&filled(matches).unwrap()),
-                other => panic!("{other:?}"),
-            }
-        };
-        assert_eq!(unused(&words), ["compression-format", "compression-level", "compression-window"]);
-        assert!(unused(&[&words[..], &["-compress"]].concat()).is_empty());
+        let unused = options_without_effect(&options_of(&words));
+        assert_eq!(unused, ["compression-format", "compression-level", "compression-window"]);
+        assert!(options_without_effect(&options_of(&[&words[..], &["-compress"]].concat())).is_empty());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::additions::Call;
 use super::environment::hip_number;
 use super::help;
 use super::options::{Tool, ToolOptions};
-use crate::llvm::cli::print::console::{Console, Noted};
+use crate::llvm::cli::print::console::{Console, NotedError};
 use crate::llvm::cli::print::stdout::to_stdout;
 use job::Job;
 pub(crate) use options::PackagerOptions;
@@ -48,23 +48,26 @@ impl ToolOptions for PackagerOptions {
                 for option in job::options_without_effect(self) {
                     console.warning(&format!("--{option} has no effect without --compress"));
                 }
-                package.run(&mut |event| console.event(event)).map_err(|error| noted(error, None))?;
+                package.run(&mut |event| console.event(event)).map_err(|error| with_note(error, None))?;
             }
-            Job::Unpackage(unpackage) => {
-                let noted = |error| noted(error, Some(&unpackage.input));
-                to_stdout(|out| unpackage.run(out, &mut |event| console.event(event)).map_err(noted))?;
-            }
+            Job::Unpackage(unpackage) => to_stdout(|out| {
+                let unpackaged = unpackage.run(out, &mut |event| console.event(event));
+                unpackaged.map_err(|error| with_note(error, Some(&unpackage.input)))
+            })?,
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// The error with LLVM's text, which names only the file `input` and omits the details of the fault.
-fn noted(error: Error, input: Option<&Path>) -> anyhow::Error {
+/// Replaces the text of an error by LLVM's, which names only the file `input` and omits the details of the fault. A note
+/// gives the details.
+fn with_note(error: Error, input: Option<&Path>) -> anyhow::Error {
     let text = match (error.io_error(), error.fault()) {
         (Some(reason), _) if error.kind() == ErrorKind::Io => {
-            // A file whose name is empty is named by neither LLVM nor `Error::file`.
-            if error.file().is_some_and(|file| Some(file) == input || file.as_os_str() == "-") {
+            // Neither LLVM nor `Error::file` names a file whose name is empty.
+            if let Some(file) = error.file()
+                && (Some(file) == input || file.as_os_str() == "-")
+            {
                 return error.into();
             }
             OsText(reason).to_string()
@@ -74,5 +77,5 @@ fn noted(error: Error, input: Option<&Path>) -> anyhow::Error {
         (_, None | Some(Malformed::Claim { .. })) => return error.into(),
         (_, Some(_)) => "Invalid data was encountered while parsing the file".to_owned(),
     };
-    Noted { text, note: error.to_string() }.into()
+    NotedError { text, note: error.to_string() }.into()
 }

@@ -13,7 +13,7 @@ The output binary can then be embedded into the host section table
 to create a fatbinary containing offloading code.";
 
 // The command line of the packager; see `llvm::options` for the order of the fields and the meaning of the attributes.
-// Fields that begin with `_` are options whose effect is in the grammar, and those that have none, as in LLVM.
+// Fields that begin with `_` are options whose effect is in the grammar, and options without effect, as in LLVM.
 #[derive(Debug, Default, Parser)]
 #[command(
     name = "llvm-offload-binary",

@@ -11,7 +11,7 @@ use crate::llvm::container::compressed::Deflation;
 use crate::llvm::container::stream::Inflation;
 use crate::llvm::event::Event;
 
-use super::problem::{Facts, Problem};
+use super::problem::{ErrorFacts, Problem};
 use super::progress;
 use super::units::{Kinds, first, grouped};
 use crate::llvm::cli::program::Program;
@@ -31,13 +31,13 @@ pub(crate) struct Message<'m> {
     level: &'static str,
     message: &'m str,
     #[cfg_attr(feature = "serde", serde(flatten))]
-    facts: Option<&'m Facts>,
+    facts: Option<&'m ErrorFacts>,
 }
 
 /// An error with LLVM's text, and a note with the details that LLVM omits.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
-pub(crate) struct Noted {
+pub(crate) struct NotedError {
     pub(crate) text: String,
     pub(crate) note: String,
 }
@@ -82,15 +82,17 @@ impl Console {
         self.problem(text, None);
     }
 
-    fn problem(&self, text: &str, facts: Option<&Facts>) {
+    fn problem(&self, text: &str, facts: Option<&ErrorFacts>) {
         self.tagged(&self.name, MessageKind { name: "error", color: "\x1b[0;1;31m" }, text, facts);
     }
 
-    /// Prints what could not be done, with hints. Returns the exit status.
+    /// Prints errors with their hints. Returns the exit status.
     pub(crate) fn problems(&self, problems: &[Problem]) -> ExitCode {
         for Problem { text, facts, hint } in problems {
             self.problem(text, facts.as_ref());
-            hint.iter().for_each(|hint| self.hint(hint));
+            if let Some(hint) = hint {
+                self.hint(hint);
+            }
         }
         if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
@@ -165,7 +167,7 @@ impl Console {
         }
     }
 
-    fn tagged(&self, name: &[u8], level: MessageKind, text: &str, facts: Option<&Facts>) {
+    fn tagged(&self, name: &[u8], level: MessageKind, text: &str, facts: Option<&ErrorFacts>) {
         if let Some(as_json) = self.as_json {
             return write_message(as_json, level.name, text, facts);
         }
@@ -177,7 +179,7 @@ impl Console {
     }
 }
 
-fn write_message(as_json: fn(&Message<'_>) -> String, level: &'static str, message: &str, facts: Option<&Facts>) {
+fn write_message(as_json: fn(&Message<'_>) -> String, level: &'static str, message: &str, facts: Option<&ErrorFacts>) {
     write(&[as_json(&Message { level, message, facts }).as_bytes(), b"\n"]);
 }
 
@@ -186,7 +188,7 @@ fn visible(text: &str) -> String {
     printable_start(text, 64 << 10)
 }
 
-/// Ignores failures: if standard error fails, they cannot be reported.
+/// Writes to standard error. Ignores failures, because they cannot be reported.
 fn write(parts: &[&[u8]]) {
     let _held = progress::hold();
     drop(io::stderr().write_all(&parts.concat()));
@@ -241,11 +243,13 @@ fn deflation_figures(figures: &Deflation) -> String {
 
 fn inflation_figures(figures: &Inflation) -> String {
     let Inflation { recorded, stream_len, elapsed, .. } = figures;
-    let total = recorded.total.map(|total| format!("Total file size (from header): {} bytes\n", grouped(total)));
     let hash = hash(recorded.hash.unwrap_or_default());
-    [
-        format!("Compressed bundle format version: {}", recorded.version),
-        format!("{}Decompression method: {}", total.unwrap_or_default(), recorded.method.name()),
+    let mut lines = vec![format!("Compressed bundle format version: {}", recorded.version)];
+    if let Some(total) = recorded.total {
+        lines.push(format!("Total file size (from header): {} bytes", grouped(total)));
+    }
+    lines.extend([
+        format!("Decompression method: {}", recorded.method.name()),
         format!("Size before decompression: {} bytes", grouped(*stream_len)),
         format!("Size after decompression: {} bytes", grouped(recorded.inflated)),
         rates(recorded.inflated, *stream_len),
@@ -254,8 +258,8 @@ fn inflation_figures(figures: &Inflation) -> String {
         // A hash that differs is an error before these statistics are printed.
         format!("Recalculated hash: {hash}"),
         "Hashes match: Yes".to_owned(),
-    ]
-    .join("\n")
+    ]);
+    lines.join("\n")
 }
 
 fn rates(inflated: u64, deflated: u64) -> String {

@@ -1,4 +1,4 @@
-//! Problems: a sentence for people, and facts for programs.
+//! Errors in messages and reports: a sentence for people, and facts for programs.
 
 use crate::base::error::{Error, ErrorKind};
 
@@ -6,22 +6,22 @@ use crate::base::error::{Error, ErrorKind};
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) text: String,
-    pub(crate) facts: Option<Facts>,
-    /// A way to fix it.
+    pub(crate) facts: Option<ErrorFacts>,
+    /// A way to fix the problem.
     pub(crate) hint: Option<String>,
 }
 
 impl Problem {
-    /// The same with a way to fix it.
+    /// Adds a way to fix the problem.
     pub(crate) fn with_hint(self, hint: String) -> Self {
         Self { hint: Some(hint), ..self }
     }
 }
 
-/// The facts of an error, beside its text.
+/// The facts of an error, in addition to its text.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub(crate) struct Facts {
+pub(crate) struct ErrorFacts {
     kind: ErrorKind,
     path: Option<String>,
     place: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) struct Facts {
 
 impl From<&Error> for Problem {
     fn from(error: &Error) -> Self {
-        let facts = Facts {
+        let facts = ErrorFacts {
             kind: error.kind(),
             path: error.file().map(|path| path.to_string_lossy().into_owned()),
             place: error.place().map(str::to_owned),

@@ -1,5 +1,5 @@
-//! Shows on a terminal that long work goes on: one line, which a thread draws again and again, and which makes way for
-//! all other output.
+//! Shows on a terminal that long work goes on. A thread draws one line again and again; all other output removes it
+//! first.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,13 +19,16 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The width of the bar in characters.
 const WIDTH: u64 = 20;
 
+/// The number of bytes in a megabyte.
+const MB: u64 = 1_000_000;
+
 /// The time after which the work left is estimated, and the least part of it that is done then, as a divisor.
 const ESTIMATED: (Duration, u64) = (Duration::from_secs(2), 50);
 
-/// The part of the files at their end, as a divisor, in which no share is shown.
+/// The last part of the files, as a divisor. No share is shown while it is read.
 const NEAR_END: u64 = 33;
 
-/// The line, of which a process has one.
+/// The only line of the process.
 static LINE: Mutex<ProgressLine> = Mutex::new(ProgressLine::new(""));
 
 /// The state of the line.
@@ -51,8 +54,7 @@ pub(crate) fn is_terminal() -> bool {
 /// Shows progress of some work from now on, if standard error is a terminal. If standard output is a pipe, its reader
 /// may use the same terminal, as pagers do, so nothing is shown.
 pub(crate) fn start(what: &'static str) {
-    let stdout = sys::standard_output().and_then(|stdout| Stat::of(&stdout));
-    if !is_terminal() || stdout.is_ok_and(|stdout| stdout.is_pipe()) {
+    if !is_terminal() || is_stdout_pipe() {
         return;
     }
     *lock() = ProgressLine { is_on: true, ..ProgressLine::new(what) };
@@ -61,21 +63,37 @@ pub(crate) fn start(what: &'static str) {
     drop(thread::Builder::new().spawn(move || {
         thread::sleep(PATIENCE);
         loop {
-            let width = sys::error_columns().filter(|width| *width > 1).map_or(usize::MAX, |width| width - 1);
+            let width = match sys::error_columns() {
+                Some(columns) if columns > 1 => columns - 1,
+                _ => usize::MAX,
+            };
             lock().draw([bytes_read(), bytes_done()], started.elapsed(), width, &mut io::stderr());
             thread::sleep(INTERVAL);
         }
     }));
 }
 
+fn is_stdout_pipe() -> bool {
+    let Ok(stdout) = sys::standard_output() else { return false };
+    let Ok(stat) = Stat::of(&stdout) else { return false };
+    stat.is_pipe()
+}
+
 /// Adds files that will be read.
 pub(crate) fn expect<'f>(files: impl Iterator<Item = &'f Path>) {
-    if lock().is_on {
-        let size = |path: &Path| path.metadata().ok().filter(|file| file.is_file()).map_or(0, |file| file.len());
-        let expected = files.map(size).fold(0, u64::saturating_add);
-        let mut line = lock();
-        line.expected = line.expected.saturating_add(expected);
+    if !lock().is_on {
+        return;
     }
+    let mut expected = 0_u64;
+    for path in files {
+        if let Ok(metadata) = path.metadata()
+            && metadata.is_file()
+        {
+            expected = expected.saturating_add(metadata.len());
+        }
+    }
+    let mut line = lock();
+    line.expected = line.expected.saturating_add(expected);
 }
 
 /// Sets how much of the work is done.
@@ -104,22 +122,31 @@ impl ProgressLine {
         Self { what, share: None, expected: 0, is_on: false, is_drawn: false, is_blocked: false }
     }
 
-    /// Notes that this was printed on the terminal.
-    pub(crate) fn printed(&mut self, data: &[u8]) {
-        self.is_blocked = data.last().map_or(self.is_blocked, |last| *last != b'\n');
+    /// Notes that data was printed on the terminal.
+    pub(crate) fn note_printed(&mut self, data: &[u8]) {
+        if let Some(last) = data.last() {
+            self.is_blocked = *last != b'\n';
+        }
     }
 
-    /// Draws the line in a width, if anything was read. The bytes are those read, and those done of files.
+    /// Draws the line in a width, if anything was read. Takes the number of bytes read, and of bytes of files done.
     fn draw(&mut self, [read, done]: [u64; 2], elapsed: Duration, width: usize, to: &mut dyn Write) {
-        if read > 0 && self.is_on && !self.is_blocked {
-            self.is_drawn = true;
-            // A file that is read to its end may take more work, of which nothing is known.
-            let is_within = |(done, expected): &(u64, u64)| *done < *expected - expected / NEAR_END;
-            let share = self.share.or(Some((done, self.expected)).filter(is_within));
-            let text: String = text(self.what, share, read, elapsed).chars().take(width).collect();
-            // A failure to draw does not stop the work.
-            drop(to.write_all(format!("\r{text}\x1b[K").as_bytes()));
+        if read == 0 || !self.is_on || self.is_blocked {
+            return;
         }
+        self.is_drawn = true;
+        let text: String = text(self.what, self.share(done), read, elapsed).chars().take(width).collect();
+        // A failure to draw does not stop the work.
+        drop(to.write_all(format!("\r{text}\x1b[K").as_bytes()));
+    }
+
+    /// Returns the bytes done and the bytes expected: as a job reports them, or else those of files. Near the end of the
+    /// files it returns `None`, because a file that is read to its end may take more work of unknown size.
+    fn share(&self, done: u64) -> Option<(u64, u64)> {
+        if self.share.is_some() {
+            return self.share;
+        }
+        if done < self.expected - self.expected / NEAR_END { Some((done, self.expected)) } else { None }
     }
 
     fn clear(&mut self, to: &mut dyn Write) {
@@ -130,65 +157,71 @@ impl ProgressLine {
 }
 
 fn text(what: &str, share: Option<(u64, u64)>, read: u64, elapsed: Duration) -> String {
-    let mb = |bytes: u64| bytes / 1_000_000;
     let what = if what.is_empty() { String::new() } else { format!("{what}: ") };
     let seconds = elapsed.as_secs();
-    let Some((done, total)) = share else { return format!("{what}{} MB read, {seconds} s", mb(read)) };
+    let Some((done, total)) = share else { return format!("{what}{} MB read, {seconds} s", read / MB) };
     let done = done.min(total);
-    let share = |of: u64| done.saturating_mul(of).checked_div(total).unwrap_or(of);
-    let filled = share(WIDTH);
+    let [percent, filled] = [100, WIDTH].map(|of| done.saturating_mul(of).checked_div(total).unwrap_or(of));
     let bar: String = (0..WIDTH).map(|cell| if cell < filled { '#' } else { '.' }).collect();
+    let mut text = format!("{what}{percent:3}% [{bar}] {} of {} MB, {seconds} s", done / MB, total / MB);
     let (after, least) = ESTIMATED;
-    let left = match elapsed >= after && done >= total / least {
-        true => seconds.saturating_mul(total - done).checked_div(done),
-        false => None,
-    };
-    let left = left.map_or(String::new(), |left| format!(", about {left} s left"));
-    format!("{what}{:3}% [{bar}] {} of {} MB, {seconds} s{left}", share(100), mb(done), mb(total))
+    if elapsed >= after
+        && done >= total / least
+        && let Some(left) = seconds.saturating_mul(total - done).checked_div(done)
+    {
+        text.push_str(&format!(", about {left} s left"));
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn text_of_verify(share: Option<(u64, u64)>, read: u64) -> String {
+        text("verify", share, read, Duration::from_millis(12_900))
+    }
+
+    /// Draws a line after `read` bytes. Returns all output since the last call.
+    fn drawn(line: &mut ProgressLine, read: u64, to: &mut Vec<u8>) -> String {
+        line.draw([read, read], PATIENCE, 20, to);
+        String::from_utf8(std::mem::take(to)).unwrap()
+    }
+
     #[test]
     fn the_line_shows_how_much_is_done_and_left() {
-        let text = |share, read| text("verify", share, read, Duration::from_millis(12_900));
         let half = format!("{}{}", "#".repeat(10), ".".repeat(10));
         let expected = format!("verify:  50% [{half}] 645 of 1290 MB, 12 s, about 12 s left");
-        assert_eq!(text(Some((645_000_000, 1_290_000_000)), 7), expected);
-        assert!(text(Some((0, 1_000_000)), 7).starts_with("verify:   0% [...."));
-        assert!(text(Some((7, 5)), 7).starts_with("verify: 100% [####"));
-        assert!(text(Some((0, 0)), 7).contains(": 100%"));
-        assert_eq!(text(None, 340_999_999), "verify: 340 MB read, 12 s");
-        // Of little, no estimate is made.
-        let text = |done, seconds| super::text("", Some((done, 100)), 7, Duration::from_secs(seconds));
-        assert!(text(1, 9).ends_with(", 9 s") && text(50, 1).ends_with(", 1 s"), "{}", text(1, 9));
-        assert!(text(2, 2).ends_with(", 2 s, about 98 s left"), "{}", text(2, 2));
+        assert_eq!(text_of_verify(Some((645_000_000, 1_290_000_000)), 7), expected);
+        assert!(text_of_verify(Some((0, 1_000_000)), 7).starts_with("verify:   0% [...."));
+        assert!(text_of_verify(Some((7, 5)), 7).starts_with("verify: 100% [####"));
+        assert!(text_of_verify(Some((0, 0)), 7).contains(": 100%"));
+        assert_eq!(text_of_verify(None, 340_999_999), "verify: 340 MB read, 12 s");
+        // Little work gives no estimate.
+        for (done, seconds, end) in [(1, 9, ", 9 s"), (50, 1, ", 1 s"), (2, 2, ", 2 s, about 98 s left")] {
+            let text = text("", Some((done, 100)), 7, Duration::from_secs(seconds));
+            assert!(text.ends_with(end), "{text}");
+        }
     }
 
     #[test]
     fn the_line_makes_way_for_other_output() {
         let mut line = ProgressLine { is_on: true, ..ProgressLine::new("") };
         let mut out = Vec::new();
-        let draw = |line: &mut ProgressLine, read, to: &mut Vec<u8>| {
-            line.draw([read, read], PATIENCE, 20, to);
-            String::from_utf8(std::mem::take(to)).unwrap()
-        };
-        assert_eq!(draw(&mut line, 0, &mut out), "");
+        assert_eq!(drawn(&mut line, 0, &mut out), "");
         line.clear(&mut out);
-        assert_eq!(draw(&mut line, 1, &mut out), "\r0 MB read, 1 s\x1b[K");
+        assert_eq!(drawn(&mut line, 1, &mut out), "\r0 MB read, 1 s\x1b[K");
         line.clear(&mut out);
-        line.printed(b"part of a line");
-        assert_eq!(draw(&mut line, 2, &mut out), "\r\x1b[K");
-        line.printed(b"");
-        assert_eq!(draw(&mut line, 2, &mut out), "");
-        line.printed(b"the rest\n");
-        assert_eq!(draw(&mut line, 2, &mut out), "\r0 MB read, 1 s\x1b[K");
+        line.note_printed(b"part of a line");
+        assert_eq!(drawn(&mut line, 2, &mut out), "\r\x1b[K");
+        line.note_printed(b"");
+        assert_eq!(drawn(&mut line, 2, &mut out), "");
+        line.note_printed(b"the rest\n");
+        assert_eq!(drawn(&mut line, 2, &mut out), "\r0 MB read, 1 s\x1b[K");
         // No line is wider than the terminal: the cursor could not go back to its start.
         line.expected = 10;
-        assert_eq!(draw(&mut line, 2, &mut out), "\r 20% [####..........\x1b[K");
+        assert_eq!(drawn(&mut line, 2, &mut out), "\r 20% [####..........\x1b[K");
         line.is_on = false;
-        assert_eq!(draw(&mut line, 2, &mut out), "");
+        assert_eq!(drawn(&mut line, 2, &mut out), "");
     }
 }

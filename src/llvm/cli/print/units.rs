@@ -57,7 +57,9 @@ mod tests {
     #[test]
     fn kinds_are_counted_by_name() {
         let mut kinds = Kinds::default();
-        ["b", "a", "b"].into_iter().for_each(|name| kinds.add(name, 1));
+        for name in ["b", "a", "b"] {
+            kinds.add(name, 1);
+        }
         assert_eq!(kinds.to_string(), "a (1), b (2)");
     }
 }

@@ -37,8 +37,10 @@ use crate::base::error::Error;
 
 /// Whether an archive is a package of Debian, which begins with this member.
 pub(crate) fn is_debian_package(data: &[u8]) -> bool {
-    let after = data.strip_prefix(b"!<arch>\ndebian-binary").and_then(|rest| rest.first());
-    matches!(after, Some(b' ' | b'/'))
+    match data.strip_prefix(b"!<arch>\ndebian-binary") {
+        Some(after) => matches!(after, [b' ' | b'/', ..]),
+        None => false,
+    }
 }
 
 /// The place of a member of an archive, as linkers write it, escaped for terminals.
@@ -73,9 +75,9 @@ mod tests {
         let archive = Path::new("x.a");
         let malformed =
             |path: &str| Error::malformed(Path::new(path), crate::base::error::Malformed::truncated("it", 0, 1, 0));
-        let said = |error: Error| locate(error, archive, b"m.o").to_string();
-        assert!(said(malformed("x.a")).contains("x.a(m.o)"), "{}", said(malformed("x.a")));
-        // A member of a thin archive is a file of its own.
-        assert_eq!(said(malformed("m.o")), malformed("m.o").to_string());
+        let text = locate(malformed("x.a"), archive, b"m.o").to_string();
+        assert!(text.contains("x.a(m.o)"), "{text}");
+        // A member of a thin archive is a separate file.
+        assert_eq!(locate(malformed("m.o"), archive, b"m.o").to_string(), malformed("m.o").to_string());
     }
 }

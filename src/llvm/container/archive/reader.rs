@@ -27,7 +27,7 @@ pub(crate) const HEADER_LEN: u64 = 60;
 pub struct Archive<'a> {
     pub(crate) data: Slice<'a>,
     pub(crate) file: ArchiveFile<'a>,
-    /// The end of the index and the names.
+    /// The offset of the first member after the index and the names.
     first: u64,
 }
 
@@ -36,9 +36,9 @@ pub struct Archive<'a> {
 pub struct ArchiveMember<'a> {
     /// The name, which may be any bytes.
     pub name: &'a [u8],
-    /// The location of its content.
+    /// The location of the content.
     pub location: MemberLocation<'a>,
-    /// The offset of its header in the archive.
+    /// The offset of the header in the archive.
     pub(crate) header: u64,
 }
 
@@ -76,36 +76,51 @@ impl<'a> Archive<'a> {
 
     /// The members in archive order. An error ends the iteration.
     pub fn members(&self) -> impl Iterator<Item = Result<ArchiveMember<'a>>> + use<'a> {
-        self.positioned().map(|(_, member)| member)
+        self.members_with_positions().map(|(_, member)| member)
     }
 
-    /// As [`members`](Self::members), but newlines and zeros after the last member are padding.
+    /// Like [`members`](Self::members), but newlines and zeros after the last member are padding.
     pub(crate) fn members_before_padding(&self) -> impl Iterator<Item = Result<ArchiveMember<'a>>> + use<'a> {
         let data = self.data.bytes();
-        let is_padding = |rest: &[u8]| rest.iter().all(|&byte| matches!(byte, 0 | b'\n'));
-        self.positioned()
-            .enumerate()
-            .take_while(move |(index, (position, member))| {
-                member.is_ok() || *index == 0 || !bytes::tail(data, *position).is_some_and(is_padding)
-            })
-            .map(|(_, (_, member))| member)
+        let mut is_first = true;
+        let mut members = self.members_with_positions();
+        std::iter::from_fn(move || {
+            let (position, member) = members.next()?;
+            if member.is_err() && !is_first && is_padding_from(data, position) {
+                return None;
+            }
+            is_first = false;
+            Some(member)
+        })
+        .fuse()
     }
 
     /// The members, each with a lower bound of the offset of its header.
-    fn positioned(&self) -> impl Iterator<Item = (u64, Result<ArchiveMember<'a>>)> + use<'a> {
+    fn members_with_positions(&self) -> impl Iterator<Item = (u64, Result<ArchiveMember<'a>>)> + use<'a> {
         let (data, thin) = (self.data, self.file.is_thin());
         let mut position = self.first;
         let mut room = Allowance::new(data.len());
         self.file.members().map(move |member| {
             let start = position;
-            let member = member.map_err(|error| broken(data, start, &error.to_string()));
-            (start, member.and_then(|member| locate(data, thin, &member, &mut position, &mut room)))
+            let member = match member {
+                Ok(member) => locate_content(data, thin, &member, &mut position, &mut room),
+                Err(error) => Err(broken(data, start, &error.to_string())),
+            };
+            (start, member)
         })
     }
 }
 
-/// Finds the content of a member, whose header lies at or after `position`, and moves `position` to its end.
-fn locate<'a>(
+/// Whether all bytes from a position on are newlines and zeros.
+fn is_padding_from(data: &[u8], position: u64) -> bool {
+    match bytes::tail(data, position) {
+        Some(rest) => rest.iter().all(|&byte| matches!(byte, 0 | b'\n')),
+        None => false,
+    }
+}
+
+/// Finds the content of a member, whose header is at or after `position`, and moves `position` to its end.
+fn locate_content<'a>(
     data: Slice<'a>,
     thin: bool,
     member: &object::read::archive::ArchiveMember<'a>,
@@ -122,11 +137,12 @@ fn locate<'a>(
     if thin {
         let header = *position;
         add(position, HEADER_LEN);
-        return Ok(ArchiveMember { name, location: MemberLocation::Beside(beside(data.path(), name)), header });
+        let location = MemberLocation::Beside(path_of_member(data.path(), name));
+        return Ok(ArchiveMember { name, location, header });
     }
     let (offset, size) = member.file_range();
-    let before = member.header().and_then(|header| name_len(&header.name)).unwrap_or(0).saturating_add(HEADER_LEN);
-    let header = offset.saturating_sub(before);
+    let name_len = member.header().and_then(|header| name_len(&header.name)).unwrap_or(0);
+    let header = offset.saturating_sub(name_len.saturating_add(HEADER_LEN));
     *position = bytes::span(offset, size).end;
     let content = data.claim(offset, size, format_args!("the archive member '{}'", shown(name)));
     let content = content.with_path(data.path())?;
@@ -136,27 +152,31 @@ fn locate<'a>(
     Ok(ArchiveMember { name, location: MemberLocation::Inside(content), header })
 }
 
-/// The faults in the header of a member that LLVM refuses. The crate `object` stops reading a number at a space.
+/// Returns the fault in the header of a member that LLVM refuses, or `None` for a valid header. The crate `object` does
+/// not find these faults, because it stops reading a number at a space.
 fn fault_in(header: &Header) -> Option<&'static str> {
-    let is_number = |field: &[u8]| matches!(field, [b'0'..=b'9', ..]);
+    if size_in(&header.size).is_none() {
+        return Some(BAD_SIZE);
+    }
     let name = header.name.split(|&byte| byte == b' ').next().unwrap_or_default();
     match name {
-        _ if size_in(&header.size).is_none() => Some(BAD_SIZE),
         b"/" | b"//" | b"/SYM64/" | b"/<ECSYMBOLS>/" | b"/<XFGHASHMAP>/" => None,
-        [b'/', offset @ ..] if !is_number(offset) => Some("Invalid archive extended name offset"),
-        [b'#', b'1', b'/', len @ ..] if !is_number(len) => Some("Invalid archive extended name length"),
+        [b'/', b'0'..=b'9', ..] | [b'#', b'1', b'/', b'0'..=b'9', ..] => None,
+        [b'/', ..] => Some("Invalid archive extended name offset"),
+        [b'#', b'1', b'/', ..] => Some("Invalid archive extended name length"),
         _ => None,
     }
 }
 
 const BAD_SIZE: &str = "Invalid archive member size";
 
-/// The length of a name that lies before the content of a member, by the start of its header.
+/// Returns the length of a name that is stored before the content of a member, or `None` for other names. `header` begins
+/// with the header of the member.
 pub(crate) fn name_len(header: &[u8]) -> Option<u64> {
     size_in(header.strip_prefix(b"#1/")?.get(..13)?)
 }
 
-/// The size in a member's header: decimal digits, then spaces.
+/// Parses the size in a member's header: decimal digits, then spaces.
 pub(crate) fn size_in(field: &[u8]) -> Option<u64> {
     let end = field.iter().rposition(|&byte| byte != b' ')?;
     bytes::digits(field.get(..=end)?, 10)
@@ -196,8 +216,8 @@ fn broken(data: Slice<'_>, position: u64, error: &str) -> Error {
     Error::malformed(data.path(), Malformed::other(ErrorKind::Malformed, offset, text))
 }
 
-/// The path of a member's file: names are relative to the archive.
-fn beside(archive: &Path, name: &[u8]) -> PathBuf {
+/// The path of the file of a member of a thin archive: names are relative to the archive.
+fn path_of_member(archive: &Path, name: &[u8]) -> PathBuf {
     let path = archive.parent().unwrap_or(Path::new("")).join(&*sys::os_str(name));
     // A lone `-` would mean the standard input.
     if path.as_os_str() == "-" { PathBuf::from("./-") } else { path }
@@ -219,19 +239,16 @@ mod tests {
 
     fn read(data: &str) -> Result<Vec<(String, String)>> {
         let input = Input::from_bytes("dir/x.a", data.as_bytes().to_vec());
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let archive = Archive::read(input.as_slice())?;
-        archive
-            .members()
-            .map(|member| {
-                let member = member?;
-                let content = match member.location {
-                    MemberLocation::Inside(slice) => text(slice.bytes()),
-                    MemberLocation::Beside(path) => format!("@{}", path.display()),
-                };
-                Ok((text(member.name), content))
-            })
-            .collect()
+        let mut members = Vec::new();
+        for member in Archive::read(input.as_slice())?.members() {
+            let member = member?;
+            let content = match member.location {
+                MemberLocation::Inside(slice) => bytes::text_lossy(slice.bytes()),
+                MemberLocation::Beside(path) => format!("@{}", path.display()),
+            };
+            members.push((bytes::text_lossy(member.name), content));
+        }
+        Ok(members)
     }
 
     fn pairs(members: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -273,8 +290,8 @@ mod tests {
 
     #[test]
     fn a_member_is_never_the_standard_input() {
-        assert_eq!(beside(Path::new("x.a"), b"-"), Path::new("./-"));
-        assert_eq!(beside(Path::new("x.a"), b"y"), Path::new("y"));
+        assert_eq!(path_of_member(Path::new("x.a"), b"-"), Path::new("./-"));
+        assert_eq!(path_of_member(Path::new("x.a"), b"y"), Path::new("y"));
     }
 
     #[test]
@@ -296,58 +313,64 @@ mod tests {
 
     #[test]
     fn a_size_is_decimal_digits_and_spaces_after_them() {
-        let whole = |name: &str, size: &str| {
-            let first = [header(name, 4).replace("4         `", &format!("{size:<10}`")), "a/\n\n".into()].concat();
-            ["!<arch>\n", &first, &member("b.o/", "twenty")].concat()
-        };
         for name in ["a.o/", "/", "//", "/SYM64/"] {
-            assert!(read(&whole(name, "4")).is_ok() && read(&whole(name, "0000000004")).is_ok(), "{name}");
+            for size in ["4", "0000000004"] {
+                assert!(read(&archive_of_two(name, size)).is_ok(), "{name} {size}");
+            }
             for size in ["", " 4", "4      A", "4 9", "4\0", "+4", "-4", "4\t", "0x4", "4\u{7f}"] {
-                let error = read(&whole(name, size)).unwrap_err().to_string();
+                let error = read(&archive_of_two(name, size)).unwrap_err().to_string();
                 assert!(error.ends_with("Invalid archive member size"), "{name} {size:?}: {error}");
             }
         }
         for name in ["/x", "#1/", "#1/x", "/0/", "/9\0"] {
-            let error = read(&whole(name, "4")).unwrap_err().to_string();
+            let error = read(&archive_of_two(name, "4")).unwrap_err().to_string();
             assert!(error.contains("Invalid archive extended name"), "{name}: {error}");
         }
     }
 
+    /// An archive whose first member has this name and this size field.
+    fn archive_of_two(name: &str, size: &str) -> String {
+        let header = header(name, 4).replace("4         `", &format!("{size:<10}`"));
+        ["!<arch>\n", &header, "a/\n\n", &member("b.o/", "twenty")].concat()
+    }
+
+    /// The number of members before padding, whether they are read, and whether they are read without padding too.
+    fn members_before_padding(archive: &str) -> (usize, bool, bool) {
+        let archive = Archive::read(archive.as_bytes()).unwrap();
+        let read: Vec<_> = archive.members_before_padding().collect();
+        (read.len(), read.iter().all(Result::is_ok), archive.members().all(|member| member.is_ok()))
+    }
+
     #[test]
     fn padding_after_the_last_member_is_newlines_and_zeros() {
-        let end_of = |archive: &str| {
-            let input = Input::from_bytes("x.a", archive.as_bytes().to_vec());
-            let archive = Archive::read(input.as_slice()).unwrap();
-            let read: Vec<_> = archive.members_before_padding().collect();
-            (read.len(), read.iter().all(Result::is_ok), archive.members().all(|member| member.is_ok()))
-        };
         let names = member("//", "a long name.o/\n");
         for members in [member("a/", "even"), member("a/", "odd"), [names, member("/0", "one")].concat()] {
             let whole = ["!<arch>\n", &members].concat();
-            assert_eq!(end_of(&whole), (1, true, true));
+            assert_eq!(members_before_padding(&whole), (1, true, true));
             for padding in ["\n", "\0\0\0\0\0\0\0\0", "\n\n", &"\0".repeat(60), &"\n".repeat(200)] {
-                assert_eq!(end_of(&[&whole, padding].concat()), (1, true, false), "{padding:?}");
+                assert_eq!(members_before_padding(&[&whole, padding].concat()), (1, true, false), "{padding:?}");
             }
             for lost in ["b/", " ", "\n\nb/", &"\0".repeat(59).replacen('\0', "b", 1)] {
-                assert_eq!(end_of(&[&whole, lost].concat()), (2, false, false), "{lost:?}");
+                assert_eq!(members_before_padding(&[&whole, lost].concat()), (2, false, false), "{lost:?}");
             }
         }
         assert!(read("!<arch>\n\n").is_err());
     }
 
+    fn big_header(name: &str, size: usize) -> String {
+        let pad = if name.len() % 2 == 1 { "\0" } else { "" };
+        let (zero, len) = (0, name.len());
+        format!("{size:<20}{zero:<20}{zero:<20}{zero:<12}{zero:<12}{zero:<12}{zero:<12}{len:<4}{name}{pad}`\n")
+    }
+
     /// An AIX archive whose table lists its one member this many times.
     fn big(content: &str, times: usize) -> String {
-        let header = |name: &str, size: usize| {
-            let pad = if name.len() % 2 == 1 { "\0" } else { "" };
-            let (zero, len) = (0, name.len());
-            format!("{size:<20}{zero:<20}{zero:<20}{zero:<12}{zero:<12}{zero:<12}{zero:<12}{len:<4}{name}{pad}`\n")
-        };
-        let member = header("a.o", content.len()) + content + if content.len() % 2 == 1 { "\0" } else { "" };
+        let member = big_header("a.o", content.len()) + content + if content.len() % 2 == 1 { "\0" } else { "" };
         let offsets = format!("{:<20}", 128).repeat(times);
         let table = format!("{times:<20}{offsets}{}", "a.o\0".repeat(times));
         let (at, zero) = (128 + member.len(), 0);
         let fixed = format!("<bigaf>\n{at:<20}{zero:<20}{zero:<20}{:<20}{:<20}{zero:<20}", 128, 128);
-        [fixed, member, header("", table.len()), table].concat()
+        [fixed, member, big_header("", table.len()), table].concat()
     }
 
     #[test]
@@ -379,13 +402,17 @@ mod tests {
 
     #[test]
     fn the_index_and_the_names_end_at_an_even_offset() {
-        let end_of = |members: &[&str]| special_members_end(["!<arch>\n", &members.concat()].concat().as_bytes());
         let (index, names, other) = (member("/", "1234"), member("//", "123"), member("a/", "x"));
-        assert_eq!(end_of(&[&other]), Some(8));
-        assert_eq!(end_of(&[&index]), Some(72));
-        assert_eq!(end_of(&[&index, &names]), Some(136));
-        assert_eq!(end_of(&[&index, &names, &other]), Some(136));
-        assert_eq!(end_of(&[&index, names.trim_end()]), Some(135));
-        assert_eq!(end_of(&[&member("//", "123").replace('3', "x")]), None);
+        for (members, end) in [
+            (vec![&*other], Some(8)),
+            (vec![&*index], Some(72)),
+            (vec![&*index, &*names], Some(136)),
+            (vec![&*index, &*names, &*other], Some(136)),
+            (vec![&*index, names.trim_end()], Some(135)),
+            (vec![&*names.replace('3', "x")], None),
+        ] {
+            let archive = ["!<arch>\n", &members.concat()].concat();
+            assert_eq!(special_members_end(archive.as_bytes()), end, "{archive}");
+        }
     }
 }

@@ -15,13 +15,15 @@ type FileIdentity = (u64, u64);
 /// The files that a job reads: its input, and the files that thin archives name.
 #[derive(Debug)]
 pub(crate) struct Sources<'a> {
-    /// The input, which may have separate member files; none for bytes of the program.
+    /// The input, or `None` for bytes of the program, which have no separate member files.
     input: Option<&'a Input>,
+    /// The files that were read.
     all: HashSet<FileIdentity>,
     /// The archives around the current data, outermost first.
     around: Vec<Option<FileIdentity>>,
+    /// The number of files that thin archives may still name.
     files: Allowance,
-    /// The same for thin archives that are members of others.
+    /// The number of files that thin archives in other archives may still name.
     nested_files: Allowance,
 }
 
@@ -29,7 +31,10 @@ impl<'a> Sources<'a> {
     /// The sources of a job that reads `data`.
     pub(crate) fn new(data: Slice<'a>) -> Self {
         let input = data.input();
-        let identity = input.and_then(|input| identity_of_input(input.path()));
+        let identity = match input {
+            Some(input) => identity_of_input(input.path()),
+            None => None,
+        };
         let all = identity.into_iter().collect();
         let [files, nested_files] = [FILES_MAX, NESTED_FILES_MAX].map(Allowance::new);
         Self { input, all, around: vec![identity], files, nested_files }
@@ -42,7 +47,7 @@ impl<'a> Sources<'a> {
 
     /// Opens a file that the input refers to, and that is not a member.
     pub(crate) fn referred(&self, path: &Path) -> Result<Input> {
-        self.around(path)?.open_beside(path)
+        self.referring_input(path)?.open_beside(path)
     }
 
     /// Opens a member of a thin archive that may be an archive itself. It stays open until [`leave`](Self::leave).
@@ -56,12 +61,13 @@ impl<'a> Sources<'a> {
         Ok(input)
     }
 
-    /// The input, which refers to a file at `path`.
-    fn around(&self, path: &Path) -> Result<&'a Input> {
-        self.input.ok_or_else(|| {
+    /// Returns the input, which refers to a file at `path`.
+    fn referring_input(&self, path: &Path) -> Result<&'a Input> {
+        let Some(input) = self.input else {
             let reason = io::Error::other("the input is not read from a file, so files beside it are not opened");
-            Error::io(path, reason).of_referred()
-        })
+            return Err(Error::io(path, reason).of_referred());
+        };
+        Ok(input)
     }
 
     /// Leaves the member that was entered last.
@@ -70,25 +76,28 @@ impl<'a> Sources<'a> {
     }
 
     fn open_known(&mut self, path: &Path, identity: Option<FileIdentity>) -> Result<Input> {
-        let around = self.around(path)?;
+        let input = self.referring_input(path)?;
         let files = if self.around.len() > 1 { &mut self.nested_files } else { &mut self.files };
-        files.take(1).ok_or_else(|| {
+        if files.take(1).is_none() {
             let reason = format!("thin archives refer to more than {} files", files.most());
-            Error::refused(ErrorKind::Limit, path, None, reason)
-        })?;
+            return Err(Error::refused(ErrorKind::Limit, path, None, reason));
+        }
         self.all.extend(identity);
-        around.open_beside(path).map_err(Error::of_referred)
+        input.open_beside(path).map_err(Error::of_referred)
     }
 
     /// Whether a path leads to one of these files.
     pub(crate) fn contain(&self, path: &Path) -> bool {
-        identity_of(path).is_some_and(|identity| self.all.contains(&identity))
+        match identity_of(path) {
+            Some(identity) => self.all.contains(&identity),
+            None => false,
+        }
     }
 }
 
 /// The identity of the file that a path leads to.
 fn identity_of(path: &Path) -> Option<FileIdentity> {
-    Stat::at(path).ok().map(|found| found.identity())
+    Some(Stat::at(path).ok()?.identity())
 }
 
 /// The identity of an input; `-` is the standard input.
@@ -96,8 +105,8 @@ fn identity_of_input(path: &Path) -> Option<FileIdentity> {
     if path.as_os_str() != "-" {
         return identity_of(path);
     }
-    let found = sys::standard_input().and_then(|file| Stat::of(&file));
-    found.ok().map(|found| found.identity())
+    let file = sys::standard_input().ok()?;
+    Some(Stat::of(&file).ok()?.identity())
 }
 
 #[cfg(test)]
@@ -120,7 +129,7 @@ mod tests {
         assert_eq!(left(&sources), (0, 0));
         for round in 1..3 {
             assert_eq!(sources.enter(&inner).unwrap().as_slice().bytes(), b"inner");
-            // Only what is named by an archive in another one is nested.
+            // Only files that an archive in another one names are nested.
             assert_eq!(left(&sources), (round, round - 1));
             assert!(sources.enter(&inner).unwrap_err().to_string().contains("this thin archive contains itself"));
             sources.open(&inner).unwrap();

@@ -31,8 +31,8 @@ pub(crate) enum IndexedSymbols {
     Unreadable(&'static str),
 }
 
-/// The symbols of a code object, or why it is broken.
-pub(crate) fn of(data: &[u8]) -> Result<IndexedSymbols, String> {
+/// Reads the symbols of a code object. The error is the reason why it cannot be read.
+pub(crate) fn read_symbols(data: &[u8]) -> Result<IndexedSymbols, String> {
     // LLVM does not treat fewer bytes as an ELF file, however they begin.
     const ELF_MIN: usize = 18;
     match Magic::identify(data) {
@@ -41,74 +41,75 @@ pub(crate) fn of(data: &[u8]) -> Result<IndexedSymbols, String> {
             Err(broken) => IndexedSymbols::Unreadable(broken.0),
         }),
         Magic::Wasm if data.starts_with(b"\0asm\x01\0\0\0") => Ok(IndexedSymbols::Names(Vec::new())),
-        Magic::CoffImport => imported(data),
+        Magic::CoffImport => read_imported(data),
         Magic::BrokenElf => Ok(IndexedSymbols::None),
         magic if magic.is_elf() && data.len() < ELF_MIN => Ok(IndexedSymbols::None),
-        magic if magic.is_elf() => defined(data),
-        Magic::MachO | Magic::Pe | Magic::Xcoff => defined(data),
-        _ if is_coff_object(data) => defined(data),
+        magic if magic.is_elf() => read_defined(data),
+        Magic::MachO | Magic::Pe | Magic::Xcoff => read_defined(data),
+        _ if is_coff_object(data) => read_defined(data),
         _ => Ok(IndexedSymbols::None),
     }
 }
 
-fn defined(data: &[u8]) -> Result<IndexedSymbols, String> {
+fn read_defined(data: &[u8]) -> Result<IndexedSymbols, String> {
     let file = host::parse(data, 0).map_err(|malformed| malformed.to_string())?;
     let mut names = SymbolNames::new(data);
     for symbol in file.symbols() {
-        let named = !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section);
-        let defined = !symbol.is_undefined() && !is_fallback(&file, symbol.index());
-        if named && symbol.is_global() && defined {
-            let name = symbol.name_bytes().map_err(|error| error.to_string())?;
-            if !is_mapping(&file, name) {
-                names.push(name).ok_or_else(|| NAMES_TOO_LONG.to_owned())?;
-            }
+        let is_named = !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section);
+        let is_defined = !symbol.is_undefined() && !is_fallback(&file, symbol.index());
+        if !is_named || !symbol.is_global() || !is_defined {
+            continue;
+        }
+        let name = symbol.name_bytes().map_err(|error| error.to_string())?;
+        if !is_mapping(&file, name) {
+            names.push(name).ok_or_else(|| NAMES_TOO_LONG.to_owned())?;
         }
     }
     Ok(IndexedSymbols::Names(names.names))
 }
 
-/// Whether LLVM 22.1.8 takes the name for a mapping symbol, which marks code and data, or for a label of differences.
+/// Whether LLVM 22.1.8 treats a name as that of a mapping symbol, which marks code and data, or of a label for
+/// differences.
 fn is_mapping(file: &File<'_>, name: &[u8]) -> bool {
     if file.format() != BinaryFormat::Elf {
         return false;
     }
-    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix.as_bytes()));
     match file.architecture() {
-        Architecture::Aarch64 | Architecture::Aarch64_Ilp32 => begins(&["$d", "$x"]),
-        Architecture::Arm => name.is_empty() || begins(&["$a", "$d", "$t"]),
-        Architecture::Csky => begins(&["$d", "$t"]),
-        Architecture::Riscv32 | Architecture::Riscv64 => name == b".L0 " || begins(&["$d", "$x"]),
+        Architecture::Aarch64 | Architecture::Aarch64_Ilp32 => matches!(name, [b'$', b'd' | b'x', ..]),
+        Architecture::Arm => matches!(name, [] | [b'$', b'a' | b'd' | b't', ..]),
+        Architecture::Csky => matches!(name, [b'$', b'd' | b't', ..]),
+        Architecture::Riscv32 | Architecture::Riscv64 => matches!(name, b".L0 " | [b'$', b'd' | b'x', ..]),
         _ => false,
     }
 }
 
 /// Whether a symbol of a COFF object only names a fallback definition. Other weak symbols are aliases.
 fn is_fallback(file: &File<'_>, index: SymbolIndex) -> bool {
-    fn of<'d, Coff: CoffHeader>(file: &CoffFile<'d, &'d [u8], Coff>, index: SymbolIndex) -> bool {
-        let table = file.coff_symbol_table();
-        let weak = table.symbol(index).is_ok_and(|symbol| {
-            symbol.storage_class() == IMAGE_SYM_CLASS_WEAK_EXTERNAL && symbol.number_of_aux_symbols() > 0
-        });
-        let search = || table.aux_weak_external(index).map(|aux| aux.weak_search_type.get(LittleEndian));
-        weak && search().is_ok_and(|search| search != IMAGE_WEAK_EXTERN_SEARCH_ALIAS)
-    }
     match file {
-        File::Coff(file) => of(file, index),
-        File::CoffBig(file) => of(file, index),
+        File::Coff(file) => is_coff_fallback(file, index),
+        File::CoffBig(file) => is_coff_fallback(file, index),
         _ => false,
     }
 }
 
-/// The pointer to the imported symbol and, for code, the jump through it.
-fn imported(data: &[u8]) -> Result<IndexedSymbols, String> {
+fn is_coff_fallback<'d, Coff: CoffHeader>(file: &CoffFile<'d, &'d [u8], Coff>, index: SymbolIndex) -> bool {
+    let table = file.coff_symbol_table();
+    let Ok(symbol) = table.symbol(index) else { return false };
+    if symbol.storage_class() != IMAGE_SYM_CLASS_WEAK_EXTERNAL || symbol.number_of_aux_symbols() == 0 {
+        return false;
+    }
+    let Ok(aux) = table.aux_weak_external(index) else { return false };
+    aux.weak_search_type.get(LittleEndian) != IMAGE_WEAK_EXTERN_SEARCH_ALIAS
+}
+
+/// Reads the names of a COFF import: the pointer to the symbol and, for code, the jump through it.
+fn read_imported(data: &[u8]) -> Result<IndexedSymbols, String> {
     let import = ImportFile::parse(data).map_err(|error| error.to_string())?;
-    let name = import.symbol().to_vec();
-    let pointer = [b"__imp_", import.symbol()].concat();
-    Ok(IndexedSymbols::Names(if import.import_type() == ImportType::Data {
-        vec![pointer]
-    } else {
-        vec![pointer, name]
-    }))
+    let mut names = vec![[b"__imp_", import.symbol()].concat()];
+    if import.import_type() != ImportType::Data {
+        names.push(import.symbol().to_vec());
+    }
+    Ok(IndexedSymbols::Names(names))
 }
 
 #[cfg(test)]
@@ -123,7 +124,7 @@ mod tests {
     fn what_is_no_object_has_no_symbols() {
         let broken_elf = [&b"\x7fELF\x03\x01\x01"[..], &[0; 100]].concat();
         for data in [&b""[..], b"text", b"\x7fELF", b"!<arch>\n", &[0; 3], &broken_elf] {
-            assert_eq!(of(data), Ok(IndexedSymbols::None), "{}", data.escape_ascii());
+            assert_eq!(read_symbols(data), Ok(IndexedSymbols::None), "{}", data.escape_ascii());
         }
     }
 
@@ -132,27 +133,23 @@ mod tests {
         for machine in [[0, 0], [0x64, 0x86], [0x66, 1], [0xf0, 2], [0x4e, 0xa6]] {
             for len in [4, 19, 20, 64] {
                 let data = [&machine[..], &vec![0; len - 2]].concat();
-                assert_eq!(of(&data).ok(), (len >= 20).then(|| names(&[])), "{}", data.escape_ascii());
+                let expected = if len >= 20 { Some(names(&[])) } else { None };
+                assert_eq!(read_symbols(&data).ok(), expected, "{}", data.escape_ascii());
             }
         }
     }
 
     #[test]
     fn an_import_defines_its_pointer_and_code_its_jump_too() {
-        let import = |kind: u8| {
-            let fields =
-                [&[0, 0, 0xff, 0xff, 0, 0, 0x64, 0x86, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, kind, 0][..], b"f\0a.dll\0"];
-            let mut data = fields.concat();
-            data[12] = 8;
-            data
-        };
-        assert_eq!(of(&import(0b100)), Ok(names(&["__imp_f", "f"])));
-        assert_eq!(of(&import(0b101)), Ok(names(&["__imp_f"])));
+        for (kind, expected) in [(0b100, &["__imp_f", "f"][..]), (0b101, &["__imp_f"])] {
+            let header = [0, 0, 0xff, 0xff, 0, 0, 0x64, 0x86, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, kind, 0];
+            assert_eq!(read_symbols(&[&header[..], b"f\0a.dll\0"].concat()), Ok(names(expected)));
+        }
     }
 
     #[test]
     fn broken_objects_are_errors_and_broken_bitcode_is_not() {
-        assert!(of(b"\x7fELF\x02\x01\x01 and no more of it").is_err());
-        assert_eq!(of(b"BC\xc0\xde!"), Ok(IndexedSymbols::Unreadable("Invalid bitcode signature")));
+        assert!(read_symbols(b"\x7fELF\x02\x01\x01 and no more of it").is_err());
+        assert_eq!(read_symbols(b"BC\xc0\xde!"), Ok(IndexedSymbols::Unreadable("Invalid bitcode signature")));
     }
 }

@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 
-use super::symbols::{self, IndexedSymbols};
+use super::symbols::{IndexedSymbols, read_symbols};
 use crate::base::bytes::len_u64;
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
@@ -42,8 +42,8 @@ pub struct NewMember<'a> {
     pub content: Slice<'a>,
 }
 
-/// The pieces of an archive. `unreadable` receives each bitcode member whose symbols cannot be read and are missing
-/// from the index, with the reason.
+/// Plans an archive. `unreadable` receives each bitcode member whose symbols cannot be read and are missing from the
+/// index, with the reason.
 ///
 /// # Errors
 /// [`ErrorKind::Malformed`] for an object whose symbols cannot be read, [`ErrorKind::Limit`] for a member that is too
@@ -67,13 +67,13 @@ pub fn plan<'a>(
     plan_with_limit(members, unreadable, 1 << 32)
 }
 
-/// `limit` is the first offset that does not fit the index `/`.
+/// Like [`plan`]. `limit` is the first offset that does not fit the index `/`.
 fn plan_with_limit<'a>(
     members: &[NewMember<'a>],
     unreadable: &mut dyn FnMut(&NewMember<'a>, &'static str),
     limit: u64,
 ) -> Result<Vec<Piece<'a>>> {
-    let index = Index::of(members, unreadable)?;
+    let index = Index::read(members, unreadable)?;
     let mut long_names = LongNames::default();
     let mut payload = Vec::new();
     let (mut offset, mut offsets) = (0, Vec::with_capacity(members.len()));
@@ -116,7 +116,7 @@ struct LongNames<'m> {
 }
 
 impl<'m> LongNames<'m> {
-    /// The name field of a header.
+    /// Returns the name field of a header. Adds a name that does not fit to the table.
     fn field_of(&mut self, name: &'m [u8]) -> Vec<u8> {
         if name.len() < NAME_LEN && !name.contains(&b'/') {
             return [name, b"/"].concat();
@@ -129,7 +129,7 @@ impl<'m> LongNames<'m> {
         format!("/{offset}").into_bytes()
     }
 
-    /// The member of long names, if there are any.
+    /// Returns the member of long names, or no bytes without long names.
     fn into_member(self) -> Vec<u8> {
         let mut table = self.table;
         if table.is_empty() {
@@ -152,29 +152,30 @@ struct Index {
 }
 
 impl Index {
-    /// None if no member is an object.
-    fn of<'a>(
+    /// Reads the symbols of members. Returns `None` if no member is an object.
+    fn read<'a>(
         members: &[NewMember<'a>],
         unreadable: &mut dyn FnMut(&NewMember<'a>, &'static str),
     ) -> Result<Option<Self>> {
         let mut index = Self::default();
         let mut has_object = false;
         for member in members {
-            let symbols = symbols::of(member.content.bytes()).map_err(|reason| {
-                let name = shown(&member.name);
-                let text = format!("the symbols of the code object for '{name}' cannot be read: {reason}");
-                Error::malformed(member.content.path(), Malformed::other(ErrorKind::Malformed, None, text))
-            });
-            let names = match symbols? {
-                IndexedSymbols::Names(names) => {
+            let names = match read_symbols(member.content.bytes()) {
+                Ok(IndexedSymbols::Names(names)) => {
                     has_object = true;
                     names
                 }
-                IndexedSymbols::Unreadable(reason) => {
+                Ok(IndexedSymbols::Unreadable(reason)) => {
                     unreadable(member, reason);
                     Vec::new()
                 }
-                IndexedSymbols::None => Vec::new(),
+                Ok(IndexedSymbols::None) => Vec::new(),
+                Err(reason) => {
+                    let name = shown(&member.name);
+                    let text = format!("the symbols of the code object for '{name}' cannot be read: {reason}");
+                    let fault = Malformed::other(ErrorKind::Malformed, None, text);
+                    return Err(Error::malformed(member.content.path(), fault));
+                }
             };
             index.counts.push(names.len());
             for name in names {
@@ -186,35 +187,46 @@ impl Index {
         // LLVM writes three NULs if there are no names; zeros pad to an even length.
         let padding = if index.names.is_empty() { 4 } else { index.names.len() % 2 };
         index.names.extend(std::iter::repeat_n(0, padding));
-        Ok(has_object.then_some(index))
+        if has_object { Ok(Some(index)) } else { Ok(None) }
     }
 
-    /// The member that holds the index. `offsets` are those of the members, relative to the first one, which follows
-    /// `names_len` bytes of long names; `limit` is the first offset that does not fit 4 bytes.
+    /// The number of symbols.
+    fn symbol_count(&self) -> Result<u64> {
+        u64::try_from(self.counts.iter().sum::<usize>()).map_err(|_| too_long())
+    }
+
+    /// The size of the index with numbers of a width in bytes.
+    fn size(&self, width: u64) -> Result<u64> {
+        let count = sum([self.symbol_count()?, 1])?;
+        let numbers_len = count.checked_mul(width).ok_or_else(too_long)?;
+        sum([numbers_len, len_u64(&self.names)])
+    }
+
+    /// Plans the member that holds the index. `offsets` are the offsets of the members, relative to the first one, which
+    /// follows `names_len` bytes of long names; `limit` is the first offset that does not fit 4 bytes.
     fn into_member<'a>(self, offsets: &[u64], names_len: u64, limit: u64) -> Result<[Piece<'a>; 2]> {
-        let symbols = u64::try_from(self.counts.iter().sum::<usize>()).map_err(|_| too_long())?;
-        // The size of the index with numbers of this width, and the offset of the first member.
-        let layout = |width: u64| -> Result<(u64, u64)> {
-            let numbers_len = symbols.checked_add(1).and_then(|count| count.checked_mul(width)).ok_or_else(too_long)?;
-            let size = sum([numbers_len, len_u64(&self.names)])?;
-            Ok((size, sum([len_u64(MAGIC), HEADER_LEN, size, names_len])?))
-        };
+        let before = sum([len_u64(MAGIC), HEADER_LEN, names_len])?;
         let last = offsets.last().copied().unwrap_or(0);
-        let is_short = sum([layout(4)?.1, last])? < limit;
+        let is_short = sum([before, self.size(4)?, last])? < limit;
         let (name, width) = if is_short { (&b"/"[..], 4) } else { (&b"/SYM64/"[..], 8) };
-        let (size, first) = layout(width)?;
+        let size = self.size(width)?;
+        let first = sum([before, size])?;
         let mut numbers = header(name, INDEX_FIELDS, size);
-        let mut push = |number: u64| {
-            let bytes = number.to_be_bytes();
-            numbers.extend(if is_short { &bytes[4..] } else { &bytes[..] });
-        };
-        push(symbols);
+        push_number(&mut numbers, self.symbol_count()?, is_short);
         for (&offset, &count) in offsets.iter().zip(&self.counts) {
             let offset = sum([first, offset])?;
-            (0..count).for_each(|_| push(offset));
+            for _ in 0..count {
+                push_number(&mut numbers, offset, is_short);
+            }
         }
         Ok([Piece::Bytes(numbers), Piece::Bytes(self.names)])
     }
+}
+
+/// Adds a number of the index: of 4 bytes if it is short, otherwise of 8.
+fn push_number(numbers: &mut Vec<u8>, number: u64, is_short: bool) {
+    let bytes = number.to_be_bytes();
+    numbers.extend(if is_short { &bytes[4..] } else { &bytes[..] });
 }
 
 #[cfg(test)]
@@ -265,10 +277,10 @@ mod tests {
         let headers = [header("a/", 28), header("b/", 4), header("c/", 28)];
         let payload = headers.iter().zip(members).flat_map(|(header, (_, data))| [header.as_bytes(), data].concat());
         let tail: Vec<u8> = b"__imp_f\0f\0__imp_f\0f\0".iter().copied().chain(payload).collect();
-        let index = |name: &str, size| header(name, size).replace("644", "0  ").into_bytes();
         let short = [4_u32, 108, 108, 260, 260].iter().flat_map(|number| number.to_be_bytes()).collect();
         let wide = [4_u64, 128, 128, 280, 280].iter().flat_map(|number| number.to_be_bytes()).collect();
-        for (limit, index, numbers) in [(261, index("/", 40), short), (260, index("/SYM64/", 60), wide)] {
+        for (limit, index, numbers) in [(261, header("/", 40), short), (260, header("/SYM64/", 60), wide)] {
+            let index = index.replace("644", "0  ").into_bytes();
             let expected: [Vec<u8>; 4] = [b"!<arch>\n".to_vec(), index, numbers, tail.clone()];
             assert_eq!(archive_with_limit(&members, limit), expected.concat(), "{limit}");
         }

@@ -53,11 +53,16 @@ impl<'a> Bits<'a> {
         }
         let tail = bytes::tail(self.data, self.position / 8).ok_or(PAST_END)?;
         // Any 64 bits are within this many bytes.
-        let window = tail.first_chunk().copied().unwrap_or_else(|| {
-            let mut window = [0; 16];
-            window.iter_mut().zip(tail).for_each(|(to, from)| *to = *from);
-            window
-        });
+        let window = match tail.first_chunk() {
+            Some(window) => *window,
+            None => {
+                let mut window = [0; 16];
+                for (to, from) in window.iter_mut().zip(tail) {
+                    *to = *from;
+                }
+                window
+            }
+        };
         let bits = u128::from_le_bytes(window) >> (self.position % 8);
         self.skip(width)?;
         Ok(u64::try_from(bits & !(u128::MAX << width)).unwrap_or_default())
@@ -95,7 +100,7 @@ impl<'a> Bits<'a> {
     }
 
     /// Appends `len` bytes from any bit position.
-    fn copy(&mut self, len: u64, to: &mut Vec<u8>) -> Result<()> {
+    fn copy_bytes(&mut self, len: u64, to: &mut Vec<u8>) -> Result<()> {
         let start = self.position / 8;
         let used = self.position % 8;
         self.skip(len.checked_mul(8).ok_or(PAST_END)?)?;
@@ -104,7 +109,7 @@ impl<'a> Bits<'a> {
             to.extend_from_slice(low);
             return Ok(());
         }
-        let high = bytes::tail(self.data, start).and_then(|tail| tail.get(1..)).ok_or(PAST_END)?;
+        let high = bytes::tail(self.data, start.saturating_add(1)).ok_or(PAST_END)?;
         to.extend(low.iter().zip(high).map(|(&low, &high)| {
             let [byte, _] = (u16::from_le_bytes([low, high]) >> used).to_le_bytes();
             byte
@@ -113,19 +118,19 @@ impl<'a> Bits<'a> {
     }
 
     /// Reads `len` bytes from a byte boundary.
-    fn bytes(&mut self, len: u64) -> Result<&'a [u8]> {
+    fn read_bytes(&mut self, len: u64) -> Result<&'a [u8]> {
         let data = bytes::slice(self.data, self.position / 8, len).ok_or(PAST_END)?;
         self.skip(len.checked_mul(8).ok_or(PAST_END)?)?;
         Ok(data)
     }
 
     /// Reads the block whose abbreviation ID was just read.
-    fn block(&mut self, info: &BlockInfo) -> Result<Block<'a>> {
+    fn read_block(&mut self, info: &BlockInfo) -> Result<Block<'a>> {
         let number = self.vbr(8)?;
         let width = self.vbr(4)?;
         self.align32()?;
         let words = self.read(32)?;
-        let content = self.bytes(words.saturating_mul(4))?;
+        let content = self.read_bytes(words.saturating_mul(4))?;
         if !(2..=32).contains(&width) {
             return Err(NotBitcode("a block has an impossible width of abbreviation IDs"));
         }
@@ -133,14 +138,14 @@ impl<'a> Bits<'a> {
         Ok(Block { number, width, bits: Bits::new(content), inherited, own: Vec::new(), info: Rc::clone(info) })
     }
 
-    /// The next block at the top level, `None` at the end. Up to 8 bytes after the last block are ignored.
+    /// Reads the next block at the top level. Returns `None` at the end. Up to 8 bytes after the last block are ignored.
     pub(super) fn next_block(&mut self) -> Result<Option<Block<'a>>> {
         const TOP_WIDTH: u64 = 2;
         if self.remaining() <= 64 {
             return Ok(None);
         }
         match self.read(TOP_WIDTH)? {
-            ENTER_BLOCK => self.block(&BlockInfo::default()).map(Some),
+            ENTER_BLOCK => self.read_block(&BlockInfo::default()).map(Some),
             _ => Err(NotBitcode("expected the start of a block")),
         }
     }
@@ -157,7 +162,7 @@ const BLOCKINFO: u64 = 0;
 #[derive(Clone, Debug, Default)]
 struct Abbreviation {
     parts: Rc<[Part]>,
-    /// For each part, the index of the first part from there on that takes bits. Records of literals only must not cost
+    /// The index, for each part, of the first part from there on that takes bits. Records of literals only must not cost
     /// more time than their size in the file justifies.
     stored: Rc<[usize]>,
 }
@@ -165,16 +170,13 @@ struct Abbreviation {
 impl From<&[Part]> for Abbreviation {
     fn from(parts: &[Part]) -> Self {
         let mut next = parts.len();
-        let mut stored: Vec<usize> = parts
-            .iter()
-            .enumerate()
-            .rev()
-            .map(|(index, part)| {
-                next = if matches!(part, Part::Literal(_)) { next } else { index };
-                next
-            })
-            .collect();
-        stored.reverse();
+        let mut stored = vec![0; parts.len()];
+        for (index, (part, stored)) in parts.iter().zip(&mut stored).enumerate().rev() {
+            if !matches!(part, Part::Literal(_)) {
+                next = index;
+            }
+            *stored = next;
+        }
         Self { parts: parts.into(), stored: stored.into() }
     }
 }
@@ -230,7 +232,7 @@ enum AbbreviationEntry<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// The next record or block in this block.
+    /// Reads the next record or block in this block. Returns `None` at the end.
     pub(super) fn next_item(&mut self) -> Result<Option<Item<'a>>> {
         loop {
             match self.next_entry()? {
@@ -249,7 +251,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The next record; blocks inside this one are skipped.
+    /// Reads the next record, and skips blocks inside this one. Returns `None` at the end.
     pub(super) fn next_record(&mut self) -> Result<Option<Record<'a>>> {
         loop {
             match self.next_item()? {
@@ -263,53 +265,57 @@ impl<'a> Block<'a> {
     fn next_entry(&mut self) -> Result<AbbreviationEntry<'a>> {
         match self.bits.read(self.width)? {
             END_BLOCK => Ok(AbbreviationEntry::End),
-            ENTER_BLOCK => self.bits.block(&self.info).map(AbbreviationEntry::Block),
-            DEFINE_ABBREVIATION => self.abbreviation().map(AbbreviationEntry::Definition),
+            ENTER_BLOCK => self.bits.read_block(&self.info).map(AbbreviationEntry::Block),
+            DEFINE_ABBREVIATION => self.read_abbreviation().map(AbbreviationEntry::Definition),
             UNABBREVIATED => {
                 let code = self.bits.vbr(6)?;
                 let left = self.bits.vbr(6)?;
                 let (bits, abbreviation, part) = (self.bits.clone(), Abbreviation::default(), Part::Vbr(6));
-                self.record(Some(code), Values { bits, abbreviation, next: 0, part, left })
+                self.read_record(code, Values { bits, abbreviation, next: 0, part, left })
             }
             id => {
-                let abbreviation = id.checked_sub(4).and_then(|index| self.defined(index));
-                let abbreviation =
-                    abbreviation.ok_or(NotBitcode("a record uses an abbreviation that is not defined"))?;
+                let Some(abbreviation) = self.abbreviation(id) else {
+                    return Err(NotBitcode("a record uses an abbreviation that is not defined"));
+                };
                 let (bits, part) = (self.bits.clone(), Part::Literal(0));
-                self.record(None, Values { bits, abbreviation, next: 0, part, left: 0 })
+                let mut values = Values { bits, abbreviation, next: 0, part, left: 0 };
+                let code = values.step()?.ok_or(NotBitcode("a record has no code"))?;
+                self.read_record(code, values)
             }
         }
     }
 
-    fn defined(&self, index: u64) -> Option<Abbreviation> {
-        let index = usize::try_from(index).ok()?;
-        let inherited = self.inherited.len();
-        let found =
-            if index < inherited { self.inherited.get(index) } else { self.own.get(index.checked_sub(inherited)?) };
-        found.cloned()
+    /// Returns the abbreviation with an ID, or `None` if it is not defined.
+    fn abbreviation(&self, id: u64) -> Option<Abbreviation> {
+        const FIRST_ID: u64 = 4;
+        let index = usize::try_from(id.checked_sub(FIRST_ID)?).ok()?;
+        match index.checked_sub(self.inherited.len()) {
+            Some(own_index) => self.own.get(own_index).cloned(),
+            None => self.inherited.get(index).cloned(),
+        }
     }
 
-    /// The record with these values, the first of which is the code unless `code` is given. Moves this block past the
-    /// record.
-    fn record(&mut self, code: Option<u64>, mut values: Values<'a>) -> Result<AbbreviationEntry<'a>> {
-        let code = code.map_or_else(|| values.step(), |code| Ok(Some(code)))?;
-        let code = code.ok_or(NotBitcode("a record has no code"))?;
+    /// Reads the record with this code and these values after it. Moves this block past the record.
+    fn read_record(&mut self, code: u64, values: Values<'a>) -> Result<AbbreviationEntry<'a>> {
         let mut end = values.clone();
         let blob = end.skip_all()?;
         self.bits = end.bits;
         Ok(AbbreviationEntry::Record(Record { code, values, blob }))
     }
 
-    fn abbreviation(&mut self) -> Result<Abbreviation> {
+    fn read_abbreviation(&mut self) -> Result<Abbreviation> {
         let count = self.bits.vbr(5)?;
         if count > OPERANDS_MAX {
             return Err(NotBitcode("an abbreviation has too many operands"));
         }
-        let parts = (0..count).map(|_| self.part()).collect::<Result<Vec<_>>>()?;
+        let mut parts = Vec::new();
+        for _ in 0..count {
+            parts.push(self.read_part()?);
+        }
         Ok(parts.as_slice().into())
     }
 
-    fn part(&mut self) -> Result<Part> {
+    fn read_part(&mut self) -> Result<Part> {
         const MAX_FIXED: u64 = 64;
         const MAX_VBR: u64 = 32;
         if self.bits.read(1)? == 1 {
@@ -329,7 +335,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The abbreviations that this block defines for others.
+    /// Reads the abbreviations that this block defines for others.
     fn read_info(mut self) -> Result<BlockInfo> {
         const SET_KIND: u64 = 1;
         let mut info = BTreeMap::<_, Vec<_>>::new();
@@ -363,7 +369,7 @@ impl<'a> Record<'a> {
         self.values().nth(index).unwrap_or_default()
     }
 
-    /// The lowest byte of every value, with capacity for `room` more.
+    /// Decodes the lowest byte of every value, with capacity for `room` more.
     pub(super) fn bytes(&self, room: usize) -> Result<Vec<u8>> {
         let mut values = self.values();
         let mut content = Vec::new();
@@ -372,7 +378,7 @@ impl<'a> Record<'a> {
             let left = usize::try_from(values.left).unwrap_or(usize::MAX).saturating_add(room);
             content.try_reserve_exact(left).map_err(|_| NotBitcode("an array does not fit into memory"))?;
             if values.part == Part::Fixed(8) {
-                values.bits.copy(values.left, &mut content)?;
+                values.bits.copy_bytes(values.left, &mut content)?;
             } else {
                 for _ in 0..values.left {
                     let [byte, ..] = values.bits.scalar(values.part)?.to_le_bytes();
@@ -399,6 +405,7 @@ pub(super) struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
+    /// Decodes the next value. Returns `None` at the end.
     fn step(&mut self) -> Result<Option<u64>> {
         while self.left == 0 {
             if !self.next_part()? {
@@ -409,7 +416,7 @@ impl<'a> Values<'a> {
         self.bits.scalar(self.part).map(Some)
     }
 
-    /// Moves to the next part that has values.
+    /// Moves to the next part that has values. Returns whether there is one.
     fn next_part(&mut self) -> Result<bool> {
         self.left = 0;
         let Some(part) = self.take_part() else { return Ok(false) };
@@ -426,7 +433,7 @@ impl<'a> Values<'a> {
                 self.part = element;
                 self.left = self.bits.vbr(6)?;
             }
-            Part::Blob => drop(self.blob()?),
+            Part::Blob => drop(self.read_blob()?),
             scalar => {
                 self.part = scalar;
                 self.left = 1;
@@ -441,10 +448,10 @@ impl<'a> Values<'a> {
         Some(part)
     }
 
-    fn blob(&mut self) -> Result<&'a [u8]> {
+    fn read_blob(&mut self) -> Result<&'a [u8]> {
         let len = self.bits.vbr(6)?;
         self.bits.align32()?;
-        let blob = self.bits.bytes(len)?;
+        let blob = self.bits.read_bytes(len)?;
         self.bits.align32()?;
         Ok(blob)
     }
@@ -454,14 +461,18 @@ impl<'a> Values<'a> {
         let mut blob = &[][..];
         loop {
             match self.part {
-                Part::Vbr(width) => (0..self.left).try_for_each(|_| self.bits.vbr(width).map(drop))?,
+                Part::Vbr(width) => {
+                    for _ in 0..self.left {
+                        self.bits.vbr(width)?;
+                    }
+                }
                 part => self.bits.skip(self.left.checked_mul(part.width()).ok_or(PAST_END)?)?,
             }
             self.left = 0;
             self.next = self.abbreviation.stored.get(self.next).copied().unwrap_or(self.next);
             if self.abbreviation.parts.get(self.next) == Some(&Part::Blob) {
                 self.next = self.next.saturating_add(1);
-                blob = self.blob()?;
+                blob = self.read_blob()?;
             } else if !self.next_part()? {
                 return Ok(blob);
             }
@@ -497,8 +508,8 @@ impl Bits<'_> {
             Part::Fixed(width) => self.read(width),
             Part::Vbr(width) => self.vbr(width),
             Part::Char6 => {
-                let index = usize::try_from(self.read(6)?).ok();
-                Ok(index.and_then(|index| CHAR6.get(index)).copied().unwrap_or_default().into())
+                let index = usize::try_from(self.read(6)?).unwrap_or_default();
+                Ok(CHAR6.get(index).copied().unwrap_or_default().into())
             }
             Part::Array | Part::Blob => Err(NotBitcode("an array has elements without a size")),
         }

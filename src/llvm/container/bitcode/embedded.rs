@@ -8,7 +8,7 @@
 //! | 8 module | 1 | version: from 2 on, the records below begin with offset and length of a name |
 //! | | 7 | a variable: type, flags, initialiser + 1, … |
 //! | | 8, 9, 14, 18 | a function, an alias in its old and its new form, an indirect function |
-//! | 11 constants | 1 | the type of those that follow |
+//! | 11 constants | 1 | the type of the constants that follow |
 //! | | 8, 9 | an array of bytes, of bytes and a zero |
 //! | | 22 | an array of numbers |
 //! | 15 metadata | 1 | a string, in its old form |
@@ -53,7 +53,7 @@ pub(crate) struct Embedded {
     pub(crate) order: Vec<usize>,
 }
 
-/// The offload objects that the modules of a file embed.
+/// Reads the offload objects that the modules of a file embed.
 pub(super) fn read(data: &[u8]) -> Result<Embedded> {
     let mut found = Embedded::default();
     let mut is_module = false;
@@ -69,10 +69,12 @@ pub(super) fn read(data: &[u8]) -> Result<Embedded> {
     }
     // A metadata node is short, and many nodes can name the same object.
     let mut room = Allowance::times(OBJECTS_SHARED_MAX, data);
-    let mut contents = found.order.iter().filter_map(|&index| found.contents.get(index));
-    contents
-        .try_for_each(|content| room.take(bytes::len_u64(content)))
-        .ok_or(NotBitcode("the embedded objects are together larger than 64 times the file"))?;
+    for &index in &found.order {
+        let Some(content) = found.contents.get(index) else { continue };
+        if room.take(bytes::len_u64(content)).is_none() {
+            return Err(NotBitcode("the embedded objects are together larger than 64 times the file"));
+        }
+    }
     Ok(found)
 }
 
@@ -90,8 +92,13 @@ fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
         indices.insert(constant, found.contents.len());
         found.contents.push(content);
     }
-    let objects = variables.iter().filter_map(|variable| indices.get(globals.initialisers.get(variable)?));
-    found.order.extend(objects);
+    for variable in &variables {
+        if let Some(constant) = globals.initialisers.get(variable)
+            && let Some(index) = indices.get(constant)
+        {
+            found.order.push(*index);
+        }
+    }
     Ok(())
 }
 
@@ -111,19 +118,24 @@ fn each_block<'a>(module: &Block<'a>, kind: u64, mut take: impl FnMut(Block<'a>)
     Ok(())
 }
 
-/// The values that the metadata lists as embedded for offloading.
+/// Reads the variables that the metadata lists as embedded for offloading.
 fn listed_variables(module: &Block<'_>) -> Result<Vec<u64>> {
     let listed = listed_nodes(module)?;
     if listed.is_empty() {
         return Ok(Vec::new());
     }
-    let nodes = nodes(module, &listed.iter().copied().collect())?;
-    let (values, sections) = leaves(module, &nodes.values().flatten().copied().collect())?;
-    let variable = |node| {
-        let [variable, section] = nodes.get(node)?;
-        values.get(variable).copied().filter(|_| sections.contains(section))
-    };
-    Ok(listed.iter().filter_map(variable).collect())
+    let nodes = read_nodes(module, &listed.iter().copied().collect())?;
+    let (values, sections) = read_operands(module, &nodes.values().flatten().copied().collect())?;
+    let mut variables = Vec::new();
+    for node in &listed {
+        if let Some([variable, section]) = nodes.get(node)
+            && let Some(value) = values.get(variable)
+            && sections.contains(section)
+        {
+            variables.push(*value);
+        }
+    }
+    Ok(variables)
 }
 
 const STRING: u64 = 1;
@@ -182,8 +194,8 @@ fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
     Ok(listed)
 }
 
-/// The first two operands of nodes.
-fn nodes(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, [u64; 2]>> {
+/// Reads the first two operands of nodes.
+fn read_nodes(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, [u64; 2]>> {
     const NOT_NODES: NotBitcode = NotBitcode("the list of embedded objects names metadata that is not a node");
     let mut nodes = BTreeMap::new();
     let defined = each_metadata(module, |number, record| {
@@ -199,14 +211,15 @@ fn nodes(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, [u6
         }
         Ok(())
     })?;
-    if wanted.last().is_some_and(|&last| last >= defined) {
-        return Err(NOT_NODES);
+    match wanted.last() {
+        Some(&last) if last >= defined => Err(NOT_NODES),
+        _ => Ok(nodes),
     }
-    Ok(nodes)
 }
 
-/// The values that some metadata refers to, and the numbers of the metadata that is the name of the section.
-fn leaves(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap<u64, u64>, BTreeSet<u64>)> {
+/// Reads the operands of nodes: the values that metadata refers to, and the numbers of the metadata that is the name of
+/// the section.
+fn read_operands(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap<u64, u64>, BTreeSet<u64>)> {
     let mut values = BTreeMap::new();
     let mut sections = BTreeSet::new();
     each_metadata(module, |number, record| {
@@ -247,12 +260,12 @@ struct Globals {
     initialisers: BTreeMap<u64, u64>,
     /// The number of the first constant in each block of constants.
     constants: Vec<u64>,
-    types: Vec<Type>,
+    types: Vec<ByteType>,
 }
 
-/// Whether a type consists of bytes.
+/// A type, as far as it matters for arrays of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Type {
+enum ByteType {
     Byte,
     Bytes,
     Other,
@@ -282,8 +295,8 @@ impl Globals {
                         0
                     }
                     VARIABLE => {
-                        if let Some(constant) =
-                            record.value(initialiser).checked_sub(1).filter(|_| wanted.contains(&number))
+                        if wanted.contains(&number)
+                            && let Some(constant) = record.value(initialiser).checked_sub(1)
                         {
                             globals.initialisers.insert(number, constant);
                         }
@@ -305,14 +318,14 @@ impl Globals {
         let mut firsts = self.constants.iter().copied();
         each_block(module, CONSTANTS_BLOCK, |mut block| {
             let mut number = firsts.next().unwrap_or_default();
-            let mut kind = Type::Other;
+            let mut kind = ByteType::Other;
             while let Some(record) = block.next_record()? {
                 if record.code == SET_TYPE {
                     kind = type_at(&self.types, record.value(0));
                     continue;
                 }
                 if wanted.contains(&number)
-                    && let Some(content) = content(&record, kind)?
+                    && let Some(content) = read_content(&record, kind)?
                 {
                     contents.insert(number, content);
                 }
@@ -334,14 +347,14 @@ fn count_constants(mut block: Block<'_>) -> Result<u64> {
     Ok(count)
 }
 
-/// The bytes of a constant, if it is an array of bytes and not all of them are zero.
-fn content(record: &Record<'_>, kind: Type) -> Result<Option<Vec<u8>>> {
+/// Reads the bytes of a constant. Returns `None` if it is not an array of bytes, or if all of them are zero.
+fn read_content(record: &Record<'_>, kind: ByteType) -> Result<Option<Vec<u8>>> {
     const STRING: u64 = 8;
     const ZERO_ENDED: u64 = 9;
     const DATA: u64 = 22;
     match record.code {
         STRING | ZERO_ENDED => {}
-        DATA if kind == Type::Bytes => {}
+        DATA if kind == ByteType::Bytes => {}
         _ => return Ok(None),
     }
     let mut content = record.bytes(usize::from(record.code == ZERO_ENDED))?;
@@ -351,10 +364,10 @@ fn content(record: &Record<'_>, kind: Type) -> Result<Option<Vec<u8>>> {
     if record.code == ZERO_ENDED {
         content.push(0);
     }
-    Ok(Some(content).filter(|content| content.iter().any(|&byte| byte != 0)))
+    if bytes::is_zero(&content) { Ok(None) } else { Ok(Some(content)) }
 }
 
-fn add_types(mut block: Block<'_>, types: &mut Vec<Type>) -> Result<()> {
+fn add_types(mut block: Block<'_>, types: &mut Vec<ByteType>) -> Result<()> {
     const COUNT: u64 = 1;
     const INTEGER: u64 = 7;
     const ARRAY: u64 = 11;
@@ -363,16 +376,17 @@ fn add_types(mut block: Block<'_>, types: &mut Vec<Type>) -> Result<()> {
     while let Some(record) = block.next_record()? {
         types.push(match record.code {
             COUNT | STRUCT_NAME => continue,
-            INTEGER if record.value(0) == 8 => Type::Byte,
-            ARRAY | VECTOR if type_at(types, record.value(1)) == Type::Byte => Type::Bytes,
-            _ => Type::Other,
+            INTEGER if record.value(0) == 8 => ByteType::Byte,
+            ARRAY | VECTOR if type_at(types, record.value(1)) == ByteType::Byte => ByteType::Bytes,
+            _ => ByteType::Other,
         });
     }
     Ok(())
 }
 
-fn type_at(types: &[Type], index: u64) -> Type {
-    usize::try_from(index).ok().and_then(|index| types.get(index)).copied().unwrap_or(Type::Other)
+fn type_at(types: &[ByteType], index: u64) -> ByteType {
+    let index = usize::try_from(index).unwrap_or(usize::MAX);
+    types.get(index).copied().unwrap_or(ByteType::Other)
 }
 
 #[cfg(test)]
@@ -478,7 +492,9 @@ mod tests {
                 for (id, width, values) in [(4, 6, &[0, 63, 52][..]), (5, 8, &[0xff, 0, 0x10, 0])] {
                     block.put(id, 3);
                     block.vbr(values.len().try_into().unwrap(), 6);
-                    values.iter().for_each(|&value| block.put(value, width));
+                    for &value in values {
+                        block.put(value, width);
+                    }
                 }
             });
             metadata(module, &[2, 0, 1, 3, 4, 99]);

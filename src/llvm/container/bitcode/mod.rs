@@ -56,7 +56,7 @@ const FUNCTION: u64 = 8;
 const ALIAS: u64 = 14;
 const INDIRECT: u64 = 18;
 
-/// The offload objects that the modules of a file embed. Offsets in errors count from `base`.
+/// Reads the offload objects that the modules of a file embed. Offsets in errors count from `base`.
 pub(crate) fn embedded_objects(data: &[u8], base: u64) -> Result<Embedded, Malformed> {
     embedded::read(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: base, reason })
 }
@@ -64,19 +64,23 @@ pub(crate) fn embedded_objects(data: &[u8], base: u64) -> Result<Embedded, Malfo
 /// Checks the blocks of a file: the top-level blocks and the items of each module must be inside the file, and a module
 /// whose names are in a string table must be followed by one.
 pub(crate) fn check_blocks(data: &[u8]) -> Result<(), Malformed> {
-    blocks(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: 0, reason })
+    walk_blocks(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: 0, reason })
 }
 
 /// The longest triple that is read, in bytes.
 const TRIPLE_MAX: usize = 200;
 
-/// The target triple of the first module of a file.
+/// Reads the target triple of the first module of a file. Returns `None` for broken bitcode, or without a triple.
 pub(crate) fn triple(data: &[u8]) -> Option<String> {
     let mut stream = open(data).ok()?;
     while let Some(mut block) = stream.next_block().ok()? {
-        while let Some(record) = block.next_record().ok().flatten().filter(|_| block.number == MODULE_BLOCK) {
+        if block.number != MODULE_BLOCK {
+            continue;
+        }
+        while let Ok(Some(record)) = block.next_record() {
             if record.code == TRIPLE {
-                return bytes::text(&record.bytes(0).ok()?).filter(|triple| triple.len() <= TRIPLE_MAX);
+                let triple = bytes::text(&record.bytes(0).ok()?)?;
+                return if triple.len() <= TRIPLE_MAX { Some(triple) } else { None };
             }
         }
     }
@@ -86,7 +90,7 @@ pub(crate) fn triple(data: &[u8]) -> Option<String> {
 /// The first module version with names in a string table.
 const NAMES_APART: u64 = 2;
 
-fn blocks(data: &[u8]) -> Result<()> {
+fn walk_blocks(data: &[u8]) -> Result<()> {
     let mut stream = open(data)?;
     let (mut is_module, mut misses_names) = (false, false);
     while let Some(mut block) = stream.next_block()? {
@@ -101,11 +105,13 @@ fn blocks(data: &[u8]) -> Result<()> {
             _ => {}
         }
     }
-    match (is_module, misses_names) {
-        (false, _) => Err(NotBitcode("no module found")),
-        (true, true) => Err(NotBitcode("the string table with the names of its module is missing")),
-        (true, false) => Ok(()),
+    if !is_module {
+        return Err(NotBitcode("no module found"));
     }
+    if misses_names {
+        return Err(NotBitcode("the string table with the names of its module is missing"));
+    }
+    Ok(())
 }
 
 /// Opens a file at its first block.
@@ -124,7 +130,10 @@ fn unwrap(data: &[u8]) -> Result<&[u8]> {
     if !data.starts_with(&WRAPPER_MAGIC) {
         return Ok(data);
     }
-    let range = number::<4>(data, 8).zip(number::<4>(data, 12));
-    let content = range.and_then(|(offset, size)| bytes::slice(data, offset, size));
-    content.ok_or(NotBitcode("the range in the wrapper extends past the end of the data"))
+    if let (Some(offset), Some(size)) = (number::<4>(data, 8), number::<4>(data, 12))
+        && let Some(content) = bytes::slice(data, offset, size)
+    {
+        return Ok(content);
+    }
+    Err(NotBitcode("the range in the wrapper extends past the end of the data"))
 }

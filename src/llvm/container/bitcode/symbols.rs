@@ -27,16 +27,18 @@ const UNDEFINED: u64 = 1 << 3;
 const GLOBAL: u64 = 1 << 10;
 const FORMAT_SPECIFIC: u64 = 1 << 11;
 
-/// The names of the symbols that other modules see, in the module's order.
+/// Reads the names of the symbols that other modules see, in the module's order.
 pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
     let file = SymbolBlocks::read(data)?;
     let mut names = SymbolNames::new(data);
     match file.symtab {
         Some((symtab, strtab)) if number::<4>(symtab, MODULE_COUNT) == Some(to_u64(file.modules.len())) => {
-            table_symbols(symtab, strtab, &mut names)?;
+            add_symbols_of_table(symtab, strtab, &mut names)?;
         }
         _ => {
-            file.modules.iter().try_for_each(|(module, strtab)| module_symbols(module, strtab, &mut names))?;
+            for (module, strtab) in &file.modules {
+                add_symbols_of_module(module, strtab, &mut names)?;
+            }
         }
     }
     Ok(names.names)
@@ -47,6 +49,7 @@ pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
 struct SymbolBlocks<'a> {
     /// The modules, each with its string table.
     modules: Vec<(Block<'a>, &'a [u8])>,
+    /// The symbol table with its string table.
     symtab: Option<(&'a [u8], &'a [u8])>,
 }
 
@@ -71,7 +74,10 @@ impl<'a> SymbolBlocks<'a> {
                 _ => {}
             }
         }
-        if modules.is_empty() { Ok(file) } else { Err(NotBitcode("a module has no string table")) }
+        if !modules.is_empty() {
+            return Err(NotBitcode("a module has no string table"));
+        }
+        Ok(file)
     }
 }
 
@@ -89,7 +95,7 @@ fn blob(mut block: Block<'_>) -> Result<&[u8]> {
 /// The offset of the number of modules in a symbol table.
 const MODULE_COUNT: u64 = 16;
 
-fn table_symbols(symtab: &[u8], strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
+fn add_symbols_of_table(symtab: &[u8], strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
     const SYMBOL_LEN: u64 = 24;
     let cut = NotBitcode("the symbol table ends too early");
     let (offset, count) = number::<4>(symtab, 28).zip(number::<4>(symtab, 32)).ok_or(cut)?;
@@ -110,7 +116,7 @@ fn string(strtab: &[u8], offset: u64, len: u64) -> Result<&[u8]> {
     slice(strtab, offset, len).ok_or(NotBitcode("a name lies outside the string table"))
 }
 
-fn module_symbols(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
+fn add_symbols_of_module(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
     let metadata_section = metadata_section(module.clone())?;
     // LLVM lists the definitions in this order.
     for kind in [FUNCTION, VARIABLE, ALIAS, INDIRECT] {
@@ -130,7 +136,7 @@ fn module_symbols(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNames) ->
     Ok(())
 }
 
-/// The number of the section whose variables are not symbols.
+/// Reads the number of the section whose variables are not symbols. Returns `None` if the module has no such section.
 fn metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
     const SECTION: u64 = 5;
     let (mut version, mut found, mut sections) = (0, None, 0_u64);
@@ -145,7 +151,10 @@ fn metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
             }
         }
     }
-    if version < 2 { Err(NotBitcode("the module is older than LLVM 5 and has no symbol table")) } else { Ok(found) }
+    if version < 2 {
+        return Err(NotBitcode("the module is older than LLVM 5 and has no symbol table"));
+    }
+    Ok(found)
 }
 
 /// Whether the record defines a symbol that other modules see.

@@ -26,7 +26,9 @@ impl BitWriter {
     }
 
     pub(super) fn bytes(&mut self, data: &[u8]) {
-        data.iter().for_each(|&byte| self.put(byte.into(), 8));
+        for &byte in data {
+            self.put(byte.into(), 8);
+        }
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {
@@ -84,7 +86,9 @@ impl BitWriter {
         self.put(3, 3);
         self.vbr(code, 6);
         self.vbr(operands.len().try_into().unwrap(), 6);
-        operands.iter().for_each(|&operand| self.vbr(operand, 6));
+        for &operand in operands {
+            self.vbr(operand, 6);
+        }
     }
 }
 

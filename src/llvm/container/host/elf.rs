@@ -1,11 +1,12 @@
-//! The view of ELF files that all readers share, and the records that writers change: of either class and byte order.
+//! The view of ELF files that all readers share, and the records that writers change. Both handle either class and byte
+//! order.
 //!
 //! Numbers that do not fit the file header are in the first section header: its size is the number of sections from
 //! 0xff00 on, its link the number of the names' section, its info the number of program headers. Layout: System V ABI,
 //! generic part.
 //!
-//! Rejected by [`File::read`]: what the crate `object` rejects, with its words. [`len`] also rejects tables, segments
-//! and sections outside the bytes, and a file without any of them.
+//! [`File::read`] rejects the same files as the crate `object`, with its words. [`len`] also rejects tables, segments and
+//! sections outside the bytes, and a file without any of them.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::elf::{
@@ -15,7 +16,7 @@ use object::elf::{
 use object::read::elf::FileHeader;
 use object::{Endianness, pod};
 
-use crate::base::bytes::{len_u64, slice};
+use crate::base::bytes::{len_u64, slice, tail};
 use crate::base::error::{Malformed, wrong};
 use crate::llvm::container::records::record;
 pub(crate) use crate::llvm::container::records::{Encoding, Record, Table};
@@ -23,8 +24,8 @@ pub(crate) use crate::llvm::container::records::{Encoding, Record, Table};
 /// The machine of ELF files for Intel GPUs.
 pub(crate) const EM_INTELGT: Machine = Machine(205);
 
-/// The types of sections of cubins that take no bytes of the file, such as `.nv.global`, `.nv.local` and `.nv.shared`:
-/// those of which `cuobjdump` of CUDA 13.5 reads none.
+/// The types of sections of cubins that take no bytes of the file, such as `.nv.global`, `.nv.local` and `.nv.shared`.
+/// `cuobjdump` of CUDA 13.5 reads no bytes of sections of these types.
 const CUDA_NO_BITS: [SectionType; 4] =
     [SectionType(0x7000_0007), SectionType(0x7000_0009), SectionType(0x7000_000a), SectionType(0x7000_0015)];
 
@@ -54,7 +55,7 @@ record! {
 }
 
 impl Header {
-    /// The header of the file that begins with `data`, if there is all of it.
+    /// Reads the header of the file that begins with `data`. Returns `None` if the header is not complete.
     pub(crate) fn read(data: &[u8]) -> Option<Self> {
         let [0x7f, b'E', b'L', b'F', 1 | 2, 1 | 2, 1, ..] = data else { return None };
         let encoding = Encoding::of(data);
@@ -65,7 +66,7 @@ impl Header {
         FileType(u16::try_from(self.kind).unwrap_or_default())
     }
 
-    /// Whether it is that of an object, not of a linked file.
+    /// Whether the file is an object, not a linked file.
     pub(crate) fn is_relocatable(&self) -> bool {
         self.kind() == ET_REL
     }
@@ -74,11 +75,12 @@ impl Header {
         Machine(u16::try_from(self.machine).unwrap_or_default())
     }
 
-    /// The end of the tables of headers, of which one comes last in the output of most tools, cubins among them.
+    /// The end of the tables of headers. Most tools write one of the tables last, in cubins too.
     pub(crate) fn tables_end(&self) -> Option<u64> {
-        let end = |start: u64, len: u64, count: u64| start.checked_add(len.checked_mul(count)?);
-        let segments = end(self.segments_at, self.segment_len, self.segment_count)?;
-        Some(segments.max(end(self.sections_at, self.section_len, self.section_count)?))
+        let segments_len = self.segment_len.checked_mul(self.segment_count)?;
+        let sections_len = self.section_len.checked_mul(self.section_count)?;
+        let segments_end = self.segments_at.checked_add(segments_len)?;
+        Some(segments_end.max(self.sections_at.checked_add(sections_len)?))
     }
 }
 
@@ -107,7 +109,7 @@ impl Segment {
 record! {
     /// A section header.
     Section(word) {
-        /// The offset of its name among those of all sections.
+        /// The offset of the name in the section with all names.
         name: 4,
         kind: 4,
         flags: word,
@@ -130,7 +132,7 @@ impl Section {
         kinds.iter().any(|kind| self.is(*kind))
     }
 
-    /// The number of bytes that it takes in the file, unless that is a cubin.
+    /// The number of bytes that the section takes in a file other than a cubin.
     pub(crate) fn stored(&self) -> u64 {
         if self.is_any(&[SHT_NOBITS, SHT_NULL]) { 0 } else { self.size }
     }
@@ -139,7 +141,7 @@ impl Section {
 record! {
     /// A symbol.
     Symbol(word) {
-        /// The offset of its name in the string table.
+        /// The offset of the name in the string table.
         name: 4,
         /// The binding and, in the lower 4 bits, the type.
         info: 1,
@@ -161,19 +163,19 @@ record! {
     /// A relocation with an addend.
     Relocation(word) {
         offset: word,
-        /// Its symbol and its type.
+        /// The symbol and the type.
         info: word,
         addend: word,
     }
 }
 
 impl Relocation {
-    /// The number of its symbol, except on MIPS.
+    /// The number of the symbol, except on MIPS.
     pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
         symbol_of(self.info, encoding)
     }
 
-    /// Its type, except on MIPS.
+    /// The type, except on MIPS.
     pub(crate) fn kind(&self, encoding: Encoding) -> u64 {
         self.info & if encoding.word == 8 { 0xffff_ffff } else { 0xff }
     }
@@ -188,18 +190,18 @@ record! {
 }
 
 impl ShortRelocation {
-    /// The number of its symbol, except on MIPS.
+    /// The number of the symbol, except on MIPS.
     pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
         symbol_of(self.info, encoding)
     }
 }
 
-/// The symbol in a number that has the type too.
+/// The symbol in the field `info` of a relocation, which also holds the type.
 pub(crate) fn symbol_of(info: u64, encoding: Encoding) -> u64 {
     info >> if encoding.word == 8 { 32 } else { 8 }
 }
 
-/// A file, whose tables of headers are inside of it.
+/// An ELF file whose tables of headers are complete.
 pub(crate) struct File<'d> {
     pub(crate) data: &'d [u8],
     pub(crate) encoding: Encoding,
@@ -239,47 +241,65 @@ impl<'d> File<'d> {
 
     /// The number of bytes that a section takes in the file.
     pub(crate) fn stored(&self, section: &Section) -> u64 {
-        let is_without = self.header.machine() == EM_CUDA && section.is_any(&CUDA_NO_BITS);
-        if is_without { 0 } else { section.stored() }
+        if self.header.machine() == EM_CUDA && section.is_any(&CUDA_NO_BITS) {
+            return 0;
+        }
+        section.stored()
     }
 
     /// The content of the first section with a name.
     pub(crate) fn section_named(&self, name: &[u8]) -> Option<&'d [u8]> {
-        let content = |section: Section| slice(self.data, section.offset, section.stored());
-        let names = content(self.sections.get(usize::try_from(self.names.ok()?).ok()?)?)?;
-        content(self.sections.iter().find(|section| name_of(names, section.name) == name)?)
+        let names = self.content(&self.sections.get(usize::try_from(self.names.ok()?).ok()?)?)?;
+        for section in self.sections.iter() {
+            if name_of(names, section.name) == name {
+                return self.content(&section);
+            }
+        }
+        None
+    }
+
+    fn content(&self, section: &Section) -> Option<&'d [u8]> {
+        slice(self.data, section.offset, section.stored())
     }
 }
 
 /// The name that starts at this offset of a string table.
 pub(crate) fn name_of(names: &[u8], start: u64) -> &[u8] {
-    let rest = usize::try_from(start).ok().and_then(|start| names.get(start..)).unwrap_or_default();
-    memchr::memchr(0, rest).and_then(|end| rest.get(..end)).unwrap_or(rest)
+    let rest = tail(names, start).unwrap_or_default();
+    match memchr::memchr(0, rest) {
+        Some(end) => rest.get(..end).unwrap_or_default(),
+        None => rest,
+    }
 }
 
-/// The length of the file that begins with `data`, which may go on after it.
+/// Returns the length of the file at the start of `data`, or `None` if the file is not complete.
 pub(crate) fn len(data: &[u8]) -> Option<u64> {
     let file = File::read(data).ok()?;
     if file.segments.is_empty() && file.sections.is_empty() {
         return None;
     }
     // Counts that do not fit the header are in the first section.
-    let many = len_u64(file.sections.bytes).checked_add(file.header.sections_at)?;
-    let segments = file.segments.iter().filter(|segment| !segment.is(PT_NULL));
-    let segments = segments.map(|segment| (segment.offset, segment.size));
-    let mut ranges = segments.chain(file.sections.iter().map(|section| (section.offset, file.stored(&section))));
-    let end = ranges.try_fold(file.header.tables_end()?.max(many), |end, range| match range {
-        (_, 0) => Some(end),
-        (start, len) => Some(end.max(start.checked_add(len)?)),
-    })?;
-    (end <= len_u64(data)).then_some(end)
+    let sections_end = len_u64(file.sections.bytes).checked_add(file.header.sections_at)?;
+    let mut end = file.header.tables_end()?.max(sections_end);
+    for segment in file.segments.iter() {
+        if segment.size > 0 && !segment.is(PT_NULL) {
+            end = end.max(segment.offset.checked_add(segment.size)?);
+        }
+    }
+    for section in file.sections.iter() {
+        let stored = file.stored(&section);
+        if stored > 0 {
+            end = end.max(section.offset.checked_add(stored)?);
+        }
+    }
+    if end <= len_u64(data) { Some(end) } else { None }
 }
 
-/// The offset of the section table of an ELF file, if it is not all in the file.
+/// Returns the offset of the section table of an ELF file, or `None` if the file holds the whole table.
 pub(crate) fn missing_section_table(data: &[u8]) -> Option<u64> {
     let Header { sections_at, section_len, section_count, .. } = Header::read(data)?;
     let end = sections_at.saturating_add(section_count.saturating_mul(section_len));
-    (end > len_u64(data)).then_some(sections_at)
+    if end > len_u64(data) { Some(sections_at) } else { None }
 }
 
 #[cfg(test)]

@@ -31,63 +31,67 @@ const NAMES_TOO_LONG: &str = "the names of its sections are together longer than
 /// Whether a file that begins like a COFF object certainly is one, so that it is broken if it cannot be read. COFF has
 /// no magic, so the header must be that of an object, and the name of the first section must be a valid name.
 pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
-    let is_name = |name: &[u8]| {
-        let (text, padding) = name.split_at(name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
-        !text.is_empty() && text.iter().all(u8::is_ascii_graphic) && is_zero(padding)
-    };
-    slice(data, 2, 2).is_some_and(|sections| sections != [0, 0])
-        && slice(data, 16, 2) == Some(&[0, 0])
-        && slice(data, 20, 8).is_some_and(is_name)
+    let (Some(section_count), Some(optional_len)) = (slice(data, 2, 2), slice(data, 16, 2)) else { return false };
+    let Some(name) = slice(data, 20, 8) else { return false };
+    section_count != [0, 0] && optional_len == [0, 0] && is_section_name(name)
 }
 
-/// The object file in `data`, for all machines for which LLVM 22.1.8 reads COFF. Offsets in errors count from `base`.
+/// Whether a field has a name of printable characters, padded with zeros.
+fn is_section_name(field: &[u8]) -> bool {
+    let len = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
+    let (name, padding) = field.split_at(len);
+    !name.is_empty() && name.iter().all(u8::is_ascii_graphic) && is_zero(padding)
+}
+
+/// Parses the object file in `data`. COFF objects may be for every machine that LLVM 22.1.8 reads COFF for. Offsets in
+/// errors count from `base`.
 pub(crate) fn parse(data: &[u8], base: u64) -> Result<File<'_>, Malformed> {
-    let broken = |what: &str| Malformed::at(what, base);
     if !is_coff_object(data) || data.starts_with(&[0, 0, 0xff, 0xff]) {
-        return File::parse(data).map_err(|error| broken(&error.to_string()));
+        return File::parse(data).map_err(|error| Malformed::at(error.to_string(), base));
     }
     check_coff(data, base)?;
-    let file = CoffFile::parse(data).map_err(|error| broken(&error.to_string()))?;
+    let file = CoffFile::parse(data).map_err(|error| Malformed::at(error.to_string(), base))?;
     let header: &ImageFileHeader = file.coff_header();
-    match header.pointer_to_symbol_table.get(LittleEndian) == 0 && header.number_of_symbols.get(LittleEndian) != 0 {
-        true => Err(broken("the symbol table is missing")),
-        false => Ok(File::Coff(file)),
+    if header.pointer_to_symbol_table.get(LittleEndian) == 0 && header.number_of_symbols.get(LittleEndian) != 0 {
+        return Err(Malformed::at("the symbol table is missing", base));
     }
+    Ok(File::Coff(file))
 }
 
 /// Checks that the file holds the headers of a plain COFF object.
 pub(crate) fn check_coff(data: &[u8], base: u64) -> Result<(), Malformed> {
     const HEADER_LEN: u64 = 20;
     const SECTION_LEN: u64 = 40;
-    let number = |offset| number::<2>(data, offset).unwrap_or(0);
-    let needed = total([HEADER_LEN, number(16), number(2).saturating_mul(SECTION_LEN)]);
+    let section_count = number::<2>(data, 2).unwrap_or(0);
+    let optional_len = number::<2>(data, 16).unwrap_or(0);
+    let needed = total([HEADER_LEN, optional_len, section_count.saturating_mul(SECTION_LEN)]);
     Bounds::of(data, base).claim(0, needed, "the COFF headers").map(drop)
 }
 
 /// A section, as described by its header.
 pub(crate) struct Section<'d> {
     pub(crate) name: object::read::Result<&'d [u8]>,
-    /// The type in ELF files; none in COFF and PE, which have no types.
+    /// The type in ELF files, or `None` in COFF and PE, which have no types.
     pub(crate) section_type: Option<SectionType>,
-    /// Whether the program loads it, and does not run it.
+    /// Whether the program loads the section and does not run it.
     pub(crate) is_data: bool,
     /// The kind of the file: linked, or not yet.
     pub(crate) object: ObjectKind,
-    /// The offset and size of its content in the file; none without content.
+    /// The offset and size of the content in the file, or `None` without content.
     pub(crate) range: Option<(u64, u64)>,
 }
 
 /// A selected section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChosenSection<H> {
-    /// The value that the selection returned for it.
+    /// The value that the selection returned for the section.
     pub(crate) holds: H,
     pub(crate) name: Vec<u8>,
-    /// The range of its content in the object.
+    /// The range of the content in the object.
     pub(crate) range: Range<u64>,
 }
 
-/// The sections for which `holds` returns a value, in file order. Offsets in errors count from `base`.
+/// Selects the sections that `holds` returns a value for, in file order. Offsets in errors count from `base`.
 ///
 /// # Errors
 /// [`Malformed`] for a broken object or its names, for a section beyond its end, and for sections that share its bytes
@@ -162,8 +166,8 @@ fn pe_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
     Some((section.pointer_to_raw_data.get(LittleEndian).into(), size.into()))
 }
 
-/// The range of a section of a COFF object, which has content if it has an offset: llvm-objcopy flags added sections as
-/// uninitialised data unless it is told otherwise, and LLVM reads them.
+/// The range of a section of a COFF object, which has content if it has an offset: by default, llvm-objcopy flags added
+/// sections as uninitialised data, and LLVM reads them.
 fn coff_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
     let start = section.pointer_to_raw_data.get(LittleEndian);
     if start == 0 {

@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
-/// Ranges that do not overlap, in the order of the file, and where the bytes after each go.
+/// Ranges that do not overlap, in the order of the file, each with the new offset of the bytes after it.
 pub(crate) struct Moves(Vec<(Range<u64>, u64)>);
 
 impl Moves {
-    /// The moves after some ranges got other lengths.
+    /// The moves for ranges that get other lengths, given with their new lengths.
     pub(crate) fn new(mut replaced: Vec<(Range<u64>, u64)>) -> Self {
         replaced.sort_by_key(|(range, _)| (range.start, range.end));
         let (mut end, mut new_end) = (0_u64, 0_u64);
@@ -18,10 +18,13 @@ impl Moves {
         Self(replaced)
     }
 
-    /// The new offset of what was at an offset. What was inside of a range goes to its end.
+    /// The new offset of the byte at an old offset. Offsets inside of a range move to its end.
     pub(crate) fn moved(&self, old: u64) -> u64 {
-        let before = self.0.partition_point(|(range, _)| range.start <= old);
-        let last = before.checked_sub(1).and_then(|last| self.0.get(last));
-        last.map_or(old, |(range, new_end)| new_end.saturating_add(old.saturating_sub(range.end)))
+        let count = self.0.partition_point(|(range, _)| range.start <= old);
+        let (before, _) = self.0.split_at_checked(count).unwrap_or_default();
+        match before.last() {
+            Some((range, new_end)) => new_end.saturating_add(old.saturating_sub(range.end)),
+            None => old,
+        }
     }
 }

@@ -39,7 +39,7 @@ const ET_OPENCL: std::ops::RangeInclusive<u16> = 0xff01..=0xff05;
 pub(crate) enum Magic {
     /// A plain bundle.
     Bundle,
-    /// One or more compressed bundles (CCOB).
+    /// A compressed bundle (CCOB), which others may follow.
     CompressedBundle,
     /// A text bundle: code objects between comment lines.
     TextBundle,
@@ -138,7 +138,8 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 42] = [
     (0, b"MSCF\0\0\0\0", anything("cabinet file")),
     (0, &SQLITE, Magic::Sqlite),
     (0, b"version https://git-lfs.github.com/spec/v1\n", Magic::Unread(LFS_POINTER)),
-    // Of an archive whose first header is broken. Before those below, with which the name of a member may begin.
+    // An archive whose first header is broken. The name of a member comes before this magic, and may begin with any magic
+    // below.
     (257, b"ustar\0", Magic::Tar),
     (257, b"ustar ", Magic::Tar),
     (0, compressed::MAGIC, Magic::CompressedBundle),
@@ -176,28 +177,29 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 42] = [
     (0, b"#!", Magic::Script),
 ];
 
-/// A text that stands for a file in a Git repository.
+/// A text that replaces a large file in a Git repository.
 const LFS_POINTER: Unread = Unread::anything("Git LFS pointer (run git lfs pull)");
 
 /// OptiX IR, which only NVIDIA's OptiX compiles. It begins like LTO-IR.
 const OPTIX_IR: Unread = Unread::device_code("OptiX IR");
 
-/// The number by which NVRTC 12.9 marks OptiX IR, which otherwise begins like LTO-IR, and its offset.
+/// The offset and the value of the number that marks OptiX IR of NVRTC 12.9, which otherwise begins like LTO-IR.
 const NVVM_KIND: u64 = 14;
 const NVVM_OPTIX: u64 = 2;
 
-/// The number of bytes that tell a header from text.
+/// The number of bytes that distinguish a header from text.
 const HEADER_LEN: u64 = 64;
 
-/// The length of the part of PTX in which its header is, after comments.
+/// The number of bytes of PTX that hold its header, after comments.
 const PTX_HEAD: u64 = 512;
 
 /// The bytes after the level in a bzip2 file: the start of a block, or the end of a file without content.
 const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
 
 impl Magic {
-    /// The format of data that begins with `data`: the one for which most bytes speak. A header of a tar archive has a
-    /// checksum, and before that a name, which may be the magic of any other format.
+    /// Identifies the format of data that begins with `data`. If several formats are possible, the one with more bytes of
+    /// evidence wins: a header of a tar archive has a checksum, and before that a name, which may be the magic of any
+    /// other format.
     pub(crate) fn identify(data: &[u8]) -> Self {
         match FileKind::parse(data) {
             _ if tar::is_header(data) => Self::Tar,
@@ -206,7 +208,7 @@ impl Magic {
                 Some(EM_AMDGPU) => Self::AmdGpu,
                 Some(EM_CUDA) => Self::Cubin,
                 Some(EM_INTELGT) => Self::IntelGpu,
-                Some(EM_NONE) if elf_type(data).is_some_and(|number| ET_OPENCL.contains(&number)) => Self::IntelGpu,
+                Some(EM_NONE) if matches!(elf_type(data), Some(kind) if ET_OPENCL.contains(&kind)) => Self::IntelGpu,
                 _ => Self::Elf,
             },
             Ok(FileKind::Coff | FileKind::CoffBig) => Self::Coff,
@@ -215,64 +217,50 @@ impl Magic {
             Ok(FileKind::MachO32 | FileKind::MachO64) => Self::MachO,
             Ok(FileKind::Xcoff32 | FileKind::Xcoff64) => Self::Xcoff,
             _ if Text::of(data).is_some() => Self::TextBundle,
-            _ => {
-                let has = |offset, magic: &[u8]| slice(data, offset, len_u64(magic)) == Some(magic);
-                let row = MAGICS.iter().find(|(offset, magic, _)| has(*offset, magic));
-                let row = row.filter(|(_, magic, kind)| !kind.is_text_after(magic, data));
-                row.map_or_else(|| Self::of_fields(data), |(_, _, magic)| *magic)
-            }
+            _ => Self::identify_by_table(data),
         }
     }
 
-    /// Whether data is a text that begins with the magic of this format, whose header has bytes that no text has. In
-    /// headers of cpio archives, these follow digits.
-    fn is_text_after(self, magic: &[u8], data: &[u8]) -> bool {
-        let head = slice(data, 0, HEADER_LEN).unwrap_or(data);
-        let is_digits = || head.iter().skip(magic.len()).all(u8::is_ascii_hexdigit);
-        let begins_texts = matches!(self, Self::Archive | Self::Bundle | Self::Script | Self::Unread(LFS_POINTER));
-        !begins_texts && !is_digits() && is_text(head)
+    /// Identifies a format by its row in [`MAGICS`], or else by its fields.
+    fn identify_by_table(data: &[u8]) -> Self {
+        for (offset, magic, format) in &MAGICS {
+            if slice(data, *offset, len_u64(magic)) == Some(magic) {
+                return if format.is_text_after(magic, data) { Self::identify_by_fields(data) } else { *format };
+            }
+        }
+        Self::identify_by_fields(data)
     }
 
-    /// The format of data that begins with no magic, but with fields that other data hardly has.
-    fn of_fields(data: &[u8]) -> Self {
-        let (word, number) = (|start| number::<4>(data, start), |start| number::<2>(data, start));
-        let ends_with_nul = |len| (2..=4096).contains(&len) && slice(data, span(25, len).end, 1) == Some(&[0]);
+    /// Whether data is a text that begins with the magic of this format, whose header has bytes that no text has. In
+    /// headers of cpio archives, digits come before these bytes.
+    fn is_text_after(self, magic: &[u8], data: &[u8]) -> bool {
+        if matches!(self, Self::Archive | Self::Bundle | Self::Script | Self::Unread(LFS_POINTER)) {
+            return false;
+        }
+        let head = slice(data, 0, HEADER_LEN).unwrap_or(data);
+        let is_digits = head.iter().skip(magic.len()).all(u8::is_ascii_hexdigit);
+        !is_digits && is_text(head)
+    }
+
+    /// Identifies a format without a magic, by fields that other data hardly has.
+    fn identify_by_fields(data: &[u8]) -> Self {
         match data {
-            // A frame that decoders skip, as `pzstd` writes one first. LZ4 has the same.
-            _ if word(0).is_some_and(|magic| magic & !0xf == 0x184d_2a50) => {
-                match word(4).and_then(|len| word(span(8, len).end)) {
-                    Some(0x184d_2204) => anything("LZ4 file"),
-                    _ => Self::Coded(Coding::Zstd),
-                }
-            }
-            // Default properties, a dictionary of a power of two, and a size that is not known or less than 1 TB.
-            [0x5d, ..] if word(1).is_some_and(|size| size.is_power_of_two() && size >= 1 << 12) => {
-                match slice(data, 5, 8) {
-                    Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff] | [_, _, _, _, _, 0, 0, 0]) => {
-                        anything("lzma file")
-                    }
-                    _ => Self::Unknown,
-                }
-            }
+            // Decoders skip this frame, which `pzstd` writes first.
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] if is_lz4_after_skipped(data) => anything("LZ4 file"),
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Coded(Coding::Zstd),
+            [0x5d, ..] if is_lzma(data) => anything("lzma file"),
             [b' ' | b'\t' | b'\r' | b'\n' | b'/' | b'.', ..]
                 if ptx::Header::of(slice(data, 0, PTX_HEAD).unwrap_or(data)).is_some() =>
             {
                 Self::Ptx
             }
-            // A name whose length is likely, and which ends with a NUL.
-            [0xc7, 0x71, ..] if number(20).is_some_and(ends_with_nul) => anything("binary cpio archive"),
+            [0xc7, 0x71, ..] if is_binary_cpio(data) => anything("binary cpio archive"),
             [b'B', b'Z', b'h', b'1'..=b'9', block @ ..]
                 if BZIP2_BLOCKS.iter().any(|magic| block.starts_with(magic)) =>
             {
                 Self::Coded(Coding::Bzip2)
             }
-            // A text may begin with these letters, but not with the numbers of a header: the bytes in the last of some
-            // pages.
-            [b'M', b'Z', ..]
-                if number(2).is_some_and(|last| last < 512) && number(4).is_some_and(|pages| pages > 0) =>
-            {
-                anything("program without a PE header")
-            }
+            [b'M', b'Z', ..] if is_dos_program(data) => anything("program without a PE header"),
             _ => Self::Unknown,
         }
     }
@@ -287,7 +275,7 @@ impl Magic {
         matches!(self, Self::AmdGpu | Self::Cubin | Self::IntelGpu)
     }
 
-    /// Whether it is a container of code objects that may lie in a section or in another container.
+    /// Whether it is a container of code objects that may be in a section or in another container.
     pub(crate) fn is_container(self) -> bool {
         matches!(self, Self::Bundle | Self::CompressedBundle | Self::OffloadBinary | Self::FatBinary)
     }
@@ -347,6 +335,33 @@ impl Magic {
     }
 }
 
+/// Whether an LZ4 frame follows the skipped frame at the start of data.
+fn is_lz4_after_skipped(data: &[u8]) -> bool {
+    let Some(len) = number::<4>(data, 4) else { return false };
+    number::<4>(data, span(8, len).end) == Some(0x184d_2204)
+}
+
+/// Whether data has default properties, a dictionary of a power of two, and a size that is unknown or less than 1 TB.
+fn is_lzma(data: &[u8]) -> bool {
+    let Some(dictionary) = number::<4>(data, 1) else { return false };
+    let Some(size) = slice(data, 5, 8) else { return false };
+    let is_size = size == [0xff; 8] || size.ends_with(&[0; 3]);
+    dictionary.is_power_of_two() && dictionary >= 1 << 12 && is_size
+}
+
+/// Whether data has a name of likely length that ends with a NUL.
+fn is_binary_cpio(data: &[u8]) -> bool {
+    match number::<2>(data, 20) {
+        Some(len @ 2..=4096) => slice(data, span(25, len).end, 1) == Some(&[0]),
+        _ => false,
+    }
+}
+
+/// Whether data has the numbers of a header: the bytes in the last of some pages. A text may begin with the same letters.
+fn is_dos_program(data: &[u8]) -> bool {
+    matches!((number::<2>(data, 2), number::<2>(data, 4)), (Some(..512), Some(1..)))
+}
+
 fn is_optix_ir(data: &[u8]) -> bool {
     data.starts_with(&LTO_IR) && number::<2>(data, NVVM_KIND) == Some(NVVM_OPTIX)
 }
@@ -370,15 +385,16 @@ fn elf_number(head: &[u8], offset: u64) -> Option<u16> {
     }
 }
 
-/// Whether LLVM 22.1.8 takes an ELF file that begins with `head` for an object, a program or a library: by its type
+/// Whether LLVM 22.1.8 treats an ELF file that begins with `head` as an object, a program or a library: by its type
 /// alone, even if the rest of the header is broken.
 pub(crate) fn is_elf_object(head: &[u8]) -> bool {
-    let number = array(head, 16).map(if head.get(5) == Some(&2) { u16::from_be_bytes } else { u16::from_le_bytes });
-    matches!(number, Some(1..=3))
+    let Some(number) = array(head, 16) else { return false };
+    let kind = if head.get(5) == Some(&2) { u16::from_be_bytes(number) } else { u16::from_le_bytes(number) };
+    matches!(kind, 1..=3)
 }
 
-/// Whether LLVM 22.1.8 takes data that begins with `head` for a COFF object: by the machine alone, even if the rest is
-/// broken. [`Magic::identify`] knows the machines that compilers still write for, since any data may begin with two
+/// Whether LLVM 22.1.8 treats data that begins with `head` as a COFF object: by the machine alone, even if the rest is
+/// broken. [`Magic::identify`] knows only the machines that compilers still write for, since any data may begin with two
 /// zeros.
 pub(crate) fn is_coff_object(head: &[u8]) -> bool {
     const RESOURCES: &[u8] = &[0, 0, 0, 0, 0x20, 0, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0];
@@ -395,11 +411,15 @@ pub(crate) fn is_coff_object(head: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    /// The beginning of an ELF file of a class for a machine.
+    fn elf(class: u8, machine: u8) -> Vec<u8> {
+        [b"\x7fELF", &[class, 1, 1][..], &[0; 11], &[machine; 1], &[0; 45]].concat()
+    }
+
     #[test]
     fn formats_are_told_by_how_they_begin() {
         let mut tar = vec![0; 512];
         tar[257..263].copy_from_slice(b"ustar\0");
-        let elf = |class: u8, machine: u8| [b"\x7fELF", &[class, 1, 1][..], &[0; 11], &[machine; 1], &[0; 45]].concat();
         let text = [b"\n// ", crate::llvm::container::MAGIC.as_bytes()].concat();
         for (head, magic) in [
             (&b""[..], Magic::Unknown),
@@ -513,9 +533,9 @@ mod tests {
 
     /// Heads of the formats that have no row.
     fn elf_and_others() -> Vec<Vec<u8>> {
-        let elf = |class: u8| [b"\x7fELF", &[class][..]].concat();
+        let [elf32, elf64, broken] = [1, 2, 3].map(|class| [b"\x7fELF", &[class][..]].concat());
         let text = ["# ", crate::llvm::container::MAGIC, "__START__ x\n"].concat();
-        vec![elf(1), elf(2), elf(3), b"\x64\x86\x03".to_vec(), b"\xcf\xfa\xed\xfe".to_vec(), text.into_bytes()]
+        vec![elf32, elf64, broken, b"\x64\x86\x03".to_vec(), b"\xcf\xfa\xed\xfe".to_vec(), text.into_bytes()]
     }
 
     #[test]

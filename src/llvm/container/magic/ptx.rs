@@ -27,15 +27,17 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the header of PTX; none if `data` does not begin with one.
+    /// Reads the header of PTX. Returns `None` if `data` does not begin with one.
     pub(crate) fn of(data: &[u8]) -> Option<Self> {
         // A directive may follow a number directly.
         let (major, rest) = word(directive(data, VERSION)?, u8::is_ascii_digit)?;
         let (minor, rest) = word(rest.strip_prefix(b".")?, u8::is_ascii_digit)?;
         let (sm, rest) = word(directive(rest, b".target")?, is_part)?;
-        let is_sm = sm.strip_prefix("sm_")?.starts_with(|c: char| c.is_ascii_digit());
-        let is_32_bit = address_size(rest).is_some_and(|size| size == "32");
-        is_sm.then_some(Self { version: (major.parse().ok()?, minor.parse().ok()?), sm, is_32_bit })
+        if !sm.strip_prefix("sm_")?.starts_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        let is_32_bit = address_size(rest).as_deref() == Some("32");
+        Some(Self { version: (major.parse().ok()?, minor.parse().ok()?), sm, is_32_bit })
     }
 
     /// The triple and target as in a bundle entry ID: `nvptx64-nvidia-cuda--compute_90a`.
@@ -50,16 +52,18 @@ fn address_size(mut rest: &[u8]) -> Option<String> {
     while let [b',', option @ ..] = after_blanks(rest)? {
         rest = word(after_blanks(option)?, is_part)?.1;
     }
-    word(directive(rest, b".address_size")?, is_part).map(|(size, _)| size)
+    let (size, _) = word(directive(rest, b".address_size")?, is_part)?;
+    Some(size)
 }
 
 /// Returns the bytes after the directive at the start of `data` and after blanks, or `None` if another word is there.
 pub(crate) fn directive<'p>(data: &'p [u8], directive: &[u8]) -> Option<&'p [u8]> {
     let blank = after_blanks(data)?.strip_prefix(directive)?;
-    after_blanks(blank).filter(|rest| rest.len() < blank.len())
+    let rest = after_blanks(blank)?;
+    if rest.len() < blank.len() { Some(rest) } else { None }
 }
 
-/// The bytes with which `data` begins that are part of a word, and the rest.
+/// Splits `data` after the bytes at its start that are part of a word.
 fn word(data: &[u8], is_part: fn(&u8) -> bool) -> Option<(String, &[u8])> {
     let (word, rest) = data.split_at_checked(data.iter().take_while(|byte| is_part(byte)).count())?;
     Some((text(word)?, rest))

@@ -3,32 +3,36 @@
 
 use crate::base::bytes::{digits, slice};
 
-/// The length of a header, and what the length of content is padded to.
+/// The length of a header. Content is padded to a multiple of this length.
 pub(crate) const BLOCK: u64 = 512;
 
 /// Whether data begins with a header whose sum is right.
 pub(crate) fn is_header(data: &[u8]) -> bool {
-    slice(data, 0, BLOCK)
-        .is_some_and(|block| sum_is_right(block) && size_of(block).is_some() && block.first() != Some(&0))
+    let Some(block) = slice(data, 0, BLOCK) else { return false };
+    sum_is_right(block) && size_of(block).is_some() && block.first() != Some(&0)
 }
 
+/// Whether a header has the sum that it records, of its bytes with or without sign.
 pub(crate) fn sum_is_right(block: &[u8]) -> bool {
-    // The field itself counts as spaces.
-    let Some(recorded) = slice(block, 148, 8).and_then(number).filter(|&sum| sum >= 256) else { return false };
-    let sum = |value: fn(u8) -> i64| {
-        let all = block.iter().enumerate().map(|(at, &byte)| if (148..156).contains(&at) { 32 } else { value(byte) });
-        u64::try_from(all.sum::<i64>()).ok() == Some(recorded)
-    };
-    sum(|byte| byte.into()) || sum(|byte| byte.cast_signed().into())
+    let Some(field) = slice(block, 148, 8) else { return false };
+    let Some(recorded @ 256..) = number(field) else { return false };
+    let (mut unsigned, mut signed) = (0_i64, 0_i64);
+    for (at, &byte) in block.iter().enumerate() {
+        // The field itself counts as spaces.
+        let byte = if (148..156).contains(&at) { b' ' } else { byte };
+        unsigned = unsigned.saturating_add(byte.into());
+        signed = signed.saturating_add(byte.cast_signed().into());
+    }
+    [unsigned, signed].iter().any(|&sum| u64::try_from(sum) == Ok(recorded))
 }
 
 pub(crate) fn size_of(block: &[u8]) -> Option<u64> {
-    slice(block, 124, 12).and_then(number)
+    number(slice(block, 124, 12)?)
 }
 
-/// A number in a header: octal digits between spaces and NULs, none for zero, or a big-endian number.
+/// Parses a number in a header: octal digits between spaces and NULs, none for zero, or a big-endian number.
 pub(crate) fn number(field: &[u8]) -> Option<u64> {
-    if let Some((first, rest)) = field.split_first().filter(|(first, _)| **first & 0x80 != 0) {
+    if let [first @ 0x80..=0xff, rest @ ..] = field {
         let start = u64::from(first & 0x7f);
         return rest.iter().try_fold(start, |number, &byte| Some(number.checked_mul(256)? | u64::from(byte)));
     }

@@ -11,8 +11,8 @@
 //! of these sections. Each object format has a folder: `elf` and `coff`. Layout: the sections that LLVM 22.1.8 adds by
 //! calling llvm-objcopy, which is not needed here.
 //!
-//! A fat object made here contains a record (`record`) from which its host is restored byte for byte. In any other fat
-//! object, the sections are removed and references to them adjusted.
+//! A fat object made here contains a record (`record`), which restores its host byte for byte. In any other fat object,
+//! the sections are removed and references to them adjusted.
 //!
 //! Rejected: hosts in other object formats; headers, tables, names and contents outside the file. A host that cannot be
 //! restored is an error only when it is extracted.
@@ -30,7 +30,7 @@ use memchr::memmem;
 use self::coff::Coff;
 use self::elf::Elf;
 use self::record::Record;
-use self::view::{Added, FoundSection, View, begins_with, join};
+use self::view::{AddedSection, FoundSection, View, begins_with, join_parts};
 use super::binary::Binary;
 use super::limits::HOSTS_MAX;
 use super::magic::{Magic, is_coff_object};
@@ -55,7 +55,7 @@ pub enum HostFormat {
 }
 
 impl HostFormat {
-    /// The format of a file that begins with `data`, if it is an object file.
+    /// Identifies the format of a file that begins with `data`. Returns `None` if it is not an object file.
     pub fn of(data: &[u8]) -> Option<Self> {
         match Magic::identify(data) {
             magic if magic.is_elf() && magic != Magic::BrokenElf => Some(Self::Elf),
@@ -64,7 +64,7 @@ impl HostFormat {
             Magic::Pe => Some(Self::Other("PE")),
             Magic::Xcoff => Some(Self::Other("XCOFF")),
             Magic::Wasm => Some(Self::Other("WebAssembly")),
-            // Other data may begin like these, so the headers must be in order.
+            // Other data may begin like COFF for these machines, so the headers must be in order.
             _ if is_coff_object(data) && host::check_coff(data, 0).is_ok() => Some(match data {
                 [0x4e, 0xa6, ..] => Self::Other("ARM64X"),
                 _ => Self::Coff,
@@ -79,28 +79,27 @@ impl HostFormat {
 pub struct FatObject;
 
 impl FatObject {
-    /// Passes an object and the sections of its bundle to `with`. None if `data` is not a fat object.
-    fn sections<T>(
-        data: &[u8],
-        base: u64,
-        with: impl FnOnce(&Object<'_>, &[FoundSection]) -> T,
-    ) -> Result<Option<T>, Malformed> {
+    /// Reads an object and the sections of its bundle. Returns `None` if `data` is not a fat object.
+    fn read_object(data: &[u8], base: u64) -> Result<Option<(Object<'_>, Vec<FoundSection>)>, Malformed> {
         let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::of(data) else { return Ok(None) };
         let object = match Object::parse(format, View::whole(data, base)) {
             // A file without the name of such a section holds no bundle. Other faults do not matter here.
             Err(_) if !may_name_a_bundle(format, data) => return Ok(None),
             object => object?,
         };
-        let found = object.found()?;
-        Ok(if found.is_empty() { None } else { Some(with(&object, &found)) })
+        let found = object.find_sections()?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some((object, found)))
     }
 
-    /// The object without the sections of its bundle, as the only entry, under whichever ID the bundle has it or none.
-    /// `None` if `data` is not a fat object.
+    /// Returns the object without the sections of its bundle, as the only entry, without an ID. The bundle need not have
+    /// an entry for the host. Returns `None` if `data` is not a fat object.
     pub(crate) fn host(data: &[u8], base: u64) -> Result<Option<Contents>, Malformed> {
-        let parts = Self::sections(data, base, |object, found| object.host(data, found))?;
-        let contents = |parts| Contents::new(vec![Entry { parts, ..Entry::at(b"", 0..0) }], len_u64(data));
-        Ok(parts.map(contents))
+        let Some((object, found)) = Self::read_object(data, base)? else { return Ok(None) };
+        let parts = object.host(data, &found);
+        Ok(Some(Contents::new(vec![Entry { parts, ..Entry::at(b"", 0..0) }], len_u64(data))))
     }
 
     /// The first member for the host.
@@ -108,38 +107,38 @@ impl FatObject {
         members.iter().find(|member| is_host(member.id.as_bytes()))
     }
 
-    /// The pieces of a new fat object of `members`.
+    /// Plans a new fat object of `members`.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] unless one member is for the host, and those of its object file.
+    /// [`ErrorKind::Usage`] unless one member is for the host, and the errors of the host's object file.
     pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let mut hosts = members.iter().filter(|member| is_host(member.id.as_bytes()));
         let host = hosts.next().ok_or_else(|| Error::usage("a fat object needs the object of a host"))?.content;
         if hosts.next().is_some() {
             return Err(Error::usage("a fat object has one host"));
         }
-        let added: Vec<Added> = members
-            .iter()
-            .map(|member| {
-                let is_host = is_host(member.id.as_bytes());
-                let content = if is_host { Piece::Bytes(vec![0]) } else { Piece::Input(member.content) };
-                Added { name: [MAGIC, member.id.as_str()].concat().into_bytes(), content }
-            })
-            .collect();
-        append(host, &added)
+        let mut added = Vec::with_capacity(members.len());
+        for member in members {
+            let is_host = is_host(member.id.as_bytes());
+            let content = if is_host { Piece::Bytes(vec![0]) } else { Piece::Input(member.content) };
+            added.push(AddedSection { name: [MAGIC, member.id.as_str()].concat().into_bytes(), content });
+        }
+        append_to_host(host, &added)
     }
 
-    /// Returns the pieces of a fat object without the sections of some entries, which are given by their indices: all
-    /// others stay as they are, also tables that [`plan`](Self::plan) writes twice, or `None` if it cannot be written
-    /// so.
+    /// Plans a fat object without the sections of some entries, which are given by their indices. The other sections stay
+    /// as they are, also tables that [`plan`](Self::plan) writes twice. Returns `None` if that is not possible.
     pub(crate) fn without<'a>(&self, data: Slice<'a>, dropped: &[usize]) -> Option<Vec<Piece<'a>>> {
-        let removed = |object: &Object<'_>, found: &[FoundSection]| {
-            let with_id = found.iter().filter(|section| section.name.len() > MAGIC.len());
-            let is_dropped =
-                |(index, section): (usize, &FoundSection)| dropped.contains(&index).then(|| section.clone());
-            object.remove(&with_id.enumerate().filter_map(is_dropped).collect::<Vec<_>>())
-        };
-        let parts = Self::sections(data.bytes(), data.offset(), removed).ok()??.ok()?;
+        let (object, mut found) = Self::read_object(data.bytes(), data.offset()).ok()??;
+        // A section without an ID is not an entry.
+        found.retain(|section| section.name.len() > MAGIC.len());
+        let mut removed = Vec::with_capacity(dropped.len());
+        for (index, section) in found.into_iter().enumerate() {
+            if dropped.contains(&index) {
+                removed.push(section);
+            }
+        }
+        let parts = object.remove_sections(&removed).ok()?;
         let mut pieces = Vec::new();
         for part in parts {
             pieces.push(match part {
@@ -163,9 +162,12 @@ impl Container for FatObject {
         if matches!(HostFormat::of(data), Some(HostFormat::Elf | HostFormat::Coff)) && len_u64(data) < total {
             return Err(Bounds::of(data, base).truncated(0, total, "the object file"));
         }
-        let entries = Self::sections(data, base, |object, found| entries(object, found, data, base))?;
-        let entries = entries.filter(|entries| !entries.is_empty());
-        Ok(entries.map(|entries| Contents::new(entries, len_u64(data))))
+        let Some((object, found)) = Self::read_object(data, base)? else { return Ok(None) };
+        let entries = entries_of(&object, &found, data, base);
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Contents::new(entries, len_u64(data))))
     }
 }
 
@@ -177,14 +179,13 @@ fn may_name_a_bundle(format: HostFormat, data: &[u8]) -> bool {
 }
 
 /// The entries of a fat object with the sections `found`.
-fn entries(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u64) -> Vec<Entry> {
+fn entries_of(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u64) -> Vec<Entry> {
+    let mut entries = Vec::with_capacity(found.len());
     let mut host = None;
     let mut hosts = 0..HOSTS_MAX;
-    // A section without an ID is not an entry, but not a part of the host's object either.
-    let with_id = found.iter().filter_map(|section| {
-        Some((section.name.strip_prefix(MAGIC.as_bytes()).filter(|id| !id.is_empty())?, section))
-    });
-    let entries = with_id.map(|(id, section)| {
+    for section in found {
+        // A section without an ID is not an entry, but not a part of the host's object either.
+        let Some(id @ [_, ..]) = section.name.strip_prefix(MAGIC.as_bytes()) else { continue };
         let mut entry = Entry::at(id, section.content.clone());
         if is_host(id) && entry.content(data).as_deref() == Some(&[0]) {
             entry.parts = match hosts.next() {
@@ -195,13 +196,13 @@ fn entries(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u64) 
                 }
             };
         }
-        entry
-    });
-    entries.collect()
+        entries.push(entry);
+    }
+    entries
 }
 
-/// An object with more sections.
-fn append<'a>(host: Slice<'a>, added: &[Added<'a>]) -> Result<Vec<Piece<'a>>> {
+/// Plans an object with more sections.
+fn append_to_host<'a>(host: Slice<'a>, added: &[AddedSection<'a>]) -> Result<Vec<Piece<'a>>> {
     let path = host.path();
     let format = match HostFormat::of(host.bytes()) {
         Some(HostFormat::Other(format)) => {
@@ -211,12 +212,10 @@ fn append<'a>(host: Slice<'a>, added: &[Added<'a>]) -> Result<Vec<Piece<'a>>> {
         Some(format) => format,
         None => return Err(Error::usage("the host's file is not an object file")),
     };
-    let pieces = Object::parse(format, View::whole(host, host.offset())).and_then(|object| {
-        // An object whose sections cannot be told apart would make a fat object that cannot be unbundled.
-        object.found()?;
-        object.append(added)
-    });
-    pieces.with_path(path)
+    let object = Object::parse(format, View::whole(host, host.offset())).with_path(path)?;
+    // An object whose sections cannot be read would make a fat object that cannot be unbundled.
+    object.find_sections().with_path(path)?;
+    object.append_sections(added).with_path(path)
 }
 
 /// The format that `-type=o` selects: a fat object if the host's file, or the file to read, is an object file, and a
@@ -231,10 +230,13 @@ pub struct Objects {
 impl Objects {
     /// Whether these members form a fat object.
     pub fn is_fat(members: &[Member<'_>]) -> bool {
-        FatObject::host_of(members).is_some_and(|host| HostFormat::of(host.content.bytes()).is_some())
+        match FatObject::host_of(members) {
+            Some(host) => HostFormat::of(host.content.bytes()).is_some(),
+            None => false,
+        }
     }
 
-    /// The pieces of a new fat object or bundle of `members`.
+    /// Plans a new fat object or bundle of `members`.
     ///
     /// # Errors
     /// The errors of [`FatObject::plan`] and [`Binary::plan`].
@@ -272,55 +274,68 @@ impl<'a> Object<'a> {
         }
     }
 
-    fn found(&self) -> Result<Vec<FoundSection>, Malformed> {
+    /// Finds the sections that hold entries of a bundle.
+    fn find_sections(&self) -> Result<Vec<FoundSection>, Malformed> {
         match self {
-            Self::Elf(elf) => elf.found(),
-            Self::Coff(coff) => coff.found(),
+            Self::Elf(elf) => elf.find_sections(),
+            Self::Coff(coff) => coff.find_sections(),
         }
     }
 
-    fn append(&self, added: &[Added<'a>]) -> Result<Vec<Piece<'a>>, Malformed> {
+    fn append_sections(&self, added: &[AddedSection<'a>]) -> Result<Vec<Piece<'a>>, Malformed> {
         match self {
-            Self::Elf(elf) => elf.append(added),
-            Self::Coff(coff) => coff.append(added),
+            Self::Elf(elf) => elf.append_sections(added),
+            Self::Coff(coff) => coff.append_sections(added),
         }
     }
 
     /// The object without the sections `found`.
     fn host(&self, data: &[u8], found: &[FoundSection]) -> Vec<Part> {
-        let restored = self.restored(data, found);
-        restored.map_or_else(|| self.remove(found), Ok).unwrap_or_else(|malformed| vec![Part::Unreadable(malformed)])
-    }
-
-    /// The object without some sections, and with references to them adjusted.
-    fn remove(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
-        match self {
-            Self::Elf(elf) => elf.remove(found),
-            Self::Coff(coff) => coff.remove(found),
+        if let Some(restored) = self.restore_host(data, found) {
+            return restored;
+        }
+        match self.remove_sections(found) {
+            Ok(parts) => parts,
+            Err(malformed) => vec![Part::Unreadable(malformed)],
         }
     }
 
-    /// The host of a fat object that was made here and has not been changed since.
-    fn restored(&self, data: &[u8], found: &[FoundSection]) -> Option<Vec<Part>> {
+    /// Removes some sections, and adjusts references to them.
+    fn remove_sections(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
+        match self {
+            Self::Elf(elf) => elf.remove_sections(found),
+            Self::Coff(coff) => coff.remove_sections(found),
+        }
+    }
+
+    /// Restores the host from the record of a fat object. Returns `None` unless the fat object was made here and has not
+    /// been changed since.
+    fn restore_host(&self, data: &[u8], found: &[FoundSection]) -> Option<Vec<Part>> {
         let (format, claimed) = match self {
             Self::Elf(elf) => (HostFormat::Elf, elf.claimed_host()),
             Self::Coff(coff) => (HostFormat::Coff, coff.claimed_host()),
         };
-        let (Record { host_len, added, .. }, parts) = claimed?;
-        let fits = |own: &Part| match own {
-            Part::Range(range) => range.start <= range.end && part(data, range.clone()).is_some(),
-            _ => true,
-        };
-        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        let host = Some(View::of_parts(data, parts.clone()));
-        let host = host.filter(|host| parts.iter().all(fits) && host.len() == host_len)?;
-        let own = found.len().checked_sub(usize::try_from(added).ok()?).and_then(|first| found.get(first..))?;
-        let added = own.iter().map(|section| {
+        let (Record { host_len, added, .. }, mut parts) = claimed?;
+        parts.retain(|part| !part.is_empty());
+        let host = View::of_parts(data, parts.clone());
+        if !parts.iter().all(|part| is_inside(part, data)) || host.len() != host_len {
+            return None;
+        }
+        let first = found.len().checked_sub(usize::try_from(added).ok()?)?;
+        let mut sections = Vec::new();
+        for section in found.get(first..)? {
             let content = Piece::Input(part(data, section.content.clone())?.into());
-            Some(Added { name: section.name.clone(), content })
-        });
-        let added = added.collect::<Option<Vec<_>>>()?;
-        let again = Object::parse(format, host).and_then(|object| object.append(&added));
-        begins_with(data, &again.ok()?).then(|| join(parts))
+            sections.push(AddedSection { name: section.name.clone(), content });
+        }
+        let again = Object::parse(format, host).ok()?.append_sections(&sections).ok()?;
+        if begins_with(data, &again) { Some(join_parts(parts)) } else { None }
+    }
+}
+
+/// Whether a part is inside of `data`.
+fn is_inside(own: &Part, data: &[u8]) -> bool {
+    match own {
+        Part::Range(range) => range.start <= range.end && part(data, range.clone()).is_some(),
+        Part::Bytes(_) | Part::Unreadable(_) => true,
     }
 }

@@ -9,10 +9,10 @@
 //! | 40 | 8 | the host's own offset of the section headers (ELF) or of the symbols (COFF) |
 //! | 48 | 8 | the last bytes of the host's ELF header, which count sections, or the length of its COFF strings |
 //!
-//! Integers are little-endian. The record lies between the contents of the sections and the table that the object's
-//! header points to, and no section covers it: copies keep it, and every tool that rewrites the object drops it. It is
-//! untrusted like any other input. A reader restores the host from it, adds the sections again and accepts it only if
-//! the result is the same fat object.
+//! Integers are little-endian. The record is between the contents of the sections and the table that the object's header
+//! points to. No section covers it: copies keep it, and every tool that rewrites the object drops it. It is untrusted
+//! like any other input. A reader restores the host from it, adds the sections again, and accepts it only if the result
+//! is the same fat object.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::view::View;
@@ -38,11 +38,15 @@ impl Record {
         MAGIC.into_iter().chain(numbers.into_iter().flat_map(u64::to_le_bytes)).collect()
     }
 
-    /// The record that ends at `end`, if any.
+    /// Reads the record that ends at `end`. Returns `None` if there is no record.
     pub(super) fn before(end: u64, view: &View<'_>) -> Option<Self> {
         let data = view.get(end.checked_sub(LEN)?, LEN)?;
         let mut cursor = Cursor::new(data.strip_prefix(&MAGIC)?, 0);
-        let mut number = || cursor.u64("a number of the record").ok();
-        Some(Self { host_len: number()?, added: number()?, saved: [number()?, number()?] })
+        let mut numbers = [0; 4];
+        for number in &mut numbers {
+            *number = cursor.u64("a number of the record").ok()?;
+        }
+        let [host_len, added, first, second] = numbers;
+        Some(Self { host_len, added, saved: [first, second] })
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// All of `data`, whose first byte has the offset `base` in errors.
+    /// A view of the whole `data`, whose first byte has the offset `base` in errors.
     pub(super) fn whole(data: impl Into<Slice<'a>>, base: u64) -> Self {
         let data = data.into();
         Self { data, base, parts: vec![Part::Range(0..data.len())] }
@@ -53,21 +53,25 @@ impl<'a> View<'a> {
         for part in &self.parts {
             let (from, to) = (range.start.max(start), range.end.min(span(start, part.len()).end));
             if let (Some(at), Some(len @ 1..)) = (from.checked_sub(start), to.checked_sub(from)) {
-                pieces.extend(match part {
-                    Part::Range(own) => self.data.slice(span(own.start, at).end, len).map(Piece::Input),
-                    Part::Bytes(data) => slice(data, at, len).map(|bytes| Piece::Bytes(bytes.to_vec())),
-                    Part::Unreadable(_) => None,
-                });
+                match part {
+                    Part::Range(own) => pieces.extend(self.data.slice(span(own.start, at).end, len).map(Piece::Input)),
+                    Part::Bytes(data) => pieces.extend(slice(data, at, len).map(|bytes| Piece::Bytes(bytes.to_vec()))),
+                    Part::Unreadable(_) => {}
+                }
             }
             add(&mut start, part.len());
         }
         pieces
     }
 
-    /// `len` bytes from `offset`, borrowed if they lie in one range of the data.
+    /// Returns `len` bytes from `offset`, borrowed if they are in one range of the data, or `None` if the file does not
+    /// hold all of them.
     pub(super) fn get(&self, offset: u64, len: u64) -> Option<Cow<'a, [u8]>> {
-        let range = offset..offset.checked_add(len).filter(|&end| end <= self.len())?;
-        let bytes = match &self.pieces(&range)[..] {
+        let end = offset.checked_add(len)?;
+        if end > self.len() {
+            return None;
+        }
+        let bytes = match &self.pieces(&(offset..end))[..] {
             [Piece::Input(slice)] => Cow::Borrowed(slice.bytes()),
             pieces => {
                 let mut all = Vec::new();
@@ -75,10 +79,10 @@ impl<'a> View<'a> {
                 Cow::Owned(all)
             }
         };
-        (len_u64(&bytes) == len).then_some(bytes)
+        if len_u64(&bytes) == len { Some(bytes) } else { None }
     }
 
-    /// `len` bytes from `offset`. `what` names them in the error.
+    /// Reads `len` bytes from `offset`. `what` names them in the error.
     pub(super) fn read(&self, offset: u64, len: u64, what: impl Display) -> Result<Cow<'a, [u8]>, Malformed> {
         let bounds = Bounds { base: self.base, len: self.len() };
         self.get(offset, len).ok_or_else(|| bounds.truncated(offset, len, what))
@@ -87,7 +91,7 @@ impl<'a> View<'a> {
 
 /// A section to be added, which linkers leave out of their output.
 #[derive(Clone, Debug)]
-pub(super) struct Added<'a> {
+pub(super) struct AddedSection<'a> {
     pub(super) name: Vec<u8>,
     pub(super) content: Piece<'a>,
 }
@@ -109,13 +113,17 @@ pub(super) struct SectionNumbers {
 }
 
 impl SectionNumbers {
-    /// The numbers of sections of which some are gone.
+    /// Numbers the sections that are not gone.
     pub(super) fn new(gone: impl Iterator<Item = bool>) -> Self {
         let (mut new, mut next, mut moved) = (Vec::new(), 0_u64, false);
-        for (old, gone) in (0_u64..).zip(gone) {
-            new.push((!gone).then_some(next));
-            moved |= !gone && next != old;
-            add(&mut next, u64::from(!gone));
+        for (old, is_gone) in (0_u64..).zip(gone) {
+            if is_gone {
+                new.push(None);
+                continue;
+            }
+            new.push(Some(next));
+            moved |= next != old;
+            add(&mut next, 1);
         }
         Self { new, moved }
     }
@@ -123,7 +131,11 @@ impl SectionNumbers {
     /// Returns the new number of a section, or `None` if it is removed. A value that is not a section number is
     /// returned unchanged.
     pub(super) fn get(&self, old: u64) -> Option<u64> {
-        usize::try_from(old).ok().and_then(|index| self.new.get(index).copied()).unwrap_or(Some(old))
+        let index = usize::try_from(old).unwrap_or(usize::MAX);
+        match self.new.get(index) {
+            Some(new) => *new,
+            None => Some(old),
+        }
     }
 }
 
@@ -132,22 +144,26 @@ impl SectionNumbers {
 pub(super) fn bundle_name(data: &[u8]) -> Option<Vec<u8>> {
     let near = data.get(..NAME_MAX).unwrap_or(data);
     let name = near.get(..memchr::memchr(0, near)?)?;
-    name.starts_with(MAGIC.as_bytes()).then(|| name.to_vec())
+    if name.starts_with(MAGIC.as_bytes()) { Some(name.to_vec()) } else { None }
 }
 
 /// Whether `fat` begins with these pieces.
 pub(super) fn begins_with(fat: &[u8], pieces: &[Piece<'_>]) -> bool {
     let mut position = 0_u64;
-    pieces.iter().all(|piece| {
-        let found = slice(fat, position, piece.len());
-        add(&mut position, piece.len());
-        found.is_some_and(|found| match piece {
+    for piece in pieces {
+        let Some(found) = slice(fat, position, piece.len()) else { return false };
+        let is_same = match piece {
             Piece::Bytes(data) => found == data.as_slice(),
             Piece::Zeros(_) => is_zero(found),
-            // Bytes that are the same need not be read.
+            // Bytes at the same address need not be read.
             Piece::Input(slice) => std::ptr::eq(found, slice.bytes()) || found == slice.bytes(),
-        })
-    })
+        };
+        if !is_same {
+            return false;
+        }
+        add(&mut position, piece.len());
+    }
+    true
 }
 
 /// The fault of a fat object that would need more than its object format allows.
@@ -157,7 +173,7 @@ pub(super) fn too_many(what: &str, needed: u64, most: u64) -> Malformed {
 }
 
 /// Merges adjacent parts and drops empty ones.
-pub(super) fn join(parts: Vec<Part>) -> Vec<Part> {
+pub(super) fn join_parts(parts: Vec<Part>) -> Vec<Part> {
     let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
     for part in parts {
         match (joined.last_mut(), part) {

@@ -82,7 +82,7 @@ const ENTRY_LEN: u64 = 40;
 /// A version of the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// One image. Supported by every reader.
+    /// A single image. Supported by every reader.
     #[default]
     V1,
     /// Several images. Not supported by LLVM 22 and older.
@@ -155,26 +155,43 @@ impl ImageKind {
 
     /// The kind with this number.
     pub fn from_number(number: u16) -> Self {
-        Self::KNOWN.get(usize::from(number)).map_or(Self::Other(number), |(kind, _)| *kind)
+        match Self::KNOWN.get(usize::from(number)) {
+            Some((kind, _)) => *kind,
+            None => Self::Other(number),
+        }
     }
 
     /// The number in the entry.
     pub fn number(self) -> u16 {
-        match self {
-            Self::Other(number) => number,
-            known => (0..).zip(Self::KNOWN).find(|(_, (kind, _))| *kind == known).map_or(0, |(number, _)| number),
+        if let Self::Other(number) = self {
+            return number;
         }
+        for (number, (kind, _)) in (0..).zip(Self::KNOWN) {
+            if kind == self {
+                return number;
+            }
+        }
+        0
     }
 
     /// The file extension of this kind, without the dot; empty if it has none.
     pub fn extension(self) -> &'static str {
-        Self::KNOWN.into_iter().find(|(kind, _)| *kind == self).map_or("", |(_, extension)| extension)
+        for (kind, extension) in Self::KNOWN {
+            if kind == self {
+                return extension;
+            }
+        }
+        ""
     }
 
     /// The kind of files with this extension.
     pub(crate) fn from_extension(extension: &[u8]) -> Self {
-        let known = Self::KNOWN.into_iter().find(|(_, known)| known.as_bytes() == extension);
-        known.map(|(kind, _)| kind).unwrap_or_default()
+        for (kind, known) in Self::KNOWN {
+            if known.as_bytes() == extension {
+                return kind;
+            }
+        }
+        Self::None
     }
 }
 
@@ -189,10 +206,10 @@ pub enum HipNumber {
 }
 
 impl HipNumber {
-    /// Both numbers.
+    /// The current and the old number.
     pub const ALL: [Self; 2] = [Self::Current, Self::Old];
 
-    /// The number of an offload kind; 0 for those that have none.
+    /// The number of an offload kind; 0 for a kind without a number.
     pub fn kind_number(self, kind: Option<OffloadKind>) -> u16 {
         match (kind, self) {
             (Some(OffloadKind::OpenMp), _) => 1,
@@ -233,9 +250,10 @@ impl ImageInfo {
         }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key, or `None` if the image has no such key.
     pub fn string(&self, key: &[u8]) -> Option<&[u8]> {
-        self.strings.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.as_slice())
+        let (_, value) = self.strings.iter().rev().find(|(known, _)| known == key)?;
+        Some(value)
     }
 
     /// The target triple as recorded; empty if missing.
@@ -251,14 +269,17 @@ impl ImageInfo {
     /// The image's bundle entry ID in its written form if kind, triple and architecture form one; otherwise the three
     /// as they are.
     pub fn entry_id(&self) -> Vec<u8> {
-        let id = self.offload_kind().zip(bytes::text(self.triple())).zip(bytes::text(self.arch()));
-        match id.map(|((kind, triple), arch)| EntryId::of_image(kind, &triple, &arch)) {
-            Some(Ok(id)) => id.to_string().into_bytes(),
-            _ => {
-                let kind = self.offload_kind().map_or("none", OffloadKind::name);
-                [kind.as_bytes(), b"-", self.triple(), b"-", self.arch()].concat()
-            }
+        if let (Some(kind), Some(triple), Some(arch)) =
+            (self.offload_kind(), bytes::text(self.triple()), bytes::text(self.arch()))
+            && let Ok(id) = EntryId::of_image(kind, &triple, &arch)
+        {
+            return id.to_string().into_bytes();
         }
+        let kind = match self.offload_kind() {
+            Some(kind) => kind.name(),
+            None => "none",
+        };
+        [kind.as_bytes(), b"-", self.triple(), b"-", self.arch()].concat()
     }
 }
 
@@ -273,10 +294,10 @@ pub struct OffloadBinary {
 }
 
 impl OffloadBinary {
-    /// The pieces of a new offload binary of `members`.
+    /// Plans a new offload binary of `members`.
     ///
     /// # Errors
-    /// An entry ID that cannot be parsed, and those of [`plan`].
+    /// The error for an entry ID that cannot be parsed, and the errors of [`plan`].
     pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let images = members.iter().map(|member| self.image_of(member)).collect::<Result<Vec<_>>>()?;
         plan(self.version, &images)
@@ -314,7 +335,7 @@ impl Container for OffloadBinary {
 #[derive(Clone, Copy, Debug)]
 struct Header {
     version: Version,
-    /// The size in bytes; that of header and stream if compressed.
+    /// The size in bytes: of header and stream if compressed.
     size: u64,
     entries_offset: u64,
     /// v1: the size of the one entry; v2, v3: the number of entries.

@@ -1,4 +1,4 @@
-//! Reads offload binaries. The [parent module](super) documents the layout and what is rejected.
+//! Reads offload binaries. The [parent module](super) documents the layout and the rejected data.
 
 use std::fmt::Arguments;
 use std::sync::{Arc, OnceLock};
@@ -21,8 +21,8 @@ const ENTRIES_AT: u64 = 24;
 /// The name of a compressed offload binary in messages.
 const WHAT_COMPRESSED: &str = "compressed offload binary";
 
-/// Reads the header at the start of `data`; `None` without the magic.
-pub(super) fn header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
+/// Reads the header at the start of `data`. Returns `None` without the magic.
+pub(super) fn read_header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
     let Some(mut cursor) = Cursor::after(&MAGIC, data, base) else { return Ok(None) };
     let number = cursor.u32("the version of the offload binary")?;
     let version = Version::from_number(number);
@@ -50,16 +50,19 @@ pub(super) fn read_with_limit(
     base: u64,
     strings_max: u64,
 ) -> Result<Option<Contents>, Malformed> {
-    let Some(header) = header(data, base)? else { return Ok(None) };
+    let Some(header) = read_header(data, base)? else { return Ok(None) };
     Bounds { base, len: total }.claim(0, header.size, "the offload binary")?;
     let bounds = Bounds { base, len: header.size };
     bounds.claim(header.entries_offset, header.entries_len(), "the table of entries")?;
-    let body = Partial { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, bounds };
+    let binary = PartialBinary { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, bounds };
     check_entry_count(header.count(), bounds.absolute(ENTRIES_AT))?;
     let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
     let [images, string_entries, strings] = [header.size, header.size, strings].map(Allowance::new);
     let mut budget = ImageBudget { images, string_entries, strings };
-    let entries = (0..header.count()).map(|number| body.entry(number, &mut budget)).collect::<Result<_, _>>()?;
+    let mut entries = Vec::new();
+    for number in 0..header.count() {
+        entries.push(binary.read_entry(number, &mut budget)?);
+    }
     Ok(Some(Contents::new(entries, header.size)))
 }
 
@@ -71,7 +74,8 @@ struct ImageBudget {
     strings: Allowance,
 }
 
-struct Partial<'a> {
+/// The beginning of an offload binary.
+struct PartialBinary<'a> {
     /// The bytes of the offload binary that are known so far.
     data: &'a [u8],
     header: Header,
@@ -79,12 +83,12 @@ struct Partial<'a> {
     bounds: Bounds,
 }
 
-impl<'a> Partial<'a> {
+impl<'a> PartialBinary<'a> {
     fn cursor(&self, offset: u64) -> Cursor<'a> {
         Cursor::new(bytes::tail(self.data, offset).unwrap_or_default(), self.bounds.absolute(offset))
     }
 
-    fn entry(&self, number: u64, budget: &mut ImageBudget) -> Result<Entry, Malformed> {
+    fn read_entry(&self, number: u64, budget: &mut ImageBudget) -> Result<Entry, Malformed> {
         let mut cursor = self.cursor(span(self.header.entries_offset, number.saturating_mul(ENTRY_LEN)).end);
         let image_kind = ImageKind::from_number(cursor.u16(format_args!("the image kind of image {number}"))?);
         let kind_number = cursor.u16(format_args!("the offload kind of image {number}"))?;
@@ -97,13 +101,20 @@ impl<'a> Partial<'a> {
         let at = self.bounds.absolute(start);
         let expected = "together with the other images no more than the offload binary holds";
         budget.images.claim("size of an image", size, at, expected)?;
-        let strings = self.strings(number, strings_offset, strings_count, budget)?;
+        let strings = self.read_strings(number, strings_offset, strings_count, budget)?;
         let info = ImageInfo { image_kind, kind_number, flags, strings };
         let parts = vec![Part::Range(range)];
         Ok(Entry { id: info.entry_id(), parts, image: Some(Box::new(info)) })
     }
 
-    fn strings(&self, number: u64, offset: u64, count: u64, budget: &mut ImageBudget) -> Result<Strings, Malformed> {
+    /// Reads the keys and values of an image.
+    fn read_strings(
+        &self,
+        number: u64,
+        offset: u64,
+        count: u64,
+        budget: &mut ImageBudget,
+    ) -> Result<Strings, Malformed> {
         let len = count.saturating_mul(self.header.version.string_entry_len());
         self.bounds.claim(offset, len, format_args!("the table of strings of image {number}"))?;
         let at = self.bounds.absolute(offset);
@@ -118,16 +129,17 @@ impl<'a> Partial<'a> {
                 Version::V1 => None,
                 _ => Some(cursor.u64(format_args!("the value length of string {index} of image {number}"))?),
             };
-            let key = self.string(key, None, budget, format_args!("the key of string {index} of image {number}"))?;
-            let value =
-                self.string(value, value_len, budget, format_args!("the value of string {index} of image {number}"))?;
+            let what = format_args!("the key of string {index} of image {number}");
+            let key = self.read_string(key, None, budget, what)?;
+            let what = format_args!("the value of string {index} of image {number}");
+            let value = self.read_string(value, value_len, budget, what)?;
             strings.push((key.to_vec(), value.to_vec()));
         }
         Ok(strings)
     }
 
-    /// A string, with a known length or up to the next NUL.
-    fn string(
+    /// Reads a string, with a known length or up to the next NUL.
+    fn read_string(
         &self,
         offset: u64,
         len: Option<u64>,
@@ -154,14 +166,15 @@ impl<'a> Partial<'a> {
     }
 }
 
-/// Reads the compressed offload binary at the start of `data`; `None` if the data does not begin like one.
+/// Reads the header of the compressed offload binary at the start of `data`. Returns `None` if the data does not begin
+/// like one.
 pub(super) fn compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>> {
     parse_compressed(data, limits).with_path(data.path())
 }
 
 fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malformed> {
     let offset = data.offset();
-    let Some(header) = header(data.bytes(), offset)? else { return Ok(None) };
+    let Some(header) = read_header(data.bytes(), offset)? else { return Ok(None) };
     if header.inflated == 0 {
         return Ok(None);
     }
@@ -179,7 +192,7 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
     let whole = data.claim(0, size, format_args!("the {WHAT_COMPRESSED}"))?;
     let body = whole.claim(header_len, size.saturating_sub(header_len), WHAT_COMPRESSED)?;
     let method = method_of(body.bytes());
-    // The inflated form records the inflated size as its size, and no other.
+    // The inflated form records the inflated size as its size, and no inflated size.
     let prefix = Header { size: inflated, inflated: 0, ..header }.to_bytes().first_chunk::<PREFIX_LEN>().copied();
     let (what, version, total, hash) = (WHAT_COMPRESSED, version.number(), Some(size), None);
     let recorded = Recorded { what, version, method, total, inflated, hash };
@@ -187,7 +200,7 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
     Ok(Some(Compressed { recorded, form, offset, header_len, prefix, body, stream_len }))
 }
 
-/// The method of a stream, by its first bytes.
+/// Identifies the method of a stream by its first bytes.
 fn method_of(stream: &[u8]) -> Method {
     if stream.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) { Method::Zstd } else { Method::Zlib }
 }

@@ -44,7 +44,7 @@ fn compressed(method: Method) -> Vec<u8> {
     out.into_inner()
 }
 
-/// All images with their bytes.
+/// The images with their bytes.
 type Found = Vec<(Entry, Vec<u8>)>;
 
 /// The images, and the offset of other data after them.
@@ -82,12 +82,12 @@ fn version_1_has_the_documented_layout() {
     emit(&plan(Version::V1, &[NewImage { info, content: input.as_slice() }]).unwrap(), &mut bytes).unwrap();
     let mut expected = MAGIC.to_vec();
     expected.extend(1_u32.to_le_bytes());
-    [128_u64, 32, 40].iter().for_each(|field| expected.extend(field.to_le_bytes()));
-    [3_u16, 1].iter().for_each(|field| expected.extend(field.to_le_bytes()));
+    expected.extend([128_u64, 32, 40].map(u64::to_le_bytes).concat());
+    expected.extend([3_u16, 1].map(u16::to_le_bytes).concat());
     expected.extend(7_u32.to_le_bytes());
-    [72_u64, 2, 120, 5].iter().for_each(|field| expected.extend(field.to_le_bytes()));
+    expected.extend([72_u64, 2, 120, 5].map(u64::to_le_bytes).concat());
     // "le" and "e" are the end of "triple".
-    [107_u64, 105, 112, 111].iter().for_each(|field| expected.extend(field.to_le_bytes()));
+    expected.extend([107_u64, 105, 112, 111].map(u64::to_le_bytes).concat());
     expected.extend(b"\0x\0triple\0\0\0\0\0\0\0image\0\0\0");
     assert_eq!(bytes, expected);
 }
@@ -214,7 +214,6 @@ fn damage_is_an_error_or_gives_images_from_the_file() {
 #[test]
 #[cfg_attr(miri, ignore = "zstd is C, and inflating is slow")]
 fn damage_of_compressed_images_is_an_error_or_gives_no_more_bytes() {
-    let len = |found: &Found| found.iter().map(|(_, content)| content.len()).sum::<usize>();
     for whole in [Method::Zlib, Method::Zstd].map(compressed) {
         let (images, _) = read(&whole).unwrap();
         for at in places(&whole) {
@@ -224,7 +223,7 @@ fn damage_of_compressed_images_is_an_error_or_gives_no_more_bytes() {
             for flipped in flipped(&whole, at) {
                 let found = read_or_none(&flipped);
                 assert!(
-                    found.is_empty() || found.len() == images.len() && len(&found) <= len(&images),
+                    found.is_empty() || found.len() == images.len() && content_len(&found) <= content_len(&images),
                     "{at}: {found:?}"
                 );
             }
@@ -232,9 +231,16 @@ fn damage_of_compressed_images_is_an_error_or_gives_no_more_bytes() {
     }
 }
 
-/// The images, or none if there is an error.
+fn content_len(found: &Found) -> usize {
+    found.iter().map(|(_, content)| content.len()).sum()
+}
+
+/// The images, or an empty list after an error.
 fn read_or_none(data: &[u8]) -> Found {
-    read(data).map_or_else(|_| Vec::new(), |(found, _)| found)
+    match read(data) {
+        Ok((found, _)) => found,
+        Err(_) => Vec::new(),
+    }
 }
 
 /// The bytes with a change of one byte: of its lowest bit, of its highest bit, and of all bits.
@@ -248,53 +254,53 @@ fn flipped(whole: &[u8], at: usize) -> impl Iterator<Item = Vec<u8>> {
 
 #[test]
 fn claims_are_checked_before_they_are_used() {
-    let fails = |version: Version, position: usize, value: u64| {
+    for (version, position, value, text) in [
+        (Version::V1, 8, 1 << 40, "the offload binary needs 1099511627776 bytes at offset 0"),
+        (Version::V2, 24, 1 << 60, "the table of entries needs"),
+        (Version::V1, 48, 1 << 60, "the table of strings of image 0 needs"),
+        (Version::V1, 24, 1 << 40, "the table of entries needs 1099511627776 bytes at offset 32"),
+        (Version::V1, 64, usize::MAX, "image 0 needs 18446744073709551615 bytes"),
+    ] {
         let mut data = written(version);
-        data[position..position + 8].copy_from_slice(&value.to_le_bytes());
-        read(&data).unwrap_err().to_string()
-    };
-    assert!(fails(Version::V1, 8, 1 << 40).contains("the offload binary needs 1099511627776 bytes at offset 0"));
-    assert!(fails(Version::V2, 24, 1 << 60).contains("the table of entries needs"));
-    assert!(fails(Version::V1, 48, 1 << 60).contains("the table of strings of image 0 needs"));
-    assert!(fails(Version::V1, 24, 1 << 40).contains("the table of entries needs 1099511627776 bytes at offset 32"));
-    assert!(fails(Version::V1, 64, u64::MAX).contains("image 0 needs 18446744073709551615 bytes"));
+        put_number(&mut data, position, value);
+        let error = read(&data).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+}
+
+fn put_number(data: &mut [u8], at: usize, value: usize) {
+    data[at..at + 8].copy_from_slice(&u64::try_from(value).unwrap().to_le_bytes());
 }
 
 #[test]
 fn entries_that_share_images_or_strings_make_no_more_of_them() {
-    let text = |change: &dyn Fn(&mut Vec<u8>)| {
-        let mut data = written(Version::V2);
-        change(&mut data);
-        read(&data).unwrap_err().to_string()
-    };
-    let put = |data: &mut Vec<u8>, at: usize, value: usize| {
-        data[at..at + 8].copy_from_slice(&u64::try_from(value).unwrap().to_le_bytes());
-    };
-    // Both images span the whole offload binary.
-    let images = text(&|data| {
-        let size = data.len();
-        for entry in [32, 72] {
-            put(data, entry + 24, 0);
-            put(data, entry + 32, size);
+    let whole = written(Version::V2);
+    // Each image is the whole offload binary.
+    let mut data = whole.clone();
+    for entry in [32, 72] {
+        put_number(&mut data, entry + 24, 0);
+        put_number(&mut data, entry + 32, whole.len());
+    }
+    let error = read(&data).unwrap_err().to_string();
+    assert!(error.contains("size of an image"), "{error}");
+    // The two entries share the string entries, which fill the space after the entries. Their strings are empty.
+    let mut data = whole.clone();
+    let count = (data.len() - 112) / 24;
+    for entry in [32, 72] {
+        put_number(&mut data, entry + 8, 112);
+        put_number(&mut data, entry + 16, count);
+    }
+    data[112..].fill(0);
+    for string in 0..count {
+        for field in 0..2 {
+            put_number(&mut data, 112 + string * 24 + field * 8, 96);
         }
-    });
-    assert!(images.contains("size of an image"), "{images}");
-    // Both entries refer to the same string entries, which fill the space after the entries; all their strings are
-    // empty.
-    let tables = text(&|data| {
-        let count = (data.len() - 112) / 24;
-        for entry in [32, 72] {
-            put(data, entry + 8, 112);
-            put(data, entry + 16, count);
-        }
-        data[112..].fill(0);
-        (0..count).for_each(|string| (0..2).for_each(|field| put(data, 112 + string * 24 + field * 8, 96)));
-    });
-    assert!(tables.contains("size of a table of strings"), "{tables}");
-    let data = written(Version::V2);
-    let limited = |most| read::read_with_limit(&data, len_u64(&data), 0, most);
-    assert!(limited(1000).is_ok());
-    assert!(limited(20).unwrap_err().to_string().contains("length of a string"));
+    }
+    let error = read(&data).unwrap_err().to_string();
+    assert!(error.contains("size of a table of strings"), "{error}");
+    assert!(read::read_with_limit(&whole, len_u64(&whole), 0, 1000).is_ok());
+    let error = read::read_with_limit(&whole, len_u64(&whole), 0, 20).unwrap_err().to_string();
+    assert!(error.contains("length of a string"), "{error}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::meter::Meter;
 use crate::base::io::piece::{Piece, Writer, emit, sum, too_long, total_len};
-use crate::llvm::container::{Entry, Part};
+use crate::llvm::container::Part;
 
 /// An image to write.
 #[derive(Clone, Debug)]
@@ -22,46 +22,54 @@ pub struct NewImage<'a> {
     pub content: Slice<'a>,
 }
 
-/// The pieces of offload binaries with these images: one offload binary for each image in version 1, otherwise one for
-/// all of them. Without images the list is empty.
+/// Plans offload binaries with these images: one offload binary for each image in version 1, otherwise one for all of
+/// them. Without images the list is empty.
 ///
 /// # Errors
 /// Only if the images together have 2^64 bytes or more.
 pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'a>>> {
-    let binaries = match version {
-        Version::V1 => images.chunks(1).map(|image| plan_one(version, image, 0)).collect::<Result<Vec<_>>>()?,
-        Version::V2 | Version::V3 if images.is_empty() => Vec::new(),
-        Version::V2 | Version::V3 => vec![plan_one(version, images, 0)?],
-    };
-    Ok(binaries.concat())
+    if images.is_empty() {
+        return Ok(Vec::new());
+    }
+    if version != Version::V1 {
+        return plan_one(version, images, 0);
+    }
+    let mut pieces = Vec::new();
+    for image in images {
+        pieces.extend(plan_one(version, std::slice::from_ref(image), 0)?);
+    }
+    Ok(pieces)
 }
 
-/// The pieces of a plain offload binary with another content of one image. It has at least `least` bytes.
+/// Plans a plain offload binary with another content of one image. The result has at least `least` bytes.
 ///
 /// # Errors
 /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if `data` does not begin with an offload binary.
 pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, least: u64) -> Result<Vec<Piece<'a>>> {
-    let header = read::header(data.bytes(), data.offset()).with_path(data.path())?;
+    let header = read::read_header(data.bytes(), data.offset()).with_path(data.path())?;
     let contents = read::read(data.bytes(), data.len(), data.offset()).with_path(data.path())?;
-    let none = || Error::malformed(data.path(), Malformed::at("no offload binary", data.offset()));
-    let (header, contents) = header.zip(contents).ok_or_else(none)?;
-    let image = |(at, entry): (usize, Entry)| {
+    let (Some(header), Some(contents)) = (header, contents) else {
+        return Err(Error::malformed(data.path(), Malformed::at("no offload binary", data.offset())));
+    };
+    let mut images = Vec::with_capacity(contents.entries.len());
+    for (at, entry) in contents.entries.into_iter().enumerate() {
         let content = match entry.parts.as_slice() {
             _ if at == index => content,
             [Part::Range(range)] => data.claimed(range)?,
             _ => return Err(Error::internal("an image of an offload binary has no range")),
         };
-        Ok(NewImage { info: entry.image.map(|info| *info).unwrap_or_default(), content })
-    };
-    let images = contents.entries.into_iter().enumerate().map(image).collect::<Result<Vec<_>>>()?;
+        images.push(NewImage { info: entry.image.map(|info| *info).unwrap_or_default(), content });
+    }
     plan_one(header.version, &images, least)
 }
 
-/// The pieces of an offload binary, which is padded to a size of at least `least` bytes.
+/// Plans an offload binary, which is padded to a size of at least `least` bytes.
 fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result<Vec<Piece<'a>>> {
-    let (images_count, entries_len) = table(images.len(), ENTRY_LEN)?;
-    let table_of = |image: &NewImage<'_>| table(image.info.strings.len(), version.string_entry_len());
-    let string_tables = images.iter().map(table_of).collect::<Result<Vec<_>>>()?;
+    let (images_count, entries_len) = table_size(images.len(), ENTRY_LEN)?;
+    let mut string_tables = Vec::with_capacity(images.len());
+    for image in images {
+        string_tables.push(table_size(image.info.strings.len(), version.string_entry_len())?);
+    }
     let string_entries_len = sum(string_tables.iter().map(|&(_, len)| len))?;
     let mut string_offset = sum([version.header_len(), entries_len])?;
     let strings_offset = sum([string_offset, string_entries_len])?;
@@ -104,7 +112,7 @@ fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result
 }
 
 /// The number of rows of a table, and its length in bytes.
-fn table(rows: usize, row_len: u64) -> Result<(u64, u64)> {
+fn table_size(rows: usize, row_len: u64) -> Result<(u64, u64)> {
     let rows = u64::try_from(rows).map_err(|_| too_long())?;
     Ok((rows, rows.checked_mul(row_len).ok_or_else(too_long)?))
 }
@@ -124,14 +132,19 @@ struct StringTable<'s> {
 
 impl<'s> StringTable<'s> {
     fn of(images: &'s [NewImage<'_>]) -> Result<Self> {
-        let strings = images.iter().flat_map(|image| &image.info.strings);
-        let mut sorted: Vec<&[u8]> = strings.flat_map(|(key, value)| [key.as_slice(), value]).collect();
+        let mut sorted: Vec<&[u8]> = Vec::new();
+        for image in images {
+            for (key, value) in &image.info.strings {
+                sorted.extend([key.as_slice(), value]);
+            }
+        }
+        // The empty string is the first NUL, not the end of another string.
+        sorted.retain(|string| !string.is_empty());
         sorted.sort_unstable_by(|a, b| b.iter().rev().cmp(a.iter().rev()));
         sorted.dedup();
-        // The empty string is the first NUL, not the end of another string.
         let mut table = Self { bytes: vec![0], offsets: HashMap::from([(&b""[..], 0)]) };
         let mut last: &[u8] = b"";
-        for string in sorted.into_iter().filter(|string| !string.is_empty()) {
+        for string in sorted {
             if !last.ends_with(string) {
                 table.bytes.extend(string);
                 table.bytes.push(0);

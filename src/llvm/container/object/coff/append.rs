@@ -6,7 +6,7 @@
 //! and the strings with the new names at their end. If the host has data after its strings, symbols and strings are
 //! copied instead of moved.
 //!
-//! Names, flags, order and virtual addresses of the sections are those of LLVM 22.1.8.
+//! Names, flags, order and virtual addresses of the sections are the same as LLVM 22.1.8's.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use std::ops::Range;
 use object::pe::{IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_READ};
 
 use super::super::record::{self, Record};
-use super::super::view::{Added, too_many};
+use super::super::view::{AddedSection, too_many};
 use super::symbols::SymbolMoves;
 use super::{BIG, Coff, SECTION_LEN, long_name};
 use crate::base::bytes::{add, len_of, len_u64, to_u64, total};
@@ -32,8 +32,11 @@ const BIG_MAX: u64 = 0x7fff_ffff;
 const MAX: u64 = 0xffff_ffff;
 
 impl<'a> Coff<'a> {
-    /// The fat object: this object with more sections.
-    pub(in crate::llvm::container::object) fn append(&self, added: &[Added<'a>]) -> Result<Vec<Piece<'a>>, Malformed> {
+    /// Plans the fat object: this object with more sections.
+    pub(in crate::llvm::container::object) fn append_sections(
+        &self,
+        added: &[AddedSection<'a>],
+    ) -> Result<Vec<Piece<'a>>, Malformed> {
         let added_count = to_u64(added.len());
         let count = self.count().saturating_add(added_count);
         let most = if self.encoding.word == BIG { BIG_MAX } else { PLAIN_MAX };
@@ -41,7 +44,8 @@ impl<'a> Coff<'a> {
             return Err(too_many("sections", count, most));
         }
         let body = self.headers_end()..self.body_end()?;
-        let shift = Shift { from: body.start, end: self.view.len(), by: added_count.saturating_mul(SECTION_LEN) };
+        let by = added_count.saturating_mul(SECTION_LEN);
+        let shift = OffsetShift { from: body.start, end: self.view.len(), by };
         self.check_symbol_count()?;
         self.check_offsets(&shift)?;
         let mut sections: Vec<_> =
@@ -59,7 +63,7 @@ impl<'a> Coff<'a> {
         pieces.extend(self.view.pieces(&body));
         pieces.extend(added.iter().map(|section| section.content.clone()));
         pieces.push(Piece::Bytes(self.own_record(added_count).to_bytes()));
-        match self.moved_symbols(&SymbolMoves { offset: &|offset| shift.forward(offset), number: None })? {
+        match self.move_symbols(&SymbolMoves { offset: &|offset| shift.forward(offset), number: None })? {
             Some(moved) => pieces.push(Piece::Bytes(moved.table)),
             None => pieces.extend(self.view.pieces(&self.symbols)),
         }
@@ -86,28 +90,27 @@ impl<'a> Coff<'a> {
 
     /// Checks that a symbol count comes with a table, which the fat object always has.
     fn check_symbol_count(&self) -> Result<(), Malformed> {
-        match self.header.symbol_count {
-            count if count > 0 && self.header.symbols == 0 => {
-                Err(self.view.broken(format!("no symbol table for the {count} symbols counted in the header"), 0))
-            }
-            _ => Ok(()),
+        let count = self.header.symbol_count;
+        if count > 0 && self.header.symbols == 0 {
+            return Err(self.view.broken(format!("no symbol table for the {count} symbols counted in the header"), 0));
         }
+        Ok(())
     }
 
     /// Checks that no offset equals the new position of another one: it could not be restored.
-    fn check_offsets(&self, shift: &Shift) -> Result<(), Malformed> {
-        let behind = Cell::new(None);
+    fn check_offsets(&self, shift: &OffsetShift) -> Result<(), Malformed> {
+        let lost = Cell::new(None);
         let check = |offset| {
             if shift.back(shift.forward(offset)) != offset {
-                behind.set(Some(offset));
+                lost.set(Some(offset));
             }
             offset
         };
         for section in &self.sections {
             section.moved(check);
         }
-        self.moved_symbols(&SymbolMoves { offset: &check, number: None })?;
-        match behind.get() {
+        self.move_symbols(&SymbolMoves { offset: &check, number: None })?;
+        match lost.get() {
             None => Ok(()),
             Some(offset) => Err(self.view.broken("data recorded past the end of the file,", offset)),
         }
@@ -118,16 +121,21 @@ impl<'a> Coff<'a> {
         self.strings.start.saturating_add(4).min(self.strings.end)..self.strings.end
     }
 
-    fn new_names(&self, added: &[Added<'_>]) -> Result<AddedNames, Malformed> {
+    fn new_names(&self, added: &[AddedSection<'_>]) -> Result<AddedNames, Malformed> {
         let old = self.old_strings();
         let old_len = len_of(&old);
         let mut names = AddedNames { bytes: Vec::new(), offsets: Vec::new(), total: old_len.saturating_add(4) };
-        let last = old_len.checked_sub(1).and_then(|last| self.view.get(old.start.saturating_add(last), 1));
-        if last.is_some_and(|last| *last != [0]) {
+        // The last string may lack its final zero.
+        if old_len > 0
+            && let Some(last) = self.view.get(old.end.saturating_sub(1), 1)
+            && *last != [0]
+        {
             names.push(b"");
         }
         names.offsets.clear();
-        added.iter().for_each(|section| names.push(&section.name));
+        for section in added {
+            names.push(&section.name);
+        }
         if names.total > MAX {
             return Err(too_many("bytes of names", names.total, MAX));
         }
@@ -135,19 +143,23 @@ impl<'a> Coff<'a> {
     }
 
     fn own_record(&self, added: u64) -> Record {
-        let recorded = self.view.get(self.strings.start, 4).filter(|_| self.strings.start < self.strings.end);
-        let strings = recorded.map_or(0, |recorded| self.encoding.read(&recorded) | 1 << 32);
+        let mut strings = 0;
+        if self.strings.start < self.strings.end
+            && let Some(recorded) = self.view.get(self.strings.start, 4)
+        {
+            strings = self.encoding.read(&recorded) | 1 << 32;
+        }
         Record { host_len: self.view.len(), added, saved: [self.header.symbols, strings] }
     }
 
-    /// The record of how this file was made, if it was made here, and the host object that it claims.
+    /// Returns the record of a fat object made here, and the host object that it claims, or `None` without a record.
     pub(in crate::llvm::container::object) fn claimed_host(&self) -> Option<(Record, Vec<Part>)> {
         let record = Record::before(self.symbols.start, &self.view)?;
         let [symbols_offset, strings] = record.saved;
         let count = self.count().checked_sub(record.added)?;
         let by = record.added.checked_mul(SECTION_LEN)?;
         let from = self.headers_end().checked_sub(by)?;
-        let shift = Shift { from, end: record.host_len, by };
+        let shift = OffsetShift { from, end: record.host_len, by };
         let sections = self.sections.get(..usize::try_from(count).ok()?)?.iter();
         let sections: Vec<_> = sections.map(|section| section.moved(|offset| shift.back(offset))).collect();
         let header = self.headers(symbols_offset, &sections);
@@ -161,9 +173,10 @@ impl<'a> Coff<'a> {
         let body_end = if is_tail { symbols_offset } else { record.host_len };
         let mut parts = vec![Part::Bytes(header), Part::Range(from.checked_add(by)?..body_end.checked_add(by)?)];
         if is_tail {
-            let symbols =
-                self.moved_symbols(&SymbolMoves { offset: &|offset| shift.back(offset), number: None }).ok()?;
-            parts.push(symbols.map_or(Part::Range(self.symbols.clone()), |moved| Part::Bytes(moved.table)));
+            match self.move_symbols(&SymbolMoves { offset: &|offset| shift.back(offset), number: None }).ok()? {
+                Some(moved) => parts.push(Part::Bytes(moved.table)),
+                None => parts.push(Part::Range(self.symbols.clone())),
+            }
             if has_strings {
                 parts.push(Part::Bytes(u32::try_from(strings).ok()?.to_le_bytes().to_vec()));
                 let start = self.strings.start.checked_add(4)?;
@@ -175,11 +188,19 @@ impl<'a> Coff<'a> {
 }
 
 /// Adds the section headers and returns the end of the contents.
-fn add_headers(sections: &mut Vec<CoffSection>, added: &[Added<'_>], names: &AddedNames, contents_at: u64) -> u64 {
+fn add_headers(
+    sections: &mut Vec<CoffSection>,
+    added: &[AddedSection<'_>],
+    names: &AddedNames,
+    contents_at: u64,
+) -> u64 {
     let flags = u64::from(IMAGE_SCN_LNK_REMOVE.0 | IMAGE_SCN_MEM_READ.0);
     let mut position = contents_at;
     // LLVM gives each section the virtual address after the previous one.
-    let mut address = sections.last().map_or(0, |last| last.address.saturating_add(last.memory));
+    let mut address = match sections.last() {
+        Some(last) => last.address.saturating_add(last.memory),
+        None => 0,
+    };
     for (section, &name_at) in added.iter().zip(&names.offsets) {
         let (name, size) = (long_name(name_at), section.content.len());
         let offset = if size > 0 { position } else { 0 };
@@ -190,21 +211,25 @@ fn add_headers(sections: &mut Vec<CoffSection>, added: &[Added<'_>], names: &Add
     position
 }
 
-/// The adjustment of offsets in the file.
-struct Shift {
+/// The move of the data after the headers, `from` an offset to the `end` of the file.
+struct OffsetShift {
     from: u64,
     end: u64,
     by: u64,
 }
 
-impl Shift {
-    /// The new offset of data after the headers.
-    fn forward(&self, offset: u64) -> u64 {
-        if (self.from..=self.end).contains(&offset) { offset.saturating_add(self.by) } else { offset }
+impl OffsetShift {
+    /// The new offset of data at an old offset.
+    fn forward(&self, old: u64) -> u64 {
+        if (self.from..=self.end).contains(&old) { old.saturating_add(self.by) } else { old }
     }
 
-    fn back(&self, offset: u64) -> u64 {
-        offset.checked_sub(self.by).filter(|offset| (self.from..=self.end).contains(offset)).unwrap_or(offset)
+    /// The old offset of data at a new offset.
+    fn back(&self, new: u64) -> u64 {
+        match new.checked_sub(self.by) {
+            Some(old) if (self.from..=self.end).contains(&old) => old,
+            _ => new,
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod records;
 mod remove;
 mod symbols;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use object::Endianness;
@@ -60,8 +61,10 @@ impl<'a> Coff<'a> {
 
     /// Whether sections have names among the strings; false if the headers cannot be read.
     pub(super) fn has_long_names(view: View<'a>) -> bool {
-        let is_long = |section: &CoffSection| section.name.to_le_bytes().starts_with(b"/");
-        Self::read_headers(view).is_ok_and(|coff| coff.sections.iter().any(is_long))
+        match Self::read_headers(view) {
+            Ok(coff) => coff.sections.iter().any(|section| section.name.to_le_bytes().starts_with(b"/")),
+            Err(_) => false,
+        }
     }
 
     fn read_headers(view: View<'a>) -> Result<Self, Malformed> {
@@ -118,8 +121,8 @@ impl<'a> Coff<'a> {
         bytes::to_u64(self.sections.len())
     }
 
-    /// The sections that hold a bundle's entries, in section order.
-    pub(super) fn found(&self) -> Result<Vec<FoundSection>, Malformed> {
+    /// Finds the sections that hold a bundle's entries, in section order.
+    pub(super) fn find_sections(&self) -> Result<Vec<FoundSection>, Malformed> {
         let (mut found, mut room) = (Vec::new(), EntryRoom::new());
         for (index, section) in self.sections.iter().enumerate() {
             if let Some(name) = self.bundle_name(index, section)? {
@@ -133,15 +136,12 @@ impl<'a> Coff<'a> {
         Ok(found)
     }
 
-    /// The name of a section if it is a bundle's, which is always a long one.
+    /// Returns the name of a section of a bundle, or `None` for other sections. Such a name is always a long one.
     fn bundle_name(&self, index: usize, section: &CoffSection) -> Result<Option<Vec<u8>>, Malformed> {
         let field = section.name.to_le_bytes();
         let short = field.split(|&byte| byte == 0).next().unwrap_or_default();
         let Some(long) = short.strip_prefix(b"/") else { return Ok(None) };
-        let offset = long_name_offset(long).filter(|&offset| offset >= 4).unwrap_or(u64::MAX);
-        let strings_len = bytes::len_of(&self.strings);
-        let rest = strings_len.checked_sub(offset).filter(|&len| len > 0);
-        let Some(rest) = rest.and_then(|len| self.view.get(self.strings.start.saturating_add(offset), len)) else {
+        let Some(rest) = self.strings_from(long_name_offset(long)) else {
             let name = bytes::escaped(short);
             let what = format!("the name '{name}' of section {index} is outside the string table; the table is");
             return Err(self.view.broken(what, self.strings.start));
@@ -153,6 +153,16 @@ impl<'a> Coff<'a> {
         }
         Ok(bundle_name(&rest))
     }
+
+    /// Returns the strings from an offset on, or `None` if no string starts there.
+    fn strings_from(&self, offset: Option<u64>) -> Option<Cow<'a, [u8]>> {
+        let offset = offset?;
+        let len = bytes::len_of(&self.strings).checked_sub(offset)?;
+        if offset < 4 || len == 0 {
+            return None;
+        }
+        self.view.get(self.strings.start.saturating_add(offset), len)
+    }
 }
 
 impl CoffSection {
@@ -163,7 +173,9 @@ impl CoffSection {
 
     /// Changes the file offsets.
     fn moved(mut self, new_offset: impl Fn(u64) -> u64) -> Self {
-        self.offsets().into_iter().for_each(|offset| *offset = new_offset(*offset));
+        for offset in self.offsets() {
+            *offset = new_offset(*offset);
+        }
         self
     }
 
@@ -174,44 +186,53 @@ impl CoffSection {
     }
 
     /// The ranges in the file: content, relocations and line numbers.
-    fn extents(&self, view: &View<'_>) -> [Range<u64>; 3] {
+    fn ranges_in_file(&self, view: &View<'_>) -> [Range<u64>; 3] {
         let mut count = self.relocation_count;
         // A count that does not fit is stored in the first relocation, which is not a real one.
-        if count == 0xffff && self.flags & u64::from(IMAGE_SCN_LNK_NRELOC_OVFL.0) != 0 {
-            count = view.get(self.relocations, 4).map_or(count, |data| Encoding::LITTLE_64.read(&data));
+        if count == 0xffff
+            && self.flags & u64::from(IMAGE_SCN_LNK_NRELOC_OVFL.0) != 0
+            && let Some(first) = view.get(self.relocations, 4)
+        {
+            count = Encoding::LITTLE_64.read(&first);
         }
-        let table = |start, count: u64, len| bytes::span(start, count.saturating_mul(len));
-        let relocations = table(self.relocations, count, bytes::to_u64(RELOCATION_LEN));
-        [self.content(), relocations, table(self.lines, self.line_count, LINE_LEN)]
+        let relocations_len = count.saturating_mul(bytes::to_u64(RELOCATION_LEN));
+        let lines_len = self.line_count.saturating_mul(LINE_LEN);
+        let relocations = bytes::span(self.relocations, relocations_len);
+        [self.content(), relocations, bytes::span(self.lines, lines_len)]
     }
 }
 
-/// The offset in the short form of a long name, after its first `/`.
+/// Parses the offset in the short form of a long name, after its first `/`.
 fn long_name_offset(text: &[u8]) -> Option<u64> {
-    if let Some(digits) = text.strip_prefix(b"/") {
-        let digit =
-            |byte: &u8| BASE64.iter().position(|known| known == byte).and_then(|digit| u64::try_from(digit).ok());
-        return digits
-            .iter()
-            .try_fold(0_u64, |number, byte| Some(number << 6 | digit(byte)?))
-            .filter(|_| digits.len() == 6);
+    if text.is_empty() {
+        return None;
     }
-    bytes::text(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+    let Some(digits) = text.strip_prefix(b"/") else { return bytes::digits(text, 10) };
+    if digits.len() != 6 {
+        return None;
+    }
+    let mut number = 0_u64;
+    for byte in digits {
+        let digit = BASE64.iter().position(|known| known == byte)?;
+        number = number << 6 | bytes::to_u64(digit);
+    }
+    Some(number)
 }
 
 /// The name field of a section for a name at an offset among the strings.
 fn long_name(offset: u64) -> u64 {
+    let mut text = format!("/{offset}").into_bytes();
+    if offset > 9_999_999 {
+        text = b"//".to_vec();
+        for place in (0..6_u32).rev() {
+            let digit = usize::try_from(offset >> place.saturating_mul(6) & 63).unwrap_or_default();
+            text.push(BASE64.get(digit).copied().unwrap_or(b'A'));
+        }
+    }
     let mut field = [0; 8];
-    let text = if offset <= 9_999_999 {
-        format!("/{offset}").into_bytes()
-    } else {
-        let digits = (0..6_u32).rev().map(|place| {
-            let digit = offset >> place.saturating_mul(6) & 63;
-            usize::try_from(digit).ok().and_then(|digit| BASE64.get(digit).copied()).unwrap_or(b'A')
-        });
-        b"//".iter().copied().chain(digits).collect()
-    };
-    field.iter_mut().zip(text).for_each(|(field, byte)| *field = byte);
+    for (field, byte) in field.iter_mut().zip(text) {
+        *field = byte;
+    }
     u64::from_le_bytes(field)
 }
 
@@ -251,7 +272,7 @@ mod tests {
             let (relocations, relocation_count, lines, line_count) = (8, count, 4, 2);
             let section =
                 CoffSection { relocations, relocation_count, flags, lines, line_count, ..CoffSection::default() };
-            assert_eq!(section.extents(&view), [0..0, 8..8 + expected * 10, 4..4 + 12], "{count} {flags}");
+            assert_eq!(section.ranges_in_file(&view), [0..0, 8..8 + expected * 10, 4..4 + 12], "{count} {flags}");
         }
     }
 }

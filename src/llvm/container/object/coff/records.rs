@@ -40,7 +40,7 @@ record! {
     CoffSymbol(word) {
         name: 8,
         value: 4,
-        /// The number of its section.
+        /// The number of the symbol's section.
         section: word,
         kind: 2,
         class: 1,

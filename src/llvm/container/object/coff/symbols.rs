@@ -31,8 +31,8 @@ pub(super) struct MovedSymbols {
 }
 
 impl Coff<'_> {
-    /// Returns the symbol table with its offsets and numbers adjusted, or `None` if nothing in it depends on them.
-    pub(super) fn moved_symbols(&self, moves: &SymbolMoves<'_>) -> Result<Option<MovedSymbols>, Malformed> {
+    /// Adjusts the offsets and numbers in the symbol table. Returns `None` if nothing in it depends on them.
+    pub(super) fn move_symbols(&self, moves: &SymbolMoves<'_>) -> Result<Option<MovedSymbols>, Malformed> {
         let has_lines = self.sections.iter().any(|section| section.line_count > 0);
         if !has_lines && moves.number.is_none() {
             return Ok(None);
@@ -48,18 +48,20 @@ impl Coff<'_> {
             if more > 1 {
                 records.nth(more.saturating_sub(2));
             }
-            // Only these may belong to a section.
+            // Only symbols of these classes may belong to a section.
             let is_of_section =
                 [IMAGE_SYM_CLASS_EXTERNAL.0, IMAGE_SYM_CLASS_STATIC.0].map(u64::from).contains(&symbol.class);
-            let mut first = first.filter(|_| is_of_section);
+            let first = if is_of_section { first } else { None };
             let mut auxiliary = first.as_deref().map(|record| self.encoding.decode(record));
-            let is_removed = moves.change(&mut symbol, &mut auxiliary, has_lines).ok_or_else(|| {
+            let Some(is_removed) = moves.change_symbol(&mut symbol, &mut auxiliary, has_lines) else {
                 let what = format!("symbol {index} refers to a section of the bundle; the symbol table is");
-                self.view.broken(what, symbols.start)
-            })?;
-            emptied.extend(is_removed.then_some(index));
+                return Err(self.view.broken(what, symbols.start));
+            };
+            if is_removed {
+                emptied.insert(index);
+            }
             record.copy_from_slice(&self.encoding.encode(&[symbol]));
-            if let Some((record, auxiliary)) = first.as_mut().zip(auxiliary) {
+            if let (Some(record), Some(auxiliary)) = (first, auxiliary) {
                 record.copy_from_slice(&self.encoding.encode(&[auxiliary]));
             }
             add(&mut index, symbol.more.saturating_add(1));
@@ -69,17 +71,18 @@ impl Coff<'_> {
 }
 
 impl SymbolMoves<'_> {
-    /// Changes a symbol and its first auxiliary record. Returns whether it is removed with its section; none if the
+    /// Changes a symbol and its first auxiliary record. Returns whether it is removed with its section, or `None` if the
     /// section that it is associated with is removed.
-    fn change(
+    fn change_symbol(
         &self,
         symbol: &mut CoffSymbol,
         auxiliary: &mut Option<AuxiliaryRecord>,
         has_lines: bool,
     ) -> Option<bool> {
         let is_function = symbol.kind >> 4 & 3 == FUNCTION;
-        if let Some(AuxiliaryRecord { lines: lines @ 1.., .. }) =
-            auxiliary.as_mut().filter(|_| has_lines && is_function)
+        if has_lines
+            && is_function
+            && let Some(AuxiliaryRecord { lines: lines @ 1.., .. }) = auxiliary
         {
             *lines = (self.offset)(*lines);
         }
@@ -95,7 +98,7 @@ impl SymbolMoves<'_> {
         };
         symbol.section = new;
         let is_section = symbol.class == u64::from(IMAGE_SYM_CLASS_STATIC.0) && old != 0 && !is_function;
-        if let Some(record) = auxiliary.as_mut().filter(|_| is_section) {
+        if is_section && let Some(record) = auxiliary {
             let number = number(record.associated_high << 16 | record.associated)?;
             (record.associated, record.associated_high) = (number, number >> 16);
         }

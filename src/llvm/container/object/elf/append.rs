@@ -4,14 +4,14 @@
 //! come a copy of the table of section names with the new names at its end, the contents, a [`Record`], and a new copy
 //! of all section headers. Section numbers stay the same, so nothing else changes.
 //!
-//! Names, type, flags, alignment and order of the sections are those of LLVM 22.1.8. An object without section names
-//! gets a section for them, `.shstrtab`, as in LLVM.
+//! Names, type, flags, alignment and order of the sections are the same as LLVM 22.1.8's. An object without section
+//! names gets a section for them, `.shstrtab`, as in LLVM.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::elf::{SHF_ALLOC, SHF_COMPRESSED, SHF_EXCLUDE, SHT_PROGBITS, SHT_STRTAB};
 
 use super::super::record::{self, Record};
-use super::super::view::{Added, too_many};
+use super::super::view::{AddedSection, too_many};
 use super::{Elf, SECTION_NUMBERS, align, content_of, name_len};
 use crate::base::bytes::{add, len_of, len_u64, to_u64, total};
 use crate::base::error::Malformed;
@@ -22,8 +22,11 @@ use crate::llvm::container::host::elf::Section;
 const MAX_ALIGNMENT: u64 = 4096;
 
 impl<'a> Elf<'a> {
-    /// The fat object: this object with more sections.
-    pub(in crate::llvm::container::object) fn append(&self, added: &[Added<'a>]) -> Result<Vec<Piece<'a>>, Malformed> {
+    /// Plans the fat object: this object with more sections.
+    pub(in crate::llvm::container::object) fn append_sections(
+        &self,
+        added: &[AddedSection<'a>],
+    ) -> Result<Vec<Piece<'a>>, Malformed> {
         let mut sections = self.sections.clone();
         if sections.is_empty() {
             sections.push(Section::default());
@@ -74,10 +77,11 @@ impl<'a> Elf<'a> {
         Ok(pieces)
     }
 
-    /// The number of the section with the section names, which is added if there is none: `new` gets its own name.
+    /// Returns the number of the section with the section names. Adds it if it is missing; `new` then gets its name.
     fn names_section(&self, sections: &mut Vec<Section>, new: &mut Vec<u8>) -> Result<usize, Malformed> {
         const OWN_NAME: &[u8] = b"\0.shstrtab\0";
-        let Some(section) = self.sections.get(self.names_index).filter(|_| self.names_index > 0) else {
+        let section = if self.names_index > 0 { self.sections.get(self.names_index) } else { None };
+        let Some(section) = section else {
             new.extend(OWN_NAME);
             let kind = u64::from(SHT_STRTAB.0);
             sections.push(Section { name: 1, kind, alignment: 1, ..Section::default() });
@@ -91,9 +95,12 @@ impl<'a> Elf<'a> {
         Ok(self.names_index)
     }
 
-    fn own_record(&self, added: &[Added<'_>]) -> Record {
+    fn own_record(&self, added: &[AddedSection<'_>]) -> Record {
         let header = self.encoding.encode(&[self.header]);
-        let numbers = header.last_chunk::<SECTION_NUMBERS>().map_or(0, |numbers| self.encoding.read(numbers));
+        let numbers = match header.last_chunk::<SECTION_NUMBERS>() {
+            Some(numbers) => self.encoding.read(numbers),
+            None => 0,
+        };
         let (host_len, added) = (self.view.len(), to_u64(added.len()));
         Record { host_len, added, saved: [self.header.sections_at, numbers] }
     }

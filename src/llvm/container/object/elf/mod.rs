@@ -1,5 +1,5 @@
 //! Reads the sections of ELF objects, 32-bit and 64-bit, in both byte orders. `container::host::elf` documents the
-//! headers; the limits are those of LLVM 22.1.8.
+//! headers; the limits are the same as LLVM 22.1.8's.
 //!
 //! Rejected: section headers of another size, outside the file or too many; names outside their table; a section
 //! of names that does not exist, is not a string table, or does not end with a zero.
@@ -33,7 +33,7 @@ pub(super) struct Elf<'a> {
     encoding: Encoding,
     header: Header,
     sections: Vec<Section>,
-    /// The number of the section with the names, 0 if there are none.
+    /// The number of the section with the names, or 0 without one.
     names_index: usize,
 }
 
@@ -71,8 +71,12 @@ impl<'a> Elf<'a> {
 
     fn read_names_index(&self) -> usize {
         let extended = self.header.names == u64::from(SHN_XINDEX.0);
-        let first_link = self.sections.first().map_or(0, |first| first.link);
-        usize::try_from(if extended { first_link } else { self.header.names }).unwrap_or(usize::MAX)
+        let number = match self.sections.first() {
+            Some(first) if extended => first.link,
+            None if extended => 0,
+            _ => self.header.names,
+        };
+        usize::try_from(number).unwrap_or(usize::MAX)
     }
 
     fn count(&self) -> u64 {
@@ -83,7 +87,7 @@ impl<'a> Elf<'a> {
         to_u64(self.encoding.word)
     }
 
-    /// The content of a section, called `what` in errors.
+    /// The content of a section, with a name for errors.
     fn content(&self, section: &Section, what: impl Display) -> Result<Cow<'_, [u8]>, Malformed> {
         self.view.read(section.offset, section.stored(), what)
     }
@@ -99,41 +103,48 @@ impl<'a> Elf<'a> {
                 format!("the section names are in section {index} of {}, according to the ELF header", self.count());
             return Err(self.view.broken(what, 0));
         };
-        let broken = |what| {
-            self.view.broken(format!("section {index} should hold the section names, but {what}"), section.offset)
-        };
-        if !section.is(SHT_STRTAB) {
-            return Err(broken("is not a string table; it starts"));
-        }
-        let names = self.content(section, "the table of section names")?;
-        if names.last() == Some(&0) {
-            Ok(names)
+        let fault = if !section.is(SHT_STRTAB) {
+            "is not a string table; it starts"
         } else {
-            Err(broken("is empty or does not end with a zero; it starts"))
-        }
+            let names = self.content(section, "the table of section names")?;
+            if names.last() == Some(&0) {
+                return Ok(names);
+            }
+            "is empty or does not end with a zero; it starts"
+        };
+        let what = format!("section {index} should hold the section names, but {fault}");
+        Err(self.view.broken(what, section.offset))
     }
 
     fn names_offset(&self) -> u64 {
-        self.sections.get(self.names_index).map_or(0, |names| names.offset)
+        match self.sections.get(self.names_index) {
+            Some(names) => names.offset,
+            None => 0,
+        }
     }
 
-    /// The sections that hold a bundle's entries, in section order.
-    pub(super) fn found(&self) -> Result<Vec<FoundSection>, Malformed> {
-        // Nobody asks for the names of sections that are not there.
+    /// Finds the sections that hold a bundle's entries, in section order.
+    pub(super) fn find_sections(&self) -> Result<Vec<FoundSection>, Malformed> {
+        // Without sections, a broken table of names does not matter.
         if self.sections.is_empty() {
             return Ok(Vec::new());
         }
         let names = self.names()?;
         let (mut found, mut room) = (Vec::new(), EntryRoom::new());
         // As in LLVM, a name at offset 0 means no name, whatever the table holds.
-        for (index, section) in self.sections.iter().enumerate().filter(|(_, section)| section.name != 0) {
+        for (index, section) in self.sections.iter().enumerate() {
+            if section.name == 0 {
+                continue;
+            }
             let start = usize::try_from(section.name).unwrap_or(usize::MAX);
-            let Some(rest) = names.get(start..).filter(|rest| !rest.is_empty()) else {
+            let Some(rest @ [_, ..]) = names.get(start..) else {
                 let (name, size) = (section.name, names.len());
                 let what = format!("the name of section {index} at byte {name} is outside the {size} bytes of names");
                 return Err(self.view.broken(what, self.names_offset()));
             };
-            if let Some(name) = bundle_name(rest).filter(|_| index > 0) {
+            if index > 0
+                && let Some(name) = bundle_name(rest)
+            {
                 room.take(&name, self.view.absolute(self.names_offset()))?;
                 self.content(section, format_args!("section {index} ('{}')", shown(&name)))?;
                 found.push(FoundSection { index, name, content: content_of(section) });
@@ -142,7 +153,7 @@ impl<'a> Elf<'a> {
         Ok(found)
     }
 
-    /// The record of how this file was made, if it was made here, and the host object that it claims.
+    /// Returns the record of a fat object made here, and the host object that it claims, or `None` without a record.
     pub(super) fn claimed_host(&self) -> Option<(Record, Vec<Part>)> {
         let record = Record::before(self.header.sections_at, &self.view)?;
         let [sections_at, numbers] = record.saved;
@@ -175,7 +186,10 @@ impl<'a> Elf<'a> {
     /// Checks that offsets can reach the end of a file of `len` bytes.
     fn check_len(&self, len: u64) -> Result<(), Malformed> {
         let most = if self.encoding.word == 4 { u64::from(u32::MAX) } else { u64::MAX };
-        if len <= most { Ok(()) } else { Err(too_many("bytes", len, most)) }
+        if len > most {
+            return Err(too_many("bytes", len, most));
+        }
+        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@
 
 use object::elf::{PN_XNUM, SHF_INFO_LINK, SHT_GROUP, SHT_REL, SHT_RELA};
 
-use super::super::view::{FoundSection, SectionNumbers, join};
+use super::super::view::{FoundSection, SectionNumbers, join_parts};
 use super::{Elf, align, content_of};
 use crate::base::bytes::{len_of, len_u64, span, to_u64, total};
 use crate::base::error::Malformed;
@@ -29,23 +29,29 @@ struct KeptSection {
 }
 
 impl Elf<'_> {
-    /// The parts of this file that form the object without the sections `found`.
-    pub(in crate::llvm::container::object) fn remove(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
+    /// Returns the parts of this file that form the object without the sections `found`.
+    pub(in crate::llvm::container::object) fn remove_sections(
+        &self,
+        found: &[FoundSection],
+    ) -> Result<Vec<Part>, Malformed> {
         let total = total(self.sections.iter().map(Section::stored));
         if total > self.view.len() {
             let what = format!("the sections have {total} bytes, more than the file; the section headers are");
             return Err(self.view.broken(what, self.header.sections_at));
         }
-        let gone = self.gone(found)?;
+        let gone = self.mark_gone(found)?;
         let numbers = SectionNumbers::new(gone.iter().copied());
-        let names_index = numbers.get(to_u64(self.names_index));
-        let names_index = names_index.and_then(|index| usize::try_from(index).ok()).unwrap_or(0);
-        let mut changed = self.renumbered_symbols(&gone, &numbers)?;
+        let names_index = numbers.get(to_u64(self.names_index)).unwrap_or(0);
+        let names_index = usize::try_from(names_index).unwrap_or(0);
+        let mut changed = self.renumber_symbols(&gone, &numbers)?;
         let mut kept = Vec::new();
-        for (index, section) in self.sections.iter().enumerate().filter(|(index, _)| gone.get(*index) != Some(&true)) {
+        for (index, section) in self.sections.iter().enumerate() {
+            if gone.get(index) == Some(&true) {
+                continue;
+            }
             let mut section = self.relink(index, section, &numbers)?;
             let content = if section.is(SHT_GROUP) {
-                self.renumbered_group(index, &section, &numbers)?
+                self.renumber_group(index, &section, &numbers)?
             } else {
                 changed.remove(&index)
             };
@@ -54,18 +60,18 @@ impl Elf<'_> {
             }
             kept.push(KeptSection { section, content });
         }
-        let (mut parts, end) = self.place(&mut kept)?;
+        let (mut parts, end) = self.place_sections(&mut kept)?;
         let table = align(end, self.word());
         let sections = kept.into_iter().map(|kept| kept.section).collect();
         let (header, headers) = self.encode_headers(sections, table, names_index);
         parts.insert(0, Part::Bytes(header));
         parts.push(Part::Bytes(vec![0; usize::try_from(table.saturating_sub(end)).unwrap_or(0)]));
         parts.push(Part::Bytes(headers));
-        Ok(join(parts))
+        Ok(join_parts(parts))
     }
 
-    /// Marks the sections to remove: those of the bundle, their relocations, and groups that become empty.
-    fn gone(&self, found: &[FoundSection]) -> Result<Vec<bool>, Malformed> {
+    /// Marks the sections to remove: sections of the bundle, their relocations, and groups that become empty.
+    fn mark_gone(&self, found: &[FoundSection]) -> Result<Vec<bool>, Malformed> {
         let mut gone = vec![false; self.sections.len()];
         for section in found {
             if let Some(gone) = gone.get_mut(section.index) {
@@ -74,16 +80,18 @@ impl Elf<'_> {
         }
         let targets = gone.clone();
         for (gone, section) in gone.iter_mut().zip(&self.sections) {
-            let target = usize::try_from(section.info).ok().and_then(|index| targets.get(index));
-            *gone |= (section.is(SHT_REL) || section.is(SHT_RELA)) && target == Some(&true);
+            let is_relocation = section.is(SHT_REL) || section.is(SHT_RELA);
+            *gone |= is_relocation && is_marked(&targets, section.info);
         }
-        for (index, group) in self.sections.iter().enumerate().filter(|(_, section)| section.is(SHT_GROUP)) {
+        for (index, group) in self.sections.iter().enumerate() {
+            if !group.is(SHT_GROUP) {
+                continue;
+            }
             let content = self.content(group, format_args!("section group {index}"))?;
-            let members = content.chunks(GROUP_WORD).skip(1).map(|word| usize::try_from(self.encoding.read(word)));
-            let mut lost = members.map(|member| member.ok().and_then(|member| gone.get(member).copied()));
+            let mut members = content.chunks(GROUP_WORD).skip(1).map(|word| self.encoding.read(word));
             let is_empty = content.len() <= GROUP_WORD;
             if !is_empty
-                && lost.all(|lost| lost == Some(true))
+                && members.all(|member| is_marked(&gone, member))
                 && let Some(gone) = gone.get_mut(index)
             {
                 *gone = true;
@@ -92,25 +100,32 @@ impl Elf<'_> {
         Ok(gone)
     }
 
+    /// Gives a section the new numbers of the sections that it refers to.
     fn relink(&self, index: usize, section: &Section, numbers: &SectionNumbers) -> Result<Section, Malformed> {
-        let lost = |field| {
-            let what = format!("section {index} names a section of the bundle as its {field}; its content is");
-            self.view.broken(what, section.offset)
-        };
         let mut section = *section;
         if index == 0 {
             return Ok(section);
         }
-        section.link = numbers.get(section.link).ok_or_else(|| lost("link"))?;
+        let Some(link) = numbers.get(section.link) else { return Err(self.lost_reference(index, &section, "link")) };
+        section.link = link;
         let is_relocation = section.is(SHT_REL) || section.is(SHT_RELA);
         if is_relocation || section.flags & SHF_INFO_LINK.0 != 0 {
-            section.info = numbers.get(section.info).ok_or_else(|| lost("info"))?;
+            let Some(info) = numbers.get(section.info) else {
+                return Err(self.lost_reference(index, &section, "info"));
+            };
+            section.info = info;
         }
         Ok(section)
     }
 
-    /// Returns the flags of a group, then the numbers of its sections, or `None` if nothing changes.
-    fn renumbered_group(
+    /// The fault of a section that refers to a removed one.
+    fn lost_reference(&self, index: usize, section: &Section, field: &str) -> Malformed {
+        let what = format!("section {index} names a section of the bundle as its {field}; its content is");
+        self.view.broken(what, section.offset)
+    }
+
+    /// Returns the flags of a group, then the new numbers of its sections, or `None` if nothing changes.
+    fn renumber_group(
         &self,
         index: usize,
         group: &Section,
@@ -127,11 +142,11 @@ impl Elf<'_> {
                 renumbered.extend(word);
             }
         }
-        Ok((renumbered != *content).then_some(renumbered))
+        if renumbered == *content { Ok(None) } else { Ok(Some(renumbered)) }
     }
 
     /// Assigns every section its new offset. Returns the parts after the file header, and their end.
-    fn place(&self, kept: &mut [KeptSection]) -> Result<(Vec<Part>, u64), Malformed> {
+    fn place_sections(&self, kept: &mut [KeptSection]) -> Result<(Vec<Part>, u64), Malformed> {
         let mut in_order: Vec<&mut KeptSection> = kept.iter_mut().skip(1).collect();
         in_order.sort_by_key(|kept| kept.section.offset);
         let mut fixed_end = self.fixed_end()?;
@@ -163,7 +178,7 @@ impl Elf<'_> {
     fn place_next(&self, kept: &mut KeptSection, position: &mut u64, parts: &mut Vec<Part>) -> Result<(), Malformed> {
         let section = &mut kept.section;
         let source = content_of(section);
-        // If the old offset is not aligned, the file needs no alignment. If it is, the offset bounds the alignment.
+        // If the old offset is not aligned, the file needs no alignment. If it is aligned, the offset bounds the alignment.
         let is_aligned = section.offset.checked_rem(section.alignment.max(1)) == Some(0);
         let start = if is_aligned { align(*position, section.alignment) } else { *position };
         let is_empty = len_of(&source) == 0;
@@ -180,7 +195,10 @@ impl Elf<'_> {
         parts.push(Part::Bytes(vec![0; usize::try_from(start.saturating_sub(*position)).unwrap_or(0)]));
         *position = start.saturating_add(len_of(&source));
         if !is_empty {
-            parts.push(kept.content.take().map_or(Part::Range(source), Part::Bytes));
+            match kept.content.take() {
+                Some(content) => parts.push(Part::Bytes(content)),
+                None => parts.push(Part::Range(source)),
+            }
         }
         Ok(())
     }
@@ -189,15 +207,29 @@ impl Elf<'_> {
     fn fixed_end(&self) -> Result<u64, Malformed> {
         let Header { segments_at, segment_len, segment_count, .. } = self.header;
         let is_extended = segment_count == u64::from(PN_XNUM);
-        let count = if is_extended { self.sections.first().map_or(0, |first| first.info) } else { segment_count };
+        let count = match self.sections.first() {
+            Some(first) if is_extended => first.info,
+            None if is_extended => 0,
+            _ => segment_count,
+        };
         if segments_at == 0 || count == 0 || segment_len == 0 {
             return Ok(self.header_len());
         }
         let len = count.saturating_mul(segment_len);
         let headers = self.view.read(segments_at, len, format_args!("the table of {count} program headers"))?;
-        let headers = headers.chunks(usize::try_from(segment_len).unwrap_or(usize::MAX));
-        let segments = headers.map(|header| self.encoding.decode::<Segment>(header));
-        let ends = segments.map(|segment| span(segment.offset, segment.size).end);
-        Ok(ends.fold(self.header_len().max(span(segments_at, len).end), u64::max))
+        let mut end = self.header_len().max(span(segments_at, len).end);
+        for header in headers.chunks(usize::try_from(segment_len).unwrap_or(usize::MAX)) {
+            let segment: Segment = self.encoding.decode(header);
+            end = end.max(span(segment.offset, segment.size).end);
+        }
+        Ok(end)
+    }
+}
+
+/// Whether the section of a number is marked.
+fn is_marked(marked: &[bool], number: u64) -> bool {
+    match usize::try_from(number) {
+        Ok(index) => marked.get(index) == Some(&true),
+        Err(_) => false,
     }
 }

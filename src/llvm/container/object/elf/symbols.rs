@@ -1,9 +1,9 @@
 //! Rewrites the symbols of an ELF object whose sections get other numbers. A number that does not fit a symbol is in a
 //! table of large numbers.
 //!
-//! A symbol in a section of the bundle is removed with it, but keeps its place, so that all others keep their numbers:
-//! a local symbol is emptied, such as the section symbols written by linkers that combine objects; any other becomes a
-//! weak reference, which needs no definition.
+//! A symbol in a section of the bundle is removed with it, but keeps its place, so that all others keep their numbers. A
+//! local symbol is emptied, such as the section symbols written by linkers that combine objects. Any other symbol becomes
+//! a weak reference, which needs no definition.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ use crate::llvm::container::host::elf::{Encoding, Relocation, Section, ShortRelo
 const LARGE_LEN: usize = 4;
 
 /// A rewritten symbol table.
-struct Renumbered {
+struct RenumberedTable {
     table: Vec<u8>,
     /// The table of large section numbers.
     large: Vec<u8>,
@@ -32,27 +32,29 @@ struct Renumbered {
 }
 
 impl Elf<'_> {
-    /// The changed contents, by section: symbol tables and tables of large section numbers.
-    pub(super) fn renumbered_symbols(
+    /// Returns the changed contents, by section: symbol tables and tables of large section numbers.
+    pub(super) fn renumber_symbols(
         &self,
         gone: &[bool],
         numbers: &SectionNumbers,
     ) -> Result<HashMap<usize, Vec<u8>>, Malformed> {
         let mut changed = HashMap::new();
         let large_tables: HashMap<u64, usize> =
-            self.of_kind(SHT_SYMTAB_SHNDX).map(|(index, section)| (section.link, index)).collect();
+            self.sections_of_kind(SHT_SYMTAB_SHNDX).map(|(index, section)| (section.link, index)).collect();
         for (index, section) in self.sections.iter().enumerate() {
             let is_table = section.is(SHT_SYMTAB) || section.is(SHT_DYNSYM);
             if !is_table || gone.get(index) == Some(&true) {
                 continue;
             }
             let table = self.content(section, format_args!("symbol table {index}"))?;
-            let large_index = u64::try_from(index).ok().and_then(|index| large_tables.get(&index).copied());
-            let large = match large_index.and_then(|index| self.sections.get(index)) {
-                Some(section) => self.content(section, "the table of large section numbers")?,
-                None => Cow::Borrowed(&[][..]),
-            };
-            let Renumbered { table, large, emptied } = self.renumber(&table, &large, numbers);
+            let large_index = large_tables.get(&to_u64(index)).copied();
+            let mut large = Cow::Borrowed(&[][..]);
+            if let Some(large_index) = large_index
+                && let Some(section) = self.sections.get(large_index)
+            {
+                large = self.content(section, "the table of large section numbers")?;
+            }
+            let RenumberedTable { table, large, emptied } = self.renumber_table(&table, &large, numbers);
             self.check_unused(index, &emptied, gone)?;
             if numbers.moved || !emptied.is_empty() {
                 changed.insert(index, table);
@@ -64,11 +66,11 @@ impl Elf<'_> {
         Ok(changed)
     }
 
-    fn of_kind(&self, kind: SectionType) -> impl Iterator<Item = (usize, &Section)> {
+    fn sections_of_kind(&self, kind: SectionType) -> impl Iterator<Item = (usize, &Section)> {
         self.sections.iter().enumerate().filter(move |(_, section)| section.is(kind))
     }
 
-    fn renumber(&self, table: &[u8], large: &[u8], numbers: &SectionNumbers) -> Renumbered {
+    fn renumber_table(&self, table: &[u8], large: &[u8], numbers: &SectionNumbers) -> RenumberedTable {
         let mut symbols: Vec<Symbol> = Table::new(self.encoding, table).iter().collect();
         let mut large = large.to_vec();
         let mut emptied = HashSet::new();
@@ -89,7 +91,9 @@ impl Elf<'_> {
                 (Some(new), _) => symbol.section = new,
                 (None, word) => {
                     *symbol = emptied_symbol(*symbol);
-                    word.into_iter().filter(|_| is_large).for_each(|word| word.fill(0));
+                    if is_large && let Some(word) = word {
+                        word.fill(0);
+                    }
                     emptied.insert(number);
                 }
             }
@@ -97,7 +101,7 @@ impl Elf<'_> {
         // Bytes that are less than a symbol stay.
         let mut renumbered = self.encoding.encode(&symbols);
         renumbered.extend(table.get(renumbered.len()..).unwrap_or_default());
-        Renumbered { table: renumbered, large, emptied }
+        RenumberedTable { table: renumbered, large, emptied }
     }
 
     /// Checks that no remaining relocation or group refers to the emptied symbols of a table.
@@ -106,9 +110,11 @@ impl Elf<'_> {
             return Ok(());
         }
         let table = to_u64(table);
-        let users = [SHT_REL, SHT_RELA, SHT_CREL, SHT_GROUP].into_iter().flat_map(|kind| self.of_kind(kind));
-        let stays = |index: usize| gone.get(index) != Some(&true);
-        for (index, section) in users.filter(|(index, section)| section.link == table && stays(*index)) {
+        let kinds = [SHT_REL, SHT_RELA, SHT_CREL, SHT_GROUP];
+        for (index, section) in kinds.into_iter().flat_map(|kind| self.sections_of_kind(kind)) {
+            if section.link != table || gone.get(index) == Some(&true) {
+                continue;
+            }
             if section.is(SHT_GROUP) {
                 if emptied.contains(&section.info) {
                     let what = format!("section group {index} is named after a symbol of the bundle; it starts");
@@ -129,11 +135,14 @@ impl Elf<'_> {
         let encoding = self.encoding;
         // MIPS puts the symbol first in either byte order.
         let is_first = self.header.machine() == EM_MIPS && encoding == Encoding::LITTLE_64;
-        let symbol = |info| if is_first { info & u64::from(u32::MAX) } else { symbol_of(info, encoding) };
-        let is_one = |info| symbols.contains(&symbol(info));
-        match section.is(SHT_RELA) {
-            true => Table::new(encoding, content).iter().any(|entry: Relocation| is_one(entry.info)),
-            false => Table::new(encoding, content).iter().any(|entry: ShortRelocation| is_one(entry.info)),
+        let is_one = |info| {
+            let symbol = if is_first { info & u64::from(u32::MAX) } else { symbol_of(info, encoding) };
+            symbols.contains(&symbol)
+        };
+        if section.is(SHT_RELA) {
+            Table::new(encoding, content).iter().any(|entry: Relocation| is_one(entry.info))
+        } else {
+            Table::new(encoding, content).iter().any(|entry: ShortRelocation| is_one(entry.info))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::base::bytes::{add, len_of};
+use crate::base::bytes::{add, len_of, len_u64};
 use crate::base::error::{Result, WithPath};
 use crate::base::io::input::{Input, Slice, Spool};
 use crate::base::io::meter::Meter;
@@ -15,38 +15,39 @@ use crate::llvm::container::sequence::Bundle;
 const SMALL: u64 = 64 << 10;
 
 /// Stored code objects, one after another: in memory while their total size is small, otherwise in a temporary file.
-pub(super) struct Aside {
+pub(super) struct StoredContents {
     spool: Spool,
     len: u64,
-    /// The file that they are from, for errors.
+    /// The input file, for errors.
     path: PathBuf,
 }
 
-/// The location of a code object.
+/// The location of a code object that a job needs again.
 #[derive(Clone, Debug)]
-pub(super) enum KeptAside<'a> {
+pub(super) enum KeptContent<'a> {
     /// In the input file, unchanged.
     InPlace(Slice<'a>),
-    /// This byte range of the stored code objects.
-    Aside(Range<u64>),
+    /// In this byte range of the stored code objects.
+    Stored(Range<u64>),
 }
 
-impl Aside {
+impl StoredContents {
     pub(super) fn new(path: &Path) -> Self {
         Self { spool: Spool::new(), len: 0, path: path.to_owned() }
     }
 
     /// Keeps the code object of an entry, given by its index. Stores a copy only if the input does not hold it
     /// unchanged.
-    pub(super) fn keep<'a>(&mut self, bundle: &Bundle<'a>, index: usize) -> Result<KeptAside<'a>> {
+    pub(super) fn keep<'a>(&mut self, bundle: &Bundle<'a>, index: usize) -> Result<KeptContent<'a>> {
         if let Some(slice) = bundle.in_place(index) {
-            return Ok(KeptAside::InPlace(slice));
+            return Ok(KeptContent::InPlace(slice));
         }
-        self.put(bundle, index).map(KeptAside::Aside)
+        let range = self.store(bundle, index)?;
+        Ok(KeptContent::Stored(range))
     }
 
     /// Stores a copy of the code object of an entry, given by its index, and returns its byte range.
-    pub(super) fn put(&mut self, bundle: &Bundle<'_>, index: usize) -> Result<Range<u64>> {
+    pub(super) fn store(&mut self, bundle: &Bundle<'_>, index: usize) -> Result<Range<u64>> {
         let start = self.len;
         bundle.extract(&mut [(index, &mut *self)], &mut Meter::silent())?;
         Ok(start..self.len)
@@ -58,37 +59,40 @@ impl Aside {
     }
 }
 
-impl<'a> KeptAside<'a> {
-    /// The code object. `aside` is the result of [`Aside::into_input`].
-    pub(super) fn as_slice(&self, aside: &'a Input) -> Result<Slice<'a>> {
+impl<'a> KeptContent<'a> {
+    /// The code object. `stored` is the result of [`StoredContents::into_input`].
+    pub(super) fn as_slice(&self, stored: &'a Input) -> Result<Slice<'a>> {
         match self {
             Self::InPlace(slice) => Ok(*slice),
-            Self::Aside(range) => put_aside(aside, range),
+            Self::Stored(range) => stored_range(stored, range),
         }
     }
 
-    /// Its size in bytes.
+    /// The size of the code object in bytes.
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::InPlace(slice) => slice.len(),
-            Self::Aside(range) => len_of(range),
+            Self::Stored(range) => len_of(range),
         }
     }
 }
 
-/// A byte range of the result of [`Aside::into_input`].
-pub(super) fn put_aside<'a>(aside: &'a Input, range: &Range<u64>) -> Result<Slice<'a>> {
-    aside.as_slice().claimed(range)
+/// A byte range of the result of [`StoredContents::into_input`].
+pub(super) fn stored_range<'a>(stored: &'a Input, range: &Range<u64>) -> Result<Slice<'a>> {
+    stored.as_slice().claimed(range)
 }
 
-impl Sink for Aside {
+impl Sink for StoredContents {
     fn write(&mut self, data: &[u8]) -> Result<()> {
         self.spool.write_all(data).with_path(&self.path)?;
-        add(&mut self.len, crate::base::bytes::len_u64(data));
+        add(&mut self.len, len_u64(data));
         Ok(())
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        if slice.len() <= SMALL { self.write(slice.bytes()) } else { slice.read_blocks(&mut |block| self.write(block)) }
+        if slice.len() <= SMALL {
+            return self.write(slice.bytes());
+        }
+        slice.read_blocks(&mut |block| self.write(block))
     }
 }
