@@ -25,6 +25,7 @@ pub(crate) fn note_inflated(path: &Path, bytes: u64) {
 }
 
 /// Returns the work done for a file since the last call, whichever thread has done it.
+#[cfg(all(feature = "zlib", feature = "zstd"))]
 pub(crate) fn take_work_done(path: &Path) -> WorkDone {
     let mut taken = WorkDone::default();
     change_work_done(path, |done| taken = std::mem::take(done));

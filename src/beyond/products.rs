@@ -188,7 +188,7 @@ mod tests {
     fn each_name_is_that_of_one_processor_and_of_no_other_in_any_spelling() {
         let mut seen = HashMap::new();
         for (own, names) in all() {
-            assert_eq!(of(own), names);
+            assert_eq!(with_processor(own), names);
             for name in names {
                 assert_eq!(seen.insert(plain(name), name), None, "{name}");
                 assert!(processors::find(name).is_none() && processors::find(&plain(name)).is_none(), "{name}");

@@ -56,7 +56,7 @@ mod tests {
                 assert!(options.contains(&"allow-none"), "{}", subcommand.name);
             }
         }
-        // Another subcommand needs rows in `tests/look/gates.rs`.
+        // Another subcommand needs rows in `tests/subcommands/nothing_to_judge.rs`.
         assert_eq!(gates, ["kernels", "diff", "verify"]);
     }
 

@@ -11,7 +11,7 @@
 mod diff;
 mod digest;
 #[cfg(test)]
-#[cfg(feature = "zlib")]
+#[cfg(all(feature = "zlib", feature = "zstd"))]
 mod each_byte_once;
 mod extract;
 mod inspect;
