@@ -42,7 +42,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
     pub(crate) path: PathBuf,
-    pub(crate) way: Vec<Level>,
+    pub(crate) way: Vec<UriStep>,
     /// The range in the file or member; `None` for all of it.
     pub(crate) range: Option<Range<u64>>,
     pub(crate) inflated: Option<Range<u64>>,
@@ -50,7 +50,7 @@ pub struct Uri {
 
 /// A step on the way to inflated data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Level {
+pub(crate) struct UriStep {
     pub(crate) name: Vec<u8>,
     /// Its number among the steps of this name from the same place, counted from 1.
     pub(crate) number: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Level {
 
 impl Uri {
     /// The URI of a range of a file, or of the data that the steps of `way` lead to.
-    pub(crate) fn new(path: PathBuf, way: Vec<Level>, range: Range<u64>, inflated: Option<Range<u64>>) -> Self {
+    pub(crate) fn new(path: PathBuf, way: Vec<UriStep>, range: Range<u64>, inflated: Option<Range<u64>>) -> Self {
         Self { path, way, range: Some(range), inflated }
     }
 
@@ -96,7 +96,7 @@ impl Uri {
                 b"inflated-offset" => &mut numbers[2],
                 b"inflated-size" => &mut numbers[3],
                 b"member" => {
-                    self.way.push(Level::read(value));
+                    self.way.push(UriStep::read(value));
                     continue;
                 }
                 _ => return Err(format!("unknown field '{}'", shown(key))),
@@ -213,7 +213,7 @@ pub(crate) fn ensure_inside(path: &Path, what: &str, range: &Range<u64>, len: u6
     Err(Error::refused(ErrorKind::NotFound, path, offset, reason))
 }
 
-impl Level {
+impl UriStep {
     fn read(value: &[u8]) -> Self {
         if let Some((number, name)) = pair(value.rsplitn(2, |&byte| byte == b';'))
             && let Some(number) = c_number(number)
@@ -228,7 +228,7 @@ impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "file://{}", percent_encode(self.path.as_os_str().as_encoded_bytes(), ESCAPED))?;
         let mut separator = '#';
-        for Level { name, number } in &self.way {
+        for UriStep { name, number } in &self.way {
             write!(f, "{separator}member={}", percent_encode(name, ESCAPED))?;
             if *number != 1 {
                 write!(f, ";{number}")?;

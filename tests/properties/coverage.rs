@@ -5,7 +5,7 @@ use offload_bundle::ErrorKind;
 use offload_bundle::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, NewImage, Version};
 use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::io::{self, Input};
-use offload_bundle::job::{Destination, Expect, Extract, Rule, Source, Verify};
+use offload_bundle::job::{Destination, Expect, Extract, Source, Verify, VerifyRule};
 use offload_bundle::runtime::{Coverage, Device};
 use offload_bundle::scan::{Finding, Scan, Selection};
 
@@ -125,7 +125,7 @@ fn faults_of(name: &str, data: &[u8], expect: Expect) -> usize {
     let mut verify = Verify::default();
     verify.expect = Some(expect);
     let verified = verify.check(&Input::from_bytes(name, data.to_vec())).unwrap();
-    verified.faults.iter().filter(|fault| fault.rule == Rule::Expected).count()
+    verified.faults.iter().filter(|fault| fault.rule == VerifyRule::Expected).count()
 }
 
 /// Adds a member to an archive.

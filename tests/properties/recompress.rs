@@ -216,7 +216,7 @@ fn pe(data: &[u8], output: &[u8], before: &Held, after: &Held) {
     let (Some((old, old_memory)), Some((new, new_memory))) = (loaded_sections(data), loaded_sections(output)) else {
         return;
     };
-    let bundles = |sections: &[Loaded], held: &Held| {
+    let bundles = |sections: &[LoadedCodeObject], held: &Held| {
         let address = |range: &Range<u64>| {
             let section = sections.iter().find(|section| section.stored.contains(&range.start))?;
             let start = section.address + range.start - section.stored.start;
@@ -228,7 +228,7 @@ fn pe(data: &[u8], output: &[u8], before: &Held, after: &Held) {
 }
 
 /// A section of a PE file.
-struct Loaded {
+struct LoadedCodeObject {
     address: u64,
     /// Its range in the file.
     stored: Range<u64>,
@@ -236,7 +236,7 @@ struct Loaded {
 
 /// Returns the sections of a PE file, and its memory from the first section on. Returns `None` if sections share
 /// addresses, or if the memory is too large.
-fn loaded_sections(data: &[u8]) -> Option<(Vec<Loaded>, Vec<u8>)> {
+fn loaded_sections(data: &[u8]) -> Option<(Vec<LoadedCodeObject>, Vec<u8>)> {
     let (mut sections, mut memory) = (Vec::new(), Vec::new());
     let (table, debug) = pe_headers(data)?;
     for header in data.get(table)?.chunks_exact(40) {
@@ -252,7 +252,7 @@ fn loaded_sections(data: &[u8]) -> Option<(Vec<Loaded>, Vec<u8>)> {
         memory.resize(address + size, 0);
         let offset = u64::try_from(offset).unwrap();
         let stored = offset..offset + u64::try_from(stored).unwrap();
-        sections.push(Loaded { address: u64::try_from(address).unwrap(), stored });
+        sections.push(LoadedCodeObject { address: u64::try_from(address).unwrap(), stored });
     }
     // Debug data has its offset in memory too.
     let list = memory.get_mut(debug).unwrap_or_default();

@@ -6,7 +6,7 @@ use offload_bundle::container::offload_binary::{self, ImageInfo, NewImage, Versi
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::io::{Input, Piece, write_to};
-use offload_bundle::job::{Fault, Replace, Rule, Verify};
+use offload_bundle::job::{Fault, Replace, Verify, VerifyRule};
 use offload_bundle::scan::{ContentKind, Format, Uri};
 
 use super::choices::{Choices, digest};
@@ -32,7 +32,7 @@ const IDS: [&str; 4] = [
 ];
 
 /// The rules that must have no new fault. The others are about the content of code objects.
-const RULES: [Rule; 4] = [Rule::Readable, Rule::Trailing, Rule::Overlap, Rule::EntryId];
+const RULES: [VerifyRule; 4] = [VerifyRule::Readable, VerifyRule::Trailing, VerifyRule::Overlap, VerifyRule::EntryId];
 
 /// In any bytes, or in bundles, fatbins and offload binaries of them, alone or in a library, an archive or a zip file,
 /// a code object is replaced by new content. It then has exactly that content; after an error, all files are unchanged.

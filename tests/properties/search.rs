@@ -7,7 +7,7 @@ use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::Input;
 use offload_bundle::scan::{
-    Checksums, CodeObject, CodeObjectRef, ContentKind, Finding, Format, Found, Origin, Place, Scan, Step, Uri,
+    Checksums, CodeObject, CodeObjectRef, ContentKind, Finding, Format, Found, Place, PlaceOrigin, Scan, Step, Uri,
 };
 
 use super::room::Room;
@@ -236,7 +236,7 @@ fn compare(some: &Seen, whole: &Seen) {
     let mut left = some.bundles.iter().map(SeenBundle::ids).peekable();
     for bundle in &whole.bundles {
         if left.next_if_eq(&bundle.ids()).is_none() {
-            let is_inflated = *bundle.place.origin() == Origin::Inflated;
+            let is_inflated = *bundle.place.origin() == PlaceOrigin::Inflated;
             assert!(is_inflated && bundle.is_nested(), "found only where all is inflated: {:?}", bundle.ids());
         }
     }
@@ -255,7 +255,7 @@ struct Check<'d> {
 
 impl Check<'_> {
     fn offset(&self, place: &Place, offset: u64) {
-        let in_file = matches!(place.origin(), Origin::File(_));
+        let in_file = matches!(place.origin(), PlaceOrigin::File(_));
         assert!(!in_file || offset < u64::try_from(self.data.len()).unwrap(), "{offset} lies behind the file");
         harmless(&place.to_string());
     }

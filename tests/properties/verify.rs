@@ -9,7 +9,7 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::id::{EntryId, OffloadKind};
 use offload_bundle::io::Input;
-use offload_bundle::job::{Rule, Verified, Verify};
+use offload_bundle::job::{Verified, Verify, VerifyRule};
 use offload_bundle::llvm::{BundleFiles, FileType, ImageFiles, List, Package};
 use offload_bundle::scan::Format;
 
@@ -55,11 +55,11 @@ fn hostile(data: &[u8]) {
     let found = search_with(&Input::read(&room.input()).unwrap(), Inflate::Whole, false, &mut |_| {});
     let bundled = verified.bundles + verified.without_bundle;
     assert_eq!((bundled, verified.code_objects), (found.bundles.len(), found.code_objects()));
-    let of_rule = |rule: Rule| verified.faults.iter().filter(move |fault| fault.rule == rule);
+    let of_rule = |rule: VerifyRule| verified.faults.iter().filter(move |fault| fault.rule == rule);
     if verified.more_faults == 0 {
-        let broken = of_rule(Rule::Readable).filter(|fault| fault.bundle.is_none());
+        let broken = of_rule(VerifyRule::Readable).filter(|fault| fault.bundle.is_none());
         assert_eq!(broken.count(), found.broken.len() + found.hidden.len(), "{:?} {:?}", found.broken, found.hidden);
-        let trailing = of_rule(Rule::Trailing).map(|fault| (fault.place.clone(), fault.offset));
+        let trailing = of_rule(VerifyRule::Trailing).map(|fault| (fault.place.clone(), fault.offset));
         assert!(trailing.eq(found.trailing.iter().cloned()), "{:?}", found.trailing);
     }
     // Code in a kpack archive that is compressed by an unknown method is a fault of the archive.
@@ -121,7 +121,7 @@ fn sound(room: &Room, found: &Seen) {
 }
 
 /// The rules that the tool's own output never breaks. The other rules depend on the user's requests.
-const OWN: [Rule; 4] = [Rule::Readable, Rule::Trailing, Rule::Overlap, Rule::EntryId];
+const OWN: [VerifyRule; 4] = [VerifyRule::Readable, VerifyRule::Trailing, VerifyRule::Overlap, VerifyRule::EntryId];
 
 /// Writes files with these bytes, and verifies them.
 fn own(data: &[u8]) {

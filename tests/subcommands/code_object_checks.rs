@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::OnceLock;
 
-use offload_bundle::job::{Rule, Verify};
+use offload_bundle::job::{Verify, VerifyRule};
 
 use super::*;
 use crate::machine::{loud, memory_directory};
@@ -123,7 +123,7 @@ impl Bench {
         fs::write(&path, formats::binary(&[("hip-amdgcn-amd-amdhsa--", data)], 8)).unwrap();
         let verified = Verify::default().run(&path).unwrap();
         assert_eq!(verified.code_objects, 1);
-        verified.faults.into_iter().find(|fault| fault.rule == Rule::CodeObject).map(|fault| fault.text)
+        verified.faults.into_iter().find(|fault| fault.rule == VerifyRule::CodeObject).map(|fault| fault.text)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use offload_bundle::io::Input;
 use offload_bundle::job::{Inspect, Inspected, InspectedBundle};
-use offload_bundle::scan::{Origin, Place, Sizes};
+use offload_bundle::scan::{Place, PlaceOrigin, Sizes};
 
 use super::*;
 use crate::machine::memory_directory;
@@ -108,7 +108,7 @@ fn every_code_object_counts_once() {
 
 /// The stored sizes are at most the size of the file, and the sizes of code at most the inflated size.
 fn ensure_no_more_than_is_there(inspected: &Inspected, data: &[u8]) {
-    let is_inflated = |place: &Place| *place.origin() == Origin::Inflated;
+    let is_inflated = |place: &Place| *place.origin() == PlaceOrigin::Inflated;
     let (mut in_file, len) = (Sizes::default(), u64::try_from(data.len()).unwrap());
     for bundle in &inspected.bundles {
         let sizes = bundle.sizes();

@@ -9,7 +9,7 @@ use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use offload_bundle::Event;
 use offload_bundle::id::EntryId;
 use offload_bundle::io::Input;
-use offload_bundle::job::{Rule, Verify};
+use offload_bundle::job::{Verify, VerifyRule};
 use offload_bundle::llvm::{BundleFiles, FileType};
 
 use super::*;
@@ -367,7 +367,7 @@ fn the_runtime_finds_what_the_first_4096_bytes_describe() {
         lost += usize::from(expected.is_some());
 
         let verified = Verify::default().check(&Input::from_bytes("in", data.clone())).unwrap();
-        let mut faults = verified.faults.iter().filter(|fault| fault.rule == Rule::Loadable);
+        let mut faults = verified.faults.iter().filter(|fault| fault.rule == VerifyRule::Loadable);
         let fault = faults.next().map(|fault| fault.text.as_str());
         assert_eq!((fault.is_some(), faults.count()), (expected.is_some(), 0), "{fault:?}, {ids:?}");
         let text = expected.map(|first| format!("those from '{first}' on ({} of {count}) are not there", unseen.len()));

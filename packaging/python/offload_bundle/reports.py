@@ -174,7 +174,7 @@ class Reference:
 class ServedGpu:
     """A GPU, and how many bundles serve it."""
     bundles: int
-    """The number of bundles that should: those with entries for GPUs of its vendor, or for none at all."""
+    """The number of bundles that should: those with entries for GPUs of its vendor, or without entries for any GPU."""
     gpu: str
     """The name of the GPU: a target ID, or an architecture of NVIDIA's. `compute_90` means all GPUs of compute
     capability 9.0 or later, which compile PTX.
@@ -390,7 +390,7 @@ class KernelRow:
     kernarg: Optional[int]
     """The size of the arguments in bytes."""
     lds: Optional[int]
-    """The memory in bytes that a workgroup shares, without what a launch adds: AMD's group segment, NVIDIA's shared
+    """The memory in bytes that a workgroup shares, without additions by a launch: AMD's group segment, NVIDIA's shared
     memory.
     """
     mangled_name: str
@@ -414,8 +414,8 @@ class KernelRow:
     path: str
     """The path of the file, as named on the command line or found in a directory."""
     scratch: Optional[int]
-    """The scratch memory of a work-item in bytes, without what calls take at run time: AMD's private segment; for NVIDIA
-    GPUs the stack of a thread, which linking determines.
+    """The scratch memory of a work-item in bytes, without additions by calls at run time: AMD's private segment; for
+    NVIDIA GPUs the stack of a thread, which linking determines.
     """
     section: Optional[str]
     """The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections."""
@@ -436,7 +436,7 @@ class KernelRow:
     allocate vector and accumulation registers together (gfx90a and later), compilers count both here.
     """
     arguments: Optional[list[Argument]] = None
-    """The arguments in their order; none if they were not asked for."""
+    """The arguments in their order, if they were asked for."""
 
 
 @dataclass(frozen=True)
@@ -510,15 +510,15 @@ class ComparedFile:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many code objects or kernels are equal, and how many differ."""
+    """The numbers of code objects or kernels that are equal and that differ."""
     added: int
-    """Those that are only in the new one."""
+    """The number only in the new one."""
     changed: int
-    """Those that are in both and differ."""
+    """The number in both that differ."""
     equal: int
-    """Those that are equal."""
+    """The number of equal ones."""
     removed: int
-    """Those that are only in the old one."""
+    """The number only in the old one."""
 
 
 @dataclass(frozen=True)
@@ -529,9 +529,9 @@ class GpuTotal:
     changed: int
     """The number of code objects that are in both files, with different bytes."""
     new: Sizes
-    """Those of the new file."""
+    """The code objects of the new file."""
     old: Sizes
-    """Those of the old file."""
+    """The code objects of the old file."""
     presence: str
     """Whether there is code for the GPU only in the old one (`lost`), only in the new one (`gained`), or in both.
     `replaced`: only one has code of this name, but all bundles of the other serve the GPU with other code, such as
@@ -547,7 +547,7 @@ class GpuTotal:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel, as its code object describes it. A number is none if the code object does not record it. With the
+    """A kernel, as its code object describes it. A number has no value if the code object does not record it. With the
     feature `serde`, the numbers are serialized.
     """
     agprs: Optional[int]
@@ -565,14 +565,14 @@ class Kernel:
     kernarg: Optional[int]
     """The size of the arguments in bytes."""
     lds: Optional[int]
-    """The memory in bytes that a workgroup shares, without what a launch adds: AMD's group segment, NVIDIA's shared
+    """The memory in bytes that a workgroup shares, without additions by a launch: AMD's group segment, NVIDIA's shared
     memory.
     """
     max_workgroup: Optional[int]
     """The maximum number of work-items in a workgroup."""
     scratch: Optional[int]
-    """The scratch memory of a work-item in bytes, without what calls take at run time: AMD's private segment; for NVIDIA
-    GPUs the stack of a thread, which linking determines.
+    """The scratch memory of a work-item in bytes, without additions by calls at run time: AMD's private segment; for
+    NVIDIA GPUs the stack of a thread, which linking determines.
     """
     sgpr_spills: Optional[int]
     """The number of spilled scalar registers."""
@@ -585,7 +585,7 @@ class Kernel:
     allocate vector and accumulation registers together (gfx90a and later), compilers count both here.
     """
     arguments: Optional[list[Argument]] = None
-    """The arguments in their order; none if they were not asked for."""
+    """The arguments in their order, if they were asked for."""
 
 
 @dataclass(frozen=True)
@@ -650,9 +650,9 @@ class LostGpu:
 
 @dataclass(frozen=True)
 class Served:
-    """In how many bundles a GPU is served."""
+    """The number of bundles that serve a GPU."""
     bundles: int
-    """The number of bundles that should: those with entries for GPUs of its vendor, or for none at all."""
+    """The number of bundles that should: those with entries for GPUs of its vendor, or without entries for any GPU."""
     serving: int
     """The number of bundles that serve it."""
 

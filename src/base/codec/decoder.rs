@@ -18,10 +18,10 @@ type Progress = (u64, bool);
 impl<'d> Decoder<'d> {
     pub(super) fn new<R: BufRead + 'd>(
         reader: R,
-        decode: impl FnOnce(Counted<R>) -> io::Result<Box<dyn Read + 'd>>,
+        decode: impl FnOnce(CountedReader<R>) -> io::Result<Box<dyn Read + 'd>>,
     ) -> io::Result<Self> {
         let progress = Rc::<Cell<Progress>>::default();
-        let inflated = decode(Counted { reader, progress: Rc::clone(&progress) })?;
+        let inflated = decode(CountedReader { reader, progress: Rc::clone(&progress) })?;
         Ok(Self { inflated, progress })
     }
 
@@ -45,12 +45,12 @@ impl Read for Decoder<'_> {
 }
 
 /// Compressed bytes, which are counted.
-pub(super) struct Counted<R> {
+pub(super) struct CountedReader<R> {
     reader: R,
     progress: Rc<Cell<Progress>>,
 }
 
-impl<R: BufRead> Counted<R> {
+impl<R: BufRead> CountedReader<R> {
     /// Skips zeros. Returns whether another part follows: `begins` looks at its first bytes.
     pub(super) fn goes_on(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
         loop {
@@ -69,7 +69,7 @@ impl<R: BufRead> Counted<R> {
     }
 }
 
-impl<R: BufRead> Read for Counted<R> {
+impl<R: BufRead> Read for CountedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.fill_buf()?.read(buffer)?;
         self.consume(count);
@@ -77,7 +77,7 @@ impl<R: BufRead> Read for Counted<R> {
     }
 }
 
-impl<R: BufRead> BufRead for Counted<R> {
+impl<R: BufRead> BufRead for CountedReader<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.reader.fill_buf()
     }

@@ -8,7 +8,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::decoder::{Counted, Decoder, may_be};
+use super::decoder::{CountedReader, Decoder, may_be};
 
 /// A method that compresses a whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Coding {
                 type Part<R> = flate2::bufread::GzDecoder<R>;
                 Ok(Box::new(FileParts {
                     part: Some(Part::new(reader)),
-                    goes_on: |part: &mut Part<Counted<_>>| part.get_mut().goes_on(begins_gzip),
+                    goes_on: |part: &mut Part<CountedReader<_>>| part.get_mut().goes_on(begins_gzip),
                     next: |part: Part<_>| Part::new(part.into_inner()),
                 }))
             }),
@@ -47,7 +47,7 @@ impl Coding {
                 type Part<R> = bzip2::bufread::BzDecoder<R>;
                 Ok(Box::new(FileParts {
                     part: Some(Part::new(reader)),
-                    goes_on: |part: &mut Part<Counted<_>>| part.get_mut().goes_on(begins_bzip2),
+                    goes_on: |part: &mut Part<CountedReader<_>>| part.get_mut().goes_on(begins_bzip2),
                     next: |part: Part<_>| Part::new(part.into_inner()),
                 }))
             }),

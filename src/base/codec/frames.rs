@@ -8,7 +8,7 @@ use zstd::stream::zio;
 use zstd::zstd_safe::{self, DCtx, DParameter, ResetDirective, WriteBuf};
 
 use super::compression::{Compression, WINDOW_LOGS};
-use super::decoder::{Counted, may_be};
+use super::decoder::{CountedReader, may_be};
 use super::{FRAMES, Method};
 use crate::base::bytes::{add, to_u64};
 use crate::base::io::piece::Piece;
@@ -232,13 +232,13 @@ fn begins_frame(data: &[u8]) -> bool {
 
 /// A reader of the frames of a zstd file.
 pub(super) struct ZstdFile<R> {
-    reader: Counted<R>,
+    reader: CountedReader<R>,
     decoder: RawDecoder<'static>,
     is_in_frame: bool,
 }
 
 impl<R: BufRead> ZstdFile<R> {
-    pub(super) fn new(reader: Counted<R>) -> io::Result<Self> {
+    pub(super) fn new(reader: CountedReader<R>) -> io::Result<Self> {
         Ok(Self { reader, decoder: RawDecoder::new()?, is_in_frame: true })
     }
 }

@@ -5,7 +5,7 @@ use std::thread;
 
 use liblzma::stream::{Action, MtStreamBuilder, Status, Stream};
 
-use super::decoder::{Counted, may_be};
+use super::decoder::{CountedReader, may_be};
 
 /// The maximum memory of an xz decoder in bytes. `xz -9` needs 65 MiB for one thread.
 const MEMORY_MAX: u64 = 1 << 30;
@@ -18,13 +18,13 @@ const MEMORY_OF_THREADS_MAX: u64 = 256 << 20;
 ///
 /// `liblzma`'s own reader takes a file that ends early for a whole one.
 pub(super) struct Xz<R> {
-    reader: Counted<R>,
+    reader: CountedReader<R>,
     /// The decoder of the current stream; `None` at the end.
     stream: Option<Stream>,
 }
 
 impl<R: BufRead> Xz<R> {
-    pub(super) fn new(reader: Counted<R>) -> io::Result<Self> {
+    pub(super) fn new(reader: CountedReader<R>) -> io::Result<Self> {
         let threads = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
         let mut builder = MtStreamBuilder::new();
         builder.threads(threads).memlimit_stop(MEMORY_MAX).memlimit_threading(MEMORY_OF_THREADS_MAX);

@@ -39,7 +39,7 @@ impl Piece<'_> {
 }
 
 /// New bytes for a range of a file.
-pub(crate) type Change<'p> = (Range<u64>, Vec<Piece<'p>>);
+pub(crate) type ChangedRange<'p> = (Range<u64>, Vec<Piece<'p>>);
 
 /// The error for an output with a size or count that its format cannot record.
 pub(crate) fn too_long() -> Error {

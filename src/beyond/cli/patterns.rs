@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use crate::beyond::job::Matches;
+use crate::beyond::job::SelectionMatches;
 use crate::beyond::runtime::with_ptx;
 use crate::beyond::scan::{Comparison, Pattern, Selection};
 use clap::Args;
@@ -71,7 +71,7 @@ impl ExactOption {
 /// Fails if a part of the selection matches nothing in any of the files, unless that is allowed or no code could be read.
 pub(super) fn ensure_match(
     allow_none: bool,
-    found: &Matches,
+    found: &SelectionMatches,
     selection: &Selection,
     files: &[PathBuf],
     has_problems: bool,

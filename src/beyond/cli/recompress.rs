@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::beyond::job::{HoleReason, KernelNames, Missed, Recompress, Recompressed, RecompressedZip, Removed};
+use crate::beyond::job::{HoleReason, KernelNames, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode};
 use crate::llvm::container::Codec;
 use crate::llvm::container::stream::{Compression, Method};
 use anyhow::ensure;
@@ -205,7 +205,7 @@ fn read_kernel_names(path: &str) -> anyhow::Result<KernelNames> {
 }
 
 /// The code objects that were left out, a line for each GPU.
-fn removed_lines(removed: &BTreeMap<String, Removed>) -> Vec<String> {
+fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     const LINES_MAX: usize = 40;
     let mut lines = Vec::new();
     for (target, removed) in removed.iter().take(LINES_MAX) {
@@ -220,7 +220,7 @@ fn removed_lines(removed: &BTreeMap<String, Removed>) -> Vec<String> {
 }
 
 /// The note about code that is still in the file, although its GPUs were left out.
-fn left_note(left: &BTreeMap<String, Removed>) -> String {
+fn left_note(left: &BTreeMap<String, RemovedCode>) -> String {
     let code_objects = count(left.values().map(|left| left.code_objects).sum(), "code object", "code objects");
     let size = bytes(left.values().map(|left| left.size).fold(0, u64::saturating_add));
     let mut places: Vec<String> = left.keys().take(PLACES_MAX).cloned().collect();
@@ -276,7 +276,7 @@ fn hole_notes(result: &Recompressed) -> Vec<String> {
 }
 
 /// The note about code that a GPU would have used.
-fn missed_note(Missed { device, bundles, targets, .. }: &Missed) -> String {
+fn missed_note(MissedCode { device, bundles, targets, .. }: &MissedCode) -> String {
     let targets = targets.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let bundles = count(*bundles, "bundle", "bundles");
     format!(

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::base::display::printable;
 use crate::base::error::Result;
-use crate::beyond::job::{Expect, ExpectTree, Fault, KpackTree, NotRead, Rule, Verified, Verify};
+use crate::beyond::job::{Expect, ExpectTree, Fault, KpackTree, UnreadPart, Verified, Verify, VerifyRule};
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{Follow, Place};
 use crate::beyond::serialized::{FaultOfTree, VerifyReport, VerifyTotal};
@@ -21,7 +21,7 @@ use super::gpus::Gpus;
 use super::judged::{Judged, Judgement};
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
-use super::print::units::{Kinds, count};
+use super::print::units::{CountsByKind, count};
 use super::subcommand::{Options, heading};
 use super::suggest;
 use crate::llvm::cli::print::console::Console;
@@ -67,7 +67,7 @@ type CheckedFile = (WorkFile, Verified);
 struct Outcome {
     total: VerifyTotal,
     /// The number of unread parts of each kind.
-    unread: Kinds,
+    unread: CountsByKind,
     kpack: KpackTree,
     /// The files that must serve the expected GPUs together.
     together: Option<ExpectTree>,
@@ -88,7 +88,7 @@ impl Outcome {
             unserved.extend(expect.devices.iter().map(|device| device.name().to_owned()));
             together = Some(ExpectTree::new(expect.clone(), paths.iter().map(PathBuf::as_path)));
         }
-        let (total, unread, kpack) = (VerifyTotal::default(), Kinds::default(), KpackTree::default());
+        let (total, unread, kpack) = (VerifyTotal::default(), CountsByKind::default(), KpackTree::default());
         Self { total, unread, kpack, together, unserved, is_served_by_libraries: None, judgement, own_problems: 0 }
     }
 
@@ -98,7 +98,7 @@ impl Outcome {
             together.add(verified);
         }
         self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_in_faults(gpu, &verified.faults));
-        if verified.faults.iter().any(|fault| fault.rule == Rule::Expected) {
+        if verified.faults.iter().any(|fault| fault.rule == VerifyRule::Expected) {
             let is_served_before = self.is_served_by_libraries.unwrap_or(true);
             self.is_served_by_libraries = Some(is_served_before && verified.is_served_by_libraries);
         }
@@ -345,8 +345,8 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Wri
         let more = count(verified.more_faults, "fault is", "faults are");
         write_line(out, &format!("{name}: {more} not listed"))?;
     }
-    let mut alike = counts(unread.iter().map(|NotRead { place, what, .. }| (place, what.name())));
-    for NotRead { place, offset, what } in unread {
+    let mut alike = counts(unread.iter().map(|UnreadPart { place, what, .. }| (place, what.name())));
+    for UnreadPart { place, offset, what } in unread {
         let more = match alike.remove(&(place, what.name())) {
             None => continue,
             Some(1) => String::new(),
@@ -371,7 +371,7 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Wri
 
 /// Writes faults. Bundles of a place that lack code for the same GPU share the line of the first.
 fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
-    fn key(fault: &Fault) -> (&Place, Rule, &str) {
+    fn key(fault: &Fault) -> (&Place, VerifyRule, &str) {
         (&fault.place, fault.rule, &fault.text)
     }
     let mut alike = counts(faults.iter().map(key));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::NotRead;
+use super::UnreadPart;
 use crate::base::bytes::{add, total};
 use crate::base::codec::Codec;
 use crate::base::display::printable_name;
@@ -13,7 +13,8 @@ use crate::base::error::{Error, Result};
 use crate::base::io::input::Input;
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{
-    BundleInfo, Checksums, CodeObject, Finding, Format, Found, Holders, Place, Scan, Sizes, Split, Step, member_of,
+    BundleInfo, Checksums, CodeObject, CodeObjectsWithParts, Finding, Format, Found, Place, Scan, Sizes, Split, Step,
+    member_of,
 };
 use crate::llvm::container::sequence::Inflate;
 
@@ -38,13 +39,13 @@ pub struct Inspected {
     /// The bundles, in file order.
     pub bundles: Vec<InspectedBundle>,
     /// The parts that are recognised but not read.
-    pub unread: Vec<NotRead>,
+    pub unread: Vec<UnreadPart>,
     /// The references of split libraries to kpack archives.
     pub references: Vec<KpackReference>,
     /// The parts that could not be read, in file order.
     pub problems: Vec<Error>,
     coverage: HashMap<Vec<Step>, Coverage>,
-    holders: Holders,
+    holders: CodeObjectsWithParts,
 }
 
 /// A bundle and its code objects.
@@ -117,7 +118,7 @@ impl Inspected {
                 self.holders.note(found.place);
             }
             Finding::Unread { place, offset, what } => {
-                self.unread.push(NotRead { place: (*place).clone(), offset: *offset, what: *what });
+                self.unread.push(UnreadPart { place: (*place).clone(), offset: *offset, what: *what });
             }
             Finding::Split { place, split } => {
                 self.coverage.entry(place.steps().to_vec()).or_default().add_split(place, split);

@@ -13,7 +13,7 @@ use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::Input;
 use crate::beyond::code::kernels::{self, ptx};
 use crate::beyond::globs::{Globs, WILDCARDS};
-use crate::beyond::scan::{CodeObject, Finding, Reading, Scan, Together, contents, weight_of};
+use crate::beyond::scan::{CodeObject, CodeObjectsOfBundle, Finding, ReadEvent, Scan, contents, weight_of};
 use crate::llvm::container::content_kind::ContentKind;
 
 /// The number of names that an error lists.
@@ -140,7 +140,7 @@ impl KernelNames {
     /// passed over.
     pub(super) fn find_equal(&self, scan: &Scan, input: &Input) -> Result<HashSet<usize>> {
         let mut equal = HashSet::new();
-        let read = &|together: Together<'_, (), CodeObject>| {
+        let read = &|together: CodeObjectsOfBundle<'_, (), CodeObject>| {
             contents(together, |_, code| match self.find_in_code(code.bytes()) {
                 Ok((meant, _)) => Ok(meant),
                 Err(_) => Ok(MeantNames::default()),
@@ -148,7 +148,7 @@ impl KernelNames {
         };
         scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |step| {
             match step {
-                Reading::Found(Finding::Bundle(found), reads) => {
+                ReadEvent::Found(Finding::Bundle(found), reads) => {
                     let all = check_size(input.path(), found.bundle, 0..found.bundle.entries.len());
                     if let (Ok(()), Ok(info)) = (all, found.info()) {
                         for code_object in found.code_objects() {
@@ -156,8 +156,8 @@ impl KernelNames {
                         }
                     }
                 }
-                Reading::Found(..) | Reading::End(..) => {}
-                Reading::Read(read) => {
+                ReadEvent::Found(..) | ReadEvent::End(..) => {}
+                ReadEvent::Read(read) => {
                     for (_, meant) in read {
                         if let Ok(meant) = meant {
                             equal.extend(meant.equal);

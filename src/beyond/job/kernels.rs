@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::Inspected;
-use super::unmatched::Matches;
+use super::unmatched::SelectionMatches;
 use crate::base::bytes::{self, len_u64, to_u64};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
@@ -13,8 +13,8 @@ use crate::base::io::input::Input;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
 use crate::beyond::scan::{
-    Checksums, CodeObject, Finding, Found, Origin, ReadList, Reading, Scan, Selection, Selector, Shared, Step,
-    Together, contents, weight_of,
+    Checksums, CodeObject, CodeObjectsOfBundle, Finding, Found, OverlapLimit, PlaceOrigin, ReadEvent, ReadList, Scan,
+    Selection, Selector, Step, contents, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::limits::{
@@ -47,7 +47,7 @@ pub struct KernelList {
     /// [name](ContentKind::name) of the kind. They have no registers yet.
     pub others: BTreeMap<&'static str, usize>,
     /// Which parts of the selection have matched.
-    pub matches: Matches,
+    pub matches: SelectionMatches,
     /// The parts of the file that could not be read, in file order.
     pub problems: Vec<Error>,
 }
@@ -115,7 +115,7 @@ impl ListKernels {
         let selector = Selector::new(&self.selection);
         let mut search = Search::new(&selector, input, inflate);
         let reader = if self.arguments { kernels::with_arguments } else { kernels::of };
-        let read = &|together: Together<'_, usize, Arc<CodeObject>>| {
+        let read = &|together: CodeObjectsOfBundle<'_, usize, Arc<CodeObject>>| {
             contents(together, |code_object, code| {
                 let read = ListedCode::read(code_object, code.bytes(), reader);
                 code.looked_through();
@@ -123,19 +123,19 @@ impl ListKernels {
             })
         };
         scan.run_and_read(input, read, &|read| weight_of(read, ListedCode::weight), &mut |step| {
-            if let (Reading::Found(finding, _), Some(inspected)) = (&step, &mut *inspected) {
+            if let (ReadEvent::Found(finding, _), Some(inspected)) = (&step, &mut *inspected) {
                 inspected.add(finding)?;
             }
             match step {
-                Reading::Found(finding, _) if search.needs_inflating(&finding) => search.is_incomplete = true,
-                Reading::Found(Finding::Bundle(_), _) if search.room.is_full => {}
-                Reading::Found(Finding::Bundle(found), wanted) => search.add_bundle(&found, wanted)?,
-                Reading::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
-                Reading::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
+                ReadEvent::Found(finding, _) if search.needs_inflating(&finding) => search.is_incomplete = true,
+                ReadEvent::Found(Finding::Bundle(_), _) if search.room.is_full => {}
+                ReadEvent::Found(Finding::Bundle(found), wanted) => search.add_bundle(&found, wanted)?,
+                ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
+                ReadEvent::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
                     search.add_problem(error.at(place));
                 }
-                Reading::Found(..) | Reading::End(..) => {}
-                Reading::Read(contents) => {
+                ReadEvent::Found(..) | ReadEvent::End(..) => {}
+                ReadEvent::Read(contents) => {
                     for (code_object, code) in contents {
                         search.add_code(code_object, code);
                     }
@@ -158,7 +158,7 @@ struct Search<'j> {
     code_objects: Vec<(usize, CodeObjectKernels)>,
     problems: Vec<(usize, Error)>,
     others: BTreeMap<&'static str, usize>,
-    matches: Matches,
+    matches: SelectionMatches,
     room: ListRoom,
     /// Whether there is more to be found by a search that inflates compressed bundles.
     is_incomplete: bool,
@@ -196,7 +196,7 @@ impl ListedCode {
 impl<'j> Search<'j> {
     fn new(selector: &'j Selector<'j>, input: &'j Input, inflate: Inflate) -> Self {
         let (code_objects, problems, others) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let (matches, room) = (Matches::default(), ListRoom::default());
+        let (matches, room) = (SelectionMatches::default(), ListRoom::default());
         Self { selector, input, inflate, found: 0, code_objects, problems, others, matches, room, is_incomplete: false }
     }
 
@@ -207,7 +207,8 @@ impl<'j> Search<'j> {
         }
         match finding {
             Finding::Bundle(Found { place, .. }) | Finding::Broken { place, .. } | Finding::Hidden { place, .. } => {
-                place.steps().iter().any(|step| matches!(step, Step::Entry(_))) && *place.origin() == Origin::Inflated
+                place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
+                    && *place.origin() == PlaceOrigin::Inflated
             }
             _ => false,
         }
@@ -224,7 +225,7 @@ impl<'j> Search<'j> {
     }
 
     fn add_bundle(&mut self, found: &Found<'_>, wanted: &mut ReadList<usize, Arc<CodeObject>>) -> Result<()> {
-        let (mut shared, bundle) = (Shared::new(found.bundle)?, found.info()?);
+        let (mut shared, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
         for code_object in found.code_objects() {
             if !self.matches.takes(self.selector, &code_object.known_id()) {
                 continue;

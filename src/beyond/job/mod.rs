@@ -24,12 +24,15 @@ mod share;
 mod unmatched;
 mod verify;
 
-pub use diff::{Change, CodeObjectDiff, Diff, Equal, FileDiff, GpuDiff, KernelDiff, Loss, unversioned, without_hash};
+pub use diff::{
+    CodeObjectDiff, Diff, DiffChange, EqualCounts, FileDiff, GpuDiff, KernelDiff, LostCoverage, unversioned,
+    without_hash,
+};
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::{Inspect, Inspected, InspectedBundle, KpackReference};
 pub use kernel_names::{Demangle, KernelNames};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
-pub use recompress::{HoleLeft, HoleReason, Missed, Recompress, Recompressed, RecompressedZip, Removed};
+pub use recompress::{HoleLeft, HoleReason, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode};
 pub use replace::{Replace, Replaced};
-pub use unmatched::Matches;
-pub use verify::{Expect, ExpectTree, Extent, Fault, KpackTree, NotRead, Rule, Verified, Verify};
+pub use unmatched::SelectionMatches;
+pub use verify::{Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UnreadPart, Verified, Verify, VerifyRule};

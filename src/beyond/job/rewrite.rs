@@ -13,7 +13,7 @@ use crate::base::bytes::{is_zero, len_of, part};
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
 use crate::base::io::output::Output;
-use crate::base::io::piece::{Change, Piece, Sink, emit, sum, total_len};
+use crate::base::io::piece::{ChangedRange, Piece, Sink, emit, sum, total_len};
 
 /// The smallest number of zeros that become a hole.
 const HOLE_MIN: u64 = 64 << 10;
@@ -115,7 +115,7 @@ impl<'d> Rewriter<'d> {
 }
 
 /// Returns the length of a file with some changes.
-pub(super) fn changed_len(old: Slice<'_>, changes: &[Change<'_>]) -> u64 {
+pub(super) fn changed_len(old: Slice<'_>, changes: &[ChangedRange<'_>]) -> u64 {
     let (mut gone, mut added) = (0_u64, 0_u64);
     for (range, new) in changes {
         gone = gone.saturating_add(len_of(range));
@@ -146,7 +146,7 @@ enum RunOrigin<'c> {
 }
 
 /// Returns the runs of a file of `len` bytes with some changes, in order.
-fn runs_of<'c>(len: u64, changes: &'c [Change<'c>]) -> Vec<Run<'c>> {
+fn runs_of<'c>(len: u64, changes: &'c [ChangedRange<'c>]) -> Vec<Run<'c>> {
     let (mut runs, mut read) = (Vec::new(), 0);
     for (range, new) in changes {
         push_run(&mut runs, range.start.saturating_sub(read), RunOrigin::Old(read));
@@ -171,8 +171,8 @@ fn push_run<'c>(runs: &mut Vec<Run<'c>>, len: u64, from: RunOrigin<'c>) {
 /// that are copied both times are not compared. Some holes of the old file are known, and are not read.
 pub(super) fn undoes(
     (old, holes): (Slice<'_>, &[Range<u64>]),
-    changes: &[Change<'_>],
-    back: &[Change<'_>],
+    changes: &[ChangedRange<'_>],
+    back: &[ChangedRange<'_>],
     ignored: &Range<u64>,
 ) -> bool {
     let runs = runs_of(old.len(), changes);
@@ -249,14 +249,14 @@ fn has_zeros(old: Slice<'_>, holes: &[Range<u64>], range: Range<u64>) -> bool {
 }
 
 /// Writes a file with some changes, in the order of the file.
-pub(super) fn changed(old: Slice<'_>, changes: &[Change<'_>], output: Output) -> Result<Output> {
+pub(super) fn changed(old: Slice<'_>, changes: &[ChangedRange<'_>], output: Output) -> Result<Output> {
     changed_with_holes(old, changes, &[], output)
 }
 
 /// Writes a file with some changes and, after them, some holes.
 pub(super) fn changed_with_holes(
     old: Slice<'_>,
-    changes: &[Change<'_>],
+    changes: &[ChangedRange<'_>],
     holes: &[Range<u64>],
     output: Output,
 ) -> Result<Output> {

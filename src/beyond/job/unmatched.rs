@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use crate::base::error::{Error, Result};
 use crate::base::id::OffloadKind;
 use crate::beyond::runtime::{Device, UnfoundCode};
-use crate::beyond::scan::{KnownId, Pattern, Selection, Selector};
-use crate::llvm::work::present::Present;
+use crate::beyond::scan::{ParsedId, Pattern, Selection, Selector};
+use crate::llvm::work::present::PresentNames;
 
 /// The request for code objects: a selection, and the GPUs whose runtimes choose.
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ impl<'s> WantedCode<'s> {
 
     /// Returns the positions of the parts that match a code object: the targets with these positions, its kinds, and the
     /// GPUs with these indices.
-    fn matching_parts(self, targets: Vec<usize>, id: &KnownId, devices: &[usize]) -> Vec<usize> {
+    fn matching_parts(self, targets: Vec<usize>, id: &ParsedId, devices: &[usize]) -> Vec<usize> {
         let Selection { targets: all_targets, kinds, .. } = self.selector.selection();
         let mut parts = targets;
         for (index, kind) in kinds.iter().enumerate() {
@@ -65,17 +65,17 @@ impl fmt::Display for WantedPart<'_> {
 
 /// The parts of a selection that have matched in some files, and the GPUs that these files have code objects for.
 #[derive(Debug, Default)]
-pub struct Matches {
+pub struct SelectionMatches {
     /// The positions of the parts that have matched.
     matched: HashSet<usize>,
-    present: Present,
+    present: PresentNames,
     /// Code that HIP's runtime does not find, by the name of a GPU that is asked for.
     unfound: BTreeMap<String, UnfoundCode>,
 }
 
-impl Matches {
+impl SelectionMatches {
     /// Returns whether a selection matches a code object with this ID. Records the parts that match.
-    pub(super) fn takes(&mut self, selector: &Selector<'_>, id: &KnownId) -> bool {
+    pub(super) fn takes(&mut self, selector: &Selector<'_>, id: &ParsedId) -> bool {
         if !selector.takes_all() {
             self.note(id, selector.names_entries());
         }
@@ -83,7 +83,7 @@ impl Matches {
     }
 
     /// Notes that the files have a code object with this ID, for messages: by its target ID, or by its whole ID.
-    pub(super) fn note(&mut self, id: &KnownId, by_whole_id: bool) {
+    pub(super) fn note(&mut self, id: &ParsedId, by_whole_id: bool) {
         if by_whole_id {
             self.present.note(&id.shown);
         } else if let Some(target) = id.target() {
@@ -93,7 +93,7 @@ impl Matches {
 
     /// Returns whether a code object with this ID is wanted. `devices` are the indices of the GPUs whose runtimes choose
     /// it, or `None` if the selection alone decides. Records the parts that match.
-    pub(super) fn takes_for(&mut self, wanted: WantedCode<'_>, id: &KnownId, devices: Option<&[usize]>) -> bool {
+    pub(super) fn takes_for(&mut self, wanted: WantedCode<'_>, id: &ParsedId, devices: Option<&[usize]>) -> bool {
         let targets = wanted.selector.targets_of(id);
         if !wanted.selector.takes_by(id, &targets) || devices == Some(&[]) {
             return false;

@@ -7,7 +7,7 @@ use crate::base::id::target_id::TargetId;
 use crate::base::id::{EntryId, OffloadKind};
 use crate::beyond::container::kpack;
 use crate::beyond::ids::is_kind_of_vendor;
-use crate::beyond::runtime::loadable::{self, Unfound};
+use crate::beyond::runtime::loadable::{self, UnfoundReason};
 use crate::beyond::scan::{Format, Found};
 use crate::llvm::container::content_kind::ContentKind;
 
@@ -171,7 +171,7 @@ pub(crate) const AMD_SPIR_V: &str = "amdgcnspirv";
 
 /// The code of a bundle.
 #[derive(Debug, Default)]
-pub(crate) struct Codes {
+pub(crate) struct BundleCodes {
     /// The code objects that runtimes find.
     pub(crate) found: Vec<FoundCode>,
     /// Code that HIP's runtime does not find there.
@@ -203,7 +203,7 @@ pub(crate) struct UnfoundCode {
     pub(crate) code: Code,
     /// The entry ID, safe to print on a terminal.
     pub(crate) id: String,
-    pub(crate) reason: Unfound,
+    pub(crate) reason: UnfoundReason,
 }
 
 /// Writes the entry ID, and the name of the entries that the runtime looks for.
@@ -213,7 +213,7 @@ impl fmt::Display for UnfoundCode {
     }
 }
 
-impl Codes {
+impl BundleCodes {
     pub(crate) fn of(found: &Found<'_>) -> Self {
         let unfound = loadable::unfound_in(found);
         let mut codes = Self { vendors: vendor_of(found.format).into_iter().collect(), ..Self::default() };

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 
-use super::code::{Code, Codes, FoundCode, GpuVendor, UnfoundCode};
+use super::code::{BundleCodes, Code, FoundCode, GpuVendor, UnfoundCode};
 use super::device::Device;
 use super::directory::{directory_of, is_loaded_file};
 use crate::base::id::OffloadKind;
@@ -29,7 +29,7 @@ pub struct Coverage {
     bundles: BTreeMap<CodeSet, usize>,
     /// The files of each directory.
     directories: HashMap<Place, FileSet>,
-    units: Units,
+    units: LoadUnits,
     /// Whether there are more different sets of code than the limit.
     is_full: bool,
 }
@@ -76,7 +76,7 @@ pub(crate) struct FileSet {
 }
 
 impl FileSet {
-    pub(crate) fn add(&mut self, file: &Unit) {
+    pub(crate) fn add(&mut self, file: &LoadUnit) {
         self.merge(&Self { code: file.set(), files: 1 });
     }
 
@@ -96,22 +96,22 @@ pub struct ServedDirectory {
     pub files: usize,
     /// The GPUs that the files have code for, by name, and whether the files serve each: 1 of 1 or 0 of 1. `None` if
     /// there are too many to compare.
-    pub gpus: Option<Vec<(Device, Served)>>,
+    pub gpus: Option<Vec<(Device, ServedBundles)>>,
 }
 
 /// The number of bundles that serve a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema), schemars(rename = "Served"))]
 #[non_exhaustive]
-pub struct Served {
+pub struct ServedBundles {
     /// The number of bundles that serve it.
     pub serving: usize,
     /// The number of bundles that should: those with entries for GPUs of its vendor, or without entries for any GPU.
     pub bundles: usize,
 }
 
-impl Served {
+impl ServedBundles {
     /// The number of bundles that should serve the GPU and do not.
     pub fn missing(self) -> usize {
         self.bundles.saturating_sub(self.serving)
@@ -124,7 +124,7 @@ impl Served {
 }
 
 /// Writes the numbers as in `1 of 134`.
-impl fmt::Display for Served {
+impl fmt::Display for ServedBundles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}", self.serving, self.bundles)
     }
@@ -143,7 +143,7 @@ impl Coverage {
 
     /// Adds the code objects in kpack archives that a split library loads.
     pub(crate) fn add_split(&mut self, place: &Place, split: &Split<'_>) {
-        for unit in Unit::of_split(place, split) {
+        for unit in LoadUnit::of_split(place, split) {
             self.count(unit.set(), 1);
         }
     }
@@ -239,7 +239,7 @@ impl Coverage {
     }
 
     /// Returns in how many bundles a GPU is served.
-    pub fn of(&self, device: &Device) -> Served {
+    pub fn of(&self, device: &Device) -> ServedBundles {
         count_serving(device, &self.code_sets())
     }
 
@@ -254,7 +254,7 @@ impl Coverage {
     }
 
     /// Returns in how many bundles each of some GPUs is served, or `None` if there are too many to compare.
-    pub fn of_each(&self, devices: &[Device]) -> Option<Vec<Served>> {
+    pub fn of_each(&self, devices: &[Device]) -> Option<Vec<ServedBundles>> {
         let sets = self.code_sets();
         let all: usize = sets.iter().map(|(set, _)| set.codes.len() + set.unfound.len() + 1).sum();
         if self.is_full || devices.len().saturating_mul(all) > COMPARISONS_MAX {
@@ -265,7 +265,7 @@ impl Coverage {
 
     /// Returns the GPUs that any bundle has code for, by name, with the number of bundles that serve each: 0 if the
     /// runtime does not find the code. Returns `None` if there are too many to compare.
-    pub fn gpus(&self) -> Option<Vec<(Device, Served)>> {
+    pub fn gpus(&self) -> Option<Vec<(Device, ServedBundles)>> {
         let sets = self.code_sets();
         let mut codes: HashSet<&Code> = HashSet::new();
         for (set, _) in &sets {
@@ -283,8 +283,8 @@ impl Coverage {
 }
 
 /// Counts the bundles that serve a GPU, and the bundles that should.
-fn count_serving(device: &Device, sets: &[(Cow<'_, CodeSet>, usize)]) -> Served {
-    let mut served = Served::default();
+fn count_serving(device: &Device, sets: &[(Cow<'_, CodeSet>, usize)]) -> ServedBundles {
+    let mut served = ServedBundles::default();
     for (set, count) in sets {
         if set.is_for(device) {
             let serves = device.unserved(set.codes.iter()).next().is_none();
@@ -297,7 +297,7 @@ fn count_serving(device: &Device, sets: &[(Cow<'_, CodeSet>, usize)]) -> Served 
 
 /// Code objects for several GPUs. A program needs one of them, for its GPU.
 #[derive(Clone, Debug)]
-pub(crate) struct Unit {
+pub(crate) struct LoadUnit {
     pub(crate) place: Place,
     /// The index and the offset of the bundle at the place, or `None` if the unit is not a single bundle.
     pub(crate) bundle: Option<(usize, u64)>,
@@ -312,7 +312,7 @@ pub(crate) struct Unit {
     pub(crate) unfound: Vec<UnfoundCode>,
 }
 
-impl Unit {
+impl LoadUnit {
     fn new(found: &Found<'_>, vendors: BTreeSet<GpuVendor>) -> Self {
         let is_single = found.format != Format::OffloadBinary;
         Self {
@@ -369,54 +369,54 @@ impl Unit {
 
 /// Puts units together from the bundles of a file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Units {
+pub(crate) struct LoadUnits {
     /// The offload binaries at one place that are not complete yet, by their offload kind.
-    open: Vec<(Option<OffloadKind>, Unit)>,
+    open: Vec<(Option<OffloadKind>, LoadUnit)>,
     /// The last file that is a code object, a bundle or a fatbin itself, unless more follows in it.
-    file: Option<Unit>,
+    file: Option<LoadUnit>,
     /// Whether such files count as bundles like others, and code objects without a bundle do not count.
     ignores_files: bool,
     /// The number of code objects so far.
     code_objects: usize,
 }
 
-impl Units {
+impl LoadUnits {
     /// Makes units of bundles alone, without regard to files that serve together.
     pub(crate) fn of_bundles() -> Self {
         Self { ignores_files: true, ..Self::default() }
     }
 
     /// Adds the next bundle of the search, and returns the units that are complete.
-    pub(crate) fn add(&mut self, found: &Found<'_>) -> Vec<Unit> {
-        let mut complete: Vec<Unit> = self.end_file(Some(found.place)).into_iter().collect();
+    pub(crate) fn add(&mut self, found: &Found<'_>) -> Vec<LoadUnit> {
+        let mut complete: Vec<LoadUnit> = self.end_file(Some(found.place)).into_iter().collect();
         complete.extend(self.add_bundle(found));
         complete
     }
 
     /// Ends the last file, before the next bundle at a place.
-    fn end_file(&mut self, next: Option<&Place>) -> Option<Unit> {
+    fn end_file(&mut self, next: Option<&Place>) -> Option<LoadUnit> {
         let file = self.file.take()?;
         if next != Some(&file.place) {
             return Some(file);
         }
         // More follows in the file, so it is not one bundle.
-        if file.bundle.is_some() { Some(Unit { directory: None, ..file }) } else { None }
+        if file.bundle.is_some() { Some(LoadUnit { directory: None, ..file }) } else { None }
     }
 
-    fn add_bundle(&mut self, found: &Found<'_>) -> Vec<Unit> {
+    fn add_bundle(&mut self, found: &Found<'_>) -> Vec<LoadUnit> {
         let first = self.code_objects;
         self.code_objects = first + found.bundle.entries.len();
         let is_file = !self.ignores_files && is_loaded_file(found);
         if found.is_for_some_gpus() && !is_file {
             return Vec::new();
         }
-        let Codes { found: codes, unfound, vendors, is_outer } = Codes::of(found);
+        let BundleCodes { found: codes, unfound, vendors, is_outer } = BundleCodes::of(found);
         if is_outer {
             return Vec::new();
         }
         if is_file {
             let codes = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
-            let mut file = Unit { codes, unfound, ..Unit::new(found, vendors) };
+            let mut file = LoadUnit { codes, unfound, ..LoadUnit::new(found, vendors) };
             file.directory = Some(directory_of(found.place));
             if found.format == Format::CodeObject {
                 file.bundle = None;
@@ -426,12 +426,12 @@ impl Units {
         }
         if found.format != Format::OffloadBinary {
             let codes = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
-            return vec![Unit { codes, unfound, ..Unit::new(found, vendors) }];
+            return vec![LoadUnit { codes, unfound, ..LoadUnit::new(found, vendors) }];
         }
         let is_elsewhere = found.index == 0 || self.open.iter().any(|(_, unit)| unit.place != *found.place);
         let mut complete = if is_elsewhere { self.finish_open(|_| true) } else { Vec::new() };
         if codes.is_empty() && self.open.is_empty() {
-            self.open.push((None, Unit::new(found, vendors.clone())));
+            self.open.push((None, LoadUnit::new(found, vendors.clone())));
         }
         for FoundCode { index, kind, code } in codes {
             let same_kind = self.open.iter_mut().find(|(open, unit)| match open {
@@ -442,7 +442,7 @@ impl Units {
                 Some((open, unit)) => {
                     // A second image for the same GPU is from another source file.
                     if unit.codes.iter().any(|(_, other)| *other == code) {
-                        complete.push(std::mem::replace(unit, Unit::new(found, vendors.clone())));
+                        complete.push(std::mem::replace(unit, LoadUnit::new(found, vendors.clone())));
                     }
                     *open = Some(kind);
                     unit.vendors.extend(&vendors);
@@ -450,7 +450,7 @@ impl Units {
                 }
                 None => {
                     let codes = vec![(first + index, code)];
-                    self.open.push((Some(kind), Unit { codes, ..Unit::new(found, vendors.clone()) }));
+                    self.open.push((Some(kind), LoadUnit { codes, ..LoadUnit::new(found, vendors.clone()) }));
                 }
             }
         }
@@ -458,7 +458,7 @@ impl Units {
     }
 
     /// Completes the units at the places that `is_over` accepts, and returns them.
-    pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<Unit> {
+    pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
         let mut complete = self.finish_open(&is_over);
         if let Some(file) = &self.file
             && is_over(&file.place)
@@ -468,7 +468,7 @@ impl Units {
         complete
     }
 
-    fn finish_open(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<Unit> {
+    fn finish_open(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
         let complete = self.open.extract_if(.., |(_, unit)| is_over(&unit.place));
         complete.map(|(_, unit)| unit).collect()
     }
@@ -513,10 +513,10 @@ mod tests {
         first.merge(&second);
         assert_eq!(first.bundles(), 9);
         let device = Device::parse("gfx906").unwrap();
-        let served = Served { serving: 5, bundles: 9 };
+        let served = ServedBundles { serving: 5, bundles: 9 };
         assert_eq!((first.of(&device), first.of_each(&[device])), (served, Some(vec![served])));
         assert_eq!((served.missing(), served.is_complete()), (4, false));
-        assert!(Served { serving: 5, bundles: 5 }.is_complete());
+        assert!(ServedBundles { serving: 5, bundles: 5 }.is_complete());
         let names: Vec<_> =
             first.gpus().unwrap().iter().map(|(gpu, served)| (gpu.to_string(), served.serving)).collect();
         assert_eq!(names, [("gfx906".to_owned(), 5), ("gfx90a".to_owned(), 4)]);
@@ -533,7 +533,7 @@ mod tests {
         coverage.count(CodeSet { vendors: BTreeSet::new(), ..amd_codes(&[]) }, 1);
         coverage.count(amd_codes(&["gfx906"]), 1);
         for (gpu, serving, bundles) in [("gfx906", 1, 2), ("sm_90", 0, 1)] {
-            assert_eq!(coverage.of(&Device::parse(gpu).unwrap()), Served { serving, bundles }, "{gpu}");
+            assert_eq!(coverage.of(&Device::parse(gpu).unwrap()), ServedBundles { serving, bundles }, "{gpu}");
         }
     }
 
@@ -554,7 +554,7 @@ mod tests {
         coverage.count(other_codes((0..COMPARISONS_MAX / 10 - 1).map(|index| index.to_string())), 1);
         let devices = vec![Device::parse("gfx906").unwrap(); 11];
         assert!(coverage.of_each(&devices).is_none());
-        assert_eq!(coverage.of_each(&devices[..1]), Some(vec![Served { serving: 0, bundles: 1 }]));
+        assert_eq!(coverage.of_each(&devices[..1]), Some(vec![ServedBundles { serving: 0, bundles: 1 }]));
     }
 
     fn binary(key: &str, targets: &[&str]) -> WrappedBinary {
@@ -584,7 +584,7 @@ mod tests {
         split.archives = Some(&archives);
         coverage.add_split(&place, &split);
         for (gpu, serving) in [("gfx906", 2), ("gfx90a", 1), ("gfx1030", 0)] {
-            assert_eq!(coverage.of(&Device::parse(gpu).unwrap()), Served { serving, bundles: 3 }, "{gpu}");
+            assert_eq!(coverage.of(&Device::parse(gpu).unwrap()), ServedBundles { serving, bundles: 3 }, "{gpu}");
         }
     }
 
@@ -627,7 +627,7 @@ mod tests {
                 add(&mut coverage, &index.to_string(), members);
             }
             let served = coverage.of(&Device::parse("gfx906").unwrap());
-            assert_eq!(served, Served { serving, bundles }, "{files:?}");
+            assert_eq!(served, ServedBundles { serving, bundles }, "{files:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use super::loaded::Loader;
 use crate::base::error::Result;
 use crate::base::io::input::Input;
 use crate::beyond::scan::{
-    CodeObject, Finding, Found, ReadList, Reading, Scan, Together, WEIGHT_UNIT, contents, weight_of,
+    CodeObject, CodeObjectsOfBundle, Finding, Found, ReadEvent, ReadList, Scan, WEIGHT_UNIT, contents, weight_of,
 };
 
 /// A code object that the runtime of a GPU loads, with its bytes.
@@ -66,26 +66,27 @@ impl<'i> LoadedCode<'i> {
 pub fn load<'i>(input: &'i Input, device: &Device) -> Result<Vec<LoadedCode<'i>>> {
     let mut load = Load { input, loaded: Vec::new() };
     let mut loader = Loader::new(slice::from_ref(device));
-    let read = |together: Together<'_, usize, CodeObject>| contents(together, |_, code| Ok(code.bytes().to_vec()));
+    let read =
+        |together: CodeObjectsOfBundle<'_, usize, CodeObject>| contents(together, |_, code| Ok(code.bytes().to_vec()));
     let weight = |read: &Vec<_>| weight_of(read, |bytes: &Vec<u8>| bytes.len() / WEIGHT_UNIT);
     Scan::default().run_and_read(input, &read, &weight, &mut |step| {
         match step {
-            Reading::Found(Finding::Bundle(found), reads) => {
+            ReadEvent::Found(Finding::Bundle(found), reads) => {
                 for (position, loaded) in loader.add(&found)? {
                     load.add(position, loaded.code_object, Some(&found), reads);
                 }
             }
-            Reading::End(place, reads) => {
+            ReadEvent::End(place, reads) => {
                 for (position, loaded) in loader.finish(|unit| unit.data() == *place) {
                     load.add(position, loaded.code_object, None, reads);
                 }
             }
-            Reading::Read(contents) => {
+            ReadEvent::Read(contents) => {
                 for ((position, code_object), bytes) in contents {
                     load.loaded.push((position, LoadedCode { code_object, bytes: bytes.map(Cow::Owned) }));
                 }
             }
-            Reading::Found(..) => {}
+            ReadEvent::Found(..) => {}
         }
         Ok(ControlFlow::Continue(()))
     })?;

@@ -27,14 +27,14 @@ const TRIPLES: [&[u8]; 3] = [b"amdgcn-amd-amdhsa--", b"spirv64-amd-amdhsa--", b"
 
 /// The reason why the runtime does not find an entry of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Unfound {
+pub(crate) enum UnfoundReason {
     /// The part of the bundle that the runtime reads does not describe the entry, or one before it.
     Position,
     /// The runtime looks for other triples.
     Triple,
 }
 
-impl Unfound {
+impl UnfoundReason {
     /// The name of the entries that the runtime looks for instead.
     pub(crate) fn sought(self) -> &'static str {
         match self {
@@ -45,16 +45,16 @@ impl Unfound {
 }
 
 /// The entries of a bundle that the runtime does not find, by their indices.
-pub(crate) type UnfoundEntries = BTreeMap<usize, Unfound>;
+pub(crate) type UnfoundEntries = BTreeMap<usize, UnfoundReason>;
 
 /// Returns why the runtime finds no entry with this ID at any position in a bundle, or `None` if it may find it. `None`
 /// also for IDs of other kinds, which other runtimes load.
-pub(crate) fn unfound_id(id: &[u8]) -> Option<Unfound> {
+pub(crate) fn unfound_id(id: &[u8]) -> Option<UnfoundReason> {
     let triple = match id.strip_prefix(b"hipv4-") {
         Some(triple) => triple,
         None => id.strip_prefix(b"hip-")?,
     };
-    if TRIPLES.iter().any(|found| triple.starts_with(found)) { None } else { Some(Unfound::Triple) }
+    if TRIPLES.iter().any(|found| triple.starts_with(found)) { None } else { Some(UnfoundReason::Triple) }
 }
 
 /// Returns the entries of a bundle that the runtime does not find, by their indices, with the reasons. In containers
@@ -71,7 +71,7 @@ pub(crate) fn unfound_in(found: &Found<'_>) -> UnfoundEntries {
         } else if let Some(first) = first
             && index >= first
         {
-            unfound.insert(index, Unfound::Position);
+            unfound.insert(index, UnfoundReason::Position);
         }
     }
     if !unfound.is_empty() && !is_for_runtime(kinds_in(found)) {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn ids_are_compared_as_text() {
-        use Unfound::Triple;
+        use UnfoundReason::Triple;
         for (id, expected) in [
             ("hipv4-amdgcn-amd-amdhsa--gfx942", None),
             ("hipv4-amdgcn-amd-amdhsa--gfx9-4-generic:xnack+", None),

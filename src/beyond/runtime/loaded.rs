@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::code::{Code, Codes, UnfoundCode};
-use super::coverage::Units;
+use super::code::{BundleCodes, Code, UnfoundCode};
+use super::coverage::LoadUnits;
 use super::device::Device;
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
@@ -12,7 +12,7 @@ use crate::beyond::scan::{CodeObject, Finding, Format, Found, Place, Scan};
 /// A code object that runtimes load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Loaded {
+pub struct LoadedCodeObject {
     /// The code object.
     pub code_object: CodeObject,
     /// The GPUs that load it, by their indices in the list that was asked for. A GPU whose name leaves features open may
@@ -39,7 +39,7 @@ pub struct Loaded {
 ///
 /// # Errors
 /// The errors of [`Scan::run`]. Broken parts of the file are skipped.
-pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -> Result<Vec<Loaded>> {
+pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -> Result<Vec<LoadedCodeObject>> {
     let (mut loader, mut loaded) = (Loader::new(devices), Vec::new());
     scan.run(data, &mut |finding| {
         if let Finding::Bundle(found) = finding {
@@ -57,7 +57,7 @@ pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -
 pub(crate) struct Loader {
     /// The [GPUs](Device::gpus) of each name.
     devices: Vec<Device>,
-    units: Units,
+    units: LoadUnits,
     /// The code objects from the first one on that may still be chosen, by their positions.
     waiting: BTreeMap<usize, CodeObject>,
     /// The first code for each GPU that HIP's runtime does not find.
@@ -66,12 +66,12 @@ pub(crate) struct Loader {
 
 impl Loader {
     pub(crate) fn new(devices: &[Device]) -> Self {
-        let (devices, units) = (devices.iter().map(Device::gpus).collect(), Units::of_bundles());
+        let (devices, units) = (devices.iter().map(Device::gpus).collect(), LoadUnits::of_bundles());
         Self { devices, units, waiting: BTreeMap::new(), unfound: BTreeMap::new() }
     }
 
     /// Adds the next bundle of the search.
-    pub(crate) fn add(&mut self, found: &Found<'_>) -> Result<Vec<(usize, Loaded)>> {
+    pub(crate) fn add(&mut self, found: &Found<'_>) -> Result<Vec<(usize, LoadedCodeObject)>> {
         let (info, first) = (found.info()?, self.units.code_objects());
         self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.known(&info))));
         let units = self.units.add(found);
@@ -81,7 +81,7 @@ impl Loader {
             loaded.extend(self.choose(&unit.codes));
         }
         if found.is_for_some_gpus() {
-            let codes = Codes::of(found).found.into_iter();
+            let codes = BundleCodes::of(found).found.into_iter();
             let codes: Vec<_> = codes.map(|found| (first + found.index, found.code)).collect();
             // A program has device images for each of its kernels.
             let is_each_needed = matches!(found.format, Format::DeviceImages | Format::SyclBin);
@@ -97,7 +97,7 @@ impl Loader {
     }
 
     /// Ends the choices at the places that `is_over` accepts.
-    pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<(usize, Loaded)> {
+    pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<(usize, LoadedCodeObject)> {
         self.units.finish(is_over).iter().flat_map(|unit| self.choose(&unit.codes)).collect()
     }
 
@@ -118,7 +118,7 @@ impl Loader {
     }
 
     /// Chooses among code objects when a program needs one of them.
-    fn choose(&mut self, codes: &[(usize, Code)]) -> Vec<(usize, Loaded)> {
+    fn choose(&mut self, codes: &[(usize, Code)]) -> Vec<(usize, LoadedCodeObject)> {
         let mut chosen: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (number, device) in self.devices.iter().enumerate() {
             for position in device.chosen(codes) {
@@ -128,7 +128,7 @@ impl Loader {
         let mut loaded = Vec::new();
         for (position, devices) in chosen {
             if let Some(code_object) = self.waiting.remove(&position) {
-                loaded.push((position, Loaded { code_object, devices }));
+                loaded.push((position, LoadedCodeObject { code_object, devices }));
             }
         }
         loaded

@@ -28,11 +28,11 @@ mod load;
 pub(crate) mod loadable;
 mod loaded;
 
-pub(crate) use code::{Code, Codes, UnfoundCode};
-pub(crate) use coverage::{CodeSet, FileSet, Unit, Units};
-pub use coverage::{Coverage, Served, ServedDirectory};
+pub(crate) use code::{BundleCodes, Code, UnfoundCode};
+pub(crate) use coverage::{CodeSet, FileSet, LoadUnit, LoadUnits};
+pub use coverage::{Coverage, ServedBundles, ServedDirectory};
 pub use device::{Device, DeviceError, with_ptx};
 pub(crate) use directory::directory_of;
 pub use load::{LoadedCode, load};
 pub(crate) use loaded::Loader;
-pub use loaded::{Loaded, loaded};
+pub use loaded::{LoadedCodeObject, loaded};

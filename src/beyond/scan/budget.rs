@@ -1,7 +1,7 @@
 //! Limits on the cost of a search. A file of a few kilobytes can name the same bytes repeatedly, or inflate to
 //! gigabytes when nested.
 
-use super::place::{Origin, Place};
+use super::place::{Place, PlaceOrigin};
 use crate::base::bytes::{add, len_u64, to_u64, total};
 use crate::beyond::container::Bundle;
 use crate::llvm::container::Limits;
@@ -67,8 +67,8 @@ impl Budget {
     /// Returns the limits for a compressed container at a place. In the file itself, only the claimed size counts.
     pub(super) fn limits_at(&self, place: &Place) -> Limits {
         match place.origin() {
-            Origin::File(_) => self.limits,
-            Origin::Inflated => self.limits_inside(),
+            PlaceOrigin::File(_) => self.limits,
+            PlaceOrigin::Inflated => self.limits_inside(),
         }
     }
 
@@ -80,8 +80,8 @@ impl Budget {
     /// Returns the cost of inflating a compressed container to `bytes`.
     pub(super) fn inflating(place: &Place, bytes: u64) -> u64 {
         match place.origin() {
-            Origin::File(_) => 0,
-            Origin::Inflated => bytes.max(INFLATED_MIN),
+            PlaceOrigin::File(_) => 0,
+            PlaceOrigin::Inflated => bytes.max(INFLATED_MIN),
         }
     }
 }

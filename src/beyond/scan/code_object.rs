@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Unread;
 use super::found::{Format, Found};
-use super::place::{Origin, Place, Step};
+use super::place::{Place, PlaceOrigin, Step};
 use crate::base::bytes::{self, add, len_of, total};
 use crate::base::codec::{self, Codec};
 use crate::base::display::{printable, short_name, shown};
@@ -139,8 +139,8 @@ impl CodeObject {
     }
 
     /// The ID, parsed once for all uses.
-    pub(crate) fn known_id(&self) -> KnownId {
-        KnownId::of(&self.id, self.bundle.format)
+    pub(crate) fn known_id(&self) -> ParsedId {
+        ParsedId::of(&self.id, self.bundle.format)
     }
 
     /// The ID, safe to print on a terminal, as [`CodeObjectRef::shown_id`].
@@ -207,14 +207,14 @@ impl CodeObject {
 
 /// The entry ID of a code object, parsed once for all uses.
 #[derive(Debug)]
-pub(crate) struct KnownId {
+pub(crate) struct ParsedId {
     /// The ID, safe to print on a terminal, as [`CodeObjectRef::shown_id`].
     pub(crate) shown: String,
     /// The parsed ID, or `None` if the recorded ID is not valid.
     pub(crate) parsed: Option<EntryId>,
 }
 
-impl KnownId {
+impl ParsedId {
     /// Parses the ID recorded in a container of this format.
     pub(crate) fn of(recorded: &[u8], format: Format) -> Self {
         Self { shown: short_name(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
@@ -352,8 +352,8 @@ impl<'f> CodeObjectRef<'f> {
     }
 
     /// The bundle entry ID, for callers that use it more than once.
-    pub(crate) fn known_id(&self) -> KnownId {
-        KnownId::of(self.entry.id(), self.found.format)
+    pub(crate) fn known_id(&self) -> ParsedId {
+        ParsedId::of(self.entry.id(), self.found.format)
     }
 
     /// The bundle entry ID, or why the recorded ID is not valid.
@@ -400,7 +400,7 @@ impl<'f> CodeObjectRef<'f> {
 
     /// Returns whether its bytes are bytes of the searched file.
     pub fn is_in_file(&self) -> bool {
-        matches!(self.found.place.origin(), Origin::File(_))
+        matches!(self.found.place.origin(), PlaceOrigin::File(_))
     }
 
     /// The reason why it cannot be extracted, if it cannot: the host of a fat object may not be restorable.

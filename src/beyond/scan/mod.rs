@@ -64,7 +64,7 @@ mod wide;
 
 pub use crate::llvm::uri::Uri;
 pub(crate) use budget::Budget;
-pub(crate) use code_object::KnownId;
+pub(crate) use code_object::ParsedId;
 pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Sizes};
 pub(crate) use found::EntryFacts;
 pub use found::{Finding, Followed, Format, Found, Split};
@@ -73,12 +73,14 @@ pub(crate) use kpack::target_in;
 pub(crate) use outside::sources;
 pub(crate) use overlap::{bundle_sections, movable_sections};
 pub(crate) use packages::exceeded;
-pub(crate) use parts::Holders;
+pub(crate) use parts::CodeObjectsWithParts;
 pub(crate) use pattern::Selector;
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub(crate) use place::member_of;
-pub use place::{Origin, Place, Step};
-pub(crate) use read::{ReadList, Reading, Shared, Together, WEIGHT_UNIT, contents, top_member, weight_of};
+pub use place::{Place, PlaceOrigin, Step};
+pub(crate) use read::{
+    CodeObjectsOfBundle, OverlapLimit, ReadEvent, ReadList, WEIGHT_UNIT, contents, top_member, weight_of,
+};
 pub use resolve::Resolved;
 pub(crate) use stream::HEAD;
 pub(crate) use walk::is_zip;

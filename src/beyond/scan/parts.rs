@@ -15,12 +15,12 @@ use crate::beyond::container::SearchEntry;
 
 /// The code objects of a search that hold other code objects, as hashes of the steps to them.
 #[derive(Debug, Default)]
-pub(crate) struct Holders {
+pub(crate) struct CodeObjectsWithParts {
     state: RandomState,
     holders: HashSet<u64>,
 }
 
-impl Holders {
+impl CodeObjectsWithParts {
     /// Notes the code objects around a bundle.
     pub(crate) fn note(&mut self, place: &Place) {
         for (index, step) in place.steps().iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::code_object::{CodeObjectRef, KnownId};
+use super::code_object::{CodeObjectRef, ParsedId};
 use crate::base::id::target_id::TargetId;
 use crate::base::id::{Compatibility, EntryId, OffloadKind, Rules, processors};
 use crate::beyond::globs::{Globs, WILDCARDS};
@@ -84,8 +84,8 @@ impl Pattern {
         &self.text
     }
 
-    fn matches(&self, known: &KnownId, comparison: Comparison) -> bool {
-        let KnownId { shown, parsed } = known;
+    fn matches(&self, known: &ParsedId, comparison: Comparison) -> bool {
+        let ParsedId { shown, parsed } = known;
         if *shown == self.text {
             return true;
         }
@@ -101,7 +101,7 @@ impl Pattern {
     }
 
     /// Returns whether it matches an ID that cannot be parsed, perhaps of another vendor's compiler.
-    fn matches_foreign(&self, known: &KnownId) -> bool {
+    fn matches_foreign(&self, known: &ParsedId) -> bool {
         let target = known.foreign_target();
         match &self.form {
             PatternForm::Glob(glob) if glob.matches(&known.shown) => true,
@@ -170,7 +170,7 @@ impl Selection {
     }
 
     /// Returns whether a code object with this ID is selected, if its target is.
-    fn takes_kind(&self, id: &KnownId) -> bool {
+    fn takes_kind(&self, id: &ParsedId) -> bool {
         if self.kinds.is_empty() {
             return !self.targets.is_empty() || !id.is_host();
         }
@@ -178,12 +178,12 @@ impl Selection {
     }
 
     /// Returns whether a code object with this ID matches a target pattern, whatever its kind.
-    pub(crate) fn target_takes(&self, pattern: &Pattern, id: &KnownId) -> bool {
+    pub(crate) fn target_takes(&self, pattern: &Pattern, id: &ParsedId) -> bool {
         pattern.matches(id, self.comparison)
     }
 
     /// Returns whether a code object with this ID has an offload kind.
-    pub(crate) fn kind_takes(kind: OffloadKind, id: &KnownId) -> bool {
+    pub(crate) fn kind_takes(kind: OffloadKind, id: &ParsedId) -> bool {
         match &id.parsed {
             Some(id) => id.kind().is_compatible_with(kind, Rules::default()),
             None => false,
@@ -263,7 +263,7 @@ impl<'s> Selector<'s> {
 
     /// Returns the positions of the target patterns that match an ID. If several patterns have the same text, only the
     /// first is returned.
-    pub(crate) fn targets_of(&self, id: &KnownId) -> Vec<usize> {
+    pub(crate) fn targets_of(&self, id: &ParsedId) -> Vec<usize> {
         if self.selection.targets.is_empty() {
             return Vec::new();
         }
@@ -298,12 +298,12 @@ impl<'s> Selector<'s> {
     }
 
     /// Returns whether a code object with this ID is selected.
-    pub(crate) fn takes(&self, id: &KnownId) -> bool {
+    pub(crate) fn takes(&self, id: &ParsedId) -> bool {
         self.takes_by(id, &self.targets_of(id))
     }
 
     /// Returns whether a code object is selected. `targets` are the target patterns that match its ID.
-    pub(crate) fn takes_by(&self, id: &KnownId, targets: &[usize]) -> bool {
+    pub(crate) fn takes_by(&self, id: &ParsedId, targets: &[usize]) -> bool {
         self.selection.takes_kind(id) && (self.selection.targets.is_empty() || !targets.is_empty())
     }
 }
@@ -374,7 +374,7 @@ mod tests {
             let selector = Selector::new(&selection);
             for id in &ids {
                 for format in [Format::Bundle, Format::CodeObject] {
-                    let id = KnownId::of(id.as_bytes(), format);
+                    let id = ParsedId::of(id.as_bytes(), format);
                     let one_by_one = selection.targets.iter().enumerate().filter(|(position, pattern)| {
                         selector.first_of(*position) == *position && selection.target_takes(pattern, &id)
                     });

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::base::bytes::{add, len_u64, total};
 use crate::base::display::{printable, printable_name};
 use crate::base::error::{Error, Result, WithPath};
-use crate::llvm::uri::{Level, Uri};
+use crate::llvm::uri::{Uri, UriStep};
 
 /// The maximum number of steps that a search numbers. Each takes some 20 bytes of memory.
 const NUMBERED_MAX: usize = 1 << 18;
@@ -30,7 +30,7 @@ pub enum Step {
 
 /// The base of the offsets of a place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Origin {
+pub enum PlaceOrigin {
     /// This file: the searched file, or a member of a thin archive, which is a separate file.
     File(PathBuf),
     /// The bytes of the innermost inflated step, which are not in any file.
@@ -49,12 +49,12 @@ pub struct Place {
     beside: Option<PathBuf>,
     /// The steps from the file that holds the bytes to the innermost inflated data.
     way: Range<usize>,
-    origin: Origin,
+    origin: PlaceOrigin,
 }
 
 impl Place {
     pub(crate) fn of_file(file: &Path) -> Self {
-        let (file, origin) = (file.to_owned(), Origin::File(file.to_owned()));
+        let (file, origin) = (file.to_owned(), PlaceOrigin::File(file.to_owned()));
         Self { file, steps: Vec::new(), numbers: Vec::new(), beside: None, way: 0..0, origin }
     }
 
@@ -73,12 +73,12 @@ impl Place {
 
     /// Returns the place with its bytes inflated rather than in the file.
     pub(super) fn inflated(self) -> Self {
-        Self { way: self.way.start..self.steps.len(), origin: Origin::Inflated, ..self }
+        Self { way: self.way.start..self.steps.len(), origin: PlaceOrigin::Inflated, ..self }
     }
 
     /// Returns the place with its bytes in another file.
     pub(super) fn in_file(self, file: &Path) -> Self {
-        let (base, origin) = (self.steps.len(), Origin::File(file.to_owned()));
+        let (base, origin) = (self.steps.len(), PlaceOrigin::File(file.to_owned()));
         Self { way: base..base, beside: Some(file.to_owned()), origin, ..self }
     }
 
@@ -120,7 +120,7 @@ impl Place {
     }
 
     /// The base of the offsets of bundles at this place.
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &PlaceOrigin {
         &self.origin
     }
 
@@ -157,7 +157,7 @@ impl Place {
     /// own.
     pub(crate) fn is_in_packed_entry(&self) -> bool {
         let inflated_steps = self.steps.get(..self.way.end).unwrap_or_default();
-        self.origin == Origin::Inflated && matches!(inflated_steps.last(), Some(Step::Entry(_)))
+        self.origin == PlaceOrigin::Inflated && matches!(inflated_steps.last(), Some(Step::Entry(_)))
     }
 
     /// Returns whether it is the whole of the data that its offsets count from.
@@ -177,7 +177,7 @@ impl Place {
     /// a split library.
     pub fn other_file(&self) -> Option<&Path> {
         match &self.origin {
-            Origin::File(file) if *file != self.file => Some(file),
+            PlaceOrigin::File(file) if *file != self.file => Some(file),
             _ => None,
         }
     }
@@ -197,13 +197,13 @@ impl Place {
     }
 
     /// Returns whether the inflated data at the end of `way` begins here.
-    pub(super) fn is_end_of(&self, way: &[Level]) -> bool {
+    pub(super) fn is_end_of(&self, way: &[UriStep]) -> bool {
         let levels = way.iter().map(|level| (Cow::Borrowed(level.name.as_slice()), level.number));
-        self.origin == Origin::Inflated && self.way.start == 0 && self.is_data() && self.way().eq(levels)
+        self.origin == PlaceOrigin::Inflated && self.way.start == 0 && self.is_data() && self.way().eq(levels)
     }
 
     /// Returns whether the last step is a step of `way`. The caller knows that the steps before it are.
-    pub(super) fn is_on(&self, way: &[Level]) -> bool {
+    pub(super) fn is_on(&self, way: &[UriStep]) -> bool {
         let (Some(step), Some(&number)) = (self.steps.last(), self.numbers.last()) else { return false };
         let Some(level) = way.get(self.steps.len().saturating_sub(1)) else { return false };
         *step.name() == *level.name && number == level.number
@@ -219,7 +219,7 @@ impl Place {
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has a relative path, and the system does not report the
     /// current directory.
     pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<Option<Uri>> {
-        let way: Vec<Level> = self.way().map(|(name, number)| Level { name: name.into_owned(), number }).collect();
+        let way: Vec<UriStep> = self.way().map(|(name, number)| UriStep { name: name.into_owned(), number }).collect();
         if way.iter().any(|level| level.number == 0) {
             return Ok(None);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
 use super::found::{Finding, Found, WalkEvent};
-use super::place::{Origin, Place, Step};
+use super::place::{Place, PlaceOrigin, Step};
 use super::walk::MemberFilter;
 use super::wide::BundleReader;
 use super::{Checksums, Scan};
@@ -36,12 +36,12 @@ type ReadResults<T> = Vec<(usize, Result<T>)>;
 
 /// A limit on the bytes of a bundle that are read as code objects, which may share them.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct OverlapLimit {
     left: Allowance,
     offset: u64,
 }
 
-impl Shared {
+impl OverlapLimit {
     pub(crate) fn new(bundle: &Bundle<'_>) -> Result<Self> {
         Ok(Self { left: Allowance::new(bundle.full_len()?.saturating_mul(SHARED_MAX)), offset: bundle.offset })
     }
@@ -92,7 +92,7 @@ impl CodeObject {
 impl BundleInfo {
     /// Returns whether its bytes are in `input`, the searched file.
     pub(crate) fn is_in(&self, input: &Input) -> bool {
-        matches!(self.place.origin(), Origin::File(file) if file == input.path())
+        matches!(self.place.origin(), PlaceOrigin::File(file) if file == input.path())
     }
 
     /// Returns the data of its place, from the start of the bundle on.
@@ -126,7 +126,7 @@ impl<K, C: Borrow<CodeObject>> ReadList<K, C> {
 }
 
 /// An event in a search that also reads code objects.
-pub(crate) enum Reading<'f, K, C, R> {
+pub(crate) enum ReadEvent<'f, K, C, R> {
     /// A finding. The receiver adds the wanted code objects of it to the list.
     Found(Finding<'f>, &'f mut ReadList<K, C>),
     /// The end of the data at a place. The receiver adds further wanted code objects of it to the list.
@@ -136,11 +136,11 @@ pub(crate) enum Reading<'f, K, C, R> {
 }
 
 /// The receiver of events. It decides whether the search goes on.
-pub(crate) type EachReading<'e, K, C, R> = dyn FnMut(Reading<'_, K, C, R>) -> Result<ControlFlow<()>> + 'e;
+pub(crate) type ReadVisitor<'e, K, C, R> = dyn FnMut(ReadEvent<'_, K, C, R>) -> Result<ControlFlow<()>> + 'e;
 
 /// Wanted code objects to be read together: their bundle, or why it cannot be read, and the code objects with their
 /// indices in the bundle.
-pub(crate) type Together<'b, K, C> = (Result<&'b Bundle<'b>>, Vec<(usize, (K, C))>);
+pub(crate) type CodeObjectsOfBundle<'b, K, C> = (Result<&'b Bundle<'b>>, Vec<(usize, (K, C))>);
 
 impl Scan {
     /// Searches a file, and reads the code objects that are wanted of it, all with `read`. Code objects of inflated
@@ -152,9 +152,9 @@ impl Scan {
     pub(crate) fn run_and_read<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
         &self,
         input: &Input,
-        read: &(impl Fn(Together<'_, K, C>) -> R + Sync),
+        read: &(impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R + Sync),
         weight: &(impl Fn(&R) -> usize + Sync),
-        each: &mut EachReading<'_, K, C, R>,
+        each: &mut ReadVisitor<'_, K, C, R>,
     ) -> Result<()> {
         self.run_in_members_and_read(input, &|_| true, read, weight, each)
     }
@@ -164,33 +164,33 @@ impl Scan {
         &self,
         input: &Input,
         members: &MemberFilter<'_>,
-        read: &(impl Fn(Together<'_, K, C>) -> R + Sync),
+        read: &(impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R + Sync),
         weight: &(impl Fn(&R) -> usize + Sync),
-        each: &mut EachReading<'_, K, C, R>,
+        each: &mut ReadVisitor<'_, K, C, R>,
     ) -> Result<()> {
         let mut wanted = ReadList { now: Vec::new(), later: HashMap::new() };
         let mut room = self.room_for_reading(input);
         self.walk(input.as_slice(), members, &mut |visit| match visit {
             WalkEvent::Found(finding) => {
                 let visited = if let Finding::Bundle(found) = &finding { Some(found.bundle) } else { None };
-                let flow = each(Reading::Found(finding, &mut wanted))?;
+                let flow = each(ReadEvent::Found(finding, &mut wanted))?;
                 if let Some(bundle) = visited
                     && !wanted.now.is_empty()
                 {
-                    return each(Reading::Read(read((Ok(bundle), mem::take(&mut wanted.now)))));
+                    return each(ReadEvent::Read(read((Ok(bundle), mem::take(&mut wanted.now)))));
                 }
                 Ok(flow)
             }
             WalkEvent::End(place, data) => {
-                let flow = each(Reading::End(place, &mut wanted))?;
+                let flow = each(ReadEvent::End(place, &mut wanted))?;
                 let Some(wanted) = wanted.later.remove(place) else { return Ok(flow) };
-                if *place.origin() == Origin::Inflated
+                if *place.origin() == PlaceOrigin::Inflated
                     && let Err(error) = charge(&mut room, &wanted)
                 {
                     let error = Error::malformed(input.path(), error);
-                    return each(Reading::Read(read((Err(error), indexed(wanted)))));
+                    return each(ReadEvent::Read(read((Err(error), indexed(wanted)))));
                 }
-                self.read_in(data, wanted, read, weight, &mut |read| each(Reading::Read(read)))
+                self.read_in(data, wanted, read, weight, &mut |read| each(ReadEvent::Read(read)))
             }
         })
     }
@@ -205,7 +205,7 @@ impl Scan {
         &self,
         data: Slice<'_>,
         wanted: Vec<(K, C)>,
-        read: &(impl Fn(Together<'_, K, C>) -> R + Sync),
+        read: &(impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R + Sync),
         weight: &(impl Fn(&R) -> usize + Sync),
         take: &mut dyn FnMut(R) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
@@ -229,7 +229,7 @@ impl Scan {
         &self,
         data: Slice<'_>,
         wanted: Vec<(K, C)>,
-        read: impl Fn(Together<'_, K, C>) -> R,
+        read: impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R,
     ) -> R {
         let bundle = wanted.first().map(|first| Arc::clone(&code_object_of(first).bundle));
         let rest = bundle.as_ref().and_then(|bundle| bundle.rest_of(data)).unwrap_or(Slice::from(&[][..]));
@@ -304,7 +304,7 @@ impl Scan {
     ) -> Result<()> {
         let all = wanted.iter().copied().enumerate();
         let (here, elsewhere): (Vec<_>, Vec<_>) = all.partition(|(_, code_object)| code_object.bundle.is_in(input));
-        let read = |together: Together<'_, usize, &CodeObject>| {
+        let read = |together: CodeObjectsOfBundle<'_, usize, &CodeObject>| {
             let contents = contents(together, |code_object, code| work(code_object, code));
             contents.into_iter().map(|((index, _), content)| (index, content)).collect::<ReadResults<T>>()
         };
@@ -321,7 +321,7 @@ impl Scan {
         &self,
         input: &Input,
         wanted: Vec<(usize, &CodeObject)>,
-        read: &(impl Fn(Together<'_, usize, &CodeObject>) -> ReadResults<T> + Sync),
+        read: &(impl Fn(CodeObjectsOfBundle<'_, usize, &CodeObject>) -> ReadResults<T> + Sync),
         weight: &(impl Fn(&ReadResults<T>) -> usize + Sync),
         take: &mut dyn FnMut(ReadResults<T>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
@@ -411,7 +411,7 @@ fn group_by_bytes<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, 
 /// Reads code objects of a bundle one after another. If the bundle cannot be inflated, only the first has a result: the
 /// error.
 pub(crate) fn contents<K, C: Borrow<CodeObject>, T>(
-    (bundle, wanted): Together<'_, K, C>,
+    (bundle, wanted): CodeObjectsOfBundle<'_, K, C>,
     read: impl Fn(&CodeObject, Slice<'_>) -> Result<T>,
 ) -> Vec<((K, C), Result<T>)> {
     let inflated = bundle.and_then(|bundle| Ok((bundle, bundle.inflate_whole()?)));

@@ -32,7 +32,7 @@ use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::{self, Content, Inflate};
 use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::{Contents, Entry, bitcode};
-use crate::llvm::uri::Level;
+use crate::llvm::uri::UriStep;
 
 /// The maximum nesting depth of containers.
 const DEPTH_MAX: u32 = 16;
@@ -69,7 +69,7 @@ pub(super) struct Walk<'a, 'w, 'v> {
 
 /// The inflated data that a walk looks for. Nothing else is searched.
 pub(super) struct Goal<'w> {
-    pub(super) way: &'w [Level],
+    pub(super) way: &'w [UriStep],
     /// Receives the data. Unless it breaks off, the data is searched too.
     pub(super) take: &'w mut dyn FnMut(Slice<'_>) -> Result<ControlFlow<()>>,
 }

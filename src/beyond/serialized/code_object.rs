@@ -13,7 +13,7 @@ use super::place::InnerPlace;
 use crate::base::display::{printable, short_name};
 use crate::beyond::code::kernels::Argument;
 use crate::beyond::container::fatbin;
-use crate::beyond::scan::{CodeObject, Format, Origin};
+use crate::beyond::scan::{CodeObject, Format, PlaceOrigin};
 use crate::llvm::container::content_kind::ContentKind;
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ struct CodeObjectFields<'c> {
 impl<'c> CodeObjectFields<'c> {
     fn of(code_object: &'c CodeObject) -> Self {
         let (bundle, packed) = (&code_object.bundle, code_object.packed.as_ref());
-        let in_file = matches!(bundle.place.origin(), Origin::File(_));
+        let in_file = matches!(bundle.place.origin(), PlaceOrigin::File(_));
         let is_compressed = bundle.compressed.is_some();
         let start = code_object.range.as_ref().map(|range| range.start);
         let (mut kind, mut triple, mut target_id) = (None, None, None);

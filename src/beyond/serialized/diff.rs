@@ -14,8 +14,8 @@ use super::fields::{serialized_as, shown};
 use super::kernels::Failure;
 use super::kernels::KernelName;
 use crate::beyond::code::kernels::Kernel;
-use crate::beyond::job::{Change, CodeObjectDiff, GpuDiff, KernelDiff, Loss};
-use crate::beyond::runtime::Served;
+use crate::beyond::job::{CodeObjectDiff, DiffChange, GpuDiff, KernelDiff, LostCoverage};
+use crate::beyond::runtime::ServedBundles;
 use crate::beyond::scan::CodeObject;
 
 #[cfg(test)]
@@ -201,14 +201,14 @@ pub(crate) struct LostGpu<'r> {
     /// The library: the file, and in parentheses its member.
     library: &'r str,
     /// How many bundles of the old library serve the GPU.
-    old: Served,
+    old: ServedBundles,
     /// How many bundles of the new library serve the GPU.
-    new: Served,
+    new: ServedBundles,
 }
 
 impl<'r> LostGpu<'r> {
     /// Makes the entry for a GPU that a library has lost.
-    pub(crate) fn new((library, Loss { gpu, old, new, .. }): &'r (String, Loss)) -> Self {
+    pub(crate) fn new((library, LostCoverage { gpu, old, new, .. }): &'r (String, LostCoverage)) -> Self {
         Self { target_id: gpu, library, old: *old, new: *new }
     }
 }
@@ -245,11 +245,11 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Counts a difference.
-    pub(crate) fn add(&mut self, change: Change) {
+    pub(crate) fn add(&mut self, change: DiffChange) {
         let number = match change {
-            Change::Changed => &mut self.changed,
-            Change::Added => &mut self.added,
-            Change::Removed => &mut self.removed,
+            DiffChange::Changed => &mut self.changed,
+            DiffChange::Added => &mut self.added,
+            DiffChange::Removed => &mut self.removed,
         };
         *number += 1;
     }

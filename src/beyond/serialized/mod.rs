@@ -18,8 +18,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
-use crate::beyond::job::{Extracted, Inspected, KpackReference, NotRead};
-use crate::beyond::runtime::{Device, Served, ServedDirectory};
+use crate::beyond::job::{Extracted, Inspected, KpackReference, UnreadPart};
+use crate::beyond::runtime::{Device, ServedBundles, ServedDirectory};
 use crate::beyond::scan::CodeObject;
 use fields::{serialized_as, shown};
 
@@ -146,7 +146,7 @@ struct File<'r> {
     code_objects: Vec<&'r CodeObject>,
     /// Parts that are recognised but not read, in file order: device code in other formats, and archives that may
     /// contain some.
-    unread: &'r [NotRead],
+    unread: &'r [UnreadPart],
     /// The number of bundles that a program may load from the file. Offload binaries at one place count as one bundle
     /// for each source file, and so does the code that one wrapper of a split library loads from kpack archives. Files
     /// of a directory in a package that are code objects, bundles or fatbins themselves count as one together, and so
@@ -182,11 +182,11 @@ struct ServedGpu {
     /// capability 9.0 or later, which compile PTX.
     gpu: String,
     #[serde(flatten)]
-    served: Served,
+    served: ServedBundles,
 }
 
 impl ServedGpu {
-    fn all(gpus: Vec<(Device, Served)>) -> Vec<Self> {
+    fn all(gpus: Vec<(Device, ServedBundles)>) -> Vec<Self> {
         gpus.into_iter().map(|(gpu, served)| Self { gpu: gpu.name().to_owned(), served }).collect()
     }
 }

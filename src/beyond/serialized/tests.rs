@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use super::{DiffReport, Document, ExtractReport, InspectReport, KernelsReport, Report, VerifyReport};
 use crate::base::codec::Codec;
 use crate::base::id::OffloadKind;
-use crate::beyond::job::{Change, Rule};
+use crate::beyond::job::{DiffChange, VerifyRule};
 use crate::beyond::scan::Format;
 use crate::llvm::container::content_kind::ContentKind;
 
@@ -41,7 +41,7 @@ pub(super) fn methods(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub(super) fn changes(_: &mut SchemaGenerator) -> Schema {
-    names(&[Change::Changed, Change::Added, Change::Removed].map(Change::name))
+    names(&[DiffChange::Changed, DiffChange::Added, DiffChange::Removed].map(DiffChange::name))
 }
 
 pub(super) fn presences(_: &mut SchemaGenerator) -> Schema {
@@ -49,10 +49,10 @@ pub(super) fn presences(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub(crate) fn rules(_: &mut SchemaGenerator) -> Schema {
-    use Rule::*;
+    use VerifyRule::*;
     let of_bundles = [Readable, Trailing, EntryId, Feature, Duplicate, Conflict, Overlap, Target];
-    let others = [Rule::CodeObject, Loadable, Kpack, Expected, Unexpected, Compressed];
-    names(&of_bundles.into_iter().chain(others).map(Rule::name).collect::<Vec<_>>())
+    let others = [VerifyRule::CodeObject, Loadable, Kpack, Expected, Unexpected, Compressed];
+    names(&of_bundles.into_iter().chain(others).map(VerifyRule::name).collect::<Vec<_>>())
 }
 
 pub(super) fn uri(_: &mut SchemaGenerator) -> Schema {

@@ -6,9 +6,9 @@ use serde::{Serialize, Serializer};
 
 use super::Report;
 use super::fields::shown;
-use crate::beyond::job::{Fault, Rule, Verified};
+use crate::beyond::job::{Fault, Verified, VerifyRule};
 
-impl Serialize for Rule {
+impl Serialize for VerifyRule {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.name().serialize(serializer)
     }

@@ -32,7 +32,7 @@ pub struct List {
 /// The result of listing a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Listed {
+pub struct PrintedList {
     /// The number of bundles.
     pub bundles: usize,
     /// The name of the format that the file begins like, such as `offload binary`, or `None` if it is not known.
@@ -50,7 +50,7 @@ impl List {
     ///
     /// # Errors
     /// Any [`Error`]; the entries before the fault are written. If `out` fails, the file is `-`.
-    pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<Listed> {
+    pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<PrintedList> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         let format = Magic::identify(input.bytes()).name();
         let bundles = if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
@@ -59,7 +59,7 @@ impl List {
         } else {
             input.vouch_for(self.list_file(&input, out, observer))?
         };
-        Ok(Listed { bundles, format })
+        Ok(PrintedList { bundles, format })
     }
 
     /// Lists the bundles in the members of an archive, and returns their number.

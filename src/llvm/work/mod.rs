@@ -26,7 +26,7 @@ mod walk;
 
 pub use bundle::BundleFiles;
 pub use extract_uris::ExtractUris;
-pub use list::{List, Listed};
+pub use list::{List, PrintedList};
 pub(crate) use open::open;
 pub use package::{ImageFiles, Package};
 pub use unbundle::Unbundle;

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 /// The collected names, as a selection would name them, without duplicates, in file order.
 #[derive(Debug, Default)]
-pub(crate) struct Present {
+pub(crate) struct PresentNames {
     shown: Vec<String>,
     known: HashSet<String>,
 }
 
-impl Present {
+impl PresentNames {
     /// Adds a name, unless it is known.
     pub(crate) fn note(&mut self, shown: &str) {
         if !self.known.contains(shown) {

@@ -26,7 +26,7 @@ use crate::llvm::container::sequence::{Bundle, Bundles, Inflate};
 use crate::llvm::container::{Entry, Limits};
 use crate::llvm::event::{Event, Observer};
 use crate::llvm::work::open;
-use crate::llvm::work::present::Present;
+use crate::llvm::work::present::PresentNames;
 
 /// The maximum number of kinds of images that are listed.
 const PRESENT_MAX: usize = 1000;
@@ -161,7 +161,7 @@ struct Unpacking<'j, 'o> {
     /// The number of images seen so far, which identifies the current one.
     seen: usize,
     /// The kinds of images in the file, without duplicates, up to [`PRESENT_MAX`].
-    present: Present,
+    present: PresentNames,
     /// Whether `present` distinguishes the members of an archive.
     by_member: bool,
     /// The remaining limit on the inflated size of offload binaries in images. All levels share it, because each can
@@ -235,7 +235,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
             generated: Vec::new(),
             used_names: HashMap::new(),
             seen: 0,
-            present: Present::default(),
+            present: PresentNames::default(),
             by_member: requests.iter().flat_map(|request| &request.filters).any(Filter::is_for_member),
             nested: NestedLimit::new(job.limits),
             stored: StoredContents::new(&job.input),

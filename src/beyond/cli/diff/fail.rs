@@ -8,7 +8,7 @@ use crate::beyond::cli::judged::Judged;
 use crate::beyond::cli::kernels::column::spills;
 use crate::beyond::cli::kernels::report::demangled_names;
 use crate::beyond::cli::print::units::{bytes, count};
-use crate::beyond::job::{KernelDiff, Loss};
+use crate::beyond::job::{KernelDiff, LostCoverage};
 use crate::beyond::serialized::Failure;
 
 /// A condition on which the command fails.
@@ -185,7 +185,7 @@ fn lost_gpus(total: &DiffTotal) -> Vec<String> {
 }
 
 /// The text about a GPU that fewer bundles of a library serve than before.
-pub(super) fn loss_text(library: &str, Loss { gpu, old, new, .. }: &Loss) -> String {
+pub(super) fn loss_text(library: &str, LostCoverage { gpu, old, new, .. }: &LostCoverage) -> String {
     let [before, now] =
         [old, new].map(|served| format!("{} of {}", served.serving, count(served.bundles, "bundle", "bundles")));
     if new.serving == 0 {

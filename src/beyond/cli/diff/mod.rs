@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::base::io::write_file;
-use crate::beyond::job::{Diff, Matches};
+use crate::beyond::job::{Diff, SelectionMatches};
 use crate::beyond::serialized::DiffReport;
 use clap::Parser;
 
@@ -90,7 +90,7 @@ impl Options for DiffOptions {
         job.trust_hashes = self.trust_hashes;
         let problems = RefCell::new(problems);
         let is_tree = old.is_dir();
-        let (total, found) = (RefCell::new(DiffTotal::default()), RefCell::new(Matches::default()));
+        let (total, found) = (RefCell::new(DiffTotal::default()), RefCell::new(SelectionMatches::default()));
         let written = files::report(
             pairs,
             false,
@@ -149,7 +149,14 @@ fn without_code(path: &Path) -> String {
 
 impl DiffOptions {
     /// Adds the error that `--fail-on` had nothing to judge, unless a filter that matches nothing is the reason.
-    fn ensure_judged(&self, total: &DiffTotal, found: &Matches, job: &Diff, paths: &[PathBuf], problems: &Problems) {
+    fn ensure_judged(
+        &self,
+        total: &DiffTotal,
+        found: &SelectionMatches,
+        job: &Diff,
+        paths: &[PathBuf],
+        problems: &Problems,
+    ) {
         let has_problems = !problems.borrow().is_empty();
         if patterns::ensure_match(self.allow_none, found, &job.selection, paths, has_problems).is_err()
             || self.fail_on.is_empty()

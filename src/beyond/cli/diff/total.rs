@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::beyond::job::{Equal, GpuDiff, Loss};
+use crate::beyond::job::{EqualCounts, GpuDiff, LostCoverage};
 use crate::beyond::runtime::{Coverage, Device};
 use crate::beyond::serialized::{Counts, DiffTotals, GpuTotal, LostGpu, Summary};
 use serde::{Serialize, Serializer};
@@ -18,11 +18,11 @@ pub(crate) struct DiffTotal {
     pub(super) pairs: usize,
     /// The code objects of each GPU: their numbers and sizes.
     pub(crate) gpus: BTreeMap<Arc<str>, GpuDiff>,
-    pub(super) equal: Equal,
+    pub(super) equal: EqualCounts,
     /// The kernels in code objects that differ.
     pub(super) kernels: Counts,
     /// The GPUs that fewer bundles of a library serve, each with the library.
-    pub(super) losses: Vec<(String, Loss)>,
+    pub(super) losses: Vec<(String, LostCoverage)>,
     /// The GPUs that the bundles of all old files serve, and the same for the new files.
     coverage: [Coverage; 2],
     /// The kernels of each GPU that spill more.

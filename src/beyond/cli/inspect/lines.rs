@@ -5,7 +5,7 @@ use std::io;
 
 use crate::base::display::printable_start;
 use crate::beyond::job::InspectedBundle;
-use crate::beyond::runtime::{Coverage, Served};
+use crate::beyond::runtime::{Coverage, ServedBundles};
 use crate::beyond::scan::{CodeObject, Format, Sizes};
 use crate::llvm::container::content_kind::ContentKind;
 
@@ -69,7 +69,7 @@ pub(super) struct Line {
     is_share: bool,
     pub(super) gpu: String,
     /// The number of bundles that serve the GPU.
-    served: Option<Served>,
+    served: Option<ServedBundles>,
     uri: Option<String>,
 }
 
@@ -131,7 +131,7 @@ pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
         return;
     }
     let Some(gpus) = coverage.gpus() else { return };
-    let known: HashMap<&str, Served> = gpus.iter().map(|(gpu, served)| (gpu.name(), *served)).collect();
+    let known: HashMap<&str, ServedBundles> = gpus.iter().map(|(gpu, served)| (gpu.name(), *served)).collect();
     for line in lines {
         line.served = known.get(line.gpu.as_str()).copied();
         // In offload binaries, PTX has the name of a GPU.
@@ -223,7 +223,7 @@ impl Line {
     }
 
     fn served(&self) -> String {
-        self.served.as_ref().map(Served::to_string).unwrap_or_default()
+        self.served.as_ref().map(ServedBundles::to_string).unwrap_or_default()
     }
 
     /// Whether the number of bundles that serve the GPU is worth a column: there are several, or none serves it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::base::display::printable;
-use crate::beyond::runtime::{Device, Served};
+use crate::beyond::runtime::{Device, ServedBundles};
 
 use super::table::unfound_lines;
 use crate::beyond::cli::picture::{Libraries, Library};
@@ -27,9 +27,9 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
         return text.write_line("too many GPUs and bundles to tell which bundles serve which GPU");
     };
     let more = all.split_off(all.len().min(GPUS_MAX)).len();
-    let (gpus, served): (Vec<Device>, Vec<Served>) = all.into_iter().unzip();
+    let (gpus, served): (Vec<Device>, Vec<ServedBundles>) = all.into_iter().unzip();
     let mut left_out = LeftOut::default();
-    let mut rows: Vec<(String, Vec<Served>)> = Vec::new();
+    let mut rows: Vec<(String, Vec<ServedBundles>)> = Vec::new();
     for library in libraries.iter() {
         match library.served(&gpus) {
             Some(served) if !gpus.is_empty() => rows.push((printable(&library.name), served)),
@@ -50,11 +50,11 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
     };
     let gpus: Vec<(usize, Device)> = gpus.into_iter().enumerate().collect();
     for gpus in gpus.chunks(in_a_table) {
-        let mut columns = vec![Column::name("LIBRARY", |(library, _): &(String, Vec<Served>)| library.clone())];
+        let mut columns = vec![Column::name("LIBRARY", |(library, _): &(String, Vec<ServedBundles>)| library.clone())];
         columns.extend(gpus.iter().map(|(index, gpu)| Column {
             title: gpu.name().to_owned().into(),
             fit: Fit::Stays,
-            ..Column::number("", |(_, served): &(String, Vec<Served>)| cell(served.get(*index)))
+            ..Column::number("", |(_, served): &(String, Vec<ServedBundles>)| cell(served.get(*index)))
         }));
         text.write_table(Table { indent: 0, columns }, || rows.iter())?;
         text.write_empty_line()?;
@@ -102,11 +102,11 @@ fn write_left_out(left_out: &LeftOut, text: &mut Text<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn cell(served: Option<&Served>) -> Cell {
+fn cell(served: Option<&ServedBundles>) -> Cell {
     match served {
-        None | Some(Served { bundles: 0, .. }) => Cell::Text(String::new()),
+        None | Some(ServedBundles { bundles: 0, .. }) => Cell::Text(String::new()),
         Some(served) if served.is_complete() => Cell::Text("all".to_owned()),
-        Some(Served { serving: 0, .. }) => Cell::Bold("-".to_owned()),
-        Some(Served { serving, bundles, .. }) => Cell::Bold(format!("{serving}/{bundles}")),
+        Some(ServedBundles { serving: 0, .. }) => Cell::Bold("-".to_owned()),
+        Some(ServedBundles { serving, bundles, .. }) => Cell::Bold(format!("{serving}/{bundles}")),
     }
 }

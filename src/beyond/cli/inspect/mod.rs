@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use crate::base::error::Result;
 use crate::base::io::write_file;
 use crate::beyond::job::{Inspect, Inspected};
-use crate::beyond::runtime::{Coverage, Device, Served};
+use crate::beyond::runtime::{Coverage, Device, ServedBundles};
 use crate::beyond::serialized::{Directory, InspectReport};
 use clap::Parser;
 
@@ -79,7 +79,7 @@ fn weight((_, inspected, _): &InspectedFile) -> usize {
 }
 
 /// Sorts GPUs: single GPUs before families, and GPUs that more bundles do not serve before others.
-fn sort_by_need(gpus: &mut [(Device, Served)]) {
+fn sort_by_need(gpus: &mut [(Device, ServedBundles)]) {
     gpus.sort_by_key(|(gpu, served)| (!gpu.is_one(), Reverse(served.missing())));
 }
 

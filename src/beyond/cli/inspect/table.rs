@@ -5,16 +5,16 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 
 use crate::base::display::{printable, printable_start};
-use crate::beyond::job::{Inspected, InspectedBundle, NotRead};
+use crate::beyond::job::{Inspected, InspectedBundle, UnreadPart};
 use crate::beyond::runtime::Coverage;
-use crate::beyond::scan::{Format, Origin as Base, Sizes, Step};
+use crate::beyond::scan::{Format, PlaceOrigin as Base, Sizes, Step};
 use crate::llvm::container::Codec;
 
 use super::lines::{LABEL_MAX, Line, Scale, TableRows, Targets, add_served, group_lines, write_gpus, write_lines};
 use super::sort_by_need;
 use crate::beyond::cli::gpus::generation;
 use crate::beyond::cli::print::text::Text;
-use crate::beyond::cli::print::units::{Kinds, bytes, count, first, sum};
+use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first, sum};
 
 /// The text report, a file at a time.
 pub(super) struct InspectTables<'o> {
@@ -178,8 +178,8 @@ fn write_unread(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn kinds_of<'p>(parts: impl IntoIterator<Item = &'p NotRead>) -> Kinds {
-    let mut kinds = Kinds::default();
+fn kinds_of<'p>(parts: impl IntoIterator<Item = &'p UnreadPart>) -> CountsByKind {
+    let mut kinds = CountsByKind::default();
     for part in parts {
         kinds.add(part.what.name(), 1);
     }
@@ -312,7 +312,7 @@ pub(super) struct Totals {
     is_compressed: bool,
     /// Whether the kind of some code objects is unknown.
     is_unsure: bool,
-    unread: Kinds,
+    unread: CountsByKind,
 }
 
 /// The maximum number of GPUs with their own line in the totals. Hostile files can name any number.

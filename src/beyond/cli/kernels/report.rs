@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::base::display::{printable_name, printable_start};
 use crate::base::error::Error;
-use crate::beyond::job::{CodeObjectKernels, KernelList, KernelNames, Matches};
+use crate::beyond::job::{CodeObjectKernels, KernelList, KernelNames, SelectionMatches};
 use crate::beyond::parallel;
 use crate::beyond::scan::CodeObject;
 use crate::beyond::serialized::KernelRow;
@@ -20,7 +20,7 @@ use super::disassemble::Contents;
 use super::fail::{ConditionResults, KernelCondition};
 use super::row::NamedKernel;
 use crate::beyond::cli::patterns;
-use crate::beyond::cli::print::units::{Kinds, first};
+use crate::beyond::cli::print::units::{CountsByKind, first};
 
 /// The longest name that is shown in full: in characters, or in bytes if it is mangled.
 const SHOWN_MAX: usize = 16 << 10;
@@ -72,8 +72,8 @@ pub(crate) struct FileKernels {
 #[derive(Debug, Default)]
 pub(crate) struct KernelSums {
     /// The code objects that have no kernels yet.
-    pub(crate) others: Kinds,
-    pub(super) matches: Matches,
+    pub(crate) others: CountsByKind,
+    pub(super) matches: SelectionMatches,
     pub(super) names: NameMatches,
     pub(super) conditions: ConditionResults,
 }
@@ -260,7 +260,8 @@ impl FileKernels {
         if let Some(order) = order {
             order.keep(&mut rows);
         }
-        let sums = KernelSums { others: Kinds(list.others), matches: list.matches, names: name_matches, conditions };
+        let sums =
+            KernelSums { others: CountsByKind(list.others), matches: list.matches, names: name_matches, conditions };
         Ok(Self { rows, sums, problems: list.problems, contents: Contents::new() })
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::beyond::code::kernels::Kernel;
-use crate::beyond::job::Change;
+use crate::beyond::job::DiffChange;
 use crate::beyond::scan::{CodeObject, Place};
 
 use super::column::{FLAGS, KernelColumn, NUMBERS, SortKey};
@@ -85,7 +85,7 @@ pub(crate) struct ListedKernel<'r> {
     pub(crate) code_object: &'r CodeObject,
     pub(crate) name: &'r str,
     /// The kind of difference, if two files are compared.
-    pub(crate) change: Option<Change>,
+    pub(crate) change: Option<DiffChange>,
     pub(crate) old: Option<&'r Kernel>,
     pub(crate) new: Option<&'r Kernel>,
 }
@@ -119,7 +119,7 @@ impl<'r> ListedKernel<'r> {
 
     fn change(&self) -> &'static str {
         match self.change {
-            None | Some(Change::Changed) => "",
+            None | Some(DiffChange::Changed) => "",
             Some(change) => change.name(),
         }
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path;
 
 use crate::beyond::job::{Inspected, InspectedBundle};
-use crate::beyond::runtime::{Coverage, Device, Served};
+use crate::beyond::runtime::{Coverage, Device, ServedBundles};
 use crate::beyond::scan::{Place, Sizes, Step};
 
 use crate::beyond::cli::gpus::generation;
@@ -190,7 +190,7 @@ impl Libraries {
     }
 
     /// Returns the GPUs that bundles have code for, by generation, or `None` if there are too many bundles to compare.
-    pub(crate) fn served(&self) -> Option<Vec<(Device, Served)>> {
+    pub(crate) fn served(&self) -> Option<Vec<(Device, ServedBundles)>> {
         let mut gpus = self.coverage.gpus()?;
         gpus.sort_by_cached_key(|(gpu, _)| generation(gpu.name()));
         Some(gpus)
@@ -275,7 +275,7 @@ impl Library {
 
     /// Returns the number of bundles that serve each of these GPUs, or `None` if there are no bundles, or too many to
     /// compare.
-    pub(crate) fn served(&self, gpus: &[Device]) -> Option<Vec<Served>> {
+    pub(crate) fn served(&self, gpus: &[Device]) -> Option<Vec<ServedBundles>> {
         if self.has_bundles() { self.coverage.of_each(gpus) } else { None }
     }
 

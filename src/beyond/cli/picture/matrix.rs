@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::beyond::runtime::{Device, Served};
+use crate::beyond::runtime::{Device, ServedBundles};
 
 use super::library::{Libraries, Library};
 use super::{CHARACTER, Canvas, Rect, escaped, fits, scaled, shortened, to_u64};
@@ -26,8 +26,8 @@ const GAP: (&str, &str) = ("#d1242f", "#fff");
 
 /// The number of bundles of each library that serve each GPU.
 pub(crate) struct Matrix<'p> {
-    gpus: Vec<(Device, Served)>,
-    columns: Vec<(&'p Library, Vec<Served>)>,
+    gpus: Vec<(Device, ServedBundles)>,
+    columns: Vec<(&'p Library, Vec<ServedBundles>)>,
     /// A sentence about the contents.
     pub(crate) facts: String,
 }
@@ -43,7 +43,7 @@ impl<'p> Matrix<'p> {
         let more_gpus = gpus.split_off(gpus.len().min(GPUS_MAX)).len();
         let devices: Vec<Device> = gpus.iter().map(|(gpu, _)| gpu.clone()).collect();
         let served = libraries.iter().filter_map(|library| Some((library, library.served(&devices)?)));
-        let mut columns: Vec<(&Library, Vec<Served>)> = served.collect();
+        let mut columns: Vec<(&Library, Vec<ServedBundles>)> = served.collect();
         // Libraries with gaps come first only where not all can be shown.
         if columns.len() > LIBRARIES_MAX {
             columns.sort_by_key(|(_, served)| served.iter().all(|served| served.is_complete()));
@@ -66,7 +66,7 @@ impl<'p> Matrix<'p> {
     pub(crate) const TITLE: &'static str = "Bundles that serve each GPU";
 
     /// The rows of the matrix: each GPU with the numbers of each library.
-    fn rows(&self) -> impl Iterator<Item = (&Device, Vec<Served>)> {
+    fn rows(&self) -> impl Iterator<Item = (&Device, Vec<ServedBundles>)> {
         self.gpus.iter().enumerate().map(|(index, (gpu, _))| {
             let numbers = self.columns.iter().filter_map(|(_, served)| served.get(index).copied());
             (gpu, numbers.collect())
@@ -131,13 +131,13 @@ impl<'p> Matrix<'p> {
     }
 }
 
-fn served_text(served: Served) -> String {
+fn served_text(served: ServedBundles) -> String {
     if served.bundles == 0 { "–".to_owned() } else { served.to_string() }
 }
 
 /// Draws a cell. If some bundles do not serve the GPU, it has the colour of a gap, and a line as long as the share of the
 /// bundles that do.
-fn draw_cell(canvas: &mut Canvas, rect: Rect, served: Served, hint: &str) {
+fn draw_cell(canvas: &mut Canvas, rect: Rect, served: ServedBundles, hint: &str) {
     if served.bundles == 0 {
         return canvas.draw_rect(rect, r#"class="track" rx="2""#, hint);
     }

@@ -1,7 +1,7 @@
 //! Formats numbers for humans.
 
 use crate::beyond::scan::{CodeObject, Sizes};
-pub(crate) use crate::llvm::cli::print::units::{Kinds, count, first, grouped};
+pub(crate) use crate::llvm::cli::print::units::{CountsByKind, count, first, grouped};
 
 /// A number of bytes, rounded to three digits, with a unit that is a power of 1000.
 pub(crate) fn bytes(count: u64) -> String {

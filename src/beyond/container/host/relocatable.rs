@@ -18,7 +18,7 @@ use object::elf::{EM_MIPS, EM_X86_64, SHN_LORESERVE, SHT_CREL, SHT_REL, SHT_RELA
 use crate::base::bytes::{is_zero, len_of, len_u64, part, slice, span, tail, to_u64};
 use crate::base::display::shown;
 use crate::base::io::input::Slice;
-use crate::base::io::piece::{Change, Piece};
+use crate::base::io::piece::{ChangedRange, Piece};
 use crate::llvm::container::host::elf::{
     File, Header, Record, Relocation, Section, ShortRelocation, Symbol, Table, name_of,
 };
@@ -218,7 +218,7 @@ impl<'d> Relocatable<'d> {
     }
 
     /// Returns the changes that give sections other contents. The error names the reference that cannot follow.
-    pub(crate) fn changes<'p>(&self, contents: &[NewContent<'p>]) -> Result<Vec<Change<'p>>, String> {
+    pub(crate) fn changes<'p>(&self, contents: &[NewContent<'p>]) -> Result<Vec<ChangedRange<'p>>, String> {
         let mut by_section: Vec<Option<&NewContent<'p>>> = vec![None; self.sections.len()];
         for content in contents {
             let index = self.index_of(&content.old).ok_or("a section cannot be found again")?;
@@ -245,7 +245,7 @@ impl<'d> Relocatable<'d> {
     }
 
     /// Returns the changes of contents, of the space between sections, and of the headers.
-    fn layout_changes<'p>(&self, by_section: &[Option<&NewContent<'p>>]) -> Option<Vec<Change<'p>>> {
+    fn layout_changes<'p>(&self, by_section: &[Option<&NewContent<'p>>]) -> Option<Vec<ChangedRange<'p>>> {
         let (mut header, mut sections, mut changes) = (self.file.header, self.sections.clone(), Vec::new());
         // The ends of the part before, in the old file and in the new one.
         let head = self.file.encoding.len_of::<Header>();

@@ -9,12 +9,12 @@ use super::super::kernels::{ListRoom, locate_kernel_error};
 use super::names::{NameKey, RenamedMembers, library_name, unversioned};
 use super::pairs::{IndexPair, Unpaired};
 use super::side::{ReadCode, ReadState, Side, SideObject, StoredBytes};
-use super::{Change, CodeObjectDiff, Diff, FileDiff, KernelDiff, Loss};
+use super::{CodeObjectDiff, Diff, DiffChange, FileDiff, KernelDiff, LostCoverage};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::code::kernels::{self, Kernel};
 use crate::beyond::parallel;
-use crate::beyond::runtime::{Coverage, Device, Served};
+use crate::beyond::runtime::{Coverage, Device, ServedBundles};
 use crate::beyond::scan::{CodeObject, Place, Step, top_member};
 
 /// Numbers for the names of code objects of both files.
@@ -393,7 +393,7 @@ impl<'c> FileComparison<'c> {
             for LostGpu { device, old, new } in lost {
                 let gpu: Arc<str> = device.name().into();
                 if self.diff.gpus.contains_key(&gpu) {
-                    losses.push(Loss { gpu, member: place.member(), old, new });
+                    losses.push(LostCoverage { gpu, member: place.member(), old, new });
                 }
             }
         }
@@ -509,13 +509,13 @@ impl SideKernels {
 /// A GPU that fewer bundles serve than before.
 struct LostGpu {
     device: Device,
-    old: Served,
-    new: Served,
+    old: ServedBundles,
+    new: ServedBundles,
 }
 
 /// Returns the GPUs that all old bundles serve, but not all new ones, and the GPUs that only old bundles serve. Returns `None` if there are too many bundles to compare.
 fn find_lost_gpus(old: &Coverage, new: &Coverage) -> Option<Vec<LostGpu>> {
-    let (devices, served): (Vec<Device>, Vec<Served>) = old.gpus()?.into_iter().unzip();
+    let (devices, served): (Vec<Device>, Vec<ServedBundles>) = old.gpus()?.into_iter().unzip();
     let now = new.of_each(&devices)?;
     let mut lost = Vec::new();
     for ((device, old), new) in devices.into_iter().zip(served).zip(now) {
@@ -571,9 +571,9 @@ impl FileComparison<'_> {
             let diff = CodeObjectDiff { gpu, old, new };
             let numbers = self.diff.gpus.entry(Arc::clone(&diff.gpu)).or_default();
             match diff.change() {
-                Change::Changed => numbers.changed += 1,
-                Change::Added => numbers.added += 1,
-                Change::Removed => numbers.removed += 1,
+                DiffChange::Changed => numbers.changed += 1,
+                DiffChange::Added => numbers.added += 1,
+                DiffChange::Removed => numbers.removed += 1,
             }
             self.diff.code_objects.push(diff);
         }

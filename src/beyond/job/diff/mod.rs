@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-use super::unmatched::Matches;
+use super::unmatched::SelectionMatches;
 use crate::base::error::Error;
 use crate::beyond::code::kernels::Kernel;
-use crate::beyond::runtime::{Coverage, Served};
+use crate::beyond::runtime::{Coverage, ServedBundles};
 use crate::beyond::scan::{CodeObject, Scan, Selection, Sizes};
 pub use names::{unversioned, without_hash};
 
@@ -42,7 +42,7 @@ pub struct FileDiff {
     /// The code objects for each GPU, by the [name](CodeObject::target) of the GPU.
     pub gpus: BTreeMap<Arc<str>, GpuDiff>,
     /// The numbers of code objects that are equal.
-    pub equal: Equal,
+    pub equal: EqualCounts,
     /// The code objects that differ: changed and removed ones in the order of the old file, then added ones in that of
     /// the new file.
     pub code_objects: Vec<CodeObjectDiff>,
@@ -52,13 +52,13 @@ pub struct FileDiff {
     /// The number of other kernels in code objects that differ.
     pub same_kernels: usize,
     /// GPUs that fewer bundles of a library serve.
-    pub losses: Vec<Loss>,
+    pub losses: Vec<LostCoverage>,
     /// The GPUs that the bundles of the old file serve, whether or not their code is selected.
     pub old_coverage: Coverage,
     /// The GPUs that the bundles of the new file serve, whether or not their code is selected.
     pub new_coverage: Coverage,
     /// Which parts of the selection have matched in either file.
-    pub matches: Matches,
+    pub matches: SelectionMatches,
     /// The parts of the files that could not be read.
     pub problems: Vec<Error>,
 }
@@ -66,7 +66,7 @@ pub struct FileDiff {
 /// The numbers of code objects that are equal in both files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Equal {
+pub struct EqualCounts {
     /// The number of all equal code objects.
     pub all: usize,
     /// The number in compressed bundles that were not inflated, because they record the same hash and size. Zero without
@@ -107,7 +107,7 @@ impl AddAssign<&Self> for GpuDiff {
 
 /// How a code object or a kernel differs between two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum DiffChange {
     /// In both files.
     Changed,
     /// Only in the new file.
@@ -116,7 +116,7 @@ pub enum Change {
     Removed,
 }
 
-impl Change {
+impl DiffChange {
     fn between<T>(old: Option<&T>, new: Option<&T>) -> Self {
         match (old, new) {
             (None, _) => Self::Added,
@@ -149,8 +149,8 @@ pub struct CodeObjectDiff {
 
 impl CodeObjectDiff {
     /// Returns how it differs.
-    pub fn change(&self) -> Change {
-        Change::between(self.old.as_ref(), self.new.as_ref())
+    pub fn change(&self) -> DiffChange {
+        DiffChange::between(self.old.as_ref(), self.new.as_ref())
     }
 }
 
@@ -172,8 +172,8 @@ pub struct KernelDiff {
 
 impl KernelDiff {
     /// Returns how it differs.
-    pub fn change(&self) -> Change {
-        Change::between(self.old.as_ref(), self.new.as_ref())
+    pub fn change(&self) -> DiffChange {
+        DiffChange::between(self.old.as_ref(), self.new.as_ref())
     }
 
     /// Returns whether the new kernel spills more vector registers or more scalar registers than the old one. An added
@@ -194,13 +194,13 @@ fn spills(kernel: &Kernel) -> [u32; 2] {
 /// A GPU that fewer bundles of a library serve: before, all bundles did, or now, none does.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Loss {
+pub struct LostCoverage {
     /// The name of the GPU.
     pub gpu: Arc<str>,
     /// The members of the file that lead to the library, or `None` if the library is the file itself.
     pub member: Option<String>,
     /// The number of bundles of the old library that serve the GPU.
-    pub old: Served,
+    pub old: ServedBundles,
     /// The number of bundles of the new library that serve the GPU.
-    pub new: Served,
+    pub new: ServedBundles,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::super::digest::{Digest, Digester};
 use super::super::kernels::{ListRoom, locate_kernel_error};
-use super::super::unmatched::Matches;
+use super::super::unmatched::SelectionMatches;
 use super::Diff;
 use super::names::{LibraryName, NameKey, RenamedMembers, library_name, members_of, unversioned};
 use crate::base::bytes::len_u64;
@@ -18,8 +18,8 @@ use crate::base::io::input::{Input, Slice};
 use crate::beyond::code::kernels::{self, Kernel};
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectRef, Finding, Format, Found, Holders, Place, ReadList, Reading, Scan, Selector,
-    Shared, Together, contents, weight_of,
+    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, Format, Found,
+    OverlapLimit, Place, ReadEvent, ReadList, Scan, Selector, contents, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::magic::Magic;
@@ -142,9 +142,9 @@ pub(super) struct Side<'i> {
     pub(super) libraries: HashMap<LibraryName, (Place, Coverage)>,
     /// The names of all its members without versions, unless it is a static library.
     pub(super) members: HashSet<Vec<u8>>,
-    pub(super) matches: Matches,
+    pub(super) matches: SelectionMatches,
     pub(super) problems: Vec<Error>,
-    holders: Holders,
+    holders: CodeObjectsWithParts,
     /// The room for kernels that are read before it is known whether their code object differs.
     kernels: ListRoom,
 }
@@ -162,9 +162,9 @@ impl<'i> Side<'i> {
             objects: Vec::new(),
             libraries: HashMap::new(),
             members: HashSet::new(),
-            matches: Matches::default(),
+            matches: SelectionMatches::default(),
             problems: Vec::new(),
-            holders: Holders::default(),
+            holders: CodeObjectsWithParts::default(),
             kernels: ListRoom::default(),
         };
         let Some(input) = input else { return Ok(side) };
@@ -179,7 +179,7 @@ impl<'i> Side<'i> {
             }
             is_searched(member)
         };
-        let read = &|together: Together<'_, usize, Arc<CodeObject>>| {
+        let read = &|together: CodeObjectsOfBundle<'_, usize, Arc<CodeObject>>| {
             contents(together, |code_object, code| ReadCode::with_kernels(digester, code_object, code))
         };
         scan.run_in_members_and_read(
@@ -189,18 +189,18 @@ impl<'i> Side<'i> {
             &|read| weight_of(read, ReadCode::weight),
             &mut |step| {
                 match step {
-                    Reading::Found(Finding::Bundle(found), reads) => {
+                    ReadEvent::Found(Finding::Bundle(found), reads) => {
                         side.add_bundle(&selector, digester, input, &found, reads)?;
                     }
-                    Reading::Found(Finding::Split { place, split }, _) => {
+                    ReadEvent::Found(Finding::Split { place, split }, _) => {
                         side.coverage_of(place, Format::Bundle).add_split(place, &split);
                     }
-                    Reading::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
-                    Reading::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
+                    ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
+                    ReadEvent::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
                         side.problems.push(error.at(place));
                     }
-                    Reading::Found(..) | Reading::End(..) => {}
-                    Reading::Read(contents) => {
+                    ReadEvent::Found(..) | ReadEvent::End(..) => {}
+                    ReadEvent::Read(contents) => {
                         for ((index, _), read) in contents {
                             side.note_read(index, read);
                         }
@@ -258,7 +258,7 @@ impl<'i> Side<'i> {
         found: &Found<'_>,
         reads: &mut ReadList<usize, Arc<CodeObject>>,
     ) -> Result<()> {
-        let (mut shared, bundle) = (Shared::new(found.bundle)?, found.info()?);
+        let (mut shared, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
         self.coverage_of(found.place, found.format).add(found);
         self.holders.note(found.place);
         for code_object in found.code_objects() {

@@ -11,16 +11,16 @@ use std::sync::Arc;
 use super::kernel_names::{KernelNames, MeantNames};
 use super::kernels::{in_order, locate_kernel_error};
 use super::share::check_size;
-use super::unmatched::{Matches, WantedCode};
+use super::unmatched::{SelectionMatches, WantedCode};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::{Accept, Input};
 use crate::base::io::meter::Meter;
 use crate::base::io::output;
-use crate::beyond::runtime::{Device, Loaded, Loader};
+use crate::beyond::runtime::{Device, LoadedCodeObject, Loader};
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectRef, Comparison, Finding, Found, Holders, KnownId, Pattern, Place, ReadList,
-    Reading, Scan, Selection, Selector, Split, Together, contents, weight_of,
+    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Comparison, Finding, Found,
+    ParsedId, Pattern, Place, ReadEvent, ReadList, Scan, Selection, Selector, Split, contents, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::sequence::Inflate;
@@ -202,7 +202,7 @@ impl Extract {
     ) -> Result<Option<HashMap<usize, BTreeSet<usize>>>> {
         let Some(names) = &self.kernels else { return Ok(None) };
         let (mut defining, mut failed, mut first) = (Vec::new(), None, 0);
-        let read = &|together: Together<'_, usize, CodeObject>| {
+        let read = &|together: CodeObjectsOfBundle<'_, usize, CodeObject>| {
             contents(together, |code_object, code| {
                 let (meant, _) = locate_kernel_error(code_object, names.find_in_code(code.bytes()))?;
                 Ok(meant)
@@ -210,7 +210,7 @@ impl Extract {
         };
         scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |step| {
             match step {
-                Reading::Found(Finding::Bundle(found), reads) => {
+                ReadEvent::Found(Finding::Bundle(found), reads) => {
                     let mut selected = Vec::new();
                     for code_object in found.code_objects() {
                         if selector.takes(&code_object.known_id()) && !self.passes_over(&code_object) {
@@ -227,8 +227,8 @@ impl Extract {
                     }
                     first += found.bundle.entries.len();
                 }
-                Reading::Found(..) | Reading::End(..) => {}
-                Reading::Read(read) => {
+                ReadEvent::Found(..) | ReadEvent::End(..) => {}
+                ReadEvent::Read(read) => {
                     for ((position, _), meant) in read {
                         match meant {
                             Ok(meant) if meant.len() == 0 => {}
@@ -298,13 +298,13 @@ struct Extraction<'j> {
 /// The code objects extracted from one file or several.
 #[derive(Default)]
 struct ExtractedPart<'j> {
-    matches: Matches,
+    matches: SelectionMatches,
     /// The indices of the [names](Extract::kernels) of kernels that are defined.
     used: HashSet<usize>,
     /// The number of code objects that match the selection.
     taken: usize,
     /// The IDs of the matches, if only one may match.
-    rivals: Vec<KnownId>,
+    rivals: Vec<ParsedId>,
     /// The file with the second match, if only one may match.
     second: Option<PathBuf>,
     /// The numbers of code objects that were passed over, by the name of their kind.
@@ -351,17 +351,17 @@ impl<'j> Extraction<'j> {
         let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
         let loader = if devices.is_empty() { None } else { Some(Loader::new(devices)) };
         let defining = self.job.find_defining(self.selector, &scan, input)?;
-        let holders = Holders::default();
+        let holders = CodeObjectsWithParts::default();
         let mut file = FileSearch { input, name, loader, defining, code_objects: 0, holders, part };
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
-        let extract = &|together: Together<'_, PositionAndStem, CodeObject>| extract(job, &inputs, together);
+        let extract = &|together: CodeObjectsOfBundle<'_, PositionAndStem, CodeObject>| extract(job, &inputs, together);
         let (mut done, mut failed) = (Vec::new(), None);
         let scanned = scan.run_and_read(input, extract, &|_| 1, &mut |step| {
             let step = match step {
-                Reading::Found(Finding::Bundle(found), reads) => {
+                ReadEvent::Found(Finding::Bundle(found), reads) => {
                     self.add_bundle(&found, &mut file, reads).map_err(|error| add_place(error, found.place))
                 }
-                Reading::End(place, reads) => {
+                ReadEvent::End(place, reads) => {
                     if let Some(loader) = &mut file.loader {
                         for chosen in loader.finish(|unit| unit.data() == *place) {
                             self.add_code_object(&mut file, None, chosen, reads);
@@ -369,13 +369,13 @@ impl<'j> Extraction<'j> {
                     }
                     Ok(())
                 }
-                Reading::Found(Finding::Broken { place, error }, _) => Err(error.at(place)),
-                Reading::Found(Finding::Split { split, .. }, _) => {
+                ReadEvent::Found(Finding::Broken { place, error }, _) => Err(error.at(place)),
+                ReadEvent::Found(Finding::Split { split, .. }, _) => {
                     self.note_missing_archives(input, &split);
                     Ok(())
                 }
-                Reading::Found(..) => Ok(()),
-                Reading::Read(extracted) => {
+                ReadEvent::Found(..) => Ok(()),
+                ReadEvent::Read(extracted) => {
                     let has_failed = extracted.iter().any(|(_, extracted)| extracted.is_err());
                     done.extend(extracted);
                     return Ok(if has_failed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
@@ -451,7 +451,7 @@ impl<'j> Extraction<'j> {
                 let info = found.info()?;
                 let mut chosen = Vec::new();
                 for code_object in selected {
-                    let loaded = Loaded { code_object: code_object.known(&info), devices: Vec::new() };
+                    let loaded = LoadedCodeObject { code_object: code_object.known(&info), devices: Vec::new() };
                     chosen.push((first + code_object.index(), loaded));
                 }
                 chosen
@@ -469,7 +469,7 @@ impl<'j> Extraction<'j> {
         &mut self,
         file: &mut FileSearch<'_, 'j>,
         found: Option<&Found<'_>>,
-        (position, Loaded { code_object, devices }): (usize, Loaded),
+        (position, LoadedCodeObject { code_object, devices }): (usize, LoadedCodeObject),
         reads: &mut ReadList<PositionAndStem, CodeObject>,
     ) {
         let id = code_object.known_id();
@@ -576,7 +576,7 @@ struct FileSearch<'f, 'j> {
     /// The number of code objects so far.
     code_objects: usize,
     /// The code objects that have others inside.
-    holders: Holders,
+    holders: CodeObjectsWithParts,
     part: &'f mut ExtractedPart<'j>,
 }
 
@@ -587,7 +587,7 @@ type PositionAndStem = (usize, String);
 fn extract<'j>(
     job: &'j Extract,
     inputs: &HashSet<PathBuf>,
-    (bundle, targets): Together<'_, PositionAndStem, CodeObject>,
+    (bundle, targets): CodeObjectsOfBundle<'_, PositionAndStem, CodeObject>,
 ) -> Vec<(usize, Result<Pending<'j>>)> {
     let mut pending = Vec::with_capacity(targets.len());
     for (index, ((position, stem), code_object)) in targets {

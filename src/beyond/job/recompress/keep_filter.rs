@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::{Missed, Recompress, Recompressed, Removed};
+use super::{MissedCode, Recompress, Recompressed, RemovedCode};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::job::kernel_names::KernelNames;
 use crate::beyond::job::share::check_size;
-use crate::beyond::job::unmatched::{Matches, WantedCode};
-use crate::beyond::runtime::loadable::{self, Unfound, UnfoundEntries};
+use crate::beyond::job::unmatched::{SelectionMatches, WantedCode};
+use crate::beyond::runtime::loadable::{self, UnfoundEntries, UnfoundReason};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
-use crate::beyond::scan::{CodeObjectRef, Finding, Found, KnownId, Pattern, Place, Scan, Selector};
+use crate::beyond::scan::{CodeObjectRef, Finding, Found, ParsedId, Pattern, Place, Scan, Selector};
 use crate::llvm::container::Limits;
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::sequence::Content;
@@ -32,7 +32,7 @@ pub(super) struct KeepFilter<'j> {
     drop: Option<Selector<'j>>,
     keep_kernels: Option<KernelNames>,
     /// The parts of `keep` that have matched.
-    matches: Matches,
+    matches: SelectionMatches,
     /// The GPUs of `keep_for`.
     kept_for: Vec<Device>,
     /// The indices of the GPUs of `keep_for` that could take a code object.
@@ -44,23 +44,23 @@ pub(super) struct KeepFilter<'j> {
     /// The GPUs that `keep` names.
     named: Vec<Device>,
     /// The code that GPUs would have used, by the index in `named`.
-    missed: BTreeMap<usize, Missed>,
+    missed: BTreeMap<usize, MissedCode>,
     /// The names of kernels that kept code objects define, by their indices.
     launched: HashSet<usize>,
     /// The removed code objects, by the target ID or another name.
-    removed: BTreeMap<String, Removed>,
+    removed: BTreeMap<String, RemovedCode>,
     /// The number of HIP's bundles that have no code left for a target, because it defines no kernel that is kept.
     unlaunched: usize,
 }
 
 /// A code object that is kept or removed.
 struct Candidate {
-    id: KnownId,
+    id: ParsedId,
     content: Option<ContentKind>,
     /// The code with its target, or `None` if the target is not known.
     code: Option<Code>,
     /// The reason why HIP's runtime does not find it, if the runtime does not look for its ID.
-    unfound: Option<Unfound>,
+    unfound: Option<UnfoundReason>,
 }
 
 impl<'j> KeepFilter<'j> {
@@ -71,7 +71,7 @@ impl<'j> KeepFilter<'j> {
             keep: job.keep.as_ref().map(Selector::new),
             drop: job.drop.as_ref().map(Selector::new),
             keep_kernels: job.keep_kernels.clone(),
-            matches: Matches::default(),
+            matches: SelectionMatches::default(),
             kept_for: job.keep_for.iter().map(Device::gpus).collect(),
             served: BTreeSet::new(),
             drops: false,
@@ -138,7 +138,7 @@ impl<'j> KeepFilter<'j> {
         Ok(kept)
     }
 
-    fn is_dropped(&mut self, id: &KnownId) -> bool {
+    fn is_dropped(&mut self, id: &ParsedId) -> bool {
         let Some(drop) = &self.drop else { return false };
         let is_dropped = drop.takes(id);
         self.drops |= is_dropped;
@@ -210,7 +210,7 @@ impl<'j> KeepFilter<'j> {
             if targets.is_empty() {
                 continue;
             }
-            let missed = self.missed.entry(number).or_insert_with(|| Missed {
+            let missed = self.missed.entry(number).or_insert_with(|| MissedCode {
                 device: device.clone(),
                 bundles: 0,
                 targets: BTreeSet::new(),
@@ -297,7 +297,7 @@ impl<'j> KeepFilter<'j> {
 /// Code outside of the rewritten bundles that stays, although the job removes such code from bundles.
 pub(super) struct RemainingCode<'j> {
     filter: KeepFilter<'j>,
-    by_place: BTreeMap<String, Removed>,
+    by_place: BTreeMap<String, RemovedCode>,
 }
 
 impl<'j> RemainingCode<'j> {
@@ -316,7 +316,7 @@ impl<'j> RemainingCode<'j> {
     }
 
     /// Returns the code that stays, by place.
-    pub(super) fn into_places(self) -> BTreeMap<String, Removed> {
+    pub(super) fn into_places(self) -> BTreeMap<String, RemovedCode> {
         self.by_place
     }
 }
@@ -344,7 +344,7 @@ impl Candidate {
         let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
         let unfound = match unfound.get(&code_object.index()) {
             // A new bundle has room for all kept code objects where the runtime looks for them.
-            None | Some(Unfound::Position) => None,
+            None | Some(UnfoundReason::Position) => None,
             Some(reason) => Some(*reason),
         };
         Self { id, content, code, unfound }

@@ -15,9 +15,9 @@ use crate::base::bytes::{len_of, total};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
-use crate::base::io::piece::Change;
+use crate::base::io::piece::ChangedRange;
 use crate::beyond::container::host::gaps;
-use crate::beyond::container::host::gaps::{Closing, elf, pe};
+use crate::beyond::container::host::gaps::{GapRemoval, elf, pe};
 use crate::beyond::scan::sections::lost_wrappers;
 use crate::beyond::scan::{Place, bundle_sections};
 use crate::llvm::container::magic::Magic;
@@ -43,7 +43,7 @@ impl LinkedFormat {
         }
     }
 
-    fn close(self, made: Slice<'_>, holes: &[Range<u64>]) -> Result<Closing, HoleReason> {
+    fn close(self, made: Slice<'_>, holes: &[Range<u64>]) -> Result<GapRemoval, HoleReason> {
         match self {
             Self::Elf => elf::close(made.bytes(), holes),
             Self::Pe => pe::close(made.bytes(), holes),
@@ -51,7 +51,7 @@ impl LinkedFormat {
     }
 
     /// Adds the change of the checksum, if the file has one.
-    fn with_checksum(self, made: Slice<'_>, changes: Vec<Change<'static>>) -> Result<Vec<Change<'static>>> {
+    fn with_checksum(self, made: Slice<'_>, changes: Vec<ChangedRange<'static>>) -> Result<Vec<ChangedRange<'static>>> {
         if self == Self::Pe { pe::with_checksum(made, changes) } else { Ok(changes) }
     }
 }
@@ -96,7 +96,7 @@ struct NewFile<'d> {
 }
 
 /// The output, its changes compared with the new file with holes, and the reason why holes stay.
-type WrittenFile = (Output, Vec<Change<'static>>, Option<HoleReason>);
+type WrittenFile = (Output, Vec<ChangedRange<'static>>, Option<HoleReason>);
 
 impl NewFile<'_> {
     /// Writes the file with its holes.
@@ -107,7 +107,7 @@ impl NewFile<'_> {
 }
 
 /// Returns the number of bytes that some changes take out.
-fn taken_out(changes: &[Change<'_>]) -> u64 {
+fn taken_out(changes: &[ChangedRange<'_>]) -> u64 {
     let removed = changes.iter().filter(|(_, new)| new.is_empty());
     total(removed.map(|(old, _)| len_of(old)))
 }
@@ -147,7 +147,7 @@ impl Recompression<'_> {
     }
 
     /// Returns the changes that put holes back into a file, because bundles may need the room again.
-    fn changes_to_open(&self, data: Slice<'_>) -> Result<Result<Option<Vec<Change<'static>>>, gaps::Rewritten>> {
+    fn changes_to_open(&self, data: Slice<'_>) -> Result<Result<Option<Vec<ChangedRange<'static>>>, gaps::Rewritten>> {
         Ok(match LinkedFormat::identify(data) {
             LinkedFormat::Elf => elf::open(data.bytes()),
             LinkedFormat::Pe => pe::open(data.bytes(), &self.ends_of_rows(data)?),
@@ -202,7 +202,7 @@ impl Recompression<'_> {
     fn write_closed(
         &self,
         new: &NewFile<'_>,
-        Closing { changes, left }: Closing,
+        GapRemoval { changes, left }: GapRemoval,
         output: Output,
     ) -> Result<WrittenFile> {
         let changes = new.format.with_checksum(new.made, changes)?;
@@ -215,7 +215,7 @@ impl Recompression<'_> {
     }
 
     /// Returns whether a new file without holes has the bundles of the file with holes, and can be changed back into it.
-    fn can_undo(&self, new: &NewFile<'_>, changes: &[Change<'_>], output: &mut Output) -> Result<bool> {
+    fn can_undo(&self, new: &NewFile<'_>, changes: &[ChangedRange<'_>], output: &mut Output) -> Result<bool> {
         let closed = output.read_again(new.made.path())?;
         let Ok(Some(opening)) = self.changes_to_open(closed.as_slice())? else { return Ok(false) };
         // The checksum of a PE file is computed again.
@@ -268,7 +268,7 @@ impl Recompression<'_> {
 }
 
 /// Writes a temporary file with some changes, or returns `None` if there are none.
-pub(super) fn write_aside(data: Slice<'_>, changes: Option<Vec<Change<'_>>>) -> Result<Option<Input>> {
+pub(super) fn write_aside(data: Slice<'_>, changes: Option<Vec<ChangedRange<'_>>>) -> Result<Option<Input>> {
     match changes {
         Some(changes) => Ok(Some(changed(data, &changes, Output::aside()?)?.into_input(data.path())?)),
         None => Ok(None),

@@ -157,11 +157,11 @@ pub struct Recompressed {
     /// The numbers of a zip file, or `None` for another file.
     pub zip: Option<RecompressedZip>,
     /// The removed code that GPUs named in [`Recompress::keep`] would have used.
-    pub missed: Vec<Missed>,
+    pub missed: Vec<MissedCode>,
     /// The removed code, by its target ID, or by its bundle entry ID if it has none.
-    pub removed: BTreeMap<String, Removed>,
+    pub removed: BTreeMap<String, RemovedCode>,
     /// The code that stays although its GPU was left out, because it is outside of the rewritten bundles, by its place.
-    pub left: BTreeMap<String, Removed>,
+    pub left: BTreeMap<String, RemovedCode>,
     /// The number of offload binaries that stay without compression.
     pub uncompressed: usize,
     /// The number of HIP's bundles that have no code left for some target, because it defined none of
@@ -172,7 +172,7 @@ pub struct Recompressed {
 /// Code that was removed from bundles, and that a GPU would have used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Missed {
+pub struct MissedCode {
     /// The GPU.
     pub device: Device,
     /// The number of bundles.
@@ -184,14 +184,14 @@ pub struct Missed {
 /// Code objects that were removed, or should have been.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Removed {
+pub struct RemovedCode {
     /// The number of code objects.
     pub code_objects: usize,
     /// Their inflated size in bytes.
     pub size: u64,
 }
 
-impl Removed {
+impl RemovedCode {
     pub(super) fn add(&mut self, size: u64) {
         self.code_objects += 1;
         add(&mut self.size, size);

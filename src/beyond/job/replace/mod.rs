@@ -13,7 +13,7 @@ use crate::base::codec::Compression;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Accept, Input, Slice, vouch_for};
 use crate::base::io::output::{self, Manner, Output};
-use crate::base::io::piece::{Change, Piece, emit};
+use crate::base::io::piece::{ChangedRange, Piece, emit};
 use crate::base::io::sys::{self, Stat};
 use crate::beyond::code::check;
 use crate::beyond::container::fatbin::{self, Fatbin, Packing};
@@ -363,7 +363,7 @@ impl ReplaceTarget {
     }
 
     /// Returns the changes that write the new code object in place of the old one, or `None` if it does not fit.
-    fn change_in_place<'p>(&self, file: Slice<'_>, new: Slice<'p>) -> Option<Vec<Change<'p>>> {
+    fn change_in_place<'p>(&self, file: Slice<'_>, new: Slice<'p>) -> Option<Vec<ChangedRange<'p>>> {
         if self.is_file {
             return Some(vec![(self.range.clone(), vec![Piece::Input(new)])]);
         }
@@ -428,7 +428,7 @@ impl ReplaceTarget {
     }
 
     /// Returns the change that writes a new container in place of the old one, or `None` if it does not fit.
-    fn change_around<'p>(&self, container: &'p Input) -> Option<Change<'p>> {
+    fn change_around<'p>(&self, container: &'p Input) -> Option<ChangedRange<'p>> {
         let Range { start, end } = self.bundle().range;
         if self.may_move {
             return Some((start..end, vec![Piece::Input(container.as_slice())]));

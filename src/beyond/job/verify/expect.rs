@@ -5,10 +5,10 @@ use std::cell::{LazyCell, OnceCell};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use super::{Fault, Rule, Verified};
+use super::{Fault, Verified, VerifyRule};
 use crate::base::display::listed;
 use crate::base::io::input::Input;
-use crate::beyond::runtime::{Code, CodeSet, Codes, Device, FileSet, Unit, Units, directory_of};
+use crate::beyond::runtime::{BundleCodes, Code, CodeSet, Device, FileSet, LoadUnit, LoadUnits, directory_of};
 use crate::beyond::scan::{self, Found, Place, Split, Step};
 
 /// The GPUs that a file has to serve.
@@ -18,13 +18,13 @@ pub struct Expect {
     /// The GPUs.
     pub devices: Vec<Device>,
     /// The parts of the file that must serve them.
-    pub extent: Extent,
+    pub extent: ExpectExtent,
 }
 
 /// The parts of a file that must serve the expected GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Extent {
+pub enum ExpectExtent {
     /// Every bundle.
     Bundles,
     /// Every bundle. Code that no runtime loads for any of these GPUs is a fault.
@@ -40,21 +40,21 @@ const LISTED_MAX: usize = 16;
 impl Expect {
     /// Expects all bundles to serve some GPUs.
     pub fn new(devices: Vec<Device>) -> Self {
-        Self { devices, extent: Extent::Bundles }
+        Self { devices, extent: ExpectExtent::Bundles }
     }
 
     /// Expects all bundles to serve some GPUs, and to hold no other code than their runtimes load.
     pub fn exactly(devices: Vec<Device>) -> Self {
-        Self { devices, extent: Extent::Exactly }
+        Self { devices, extent: ExpectExtent::Exactly }
     }
 
     /// Expects every library to serve some GPUs with any of its bundles.
     pub fn libraries(devices: Vec<Device>) -> Self {
-        Self { devices, extent: Extent::Libraries }
+        Self { devices, extent: ExpectExtent::Libraries }
     }
 
     fn is_exact(&self) -> bool {
-        self.extent == Extent::Exactly
+        self.extent == ExpectExtent::Exactly
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) struct ExpectComparison<'e> {
     input: &'e Input,
     /// The source files of the bundles in the file, by the offsets of the bundles, once they are needed.
     sources: OnceCell<HashMap<u64, String>>,
-    units: Units,
+    units: LoadUnits,
     /// The code of the last unit, and its mismatches.
     last: Option<(CodeSet, Vec<Mismatch>)>,
     /// The place of the last unit.
@@ -81,7 +81,7 @@ pub(super) struct ExpectComparison<'e> {
 
 impl<'e> ExpectComparison<'e> {
     pub(super) fn new(expect: &'e Expect, input: &'e Input) -> Self {
-        let (sources, units, served) = (OnceCell::new(), Units::default(), BTreeSet::new());
+        let (sources, units, served) = (OnceCell::new(), LoadUnits::default(), BTreeSet::new());
         let (last, place, library, directories) = (None, None, None, ServingDirectories::default());
         Self { expect, input, sources, units, last, place, library, has_unserved_library: false, served, directories }
     }
@@ -90,7 +90,7 @@ impl<'e> ExpectComparison<'e> {
     pub(super) fn compare_bundle(&mut self, found: &Found<'_>, verified: &mut Verified) {
         self.finish_before(found.place, verified);
         if found.is_for_some_gpus() {
-            let codes = Codes::of(found);
+            let codes = BundleCodes::of(found);
             let vendors = codes.vendors.clone();
             let codes: BTreeSet<Code> = codes.into_codes().into_iter().collect();
             if found.is_relinked() {
@@ -114,7 +114,7 @@ impl<'e> ExpectComparison<'e> {
     /// Compares a split library.
     pub(super) fn compare_split(&mut self, place: &Place, split: &Split<'_>, verified: &mut Verified) {
         self.finish_before(place, verified);
-        for unit in Unit::of_split(place, split) {
+        for unit in LoadUnit::of_split(place, split) {
             self.compare_unit(unit, verified);
         }
     }
@@ -159,13 +159,13 @@ impl<'e> ExpectComparison<'e> {
 
     /// Compares a file that serves GPUs together with the others in its directory. The files of a directory on disk are
     /// known only to the command, which merges the results.
-    fn compare_file(&mut self, unit: &Unit, directory: &Place, verified: &mut Verified) {
+    fn compare_file(&mut self, unit: &LoadUnit, directory: &Place, verified: &mut Verified) {
         let set = unit.set();
         self.note_served(&set.codes);
         if unit.bundle.is_some() {
             // Unexpected code does not depend on the other files.
             for mismatch in self.find_mismatches(&set, &unit.codes) {
-                if mismatch.rule == Rule::Unexpected {
+                if mismatch.rule == VerifyRule::Unexpected {
                     verified.list(MismatchedBundle::of_unit(unit).fault(&mismatch));
                 }
             }
@@ -183,7 +183,7 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    fn compare_unit(&mut self, unit: Unit, verified: &mut Verified) {
+    fn compare_unit(&mut self, unit: LoadUnit, verified: &mut Verified) {
         if let Some(directory) = &unit.directory {
             return self.compare_file(&unit, directory, verified);
         }
@@ -202,7 +202,7 @@ impl<'e> ExpectComparison<'e> {
         }
         if is_new {
             self.note_served(&set.codes);
-            let is_whole = self.expect.extent == Extent::Libraries;
+            let is_whole = self.expect.extent == ExpectExtent::Libraries;
             let mismatches = if is_whole { Vec::new() } else { self.find_mismatches(&set, &unit.codes) };
             self.last = Some((set, mismatches));
         }
@@ -261,7 +261,7 @@ impl<'e> ExpectComparison<'e> {
             }
         }
         self.has_unserved_library |= !mismatches.is_empty();
-        if self.expect.extent == Extent::Libraries || !code.has_bundles {
+        if self.expect.extent == ExpectExtent::Libraries || !code.has_bundles {
             for mismatch in &mismatches {
                 verified.list(mismatch.fault(&library));
             }
@@ -303,7 +303,7 @@ fn find_unserved(set: &CodeSet, place: &str, devices: &[Device]) -> Vec<Mismatch
             && let Some(unserved) = describe_unserved(device, &set.codes)
         {
             let text = format!("{unserved}; {}{place}{}", *held, describe_unfound(device, set));
-            mismatches.push(Mismatch { rule: Rule::Expected, gpu: device.name().to_owned(), text });
+            mismatches.push(Mismatch { rule: VerifyRule::Expected, gpu: device.name().to_owned(), text });
         }
     }
     mismatches
@@ -334,7 +334,7 @@ struct MismatchedBundle {
 }
 
 impl MismatchedBundle {
-    fn of_unit(unit: &Unit) -> Self {
+    fn of_unit(unit: &LoadUnit) -> Self {
         Self { place: unit.place.clone(), bundle: unit.bundle, source: unit.source.clone() }
     }
 
@@ -359,7 +359,7 @@ impl ServingDirectories {
         self.all.get_mut(position)
     }
 
-    fn add(&mut self, place: &Place, file: &Unit) {
+    fn add(&mut self, place: &Place, file: &LoadUnit) {
         if let Some(directory) = self.entry(place, &MismatchedBundle::of_unit(file)) {
             directory.files.add(file);
         }
@@ -454,7 +454,7 @@ fn has_ptx_for(device: &Device, codes: &BTreeSet<Code>) -> bool {
 /// A mismatch of a bundle: code for an expected GPU is missing, or code for another GPU is present.
 #[derive(Debug)]
 struct Mismatch {
-    rule: Rule,
+    rule: VerifyRule,
     gpu: String,
     text: String,
 }
@@ -462,7 +462,7 @@ struct Mismatch {
 impl Mismatch {
     fn unexpected(code: &Code) -> Self {
         let text = format!("it has code for {}, which no expected GPU needs", code.name());
-        Self { rule: Rule::Unexpected, gpu: code.name(), text }
+        Self { rule: VerifyRule::Unexpected, gpu: code.name(), text }
     }
 
     fn fault(&self, place: &Place) -> Fault {

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Component, Path, PathBuf};
 
-use super::{Fault, Rule, Verified};
+use super::{Fault, Verified, VerifyRule};
 use crate::base::bytes;
 use crate::base::display::{listed, shown};
 use crate::base::id::processors;
@@ -181,7 +181,7 @@ impl KpackTree {
 }
 
 fn fault(place: &Place, text: String) -> Fault {
-    Fault::new(place, Rule::Kpack, text)
+    Fault::new(place, VerifyRule::Kpack, text)
 }
 
 /// Compares the wrappers of a library with the code objects in its archives.

@@ -4,7 +4,7 @@ mod expect;
 mod kpack_tree;
 mod rules;
 
-pub use expect::{Expect, ExpectTree, Extent};
+pub use expect::{Expect, ExpectExtent, ExpectTree};
 pub use kpack_tree::KpackTree;
 
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ pub struct Verified {
     /// The number of faults that are not listed.
     pub more_faults: usize,
     /// Parts that are recognised but not read, such as obfuscated code objects, in file order, at most 10,000 of a file.
-    pub unread: Vec<NotRead>,
+    pub unread: Vec<UnreadPart>,
     /// The number of parts that are recognised but neither read nor listed, by the [name](Unread::name) of their
     /// format.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::serialized::fields::sum"))]
@@ -86,7 +86,7 @@ pub struct Verified {
     /// The names of the [expected](Verify::expect) GPUs that some code of the file serves.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub served: Vec<String>,
-    /// Whether every library has code for each expected GPU in some of its bundles, as [`Extent::Libraries`] requires.
+    /// Whether every library has code for each expected GPU in some of its bundles, as [`ExpectExtent::Libraries`] requires.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub is_served_by_libraries: bool,
     /// The libraries and archives that can only be checked together with other files.
@@ -104,7 +104,7 @@ pub struct Verified {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema), schemars(rename = "Unread"))]
-pub struct NotRead {
+pub struct UnreadPart {
     /// The place.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub place: Place,
@@ -141,7 +141,7 @@ pub struct Fault {
     /// `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin
     /// or offload binary has at most that many bytes of plain code.
     #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::serialized::tests::rules"))]
-    pub rule: Rule,
+    pub rule: VerifyRule,
     /// The place.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub place: Place,
@@ -168,7 +168,7 @@ pub struct Fault {
 /// The rules that device code must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Rule {
+pub enum VerifyRule {
     /// Headers, ranges, sizes and hashes match the data.
     Readable,
     /// Bundles are separated and followed only by padding.
@@ -199,7 +199,7 @@ pub enum Rule {
     Compressed,
 }
 
-impl Rule {
+impl VerifyRule {
     /// Returns the name of the rule.
     pub fn name(self) -> &'static str {
         match self {
@@ -223,7 +223,7 @@ impl Rule {
 
 impl Fault {
     /// Creates a fault at a place, outside of bundles.
-    pub(super) fn new(place: &Place, rule: Rule, text: String) -> Self {
+    pub(super) fn new(place: &Place, rule: VerifyRule, text: String) -> Self {
         let place = place.clone();
         Self { place, bundle: None, offset: None, rule, text, gpu: None, source: None, is_of_file_alone: false }
     }
@@ -280,14 +280,14 @@ impl Verify {
                 }
                 Finding::Broken { error, .. } if error.is_io() => return Err(error),
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
-                    verified.list_fault(place, None, None, Rule::Readable, &inner_text(&error));
+                    verified.list_fault(place, None, None, VerifyRule::Readable, &inner_text(&error));
                 }
                 Finding::Trailing { place, offset, after } => {
                     let text = match after {
                         Some(package) => format!("unexpected data after the {package}"),
                         None => "trailing data is not a bundle".to_owned(),
                     };
-                    verified.list_fault(place, None, offset, Rule::Trailing, &text);
+                    verified.list_fault(place, None, offset, VerifyRule::Trailing, &text);
                 }
                 Finding::Unread { place, offset, what } => verified.list_not_read(place, offset, what),
                 Finding::Kpack { place, archive } => {
@@ -314,7 +314,7 @@ impl Verify {
 }
 
 impl Verified {
-    fn list_fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: Rule, text: &str) {
+    fn list_fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: VerifyRule, text: &str) {
         self.list(Fault { bundle, offset, ..Fault::new(place, rule, text.to_owned()) });
     }
 
@@ -330,13 +330,13 @@ impl Verified {
 
     fn list_kpack_faults(&mut self, place: &Place, texts: Vec<String>) {
         for text in texts {
-            self.list_fault(place, None, None, Rule::Kpack, &text);
+            self.list_fault(place, None, None, VerifyRule::Kpack, &text);
         }
     }
 
     fn list_not_read(&mut self, place: &Place, offset: u64, what: Unread) {
         if self.has_room_for(self.unread.len(), place, 0) {
-            self.unread.push(NotRead { place: place.clone(), offset, what });
+            self.unread.push(UnreadPart { place: place.clone(), offset, what });
         } else {
             let more = self.more_unread.entry(what.name()).or_default();
             *more += 1;

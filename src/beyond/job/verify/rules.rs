@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
-use super::Rule;
+use super::VerifyRule;
 use crate::base::bytes::{add, len_u64, text_lossy};
 use crate::base::display::shown;
 use crate::base::error::{Malformed, Result};
@@ -16,12 +16,12 @@ use crate::beyond::container::packed::LastInflated;
 use crate::beyond::container::ptx;
 use crate::beyond::container::sycl::INTEL;
 use crate::beyond::runtime::loadable;
-use crate::beyond::scan::{CodeObjectRef, Format, Found, Shared};
+use crate::beyond::scan::{CodeObjectRef, Format, Found, OverlapLimit};
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::offload_binary::ImageKind;
 
 /// A broken rule, and a description of the fault.
-pub(super) type BrokenRule = (Rule, String);
+pub(super) type BrokenRule = (VerifyRule, String);
 
 /// Checks a bundle. Returns the number of its entries for devices that are text or empty, or zero if it has code for
 /// devices too.
@@ -63,7 +63,7 @@ pub(super) fn check(found: &Found<'_>, plain_max: Option<u64>, fault: &mut impl 
 }
 
 fn not_extractable_fault(code_object: &CodeObjectRef<'_>, reason: &Malformed) -> BrokenRule {
-    (Rule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object.id())))
+    (VerifyRule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object.id())))
 }
 
 /// Returns the entries of a bundle for devices that are empty or text, as in bundles of assembly.
@@ -104,19 +104,22 @@ fn holds_code(found: &Found<'_>) -> bool {
 
 fn no_code_fault(entry: &CodeObjectRef<'_>) -> BrokenRule {
     let what = if entry.size() == 0 { "is empty" } else { "is text" };
-    (Rule::CodeObject, format!("'{}' {what}, but other entries of the bundle are code objects", shown(entry.id())))
+    (
+        VerifyRule::CodeObject,
+        format!("'{}' {what}, but other entries of the bundle are code objects", shown(entry.id())),
+    )
 }
 
 /// Checks the content of code objects. If too many of them share bytes, not all are checked, and that is a fault.
 fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) -> Result<()> {
-    let (mut shared, mut last) = (Shared::new(found.bundle)?, LastInflated::default());
+    let (mut shared, mut last) = (OverlapLimit::new(found.bundle)?, LastInflated::default());
     for code_object in found.code_objects() {
         let recorded = if code_object.size() > 0 { code_object.recorded_kind() } else { None };
         let checked = match recorded.or_else(|| code_object.kind()) {
             kind if is_checked(kind, &code_object) => {
                 if !shared.has_room_for(&code_object) {
                     let text = "code objects overlap too much: not all of them were checked".to_owned();
-                    fault((Rule::CodeObject, text));
+                    fault((VerifyRule::CodeObject, text));
                     return Ok(());
                 }
                 let content = match found.bundle.content_after(code_object.index(), &mut last) {
@@ -153,7 +156,10 @@ fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) -> Resu
             _ => Ok(()),
         };
         if let Err(malformed) = checked {
-            fault((Rule::CodeObject, format!("'{}' is not a valid code object: {malformed}", shown(code_object.id()))));
+            fault((
+                VerifyRule::CodeObject,
+                format!("'{}' is not a valid code object: {malformed}", shown(code_object.id())),
+            ));
         }
     }
     Ok(())
@@ -171,7 +177,7 @@ fn no_strtab_fault(code_object: &CodeObjectRef<'_>) -> BrokenRule {
     let id = shown(code_object.id());
     let text = "HIP runtimes refuse it without a section .strtab, which strip removes unless it is called with -g or \
                 --discard-all";
-    (Rule::Loadable, format!("'{id}': {text}"))
+    (VerifyRule::Loadable, format!("'{id}': {text}"))
 }
 
 /// Returns whether a code object of a kind is checked. A code object that is compressed on its own must inflate, if this
@@ -225,10 +231,10 @@ impl<'f> EntryIds<'f> {
         match parse_id(&code_object) {
             Ok(id) => {
                 if let Err(error) = id.target_id().check_features() {
-                    fault((Rule::Feature, format!("'{}': {error}", shown(code_object.id()))));
+                    fault((VerifyRule::Feature, format!("'{}': {error}", shown(code_object.id()))));
                 }
                 if id.triple().contradicts(id.target_id().processor()) {
-                    fault((Rule::Target, contradiction_text(&code_object, &id)));
+                    fault((VerifyRule::Target, contradiction_text(&code_object, &id)));
                 }
                 if let Some(broken) = self.check_conflict(code_object, &id) {
                     fault(broken);
@@ -240,7 +246,7 @@ impl<'f> EntryIds<'f> {
             Err(_) if is_unread_syclbin(&code_object) => {}
             Err(reason) => {
                 let text = format!("'{}' is not a valid bundle entry ID: {reason}", shown(code_object.id()));
-                fault((Rule::EntryId, text));
+                fault((VerifyRule::EntryId, text));
             }
         }
     }
@@ -253,7 +259,7 @@ impl<'f> EntryIds<'f> {
             return None;
         }
         let text = format!("several entries have the ID '{}'; runtimes take one of them", shown(code_object.id()));
-        Some((Rule::Duplicate, text))
+        Some((VerifyRule::Duplicate, text))
     }
 
     /// Returns the fault if a feature is set in only one of two entries for the same processor.
@@ -269,7 +275,7 @@ impl<'f> EntryIds<'f> {
             return None;
         }
         let (one, other) = (shown(first.id()), shown(code_object.id()));
-        Some((Rule::Conflict, format!("'{one}' and '{other}' conflict: a feature is set in one of them only")))
+        Some((VerifyRule::Conflict, format!("'{one}' and '{other}' conflict: a feature is set in one of them only")))
     }
 }
 
@@ -308,7 +314,7 @@ fn check_overlaps(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) {
             && before.end > range.start
         {
             let (a, b) = (shown(other.id()), shown(code_object.id()));
-            fault((Rule::Overlap, format!("'{a}' and '{b}' overlap: {before:?} and {range:?}")));
+            fault((VerifyRule::Overlap, format!("'{a}' and '{b}' overlap: {before:?} and {range:?}")));
         }
         match &furthest {
             Some((before, _)) if before.end >= range.end => {}
@@ -333,7 +339,7 @@ fn check_loadable(found: &Found<'_>) -> Option<BrokenRule> {
             )
         }
     };
-    Some((Rule::Loadable, format!("HIP runtimes cannot load the bundle: {reason}")))
+    Some((VerifyRule::Loadable, format!("HIP runtimes cannot load the bundle: {reason}")))
 }
 
 /// Checks that a container has at most `max` bytes of plain code, if it could be compressed. In a fatbin, code objects are
@@ -360,7 +366,7 @@ fn check_compressed(found: &Found<'_>, max: u64) -> Result<Option<BrokenRule>> {
         return Ok(None);
     }
     let text = format!("{plain} of {all} code objects are not compressed: {size} bytes, expected at most {max}");
-    Ok(Some((Rule::Compressed, text)))
+    Ok(Some((VerifyRule::Compressed, text)))
 }
 
 fn contradiction_text(code_object: &CodeObjectRef<'_>, id: &EntryId) -> String {
@@ -387,7 +393,7 @@ fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<
     if is_same_processor(one, other) && !have_different_features(&parsed, &target) {
         return None;
     }
-    Some((Rule::Target, format!("'{}' holds an ELF file for '{recorded}'", shown(code_object.id()))))
+    Some((VerifyRule::Target, format!("'{}' holds an ELF file for '{recorded}'", shown(code_object.id()))))
 }
 
 /// Returns whether the processor recorded in an ELF file is that of an entry ID.
@@ -462,7 +468,7 @@ mod tests {
         }
         for total in [1 << 32, (1 << 32) + 24, u64::MAX] {
             let (rule, text) = fault(hip, Some(total)).unwrap();
-            assert!(rule == Rule::Loadable && text.contains(&format!("size, {total} bytes")), "{text}");
+            assert!(rule == VerifyRule::Loadable && text.contains(&format!("size, {total} bytes")), "{text}");
             assert_eq!(fault(openmp, Some(total)), None);
         }
     }
@@ -515,7 +521,7 @@ mod tests {
             let found = Found { place: &place, bundle: &bundle, index: 0, format, facts, space_end: 0 };
             let mut pairs = Vec::new();
             check_overlaps(&found, &mut |(rule, text)| {
-                assert_eq!(rule, Rule::Overlap);
+                assert_eq!(rule, VerifyRule::Overlap);
                 pairs.push(text);
             });
             let expected: Vec<_> =

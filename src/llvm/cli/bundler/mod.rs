@@ -6,7 +6,7 @@ mod options;
 use std::process::ExitCode;
 
 use crate::llvm::event::Event;
-use crate::llvm::work::Listed;
+use crate::llvm::work::PrintedList;
 
 use super::additions::Call;
 use super::environment::EnvironmentSettings;
@@ -32,7 +32,7 @@ impl ToolOptions for BundlerOptions {
         let mut observer = |event: Event<'_>| console.event(event);
         match job {
             Job::List(list) => {
-                let mut listed = Listed::default();
+                let mut listed = PrintedList::default();
                 to_stdout(|out| {
                     listed = list.run(out, &mut observer)?;
                     Ok(())

@@ -13,7 +13,7 @@ use crate::llvm::event::Event;
 
 use super::problem::{ErrorFacts, Problem};
 use super::progress;
-use super::units::{Kinds, first, grouped};
+use super::units::{CountsByKind, first, grouped};
 use crate::llvm::cli::program::Program;
 
 const WARNING: MessageKind = MessageKind { name: "warning", color: "\x1b[0;1;35m" };
@@ -151,7 +151,7 @@ impl Console {
                 self.warning(&no_match(&input.to_string_lossy(), request.as_deref(), &present));
             }
             Event::NotReadable { file, code_objects } => {
-                let what = Kinds(code_objects);
+                let what = CountsByKind(code_objects);
                 self.note(&format!("'{}': left out, because it cannot be read: {what}", file.display()));
             }
             Event::NoArchiveFile => {

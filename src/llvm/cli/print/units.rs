@@ -23,9 +23,9 @@ pub(crate) fn first<T>(items: &[T], most: usize) -> (&[T], usize) {
 
 /// Counts by kind. `Display` lists each kind once, with its count.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kinds(pub(crate) BTreeMap<&'static str, usize>);
+pub(crate) struct CountsByKind(pub(crate) BTreeMap<&'static str, usize>);
 
-impl Kinds {
+impl CountsByKind {
     /// Adds `more` to the count of a kind.
     pub(crate) fn add(&mut self, name: &'static str, more: usize) {
         let number = self.0.entry(name).or_default();
@@ -43,7 +43,7 @@ impl Kinds {
     }
 }
 
-impl fmt::Display for Kinds {
+impl fmt::Display for CountsByKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<String> = self.0.iter().map(|(name, number)| format!("{name} ({number})")).collect();
         f.write_str(&kinds.join(", "))
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn kinds_are_counted_by_name() {
-        let mut kinds = Kinds::default();
+        let mut kinds = CountsByKind::default();
         for name in ["b", "a", "b"] {
             kinds.add(name, 1);
         }

@@ -34,9 +34,9 @@ use object::elf::{
     SHT_PROGBITS, SHT_SYMTAB,
 };
 
-use super::{Closing, HoleReason, Rewritten, replace_bytes, sort_changes};
+use super::{GapRemoval, HoleReason, Rewritten, replace_bytes, sort_changes};
 use crate::base::bytes::{is_zero, len_of, len_u64, part, slice, span, tail, to_u64, total};
-use crate::base::io::piece::{Change, Piece};
+use crate::base::io::piece::{ChangedRange, Piece};
 use crate::beyond::container::fatbin;
 use crate::llvm::container::host::elf::{Encoding, File, Header, Record, Section, Segment, Symbol, Table};
 use crate::llvm::container::host::moves::Moves;
@@ -96,7 +96,7 @@ pub(crate) fn ensure_can_close(data: &[u8]) -> Result<(), HoleReason> {
 }
 
 /// Returns the changes that take whole pages of some gaps, which hold zeros, out of a file.
-pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<Closing, HoleReason> {
+pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, HoleReason> {
     ensure_can_close(data)?;
     let library = ElfLibrary::read(data)?;
     match library.loaded_segments().next() {
@@ -128,11 +128,11 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<Closing, HoleRea
         );
     let changes = closed.changes(&front, removed, symbols.ok_or(HoleReason::Limits)?, library.len);
     let (changes, added) = changes.ok_or(HoleReason::Shared)?;
-    if saved > added { Ok(Closing { changes, left }) } else { Err(HoleReason::Small) }
+    if saved > added { Ok(GapRemoval { changes, left }) } else { Err(HoleReason::Small) }
 }
 
 /// Returns the changes that give a file the bytes back that [`close`] took out of it, or `None` if it took none.
-pub(crate) fn open(data: &[u8]) -> Result<Option<Vec<Change<'static>>>, Rewritten> {
+pub(crate) fn open(data: &[u8]) -> Result<Option<Vec<ChangedRange<'static>>>, Rewritten> {
     let Ok(library) = ElfLibrary::read(data) else { return Ok(None) };
     if !library.has_parts() {
         return Ok(None);
@@ -257,9 +257,9 @@ impl ClosedHeaders {
         &self,
         front: &FrontHeaders,
         removed: Vec<RemovedPages>,
-        mut changes: Vec<Change<'static>>,
+        mut changes: Vec<ChangedRange<'static>>,
         len: u64,
-    ) -> Option<(Vec<Change<'static>>, u64)> {
+    ) -> Option<(Vec<ChangedRange<'static>>, u64)> {
         let (header, table) = (ENCODING.encode(&[self.header]), ENCODING.encode(&self.segments));
         let zeros = front.len.checked_sub(len_u64(&header))?.checked_sub(len_u64(&table))?;
         changes.push((0..0, vec![Piece::Bytes([header, table].concat()), Piece::Zeros(zeros)]));
@@ -730,7 +730,7 @@ impl<'d> ElfLibrary<'d> {
 
     /// Returns the changes of all symbols that get another section: `section` returns its number for the number and
     /// address of a symbol.
-    fn renumber_symbols(&self, section: impl Fn(usize, u64) -> Option<u16>) -> Option<Vec<Change<'static>>> {
+    fn renumber_symbols(&self, section: impl Fn(usize, u64) -> Option<u16>) -> Option<Vec<ChangedRange<'static>>> {
         let mut changes = Vec::new();
         let tables = self.sections.iter().filter(|table| table.is_any(&[SHT_SYMTAB, SHT_DYNSYM]));
         // Tables that share bytes would be read again and again.
@@ -757,7 +757,7 @@ impl<'d> ElfLibrary<'d> {
     }
 
     /// Returns the changes that give the bytes of gaps back, or `None` if [`close`] would take them out differently.
-    fn undo(&self) -> Option<Vec<Change<'static>>> {
+    fn undo(&self) -> Option<Vec<ChangedRange<'static>>> {
         let (_, first) = self.loaded_segments().next()?;
         let front_len = first.offset;
         let header: Header = ENCODING.decode(slice(self.data, front_len, HEADER_LEN)?);
@@ -912,7 +912,7 @@ mod tests {
     }
 
     /// Returns the changes that close gaps, or `None` if none can be closed.
-    fn changes_to_close(data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<Change<'static>>> {
+    fn changes_to_close(data: &[u8], gaps: &[Range<u64>]) -> Option<Vec<ChangedRange<'static>>> {
         Some(close(data, gaps).ok()?.changes)
     }
 

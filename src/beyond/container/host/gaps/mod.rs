@@ -7,7 +7,7 @@ pub(crate) mod pe;
 use std::fmt;
 
 use crate::base::bytes::len_u64;
-use crate::base::io::piece::{Change, Piece};
+use crate::base::io::piece::{ChangedRange, Piece};
 
 /// The reason why a hole stays in a file, in the space that its device code no longer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,8 +59,8 @@ impl fmt::Display for HoleReason {
 }
 
 /// The changes that take gaps out of a file.
-pub(crate) struct Closing {
-    pub(crate) changes: Vec<Change<'static>>,
+pub(crate) struct GapRemoval {
+    pub(crate) changes: Vec<ChangedRange<'static>>,
     /// Why the largest remaining gap, or part of a gap, stays. `None` if none is larger than a page.
     pub(crate) left: Option<HoleReason>,
 }
@@ -70,20 +70,20 @@ pub(crate) struct Closing {
 pub(crate) struct Rewritten;
 
 /// Returns the changes in the order of the file, or `None` if two of them share bytes.
-fn sort_changes(mut changes: Vec<Change<'static>>) -> Option<Vec<Change<'static>>> {
+fn sort_changes(mut changes: Vec<ChangedRange<'static>>) -> Option<Vec<ChangedRange<'static>>> {
     changes.sort_by_key(|(range, _)| range.start);
     let is_disjoint = changes.is_sorted_by(|(one, _), (next, _)| one.end <= next.start);
     if is_disjoint { Some(changes) } else { None }
 }
 
 /// Replaces bytes by the same number of new bytes.
-fn replace_bytes(start: u64, new: Vec<u8>) -> Option<Change<'static>> {
+fn replace_bytes(start: u64, new: Vec<u8>) -> Option<ChangedRange<'static>> {
     Some((start..start.checked_add(len_u64(&new))?, vec![Piece::Bytes(new)]))
 }
 
 /// Returns a file with some changes made.
 #[cfg(test)]
-fn apply(data: &[u8], changes: &[Change<'_>]) -> Vec<u8> {
+fn apply(data: &[u8], changes: &[ChangedRange<'_>]) -> Vec<u8> {
     let (mut new, mut at) = (Vec::new(), 0);
     for (range, pieces) in changes {
         new.extend_from_slice(&data[at..usize::try_from(range.start).unwrap()]);

@@ -37,11 +37,11 @@ use std::cmp::Reverse;
 
 use std::ops::Range;
 
-use super::{Closing, HoleReason, Rewritten, replace_bytes, sort_changes};
+use super::{GapRemoval, HoleReason, Rewritten, replace_bytes, sort_changes};
 use crate::base::bytes::{add, is_zero, len_of, len_u64, number, part, slice, span, tail, to_u64, total};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Slice;
-use crate::base::io::piece::{Change, Piece, Sink, emit};
+use crate::base::io::piece::{ChangedRange, Piece, Sink, emit};
 use crate::llvm::container::host::coff::CoffSection;
 use crate::llvm::container::host::moves::Moves;
 use crate::llvm::container::records::{Encoding, Table, record};
@@ -90,7 +90,7 @@ pub(crate) fn signature(data: &[u8]) -> Option<Range<u64>> {
 
 /// Returns the changes that remove the signature, or `None` if anything but zeros follows it, or if it shares bytes
 /// with anything.
-pub(crate) fn unsigned(data: &[u8]) -> Option<Vec<Change<'static>>> {
+pub(crate) fn unsigned(data: &[u8]) -> Option<Vec<ChangedRange<'static>>> {
     let image = PeImage::read(data)?;
     let range = image.signature()?;
     let is_last = image.end(data)? <= range.start && is_zero(tail(data, range.end)?);
@@ -115,7 +115,7 @@ pub(crate) fn ensure_can_close(data: &[u8]) -> Result<(), HoleReason> {
 
 /// Returns the changes that take whole pages of some gaps, which hold zeros, out of a file. The headers come first, and
 /// have the old checksum.
-pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<Closing, HoleReason> {
+pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, HoleReason> {
     ensure_can_close(data)?;
     let image = PeImage::read(data).ok_or(HoleReason::Headers)?;
     let (removed, left) = image.select_pages(data, gaps).ok_or(HoleReason::Headers)?;
@@ -130,12 +130,15 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<Closing, HoleRea
     let mut changes = image.debug_changes(data, &moves).ok_or(HoleReason::Headers)?;
     changes.extend(removed.into_iter().map(|pages| (pages.range, Vec::new())));
     changes.push((0..len_u64(&image.headers), vec![Piece::Bytes(headers)]));
-    Ok(Closing { changes: sort_changes(changes).ok_or(HoleReason::Shared)?, left })
+    Ok(GapRemoval { changes: sort_changes(changes).ok_or(HoleReason::Shared)?, left })
 }
 
 /// Adds the right checksum to some changes of a file, if the file has a checksum. The change of the headers comes
 /// first, if there is one.
-pub(crate) fn with_checksum(data: Slice<'_>, mut changes: Vec<Change<'static>>) -> Result<Vec<Change<'static>>> {
+pub(crate) fn with_checksum(
+    data: Slice<'_>,
+    mut changes: Vec<ChangedRange<'static>>,
+) -> Result<Vec<ChangedRange<'static>>> {
     let Some(image) = PeImage::read(data.bytes()) else { return Ok(changes) };
     if image.header.checksum == 0 {
         return Ok(changes);
@@ -170,7 +173,7 @@ pub(crate) fn checksum(data: &[u8]) -> Range<u64> {
 
 /// Returns the changes that give a file the bytes back that [`close`] took out of it, or `None` if it took none. Gaps
 /// were only at some of `ends`, where a section ends now with zeros after bundles.
-pub(crate) fn open(data: &[u8], ends: &[u64]) -> Result<Option<Vec<Change<'static>>>, Rewritten> {
+pub(crate) fn open(data: &[u8], ends: &[u64]) -> Result<Option<Vec<ChangedRange<'static>>>, Rewritten> {
     let Some(closed) = PeImage::read(data) else { return Ok(None) };
     if closed.ensure_movable(data).is_err() {
         return Ok(None);
@@ -484,7 +487,7 @@ impl PeImage {
     }
 
     /// Returns the changes of the list of debug data for the new offsets.
-    fn debug_changes(&self, data: &[u8], moves: &Moves) -> Option<Vec<Change<'static>>> {
+    fn debug_changes(&self, data: &[u8], moves: &Moves) -> Option<Vec<ChangedRange<'static>>> {
         let (offset, list) = self.debug_list(data)?;
         let mut new: Vec<DebugEntry> = list.iter().collect();
         for entry in &mut new {
@@ -700,7 +703,7 @@ impl PeImage {
     }
 
     /// Returns the changes that give the bytes of gaps back, or `None` if [`close`] would take them out differently.
-    fn undo(&self, data: &[u8], joined: RejoinedSections) -> Option<Vec<Change<'static>>> {
+    fn undo(&self, data: &[u8], joined: RejoinedSections) -> Option<Vec<ChangedRange<'static>>> {
         let RejoinedSections { mut sections, mut removed, inserted } = joined;
         let closed_len = self.header.headers_len;
         let len = if self.is_fitting() { self.fitting_len(sections.len())? } else { closed_len };
@@ -748,7 +751,7 @@ struct Checksum {
 
 impl Checksum {
     /// Computes the checksum of a file with some changes.
-    fn of_changed(data: Slice<'_>, changes: &[Change<'_>]) -> Result<u32> {
+    fn of_changed(data: Slice<'_>, changes: &[ChangedRange<'_>]) -> Result<u32> {
         let (mut checksum, mut read) = (Self::default(), 0);
         for (range, new) in changes {
             checksum.copy(data.claimed(&(read..range.start))?)?;
