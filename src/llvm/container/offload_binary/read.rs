@@ -129,10 +129,14 @@ impl<'a> PartialBinary<'a> {
                 Version::V1 => None,
                 _ => Some(cursor.u64(format_args!("the value length of string {index} of image {number}"))?),
             };
-            let what = format_args!("the key of string {index} of image {number}");
-            let key = self.read_string(key, None, budget, what)?;
-            let what = format_args!("the value of string {index} of image {number}");
-            let value = self.read_string(value, value_len, budget, what)?;
+            let key =
+                self.read_string(key, None, budget, format_args!("the key of string {index} of image {number}"))?;
+            let value = self.read_string(
+                value,
+                value_len,
+                budget,
+                format_args!("the value of string {index} of image {number}"),
+            )?;
             strings.push((key.to_vec(), value.to_vec()));
         }
         Ok(strings)

@@ -82,7 +82,9 @@ impl Coff<'_> {
 
     /// Returns the symbols with new offsets and section numbers.
     fn new_symbols(&self, numbers: &SectionNumbers, cuts: &Cuts, gone: &HashSet<usize>) -> Result<Part, Malformed> {
-        let moves = SymbolMoves { offset: &|offset| cuts.moves.moved(offset), number: Some(&|old| numbers.get(old)) };
+        let new_offset = |offset| cuts.moves.moved(offset);
+        let new_number = |section| numbers.get(section);
+        let moves = SymbolMoves { offset: &new_offset, number: Some(&new_number) };
         let Some(moved) = self.move_symbols(&moves)? else { return Ok(Part::Range(self.symbols.clone())) };
         if !moved.emptied.is_empty() {
             self.check_unused(&moved.emptied, gone)?;
